@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leftfold_events::event::{Consent, Event, Tool};
 use leftfold_events::{Fact, Json, Secrets, Seq};
-use leftfold_tools::{Elicit, Elicitation, Reply};
+use leftfold_tools::{Elicit, Elicitation, ElicitationReply};
 use ractor::ActorRef;
 use tokio::sync::oneshot;
 
@@ -14,7 +14,7 @@ use crate::messages::SessionMessage;
 use crate::report::tell;
 
 /// By the seq of the call's `tool.called` and the number of the question.
-type Open = HashMap<(Seq, u32), oneshot::Sender<Reply>>;
+type Open = HashMap<(Seq, u32), oneshot::Sender<ElicitationReply>>;
 
 #[derive(Clone, Default)]
 pub(crate) struct Elicitations(Arc<Mutex<Open>>);
@@ -44,7 +44,7 @@ impl Elicitations {
         })
     }
 
-    pub(crate) fn reply(&self, call: Seq, elicitation: u32, reply: Reply) {
+    pub(crate) fn reply(&self, call: Seq, elicitation: u32, reply: ElicitationReply) {
         if let Some(asked) = self.lock().remove(&(call, elicitation)) {
             // the tool may have continued without the answer
             let _ = asked.send(reply);

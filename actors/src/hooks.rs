@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use leftfold_events::event::{Hook as HookEvent, HookOutcome, HookPoint};
 use leftfold_events::{Fact, Json, Seq};
-use leftfold_plugins::{Plugins, Said};
+use leftfold_plugins::{HookAnswer, Plugins};
 use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::JoinSet;
@@ -101,7 +101,7 @@ async fn ask(
         question["socket"] = socket.display().to_string().into();
     }
     let said = plugins.ask(&asked.plugin, asked.hook, question).await;
-    let Said { outcome, output, message, values, key } = said;
+    let HookAnswer { outcome, output, message, values, key } = said;
     let message = message.map(|why| format!("plugin `{}`: {why}", asked.plugin));
     let output = cut(asked.hook, output, workspace, &of.to_string());
     let secrets = HookSecrets::of(asked, provider.clone(), values, key);

@@ -36,7 +36,7 @@ use leftfold_events::turn_config::Prices;
 use leftfold_events::{Envelope, Fact, Request, Seq, SessionId, State, Time, TurnConfig};
 use leftfold_providers::Extra;
 use leftfold_store::{LiveReader, Store};
-use leftfold_tools::{Instructed, Reply as InquiryReply, Seen};
+use leftfold_tools::{ElicitationReply, Instructed, Seen};
 use ractor::{ActorRef, RpcReplyPort};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -318,7 +318,7 @@ pub(crate) enum ToolExecutorMessage {
     Reply {
         call: Seq,
         elicitation: u32,
-        reply: InquiryReply,
+        reply: ElicitationReply,
     },
     /// Stop the call whose `tool.called` is `call`.
     Cancel {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use leftfold_events::event::{Files, Saved};
 use leftfold_events::{Fact, Seq};
-use leftfold_snapshots::{Snapshots as Store, Taken};
+use leftfold_snapshots::{Snapshot, Snapshots as Store};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 
@@ -35,7 +35,7 @@ impl Actor for Snapshots {
         (owner, world): Self::Arguments,
     ) -> Result<Keeping, ActorProcessingErr> {
         let World { workspace, recording, .. } = world;
-        let home = workspace.homes.home.as_deref();
+        let home = workspace.user_folders.home.as_deref();
         let data = workspace.data.as_deref();
         let store = data.map(|data| Arc::new(Store::of_project(data, &workspace.worktree, home)));
         Ok(Keeping { owner, store, recording, taking: CancellationToken::new() })
@@ -63,7 +63,7 @@ impl Keeping {
         let stop = self.taking.clone();
         self.work(of, failed, move |store| {
             let taken = store.ok_or_else(|| NOWHERE.to_owned())?.take(since.as_deref(), &stop);
-            let Taken { tree, files, left_out } = taken.map_err(|error| error.to_string())?;
+            let Snapshot { tree, files, left_out } = taken.map_err(|error| error.to_string())?;
             Ok(Files::Snapshotted { tree, files, left_out })
         });
     }
@@ -78,7 +78,7 @@ impl Keeping {
             }
             let store = store.ok_or_else(|| NOWHERE.to_owned())?;
             let restored = store.restore(&before, &paths, &CancellationToken::new());
-            let Taken { tree, files, .. } = restored.map_err(|error| error.to_string())?;
+            let Snapshot { tree, files, .. } = restored.map_err(|error| error.to_string())?;
             Ok(Files::Restored { before, tree, files })
         });
     }

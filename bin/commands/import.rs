@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use leftfold_events::line::{self, Line};
 use leftfold_events::{Envelope, SessionId, Sha256};
-use leftfold_framing::surrogates::mended;
+use leftfold_framing::surrogates::repair;
 use leftfold_store::Store;
 
 use crate::cli::Import;
@@ -24,7 +24,7 @@ pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
     let (bytes, name) = contents(&args.file)?;
     let text = String::from_utf8_lossy(&bytes);
     // other agents are written in languages whose strings may hold half a character
-    let text = mended(text.trim_start_matches('\u{feff}'));
+    let text = repair(text.trim_start_matches('\u{feff}'));
     let origin = args.from.unwrap_or_else(|| import::origin(&text));
     let sessions = match origin {
         Origin::Leftfold => read(bytes.as_slice(), &name)?,

@@ -7,7 +7,7 @@ mod probe;
 use std::path::Path;
 use std::process::ExitCode;
 
-use leftfold_mcp::{OAuth, Reach, Report, Spec, Status};
+use leftfold_mcp::{Endpoint, OAuth, ServerReport, ServerSpec, ServerStatus};
 use serde_json::{Value, json};
 
 use crate::cli::{self, Format};
@@ -50,16 +50,16 @@ fn list(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
     super::print(&text)
 }
 
-fn status(report: &Report) -> (&'static str, Option<&str>) {
+fn status(report: &ServerReport) -> (&'static str, Option<&str>) {
     match &report.status {
-        Status::Connected => ("connected", None),
-        Status::Idle => ("idle", None),
-        Status::Disabled => ("disabled", None),
-        Status::Failed(why) => ("failed", Some(why)),
+        ServerStatus::Connected => ("connected", None),
+        ServerStatus::Idle => ("idle", None),
+        ServerStatus::Disabled => ("disabled", None),
+        ServerStatus::Failed(why) => ("failed", Some(why)),
     }
 }
 
-fn as_json(mcp: &At<Mcp>, report: &Report) -> Value {
+fn as_json(mcp: &At<Mcp>, report: &ServerReport) -> Value {
     let (status, why) = status(report);
     let tools = report.tools.iter().map(|tool| {
         json!({
@@ -85,7 +85,7 @@ fn as_json(mcp: &At<Mcp>, report: &Report) -> Value {
     })
 }
 
-fn as_text(mcp: &At<Mcp>, report: &Report) -> String {
+fn as_text(mcp: &At<Mcp>, report: &ServerReport) -> String {
     let (status, why) = status(report);
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     let of = report.server.as_ref().map(|(name, version)| format!(" ({name} {version})"));
@@ -106,12 +106,12 @@ fn clean(line: &str) -> String {
     line.chars().filter(|c| !c.is_control()).collect()
 }
 
-fn failed(spec: &Spec, why: &str) -> anyhow::Error {
+fn failed(spec: &ServerSpec, why: &str) -> anyhow::Error {
     anyhow::anyhow!("MCP server `{}`: {why}", spec.name)
 }
 
 /// A server of the settings, or one at a URL, which may be in settings too.
-fn wanted(directory: &Path, named: &str) -> anyhow::Result<Spec> {
+fn wanted(directory: &Path, named: &str) -> anyhow::Result<ServerSpec> {
     let is_url = named.starts_with("http://") || named.starts_with("https://");
     let settings = match is_url {
         true => resolved_settings::without_plugins(directory)?,
@@ -124,10 +124,11 @@ fn wanted(directory: &Path, named: &str) -> anyhow::Result<Spec> {
         return Err(unknown(&settings, named).into());
     }
     let specs = settings.mcp.iter().map(|(name, mcp)| specs::server(name, mcp));
-    let same = |spec: &Spec| matches!(&spec.reach, Reach::Remote { url, .. } if url == named);
+    let same =
+        |spec: &ServerSpec| matches!(&spec.endpoint, Endpoint::Remote { url, .. } if url == named);
     let oauth = OAuth { token_store: settings::token_store(), ..OAuth::default() };
-    let reach = Reach::Remote { url: named.to_owned(), headers: Vec::new(), oauth };
-    let spec = Spec { name: named.to_owned(), reach, timeout: None };
+    let endpoint = Endpoint::Remote { url: named.to_owned(), headers: Vec::new(), oauth };
+    let spec = ServerSpec { name: named.to_owned(), endpoint, timeout: None };
     Ok(specs.into_iter().find(same).unwrap_or(spec))
 }
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use leftfold_plugins::{Report, Status};
+use leftfold_plugins::{PluginReport, PluginStatus};
 use serde_json::{Value, json};
 
 use crate::cli::{self, Format};
@@ -33,15 +33,15 @@ pub(crate) fn plugins(args: &cli::Plugins) -> anyhow::Result<ExitCode> {
     super::print(&text)
 }
 
-fn status(report: &Report) -> (&'static str, Option<&str>) {
+fn status(report: &PluginReport) -> (&'static str, Option<&str>) {
     match &report.status {
-        Status::Running => ("running", None),
-        Status::Idle => ("idle", None),
-        Status::Failed(why) => ("failed", Some(why)),
+        PluginStatus::Running => ("running", None),
+        PluginStatus::Idle => ("idle", None),
+        PluginStatus::Failed(why) => ("failed", Some(why)),
     }
 }
 
-fn as_json(report: &Report) -> Value {
+fn as_json(report: &PluginReport) -> Value {
     let (status, why) = status(report);
     let tools =
         report.tools.iter().map(|(name, about)| json!({ "name": name, "description": about }));
@@ -56,7 +56,7 @@ fn as_json(report: &Report) -> Value {
     })
 }
 
-fn as_text(report: &Report) -> String {
+fn as_text(report: &PluginReport) -> String {
     let (status, why) = status(report);
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     let mut text = format!("{}  {status}{why}  ({})\n", report.name, report.place);

@@ -11,8 +11,8 @@ use leftfold_config as settings;
 use leftfold_runtime::Usage;
 
 pub(crate) fn tool(args: &Tool) -> anyhow::Result<ExitCode> {
-    let Some(tool) = leftfold_tools::find(&args.name).filter(|tool| tool.offered()) else {
-        let names: Vec<_> = leftfold_tools::offered().map(|tool| tool.name()).collect();
+    let Some(tool) = leftfold_tools::find(&args.name).filter(|tool| tool.is_listed()) else {
+        let names: Vec<_> = leftfold_tools::model_tools().map(|tool| tool.name()).collect();
         let known = names.join(", ");
         return Err(
             Usage(format!("there is no tool `{}`: the tools are {known}", args.name)).into()
@@ -35,7 +35,7 @@ fn workspace() -> anyhow::Result<Workspace> {
     let spill = leftfold_runtime::session_paths::data_dir()?.join("spill");
     let mut workspace = Workspace::new(&directory, settings::worktree_of(&directory), spill);
     workspace.limits = leftfold_runtime::project::output_limits(&settings);
-    workspace.homes = leftfold_runtime::project::homes(&settings);
+    workspace.user_folders = leftfold_runtime::project::user_folders(&settings);
     workspace.private_addresses = settings.webfetch.private;
     workspace.secrets =
         leftfold_runtime::secrets::known(&settings, &leftfold_runtime::model::environment)?;

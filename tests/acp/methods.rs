@@ -25,8 +25,8 @@ fn fork(editor: &mut Editor, site: &Site, session: &str, meta: Value) -> Value {
 fn the_methods_beside_the_protocols_are_named() {
     let site = Site::scripted(&script(json!([])));
     let mut editor = Editor::raw(&site, &[]);
-    let hello = asked(&mut editor, "initialize", json!({ "protocolVersion": 1 }));
-    let capabilities = &hello["agentCapabilities"];
+    let initialized = asked(&mut editor, "initialize", json!({ "protocolVersion": 1 }));
+    let capabilities = &initialized["agentCapabilities"];
     assert_eq!(capabilities["sessionCapabilities"]["fork"], json!({}));
     let methods = capabilities["_meta"]["leftfold"]["methods"].as_array().unwrap();
     for name in ["watch", "fork", "revert", "verify", "why"] {

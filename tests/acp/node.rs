@@ -72,7 +72,7 @@ fn the_client_answers_what_is_asked() {
     editor.choose(&question, "reject_once");
     assert_eq!(editor.stop_reason(prompt), "end_turn");
     assert_eq!(site.text("log"), "1\n");
-    let told = editor.told(&session, &["tool_call_update"]);
+    let told = editor.received(&session, &["tool_call_update"]);
     assert_eq!(told.last().unwrap(), "tool_call_update failed");
     editor.leave();
     let events = events(&site, &session);
@@ -119,7 +119,7 @@ fn a_cancel_ends_the_turn_and_what_it_runs() {
     wait_until("it runs", || exists(&site.project().join("ready")));
     editor.notify("session/cancel", json!({ "sessionId": session }));
     assert_eq!(editor.stop_reason(prompt), "cancelled");
-    let told = editor.told(&session, &["tool_call_update"]);
+    let told = editor.received(&session, &["tool_call_update"]);
     assert_eq!(told.last().unwrap(), "tool_call_update failed");
     wait_until("its processes are gone", || marked(&session).is_empty());
     let prompt = editor.prompt(&session, "and now?");

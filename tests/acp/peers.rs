@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 /// Runs the steps and returns their report. Checks that no message broke the protocol and that the
 /// node exited cleanly.
-fn drive(peers: &Peers, site: &Site, steps: &[Value]) -> Value {
+fn run_steps(peers: &Peers, site: &Site, steps: &[Value]) -> Value {
     let node = site.command(&["node"]);
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/acp_client.mjs");
     let mut command = Command::new(peers.node());
@@ -26,7 +26,7 @@ fn drive(peers: &Peers, site: &Site, steps: &[Value]) -> Value {
 }
 
 /// The `initialize` request, with the client's capabilities.
-fn hello(all: bool) -> Value {
+fn initialize(all: bool) -> Value {
     let fs = json!({ "readTextFile": all, "writeTextFile": all });
     let capabilities = json!({ "fs": fs, "terminal": all });
     step("initialize", json!({ "protocolVersion": 1, "clientCapabilities": capabilities }))
@@ -72,8 +72,9 @@ fn a_turn_that_is_allowed() {
     for offers in [false, true] {
         let site = site();
         let allowed = json!({ "answer": "allow_once" });
-        let steps = [hello(offers), step("session/new", here(&site, None)), prompt("$1", allowed)];
-        let report = drive(&peers, &site, &steps);
+        let steps =
+            [initialize(offers), step("session/new", here(&site, None)), prompt("$1", allowed)];
+        let report = run_steps(&peers, &site, &steps);
         assert_eq!(report["results"][2]["stopReason"], "end_turn");
         assert!(exists(&site.project().join("ran")));
         assert_eq!(site.text("a.txt"), "a\n");
@@ -99,8 +100,8 @@ fn a_turn_that_is_rejected_or_cancelled() {
         (json!({ "cancelOn": "tool_call" }), "cancelled"),
     ] {
         let site = site();
-        let steps = [hello(true), step("session/new", here(&site, None)), prompt("$1", more)];
-        let report = drive(&peers, &site, &steps);
+        let steps = [initialize(true), step("session/new", here(&site, None)), prompt("$1", more)];
+        let report = run_steps(&peers, &site, &steps);
         assert_eq!(report["results"][2]["stopReason"], stop);
         assert!(!exists(&site.project().join("ran")));
         site.assert_sound();
@@ -113,8 +114,8 @@ fn what_runs_in_a_terminal_is_cancelled_with_it() {
     let site = Site::scripted(&script(json!([bash("sleep 1000"), says("Never.")])));
     // the first update of the call precedes its command, later ones have its terminal
     let cancelled = json!({ "cancelOn": "tool_call_update" });
-    let steps = [hello(true), step("session/new", here(&site, None)), prompt("$1", cancelled)];
-    let report = drive(&peers, &site, &steps);
+    let steps = [initialize(true), step("session/new", here(&site, None)), prompt("$1", cancelled)];
+    let report = run_steps(&peers, &site, &steps);
     assert_eq!(report["results"][2]["stopReason"], "cancelled");
     site.assert_sound();
 }
@@ -126,7 +127,7 @@ fn sessions_are_loaded_forked_listed_and_closed() {
     let site = Site::scripted(&script(json!([read, says("One."), says("Two."), says("Three.")])));
     site.file("a", "text\n");
     let steps = [
-        hello(true),
+        initialize(true),
         step("session/new", here(&site, None)),
         prompt("$1", json!({})),
         step("session/set_mode", json!({ "sessionId": "$1", "modeId": "plan" })),
@@ -142,7 +143,7 @@ fn sessions_are_loaded_forked_listed_and_closed() {
         step("session/resume", here(&site, Some("$5"))),
         step("_leftfold/verify", json!({ "session": "x" })),
     ];
-    let report = drive(&peers, &site, &steps);
+    let report = run_steps(&peers, &site, &steps);
     let results = report["results"].as_array().unwrap();
     for (number, result) in results[..11].iter().enumerate() {
         assert!(result.get("error").is_none(), "{number}: {result}");

@@ -353,8 +353,8 @@ fn a_client_with_a_terminal_is_told_how_a_key_is_stored() {
     let mut editor = Editor::raw(&site, &[]);
     let capabilities = json!({ "auth": { "terminal": true } });
     let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
-    let hello = editor.ask("initialize", params);
-    let methods = editor.result(hello)["authMethods"].clone();
+    let initialized = editor.ask("initialize", params);
+    let methods = editor.result(initialized)["authMethods"].clone();
     assert_eq!(methods[0]["args"], json!(["auth", "login"]));
     let id = methods[0]["id"].clone();
     let authenticated = editor.ask("authenticate", json!({ "methodId": id }));
@@ -367,8 +367,8 @@ fn with_forms(site: &Site) -> (Editor, String) {
     let mut editor = Editor::raw(site, &[]);
     let capabilities = json!({ "elicitation": { "form": {} } });
     let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
-    let hello = editor.ask("initialize", params);
-    editor.result(hello);
+    let initialized = editor.ask("initialize", params);
+    editor.result(initialized);
     let session = editor.session(site);
     (editor, session)
 }

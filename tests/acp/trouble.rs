@@ -144,11 +144,11 @@ fn a_prompt_after_a_crash_closes_the_turn_that_was_cut_off() {
     let loaded = editor.ask("session/load", load);
     editor.result(loaded);
     assert_eq!(editor.text(&session, "user_message_chunk"), "go");
-    let told = editor.told(&session, &["tool_call", "tool_call_update"]);
+    let told = editor.received(&session, &["tool_call", "tool_call_update"]);
     assert_eq!(told.last().unwrap(), "tool_call_update in_progress");
     let prompt = editor.prompt(&session, "what now?");
     assert_eq!(editor.stop_reason(prompt), "end_turn");
-    let told = editor.told(&session, &["tool_call", "tool_call_update"]);
+    let told = editor.received(&session, &["tool_call", "tool_call_update"]);
     assert_eq!(told.last().unwrap(), "tool_call_update failed");
     assert_eq!(editor.text(&session, "agent_message_chunk"), "Here again.");
     editor.leave();
@@ -181,8 +181,8 @@ fn a_session_whose_node_can_not_be_reached_is_not_loaded() {
 fn a_prompt_that_can_not_be_made_durable_is_answered_with_an_error() {
     let site = Site::scripted(&script(json!([says("Hello."), says("Hello.")])));
     let mut editor = Editor::of(site.limited(&["node"], 800));
-    let hello = editor.ask("initialize", json!({ "protocolVersion": 1 }));
-    editor.result(hello);
+    let initialized = editor.ask("initialize", json!({ "protocolVersion": 1 }));
+    editor.result(initialized);
     let sessions = [editor.session(&site), editor.session(&site)];
     let prompt = editor.prompt(&sessions[0], "hi");
     assert_eq!(editor.stop_reason(prompt), "end_turn");
@@ -263,7 +263,7 @@ fn settings_are_those_of_the_directory_and_faults_in_them_are_told() {
         let session = editor.result(id)["sessionId"].as_str().unwrap().to_owned();
         let prompt = editor.prompt(&session, "go");
         assert_eq!(editor.stop_reason(prompt), "end_turn");
-        let told = editor.told(&session, &["tool_call_update"]);
+        let told = editor.received(&session, &["tool_call_update"]);
         assert_eq!(told.last().unwrap(), &format!("tool_call_update {status}"), "{folder}");
     }
     editor.leave();
@@ -272,13 +272,13 @@ fn settings_are_those_of_the_directory_and_faults_in_them_are_told() {
 /// Counts how often the single piece of text of a turn is sent.
 fn chunks_of_turn(editor: &mut Editor, session: &str) -> usize {
     let of = "agent_message_chunk";
-    let before = editor.told(session, &[of]).len();
+    let before = editor.received(session, &[of]).len();
     let prompt = editor.prompt(session, "go");
     assert_eq!(editor.stop_reason(prompt), "end_turn");
     // a second observer would usually have sent it before this answer
     let id = editor.ask("session/list", json!({}));
     editor.result(id);
-    editor.told(session, &[of]).len() - before
+    editor.received(session, &[of]).len() - before
 }
 
 #[test]

@@ -15,8 +15,8 @@ fn summed_up(capabilities: &Value) -> (Editor, String) {
     let site = Site::scripted(&json!({ "replies": [summary, says("Hello.")] }));
     let mut editor = Editor::raw(&site, &[]);
     let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
-    let hello = editor.ask("initialize", params);
-    editor.result(hello);
+    let initialized = editor.ask("initialize", params);
+    editor.result(initialized);
     let session = editor.session(&site);
     let prompt = editor.prompt(&session, "hi");
     assert_eq!(editor.stop_reason(prompt), "end_turn");

@@ -182,7 +182,7 @@ fn session(events: usize) -> Vec<Envelope> {
         options: Options { summary_prompt: words.repeat(4), ..Options::default() },
         ..TurnConfig::default()
     };
-    log.tell(Fact::new(Session::Created {
+    log.append(Fact::new(Session::Created {
         directory: "/p".into(),
         worktree: "/p".into(),
         parent: None,
@@ -191,8 +191,8 @@ fn session(events: usize) -> Vec<Envelope> {
         policy: POLICY,
     }));
     while log.events.len() < events {
-        log.tell(Fact::new(Turn::Configured(config.payloads())));
-        log.tell(Fact::new(Turn::Prompted {
+        log.append(Fact::new(Turn::Configured(config.payloads())));
+        log.append(Fact::new(Turn::Prompted {
             parts: vec![PromptPart::text("Find out why the test fails, and mend it.")],
             agent: "build".into(),
             model: ModelRef { provider: "p".into(), id: "m".into() },
@@ -215,7 +215,7 @@ struct Log {
 }
 
 impl Log {
-    fn tell(&mut self, fact: Fact) {
+    fn append(&mut self, fact: Fact) {
         let now = Time::from_millis(1_700_000_000_000 + self.events.len() as u64 * 50);
         let session = SessionId::default().child(1, Time::from_millis(1_700_000_000_000));
         self.events.extend(settle(&mut self.state, session, fact, now));
@@ -229,7 +229,7 @@ impl Log {
     fn replied(&mut self, of: Seq, finish: Finish) {
         let usage = Usage { input: self.tokens, output: 200, ..Usage::default() };
         let body_sha256 = Sha256::default();
-        self.tell(Fact::of(of, Model::Finished { finish, usage, cost: 0.01, body_sha256 }));
+        self.append(Fact::of(of, Model::Finished { finish, usage, cost: 0.01, body_sha256 }));
     }
 
     fn step(&mut self) {
@@ -240,7 +240,7 @@ impl Log {
             self.tokens = 1_000;
             self.replied(request, Finish::Stop);
             let summary = "What was done so far. ".repeat(100);
-            return self.tell(Fact::of(of, Compaction::Finished { summary }));
+            return self.append(Fact::of(of, Compaction::Finished { summary }));
         }
         let thinks = n.is_multiple_of(3);
         let kinds = if thinks { vec![PartKind::Reasoning; 3] } else { vec![PartKind::Text; 2] };
@@ -248,7 +248,7 @@ impl Log {
             let text = "I look at the next file, for the test reads it. ".repeat(1 + n % 5);
             let signature = (kind == PartKind::Reasoning).then(|| "c2lnbmF0dXJl".repeat(20));
             let part = StreamedPart { id: "0".into(), kind, text, signature, redacted: false };
-            self.tell(Fact::of(request, Model::Streamed { parts: vec![part] }));
+            self.append(Fact::of(request, Model::Streamed { parts: vec![part] }));
         }
         self.tokens += 200;
         if n.is_multiple_of(30) {
@@ -259,7 +259,7 @@ impl Log {
                 Json::parse(&format!(r#"{{"filePath":"src/file{n}.rs","offset":{index}}}"#));
             let (id, input) = (format!("call_{n}_{index}"), input.unwrap());
             let call = CallSpec { id, name: "read".into(), input: input.clone() };
-            self.tell(Fact::of(request, Tool::Called { call }));
+            self.append(Fact::of(request, Tool::Called { call }));
             self.resolve(n, input);
         }
         self.replied(request, Finish::ToolCalls);
@@ -286,7 +286,7 @@ impl Log {
             kind: CallKind::Plain,
         };
         let of = self.open(PendingKind::Check).unwrap();
-        self.tell(Fact::of(of, Tool::Resolved(Box::new(resolution))));
+        self.append(Fact::of(of, Tool::Resolved(Box::new(resolution))));
     }
 
     fn finish(&mut self, n: usize) {
@@ -307,6 +307,6 @@ impl Log {
             spill: None,
             attachments: Vec::new(),
         })));
-        self.tell(Fact::of(of, event));
+        self.append(Fact::of(of, event));
     }
 }

@@ -102,10 +102,10 @@ fn processor_time(node: &Child) -> Duration {
 fn subagents() {
     let (mut one, mut ratios) = (Vec::new(), Vec::new());
     for _ in 0..PAIRS {
-        let started = family(0);
+        let started = subagents_time(0);
         let per_step = |children: usize| {
             let steps = children * CHILD_STEPS;
-            family(children).saturating_sub(started) / u32::try_from(steps).unwrap()
+            subagents_time(children).saturating_sub(started) / u32::try_from(steps).unwrap()
         };
         let (single, ten) = (per_step(1), per_step(CHILDREN));
         one.push(single);
@@ -117,7 +117,7 @@ fn subagents() {
 }
 
 /// Processor time of a run whose model starts `children` subagents at once.
-fn family(children: usize) -> Duration {
+fn subagents_time(children: usize) -> Duration {
     let folder = Folder::new();
     let task = |n: usize| {
         let input = json!({ "description": "d", "prompt": format!("child {n}"), "subagentType": "general" });

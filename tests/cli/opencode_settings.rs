@@ -106,7 +106,7 @@ const PLUGINS: &str = r#"{
   "compaction": { "later": 1 }
 }"#;
 
-fn told(site: &Site) -> Vec<Value> {
+fn findings(site: &Site) -> Vec<Value> {
     let ran = site.run(&["doctor", "--format", "json"]).ok();
     ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -152,7 +152,7 @@ fn what_a_user_of_opencode_may_have_is_taken_without_an_error() {
     ];
     for (settings, expected) in warnings {
         let site = site(settings);
-        let found = told(&site);
+        let found = findings(&site);
         assert!(found.iter().all(|finding| finding["status"] != "error"), "{found:#?}");
         assert_eq!(about(&found, "opencode.json (written for")["status"], "ok");
         for part in expected {
@@ -171,7 +171,7 @@ fn what_a_user_of_opencode_may_have_is_taken_without_an_error() {
 
 #[test]
 fn keys_without_a_use_are_named_with_their_lines() {
-    let found = told(&site(ALL_ABOUT));
+    let found = findings(&site(ALL_ABOUT));
     let idle = about(&found, "nothing that goes by")["what"].as_str().unwrap();
     for part in ["`theme` (line 5)", "`keybinds` (line 7)", "`experimental` (line 14)"] {
         assert!(idle.contains(part), "{part}: {idle}");

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Live, Site};
 
 /// Reruns all sessions of the site, children too, without settings and without the project.
-pub fn again(site: &Site) {
+pub fn rerun_all(site: &Site) {
     let of = |events: Vec<Value>| -> Vec<String> {
         let mut ids: Vec<_> =
             events.iter().filter_map(|e| e["session"].as_str().map(str::to_owned)).collect();

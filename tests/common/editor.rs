@@ -19,8 +19,8 @@ impl Editor {
     /// A node after `initialize`.
     pub fn start(site: &Site, args: &[&str]) -> Self {
         let mut editor = Self::raw(site, args);
-        let hello = editor.ask("initialize", json!({ "protocolVersion": 1 }));
-        assert_eq!(editor.result(hello)["protocolVersion"], 1);
+        let initialized = editor.ask("initialize", json!({ "protocolVersion": 1 }));
+        assert_eq!(editor.result(initialized)["protocolVersion"], 1);
         editor
     }
 
@@ -30,8 +30,8 @@ impl Editor {
         let fs = json!({ "readTextFile": true, "writeTextFile": true });
         let capabilities = json!({ "fs": fs, "terminal": true });
         let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
-        let hello = editor.ask("initialize", params);
-        editor.result(hello);
+        let initialized = editor.ask("initialize", params);
+        editor.result(initialized);
         editor
     }
 
@@ -159,7 +159,7 @@ impl Editor {
     }
 
     /// The received updates of these kinds, as `KIND` or `KIND STATUS`.
-    pub fn told(&self, session: &str, kinds: &[&str]) -> Vec<String> {
+    pub fn received(&self, session: &str, kinds: &[&str]) -> Vec<String> {
         let updates = self.updates(session);
         let name = |update: &Value| {
             let kind = update["sessionUpdate"].as_str().unwrap().to_owned();

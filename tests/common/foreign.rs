@@ -47,7 +47,7 @@ pub fn assert_taken_over(site: &Site, session: &str, from: &str) {
 }
 
 /// Role and text of each message of a request to Anthropic; calls and results as one word.
-pub fn told(body: &Value) -> Vec<String> {
+pub fn outline(body: &Value) -> Vec<String> {
     let block = |block: &Value| match block["type"].as_str().unwrap() {
         "text" => block["text"].as_str().unwrap().to_owned(),
         "thinking" => format!("<{} {}>", block["thinking"].as_str().unwrap(), block["signature"]),

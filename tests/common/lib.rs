@@ -37,7 +37,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub use again::again;
+pub use again::rerun_all;
 pub use canary::{Canary, Search, base64, url};
 pub use editor::Editor;
 pub use editor_host::EditorHost;

@@ -100,7 +100,7 @@ fn npm(folder: &Path, own_node: bool) -> Result<(), String> {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let code = said.lines().find_map(|line| line.split_once("error code ")).map(|(_, code)| code);
     assert!(!code.is_some_and(|code| OURS.contains(&code.trim())), "npm ci: {said}");
-    Err(format!("npm can not install them: {said}"))
+    Err(format!("npm cannot install them: {said}"))
 }
 
 fn peers(folder: PathBuf) -> Result<Peers, String> {

@@ -15,9 +15,9 @@ const ASKED: &str = "asked";
 /// Settings of a plugin: the test binary with only the test `test`, which calls [`serve_if_asked`].
 /// The answer `"silent"` never comes, `"crash"` ends the plugin, `"deaf"` stops it from reading,
 /// and `"refuse"` is an error.
-pub fn double(test: &str, hello: Value, answers: Value) -> Value {
+pub fn double(test: &str, handshake: Value, answers: Value) -> Value {
     let program = std::env::current_exe().unwrap();
-    let says = json!({ "hello": hello, "answers": answers }).to_string();
+    let says = json!({ "handshake": handshake, "answers": answers }).to_string();
     json!({
         "command": [program, "--exact", test],
         "environment": { SAYS: says },
@@ -26,8 +26,8 @@ pub fn double(test: &str, hello: Value, answers: Value) -> Value {
 }
 
 /// [`double`] with a time limit in milliseconds.
-pub fn hasty(test: &str, hello: Value, answers: Value, timeout: u64) -> Value {
-    let mut double = double(test, hello, answers);
+pub fn hasty(test: &str, handshake: Value, answers: Value, timeout: u64) -> Value {
+    let mut double = double(test, handshake, answers);
     double["timeout"] = timeout.into();
     double
 }
@@ -44,7 +44,7 @@ pub fn serve_if_asked() {
         let message: Value = serde_json::from_str(&line).unwrap();
         let (method, id) = (message["method"].as_str().unwrap_or(""), message.get("id"));
         let said = match method {
-            "initialize" => says["hello"].clone(),
+            "initialize" => says["handshake"].clone(),
             method => says["answers"][method].clone(),
         };
         match (said.as_str(), id) {

@@ -1,5 +1,5 @@
 //! Kills every session of the corpus at every boundary of its log's writer, and again during
-//! recovery. Shown events are kept, no effect happens twice, and `resume` completes the turn.
+//! recovery. PrintedLines events are kept, no effect happens twice, and `resume` completes the turn.
 //!
 //! `LEFTFOLD_BOUNDARIES` sets the kills of each session (spread evenly; default 8), `LEFTFOLD_SEED`
 //! the start of the series. `LEFTFOLD_ALL=1` tries every boundary of every session, in all three
@@ -186,7 +186,7 @@ fn tried_or_earlier(mut kill: Kill) -> Option<usize> {
 fn tried(kill: &Kill) -> Option<usize> {
     let scenario = scenario(kill.name);
     let site = &scenario.site;
-    let mut shown = Shown::default();
+    let mut shown = PrintedLines::default();
     for act in &scenario.acts[..kill.act] {
         shown.add(&act.play(site, None).with(act.code));
     }
@@ -215,9 +215,9 @@ fn tried(kill: &Kill) -> Option<usize> {
 
 /// The printed output, as whole lines.
 #[derive(Default)]
-struct Shown(Vec<String>);
+struct PrintedLines(Vec<String>);
 
-impl Shown {
+impl PrintedLines {
     fn add(&mut self, ran: &Ran) {
         assert!(!ran.stderr.contains("panicked"), "{ran:?}");
         let whole = ran.stdout.split_inclusive('\n').filter(|line| line.ends_with('\n'));
@@ -227,7 +227,7 @@ impl Shown {
 
 /// Checks that the store is sound, that each log is valid for this program, and that all shown
 /// events are in it.
-fn assert_kept(site: &Site, shown: &Shown) -> Logs {
+fn assert_kept(site: &Site, shown: &PrintedLines) -> Logs {
     let Some(store) = store(site) else {
         assert!(shown.0.is_empty(), "shown before there was a store: {:?}", shown.0);
         return Vec::new();
@@ -278,7 +278,7 @@ fn resumed(site: &Site, session: SessionId, number: usize, fault: Option<&str>) 
 }
 
 /// Checks that `resume` completes everything. Returns how many calls were lost.
-fn assert_goes_on(site: &Site, before: &Logs, mut shown: Shown, number: usize) -> usize {
+fn assert_goes_on(site: &Site, before: &Logs, mut shown: PrintedLines, number: usize) -> usize {
     for session in unfinished(before) {
         shown.add(&resumed(site, session, number, None).ok());
     }

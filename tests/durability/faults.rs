@@ -54,7 +54,7 @@ fn the_disk_is_full() {
     site.assert_sound();
 }
 
-/// Nobody reads the output, so the turn is interrupted; the log says so.
+/// Standard output has no reader, so the turn is interrupted; the log says so.
 fn standard_output_is_full() {
     let mut slow = says("never");
     slow["delay_ms"] = json!(600_000);
@@ -80,7 +80,7 @@ fn the_data_folder_is_read_only() {
 fn the_projects_folder_is_read_only() {
     let site = Site::scripted(&script(json!([
         call("write", json!({ "filePath": format!("{READ_ONLY}/x"), "content": "x" })),
-        says("So it can not be."),
+        says("So it cannot be."),
     ])));
     let ran = in_time(|| site.run(&["run", "--yes", "--format", "json", "go"])).ok();
     let events = ran.events();
@@ -168,7 +168,7 @@ fn assert_stopped(site: &Site, ran: &Ran, words: &[&str]) {
     assert_eq!(end(&events)["text"], "Too slow.");
 }
 
-/// Nobody answers a question: the turn's time limit ends it.
+/// A question stays unanswered: the turn's time limit ends it.
 fn a_person_is_silent() {
     let site = asking();
     let ran = in_time(|| site.run(&[&ASK[..5], &["--timeout", "1", "go"]].concat())).with(4);

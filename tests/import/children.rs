@@ -1,7 +1,7 @@
 //! Subagents in the sessions of other agents, imported as child sessions.
 #![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
-use common::foreign::{anthropic, as_lines, assert_taken_over, events, import, told};
+use common::foreign::{anthropic, as_lines, assert_taken_over, events, import, outline};
 use common::{Site, all, only};
 use serde_json::{Value, json};
 
@@ -93,7 +93,7 @@ fn a_subagent_among_the_records_is_a_child() {
     assert_eq!(of_child("turn.ended")[0]["data"]["text"], "There is a.rs.");
     // the parent continues, with only the result of the subagent
     site.run(&["run", "--session", &session, "Sure?"]).ok();
-    let asked = told(&server.requests()[0].body);
+    let asked = outline(&server.requests()[0].body);
     assert!(asked.contains(&"u: = There is a.rs.".to_owned()), "{asked:?}");
     assert!(!asked.iter().any(|line| line.contains("Glob")), "{asked:?}");
     // an export can be imported again

@@ -1,7 +1,7 @@
 //! A session of Claude Code, imported and continued.
 #![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
-use common::foreign::{anthropic, as_lines, assert_taken_over, events, import, told};
+use common::foreign::{anthropic, as_lines, assert_taken_over, events, import, outline};
 use common::{Site, all, kinds, only, says, script};
 use serde_json::{Value, json};
 
@@ -124,7 +124,7 @@ fn it_is_gone_on_with_and_the_model_is_told_all_of_it() {
     let requests = server.requests();
     assert_eq!(requests.len(), 2);
     assert_eq!(requests[0].body["model"], MODEL);
-    let first = told(&requests[0].body);
+    let first = outline(&requests[0].body);
     let lost = "u: = The outcome of this call is unknown";
     assert_eq!(
         &first[..8],
@@ -140,7 +140,7 @@ fn it_is_gone_on_with_and_the_model_is_told_all_of_it() {
         ]
     );
     assert!(first[9].starts_with(lost), "{first:?}");
-    assert_eq!(told(&requests[1].body).last().map(String::as_str), Some("u: Is that so?"));
+    assert_eq!(outline(&requests[1].body).last().map(String::as_str), Some("u: Is that so?"));
     site.run(&["check", &session]).ok();
     let verified = site.run(&["verify", &session]).ok().stdout;
     assert!(!verified.contains("; 0 decisions since"), "{verified}");

@@ -1,7 +1,7 @@
 //! A session of Codex, imported and continued.
 #![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
-use common::foreign::{anthropic, as_lines, assert_taken_over, events, import, told};
+use common::foreign::{anthropic, as_lines, assert_taken_over, events, import, outline};
 use common::{Site, all, only};
 use serde_json::{Value, json};
 
@@ -112,7 +112,7 @@ fn it_is_gone_on_with_by_another_model() {
     site.file("rollout.jsonl", as_lines(&conversation(&cwd)));
     let (session, _) = import(&site, "rollout.jsonl");
     site.run(&["run", "--session", &session, "-m", "anthropic/m", "Is all tidy?"]).ok();
-    let told = told(&server.requests()[0].body);
+    let told = outline(&server.requests()[0].body);
     assert_eq!(told[0], "u: Tidy up.");
     assert_eq!(told[1], "a: shell{\"command\":[\"ls\"]}");
     assert!(told.contains(&"u: = a.rs\n".to_owned()), "{told:?}");

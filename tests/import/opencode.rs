@@ -1,7 +1,7 @@
 //! A session of OpenCode, from its export or its storage, imported and continued.
 #![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
-use common::foreign::{anthropic, assert_taken_over, events, import, told};
+use common::foreign::{anthropic, assert_taken_over, events, import, outline};
 use common::{Site, all, only};
 use serde_json::{Value, json};
 
@@ -113,7 +113,7 @@ fn storage_is_read_from_the_file_of_the_session() {
     assert!(said.contains(&format!("{}: EOF", broken.display())), "{said}");
     assert_taken_over(&site, &session, "OpenCode");
     site.run(&["run", "--session", &session, "Is it built?"]).ok();
-    let told = told(&server.requests()[0].body);
+    let told = outline(&server.requests()[0].body);
     let expected = [
         "u: What colour is it?",
         "u: image",

@@ -45,7 +45,7 @@ fn start(site: &Site, mode: &[&str]) -> (Live, PipeWriter) {
 }
 
 /// The server's view of the answer, from the call's result.
-fn told(events: &[Value]) -> Value {
+fn answer_received(events: &[Value]) -> Value {
     let finished = only(events, "tool.finished");
     serde_json::from_str(finished["data"]["output"].as_str().unwrap()).unwrap()
 }
@@ -61,7 +61,7 @@ fn answered(ask: &Value, answers: &[&str]) -> Vec<Value> {
     let events = live.wait().ok().events();
     assert_eq!(end(&events)["text"], "So be it.");
     site.assert_sound();
-    common::again(&site);
+    common::rerun_all(&site);
     events
 }
 
@@ -74,7 +74,7 @@ fn a_form_is_filled_in_field_by_field() {
     assert_eq!(texts[1][1], "a whole number from 1 up to 9 is expected");
     assert_eq!(texts[2], &json!(["Which seat?\nside"]));
     let content = json!({ "row": 3, "side": "r" });
-    assert_eq!(told(&events), json!({ "action": "accept", "content": content }));
+    assert_eq!(answer_received(&events), json!({ "action": "accept", "content": content }));
     let replied = &only(&events, "tool.elicitation_answered")["data"];
     assert_eq!((&replied["consent"], &replied["content"]), (&json!("accepted"), &content));
 }
@@ -82,7 +82,7 @@ fn a_form_is_filled_in_field_by_field() {
 #[test]
 fn an_empty_line_declines_and_the_call_goes_on() {
     let events = answered(&form(), &[""]);
-    assert_eq!(told(&events)["action"], "decline");
+    assert_eq!(answer_received(&events)["action"], "decline");
     assert_eq!(end(&events)["permission_denials"], json!([]));
 }
 
@@ -95,7 +95,7 @@ fn an_address_is_shown_whole_and_never_opened() {
     let events = answered(&ask, &["1"]);
     let asked = only(&events, "permission.asked");
     assert!(asked["data"]["patterns"][0].as_str().unwrap().ends_with(url));
-    assert_eq!(told(&events)["action"], "accept");
+    assert_eq!(answer_received(&events)["action"], "accept");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn where_nobody_is_asked_it_is_declined_at_once() {
     for mode in [&["--permission-mode", "deny"][..], &["--yes"], &[]] {
         let site = site(&form());
         let events = site.run(&[&["run", "--format", "json", "go"], mode].concat()).ok().events();
-        assert_eq!(told(&events)["action"], "decline", "{mode:?}");
+        assert_eq!(answer_received(&events)["action"], "decline", "{mode:?}");
         assert!(all(&events, "permission.asked").is_empty());
     }
 }
@@ -140,9 +140,9 @@ fn an_editor_gets_each_field_as_a_form() {
     let site = site(&form());
     let mut editor = Editor::raw(&site, &[]);
     let able = json!({ "elicitation": { "form": {} } });
-    let hello = json!({ "protocolVersion": 1, "clientCapabilities": able });
-    let hello = editor.ask("initialize", hello);
-    editor.result(hello);
+    let initialized = json!({ "protocolVersion": 1, "clientCapabilities": able });
+    let initialized = editor.ask("initialize", initialized);
+    editor.result(initialized);
     let session = editor.session(&site);
     let prompt = editor.prompt(&session, "go");
     for (field, answer) in [
@@ -155,7 +155,10 @@ fn an_editor_gets_each_field_as_a_form() {
     }
     assert_eq!(editor.stop_reason(prompt), "end_turn");
     let events = site.run(&["export", &session]).ok().events();
-    assert_eq!(told(&events), json!({ "action": "accept", "content": { "row": 4, "side": "l" } }));
+    assert_eq!(
+        answer_received(&events),
+        json!({ "action": "accept", "content": { "row": 4, "side": "l" } })
+    );
     editor.leave();
 }
 
@@ -164,15 +167,15 @@ fn a_form_left_empty_gives_its_server_no_value_that_nobody_said() {
     let site = site(&form());
     let mut editor = Editor::raw(&site, &[]);
     let able = json!({ "elicitation": { "form": {} } });
-    let hello = json!({ "protocolVersion": 1, "clientCapabilities": able });
-    let hello = editor.ask("initialize", hello);
-    editor.result(hello);
+    let initialized = json!({ "protocolVersion": 1, "clientCapabilities": able });
+    let initialized = editor.ask("initialize", initialized);
+    editor.result(initialized);
     let session = editor.session(&site);
     let prompt = editor.prompt(&session, "go");
     let asked = editor.until(|message| message["method"] == "elicitation/create");
     editor.reply(&asked, json!({ "action": "accept", "content": {} }));
     assert_eq!(editor.stop_reason(prompt), "end_turn");
     let events = site.run(&["export", &session]).ok().events();
-    assert_eq!(told(&events)["action"], "decline");
+    assert_eq!(answer_received(&events)["action"], "decline");
     editor.leave();
 }

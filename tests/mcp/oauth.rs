@@ -31,7 +31,7 @@ fn kept(site: &Site) -> Value {
 fn whoever_has_signed_in_can_use_the_server_until_it_is_forgotten() {
     let guarded = Guarded::start(LONG);
     let site = site(&guarded, &[echo()]);
-    let ran = site.prompt("go").ok().saying(&["MCP server `far`: it wants its user to sign in"]);
+    let ran = site.prompt("go").ok().saying(&["MCP server `far`: it requires you to sign in"]);
     assert_eq!(end(&ran.events())["text"], "So be it.");
     let login = site.run(&["mcp", "login", "far", "--consent", "follow"]).ok();
     assert!(login.stdout.starts_with("double 1.5, protocol 2025-11-25\n"), "{login:?}");
@@ -52,7 +52,7 @@ fn whoever_has_signed_in_can_use_the_server_until_it_is_forgotten() {
     let logout = site.run(&["mcp", "logout", &guarded.url]).ok();
     assert_eq!(logout.stdout, "What it had granted is forgotten: far\n");
     assert_eq!(kept(&site), json!({}));
-    site.prompt("go").ok().saying(&["it wants its user to sign in"]);
+    site.prompt("go").ok().saying(&["it requires you to sign in"]);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_browser_comes_back_by_itself() {
     let other = get(&to.replace("state=", "state=x"));
     assert!(other.starts_with("HTTP/1.1 400"), "{other}");
     let shown = get(&to);
-    assert!(shown.starts_with("HTTP/1.1 200") && shown.contains("Leftfold goes on"), "{shown}");
+    assert!(shown.starts_with("HTTP/1.1 200") && shown.contains("Leftfold continues"), "{shown}");
     let ran = live.wait().ok().saying(&["open this page to sign in:", "/authorize?"]);
     assert!(ran.stdout.contains("\n  echo  The tool echo of a double.\n"), "{ran:?}");
 }
@@ -165,7 +165,7 @@ fn a_refusal_is_told_and_what_was_granted_before_stays() {
 #[test]
 fn only_servers_elsewhere_are_signed_in_at() {
     let site = Site::bare().setting("/mcp", json!({ "m": { "command": ["true"] } }));
-    let why = "MCP server `m`: it is started here, so there is nothing to sign in at";
+    let why = "MCP server `m`: it is a local server, so there is no sign-in";
     site.run(&["mcp", "login", "m"]).with(1).saying(&[why]);
     let unknown = site.run(&["mcp", "login", "far"]).with(2);
     unknown.saying(&["there is no MCP server `far`; known are `m`; a URL begins with"]);

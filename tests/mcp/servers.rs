@@ -186,7 +186,7 @@ fn one_that_does_not_start_is_told_of_and_left_out() {
     let node = live.id();
     let ran = live.wait().saying(&[
         "MCP server `silent`: it did not start within 300 ms",
-        "MCP server `absent`: `no-such-program-anywhere` can not be started",
+        "MCP server `absent`: cannot start `no-such-program-anywhere`",
         "MCP server `loud`: it ended at once (exit status: 7); it said: it is broken",
         "LEFTFOLD_CONFIG_CONTENT:1:",
         "`mcp.empty` has no `url`",
@@ -195,7 +195,7 @@ fn one_that_does_not_start_is_told_of_and_left_out() {
     assert_eq!(ran.stderr.matches("MCP server").count(), 5, "{ran:?}");
     let results = results(ran);
     assert_eq!(results[0]["output"], "You said nothing.");
-    assert!(is_refused(&results[1], "The MCP server \"silent\" can not be used now"));
+    assert!(is_refused(&results[1], "The MCP server \"silent\" cannot be used now"));
     assert_eq!(mcp::servers_of(node), [0; 0]);
     let status: Vec<Value> = listed(&site).iter().map(|server| server["status"].clone()).collect();
     let failed = "failed";

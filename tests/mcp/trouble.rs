@@ -58,7 +58,7 @@ fn an_answer_that_can_not_be_read_fails_its_call_at_once() {
     ] {
         let result = result(&site(BEGINS, LISTS, called));
         let said = result["output"].as_str().unwrap();
-        assert!(said.contains("answer can not be read") && result["is_error"] == true, "{said}");
+        assert!(said.contains("answer cannot be read") && result["is_error"] == true, "{said}");
     }
 }
 
@@ -123,7 +123,7 @@ fn lines_of_the_log_say_what_they_belong_to() {
 fn why_it_does_not_begin_is_told() {
     let refuses = r#"say '"error":{"code":-32603,"message":"no licence"}'"#;
     for (begins, why) in [
-        (refuses, "it refuses to begin: "),
+        (refuses, "it refused `initialize`: "),
         (refuses, "no licence"),
         (r#"say '"result":{}'"#, "its answer to `initialize`"),
     ] {

@@ -116,8 +116,8 @@ fn a_wrong_answer_is_told_by_its_field_and_breaks_nothing() {
 
 #[test]
 fn one_that_does_not_say_in_time_is_left_out() {
-    let hello = json!({ "name": "slow", "hooks": ["config", "tool.execute.before"] });
-    let slow = hasty(PLUGIN, hello, json!({ "config": "silent" }), 5_000);
+    let handshake = json!({ "name": "slow", "hooks": ["config", "tool.execute.before"] });
+    let slow = hasty(PLUGIN, handshake, json!({ "config": "silent" }), 5_000);
     let site = site(&[bash("echo done > done")], &slow);
     let running: Live = site.start(&["run", "--format", "json", "go"]);
     let node = running.id();
@@ -169,7 +169,7 @@ fn no_plugin_is_told_a_secret() {
 
 #[test]
 fn an_editor_is_offered_what_a_plugin_adds_and_shown_what_it_makes_of_results() {
-    let hello = json!({ "name": "d", "hooks": ["config", "tool.execute.after"] });
+    let handshake = json!({ "name": "d", "hooks": ["config", "tool.execute.after"] });
     let answers = json!({
         "config": {
             "agent": { "scout": { "description": "Looks.", "mode": "primary" } },
@@ -177,7 +177,7 @@ fn an_editor_is_offered_what_a_plugin_adds_and_shown_what_it_makes_of_results() 
         },
         "tool.execute.after": { "title": "Renamed", "metadata": { "mine": { "a": 1 } } },
     });
-    let site = site(&[bash("true"), says("Hello.")], &double(PLUGIN, hello, answers));
+    let site = site(&[bash("true"), says("Hello.")], &double(PLUGIN, handshake, answers));
     let mut editor = Editor::start(&site, &[]);
     let node = editor.live.id();
     let new = editor.ask("session/new", json!({ "cwd": site.project(), "mcpServers": [] }));

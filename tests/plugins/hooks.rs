@@ -108,10 +108,13 @@ fn a_plugin_is_told_where_it_is_and_what_it_is_asked_about() {
     let site = site(&[bash("echo raw")], json!([hooked(&hooks, answers)]));
     let events = site.prompt("go").ok().events();
     let project = site.project();
-    let hello = &asked_for(&project, "initialize")[0];
-    assert_eq!((&hello["directory"], &hello["worktree"]), (&json!(project), &json!(project)));
+    let initialized = &asked_for(&project, "initialize")[0];
+    assert_eq!(
+        (&initialized["directory"], &initialized["worktree"]),
+        (&json!(project), &json!(project))
+    );
     let session = events[0]["session"].as_str().unwrap();
-    assert_eq!(hello["socket"], json!(site.session().join("socket")));
+    assert_eq!(initialized["socket"], json!(site.session().join("socket")));
     let before = &asked_for(&project, "tool.execute.before")[0];
     assert_eq!((&before["tool"], &before["session"]), (&json!("bash"), &json!(session)));
     assert_eq!(before["args"], json!({ "command": "echo raw" }));
@@ -132,7 +135,7 @@ fn a_plugin_is_told_where_it_is_and_what_it_is_asked_about() {
 fn requests_are_sent_as_plugins_have_them_and_no_value_of_a_header_is_logged() {
     let sse = || message(&[Block::Text("Hello.")]);
     let server = Server::start(vec![Answer::Stream(sse(), Split::Whole)]);
-    let hello = json!({
+    let handshake = json!({
         "name": "d", "auth": { "provider": "local" },
         "hooks": ["chat.params", "chat.headers", "auth", "chat.system.transform", "tool.definition"],
     });
@@ -143,7 +146,8 @@ fn requests_are_sent_as_plugins_have_them_and_no_value_of_a_header_is_logged() {
         "chat.system.transform": { "system": ["Be brief.", "Be kind."] },
         "tool.definition": { "tools": { "read": { "description": "Reads, they say." } } },
     });
-    let site = Site::served(&server).setting("/plugin", json!([double(PLUGIN, hello, answers)]));
+    let site =
+        Site::served(&server).setting("/plugin", json!([double(PLUGIN, handshake, answers)]));
     let ran = site.prompt("go").ok();
     let request = &server.requests()[0];
     assert_eq!(
@@ -232,8 +236,8 @@ fn one_that_watches_is_told_of_every_event_in_order() {
 
 #[test]
 fn one_that_is_slow_is_cut_off_and_the_session_goes_on() {
-    let hello = json!({ "name": "slow", "hooks": ["tool.execute.before"] });
-    let slow = hasty(PLUGIN, hello, json!({ "tool.execute.before": "silent" }), 1_500);
+    let handshake = json!({ "name": "slow", "hooks": ["tool.execute.before"] });
+    let slow = hasty(PLUGIN, handshake, json!({ "tool.execute.before": "silent" }), 1_500);
     let live = site(&[bash("echo one"), bash("echo two")], json!([slow]));
     let running = live.start(&["run", "--format", "json", "go"]);
     let node = running.id();
@@ -252,11 +256,7 @@ fn what_goes_wrong_is_a_warning() {
     for (manner, outcome, warning) in [
         (json!("crash"), "gone", "plugin `d`: it has ended; the turn goes on without it"),
         (json!("refuse"), "failed", "plugin `d`: I will not"),
-        (
-            json!({ "denny": 1 }),
-            "failed",
-            "`denny` is nothing it can say; known are `args`, `deny`",
-        ),
+        (json!({ "denny": 1 }), "failed", "unknown field `denny`; known are `args`, `deny`"),
     ] {
         let answers = json!({ "tool.execute.before": manner });
         let site =
@@ -270,8 +270,8 @@ fn what_goes_wrong_is_a_warning() {
 
 #[test]
 fn one_that_reads_nothing_more_holds_up_nobody() {
-    let hello = json!({ "name": "deaf", "hooks": ["event"] });
-    let deaf = hasty(PLUGIN, hello, json!({ "event": "deaf" }), 500);
+    let handshake = json!({ "name": "deaf", "hooks": ["event"] });
+    let deaf = hasty(PLUGIN, handshake, json!({ "event": "deaf" }), 500);
     // together more than any pipe holds
     let read = |n| call("read", json!({ "filePath": "long.txt", "offset": n }));
     let replies: Vec<Value> = (1..9).map(read).collect();
@@ -293,9 +293,9 @@ fn plugins_that_can_not_be_used_are_told_of_with_their_place() {
     let site = site(&[], plugins);
     let ran = site.prompt("go").ok().saying(&[
         "LEFTFOLD_CONFIG_CONTENT:1:",
-        "`no-such-program-anywhere` can not be started",
+        "cannot start `no-such-program-anywhere`",
         "its answer to `initialize` is wrong: `hooks`: expected a list, found \"event\"",
-        "plugin `odd`: there is no hook `cofnig`, so it is not asked there",
+        "plugin `odd`: there is no hook `cofnig`, so it is ignored",
         "plugin `odd`: there is no hook `chat.massage`",
         "the plugin \"opencode-thing@1.0\" is left out: packages of JavaScript are not run here",
     ]);

@@ -1,6 +1,6 @@
 //! Children in the shared part of a fork: the fork's calls continue with forks of them.
 
-use common::{Site, again, all, bash, call, end, only, says, script, wait_until};
+use common::{Site, all, bash, call, end, only, rerun_all, says, script, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ struct ParentAndChild {
 
 /// A root whose child has answered once, and again in its second turn. A fork begins after the
 /// first turn. Its model calls the child with the prompt `go on`, and the child gives `replies`.
-fn family(replies: &[Value]) -> ParentAndChild {
+fn parent_and_child(replies: &[Value]) -> ParentAndChild {
     let looks = || on("look closely", 0, says("I see."));
     let first =
         json!([looks(), on("go", 0, task("look closely", None)), on("go", 1, says("Heard."))]);
@@ -77,7 +77,7 @@ impl ParentAndChild {
 
 #[test]
 fn a_forks_call_goes_on_with_a_fork_of_the_child_as_it_stood_there() {
-    let family = family(&sees());
+    let family = parent_and_child(&sees());
     let ParentAndChild { site, root, child, .. } = &family;
     let before = family.log(child);
     let fork = family.fork();
@@ -105,12 +105,12 @@ fn a_forks_call_goes_on_with_a_fork_of_the_child_as_it_stood_there() {
     assert_eq!(family.log(child), before, "the child itself is as it was");
     family.assert_sound(&[root, child, &fork, heir]);
     assert!(site.run(&["why", &fork]).ok().stdout.contains("waits for nothing"));
-    again(site);
+    rerun_all(site);
 }
 
 #[test]
 fn it_belongs_to_the_fork_in_lists_counts_and_removals() {
-    let family = family(&sees());
+    let family = parent_and_child(&sees());
     let ParentAndChild { site, root, .. } = &family;
     let stats = || -> Value {
         serde_json::from_str(&site.run(&["stats", "--format", "json"]).ok().stdout).unwrap()
@@ -143,7 +143,7 @@ fn it_belongs_to_the_fork_in_lists_counts_and_removals() {
 
 #[test]
 fn export_and_import_of_it_all_keep_every_state() {
-    let family = family(&sees());
+    let family = parent_and_child(&sees());
     let fork = family.fork();
     let ran = family.site.run(&["run", "--session", &fork, "--format", "json", "other"]).ok();
     let ran = ran.events();
@@ -173,7 +173,7 @@ fn export_and_import_of_it_all_keep_every_state() {
 #[test]
 fn a_kill_in_the_middle_costs_nothing() {
     let waits = bash("touch started; while [ ! -e go ]; do sleep 0.05; done");
-    let family = family(&[
+    let family = parent_and_child(&[
         on("look elsewhere", 1, waits),
         on("look elsewhere", 2, says("Not here.")),
         on("look once more", 3, says("Nor there.")),
@@ -194,7 +194,7 @@ fn a_kill_in_the_middle_costs_nothing() {
     only(&log, "session.forked");
     only(&log, "session.adopted");
     family.assert_sound(&[root, child, &fork, heir]);
-    again(site);
+    rerun_all(site);
 }
 
 /// Kills the program at each group of appends in turn, before and after it.
@@ -203,7 +203,7 @@ fn killed_at_every_append_it_is_forked_once() {
     if cfg!(not(debug_assertions)) {
         return common::skipped("only debug builds have faults to inject");
     }
-    let family = family(&sees());
+    let family = parent_and_child(&sees());
     let (mut kills, mut made) = (0, Vec::new());
     let seed: usize =
         std::env::var("LEFTFOLD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);

@@ -1,6 +1,6 @@
 //! `rerun`: runs the real actors on a log's facts, without the outside world.
 
-use common::{Site, again, all, bash, call, kind, only, says, script, wait_until};
+use common::{Site, all, bash, call, kind, only, rerun_all, says, script, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn text_and_calls_at_once_and_in_a_batch_and_todos_and_a_title() {
     site.file("a.txt", "one\n");
     let events = site.prompt("go").ok().events();
     assert_eq!(all(&events, "model.streamed").len(), all(&site.exported(), "model.streamed").len());
-    again(&site);
+    rerun_all(&site);
     assert_eq!(std::fs::read_to_string(site.path("away/marks.txt")).unwrap(), "ran\n");
 }
 
@@ -45,7 +45,7 @@ fn a_child_and_a_question_that_nobody_answers() {
     site.file(".env", "A=b\n");
     let events = site.prompt("go").ok().events();
     only(&events, "subagent.ended");
-    again(&site);
+    rerun_all(&site);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_kill_and_a_resume() {
     let events = site.exported();
     only(&events, "session.resumed");
     only(&events, "tool.lost");
-    again(&site);
+    rerun_all(&site);
 }
 
 /// The session's export with one event changed, imported into a home of its own.

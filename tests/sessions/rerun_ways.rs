@@ -2,7 +2,7 @@
 //! agents, prompts that join a turn, resumed children.
 
 use common::{
-    ASK, Live, Site, again, all, bash, call, end, filled, only, says, script, wait_until,
+    ASK, Live, Site, all, bash, call, end, filled, only, rerun_all, says, script, wait_until,
 };
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn questions_about_permissions_answered_in_each_way() {
     let events = live.wait().ok().events();
     assert_eq!(all(&events, "permission.answered").len(), 3);
     assert_eq!(all(&events, "tool.finished").len(), 3);
-    again(&site);
+    rerun_all(&site);
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn a_rejection_without_a_word_and_a_question_with_its_answer() {
     let mut live = site.start(&ASK);
     answer(&site, &mut live, &["reject"]);
     assert_eq!(end(&live.wait().with(3).events())["reason"], "blocked");
-    again(&site);
+    rerun_all(&site);
 
     let which = json!({ "questions": [{ "question": "Which?", "header": "Colour",
         "options": [{ "label": "red", "description": "" }, { "label": "blue", "description": "" }] }] });
@@ -41,7 +41,7 @@ fn a_rejection_without_a_word_and_a_question_with_its_answer() {
     let mut live = site.start(&ASK);
     answer(&site, &mut live, &["once", "--feedback", "red"]);
     assert!(only(&live.wait().ok().events(), "tool.finished").to_string().contains("red"));
-    again(&site);
+    rerun_all(&site);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn retries_and_waits_that_are_over() {
     let cancelled = only(&events, "tool.cancelled");
     let elapsed = all(&events, "session.deadline_passed");
     assert_eq!(elapsed.len(), 3, "two pauses and the command: {cancelled}");
-    again(&site);
+    rerun_all(&site);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_summary_after_a_retry_and_one_that_somebody_asked_for() {
     only(&events, "compaction.finished");
     site.run(&["compact", "last"]).ok();
     assert_eq!(all(&site.exported(), "compaction.finished").len(), 2);
-    again(&site);
+    rerun_all(&site);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn old_output_that_is_no_longer_sent() {
     }
     only(&site.exported(), "compaction.pruned");
     site.assert_sound();
-    again(&site);
+    rerun_all(&site);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_revert_its_undoing_and_a_prompt_behind_one() {
     site.run(&["revert", "last", "--to", &prompt]).ok();
     site.run(&["run", "--continue", "two"]).ok();
     assert_eq!(all(&site.exported(), "files.restored").len(), 3);
-    again(&site);
+    rerun_all(&site);
     assert_eq!(std::fs::read_to_string(site.path("away/a.txt")).unwrap(), "first\n");
 }
 
@@ -127,7 +127,7 @@ fn an_agent_that_takes_over_when_its_plan_is_agreed_to() {
     let mut live = site.start(&plan);
     answer(&site, &mut live, &["once", "--feedback", "Yes"]);
     only(&live.wait().ok().events(), "turn.switched");
-    again(&site);
+    rerun_all(&site);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_prompt_that_joins_a_turn() {
     second.wait().ok();
     let events = site.exported();
     only(&events, "turn.ended");
-    again(&site);
+    rerun_all(&site);
 }
 
 #[test]
@@ -169,5 +169,5 @@ fn a_child_that_is_gone_on_with() {
     let site = site.setting("/provider/double/options/script/replies", replies);
     let events = site.run(&["run", "--continue", "--format", "json", "more"]).ok().events();
     assert_eq!(only(&events, "subagent.spawned")["data"]["session"], id);
-    again(&site);
+    rerun_all(&site);
 }

@@ -131,7 +131,7 @@ fn fetch(site: &Site, args: &Value) -> Value {
 }
 
 /// The output of a success, or the kind of an error and the output.
-fn told(output: &Value) -> String {
+fn summary(output: &Value) -> String {
     let text = output["output"].as_str().unwrap();
     match output["metadata"]["error_kind"].as_str() {
         Some(kind) => format!("{kind}: {text}"),
@@ -161,7 +161,7 @@ const ANSWERS: &[(&str, &str, &str)] = &[
     (
         "gzip",
         "text",
-        "binary: http://SERVER/gzip answers in the coding \"gzip\", which was not asked for.",
+        "binary: http://SERVER/gzip answers with the encoding \"gzip\", which was not requested.",
     ),
     (
         "over",
@@ -205,7 +205,7 @@ const ANSWERS: &[(&str, &str, &str)] = &[
     (
         "to-nowhere",
         "text",
-        "network: http://SERVER/to-nowhere redirects to \"http://[/\", which is no address…",
+        "network: http://SERVER/to-nowhere redirects to \"http://[/\", which is not an address…",
     ),
     ("to-nothing", "text", "http_status: http://SERVER/to-nothing answers 302 Found."),
 ];
@@ -215,7 +215,7 @@ fn what_servers_answer() {
     let (site, server) = (site(), serve(pages));
     for (path, format, expected) in ANSWERS {
         let url = format!("http://{server}/{path}");
-        let told = told(&fetch(&site, &json!({ "url": url, "format": format })));
+        let told = summary(&fetch(&site, &json!({ "url": url, "format": format })));
         let expected = expected.replace("SERVER", &server.to_string());
         let same = match expected.strip_suffix('…') {
             Some(start) => told.starts_with(start),
@@ -250,14 +250,14 @@ fn a_server_that_takes_too_long_is_left() {
     for path in ["silent", "stalls"] {
         let start = Instant::now();
         let url = format!("http://{server}/{path}");
-        let told = told(&fetch(&site, &json!({ "url": url, "timeout": 1 })));
+        let told = summary(&fetch(&site, &json!({ "url": url, "timeout": 1 })));
         assert!(told.starts_with("timeout: The call did not end within 1000 ms."), "{told}");
         assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     }
     // nobody listens there any more
     let url =
         format!("http://{}/", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
-    let told = told(&fetch(&site, &json!({ "url": url })));
+    let told = summary(&fetch(&site, &json!({ "url": url })));
     assert!(told.starts_with(&format!("network: No connection to {url}: ")), "{told}");
 }
 
@@ -269,7 +269,7 @@ fn addresses_of_this_machine_need_a_setting() {
         for host in
             ["127.0.0.1", "localhost", "LocalHost.", "2130706433", "[::ffff:127.0.0.1]", "0"]
         {
-            let told = told(&fetch(&site, &json!({ "url": format!("http://{host}:{port}/") })));
+            let told = summary(&fetch(&site, &json!({ "url": format!("http://{host}:{port}/") })));
             assert!(
                 told.starts_with("address_refused: ") && told.contains("\"private\": true"),
                 "{told}"
@@ -305,7 +305,7 @@ fn behind_a_proxy_what_is_asked_of_it_is_checked() {
         ("http://LOCALHOST:PORT/", "address_refused: http://localhost:PORT/: it is not".to_owned()),
     ] {
         let [url, expected] = [url, &expected].map(|text| text.replace("PORT", &port.to_string()));
-        let told = told(&fetch(&site, &json!({ "url": url })));
+        let told = summary(&fetch(&site, &json!({ "url": url })));
         assert!(told.starts_with(&expected), "{told}");
     }
 }

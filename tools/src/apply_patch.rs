@@ -31,7 +31,7 @@ use crate::text_files::TextFiles;
 use crate::tool::Typed;
 use crate::{Context, Error, FilePreview, Output, Plan, Seen, Workspace, locks, paths, seen};
 use commit::{Stage, Write};
-use files::{Base, File, Files, Now};
+use files::{Base, File, FileState, Files};
 use parse::{Change, Section};
 
 #[derive(Debug)]
@@ -51,12 +51,12 @@ impl Typed for ApplyPatch {
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/apply_patch.md");
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
-        judged(&parse::parse(&args.patch_text)?, cx)
+        plan_of(&parse::parse(&args.patch_text)?, cx)
     }
 
     async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
         let applying = tokio::task::spawn_blocking(move || {
-            locks::alone_on(&paths, || {
+            locks::with_locks(&paths, || {
                 if cx.cancel.is_cancelled() {
                     return Err(Error::Cancelled);
                 }
@@ -69,7 +69,7 @@ impl Typed for ApplyPatch {
 
 /// Applies `patch` to a file with this text, without writing. Returns its sections, or the error as
 /// text.
-pub(crate) fn dry(before: &str, patch: &str) -> Result<Vec<String>, String> {
+pub(crate) fn dry_run(before: &str, patch: &str) -> Result<Vec<String>, String> {
     let sections = parse::parse(patch).map_err(|error| error.to_string())?;
     let change = |section: &Section| match &section.change {
         Change::Add(text) => Ok(text.clone()),
@@ -93,7 +93,7 @@ fn named(sections: &[Section]) -> impl Iterator<Item = &str> {
 }
 
 /// The plan: one permission for all files, and one for all folders outside the worktree.
-fn judged(sections: &[Section], cx: &Workspace) -> Result<Plan, Error> {
+fn plan_of(sections: &[Section], cx: &Workspace) -> Result<Plan, Error> {
     let mut edited = BTreeSet::new();
     let mut outside = BTreeSet::new();
     let mut all = BTreeSet::new();
@@ -130,7 +130,7 @@ impl Args {
     }
 
     /// The changes as previews. Writes nothing.
-    pub(crate) fn would_be(
+    pub(crate) fn proposed(
         &self,
         judged: &[PathBuf],
         cx: &Workspace,
@@ -161,18 +161,18 @@ fn apply(args: &Args, judged: &[PathBuf], cx: &Context) -> Result<Output, Error>
     let mut written = Stage::new(&writes)?.commit()?;
     for (path, file) in &mut written {
         if let Some(text) = writes.iter().find(|write| write.path == path).and_then(|w| w.text) {
-            *file = texts.told(path, text, file.clone());
+            *file = texts.notify_host(path, text, file.clone());
         }
     }
-    Ok(seen::told_all(output, &written))
+    Ok(seen::add_stamps(output, &written))
 }
 
 /// The write that `file` needs, if any.
 fn write_of<'a>(files: &'a Files, file: &'a File) -> Option<Write<'a>> {
     let (text, from) = match (&file.now, &file.before) {
-        (Now::Untouched, _) | (Now::Absent, None) => return None,
-        (Now::Absent, Some(_)) => (None, None),
-        (Now::Text { text, from }, _) => (Some(text.as_str()), *from),
+        (FileState::Untouched, _) | (FileState::Absent, None) => return None,
+        (FileState::Absent, Some(_)) => (None, None),
+        (FileState::Text { text, from }, _) => (Some(text.as_str()), *from),
     };
     let origin = from.and_then(|from| files.all.get(from)).unwrap_or(file);
     let mode_of = origin.before.as_ref();

@@ -103,7 +103,9 @@ pub(crate) fn normal<T: Serialize>(args: &T) -> Json {
 }
 
 /// A whole number from 0 up, or the strings and floats that stand for one: `"10"`, `10.0`.
-pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+pub(crate) fn whole_number<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<u64>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     let number = match &value {
         Value::Null => return Ok(None),

@@ -26,7 +26,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::command::{self, Ended};
+use crate::command::{self, CommandResult};
 use crate::tool::Typed;
 use crate::{Context, Error, Output, Plan, Workspace, args, host_terminal, paths};
 
@@ -48,7 +48,11 @@ pub(crate) struct Args {
     #[serde(deserialize_with = "command")]
     command: String,
     /// Milliseconds after which the command is ended. Default: 120000; at most 600000.
-    #[serde(default, deserialize_with = "args::whole", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "args::whole_number",
+        skip_serializing_if = "Option::is_none"
+    )]
     timeout: Option<u64>,
     /// The folder to run in: absolute, or relative to the working directory, which is the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,8 +141,8 @@ fn leaving(mut folders: Vec<String>) -> Option<Access> {
 
 /// The result of a command. A non-zero exit code is reported in the output and is not an error.
 /// Being killed is an error.
-fn report(args: Args, ended: Ended) -> Output {
-    let Ended { status, output: captured } = ended;
+fn report(args: Args, ended: CommandResult) -> Output {
+    let CommandResult { status, output: captured } = ended;
     let (code, signal) = (status.and_then(|s| s.code()), status.and_then(|s| s.signal()));
     let mut meta = json!({ "exit": code, "truncated": captured.truncated });
     if let Some(signal) = signal {

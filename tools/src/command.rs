@@ -10,7 +10,7 @@ use std::process::{self, ExitStatus, Stdio};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use leftfold_process::{self as processes, Running, environment};
+use leftfold_process::{self as processes, CallProcesses, environment};
 use rustix::process::Pid;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
@@ -55,7 +55,7 @@ pub fn shell() -> &'static str {
 
 /// The result of a command.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct CommandResult {
     /// `None` if the command was cancelled.
     pub(crate) status: Option<ExitStatus>,
     pub(crate) output: Captured,
@@ -66,10 +66,10 @@ pub(crate) struct Ended {
 ///
 /// # Errors
 /// The shell could not be started.
-pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> io::Result<Ended> {
+pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> io::Result<CommandResult> {
     let (mut child, mut pipe) = start(line, folder, cx)?;
     let leader = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
-    let running = leader.map(|leader| Running::new(leader, &cx.call_env));
+    let running = leader.map(|leader| CallProcesses::new(leader, &cx.call_env));
     let mut capture = Capture::new(&cx.workspace, &cx.call);
     let status = follow(&mut child, &mut pipe, &mut capture, cx).await?;
     match running {
@@ -78,7 +78,7 @@ pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> io::Result<E
         // cancellation at once
         _ => {}
     }
-    Ok(Ended { status, output: capture.finish() })
+    Ok(CommandResult { status, output: capture.finish() })
 }
 
 /// The shell command for `line`, with only the allowed part of this process's environment.
@@ -203,12 +203,17 @@ impl Reports {
     }
 
     fn report(&mut self, capture: &Capture, cx: &Context) {
-        self.tell(capture.bytes(), |size| capture.last(size), cx);
+        self.report_tail(capture.bytes(), |size| capture.last(size), cx);
     }
 
     /// Reports the `tail` of the output, `bytes` long in all, if a report is due and there is new
     /// output.
-    pub(crate) fn tell(&mut self, bytes: u64, tail: impl FnOnce(usize) -> String, cx: &Context) {
+    pub(crate) fn report_tail(
+        &mut self,
+        bytes: u64,
+        tail: impl FnOnce(usize) -> String,
+        cx: &Context,
+    ) {
         let is_last = self.last.is_some_and(|last| last <= Instant::now());
         if is_last {
             self.last = None;

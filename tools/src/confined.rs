@@ -27,7 +27,7 @@ pub(crate) fn same(one: &Metadata, other: &Metadata) -> bool {
 
 /// The metadata of the file at `path`, which must not be a link any more. `None` if nothing is
 /// there.
-pub(crate) fn look(path: &Path) -> Result<Option<Metadata>, Error> {
+pub(crate) fn lookup(path: &Path) -> Result<Option<Metadata>, Error> {
     match std::fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -91,7 +91,7 @@ pub(crate) fn replace(
     bytes: &[u8],
 ) -> Result<Metadata, Error> {
     let failed = |error: io::Error| Error::io("write", path, &error);
-    let (folder, name) = place(path, existing)?;
+    let (folder, name) = folder_and_name(path, existing)?;
     let temporary = temporary_name();
     let written = fill(&folder, &temporary, existing, bytes).map_err(failed).and_then(|written| {
         unchanged(path, existing)?;
@@ -111,12 +111,15 @@ pub(crate) fn replace(
 /// # Errors
 /// The errors of [`replace`].
 pub(crate) fn ready(path: &Path, existing: Option<&Metadata>) -> Result<(), Error> {
-    place(path, existing)?;
+    folder_and_name(path, existing)?;
     unchanged(path, existing)
 }
 
 /// The folder in which a file is replaced, and the file's name in it.
-fn place<'a>(path: &'a Path, existing: Option<&Metadata>) -> Result<(OwnedFd, &'a OsStr), Error> {
+fn folder_and_name<'a>(
+    path: &'a Path,
+    existing: Option<&Metadata>,
+) -> Result<(OwnedFd, &'a OsStr), Error> {
     let failed = |error: io::Error| Error::io("write", path, &error);
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Error::IsDirectory(format!("{} is a directory.", path.display())));
@@ -131,7 +134,7 @@ fn place<'a>(path: &'a Path, existing: Option<&Metadata>) -> Result<(OwnedFd, &'
 
 /// Refuses to replace a file that another program has changed since. A short race remains.
 fn unchanged(path: &Path, existing: Option<&Metadata>) -> Result<(), Error> {
-    match (existing, look(path)?) {
+    match (existing, lookup(path)?) {
         (None, None) => Ok(()),
         (Some(existing), Some(now)) if same(existing, &now) => Ok(()),
         (Some(_) | None, Some(_)) | (Some(_), None) => Err(Error::changed(path)),
@@ -181,7 +184,7 @@ mod tests {
     fn what_somebody_else_has_put_there_since_is_not_replaced() {
         let site = Site::new();
         let path = site.file("f", "one");
-        let found = look(&path).unwrap().unwrap();
+        let found = lookup(&path).unwrap().unwrap();
         // another size, so that the stamp does not depend on the clock
         std::fs::write(&path, "theirs").unwrap();
         for error in [
@@ -204,9 +207,9 @@ mod tests {
         let site = Site::new();
         let path = site.path("f");
         for content in ["one", "three"] {
-            let before = look(&path).unwrap();
+            let before = lookup(&path).unwrap();
             let written = replace(&path, before.as_ref(), content.as_bytes()).unwrap();
-            assert!(same(&written, &look(&path).unwrap().unwrap()));
+            assert!(same(&written, &lookup(&path).unwrap().unwrap()));
             assert_eq!(site.text("f"), content);
         }
     }

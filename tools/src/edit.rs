@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::diff::ProposedFile;
-use crate::text_files::{Held, TextFiles};
+use crate::text_files::{LoadedText, TextFiles};
 use crate::tool::{Seen, Typed};
 use crate::{
     Context, Error, Output, Plan, Workspace, args, confined, diff, nearby, paths, seen, write,
@@ -72,7 +72,7 @@ impl Args {
     }
 
     /// The file now and after the edit. Writes nothing.
-    pub(crate) fn would_be(&self, path: &Path, texts: &TextFiles) -> Result<ProposedFile, Error> {
+    pub(crate) fn proposed(&self, path: &Path, texts: &TextFiles) -> Result<ProposedFile, Error> {
         let (_, before) = load(path, &Seen::new(), texts)?;
         let after = self.change().apply(before.as_deref(), path)?.text().to_owned();
         Ok(ProposedFile { name: self.file_path.clone(), before, after })
@@ -108,27 +108,27 @@ impl Change {
 
     /// Applies the change to `before`, the text of the file `shown`. `None` if the file does not
     /// exist; the change may then create it.
-    pub(crate) fn apply(&self, before: Option<&str>, shown: &Path) -> Result<Done, Error> {
+    pub(crate) fn apply(&self, before: Option<&str>, shown: &Path) -> Result<AppliedChange, Error> {
         let Some(before) = before else {
             if self.old_string.is_empty() {
-                return Ok(Done::Created(self.new_string.clone()));
+                return Ok(AppliedChange::Created(self.new_string.clone()));
             }
             return Err(Error::NotFound(nearby::missing(shown)));
         };
         let (old, new) = (&self.old_string, &self.new_string);
         let all = self.replace_all == Some(true);
-        replace(before, old, new, all, &shown.display().to_string()).map(Done::Replaced)
+        replace(before, old, new, all, &shown.display().to_string()).map(AppliedChange::Replaced)
     }
 }
 
 /// The result of a change to a text.
 #[derive(Debug)]
-pub(crate) enum Done {
+pub(crate) enum AppliedChange {
     Created(String),
     Replaced(Replaced),
 }
 
-impl Done {
+impl AppliedChange {
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Created(text) => text,
@@ -164,7 +164,7 @@ impl Done {
             format!("lines {first} to {last}")
         };
         Some(format!(
-            "oldString does not stand there exactly; it matched {lines} {how}. newString was put in as given."
+            "oldString does not occur exactly; it matched {lines} {how}. newString was inserted as given."
         ))
     }
 }
@@ -189,20 +189,20 @@ fn edit(args: &Args, path: &Path, seen: &Seen, texts: &TextFiles) -> Result<Outp
     change_file(&args.file_path, path, seen, texts, |before| {
         let done = args.change().apply(before, path)?;
         let did = match (&done, done.count()) {
-            (Done::Created(_), _) => "Created".to_owned(),
-            (Done::Replaced(_), 1) => "Edited".to_owned(),
-            (Done::Replaced(_), count) => format!("Replaced {count} occurrences in"),
+            (AppliedChange::Created(_), _) => "Created".to_owned(),
+            (AppliedChange::Replaced(_), 1) => "Edited".to_owned(),
+            (AppliedChange::Replaced(_), count) => format!("Replaced {count} occurrences in"),
         };
         let mut fields = Map::new();
         fields.insert("replacements".to_owned(), json!(done.count()));
         fields.extend(done.strategy().map(|name| ("strategy".to_owned(), json!(name))));
         let notes = done.note().into_iter().collect();
-        Ok(Changed { text: done.text().to_owned(), did, fields, notes })
+        Ok(ProposedWrite { text: done.text().to_owned(), did, fields, notes })
     })
 }
 
 /// A change to write to a file.
-pub(crate) struct Changed {
+pub(crate) struct ProposedWrite {
     pub(crate) text: String,
     /// The verb that begins the output.
     pub(crate) did: String,
@@ -218,8 +218,8 @@ pub(crate) fn load(
     seen: &Seen,
     texts: &TextFiles,
 ) -> Result<(Option<Metadata>, Option<String>), Error> {
-    let Some(found) = confined::look(path)? else { return Ok((None, None)) };
-    let Held { text, .. } = texts.load(path, &found, seen)?;
+    let Some(found) = confined::lookup(path)? else { return Ok((None, None)) };
+    let LoadedText { text, .. } = texts.load(path, &found, seen)?;
     Ok((Some(found), Some(text)))
 }
 
@@ -229,11 +229,11 @@ pub(crate) fn change_file(
     path: &Path,
     seen: &Seen,
     texts: &TextFiles,
-    change: impl FnOnce(Option<&str>) -> Result<Changed, Error>,
+    change: impl FnOnce(Option<&str>) -> Result<ProposedWrite, Error>,
 ) -> Result<Output, Error> {
     let (found, before) = load(path, seen, texts)?;
-    let Changed { text, did, fields, notes } = change(before.as_deref())?;
-    let put = texts.put(path, found.as_ref(), &text)?;
+    let ProposedWrite { text, did, fields, notes } = change(before.as_deref())?;
+    let put = texts.write(path, found.as_ref(), &text)?;
     let mut meta = diff::describe(title, before.as_deref(), &text);
     meta.extend(fields);
     let (additions, deletions) = (&meta["additions"], &meta["deletions"]);
@@ -243,5 +243,5 @@ pub(crate) fn change_file(
         output += "\n";
         output += &note;
     }
-    Ok(seen::told_put(Output::new(title, output, &Value::Object(meta)), path, &text, &put))
+    Ok(seen::add_written_stamp(Output::new(title, output, &Value::Object(meta)), path, &text, &put))
 }

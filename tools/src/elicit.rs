@@ -16,12 +16,12 @@ pub struct Elicitation {
 }
 
 /// The person's answer: whether they consent and, if so, the values by field name.
-pub type Reply = (Consent, Json);
+pub type ElicitationReply = (Consent, Json);
 
 /// Asks a person. The call's own time limit stands still until the answer.
-pub type Elicit = Arc<dyn Fn(Elicitation) -> BoxFuture<'static, Reply> + Send + Sync>;
+pub type Elicit = Arc<dyn Fn(Elicitation) -> BoxFuture<'static, ElicitationReply> + Send + Sync>;
 
 /// For contexts in which nobody can be asked.
-pub(crate) fn nobody() -> Elicit {
+pub(crate) fn nobody_to_ask() -> Elicit {
     Arc::new(|_| Box::pin(async { (Consent::Cancelled, Json::object()) }))
 }

@@ -45,7 +45,7 @@ pub fn apply_patch(data: &[u8]) -> Result<(), String> {
     let [before, patch] = texts(data);
     let wrapped = format!("*** Begin Patch\n*** Update File: f\n{patch}\n*** End Patch\n");
     for patch in [patch.as_str(), &wrapped] {
-        let [one, other] = [(); 2].map(|()| apply_patch::dry(&before, patch));
+        let [one, other] = [(); 2].map(|()| apply_patch::dry_run(&before, patch));
         if one != other {
             return Err(format!("{one:?} and then {other:?}"));
         }

@@ -87,7 +87,7 @@ pub(crate) fn access(permission: &str, pattern: &str) -> Access {
 }
 
 fn find(args: &Args, root: &Path, pattern: &Pattern, cx: &Context) -> Result<Output, Error> {
-    let Some(found) = confined::look(root)? else {
+    let Some(found) = confined::lookup(root)? else {
         return Err(Error::NotFound(nearby::missing(root)));
     };
     if !found.is_dir() {

@@ -105,7 +105,7 @@ impl Typed for Grep {
 
 fn search_all(args: &Args, root: &Path, cx: &Context) -> Result<Output, Error> {
     let (matcher, include) = args.parsed()?;
-    let Some(found) = confined::look(root)? else {
+    let Some(found) = confined::lookup(root)? else {
         return Err(Error::NotFound(nearby::missing(root)));
     };
     let search = Search {

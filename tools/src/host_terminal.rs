@@ -10,8 +10,10 @@ use rustix::process::Signal;
 use tokio::time::Instant;
 
 use crate::capture::Capture;
-use crate::command::{Ended, REPORT, Reports};
-use crate::host::{Exit, HostCommand, HostError, MAX_TEXT, Patience, Printed, Starting, Terminal};
+use crate::command::{CommandResult, REPORT, Reports};
+use crate::host::{
+    Exit, HostCommand, HostError, MAX_TEXT, Starting, Terminal, TerminalOutput, TimeLimit,
+};
 use crate::{Context, Error, text};
 
 /// How long to wait for the output of a progress report.
@@ -25,7 +27,11 @@ const LAST_LOOK: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// [`Error::Client`]: it is unknown whether the command runs or how it ended.
-pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> Result<Option<Ended>, Error> {
+pub(crate) async fn run(
+    line: &str,
+    folder: &Path,
+    cx: &Context,
+) -> Result<Option<CommandResult>, Error> {
     let workspace = &cx.workspace;
     // a terminal would show secrets, and the variables that plugins add must stay in this process
     let ours = workspace.secrets.hide(line).is_some() || !cx.variables.is_empty();
@@ -34,8 +40,8 @@ pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> Result<Optio
     let command =
         HostCommand { line, folder, call_env: &cx.call_env, environment, limit: MAX_TEXT };
     let Some(starting) = host.start(&command) else { return Ok(None) };
-    let patience = Patience::new(cx.deadline, &cx.cancel);
-    let terminal = match patience.wait(open(starting)).await {
+    let time_limit = TimeLimit::new(cx.deadline, &cx.cancel);
+    let terminal = match time_limit.wait(open(starting)).await {
         Ok(terminal) => terminal,
         Err(HostError::Refused(why)) => {
             tracing::info!("a shell here instead of the client's terminal: {why}");
@@ -43,13 +49,13 @@ pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> Result<Optio
         }
         Err(HostError::Silent(why)) => return Err(unknown(&why)),
     };
-    let shown = Shown { terminal, call_env: cx.call_env.clone(), over: false };
+    let shown = HostTerminal { terminal, call_env: cx.call_env.clone(), over: false };
     let (exit, printed) = follow(&shown, cx).await?;
     let status = exit.map(status).transpose()?;
     let mut capture = Capture::new(workspace, &cx.call);
     if printed.cut {
         capture.push(
-            format!("(The client kept the end of the output: {MAX_TEXT} bytes.)\n").as_bytes(),
+            format!("(The client kept only the last {MAX_TEXT} bytes of the output.)\n").as_bytes(),
         );
     }
     // terminals end lines with CRLF
@@ -57,7 +63,7 @@ pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> Result<Optio
     if status.is_some() {
         shown.end().await;
     }
-    Ok(Some(Ended { status, output: capture.finish() }))
+    Ok(Some(CommandResult { status, output: capture.finish() }))
 }
 
 /// Opens the terminal. If the caller has stopped waiting by then, the terminal is closed.
@@ -79,19 +85,19 @@ async fn give_up(terminal: Arc<dyn Terminal>) {
 
 fn unknown(why: &str) -> Error {
     Error::Client(format!(
-        "The client was to run the command in its terminal, and {why}. It may have run fully, partly or not at all, and may run still. Look at the current state before you run it again."
+        "The client did not confirm the command in its terminal: {why}. The command may have run fully, partly or not at all, and may still be running. Check the current state before you run it again."
     ))
 }
 
 /// A command that runs in a terminal. Dropping the value ends it, with all processes it has
 /// started.
-struct Shown {
+struct HostTerminal {
     terminal: Arc<dyn Terminal>,
     call_env: String,
     over: bool,
 }
 
-impl Shown {
+impl HostTerminal {
     /// Ends the processes that the command has left running, and releases the terminal.
     async fn end(mut self) {
         self.over = true;
@@ -101,7 +107,7 @@ impl Shown {
     }
 }
 
-impl Drop for Shown {
+impl Drop for HostTerminal {
     fn drop(&mut self) {
         if self.over {
             return;
@@ -112,13 +118,16 @@ impl Drop for Shown {
 }
 
 /// Reports progress until the command ends or is stopped (`None`). Returns its output.
-async fn follow(shown: &Shown, cx: &Context) -> Result<(Option<Exit>, Printed), Error> {
+async fn follow(
+    shown: &HostTerminal,
+    cx: &Context,
+) -> Result<(Option<Exit>, TerminalOutput), Error> {
     let terminal = &shown.terminal;
     // the client needs time to send the output of the last report
     let soon = cx.deadline.map(|deadline| deadline.checked_sub(LOOK).unwrap_or(deadline));
     let mut progress = Reports::new(soon.map(Instant::from_std));
     let mut ended = terminal.ended();
-    let mut last = Printed::default();
+    let mut last = TerminalOutput::default();
     loop {
         tokio::select! {
             biased;
@@ -128,8 +137,8 @@ async fn follow(shown: &Shown, cx: &Context) -> Result<(Option<Exit>, Printed), 
             }
             exit = &mut ended => {
                 let exit = exit.map_err(|why| unknown(&why.to_string()))?;
-                let patience = Patience::new(cx.deadline, &cx.cancel);
-                let printed = patience.wait(terminal.output()).await;
+                let time_limit = TimeLimit::new(cx.deadline, &cx.cancel);
+                let printed = time_limit.wait(terminal.output()).await;
                 let printed = printed.map_err(|why| lost_output(&exit, &why))?;
                 return Ok((Some(exit), printed));
             }
@@ -144,7 +153,7 @@ async fn follow(shown: &Shown, cx: &Context) -> Result<(Option<Exit>, Printed), 
                     last = printed;
                 }
                 let bytes = last.text.len() as u64;
-                progress.tell(bytes, |size| tail(&last.text, size, cx), cx);
+                progress.report_tail(bytes, |size| tail(&last.text, size, cx), cx);
             }
         }
     }
@@ -179,7 +188,7 @@ fn status(exit: Exit) -> Result<ExitStatus, Error> {
         (Some(code), _) => Ok(ExitStatus::from_raw(i32::try_from(code & 0xff).unwrap_or(1) << 8)),
         (None, Some(name)) => Ok(ExitStatus::from_raw(signal(&name).as_raw())),
         (None, None) => Err(Error::Client(
-            "The command has ended in the client's terminal, which does not say how. Look at the current state before you run it again.".to_owned(),
+            "The command has ended in the client's terminal, but the client does not say how. Check the current state before you run it again.".to_owned(),
         )),
     }
 }

@@ -25,7 +25,7 @@ impl Typed for Invalid {
     type Args = Args;
     const NAME: &'static str = "invalid";
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/invalid.md");
-    const OFFERED: bool = false;
+    const LISTED: bool = false;
 
     fn plan(_: &Args, _: &Workspace) -> Result<Plan, Error> {
         Ok(Plan::new(Class::Read))

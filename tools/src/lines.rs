@@ -16,7 +16,7 @@ const COUNT_AHEAD: u64 = 64 * 1024 * 1024;
 
 /// The requested part of a file. Lines are counted from 1.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct LineRange {
     pub(crate) first: u64,
     pub(crate) lines: usize,
     pub(crate) bytes: usize,
@@ -40,7 +40,7 @@ pub(crate) struct Window {
 /// Errors of the reader; `Interrupted` when cancelled.
 pub(crate) fn window(
     reader: &mut impl BufRead,
-    wanted: Wanted,
+    wanted: LineRange,
     secrets: &Secrets,
     cancel: &CancellationToken,
 ) -> io::Result<Window> {
@@ -69,7 +69,7 @@ pub(crate) fn window(
 
 impl Window {
     /// Adds a line if it fits. The first line always does, so that a reader makes progress.
-    fn push(&mut self, line: &Line, wanted: Wanted, secrets: &Secrets) -> bool {
+    fn push(&mut self, line: &Line, wanted: LineRange, secrets: &Secrets) -> bool {
         let (text, cut) = line.render(self.seen == 1, secrets);
         let text = format!("{}: {text}\n", self.seen);
         let lines = usize::try_from(self.shown).unwrap_or(usize::MAX);
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     fn of(text: &[u8], first: u64, lines: usize, bytes: usize) -> Window {
-        let wanted = Wanted { first, lines, bytes };
+        let wanted = LineRange { first, lines, bytes };
         // a tiny buffer, so that lines cross its edges
         let mut reader = io::BufReader::with_capacity(7, text);
         window(&mut reader, wanted, &Secrets::default(), &CancellationToken::new()).unwrap()
@@ -193,7 +193,7 @@ mod tests {
         let start = &b"one\n"[..];
         let endless = io::Read::chain(start, io::repeat(b'x'));
         let mut reader = io::BufReader::with_capacity(1 << 16, endless);
-        let wanted = Wanted { first: 1, lines: 1, bytes: 99 };
+        let wanted = LineRange { first: 1, lines: 1, bytes: 99 };
         let window =
             window(&mut reader, wanted, &Secrets::default(), &CancellationToken::new()).unwrap();
         assert_eq!((window.text.as_str(), window.seen, window.counted), ("1: one\n", 2, false));

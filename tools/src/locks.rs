@@ -8,15 +8,15 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 static LOCKS: LazyLock<Mutex<HashMap<PathBuf, Weak<Mutex<()>>>>> = LazyLock::new(Mutex::default);
 
 /// Runs `change` while no other call changes the file at `path` (resolved). Blocks the thread.
-pub(crate) fn alone<T>(path: &Path, change: impl FnOnce() -> T) -> T {
+pub(crate) fn with_lock<T>(path: &Path, change: impl FnOnce() -> T) -> T {
     let lock = lock_of(path);
     let _held = hold(&lock);
     change()
 }
 
-/// [`alone`] for several files. `paths` must be sorted and unique: calls that share files then wait
-/// at the first shared one, which prevents deadlock.
-pub(crate) fn alone_on<T>(paths: &[PathBuf], change: impl FnOnce() -> T) -> T {
+/// [`with_lock`] for several files. `paths` must be sorted and unique: calls that share files then
+/// wait at the first shared one, which prevents deadlock.
+pub(crate) fn with_locks<T>(paths: &[PathBuf], change: impl FnOnce() -> T) -> T {
     let locks: Vec<_> = paths.iter().map(|path| lock_of(path)).collect();
     let _held: Vec<_> = locks.iter().map(|lock| hold(lock)).collect();
     change()

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
 use crate::diff::ProposedFile;
-use crate::edit::{self, Change, Changed, Done};
+use crate::edit::{self, AppliedChange, Change, ProposedWrite};
 use crate::text_files::TextFiles;
 use crate::tool::{Seen, Typed};
 use crate::{Context, Error, Output, Plan, Workspace, paths, write};
@@ -54,8 +54,8 @@ impl Args {
     }
 
     /// Applies all edits, each to the result of the one before.
-    fn apply(&self, before: Option<&str>, path: &Path) -> Result<Vec<Done>, Error> {
-        let mut done: Vec<Done> = Vec::new();
+    fn apply(&self, before: Option<&str>, path: &Path) -> Result<Vec<AppliedChange>, Error> {
+        let mut done: Vec<AppliedChange> = Vec::new();
         for (nth, change) in self.edits.iter().enumerate() {
             let text = done.last().map_or(before, |done| Some(done.text()));
             done.push(change.apply(text, path).map_err(|error| self.failed(nth, error))?);
@@ -64,7 +64,7 @@ impl Args {
     }
 
     /// The file now and after the edits. Writes nothing.
-    pub(crate) fn would_be(&self, path: &Path, texts: &TextFiles) -> Result<ProposedFile, Error> {
+    pub(crate) fn proposed(&self, path: &Path, texts: &TextFiles) -> Result<ProposedFile, Error> {
         let (_, before) = edit::load(path, &Seen::new(), texts)?;
         let done = self.apply(before.as_deref(), path)?;
         let after = done.last().map(|done| done.text().to_owned()).unwrap_or_default();
@@ -75,8 +75,8 @@ impl Args {
 fn multiedit(args: &Args, path: &Path, seen: &Seen, texts: &TextFiles) -> Result<Output, Error> {
     edit::change_file(&args.file_path, path, seen, texts, |before| {
         let done = args.apply(before, path)?;
-        let count: usize = done.iter().map(Done::count).sum();
-        let strategies: Vec<_> = done.iter().map(Done::strategy).collect();
+        let count: usize = done.iter().map(AppliedChange::count).sum();
+        let strategies: Vec<_> = done.iter().map(AppliedChange::strategy).collect();
         let mut fields = Map::new();
         fields.insert("edits".to_owned(), json!(done.len()));
         fields.insert("replacements".to_owned(), json!(count));
@@ -91,7 +91,7 @@ fn multiedit(args: &Args, path: &Path, seen: &Seen, texts: &TextFiles) -> Result
             (Some(_), edits) => format!("Made {edits} edits in"),
         };
         let text = done.last().map(|done| done.text().to_owned()).unwrap_or_default();
-        Ok(Changed { text, did, fields, notes: notes.collect() })
+        Ok(ProposedWrite { text, did, fields, notes: notes.collect() })
     })
 }
 
@@ -184,7 +184,7 @@ mod tests {
         assert!(
             meta["diff"].as_str().unwrap().contains("-one\n-  two\n-three\n+onE\n+2\n+threE\n")
         );
-        assert!(output.output.contains("\nEdit 2: oldString does not stand there exactly"));
+        assert!(output.output.contains("\nEdit 2: oldString does not occur exactly"));
         let args = edits("new/file", &[("", "a\nb\n"), ("b", "c")]);
         let output = site.run("multiedit", &args).await;
         assert_eq!((site.text("new/file").as_str(), output.is_error), ("a\nc\n", false));

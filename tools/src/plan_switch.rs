@@ -92,7 +92,7 @@ fn plan(name: &str, agent: &str, [item]: &[Item; 1]) -> Plan {
 }
 
 fn elsewhere() -> Result<Output, Error> {
-    Err(Error::Refused("The agent can be changed in a session only.".to_owned()))
+    Err(Error::Refused("The agent can only be changed in a session.".to_owned()))
 }
 
 impl Typed for PlanEnter {

@@ -55,19 +55,19 @@ pub fn preview(resolved: &Resolution, cx: &Workspace) -> Option<Vec<FilePreview>
 fn planned(resolved: &Resolution, cx: &Workspace) -> Result<Vec<FilePreview>, Error> {
     let (tool, plan) = registry::replan(resolved, cx)?;
     for path in &plan.paths {
-        if confined::look(path)?.is_some_and(|found| found.len() > MAX_FILE) {
+        if confined::lookup(path)?.is_some_and(|found| found.len() > MAX_FILE) {
             return Err(Error::TooLarge(format!("{} is too large to show.", path.display())));
         }
     }
     let (name, input) = (tool.name(), &plan.input);
     if name == "apply_patch" {
-        return args::parse::<apply_patch::Args>(name, input)?.would_be(&plan.paths, cx);
+        return args::parse::<apply_patch::Args>(name, input)?.proposed(&plan.paths, cx);
     }
     let (path, texts) = (paths::only(plan.paths)?, TextFiles::of_workspace(cx));
     let would_be = match name {
-        "write" => args::parse::<write::Args>(name, input)?.would_be(&path, &texts)?,
-        "edit" => args::parse::<edit::Args>(name, input)?.would_be(&path, &texts)?,
-        "multiedit" => args::parse::<multiedit::Args>(name, input)?.would_be(&path, &texts)?,
+        "write" => args::parse::<write::Args>(name, input)?.proposed(&path, &texts)?,
+        "edit" => args::parse::<edit::Args>(name, input)?.proposed(&path, &texts)?,
+        "multiedit" => args::parse::<multiedit::Args>(name, input)?.proposed(&path, &texts)?,
         _ => return Ok(Vec::new()),
     };
     let ProposedFile { name, before, after } = would_be;

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::lines::{self, Wanted, Window};
+use crate::lines::{self, LineRange, Window};
 use crate::media::{self, Media};
 use crate::text_files::TextFiles;
 use crate::tool::Typed;
@@ -28,19 +28,27 @@ pub(crate) struct Args {
     #[serde(alias = "file_path")]
     file_path: String,
     /// The first line (or entry of a folder) to show, counted from 1. Default: 1.
-    #[serde(default, deserialize_with = "args::whole", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "args::whole_number",
+        skip_serializing_if = "Option::is_none"
+    )]
     offset: Option<u64>,
     /// How many lines (or entries) to show. Default: 2000, which is also the most.
-    #[serde(default, deserialize_with = "args::whole", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "args::whole_number",
+        skip_serializing_if = "Option::is_none"
+    )]
     limit: Option<u64>,
 }
 
 impl Args {
-    fn wanted(&self, limits: OutputLimits) -> Wanted {
+    fn wanted(&self, limits: OutputLimits) -> LineRange {
         let lines = self.limit.and_then(|limit| usize::try_from(limit).ok());
         // a limit of 0 is never meant
         let lines = lines.filter(|lines| *lines > 0).unwrap_or(limits.max_lines);
-        Wanted {
+        LineRange {
             // models that count from 0 also mean the first line
             first: self.offset.unwrap_or(1).max(1),
             lines: lines.min(limits.max_lines).max(1),
@@ -59,7 +67,7 @@ impl Typed for Read {
         // the hint under a cut output sends the model to this folder
         target.inside |= paths::real(&cx.spill_dir).is_ok_and(|dir| target.path.starts_with(dir));
         // a skill sends the model to the files beside it
-        target.inside |= !target.inside && skills::is_own(&target.path, &cx.homes);
+        target.inside |= !target.inside && skills::is_own(&target.path, &cx.user_folders);
         let plan = Plan { kind: CallKind::ShowsFiles, ..Plan::new(Class::Read) };
         Ok(target.judged(plan, "read"))
     }
@@ -79,9 +87,9 @@ impl Typed for Read {
     }
 }
 
-fn read(title: &str, path: &Path, wanted: Wanted, cx: &Context) -> Result<Output, Error> {
+fn read(title: &str, path: &Path, wanted: LineRange, cx: &Context) -> Result<Output, Error> {
     let cancel = &cx.cancel;
-    let Some(found) = confined::look(path)? else {
+    let Some(found) = confined::lookup(path)? else {
         return Err(Error::NotFound(nearby::missing(path)));
     };
     if found.is_dir() {
@@ -94,21 +102,21 @@ fn read(title: &str, path: &Path, wanted: Wanted, cx: &Context) -> Result<Output
     (&mut file).take(text::SAMPLE as u64).read_to_end(&mut sample).map_err(failed)?;
     file.seek(SeekFrom::Start(0)).map_err(failed)?;
     if let Some(media) = media::recognise(&sample) {
-        return Ok(seen::told(attach(title, path, &mut file, media)?, path, &opened));
+        return Ok(seen::add_stamp(attach(title, path, &mut file, media)?, path, &opened));
     }
     text::require(path, &sample)?;
     if let Some(unsaved) = unsaved(path, &opened, cx) {
         let window = lines::window(&mut unsaved.as_bytes(), wanted, &cx.workspace.secrets, cancel)
             .map_err(|_| Error::Cancelled)?;
         let output = lines_output(title, path, &window, wanted)?;
-        return Ok(seen::told_text(output, path, &unsaved));
+        return Ok(seen::add_text_stamp(output, path, &unsaved));
     }
     // a file may grow for ever while it is read; files of the kernel claim to be empty
     let left = if opened.len() == 0 { u64::MAX } else { opened.len() };
     let mut reader = BufReader::with_capacity(64 * 1024, file.take(left));
     let window = lines::window(&mut reader, wanted, &cx.workspace.secrets, cancel)
         .map_err(|error| if cancel.is_cancelled() { Error::Cancelled } else { failed(error) })?;
-    Ok(seen::told(lines_output(title, path, &window, wanted)?, path, &opened))
+    Ok(seen::add_stamp(lines_output(title, path, &window, wanted)?, path, &opened))
 }
 
 /// The unsaved text that the user sees in an editor. `None` if the file is being written now; then
@@ -123,7 +131,7 @@ fn lines_output(
     title: &str,
     path: &Path,
     window: &Window,
-    wanted: Wanted,
+    wanted: LineRange,
 ) -> Result<Output, Error> {
     let Window { shown, seen, counted, .. } = *window;
     let last = wanted.first - 1 + shown;
@@ -152,7 +160,7 @@ fn lines_output(
 }
 
 /// The entries of a folder by name, folders with a trailing slash.
-fn folder(title: &str, path: &Path, wanted: Wanted) -> Result<Output, Error> {
+fn folder(title: &str, path: &Path, wanted: LineRange) -> Result<Output, Error> {
     let failed = |error| Error::io("list", path, &error);
     let mut names = Vec::new();
     for entry in std::fs::read_dir(path).map_err(failed)? {

@@ -50,20 +50,20 @@ pub fn find(name: &str) -> Option<&'static dyn Tool> {
 }
 
 /// The tools that models can see.
-pub fn offered() -> impl Iterator<Item = &'static dyn Tool> {
-    TOOLS.iter().copied().filter(|tool| tool.offered())
+pub fn model_tools() -> impl Iterator<Item = &'static dyn Tool> {
+    TOOLS.iter().copied().filter(|tool| tool.is_listed())
 }
 
 /// The tools that the model with this id sees (SPEC T5). Some models are trained on patches and get
 /// `apply_patch`; all others get the tools that replace text.
-pub fn offered_to(model_id: &str) -> Vec<&'static dyn Tool> {
+pub fn tools_for_model(model_id: &str) -> Vec<&'static dyn Tool> {
     let patches = writes_patches(model_id);
     let fits = |tool: &&dyn Tool| match tool.name() {
         "apply_patch" => patches,
         "edit" | "write" | "multiedit" => !patches,
         _ => true,
     };
-    offered().filter(fits).collect()
+    model_tools().filter(fits).collect()
 }
 
 /// Decides by name: OpenAI's models except the GPT-4 family and the open models.
@@ -73,9 +73,9 @@ fn writes_patches(model_id: &str) -> bool {
 
 /// The tool that the model meant. Models vary case and pad names with white space; nothing else is
 /// guessed.
-fn meant(name: &str) -> Option<&'static dyn Tool> {
+fn find_lenient(name: &str) -> Option<&'static dyn Tool> {
     let name = name.trim();
-    find(name).or_else(|| find(&name.to_lowercase())).filter(|tool| tool.offered())
+    find(name).or_else(|| find(&name.to_lowercase())).filter(|tool| tool.is_listed())
 }
 
 /// Determines what a call would do: finds the tool (repairing its name), checks the arguments with
@@ -83,7 +83,7 @@ fn meant(name: &str) -> Option<&'static dyn Tool> {
 /// values. Never has an effect. A call that cannot run has `error` set; a call of an unknown tool
 /// becomes `invalid`.
 pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
-    let mut resolution = match meant(&call.name) {
+    let mut resolution = match find_lenient(&call.name) {
         Some(tool) => match cx.secrets.put_back(&call.input) {
             Ok(input) => tool.resolve(&input, cx),
             Err(unknown) => tool::refused(tool.name(), &call.input, &unknown.into()),
@@ -102,7 +102,7 @@ pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
 }
 
 fn unknown(name: &str) -> Error {
-    let names: Vec<&str> = offered().map(Tool::name).collect();
+    let names: Vec<&str> = model_tools().map(Tool::name).collect();
     let name = text::clip(name.to_owned(), MAX_NAME);
     Error::UnknownTool(format!(
         "There is no tool named {name:?}. The tools are: {}.",
@@ -183,11 +183,11 @@ fn finished(mut output: Output, workspace: &Workspace, call: &str) -> Output {
 /// # Errors
 /// The call cannot be run: unknown tool, invalid arguments, a path outside the worktree.
 pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<Output, Error> {
-    let tool = find(name).filter(|tool| tool.offered()).ok_or_else(|| unknown(name))?;
+    let tool = find(name).filter(|tool| tool.is_listed()).ok_or_else(|| unknown(name))?;
     let plan = tool.plan(&Json::from_value(&args.into()), &workspace)?;
     inside(&plan, &workspace)?;
     let limit = plan.timeout;
-    let call_env = alone();
+    let call_env = unlogged_call_id();
     let parts = match &plan.kind {
         CallKind::Batch { calls } => parts(calls, &workspace).await,
         CallKind::Plain
@@ -222,7 +222,7 @@ async fn parts(calls: &[BatchCall], workspace: &Workspace) -> Vec<Part> {
 }
 
 /// A unique id for a call that is not in a log.
-fn alone() -> String {
+fn unlogged_call_id() -> String {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     format!("alone:{}:{}:1", std::process::id(), CALLS.fetch_add(1, Ordering::Relaxed))
 }
@@ -299,7 +299,7 @@ mod tests {
             ("gpt5", false),
             ("", false),
         ] {
-            let names: Vec<_> = offered_to(model).iter().map(|tool| tool.name()).collect();
+            let names: Vec<_> = tools_for_model(model).iter().map(|tool| tool.name()).collect();
             assert_eq!(names.contains(&"apply_patch"), patches, "{model}");
             for name in ["edit", "write"] {
                 assert_eq!(names.contains(&name), !patches, "{model}: {name}");

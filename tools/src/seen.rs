@@ -14,7 +14,7 @@ use leftfold_events::Sha256;
 use serde_json::json;
 
 use crate::confined::stamp;
-use crate::host::Put;
+use crate::host::WrittenTo;
 use crate::{Error, Output, text};
 
 /// Prefix of the stamp of a text that is not on disk.
@@ -26,31 +26,36 @@ fn stamp_of_text(text: &str) -> String {
 }
 
 /// Adds to the output the stamp of the text that the host shows for the file at `path`.
-pub(crate) fn told_text(mut output: Output, path: &Path, text: &str) -> Output {
+pub(crate) fn add_text_stamp(mut output: Output, path: &Path, text: &str) -> Output {
     output.mark("seen", json!({ path.to_string_lossy(): stamp_of_text(text) }));
     output
 }
 
 /// Adds to the output the stamp of the `text` written to `path`.
-pub(crate) fn told_put(mut output: Output, path: &Path, text: &str, put: &Put) -> Output {
+pub(crate) fn add_written_stamp(
+    mut output: Output,
+    path: &Path,
+    text: &str,
+    put: &WrittenTo,
+) -> Output {
     match put {
-        Put::Disk(file) => told(output, path, file),
-        Put::Host => {
-            output.output += "\nThe client has taken it, and the file on disk is not the same (yet): it may be unsaved, or formatted.";
-            told_text(output, path, text)
+        WrittenTo::Disk(file) => add_stamp(output, path, file),
+        WrittenTo::Host => {
+            output.output += "\nThe client has accepted it, but the file on disk is not the same: it may be unsaved or reformatted.";
+            add_text_stamp(output, path, text)
         }
     }
 }
 
 /// Adds to the output the stamp of the file at `path`. `file` must come from the open file that was
 /// read (taken before reading) or written (taken after writing).
-pub(crate) fn told(mut output: Output, path: &Path, file: &Metadata) -> Output {
+pub(crate) fn add_stamp(mut output: Output, path: &Path, file: &Metadata) -> Output {
     output.mark("seen", json!({ path.to_string_lossy(): stamp(file) }));
     output
 }
 
 /// Adds the stamps of several files.
-pub(crate) fn told_all(mut output: Output, files: &[(PathBuf, Metadata)]) -> Output {
+pub(crate) fn add_stamps(mut output: Output, files: &[(PathBuf, Metadata)]) -> Output {
     let stamps =
         files.iter().map(|(path, file)| (path.to_string_lossy().into(), stamp(file).into()));
     output.mark("seen", serde_json::Map::from_iter(stamps));

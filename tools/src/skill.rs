@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::skills::{self, Found};
+use crate::skills::{self, FoundSkills};
 use crate::tool::Typed;
 use crate::{Context, Error, Output, Plan, Workspace, nearby, paths, text};
 
@@ -38,8 +38,8 @@ impl Typed for Skill {
         let skill = find(args.name.trim(), cx)?;
         let mut target = paths::resolve(&skill.path.to_string_lossy(), cx)?;
         // a skill that a link leads out of its place counts as outside
-        target.inside |= skill.path.starts_with(&skill.place) && is_at_home(&skill, cx);
-        // what it says holds for the whole session
+        target.inside |= skill.path.starts_with(&skill.place) && is_in_known_place(&skill, cx);
+        // the instructions hold for the whole session
         let plan = Plan { kind: CallKind::Lasting, ..Plan::new(Class::Read) };
         let mut plan = target.confined(plan);
         plan.access.push(Access {
@@ -64,13 +64,13 @@ impl Typed for Skill {
 }
 
 /// Whether the skill's place belongs to the project or the user.
-fn is_at_home(skill: &skills::Skill, cx: &Workspace) -> bool {
-    skills::is_own(&skill.place, &cx.homes)
+fn is_in_known_place(skill: &skills::Skill, cx: &Workspace) -> bool {
+    skills::is_own(&skill.place, &cx.user_folders)
         || paths::real(&cx.worktree).is_ok_and(|worktree| skill.place.starts_with(worktree))
 }
 
 fn find(name: &str, cx: &Workspace) -> Result<skills::Skill, Error> {
-    let found = skills::find(&cx.directory, &cx.worktree, &cx.homes);
+    let found = skills::find(&cx.directory, &cx.worktree, &cx.user_folders);
     let at = found.skills.iter().position(|skill| skill.name == name);
     match at.and_then(|at| found.skills.get(at)) {
         Some(skill) => Ok(skill.clone()),
@@ -79,7 +79,7 @@ fn find(name: &str, cx: &Workspace) -> Result<skills::Skill, Error> {
 }
 
 /// The error for a missing skill, with the skills that exist.
-fn missing(name: &str, found: &Found) -> String {
+fn missing(name: &str, found: &FoundSkills) -> String {
     let mut text = format!("There is no skill {:?}.", text::clip(name.to_owned(), 200));
     let names: Vec<&str> = found.skills.iter().map(|skill| skill.name.as_str()).collect();
     if let Some(nearest) = nearby::nearest(name, &names) {
@@ -90,7 +90,7 @@ fn missing(name: &str, found: &Found) -> String {
         names => format!("{text} The skills are: {}.", names.join(", ")),
     };
     for problem in found.problems.iter().take(MAX_PROBLEMS) {
-        text = format!("{text}\nNot a skill yet: {problem}.");
+        text = format!("{text}\nNot usable as a skill: {problem}.");
     }
     text
 }

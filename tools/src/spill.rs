@@ -29,7 +29,7 @@ pub fn prune(folder: &Path, now: SystemTime) -> usize {
         (is_old(&path, now)?).then_some(())?;
         std::fs::remove_file(&path)
             .inspect_err(|error| {
-                tracing::warn!(path = %path.display(), %error, "an old spill file stays");
+                tracing::warn!(path = %path.display(), %error, "cannot remove an old spill file");
             })
             .ok()
     };

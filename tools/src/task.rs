@@ -56,7 +56,7 @@ impl Typed for Task {
     }
 
     async fn run(_: Args, _: Vec<PathBuf>, _: Context) -> Result<Output, Error> {
-        Err(Error::Refused("A task runs in a session only.".to_owned()))
+        Err(Error::Refused("A task can only run in a session.".to_owned()))
     }
 }
 

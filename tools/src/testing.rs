@@ -12,7 +12,7 @@ use proptest::test_runner::RngSeed;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Context, Homes, Output, Workspace};
+use crate::{Context, Output, UserFolders, Workspace};
 
 pub(crate) struct Site {
     dir: TempDir,
@@ -58,7 +58,10 @@ impl Site {
     pub(crate) fn workspace(&self) -> Workspace {
         let workspace = Workspace::new(self.path(""), self.path(""), self.root().join("spill"));
         let (home, config) = (Some(self.outside("home")), Some(self.outside("config")));
-        Workspace { homes: Homes { home, config, ..Homes::default() }, ..workspace }
+        Workspace {
+            user_folders: UserFolders { home, config, ..UserFolders::default() },
+            ..workspace
+        }
     }
 
     /// A context with a unique `LEFTFOLD_CALL`.

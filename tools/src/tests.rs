@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::testing::Site;
-use crate::{Error, Output, offered, run_alone};
+use crate::{Error, Output, model_tools, run_alone};
 
 /// Valid arguments, for files that do not exist.
 fn right(tool: &str) -> Value {
@@ -87,7 +87,7 @@ async fn nothing_that_a_tool_is_called_with_does_harm() {
     symlink(raw, site.path("raw")).unwrap();
     site.fifo("pipe");
     let hostile = hostile(&site);
-    for tool in offered() {
+    for tool in model_tools() {
         let right = right(tool.name());
         let schema = tool.schema().value();
         let fields = schema["properties"].as_object().unwrap();

@@ -14,7 +14,7 @@ use leftfold_events::Secrets;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::host::{Host, HostError, MAX_TEXT, Patience, Put, READING};
+use crate::host::{Host, HostError, MAX_TEXT, READING, TimeLimit, WrittenTo};
 use crate::tool::Seen;
 use crate::{Context, Error, Workspace, confined, seen, text};
 
@@ -25,12 +25,12 @@ const LOOKING: Duration = Duration::from_secs(2);
 pub(crate) struct TextFiles {
     host: Option<Arc<dyn Host>>,
     secrets: Secrets,
-    patience: Patience,
+    time_limit: TimeLimit,
 }
 
 /// The text of a file that exists on disk.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct LoadedText {
     pub(crate) text: String,
     /// Whether this is the host's text and the disk has another.
     pub(crate) unsaved: bool,
@@ -38,8 +38,8 @@ pub(crate) struct Held {
 
 impl TextFiles {
     pub(crate) fn of(cx: &Context) -> Self {
-        let patience = Patience::new(cx.deadline, &cx.cancel);
-        Self { patience, ..Self::of_workspace(&cx.workspace) }
+        let time_limit = TimeLimit::new(cx.deadline, &cx.cancel);
+        Self { time_limit, ..Self::of_workspace(&cx.workspace) }
     }
 
     /// Access for a preview, outside a call. A person is waiting.
@@ -47,7 +47,7 @@ impl TextFiles {
         Self {
             host: workspace.host.clone(),
             secrets: workspace.secrets.clone(),
-            patience: Patience::new(None, &CancellationToken::new()).at_most(LOOKING),
+            time_limit: TimeLimit::new(None, &CancellationToken::new()).at_most(LOOKING),
         }
     }
 
@@ -55,16 +55,21 @@ impl TextFiles {
     ///
     /// # Errors
     /// The errors of [`text::load`]; [`Error::ChangedOnDisk`].
-    pub(crate) fn load(&self, path: &Path, found: &Metadata, seen: &Seen) -> Result<Held, Error> {
+    pub(crate) fn load(
+        &self,
+        path: &Path,
+        found: &Metadata,
+        seen: &Seen,
+    ) -> Result<LoadedText, Error> {
         confined::regular(path, found)?;
         let disk = text::load(path, found);
         let unsaved = disk.as_ref().ok().and_then(|disk| self.unsaved(path, found, disk));
         let Some(text) = unsaved else {
             seen::check(path, found, seen)?;
-            return Ok(Held { text: disk?, unsaved: false });
+            return Ok(LoadedText { text: disk?, unsaved: false });
         };
         seen::check_unsaved(path, &text, seen)?;
-        Ok(Held { text, unsaved: true })
+        Ok(LoadedText { text, unsaved: true })
     }
 
     /// The text that the host shows for the file that was `found`, if it differs from the disk's. A
@@ -75,7 +80,7 @@ impl TextFiles {
         }
         let asked = self.host.as_ref()?.read(path)?;
         let answer =
-            Handle::try_current().ok()?.block_on(self.patience.at_most(READING).wait(asked));
+            Handle::try_current().ok()?.block_on(self.time_limit.at_most(READING).wait(asked));
         let text = match answer {
             Ok(text) if !same(&text, disk) && text.len() <= MAX_TEXT => text,
             Ok(_) => return None,
@@ -85,7 +90,7 @@ impl TextFiles {
             }
         };
         // a link put in place meanwhile would have misled the host
-        let now = confined::look(path).ok()??;
+        let now = confined::lookup(path).ok()??;
         (!text.contains('\0') && confined::same(found, &now)).then_some(text)
     }
 
@@ -95,24 +100,24 @@ impl TextFiles {
     /// # Errors
     /// The errors of [`confined::replace`]; [`Error::Client`] if it is unknown whether the text was
     /// written.
-    pub(crate) fn put(
+    pub(crate) fn write(
         &self,
         path: &Path,
         found: Option<&Metadata>,
         text: &str,
-    ) -> Result<Put, Error> {
-        let on_disk = || confined::replace(path, found, text.as_bytes()).map(Put::Disk);
-        let Some(asked) = self.writing(path, text) else { return on_disk() };
+    ) -> Result<WrittenTo, Error> {
+        let on_disk = || confined::replace(path, found, text.as_bytes()).map(WrittenTo::Disk);
+        let Some(asked) = self.ask_host_to_write(path, text) else { return on_disk() };
         confined::ready(path, found)?;
         let Ok(runtime) = Handle::try_current() else { return on_disk() };
-        match runtime.block_on(self.patience.wait(asked)) {
+        match runtime.block_on(self.time_limit.wait(asked)) {
             Ok(()) => Ok(as_written(path, text)),
             Err(HostError::Refused(why)) => {
                 tracing::info!(path = %path.display(), "written to disk and not by the client: {why}");
                 on_disk()
             }
             Err(HostError::Silent(why)) => Err(Error::Client(format!(
-                "The client was to write {}, and {why}. It may have been written or not: read it before you go on.",
+                "The client did not confirm that it wrote {}: {why}. The file may have been written or not: read it before you continue.",
                 path.display()
             ))),
         }
@@ -120,20 +125,20 @@ impl TextFiles {
 
     /// Notifies the host of a text that is on disk already, so that it shows it. Returns the file's
     /// metadata afterwards, if the file still has that text. A failure does not concern the call.
-    pub(crate) fn told(&self, path: &Path, text: &str, written: Metadata) -> Metadata {
-        let Some(asked) = self.writing(path, text) else { return written };
+    pub(crate) fn notify_host(&self, path: &Path, text: &str, written: Metadata) -> Metadata {
+        let Some(asked) = self.ask_host_to_write(path, text) else { return written };
         let Ok(runtime) = Handle::try_current() else { return written };
-        if let Err(why) = runtime.block_on(self.patience.at_most(READING).wait(asked)) {
+        if let Err(why) = runtime.block_on(self.time_limit.at_most(READING).wait(asked)) {
             tracing::info!(path = %path.display(), "the client does not know of a change: {why}");
         }
         match as_written(path, text) {
-            Put::Disk(now) => now,
-            Put::Host => written,
+            WrittenTo::Disk(now) => now,
+            WrittenTo::Host => written,
         }
     }
 
     /// Texts with secrets are not sent to a host.
-    fn writing(
+    fn ask_host_to_write(
         &self,
         path: &Path,
         text: &str,
@@ -146,10 +151,10 @@ impl TextFiles {
     }
 }
 
-fn as_written(path: &Path, text: &str) -> Put {
-    let found = confined::look(path).ok().flatten();
+fn as_written(path: &Path, text: &str) -> WrittenTo {
+    let found = confined::lookup(path).ok().flatten();
     let now = found.filter(|found| text::load(path, found).is_ok_and(|disk| same(&disk, text)));
-    now.map_or(Put::Host, Put::Disk)
+    now.map_or(WrittenTo::Host, WrittenTo::Disk)
 }
 
 /// Whether two texts are equal apart from byte order mark and line endings, which editors store

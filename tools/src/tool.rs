@@ -19,8 +19,8 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::elicit::{self, Elicit};
-use crate::homes::Homes;
 use crate::host::Host;
+use crate::user_folders::UserFolders;
 use crate::{Error, args};
 
 /// Time limit of a call in milliseconds, unless its tool sets another.
@@ -40,7 +40,7 @@ pub trait Tool: Send + Sync {
     fn schema(&self) -> Json;
 
     /// Whether models see it in their list of tools.
-    fn offered(&self) -> bool;
+    fn is_listed(&self) -> bool;
 
     /// Checks the arguments and resolves the paths. Never has an effect.
     ///
@@ -80,7 +80,7 @@ pub(crate) trait Typed: Send + Sync {
     type Args: DeserializeOwned + Serialize + JsonSchema + Send;
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
-    const OFFERED: bool = true;
+    const LISTED: bool = true;
 
     /// Plans a call: `class`, `access`, `paths`, `timeout` and `kind`.
     fn plan(args: &Self::Args, cx: &Workspace) -> Result<Plan, Error>;
@@ -105,8 +105,8 @@ impl<T: Typed> Tool for T {
         args::schema::<T::Args>()
     }
 
-    fn offered(&self) -> bool {
-        T::OFFERED
+    fn is_listed(&self) -> bool {
+        T::LISTED
     }
 
     fn plan(&self, input: &Json, cx: &Workspace) -> Result<Plan, Error> {
@@ -212,7 +212,7 @@ pub struct Workspace {
     /// Whether `webfetch` may reach addresses that are not public, such as this machine's own.
     pub private_addresses: bool,
     /// The user's own folders, for skills.
-    pub homes: Homes,
+    pub user_folders: UserFolders,
     /// Variables that commands get in addition to the usual ones
     /// ([`leftfold_process::environment`]).
     pub environment: Vec<String>,
@@ -244,7 +244,7 @@ impl Workspace {
             limits: OutputLimits::default(),
             spill_dir: spill_dir.into(),
             private_addresses: false,
-            homes: Homes::of_environment(),
+            user_folders: UserFolders::of_environment(),
             environment: Vec::new(),
             subagents: Vec::new(),
             task_timeout: leftfold_events::turn_config::TASK_TIMEOUT,
@@ -313,7 +313,7 @@ impl Context {
             cancel: CancellationToken::new(),
             deadline: None,
             progress: Arc::new(|_| {}),
-            elicit: elicit::nobody(),
+            elicit: elicit::nobody_to_ask(),
         }
     }
 }

@@ -61,7 +61,11 @@ pub(crate) struct Args {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     format: Option<Format>,
     /// Seconds to wait for the whole answer. Default: 30; at most 120.
-    #[serde(default, deserialize_with = "args::whole", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "args::whole_number",
+        skip_serializing_if = "Option::is_none"
+    )]
     timeout: Option<u64>,
 }
 
@@ -110,7 +114,7 @@ fn address(given: &str) -> Result<Url, Error> {
     }
     Url::parse(given.trim()).map_err(|error| {
         invalid(format!(
-            "`url`: {given:?} is no absolute address ({error}), as https://host/path is"
+            "`url`: {given:?} is not an absolute address ({error}), such as https://host/path"
         ))
     })
 }
@@ -178,7 +182,7 @@ fn redirect(url: &Url, response: &Response) -> Result<Option<Url>, Error> {
     let location = String::from_utf8_lossy(location.as_bytes());
     url.join(&location).map(Some).map_err(|error| {
         let (from, to) = (address::shown(url), text::clip(location.into_owned(), QUOTED));
-        Error::Network(format!("{from} redirects to {to:?}, which is no address ({error})."))
+        Error::Network(format!("{from} redirects to {to:?}, which is not an address ({error})."))
     })
 }
 
@@ -195,7 +199,8 @@ async fn body(url: &Url, mut response: Response, max: u64) -> Result<Vec<u8>, Er
     };
     let coding = header(&response, &CONTENT_ENCODING);
     if !matches!(coding.trim().to_ascii_lowercase().as_str(), "" | "identity") {
-        let text = format!("{shown} answers in the coding {coding:?}, which was not asked for.");
+        let text =
+            format!("{shown} answers with the encoding {coding:?}, which was not requested.");
         return Err(Error::Binary(text));
     }
     if let Some(size) = response.content_length().filter(|size| *size > max) {

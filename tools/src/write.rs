@@ -49,7 +49,7 @@ pub(crate) async fn changing(
 ) -> Result<Output, Error> {
     let path = paths::only(paths)?;
     let changing = tokio::task::spawn_blocking(move || {
-        locks::alone(&path, || {
+        locks::with_lock(&path, || {
             if cx.cancel.is_cancelled() { Err(Error::Cancelled) } else { change(&path) }
         })
     });
@@ -58,8 +58,8 @@ pub(crate) async fn changing(
 
 impl Args {
     /// The file now, if it is text, and after the write. Writes nothing.
-    pub(crate) fn would_be(&self, path: &Path, texts: &TextFiles) -> Result<ProposedFile, Error> {
-        let found = confined::look(path)?;
+    pub(crate) fn proposed(&self, path: &Path, texts: &TextFiles) -> Result<ProposedFile, Error> {
+        let found = confined::lookup(path)?;
         let before = found.map(|found| texts.load(path, &found, &Seen::new())).transpose()?;
         let before = before.map(|held| held.text);
         Ok(ProposedFile { name: self.file_path.clone(), before, after: self.content.clone() })
@@ -67,7 +67,7 @@ impl Args {
 }
 
 fn write(args: &Args, path: &Path, seen: &Seen, texts: &TextFiles) -> Result<Output, Error> {
-    let found = confined::look(path)?;
+    let found = confined::lookup(path)?;
     let mut unsaved = false;
     let before = match found.as_ref().map(|found| texts.load(path, found, seen)) {
         None => Before::Nothing,
@@ -83,10 +83,10 @@ fn write(args: &Args, path: &Path, seen: &Seen, texts: &TextFiles) -> Result<Out
         && *text == args.content
         && !unsaved
     {
-        return Ok(seen::told(unchanged(args, path), path, found));
+        return Ok(seen::add_stamp(unchanged(args, path), path, found));
     }
-    let put = texts.put(path, found.as_ref(), &args.content)?;
-    Ok(seen::told_put(written(args, path, &before), path, &args.content, &put))
+    let put = texts.write(path, found.as_ref(), &args.content)?;
+    Ok(seen::add_written_stamp(written(args, path, &before), path, &args.content, &put))
 }
 
 fn unchanged(args: &Args, path: &Path) -> Output {

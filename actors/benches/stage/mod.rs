@@ -43,7 +43,7 @@ pub(crate) async fn open(
         fork_of: None,
     });
     ractor::call!(node, |reply| NodeMessage::Open { open, reply })??;
-    let tools = leftfold_tools::offered_to(&model.id).into_iter().map(|tool| ToolSpec {
+    let tools = leftfold_tools::tools_for_model(&model.id).into_iter().map(|tool| ToolSpec {
         name: tool.name().to_owned(),
         description: tool.description().to_owned(),
         schema: tool.schema(),

@@ -82,7 +82,7 @@ impl Site {
     fn config(&self) -> TurnConfig {
         let options = Options { ask: AskMode::Ask, timeout: 60_000, ..Options::default() };
         let model = ModelSpec { provider: "s".into(), id: "m".into(), ..ModelSpec::default() };
-        let tools = leftfold_tools::offered_to(&model.id).into_iter().map(|tool| ToolSpec {
+        let tools = leftfold_tools::tools_for_model(&model.id).into_iter().map(|tool| ToolSpec {
             name: tool.name().to_owned(),
             description: tool.description().to_owned(),
             schema: tool.schema(),

@@ -1,6 +1,6 @@
 use leftfold_events::event::{EndReason, Hook, HookOutcome, Model, Session, Subagent, Tool, Turn};
 use leftfold_events::{Event, verify};
-use leftfold_plugins::{self as plugins, Root, Spec};
+use leftfold_plugins::{self as plugins, LaunchContext, PluginProgram};
 use ractor::ActorCell;
 
 use super::*;
@@ -140,13 +140,13 @@ fn silent(site: &Site) -> Plugins {
     let hello = json!({ "name": "silent", "hooks": ["tool.execute.before"] });
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "result": hello });
     let script = format!("read -r line; echo '{hello}'; cat > /dev/null");
-    let spec = Spec {
+    let spec = PluginProgram {
         place: "the test".into(),
         command: ["sh", "-c", &script].map(str::to_owned).into(),
         environment: Vec::new(),
         timeout: PATIENCE * 2,
     };
-    let root = Root {
+    let root = LaunchContext {
         directory: site.project(),
         worktree: site.project(),
         environment: Vec::new(),

@@ -19,7 +19,9 @@ use agent_client_protocol::{
 use leftfold_events::{Seq, SessionId as Session};
 use leftfold_process::CALL;
 use leftfold_tools::BoxFuture;
-use leftfold_tools::host::{Exit, Host, HostCommand, HostError, Printed, Starting, Terminal};
+use leftfold_tools::host::{
+    Exit, Host, HostCommand, HostError, Starting, Terminal, TerminalOutput,
+};
 
 use super::shared::Shared;
 use leftfold_runtime::IN_TERMINAL;
@@ -137,13 +139,13 @@ impl Shown {
 }
 
 impl Terminal for Shown {
-    fn output(&self) -> BoxFuture<'static, Result<Printed, HostError>> {
+    fn output(&self) -> BoxFuture<'static, Result<TerminalOutput, HostError>> {
         let (session, terminal) = self.ids();
         let asked =
             self.shared.connection.send_request(TerminalOutputRequest::new(session, terminal));
         Box::pin(async move {
             let output = answer(asked).await?;
-            Ok(Printed { text: output.output, cut: output.truncated })
+            Ok(TerminalOutput { text: output.output, cut: output.truncated })
         })
     }
 

@@ -1,37 +1,37 @@
 //! Servers of tools that an editor hands over with a session.
 
 use agent_client_protocol::v1::schema::{self, HttpHeader, McpServer};
-use leftfold_mcp::{OAuth, Reach, Spec};
+use leftfold_mcp::{Endpoint, OAuth, ServerSpec};
 use serde_json::json;
 
 use leftfold_config as settings;
 
 /// Those that can be used.
-pub(super) fn handed(servers: &[McpServer]) -> Vec<Spec> {
+pub(super) fn handed(servers: &[McpServer]) -> Vec<ServerSpec> {
     servers.iter().filter_map(spec).collect()
 }
 
-fn spec(server: &McpServer) -> Option<Spec> {
-    let (name, reach) = match server {
+fn spec(server: &McpServer) -> Option<ServerSpec> {
+    let (name, endpoint) = match server {
         McpServer::Stdio(server) => {
             let program = server.command.display().to_string();
             let command = [program].into_iter().chain(server.args.iter().cloned()).collect();
             let environment = server.env.iter();
             let environment = environment.map(|v| (v.name.clone(), v.value.clone())).collect();
-            (&server.name, Reach::Local { command, environment, cwd: None })
+            (&server.name, Endpoint::Local { command, environment, cwd: None })
         }
         McpServer::Http(server) => (&server.name, remote(&server.url, &server.headers)),
         // found out to be one when it is connected to
         McpServer::Sse(server) => (&server.name, remote(&server.url, &server.headers)),
         _ => return None,
     };
-    Some(Spec { name: name.clone(), reach, timeout: None })
+    Some(ServerSpec { name: name.clone(), endpoint, timeout: None })
 }
 
-fn remote(url: &str, headers: &[HttpHeader]) -> Reach {
+fn remote(url: &str, headers: &[HttpHeader]) -> Endpoint {
     let headers = headers.iter().map(|h| (h.name.clone(), h.value.clone())).collect();
     let oauth = OAuth { token_store: settings::token_store(), ..OAuth::default() };
-    Reach::Remote { url: url.to_owned(), headers, oauth }
+    Endpoint::Remote { url: url.to_owned(), headers, oauth }
 }
 
 /// Says of the others that they are not used: to people on standard error, to programs in the answer.

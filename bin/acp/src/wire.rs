@@ -9,7 +9,7 @@ use agent_client_protocol::{Channel, Error, RawJsonRpcId, RawJsonRpcMessage, Tra
 use futures::FutureExt;
 use futures::channel::mpsc::UnboundedSender;
 use futures::stream::{Stream, StreamExt, select, unfold};
-use leftfold_framing::surrogates::mended;
+use leftfold_framing::surrogates::repair;
 use leftfold_framing::{Line, next_line};
 use serde::Deserializer;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -225,7 +225,7 @@ async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<(Read, us
         if text.trim().is_empty() {
             continue;
         }
-        let text = mended(&text);
+        let text = repair(&text);
         let (frame, bytes) = (parse(&text), text.len());
         let ours = method(&frame).is_some_and(socket::is_ours);
         let read = match params::refused(&frame) {

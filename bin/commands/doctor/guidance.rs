@@ -36,7 +36,7 @@ pub(super) fn agents(found: &mut Findings, settings: &Settings) {
 pub(super) fn texts(found: &mut Findings, settings: &Settings, directory: &Path, online: bool) {
     found.area("instructions");
     let worktree = settings::worktree_of(directory);
-    let skills = skills::find(directory, &worktree, &project::homes(settings)).skills;
+    let skills = skills::find(directory, &worktree, &project::user_folders(settings)).skills;
     let mut sources = project::sources(settings);
     for page in sources.instructions.extract_if(.., |named| named.is_page() && !online) {
         found.note(format!("{}: not read (`--online` does)", settings::masked(&page.text)));

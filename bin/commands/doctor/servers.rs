@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use leftfold_mcp::{Reach, Report, Servers, Spec, Status};
+use leftfold_mcp::{Endpoint, ServerReport, ServerSpec, ServerStatus, Servers};
 
 use super::Findings;
 use crate::cli::Doctor;
@@ -23,33 +23,33 @@ pub(super) fn mcp(
     args: &Doctor,
 ) -> anyhow::Result<()> {
     found.area("mcp");
-    let specs: Vec<Spec> =
+    let specs: Vec<ServerSpec> =
         settings.mcp.iter().map(|(name, mcp)| specs::server(name, mcp)).collect();
     if specs.is_empty() {
         found.note("there are no servers");
         return Ok(());
     }
-    let is_theirs = |spec: &Spec| {
+    let is_theirs = |spec: &ServerSpec| {
         let named = settings.mcp.get(&spec.name);
         let env = &model::environment;
         let of_project =
             named.is_some_and(|mcp| settings::is_of_project(mcp.key_place(), directory, env));
-        of_project && !args.start && is_used(&spec.reach)
+        of_project && !args.start && is_used(&spec.endpoint)
     };
-    let (theirs, own): (Vec<Spec>, Vec<Spec>) = specs.into_iter().partition(is_theirs);
+    let (theirs, own): (Vec<ServerSpec>, Vec<ServerSpec>) = specs.into_iter().partition(is_theirs);
     for spec in theirs {
         found.note(format!("{}: the project names it, left alone (`--start` tries it)", spec.name));
     }
-    let (asked, left): (Vec<Spec>, Vec<Spec>) =
-        own.into_iter().partition(|spec| args.online || is_local(&spec.reach));
+    let (asked, left): (Vec<ServerSpec>, Vec<ServerSpec>) =
+        own.into_iter().partition(|spec| args.online || is_local(&spec.endpoint));
     for spec in left {
         found.note(format!("{}: remote, not asked (`--online` does)", spec.name));
     }
-    let hasty = |spec: Spec| Spec {
+    let hasty = |spec: ServerSpec| ServerSpec {
         timeout: Some(spec.timeout.map_or(DEADLINE, |timeout| timeout.min(DEADLINE))),
         ..spec
     };
-    let asked: Vec<Spec> = asked.into_iter().map(hasty).collect();
+    let asked: Vec<ServerSpec> = asked.into_iter().map(hasty).collect();
     let servers = Servers::of(directory, &settings.environment(), &asked);
     let reports = leftfold_runtime::run_async(async {
         servers.ready().await;
@@ -59,16 +59,16 @@ pub(super) fn mcp(
     Ok(())
 }
 
-fn tell(found: &mut Findings, settings: &Settings, report: &Report) {
+fn tell(found: &mut Findings, settings: &Settings, report: &ServerReport) {
     let named = settings.mcp.get(&report.name);
     let place = named.map(|mcp| mcp.key_place().to_string()).unwrap_or_default();
     match &report.status {
-        Status::Connected => {
+        ServerStatus::Connected => {
             found.fine(format!("{}: {} ({place})", report.name, tools(report.tools.len())));
         }
-        Status::Disabled => found.note(format!("{}: turned off ({place})", report.name)),
-        Status::Idle => found.note(format!("{}: not started ({place})", report.name)),
-        Status::Failed(why) => found.warning(
+        ServerStatus::Disabled => found.note(format!("{}: turned off ({place})", report.name)),
+        ServerStatus::Idle => found.note(format!("{}: not started ({place})", report.name)),
+        ServerStatus::Failed(why) => found.warning(
             format!("{}: {why}", report.name),
             format!("sessions go on without its tools; it stands at {place}"),
         ),
@@ -91,18 +91,18 @@ pub(super) fn plugins(found: &mut Findings, settings: &Settings) {
     }
 }
 
-fn is_used(reach: &Reach) -> bool {
-    match reach {
-        Reach::Local { .. } | Reach::Remote { .. } => true,
-        Reach::Unusable(_) | Reach::Disabled => false,
+fn is_used(endpoint: &Endpoint) -> bool {
+    match endpoint {
+        Endpoint::Local { .. } | Endpoint::Remote { .. } => true,
+        Endpoint::Unusable(_) | Endpoint::Disabled => false,
     }
 }
 
 /// Whether nothing leaves this machine.
-fn is_local(reach: &Reach) -> bool {
-    match reach {
-        Reach::Local { .. } | Reach::Unusable(_) | Reach::Disabled => true,
-        Reach::Remote { url, .. } => is_loopback(url),
+fn is_local(endpoint: &Endpoint) -> bool {
+    match endpoint {
+        Endpoint::Local { .. } | Endpoint::Unusable(_) | Endpoint::Disabled => true,
+        Endpoint::Remote { url, .. } => is_loopback(url),
     }
 }
 

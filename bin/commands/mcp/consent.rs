@@ -4,7 +4,7 @@ use crate::cli::Consent;
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::{Command, Stdio};
 
-use leftfold_mcp::Follow;
+use leftfold_mcp::AutoConsent;
 
 /// The longest line that is taken for an answer, in bytes.
 const LONGEST: usize = 64 * 1024;
@@ -22,7 +22,7 @@ impl Consent {
 impl leftfold_mcp::Consent for Consent {
     async fn ask(&self, page: &str) -> Result<String, String> {
         if *self == Self::Follow {
-            return Follow.ask(page).await;
+            return AutoConsent.ask(page).await;
         }
         // as it is: a page whose address is masked could not be opened
         let mut stderr = std::io::stderr();

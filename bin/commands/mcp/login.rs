@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use leftfold_mcp::Reach;
+use leftfold_mcp::Endpoint;
 
 use super::{failed, probe, wanted};
 use crate::cli::{Consent, Format, Login, Logout};
@@ -10,7 +10,7 @@ use crate::cli::{Consent, Format, Login, Logout};
 pub(super) fn login(args: &Login, format: Format) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
     let mut spec = wanted(&directory, &args.server)?;
-    if let (Reach::Remote { oauth, .. }, Some(more)) = (&mut spec.reach, &args.scope) {
+    if let (Endpoint::Remote { oauth, .. }, Some(more)) = (&mut spec.endpoint, &args.scope) {
         oauth.scopes.extend(more.split_whitespace().map(str::to_owned));
     }
     let consent = args.consent.unwrap_or_else(Consent::usual);
@@ -22,11 +22,11 @@ pub(super) fn login(args: &Login, format: Format) -> anyhow::Result<ExitCode> {
 pub(super) fn logout(args: &Logout) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
     let spec = wanted(&directory, &args.server)?;
-    let forgotten = match &spec.reach {
-        Reach::Remote { url, oauth, .. } => {
+    let forgotten = match &spec.endpoint {
+        Endpoint::Remote { url, oauth, .. } => {
             leftfold_mcp::sign_out(url, oauth).map_err(|why| failed(&spec, &why))?
         }
-        Reach::Local { .. } | Reach::Unusable(_) | Reach::Disabled => false,
+        Endpoint::Local { .. } | Endpoint::Unusable(_) | Endpoint::Disabled => false,
     };
     let said =
         if forgotten { "What it had granted is forgotten" } else { "It had granted nothing" };

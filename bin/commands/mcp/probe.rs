@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 
-use leftfold_mcp::{Called, Calls, Probed, Reach};
+use leftfold_mcp::{Calls, Endpoint, ProbeReport, ProbedCall};
 use serde_json::{Map, Value, json};
 
 use super::{WIDTH, clean, failed, wanted};
@@ -25,7 +25,7 @@ pub(super) fn probe(args: &Probe, format: Format) -> anyhow::Result<ExitCode> {
     let suite = std::env::var_os(SCENARIO).is_some();
     // for as long as this process lives
     let folder = tempfile::tempdir()?;
-    if let (true, Reach::Remote { oauth, .. }) = (suite, &mut spec.reach) {
+    if let (true, Endpoint::Remote { oauth, .. }) = (suite, &mut spec.endpoint) {
         oauth.token_store = Some(folder.path().join("mcp-auth.json"));
         oauth.client_metadata = Some(DOCUMENT.to_owned());
         oauth.client = client(model::environment(CONTEXT).as_deref())?;
@@ -62,20 +62,20 @@ fn named(calls: &[String]) -> Result<Calls, Usage> {
     calls.iter().map(call).collect::<Result<_, _>>().map(Calls::These)
 }
 
-pub(super) fn show(probed: &Probed, format: Format) -> anyhow::Result<ExitCode> {
+pub(super) fn show(probed: &ProbeReport, format: Format) -> anyhow::Result<ExitCode> {
     super::super::print(&match format {
         Format::Json => format!("{}\n", as_json(probed)),
         Format::Text => as_text(probed),
     })
 }
 
-fn as_json(probed: &Probed) -> Value {
-    let tool = |tool: &leftfold_mcp::Offered| {
+fn as_json(probed: &ProbeReport) -> Value {
+    let tool = |tool: &leftfold_mcp::ToolReport| {
         json!({
             "name": tool.tool, "description": tool.description, "read_only": tool.read_only,
         })
     };
-    let call = |call: &Called| {
+    let call = |call: &ProbedCall| {
         json!({
             "tool": call.tool, "arguments": call.arguments,
             "result": call.result.as_ref().ok(), "error": call.result.as_ref().err(),
@@ -93,7 +93,7 @@ fn as_json(probed: &Probed) -> Value {
     })
 }
 
-fn as_text(probed: &Probed) -> String {
+fn as_text(probed: &ProbeReport) -> String {
     let of = probed.server.as_ref().map(|(name, version)| format!("{name} {version}, "));
     let mut lines = vec![format!("{}protocol {}", of.unwrap_or_default(), probed.protocol)];
     for tool in &probed.tools {

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use leftfold_framing::surrogates::mended;
+use leftfold_framing::surrogates::repair;
 use serde_json::{Value, json};
 
 use super::{LeftOut, text};
@@ -43,7 +43,7 @@ fn files(folder: &Path, left_out: &mut LeftOut) -> Vec<Value> {
         let read = fs::read(&path).map_err(|error| error.to_string());
         let parsed = read.and_then(|bytes| {
             let text = String::from_utf8_lossy(&bytes);
-            serde_json::from_str(&mended(&text)).map_err(|error| error.to_string())
+            serde_json::from_str(&repair(&text)).map_err(|error| error.to_string())
         });
         match parsed {
             Ok(value) => values.push(value),

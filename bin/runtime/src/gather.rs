@@ -51,9 +51,12 @@ pub fn gather(turn_settings: TurnSettings, now: Time) -> (TurnConfig, Vec<String
     offer_tasks(&mut tools, &turn_settings.subagents);
     let (name, base) = prompt::base(&turn_settings, &tools);
     let told = instructions::find(&turn_settings);
-    let Sources { homes, .. } = &turn_settings.sources;
-    let skills =
-        leftfold_tools::skills::find(&turn_settings.directory, &turn_settings.worktree, homes);
+    let Sources { user_folders, .. } = &turn_settings.sources;
+    let skills = leftfold_tools::skills::find(
+        &turn_settings.directory,
+        &turn_settings.worktree,
+        user_folders,
+    );
     let mut problems = told.problems;
     problems.extend(skills.problems.iter().map(ToString::to_string));
     let second = [
@@ -86,7 +89,7 @@ fn tools(turn_settings: &TurnSettings, rules: &[Rule]) -> Vec<ToolSpec> {
     if !turn_settings.model.abilities.tools {
         return Vec::new();
     }
-    let mut offered = leftfold_tools::offered_to(&turn_settings.model.id);
+    let mut offered = leftfold_tools::tools_for_model(&turn_settings.model.id);
     offered.retain(|tool| !rules::hides(rules, tool.name()));
     offered.retain(|tool| tool.name() != "question" || turn_settings.options.ask == AskMode::Ask);
     offered.retain(|tool| plan::offers(turn_settings, tool.name()));

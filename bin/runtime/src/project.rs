@@ -7,9 +7,9 @@ use leftfold_config::{Settings, SkillFolder};
 use leftfold_events::SessionId;
 use leftfold_events::event::SessionChoices;
 use leftfold_events::turn_config::Options;
-use leftfold_mcp::{Servers, Spec};
+use leftfold_mcp::{ServerSpec, Servers};
 use leftfold_plugins::Plugins;
-use leftfold_tools::{Homes, OutputLimits, Workspace, skills};
+use leftfold_tools::{OutputLimits, UserFolders, Workspace, skills};
 
 use crate::Usage;
 use crate::gather::{Named, Sources};
@@ -44,7 +44,7 @@ pub struct Project {
     pub choices: SessionChoices,
     pub given: Option<Box<Options>>,
     /// Servers of tools besides those in settings, before any of the same name there.
-    pub servers: Vec<Spec>,
+    pub servers: Vec<ServerSpec>,
     pub plugins: HeldPlugins,
 }
 
@@ -87,7 +87,7 @@ impl Project {
     pub(crate) fn workspace(&self, store: &Path, settings: &Settings) -> Workspace {
         let mut workspace = Workspace::new(&self.directory, &self.worktree, store.join("spill"));
         workspace.limits = output_limits(settings);
-        workspace.homes = homes(settings);
+        workspace.user_folders = user_folders(settings);
         workspace.private_addresses = settings.webfetch.private;
         workspace.task_timeout = settings.task.timeout;
         workspace.environment = settings.environment();
@@ -103,25 +103,25 @@ pub fn sources(settings: &Settings) -> Sources {
     let named =
         named.map(|item| Named { base: item.place().source.base.clone(), text: item.to_string() });
     Sources {
-        homes: homes(settings),
+        user_folders: user_folders(settings),
         instructions: named.collect(),
         private_addresses: settings.webfetch.private,
     }
 }
 
 /// Where the user's own skills and instructions are, and the skills that settings name.
-pub fn homes(settings: &Settings) -> Homes {
+pub fn user_folders(settings: &Settings) -> UserFolders {
     let folders = settings.skill_folders.iter();
-    let folders =
-        folders.map(|SkillFolder { path, own }| skills::Named { path: path.clone(), own: *own });
-    Homes { skills: folders.collect(), ..Homes::of_environment() }
+    let folders = folders
+        .map(|SkillFolder { path, own }| skills::SkillFolder { path: path.clone(), own: *own });
+    UserFolders { skills: folders.collect(), ..UserFolders::of_environment() }
 }
 
 /// The MCP servers that settings name, and those that a client `handed` over, which win.
-pub fn servers(directory: &Path, settings: &Settings, handed: &[Spec]) -> Servers {
+pub fn servers(directory: &Path, settings: &Settings, handed: &[ServerSpec]) -> Servers {
     let specs = settings.mcp.iter().map(|(name, mcp)| specs::server(name, mcp));
     let specs = specs.filter(|spec| handed.iter().all(|other| other.name != spec.name));
-    let specs: Vec<Spec> = specs.chain(handed.iter().cloned()).collect();
+    let specs: Vec<ServerSpec> = specs.chain(handed.iter().cloned()).collect();
     Servers::of(directory, &settings.environment(), &specs)
 }
 

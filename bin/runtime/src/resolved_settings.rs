@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use leftfold_plugins::{Plugins, Root};
+use leftfold_plugins::{LaunchContext, Plugins};
 
 use crate::model;
 use crate::project::Project;
@@ -95,15 +95,15 @@ pub fn no_layers() -> Layers {
 /// `None` if nobody has anything to add.
 fn asked(directory: &Path, plugins: &Plugins) -> anyhow::Result<Option<Layers>> {
     plugins.wait();
-    let advisers = plugins.advisers();
-    if advisers.is_empty() {
+    let config_plugins = plugins.config_plugins();
+    if config_plugins.is_empty() {
         return Ok(None);
     }
     let mut layers = no_layers();
-    for adviser in advisers {
-        let who = (adviser.name(), adviser.place());
+    for config_plugin in config_plugins {
+        let who = (config_plugin.name(), config_plugin.place());
         layers
-            .add((directory, &model::environment), who, |settings| adviser.ask(settings))
+            .add((directory, &model::environment), who, |settings| config_plugin.ask(settings))
             .map_err(model::usage)?;
     }
     Ok(Some(layers))
@@ -120,7 +120,7 @@ pub fn plugins(
     let named = settings.plugins.iter().filter_map(specs::plugin);
     let (specs, wrong): (Vec<_>, Vec<_>) = named.partition(Result::is_ok);
     let wrong: Vec<String> = wrong.into_iter().filter_map(Result::err).collect();
-    let root = Root {
+    let root = LaunchContext {
         directory: directory.to_owned(),
         worktree: worktree.to_owned(),
         environment: settings.environment(),

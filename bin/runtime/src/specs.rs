@@ -3,32 +3,34 @@
 use std::time::Duration;
 
 use leftfold_config::{At, Mcp, McpKind, OAuth, Plugin, Secret, token_store};
-use leftfold_mcp::Reach;
+use leftfold_mcp::Endpoint;
 
 /// The server that settings call `name`.
-pub fn server(name: &str, mcp: &At<Mcp>) -> leftfold_mcp::Spec {
+pub fn server(name: &str, mcp: &At<Mcp>) -> leftfold_mcp::ServerSpec {
     let timeout = mcp.timeout().map(Duration::from_millis);
-    leftfold_mcp::Spec { name: name.to_owned(), reach: reach(name, mcp), timeout }
+    leftfold_mcp::ServerSpec { name: name.to_owned(), endpoint: endpoint(name, mcp), timeout }
 }
 
-fn reach(name: &str, mcp: &At<Mcp>) -> Reach {
+fn endpoint(name: &str, mcp: &At<Mcp>) -> Endpoint {
     let unset: Vec<String> = Mcp::unset(mcp).map(|error| error.to_string()).collect();
     let lacks =
-        |key: &str| Reach::Unusable(format!("{}: `mcp.{name}` has no `{key}`", mcp.key_place()));
+        |key: &str| Endpoint::Unusable(format!("{}: `mcp.{name}` has no `{key}`", mcp.key_place()));
     if !mcp.is_enabled() {
-        return Reach::Disabled;
+        return Endpoint::Disabled;
     }
     if !unset.is_empty() {
-        return Reach::Unusable(unset.join("; "));
+        return Endpoint::Unusable(unset.join("; "));
     }
     match (mcp.kind(), mcp.command(), mcp.url()) {
         (McpKind::Local, Some(command), _) => {
-            Reach::Local { command, environment: mcp.environment(), cwd: mcp.cwd() }
+            Endpoint::Local { command, environment: mcp.environment(), cwd: mcp.cwd() }
         }
         (McpKind::Local, None, _) => lacks("command"),
-        (McpKind::Remote, _, Some(url)) => {
-            Reach::Remote { url: url.to_owned(), headers: mcp.headers(), oauth: oauth(mcp.oauth()) }
-        }
+        (McpKind::Remote, _, Some(url)) => Endpoint::Remote {
+            url: url.to_owned(),
+            headers: mcp.headers(),
+            oauth: oauth(mcp.oauth()),
+        },
         (McpKind::Remote, _, None) => lacks("url"),
     }
 }
@@ -50,8 +52,8 @@ fn oauth(said: &OAuth) -> leftfold_mcp::OAuth {
 }
 
 /// A plugin as it is to be started; why it can not be, or (`None`) it is turned off.
-pub fn plugin(plugin: &At<Plugin>) -> Option<Result<leftfold_plugins::Spec, String>> {
-    Some(plugin.program()?.map(|program| leftfold_plugins::Spec {
+pub fn plugin(plugin: &At<Plugin>) -> Option<Result<leftfold_plugins::PluginProgram, String>> {
+    Some(plugin.program()?.map(|program| leftfold_plugins::PluginProgram {
         place: plugin.place().to_string(),
         command: program.command,
         environment: program.environment,

@@ -53,7 +53,7 @@ impl Follow for Watchers {
         // one that was started again is told again
         for watcher in self.0.watchers() {
             for event in events {
-                if !watcher.tell(event.line()).await {
+                if !watcher.send(event.line()).await {
                     let why = format!("plugin `{}` is cut off: {}", watcher.name(), watcher.why());
                     warnings::tell(&[why]);
                     break;

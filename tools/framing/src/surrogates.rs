@@ -11,7 +11,7 @@ const ESCAPE: usize = 6;
 const REPLACEMENT: &str = "\\ufffd";
 
 /// Returns the JSON with every lone surrogate replaced.
-pub fn mended(json: &str) -> Cow<'_, str> {
+pub fn repair(json: &str) -> Cow<'_, str> {
     if !json.contains("\\ud") && !json.contains("\\uD") {
         return Cow::Borrowed(json);
     }
@@ -68,14 +68,14 @@ mod tests {
             (r#""ß\ud83dß""#, "ß\u{fffd}ß"),
             (r#""\ud7ff\ue000""#, "\u{d7ff}\u{e000}"),
         ] {
-            assert_eq!(serde_json::from_str::<Value>(&mended(json)).unwrap(), text, "{json}");
+            assert_eq!(serde_json::from_str::<Value>(&repair(json)).unwrap(), text, "{json}");
         }
     }
 
     #[test]
     fn what_is_no_json_stays_as_it_is() {
         for text in ["\\ud8", "\\", "\\ud83g", "\\ud\\", "\\ud+12", "\\ß\\ud"] {
-            assert_eq!(mended(text), text);
+            assert_eq!(repair(text), text);
         }
     }
 }

@@ -14,7 +14,7 @@ pub struct Document<'a, T> {
 /// An error in the front matter.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
-pub struct Broken {
+pub struct FrontMatterError {
     /// Line number in the whole file, counted from 1.
     pub line: usize,
     pub problem: String,
@@ -29,14 +29,14 @@ pub struct Broken {
 /// # Errors
 /// The front matter has no end, is not YAML, or has a field of the wrong type. The error names the
 /// line.
-pub fn read<T: DeserializeOwned>(text: &str) -> Result<Document<'_, T>, Broken> {
+pub fn read<T: DeserializeOwned>(text: &str) -> Result<Document<'_, T>, FrontMatterError> {
     let (head, body) = split(text)?;
     let parsed = parse(head).or_else(|broken| parse(&quoted(head)).map_err(|_| broken));
     Ok(Document { front: parsed?, body })
 }
 
 /// Splits the front matter, without its two `---` lines, from the body.
-fn split(text: &str) -> Result<(&str, &str), Broken> {
+fn split(text: &str) -> Result<(&str, &str), FrontMatterError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let is_fence = |line: &str| line.trim_end() == "---";
     let Some(first) = text.split_inclusive('\n').next().filter(|line| is_fence(line)) else {
@@ -50,11 +50,11 @@ fn split(text: &str) -> Result<(&str, &str), Broken> {
         }
         at += line.len();
     }
-    let problem = "the line `---` that ends the head is missing".to_owned();
-    Err(Broken { line: 1, problem })
+    let problem = "the line `---` that ends the front matter is missing".to_owned();
+    Err(FrontMatterError { line: 1, problem })
 }
 
-fn parse<T: DeserializeOwned>(head: &str) -> Result<T, Broken> {
+fn parse<T: DeserializeOwned>(head: &str) -> Result<T, FrontMatterError> {
     // YAML reads an empty document as null
     let empty = head.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#'));
     serde_saphyr::from_str(if empty { "{}" } else { head }).map_err(|error| {
@@ -65,7 +65,7 @@ fn parse<T: DeserializeOwned>(head: &str) -> Result<T, Broken> {
         // options is for programmers
         let end = [" at line ", ", set "].iter().filter_map(|end| text.find(end)).min();
         let problem = &text[..end.unwrap_or(text.len())];
-        Broken { line: line as usize + 1, problem: problem.to_owned() }
+        FrontMatterError { line: line as usize + 1, problem: problem.to_owned() }
     })
 }
 

@@ -73,7 +73,7 @@ fn missing(servers: &Servers, name: &str) -> Error {
     let own = &server.service().spec.name;
     if let Some(why) = server::failure(server) {
         let why = clip(why, MAX_WHY);
-        return content::error(format!("The MCP server {own:?} can not be used now: {why}."));
+        return content::error(format!("The MCP server {own:?} cannot be used now: {why}."));
     }
     let known: Vec<String> = servers
         .reports()

@@ -59,12 +59,12 @@ struct Shared {
 
 /// Registers a call under way. While the value lives, the server's elicitations may go to this
 /// call.
-pub(super) struct Asking {
+pub(super) struct ActiveCall {
     handler: ClientHandler,
     asker: u64,
 }
 
-impl Drop for Asking {
+impl Drop for ActiveCall {
     fn drop(&mut self) {
         self.handler.askers().retain(|(asker, _)| *asker != self.asker);
     }
@@ -118,10 +118,10 @@ impl ClientHandler {
     }
 
     /// Registers a call: elicitations may go to `elicit` until the returned value is dropped.
-    pub(super) fn ask_by(&self, elicit: Elicit) -> Asking {
+    pub(super) fn ask_by(&self, elicit: Elicit) -> ActiveCall {
         let asker = self.0.last_asker.fetch_add(1, Ordering::Relaxed);
         self.askers().push((asker, elicit));
-        Asking { handler: self.clone(), asker }
+        ActiveCall { handler: self.clone(), asker }
     }
 
     fn askers(&self) -> MutexGuard<'_, Vec<(u64, Elicit)>> {
@@ -130,7 +130,7 @@ impl ClientHandler {
 
     /// Asks a person. The protocol does not say which call an elicitation belongs to, so the latest
     /// call under way gets it. Without a call under way nobody can be asked.
-    async fn put(&self, message: String, wanted: Wanted) -> ElicitResult {
+    async fn ask_person(&self, message: String, wanted: Wanted) -> ElicitResult {
         let latest = self.askers().last().map(|(_, elicit)| Arc::clone(elicit));
         let Some(elicit) = latest else {
             return ElicitResult::new(ElicitationAction::Cancel);
@@ -151,7 +151,7 @@ impl ClientHandler {
 }
 
 impl Listener {
-    fn hear(&mut self, said: String) {
+    fn report(&mut self, said: String) {
         let early = self.last.is_some_and(|last| last.elapsed() < REPORT_EVERY);
         if early || said.is_empty() || said.len() > self.left {
             return;
@@ -162,7 +162,7 @@ impl Listener {
     }
 }
 
-fn words(said: ProgressNotificationParam) -> String {
+fn progress_text(said: ProgressNotificationParam) -> String {
     let words = said.message.unwrap_or_else(|| match said.total {
         Some(total) => format!("{} of {total}", said.progress),
         None => said.progress.to_string(),
@@ -239,7 +239,7 @@ impl rmcp::ClientHandler for ClientHandler {
         tokio::select! {
             biased;
             () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
-            result = self.put(message, wanted) => Ok(result),
+            result = self.ask_person(message, wanted) => Ok(result),
         }
     }
 
@@ -275,7 +275,7 @@ impl rmcp::ClientHandler for ClientHandler {
     ) {
         let mut listeners = self.0.listeners.lock().await;
         if let Some(listener) = listeners.get_mut(&said.progress_token) {
-            listener.hear(words(said));
+            listener.report(progress_text(said));
         }
     }
 

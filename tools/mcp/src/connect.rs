@@ -9,8 +9,8 @@ use rmcp::service::ClientInitializeError;
 
 use super::client_handler::ClientHandler;
 use super::failure::{Failure, innermost};
-use super::link::{Life, Link};
-use super::spec::{Reach, STARTUP, Spec};
+use super::link::{ConnectionParts, Link};
+use super::spec::{Endpoint, STARTUP, ServerSpec};
 use super::stdio::Pipes;
 use super::{lists, remote};
 
@@ -19,7 +19,7 @@ const EXIT: Duration = Duration::from_secs(1);
 
 /// Where and with which environment local servers are started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Root {
+pub(super) struct LaunchContext {
     pub(super) directory: PathBuf,
     /// Variables that servers get in addition to the usual ones.
     pub(super) environment: Vec<String>,
@@ -30,8 +30,8 @@ pub(super) struct Root {
 /// # Errors
 /// The reason why no connection exists, or that the time limit is over.
 pub(super) async fn connect(
-    spec: &Spec,
-    root: &Root,
+    spec: &ServerSpec,
+    root: &LaunchContext,
     handler: ClientHandler,
 ) -> Result<Link, Failure> {
     let limit = spec.timeout.unwrap_or(STARTUP);
@@ -42,21 +42,21 @@ pub(super) async fn connect(
 }
 
 async fn open(
-    spec: &Spec,
-    root: &Root,
+    spec: &ServerSpec,
+    root: &LaunchContext,
     handler: ClientHandler,
     limit: Duration,
 ) -> Result<Link, Failure> {
-    let life = match &spec.reach {
-        Reach::Local { command, environment, cwd } => {
+    let life = match &spec.endpoint {
+        Endpoint::Local { command, environment, cwd } => {
             local(&spec.name, command, environment, cwd.as_deref(), root, &handler).await?
         }
-        Reach::Remote { url, headers, oauth } => {
+        Endpoint::Remote { url, headers, oauth } => {
             let service = remote::connect(url, headers, oauth, &handler).await?;
-            Life { service, process: None }
+            ConnectionParts { service, process: None }
         }
-        Reach::Unusable(why) => return Err(why.clone().into()),
-        Reach::Disabled => return Err("it is disabled".to_owned().into()),
+        Endpoint::Unusable(why) => return Err(why.clone().into()),
+        Endpoint::Disabled => return Err("it is disabled".to_owned().into()),
     };
     let link = Link::new(life, handler.clone());
     match link.list_tools().await {
@@ -80,9 +80,9 @@ async fn local(
     command: &[String],
     variables: &[(String, String)],
     cwd: Option<&Path>,
-    root: &Root,
+    root: &LaunchContext,
     handler: &ClientHandler,
-) -> Result<Life, String> {
+) -> Result<ConnectionParts, String> {
     let program = Program {
         name,
         command,
@@ -90,21 +90,21 @@ async fn local(
         passed: &root.environment,
         variables,
     };
-    let Started { stdin, stdout, mut process, last_words } = program.start().await?;
+    let Started { stdin, stdout, mut process, stderr_tail } = program.start().await?;
     match serve_client(handler.clone(), Pipes::new(stdout, stdin)).await {
-        Ok(service) => Ok(Life { service, process: Some(process) }),
-        Err(error @ ClientInitializeError::JsonRpcError(_)) => {
-            Err(last_words.after(&format!("it refuses to begin: {}", innermost(&error))).await)
-        }
+        Ok(service) => Ok(ConnectionParts { service, process: Some(process) }),
+        Err(error @ ClientInitializeError::JsonRpcError(_)) => Err(stderr_tail
+            .append_to(&format!("it refused `initialize`: {}", innermost(&error)))
+            .await),
         Err(ClientInitializeError::ExpectedInitResult(_)) => {
-            Err(last_words.after("its answer to `initialize` is none that MCP knows").await)
+            Err(stderr_tail.append_to("its answer to `initialize` is not valid MCP").await)
         }
         Err(error) => {
             let why = match process.wait(EXIT).await {
                 Some(status) => format!("it ended at once ({status})"),
                 None => innermost(&error),
             };
-            Err(last_words.after(&why).await)
+            Err(stderr_tail.append_to(&why).await)
         }
     }
 }

@@ -24,9 +24,9 @@ pub(super) fn output(title: String, result: CallToolResult) -> Output {
     let mut parts = Vec::new();
     let mut attachments = Vec::new();
     for block in result.content {
-        match show(block) {
-            Shown::Text(text) => parts.push(text),
-            Shown::Media(media) => attachments.push(media),
+        match render(block) {
+            Rendered::Text(text) => parts.push(text),
+            Rendered::Media(media) => attachments.push(media),
         }
     }
     if let (true, true, Some(structured)) =
@@ -68,20 +68,20 @@ fn block(said: Value) -> ContentBlock {
     serde_json::from_value(said).unwrap_or_else(|_| ContentBlock::text(UNKNOWN))
 }
 
-const UNKNOWN: &str = "[a kind of content that is not known here]";
+const UNKNOWN: &str = "[content of an unknown kind]";
 
-pub(super) enum Shown {
+pub(super) enum Rendered {
     Text(String),
     Media(Attachment),
 }
 
-pub(super) fn show(block: ContentBlock) -> Shown {
+pub(super) fn render(block: ContentBlock) -> Rendered {
     match block {
-        ContentBlock::Text(text) => Shown::Text(text.text),
+        ContentBlock::Text(text) => Rendered::Text(text.text),
         ContentBlock::Image(image) => media(image.data, &image.mime_type, "image"),
         ContentBlock::Audio(audio) => media(audio.data, &audio.mime_type, "audio"),
         ContentBlock::Resource(embedded) => match embedded.resource {
-            ResourceContents::TextResourceContents { text, .. } => Shown::Text(text),
+            ResourceContents::TextResourceContents { text, .. } => Rendered::Text(text),
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
                 let mime = mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
                 let name = uri.rsplit('/').next().unwrap_or_default();
@@ -92,31 +92,31 @@ pub(super) fn show(block: ContentBlock) -> Shown {
         ContentBlock::ResourceLink(link) => {
             let about = link.description.map(|about| format!(": {about}")).unwrap_or_default();
             let name = clip(link.name, MAX_NAME);
-            Shown::Text(format!("[resource {name}, {}{about}]", clip(link.uri, MAX_NAME)))
+            Rendered::Text(format!("[resource {name}, {}{about}]", clip(link.uri, MAX_NAME)))
         }
         _ => unknown(),
     }
 }
 
-fn unknown() -> Shown {
-    Shown::Text(UNKNOWN.to_owned())
+fn unknown() -> Rendered {
+    Rendered::Text(UNKNOWN.to_owned())
 }
 
 /// Attaches an image that models can see. Any other content is replaced by a line that names it.
 /// The bytes decide, not the MIME type that the server gives.
-fn media(base64: String, mime: &str, name: &str) -> Shown {
+fn media(base64: String, mime: &str, name: &str) -> Rendered {
     let name = clip(name.to_owned(), MAX_NAME);
     let bytes = decode(&base64);
     let known = bytes.as_deref().and_then(recognise);
     match (bytes, known) {
         (Some(bytes), Some(known)) if bytes.len() as u64 <= known.max => {
-            Shown::Media(Attachment { mime: known.mime.to_owned(), name, base64 })
+            Rendered::Media(Attachment { mime: known.mime.to_owned(), name, base64 })
         }
         (bytes, _) => {
             let size =
                 bytes.map_or_else(|| "not base64".to_owned(), |b| format!("{} bytes", b.len()));
             let mime = clip(mime.to_owned(), MAX_NAME);
-            Shown::Text(format!("[{name}: {mime}, {size}, which can not be shown]"))
+            Rendered::Text(format!("[{name}: {mime}, {size}, cannot be shown]"))
         }
     }
 }
@@ -142,12 +142,12 @@ mod tests {
             ),
             (
                 json!([{ "type": "image", "data": "?", "mimeType": "image/png" }]),
-                "[image: image/png, not base64, which can not be shown]",
+                "[image: image/png, not base64, cannot be shown]",
                 0,
             ),
             (
                 json!([{ "type": "audio", "data": "AAAA", "mimeType": "audio/wav" }]),
-                "[audio: audio/wav, 3 bytes, which can not be shown]",
+                "[audio: audio/wav, 3 bytes, cannot be shown]",
                 0,
             ),
             (json!([{ "type": "resource", "resource": { "uri": "x:/a", "text": "t" } }]), "t", 0),
@@ -201,7 +201,7 @@ mod tests {
             (json!([1]), "[1]", false),
             (json!({ "n": 1 }), r#"{"n":1}"#, false),
             (json!({ "content": "plain", "isError": true }), "plain", true),
-            (json!({ "content": strange }), "[a kind of content that is not known here]\nb", false),
+            (json!({ "content": strange }), "[content of an unknown kind]\nb", false),
         ] {
             let output = output("T".to_owned(), lenient(said));
             assert_eq!((output.output.as_str(), output.is_error), (text, is_error));

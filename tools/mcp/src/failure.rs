@@ -39,8 +39,7 @@ pub(super) fn of_start(error: &ClientInitializeError) -> Failure {
     format!("no connection: {}", innermost(error)).into()
 }
 
-pub(super) const SIGN_IN: &str = "it wants its user to sign in: run `leftfold mcp login` with its name, or \
-    give it a header in settings";
+pub(super) const SIGN_IN: &str = "it requires you to sign in: run `leftfold mcp login` with its name, or set a header for it in settings";
 
 /// The `WWW-Authenticate` challenge with which the server refused the request, if that is the
 /// error.
@@ -61,7 +60,7 @@ pub(super) fn challenge(error: &ServiceError) -> Option<String> {
 
 pub(super) fn innermost(error: &ClientInitializeError) -> String {
     if let ClientInitializeError::ConnectionClosed(_) = error {
-        return "it closed the connection before it had answered".to_owned();
+        return "it closed the connection before it answered".to_owned();
     }
     // this error does not name the error it wraps as its source
     if let ClientInitializeError::TransportError { error, .. } = error {
@@ -88,29 +87,29 @@ fn without_address(said: String) -> String {
 }
 
 /// Error code of a server that requires a URL to be opened first (MCP 2025-11-25).
-const VISIT_FIRST: i32 = -32_042;
+const URL_REQUIRED: i32 = -32_042;
 
-fn visits(data: &serde_json::Value) -> String {
+fn required_urls(data: &serde_json::Value) -> String {
     let wanted = data["elicitations"].as_array().into_iter().flatten();
     let visit = |wanted: &serde_json::Value| {
         let text = |field: &str| wanted[field].as_str().unwrap_or_default().to_owned();
         format!("{} ({})", text("url"), text("message"))
     };
-    clip(wanted.map(visit).collect::<Vec<_>>().join(", "), VISITS)
+    clip(wanted.map(visit).collect::<Vec<_>>().join(", "), MAX_URLS)
 }
 
 /// Bytes kept of the list of URLs.
-const VISITS: usize = 4 * 1_024;
+const MAX_URLS: usize = 4 * 1_024;
 
 /// Says why a request has no answer, for people.
-pub(super) fn words(error: &ServiceError) -> String {
+pub(super) fn reason(error: &ServiceError) -> String {
     if let ServiceError::TransportSend(failed) = error {
         return innermost_of(failed.error.as_ref());
     }
     if let ServiceError::McpError(error) = error
         && error.code == UNREADABLE
     {
-        return clip(format!("its answer can not be read: {}", error.message), LONGEST);
+        return clip(format!("its answer cannot be read: {}", error.message), LONGEST);
     }
     error.to_string()
 }
@@ -120,26 +119,23 @@ pub(super) fn of_request(error: &ServiceError) -> Error {
     if let ServiceError::McpError(error) = error {
         if error.code == UNREADABLE {
             let why = clip(error.message.to_string(), LONGEST);
-            return content::error(format!(
-                "The server's answer can not be read: {why}. {UNKNOWN}"
-            ));
+            return content::error(format!("The server's answer cannot be read: {why}. {UNKNOWN}"));
         }
         let (said, code) = (&error.message, error.code.0);
-        if let (VISIT_FIRST, Some(data)) = (code, &error.data) {
+        if let (URL_REQUIRED, Some(data)) = (code, &error.data) {
             return content::error(format!(
-                "The server has done nothing: {said}. The user has to open an address first; ask them \
-                 to, and make the call again when they have: {}",
-                visits(data)
+                "The server did nothing: {said}. The user must open an address first. Ask them to do so, then repeat the call: {}",
+                required_urls(data)
             ));
         }
         return content::error(format!("The server refused the call: {said} (code {code})."));
     }
     if challenge(error).is_some() {
-        return content::error(format!("The server has done nothing: {SIGN_IN}."));
+        return content::error(format!("The server did nothing: {SIGN_IN}."));
     }
     if let ServiceError::TransportSend(failed) = error {
         let why = clip(innermost_of(failed.error.as_ref()), LONGEST);
-        return content::error(format!("There is no answer of the server: {why}. {UNKNOWN}"));
+        return content::error(format!("The server did not answer: {why}. {UNKNOWN}"));
     }
     if matches!(error, ServiceError::TransportClosed) {
         return content::error(GONE.to_owned());
@@ -147,11 +143,10 @@ pub(super) fn of_request(error: &ServiceError) -> Error {
     content::error(format!("The call failed: {error}."))
 }
 
-const GONE: &str = "The server ended before the call did. It may have taken effect fully, partly or not \
-    at all. Look at the current state before you make it again.";
+const GONE: &str = "The server ended before the call did. The call may have taken effect fully, partly or not at all. Check the current state before you repeat it.";
 
 const UNKNOWN: &str =
-    "The call may have taken effect: look at the current state before you make it again.";
+    "The call may have taken effect: check the current state before you repeat it.";
 
 #[cfg(test)]
 mod tests {

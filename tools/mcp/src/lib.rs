@@ -38,8 +38,8 @@ mod spec;
 mod sse;
 mod stdio;
 
-pub use oauth::{Consent, Follow, OAuth, sign_out};
-pub use probe::{Called, Calls, Probed, login, probe};
-pub use prompts::Prompted;
+pub use oauth::{AutoConsent, Consent, OAuth, sign_out};
+pub use probe::{Calls, ProbeReport, ProbedCall, login, probe};
+pub use prompts::PromptResult;
 pub use servers::{Servers, close};
-pub use spec::{Offered, Reach, Report, STARTUP, Spec, Status};
+pub use spec::{Endpoint, STARTUP, ServerReport, ServerSpec, ServerStatus, ToolReport};

@@ -15,34 +15,34 @@ use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, Ser
 use tokio::task::JoinSet;
 
 use super::client_handler::ClientHandler;
-use super::failure::{self, Failure, SIGN_IN, challenge, words};
+use super::failure::{self, Failure, SIGN_IN, challenge, reason};
 use super::{content, lists};
 
 /// How long a server may take to exit after its input has ended. Many never exit by themselves.
 const GRACE: Duration = Duration::from_millis(250);
 
 /// How long closing a connection waits until earlier cancellations have been sent.
-const TELL: Duration = Duration::from_secs(1);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) struct Link {
     peer: Peer<RoleClient>,
     handler: ClientHandler,
-    life: Mutex<Option<Life>>,
+    life: Mutex<Option<ConnectionParts>>,
     /// Tasks that send cancellations. The cancelling caller does not wait for them.
-    telling: Mutex<JoinSet<()>>,
+    cancellations: Mutex<JoinSet<()>>,
 }
 
 /// The parts that end with the connection, in this order.
-pub(super) struct Life {
+pub(super) struct ConnectionParts {
     pub(super) service: RunningService<RoleClient, ClientHandler>,
     /// The process of a local server, with all processes it has started.
     pub(super) process: Option<ServerProcess>,
 }
 
 impl Link {
-    pub(super) fn new(life: Life, handler: ClientHandler) -> Self {
+    pub(super) fn new(life: ConnectionParts, handler: ClientHandler) -> Self {
         let peer = life.service.peer().clone();
-        Self { peer, handler, life: Mutex::new(Some(life)), telling: Mutex::default() }
+        Self { peer, handler, life: Mutex::new(Some(life)), cancellations: Mutex::default() }
     }
 
     /// The server's own tools, as last listed.
@@ -61,7 +61,7 @@ impl Link {
         lists::tools(&self.peer).await.or_else(|error| match challenge(&error) {
             Some(wanted) => Err(Failure { why: SIGN_IN.to_owned(), challenge: Some(wanted) }),
             None if info.is_some_and(|info| info.capabilities.tools.is_none()) => Ok(Vec::new()),
-            None => Err(format!("it does not tell its tools: {}", words(&error)).into()),
+            None => Err(format!("it does not list its tools: {}", reason(&error)).into()),
         })
     }
 
@@ -85,7 +85,7 @@ impl Link {
         if !offered {
             return Vec::new();
         }
-        told("prompts", lists::prompts(&self.peer).await)
+        list_or_empty("prompts", lists::prompts(&self.peer).await)
     }
 
     /// Lists the resources. Empty if the server cannot list them.
@@ -93,7 +93,7 @@ impl Link {
         if !self.has_resources() {
             return Vec::new();
         }
-        told("resources", self.peer.list_all_resources().await)
+        list_or_empty("resources", self.peer.list_all_resources().await)
     }
 
     /// The negotiated protocol version.
@@ -112,7 +112,7 @@ impl Link {
             Ok(result) => Ok(Ok(result)),
             Err(error) => match challenge(&error) {
                 Some(wanted) => Err(Failure { why: SIGN_IN.to_owned(), challenge: Some(wanted) }),
-                None => Ok(Err(words(&error))),
+                None => Ok(Err(reason(&error))),
             },
         }
     }
@@ -144,7 +144,8 @@ impl Link {
             return Ok(content::lenient(said.0));
         }
         let nothing = matches!(answer, ServerResult::EmptyResult(_));
-        let strange = || content::error("The server's answer is no result of a call.".to_owned());
+        let strange =
+            || content::error("The server's answer is not the result of a call.".to_owned());
         nothing.then(|| CallToolResult::success(Vec::new())).ok_or_else(strange)
     }
 
@@ -170,18 +171,18 @@ impl Link {
         };
         self.handler.forget(&token).await;
         let Some(answer) = answer else {
-            self.tell_cancelled(handle);
+            self.send_cancellation(handle);
             return Err(content::error(CANCELLED.to_owned()));
         };
         let answer = answer.unwrap_or(Err(ServiceError::TransportClosed));
         answer.map_err(|error| failure::of_request(&error))
     }
 
-    fn tell_cancelled(&self, handle: RequestHandle<RoleClient>) {
-        let mut telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+    fn send_cancellation(&self, handle: RequestHandle<RoleClient>) {
+        let mut cancellations = self.cancellations.lock().unwrap_or_else(PoisonError::into_inner);
         // removes cancellations that have been sent
-        while telling.try_join_next().is_some() {}
-        telling.spawn(async move {
+        while cancellations.try_join_next().is_some() {}
+        cancellations.spawn(async move {
             let why = Some("the call was cancelled".to_owned());
             // a server that is gone need not be told
             let _ = handle.cancel(why).await;
@@ -202,10 +203,10 @@ impl Connection for Link {
     /// SIGKILL.
     async fn close(&self) {
         let life = self.life.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Life { service, process }) = life else { return };
-        let telling =
-            std::mem::take(&mut *self.telling.lock().unwrap_or_else(PoisonError::into_inner));
-        let _ = tokio::time::timeout(TELL, telling.join_all()).await;
+        let Some(ConnectionParts { service, process }) = life else { return };
+        let cancellations =
+            std::mem::take(&mut *self.cancellations.lock().unwrap_or_else(PoisonError::into_inner));
+        let _ = tokio::time::timeout(CANCEL_TIMEOUT, cancellations.join_all()).await;
         // dropping a connection that does not close in time ends it as well
         let _ = tokio::time::timeout(GRACE, service.cancel()).await;
         let Some(mut process) = process else { return };
@@ -214,8 +215,7 @@ impl Connection for Link {
     }
 }
 
-const CANCELLED: &str = "The call was cancelled, and its server told so. It may have taken effect fully, \
-    partly or not at all.";
+const CANCELLED: &str = "The call was cancelled and its server was told. The call may have taken effect fully, partly or not at all.";
 
 fn arguments(input: &Json) -> JsonObject {
     if let serde_json::Value::Object(arguments) = input.value() {
@@ -225,9 +225,9 @@ fn arguments(input: &Json) -> JsonObject {
     }
 }
 
-fn told<T>(what: &str, listed: Result<Vec<T>, ServiceError>) -> Vec<T> {
+fn list_or_empty<T>(what: &str, listed: Result<Vec<T>, ServiceError>) -> Vec<T> {
     listed.unwrap_or_else(|error| {
-        tracing::warn!("a server does not tell its {what}: {error}");
+        tracing::warn!("a server does not list its {what}: {error}");
         Vec::new()
     })
 }

@@ -27,7 +27,7 @@ const WARNED: usize = 200;
 const REST: Duration = Duration::from_millis(100);
 
 pub(super) async fn tools(peer: &Peer<RoleClient>) -> Result<Vec<Tool>, ServiceError> {
-    let (mut tools, mut pages, mut cursor) = (Vec::new(), Pages::default(), None);
+    let (mut tools, mut pages, mut cursor) = (Vec::new(), PageCursors::default(), None);
     loop {
         let page = PaginatedRequestParams::default().with_cursor(cursor);
         let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(page));
@@ -42,7 +42,7 @@ pub(super) async fn tools(peer: &Peer<RoleClient>) -> Result<Vec<Tool>, ServiceE
 }
 
 pub(super) async fn prompts(peer: &Peer<RoleClient>) -> Result<Vec<Prompt>, ServiceError> {
-    let (mut prompts, mut pages, mut cursor) = (Vec::new(), Pages::default(), None);
+    let (mut prompts, mut pages, mut cursor) = (Vec::new(), PageCursors::default(), None);
     loop {
         let page = PaginatedRequestParams::default().with_cursor(cursor);
         let listed = peer.list_prompts(Some(page)).await?;
@@ -89,9 +89,9 @@ fn lenient(mut said: Value) -> Option<(Vec<Tool>, Option<String>)> {
 
 /// The cursors seen so far in one list.
 #[derive(Default)]
-struct Pages(Vec<String>);
+struct PageCursors(Vec<String>);
 
-impl Pages {
+impl PageCursors {
     /// The cursor of the next page to ask for. `None` after the last page, and when the list
     /// repeats a cursor or has too many pages.
     fn next(&mut self, cursor: Option<String>) -> Option<String> {
@@ -135,7 +135,7 @@ impl Changes {
                 let asked = tokio::time::timeout(STARTUP, ask()).await;
                 let asked = asked.unwrap_or(Err(ServiceError::Timeout { timeout: STARTUP }));
                 if let Err(error) = asked {
-                    tracing::warn!("a list of a server has changed, and then: {error}");
+                    tracing::warn!("a server's list has changed and cannot be read: {error}");
                 }
                 if !changes.goes_on() {
                     return;
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_list_without_an_end_is_cut_off() {
-        let mut pages = Pages::default();
+        let mut pages = PageCursors::default();
         let cursor = |name: &str| Some(name.to_owned());
         assert_eq!(pages.next(None), None);
         assert_eq!(pages.next(cursor("")), None);

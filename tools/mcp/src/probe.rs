@@ -9,11 +9,11 @@ use rmcp::model::{CallToolRequestParams, CallToolResult, JsonObject, Tool};
 use serde_json::{Map, Value};
 
 use super::client_handler::ClientHandler;
-use super::connect::{self, Root};
+use super::connect::{self, LaunchContext};
 use super::failure::Failure;
 use super::link::Link;
 use super::oauth::{self, Consent, OAuth};
-use super::spec::{Offered, Reach, STARTUP, Spec};
+use super::spec::{Endpoint, STARTUP, ServerSpec, ToolReport};
 use super::{content, servers};
 
 /// Largest number of consents to ask for in one probe.
@@ -33,21 +33,21 @@ pub enum Calls {
 
 /// The result of a probe.
 #[derive(Clone, Debug)]
-pub struct Probed {
+pub struct ProbeReport {
     /// The name and version that the server reports.
     pub server: Option<(String, String)>,
     /// The negotiated protocol version.
     pub protocol: String,
-    pub tools: Vec<Offered>,
+    pub tools: Vec<ToolReport>,
     /// Names of the prompts.
     pub prompts: Vec<String>,
     /// Addresses of the resources.
     pub resources: Vec<String>,
-    pub calls: Vec<Called>,
+    pub calls: Vec<ProbedCall>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Called {
+pub struct ProbedCall {
     pub tool: String,
     pub arguments: JsonObject,
     /// The output that a model would see, or the reason why there is none.
@@ -60,12 +60,12 @@ pub struct Called {
 /// # Errors
 /// The reason for the failure, in words for people.
 pub async fn probe(
-    spec: &Spec,
+    spec: &ServerSpec,
     directory: &Path,
     calls: &Calls,
     consent: &impl Consent,
-) -> Result<Probed, String> {
-    let root = Root { directory: directory.to_owned(), environment: Vec::new() };
+) -> Result<ProbeReport, String> {
+    let root = LaunchContext { directory: directory.to_owned(), environment: Vec::new() };
     let mut consents = 0;
     loop {
         let failure = match attempt(spec, &root, calls).await {
@@ -88,16 +88,16 @@ pub async fn probe(
 /// # Errors
 /// The reason for the failure, in words for people.
 pub async fn login(
-    spec: &Spec,
+    spec: &ServerSpec,
     directory: &Path,
     consent: &impl Consent,
-) -> Result<Probed, String> {
+) -> Result<ProbeReport, String> {
     let Some((url, oauth)) = remote(spec) else {
-        return Err("it is started here, so there is nothing to sign in at".to_owned());
+        return Err("it is a local server, so there is no sign-in".to_owned());
     };
-    let root = Root { directory: directory.to_owned(), environment: Vec::new() };
+    let root = LaunchContext { directory: directory.to_owned(), environment: Vec::new() };
     let mut stranger = spec.clone();
-    if let Reach::Remote { oauth, .. } = &mut stranger.reach {
+    if let Endpoint::Remote { oauth, .. } = &mut stranger.endpoint {
         oauth.token_store = None;
     }
     let challenge = match connect::connect(&stranger, &root, ClientHandler::default()).await {
@@ -112,52 +112,56 @@ pub async fn login(
     probe(spec, directory, &Calls::These(Vec::new()), consent).await
 }
 
-fn remote(spec: &Spec) -> Option<(&str, &OAuth)> {
-    match &spec.reach {
-        Reach::Remote { url, oauth, .. } => Some((url, oauth)),
-        Reach::Local { .. } | Reach::Unusable(_) | Reach::Disabled => None,
+fn remote(spec: &ServerSpec) -> Option<(&str, &OAuth)> {
+    match &spec.endpoint {
+        Endpoint::Remote { url, oauth, .. } => Some((url, oauth)),
+        Endpoint::Local { .. } | Endpoint::Unusable(_) | Endpoint::Disabled => None,
     }
 }
 
-async fn attempt(spec: &Spec, root: &Root, calls: &Calls) -> Result<Probed, Failure> {
+async fn attempt(
+    spec: &ServerSpec,
+    root: &LaunchContext,
+    calls: &Calls,
+) -> Result<ProbeReport, Failure> {
     let link = connect::connect(spec, root, ClientHandler::of_defaults()).await?;
-    let probed = look(&link, calls, spec.timeout.unwrap_or(STARTUP)).await;
+    let probed = inspect(&link, calls, spec.timeout.unwrap_or(STARTUP)).await;
     link.close().await;
     probed
 }
 
-async fn look(link: &Link, calls: &Calls, limit: Duration) -> Result<Probed, Failure> {
+async fn inspect(link: &Link, calls: &Calls, limit: Duration) -> Result<ProbeReport, Failure> {
     let tools = link.tools();
     // a list without an end or an answer counts as empty
     let resources = tokio::time::timeout(limit, link.list_resources()).await;
     let (prompts, resources) = (link.prompts(), resources.unwrap_or_default());
-    let mut probed = Probed {
+    let mut probed = ProbeReport {
         server: link.server(),
         protocol: link.protocol(),
-        tools: tools.iter().map(offered).collect(),
+        tools: tools.iter().map(tool_report).collect(),
         prompts: prompts.into_iter().map(|prompt| prompt.name).collect(),
         resources: resources.into_iter().map(|resource| resource.uri).collect(),
         calls: Vec::new(),
     };
-    for (tool, arguments) in wanted(calls, &tools)? {
+    for (tool, arguments) in calls_to_make(calls, &tools)? {
         let mut params = CallToolRequestParams::new(tool.clone());
         params.arguments = Some(arguments.clone());
         let result = match tokio::time::timeout(limit, link.ask(params)).await {
             Ok(answer) => answer?.map(|result| shown(&tool, result)),
             Err(_) => Err(format!("it did not answer within {} ms", limit.as_millis())),
         };
-        probed.calls.push(Called { tool, arguments, result: result.and_then(|shown| shown) });
+        probed.calls.push(ProbedCall { tool, arguments, result: result.and_then(|shown| shown) });
     }
     Ok(probed)
 }
 
-fn offered(tool: &Tool) -> Offered {
+fn tool_report(tool: &Tool) -> ToolReport {
     let name = tool.name.to_string();
     let (description, read_only) = (servers::description(tool), servers::is_read_only(tool));
-    Offered { name: name.clone(), tool: name, description, read_only }
+    ToolReport { name: name.clone(), tool: name, description, read_only }
 }
 
-fn wanted(calls: &Calls, tools: &[Tool]) -> Result<Vec<(String, JsonObject)>, Failure> {
+fn calls_to_make(calls: &Calls, tools: &[Tool]) -> Result<Vec<(String, JsonObject)>, Failure> {
     let made_up = |tool: &Tool| (tool.name.to_string(), arguments(&tool.input_schema));
     match calls {
         Calls::All => Ok(tools.iter().map(made_up).collect()),

@@ -5,13 +5,13 @@ use std::time::Duration;
 use leftfold_events::event::Attachment;
 use rmcp::model::{GetPromptRequestParams, JsonObject, Prompt, PromptMessage, Role};
 
-use super::content::{self, Shown};
+use super::content::{self, Rendered};
 use super::servers::Servers;
 use super::spec::STARTUP;
 
 /// The messages of a prompt.
 #[derive(Clone, Debug, Default)]
-pub struct Prompted {
+pub struct PromptResult {
     pub text: String,
     /// Images and other attachments.
     pub media: Vec<Attachment>,
@@ -42,7 +42,7 @@ impl Servers {
         server: &str,
         prompt: &str,
         words: &[String],
-    ) -> Result<Prompted, String> {
+    ) -> Result<PromptResult, String> {
         let (found, link) = self.connected(server).await?;
         let known = link.prompts();
         let Some(wanted) = known.iter().find(|known| known.name == prompt) else {
@@ -56,7 +56,7 @@ impl Servers {
         let params = params.with_arguments(arguments(wanted, words)?);
         let limit = found.service().spec.timeout.unwrap_or(STARTUP);
         let asked = tokio::time::timeout(limit, link.get_prompt(params)).await;
-        Ok(said(asked.map_err(|_| late(limit))??))
+        Ok(prompt_result(asked.map_err(|_| late(limit))??))
     }
 }
 
@@ -87,16 +87,16 @@ fn arguments(prompt: &Prompt, words: &[String]) -> Result<JsonObject, String> {
 }
 
 /// Joins the messages. If several speakers appear, each message names its speaker.
-fn said(messages: Vec<PromptMessage>) -> Prompted {
+fn prompt_result(messages: Vec<PromptMessage>) -> PromptResult {
     let several = messages.iter().any(|message| message.role == Role::Assistant);
-    let mut prompted = Prompted::default();
+    let mut prompted = PromptResult::default();
     let mut parts = Vec::new();
     for PromptMessage { role, content, .. } in messages {
         let speaker = if role == Role::Assistant { "Assistant" } else { "User" };
-        match content::show(content) {
-            Shown::Text(text) if several => parts.push(format!("{speaker}: {text}")),
-            Shown::Text(text) => parts.push(text),
-            Shown::Media(media) => prompted.media.push(media),
+        match content::render(content) {
+            Rendered::Text(text) if several => parts.push(format!("{speaker}: {text}")),
+            Rendered::Text(text) => parts.push(text),
+            Rendered::Media(media) => prompted.media.push(media),
         }
     }
     prompted.text = parts.join("\n\n");
@@ -134,8 +134,12 @@ mod tests {
     #[test]
     fn several_speakers_are_told_apart() {
         let message = |role, text: &str| PromptMessage::new_text(role, text);
-        assert_eq!(said(vec![message(Role::User, "a"), message(Role::User, "b")]).text, "a\n\nb");
-        let both = said(vec![message(Role::User, "a"), message(Role::Assistant, "b")]).text;
+        assert_eq!(
+            prompt_result(vec![message(Role::User, "a"), message(Role::User, "b")]).text,
+            "a\n\nb"
+        );
+        let both =
+            prompt_result(vec![message(Role::User, "a"), message(Role::Assistant, "b")]).text;
         assert_eq!(both, "User: a\n\nAssistant: b");
     }
 }

@@ -61,7 +61,7 @@ fn all(headers: &[(String, String)]) -> Result<HashMap<HeaderName, HeaderValue>,
     for (name, value) in headers {
         let wrong = |()| {
             format!(
-                "the header `{name}` can not be sent: it has characters that HTTP does not take"
+                "cannot send the header `{name}`: it contains characters that HTTP does not allow"
             )
         };
         let header = HeaderName::try_from(name).map_err(|_| ()).map_err(wrong)?;

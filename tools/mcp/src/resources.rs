@@ -80,7 +80,9 @@ async fn list(link: &Link, cx: &Context) -> Result<CallToolResult, Error> {
         let page = PaginatedRequestParams::default().with_cursor(cursor);
         let request = ListResourcesRequest::with_param(page);
         let answer = link.send(ClientRequest::ListResourcesRequest(request), cx).await?;
-        let ServerResult::ListResourcesResult(listed) = answer else { return Err(strange()) };
+        let ServerResult::ListResourcesResult(listed) = answer else {
+            return Err(unexpected_answer());
+        };
         let ListResourcesResult { resources, next_cursor, .. } = listed;
         lines.extend(resources.into_iter().map(|known| {
             line(&known.uri, &known.name, known.mime_type.as_deref(), known.description.as_deref())
@@ -116,15 +118,15 @@ fn line(uri: &str, name: &str, mime: Option<&str>, about: Option<&str>) -> Strin
 async fn read(link: &Link, input: &Json, cx: &Context) -> Result<CallToolResult, Error> {
     let input = input.value();
     let Some(uri) = input["uri"].as_str() else {
-        return Err(content::error(format!("`uri` is missing: {LIST} tells the addresses.")));
+        return Err(content::error(format!("`uri` is missing: {LIST} lists the addresses.")));
     };
     let request = ReadResourceRequest::new(ReadResourceRequestParams::new(uri));
     let answer = link.send(ClientRequest::ReadResourceRequest(request), cx).await?;
-    let ServerResult::ReadResourceResult(read) = answer else { return Err(strange()) };
+    let ServerResult::ReadResourceResult(read) = answer else { return Err(unexpected_answer()) };
     let contents = read.contents.into_iter().map(ContentBlock::resource);
     Ok(CallToolResult::success(contents.collect()))
 }
 
-fn strange() -> Error {
-    content::error("The server's answer is none to what it was asked.".to_owned())
+fn unexpected_answer() -> Error {
+    content::error("The server's answer does not fit the request.".to_owned())
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use leftfold_process::{Failure, Service, Supervised};
 
 use super::client_handler::ClientHandler;
-use super::connect::{self, Root};
+use super::connect::{self, LaunchContext};
 use super::link::Link;
-use super::spec::{Reach, Report, Spec, Status};
+use super::spec::{Endpoint, ServerReport, ServerSpec, ServerStatus};
 
 pub(super) struct Server {
-    pub(super) spec: Spec,
-    pub(super) root: Root,
+    pub(super) spec: ServerSpec,
+    pub(super) root: LaunchContext,
 }
 
 impl Service for Server {
@@ -21,7 +21,7 @@ impl Service for Server {
     const BACK_OFF: Duration = Duration::ZERO;
 
     fn is_enabled(&self) -> bool {
-        self.spec.reach != Reach::Disabled
+        self.spec.endpoint != Endpoint::Disabled
     }
 
     async fn start(&self) -> Result<Link, Failure<Link>> {
@@ -41,14 +41,14 @@ pub(super) fn failure(server: &Supervised<Server>) -> Option<String> {
 }
 
 /// The report on a server, without its tools: the pool adds them under their full names.
-pub(super) fn report(server: &Supervised<Server>) -> Report {
+pub(super) fn report(server: &Supervised<Server>) -> ServerReport {
     let link = server.last_connection();
     let status = match failure(server) {
-        _ if !server.service().is_enabled() => Status::Disabled,
-        Some(why) => Status::Failed(why),
-        None if link.is_some() => Status::Connected,
-        None => Status::Idle,
+        _ if !server.service().is_enabled() => ServerStatus::Disabled,
+        Some(why) => ServerStatus::Failed(why),
+        None if link.is_some() => ServerStatus::Connected,
+        None => ServerStatus::Idle,
     };
     let name = server.service().spec.name.clone();
-    Report { name, status, server: link.and_then(|link| link.server()), tools: Vec::new() }
+    ServerReport { name, status, server: link.and_then(|link| link.server()), tools: Vec::new() }
 }

@@ -11,11 +11,11 @@ use leftfold_process::{Pool as Services, Pools, Supervised};
 use leftfold_tools::external;
 use rmcp::model::Tool;
 
-use super::connect::Root;
+use super::connect::LaunchContext;
 use super::link::Link;
 use super::resources;
 use super::server::{self, Server};
-use super::spec::{Offered, Report, Spec, Status};
+use super::spec::{ServerReport, ServerSpec, ServerStatus, ToolReport};
 
 /// Bytes of a tool's description in the turn configuration.
 const MAX_DESCRIPTION: usize = 10_000;
@@ -26,7 +26,7 @@ pub struct Servers(Arc<Pool>);
 
 #[derive(Default)]
 struct Pool {
-    root: Root,
+    root: LaunchContext,
     members: Services<Server>,
     /// Full tool names, and the server and tool that each was given to. A name keeps its meaning
     /// while this process lives.
@@ -34,7 +34,7 @@ struct Pool {
 }
 
 /// A tool that a running server offers.
-pub(super) struct OfferedTool {
+pub(super) struct NamedTool {
     pub(super) name: String,
     pub(super) server: Arc<Supervised<Server>>,
     pub(super) link: Arc<Link>,
@@ -62,7 +62,7 @@ impl fmt::Debug for Servers {
 }
 
 impl Pool {
-    fn specs(&self) -> impl Iterator<Item = &Spec> {
+    fn specs(&self) -> impl Iterator<Item = &ServerSpec> {
         self.members.iter().map(|server| &server.service().spec)
     }
 }
@@ -70,11 +70,12 @@ impl Pool {
 impl Servers {
     /// The servers of the project in `directory`, where local servers start. Starts none yet.
     /// `environment` names variables that servers get in addition to the usual ones.
-    pub fn of(directory: &Path, environment: &[String], specs: &[Spec]) -> Self {
-        let root = Root { directory: directory.to_owned(), environment: environment.to_vec() };
+    pub fn of(directory: &Path, environment: &[String], specs: &[ServerSpec]) -> Self {
+        let root =
+            LaunchContext { directory: directory.to_owned(), environment: environment.to_vec() };
         let is_same = |pool: &Pool| pool.root == root && pool.specs().eq(specs);
         Self(POOLS.shared(is_same, || {
-            let server = |spec: &Spec| Server { spec: spec.clone(), root: root.clone() };
+            let server = |spec: &ServerSpec| Server { spec: spec.clone(), root: root.clone() };
             let members = Services::new(specs.iter().map(server));
             Pool { root: root.clone(), members, names: Mutex::default() }
         }))
@@ -93,24 +94,24 @@ impl Servers {
 
     /// The available tools, in the order of the settings. Names are unique.
     pub fn tools(&self) -> Vec<ToolSpec> {
-        self.offered_tools().into_iter().map(|offered| spec(offered.name, &offered.tool)).collect()
+        self.named_tools().into_iter().map(|offered| spec(offered.name, &offered.tool)).collect()
     }
 
     /// A report on each server, in the order of the settings.
-    pub fn reports(&self) -> Vec<Report> {
-        let offered_tools = self.offered_tools();
+    pub fn reports(&self) -> Vec<ServerReport> {
+        let named_tools = self.named_tools();
         let report = |server: &Arc<Supervised<Server>>| {
-            let own = offered_tools.iter().filter(|offered| Arc::ptr_eq(&offered.server, server));
-            Report { tools: own.map(OfferedTool::about).collect(), ..server::report(server) }
+            let own = named_tools.iter().filter(|offered| Arc::ptr_eq(&offered.server, server));
+            ServerReport { tools: own.map(NamedTool::about).collect(), ..server::report(server) }
         };
         self.members().map(report).collect()
     }
 
     /// The reasons why servers cannot be used, for people.
     pub fn problems(&self) -> Vec<String> {
-        let failed = |report: Report| match report.status {
-            Status::Failed(why) => Some(format!("MCP server `{}`: {why}", report.name)),
-            Status::Connected | Status::Idle | Status::Disabled => None,
+        let failed = |report: ServerReport| match report.status {
+            ServerStatus::Failed(why) => Some(format!("MCP server `{}`: {why}", report.name)),
+            ServerStatus::Connected | ServerStatus::Idle | ServerStatus::Disabled => None,
         };
         self.reports().into_iter().filter_map(failed).collect()
     }
@@ -148,7 +149,7 @@ impl Servers {
         let found = self.server_named(server).ok_or_else(unknown)?;
         found.ready().await;
         if let Some(why) = server::failure(found) {
-            return Err(format!("the MCP server `{server}` can not be used now: {why}"));
+            return Err(format!("the MCP server `{server}` cannot be used now: {why}"));
         }
         Ok((found, found.connection().ok_or_else(unknown)?))
     }
@@ -161,14 +162,14 @@ impl Servers {
         self.members().find(|server| server.service().spec.name == name)
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<OfferedTool> {
-        self.offered_tools().into_iter().find(|offered| offered.name == name)
+    pub(super) fn find(&self, name: &str) -> Option<NamedTool> {
+        self.named_tools().into_iter().find(|offered| offered.name == name)
     }
 
     /// The name by which models call `tool` of `server`, if it is available now.
     pub(super) fn name_of(&self, server: &str, tool: &str) -> Option<String> {
-        let is_it = |o: &OfferedTool| o.server.service().spec.name == server && o.tool.name == tool;
-        self.offered_tools().into_iter().find(is_it).map(|offered| offered.name)
+        let is_it = |o: &NamedTool| o.server.service().spec.name == server && o.tool.name == tool;
+        self.named_tools().into_iter().find(is_it).map(|offered| offered.name)
     }
 
     /// The server whose tools' names share this name's prefix.
@@ -179,22 +180,22 @@ impl Servers {
         self.members().filter(fits).max_by_key(|server| server.service().spec.name.len())
     }
 
-    fn offered_tools(&self) -> Vec<OfferedTool> {
+    fn named_tools(&self) -> Vec<NamedTool> {
         let mut names = self.0.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut offered_tools: Vec<OfferedTool> = Vec::new();
+        let mut named_tools: Vec<NamedTool> = Vec::new();
         for server in self.members() {
             let Some(link) = server.connection() else { continue };
             for tool in resources::all_tools(&link) {
                 let owner = (server.service().spec.name.clone(), tool.name.to_string());
                 let name = name(&mut names, owner);
                 // a server that lists a tool twice means one tool
-                if offered_tools.iter().all(|offered| offered.name != name) {
+                if named_tools.iter().all(|offered| offered.name != name) {
                     let (server, link) = (Arc::clone(server), Arc::clone(&link));
-                    offered_tools.push(OfferedTool { name, server, link, tool });
+                    named_tools.push(NamedTool { name, server, link, tool });
                 }
             }
         }
-        offered_tools
+        named_tools
     }
 }
 
@@ -208,9 +209,9 @@ fn name(given: &mut BTreeMap<String, (String, String)>, owner: (String, String))
     name
 }
 
-impl OfferedTool {
-    fn about(&self) -> Offered {
-        Offered {
+impl NamedTool {
+    fn about(&self) -> ToolReport {
+        ToolReport {
             name: self.name.clone(),
             tool: self.tool.name.to_string(),
             description: description(&self.tool),

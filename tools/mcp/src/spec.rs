@@ -11,9 +11,9 @@ pub const STARTUP: Duration = Duration::from_secs(30);
 
 /// A server as settings define it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Spec {
+pub struct ServerSpec {
     pub name: String,
-    pub reach: Reach,
+    pub endpoint: Endpoint,
     /// Limit for the start and for each call. `None`: [`STARTUP`] for the start, and the usual
     /// limit of tools for calls.
     pub timeout: Option<Duration>,
@@ -21,7 +21,7 @@ pub struct Spec {
 
 /// How to reach a server.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Reach {
+pub enum Endpoint {
     /// A program that Leftfold starts and speaks to through its standard input and output.
     Local {
         command: Vec<String>,
@@ -41,13 +41,13 @@ pub enum Reach {
 }
 
 /// Hides commands, addresses, headers and variables: they may contain secrets.
-impl fmt::Debug for Spec {
+impl fmt::Debug for ServerSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spec").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("ServerSpec").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Reach {
+impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Local { .. } => "Local",
@@ -60,7 +60,7 @@ impl fmt::Debug for Reach {
 
 /// The state of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum ServerStatus {
     Connected,
     /// Not started yet, or starting.
     Idle,
@@ -70,18 +70,18 @@ pub enum Status {
 
 /// A report on one server.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct ServerReport {
     pub name: String,
-    pub status: Status,
+    pub status: ServerStatus,
     /// The name and version that the server reports.
     pub server: Option<(String, String)>,
     /// Its tools, by the names that models use.
-    pub tools: Vec<Offered>,
+    pub tools: Vec<ToolReport>,
 }
 
 /// A tool of a server.
 #[derive(Clone, Debug)]
-pub struct Offered {
+pub struct ToolReport {
     /// The name that models use.
     pub name: String,
     /// The server's own name for it.

@@ -80,7 +80,7 @@ async fn read(mut from: impl AsyncBufRead + Unpin, to: mpsc::Sender<ServerJsonRp
             Ok(Some(line)) => line,
             Ok(None) => return,
             Err(error) => {
-                tracing::debug!("a server's output can not be read: {error}");
+                tracing::debug!("a server's output cannot be read: {error}");
                 return;
             }
         };
@@ -104,7 +104,7 @@ pub(super) fn message(line: &[u8]) -> Option<ServerJsonRpcMessage> {
     if text.is_empty() {
         return None;
     }
-    let text = surrogates::mended(text);
+    let text = surrogates::repair(text);
     let error = match serde_json::from_str(&text) {
         Ok(message) => return Some(message),
         Err(error) => error,
@@ -119,8 +119,8 @@ pub(super) fn message(line: &[u8]) -> Option<ServerJsonRpcMessage> {
 }
 
 fn too_long(first: &[u8], last: &[u8], length: usize) -> Option<ServerJsonRpcMessage> {
-    tracing::warn!("a server's line of {length} bytes is passed over");
-    let why = format!("it has {length} bytes, and {LONGEST} are read at most");
+    tracing::warn!("a server's line of {length} bytes is ignored");
+    let why = format!("it has {length} bytes; at most {LONGEST} are read");
     answered(first, last).map(|id| unreadable(id, why))
 }
 
@@ -135,7 +135,7 @@ fn id(value: &Value) -> Option<RequestId> {
 /// Finds the request that an overlong line answers, from its beginning and its end. Some servers
 /// write the id first, some last.
 fn answered(first: &[u8], last: &[u8]) -> Option<RequestId> {
-    let mut known = Known::default();
+    let mut known = MessageHead::default();
     // this always ends in an error, at the latest where the text is cut
     let _ = serde_json::Deserializer::from_slice(first).deserialize_map(&mut known);
     if !known.is_answer {
@@ -151,12 +151,12 @@ fn answered(first: &[u8], last: &[u8]) -> Option<RequestId> {
 
 /// The fields found at the beginning of a message.
 #[derive(Default)]
-struct Known {
+struct MessageHead {
     id: Option<RequestId>,
     is_answer: bool,
 }
 
-impl<'de> Visitor<'de> for &mut Known {
+impl<'de> Visitor<'de> for &mut MessageHead {
     type Value = ();
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// The id of the request that is told that its answer can not be read.
+    /// The id of the request that is told that its answer cannot be read.
     fn failed(message: Option<ServerJsonRpcMessage>) -> Option<String> {
         let JsonRpcMessage::Error(error) = message? else { panic!("it was read") };
         assert_eq!(error.error.code, UNREADABLE);

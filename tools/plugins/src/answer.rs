@@ -5,8 +5,8 @@ use leftfold_events::event::{HookOutcome, HookPoint};
 use leftfold_framing::clip;
 use serde_json::{Map, Value};
 
-use super::keyed;
-use super::spec::Said;
+use super::keyed_hash;
+use super::spec::HookAnswer;
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
@@ -53,15 +53,16 @@ const fn fields(hook: HookPoint) -> &'static [(&'static str, Kind)] {
 }
 
 /// Checks an answer. `null` and an empty object mean that the plugin changes nothing.
-pub(super) fn read(hook: HookPoint, answer: Value) -> Said {
+pub(super) fn read(hook: HookPoint, answer: Value) -> HookAnswer {
     match check(hook, answer) {
         Ok(Checked { output, values, key }) => {
             let (outcome, output) = (HookOutcome::Returned, Json::from_value(&output.into()));
-            Said { outcome, output, message: None, values, key }
+            HookAnswer { outcome, output, message: None, values, key }
         }
-        Err(why) => {
-            Said::not(HookOutcome::Failed, format!("its answer to {} is wrong: {why}", hook.name()))
-        }
+        Err(why) => HookAnswer::without_output(
+            HookOutcome::Failed,
+            format!("its answer to {} is wrong: {why}", hook.name()),
+        ),
     }
 }
 
@@ -81,13 +82,13 @@ fn check(hook: HookPoint, answer: Value) -> Result<Checked, String> {
     for (field, value) in &answer {
         let Some((_, wanted)) = known.iter().find(|(name, _)| name == field) else {
             let names: Vec<String> = known.iter().map(|(name, _)| format!("`{name}`")).collect();
-            return Err(format!("`{field}` is nothing it can say; known are {}", names.join(", ")));
+            return Err(format!("unknown field `{field}`; known are {}", names.join(", ")));
         };
         if let Some(expected) = wanted.misses(value) {
             return Err(format!("`{field}`: expected {expected}, found {}", kind(value)));
         }
     }
-    if hook.is_secret() { hide(hook, answer) } else { within_limits(answer) }
+    if hook.is_secret() { replace_secrets(hook, answer) } else { within_limits(answer) }
 }
 
 /// Cuts the title to its limit, and checks the size of the metadata.
@@ -102,15 +103,15 @@ fn within_limits(mut output: Map<String, Value>) -> Result<Checked, String> {
 }
 
 /// Replaces the values of secrets by their hashes.
-fn hide(hook: HookPoint, mut answer: Map<String, Value>) -> Result<Checked, String> {
+fn replace_secrets(hook: HookPoint, mut answer: Map<String, Value>) -> Result<Checked, String> {
     let (mut values, mut key) = (Vec::new(), None);
     for (field, entries) in &mut answer {
         if let Value::String(text) = entries {
             if text.trim().is_empty() || !is_header("key", text.trim()) {
-                return Err(format!("`{field}` is empty, or has characters that no key has"));
+                return Err(format!("`{field}` is empty, or contains characters that no key has"));
             }
             key = Some(text.trim().to_owned());
-            *text = keyed::hash(text.trim());
+            *text = keyed_hash::hash(text.trim());
         }
         for (name, value) in entries.as_object_mut().into_iter().flatten() {
             let Some(text) = value.as_str() else {
@@ -122,10 +123,12 @@ fn hide(hook: HookPoint, mut answer: Map<String, Value>) -> Result<Checked, Stri
                 is_header(name, text)
             };
             if !fits {
-                return Err(format!("`{field}.{name}` has characters that can not be passed on"));
+                return Err(format!(
+                    "`{field}.{name}` contains characters that cannot be passed on"
+                ));
             }
             values.push((name.clone(), text.to_owned()));
-            *value = keyed::hash(text).into();
+            *value = keyed_hash::hash(text).into();
         }
     }
     Ok(Checked { output: answer, values, key })
@@ -185,7 +188,7 @@ mod tests {
             (HookPoint::ToolBefore, json!(null), None),
             (HookPoint::ToolBefore, json!({ "args": {} }), None),
             (HookPoint::ToolBefore, json!([]), Some("expected an object, found a list")),
-            (HookPoint::ToolBefore, json!({ "denny": "x" }), Some("`denny` is nothing it can say")),
+            (HookPoint::ToolBefore, json!({ "denny": "x" }), Some("unknown field `denny`")),
             (HookPoint::ToolBefore, json!({ "args": 1 }), Some("`args`: expected an object")),
             (HookPoint::PermissionAsk, json!({ "status": "allow" }), None),
             (HookPoint::PermissionAsk, json!({ "status": "yes" }), Some("allow or deny or ask")),
@@ -195,16 +198,12 @@ mod tests {
             (
                 HookPoint::ShellEnv,
                 json!({ "env": { "A=B": "c" } }),
-                Some("`env.A=B` has characters"),
+                Some("`env.A=B` contains characters"),
             ),
             (HookPoint::ShellEnv, json!({ "env": { "A": 1 } }), Some("`env.A`: expected a string")),
             (HookPoint::ChatHeaders, json!({ "headers": { "a b": "c" } }), Some("`headers.a b`")),
             (HookPoint::ChatHeaders, json!({ "headers": { "a": "c\nd: e" } }), Some("`headers.a`")),
-            (
-                HookPoint::ChatHeaders,
-                json!({ "apiKey": "k" }),
-                Some("`apiKey` is nothing it can say"),
-            ),
+            (HookPoint::ChatHeaders, json!({ "apiKey": "k" }), Some("unknown field `apiKey`")),
             (HookPoint::Auth, json!({ "apiKey": "k", "headers": {} }), None),
             (HookPoint::Auth, json!({ "apiKey": " " }), Some("`apiKey` is empty")),
             (HookPoint::Auth, json!({ "apiKey": ["k"] }), Some("`apiKey`: expected a string")),

@@ -5,8 +5,8 @@ use leftfold_tools::external;
 use leftfold_tools::{BoxFuture, Context, Error, Output, ToolSource, Workspace};
 use serde_json::{Value, json};
 
-use super::link::Fail;
-use super::plugins::{OfferedTool, Plugins};
+use super::link::RequestError;
+use super::plugins::{NamedTool, Plugins};
 
 /// The kind of a plugin's error in the metadata of tool results.
 const KIND: &str = "plugin";
@@ -31,11 +31,7 @@ impl ToolSource for Plugins {
     }
 }
 
-async fn execute(
-    offered: OfferedTool,
-    resolved: &Resolution,
-    cx: &Context,
-) -> Result<Output, Error> {
+async fn execute(offered: NamedTool, resolved: &Resolution, cx: &Context) -> Result<Output, Error> {
     let name = &resolved.name;
     external::check_judged(resolved, offered.tool.read_only)?;
     let input = external::arguments(name, &resolved.input, &cx.workspace)?;
@@ -47,27 +43,26 @@ async fn execute(
     };
     let mut output = match answer {
         Ok(answer) => output(&offered, &answer)?,
-        Err(Fail::Refused(why)) => return Err(error(why)),
-        Err(Fail::Gone(_) | Fail::TimedOut) => return Err(error(GONE)),
+        Err(RequestError::Refused(why)) => return Err(error(why)),
+        Err(RequestError::Gone(_) | RequestError::TimedOut) => return Err(error(GONE)),
     };
     output.mark("plugin", offered.plugin);
     output.mark("tool", offered.tool.name);
     Ok(output)
 }
 
-const GONE: &str = "The plugin ended before the call did. It may have taken effect fully, partly or not \
-    at all. Look at the current state before you make it again.";
+const GONE: &str = "The plugin ended before the call did. The call may have taken effect fully, partly or not at all. Check the current state before you repeat it.";
 
 fn error(message: impl Into<String>) -> Error {
     Error::External { kind: KIND, message: message.into() }
 }
 
 /// Reads a tool's answer: a string, or an object with `output` and optional fields.
-fn output(offered: &OfferedTool, answer: &Value) -> Result<Output, Error> {
+fn output(offered: &NamedTool, answer: &Value) -> Result<Output, Error> {
     let said = answer.as_str().or_else(|| answer["output"].as_str());
     let Some(said) = said else {
         return Err(error(
-            "The plugin's answer is neither a string nor an object with `output`, a string.",
+            "The plugin's answer is neither a string nor an object with a string `output`.",
         ));
     };
     let title = answer["title"].as_str().unwrap_or(&offered.tool.name);

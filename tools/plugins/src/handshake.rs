@@ -5,7 +5,7 @@ use leftfold_events::event::HookPoint;
 use leftfold_framing::clip;
 use serde_json::{Value, json};
 
-use super::spec::Root;
+use super::spec::LaunchContext;
 
 /// The version of the plugin protocol.
 const PROTOCOL: u64 = 1;
@@ -41,7 +41,7 @@ pub(super) struct Tool {
     pub(super) read_only: bool,
 }
 
-pub(super) fn params(root: &Root) -> Value {
+pub(super) fn params(root: &LaunchContext) -> Value {
     let name = root.worktree.file_name().unwrap_or_default().to_string_lossy();
     json!({
         "protocol": PROTOCOL,
@@ -81,7 +81,7 @@ impl Handshake {
         let provider = &answer["auth"]["provider"];
         handshake.provider = provider.as_str().map(str::to_owned);
         if handshake.provider.is_none() && handshake.hooks.contains(&HookPoint::Auth) {
-            let expected = "the name of a provider, as the hook `auth` is wanted";
+            let expected = "the name of a provider, because it has the hook `auth`";
             return Err(wrong("auth.provider", expected, provider));
         }
         Ok(handshake)
@@ -99,7 +99,7 @@ impl Handshake {
             None => {
                 let known: Vec<&str> = HookPoint::ALL.iter().map(|hook| hook.name()).collect();
                 self.warnings.push(format!(
-                    "there is no hook `{}`, so it is not asked there; known are {EVENT}, {CONFIG}, {}",
+                    "there is no hook `{}`, so it is ignored; known are {EVENT}, {CONFIG}, {}",
                     clip(name.to_owned(), MAX_NAME),
                     known.join(", ")
                 ));

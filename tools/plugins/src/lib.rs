@@ -11,25 +11,25 @@
 //!   before any other request. The actor `Hooks` then calls [`Plugins::ask`]. The answer is a fact
 //!   in the log, so only the hook call itself needs the plugin.
 //! - The values of headers, variables and keys stay out of the log: they come back beside the fact,
-//!   and the fact holds keyed hashes. After a crash the plugin is asked for them again.
+//!   and the fact holds keyed_hash hashes. After a crash the plugin is asked for them again.
 //! - The hook `config` is called before a session exists, once per start of the plugin. Its answer
 //!   is kept with the process, so reading the settings again asks nobody.
 //! - A plugin that does not answer within its limit is ended and not started again for a while.
 //!
 //! This crate decides nothing about a turn and never appends to a log.
 
-mod adviser;
 mod answer;
 mod call;
+mod config_plugin;
 mod handshake;
-mod keyed;
+mod keyed_hash;
 mod link;
 mod plugin;
 mod plugins;
 mod spec;
 mod watcher;
 
-pub use adviser::Adviser;
+pub use config_plugin::ConfigPlugin;
 pub use plugins::{Plugins, close};
-pub use spec::{Report, Root, Said, Spec, Status, TIMEOUT};
+pub use spec::{HookAnswer, LaunchContext, PluginProgram, PluginReport, PluginStatus, TIMEOUT};
 pub use watcher::Watcher;

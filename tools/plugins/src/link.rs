@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use leftfold_framing::{Line, clip, next_line};
-use leftfold_process::{LastWords, Program, ServerProcess, Started};
+use leftfold_process::{Program, ServerProcess, Started, StderrTail};
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::spec::{Root, Spec};
+use super::spec::{LaunchContext, PluginProgram};
 
 /// Longest line in bytes that a plugin may write.
 const LINE: usize = 4 * 1_024 * 1_024;
@@ -26,34 +26,34 @@ const MAX_WHY: usize = 1_000;
 
 /// The reason why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fail {
+pub(super) enum RequestError {
     /// The plugin answered with an error.
     Refused(String),
     TimedOut,
     Gone(String),
 }
 
-type Answer = oneshot::Sender<Result<Value, Fail>>;
+type Answer = oneshot::Sender<Result<Value, RequestError>>;
 type Pending = Arc<Mutex<HashMap<u64, Answer>>>;
 
 pub(super) struct Link {
     outbox: Mutex<Option<mpsc::Sender<String>>>,
     pending: Pending,
     next: AtomicU64,
-    over: Over,
+    over: ConnectionEnd,
     /// Locked while the process is being ended, so that a second caller waits for the end.
     life: tokio::sync::Mutex<Option<ServerProcess>>,
-    words: Mutex<Option<LastWords>>,
+    words: Mutex<Option<StderrTail>>,
 }
 
 /// Whether the connection has ended, and the reason.
 #[derive(Clone, Default)]
-struct Over {
+struct ConnectionEnd {
     token: CancellationToken,
     why: Arc<Mutex<Option<String>>>,
 }
 
-impl Over {
+impl ConnectionEnd {
     fn end(&self, why: &str) {
         self.why.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why.to_owned());
         self.token.cancel();
@@ -70,7 +70,7 @@ impl Link {
     ///
     /// # Errors
     /// The reason why it cannot start, in words for people.
-    pub(super) async fn start(spec: &Spec, root: &Root) -> Result<Self, String> {
+    pub(super) async fn start(spec: &PluginProgram, root: &LaunchContext) -> Result<Self, String> {
         let program = Program {
             name: spec.command.first().map_or("", String::as_str),
             command: &spec.command,
@@ -78,8 +78,8 @@ impl Link {
             passed: &root.environment,
             variables: &spec.environment,
         };
-        let Started { stdin, stdout, process, last_words } = program.start().await?;
-        let (over, pending) = (Over::default(), Pending::default());
+        let Started { stdin, stdout, process, stderr_tail } = program.start().await?;
+        let (over, pending) = (ConnectionEnd::default(), Pending::default());
         let (outbox, lines) = mpsc::channel(QUEUE);
         tokio::spawn(write(stdin, lines, spec.timeout, over.clone()));
         let answers = outbox.downgrade();
@@ -90,7 +90,7 @@ impl Link {
             next: AtomicU64::new(1),
             over,
             life: tokio::sync::Mutex::new(Some(process)),
-            words: Mutex::new(Some(last_words)),
+            words: Mutex::new(Some(stderr_tail)),
         })
     }
 
@@ -113,24 +113,26 @@ impl Link {
         method: &str,
         params: Value,
         limit: Option<Duration>,
-    ) -> Result<Value, Fail> {
+    ) -> Result<Value, RequestError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = oneshot::channel();
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(id, sender);
-        let asking = Asking { link: Arc::clone(self), id };
+        let asking = PendingRequest { link: Arc::clone(self), id };
         let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         let asked = async {
             if !self.send(line.to_string()).await {
-                return Err(Fail::Gone(self.why()));
+                return Err(RequestError::Gone(self.why()));
             }
             tokio::select! {
                 biased;
-                answer = answer => answer.unwrap_or_else(|_| Err(Fail::Gone(self.why()))),
-                () = self.over.token.cancelled() => Err(Fail::Gone(self.why())),
+                answer = answer => answer.unwrap_or_else(|_| Err(RequestError::Gone(self.why()))),
+                () = self.over.token.cancelled() => Err(RequestError::Gone(self.why())),
             }
         };
         let answer = match limit {
-            Some(limit) => tokio::time::timeout(limit, asked).await.unwrap_or(Err(Fail::TimedOut)),
+            Some(limit) => {
+                tokio::time::timeout(limit, asked).await.unwrap_or(Err(RequestError::TimedOut))
+            }
             None => asked.await,
         };
         drop(asking);
@@ -156,10 +158,10 @@ impl Link {
     }
 
     /// Appends the plugin's last lines on standard error to the reason `why` it failed.
-    pub(super) async fn last_words(&self, why: &str) -> String {
+    pub(super) async fn stderr_tail(&self, why: &str) -> String {
         let words = self.words.lock().unwrap_or_else(PoisonError::into_inner).take();
         match words {
-            Some(words) => words.after(why).await,
+            Some(words) => words.append_to(why).await,
             None => why.to_owned(),
         }
     }
@@ -177,12 +179,12 @@ impl Link {
 }
 
 /// A request that a caller waits for. Dropping it sends the plugin a cancellation.
-struct Asking {
+struct PendingRequest {
     link: Arc<Link>,
     id: u64,
 }
 
-impl Drop for Asking {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         let open =
             self.link.pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
@@ -199,7 +201,7 @@ async fn write(
     mut stdin: ChildStdin,
     mut lines: mpsc::Receiver<String>,
     limit: Duration,
-    over: Over,
+    over: ConnectionEnd,
 ) {
     loop {
         let line = tokio::select! {
@@ -228,7 +230,7 @@ async fn read(
     stdout: ChildStdout,
     pending: Pending,
     answers: mpsc::WeakSender<String>,
-    over: Over,
+    over: ConnectionEnd,
 ) {
     let mut stdout = BufReader::new(stdout);
     loop {
@@ -253,13 +255,15 @@ fn take(line: &[u8], pending: &Pending, answers: &mpsc::WeakSender<String>) {
         Ok(message) => message,
         Err(error) => {
             let shown = clip(String::from_utf8_lossy(line).trim().to_owned(), MAX_WHY);
-            return tracing::debug!("a plugin has written what is not JSON ({error}): {shown}");
+            return tracing::debug!(
+                "a plugin has written a line that is not JSON ({error}): {shown}"
+            );
         }
     };
     let id = message["id"].as_u64();
     if message["method"].is_string() {
         if let (Some(id), Some(outbox)) = (message.get("id"), answers.upgrade()) {
-            let error = json!({ "code": -32601, "message": "plugins are asked, and ask nothing" });
+            let error = json!({ "code": -32601, "message": "plugins cannot send requests" });
             let line = json!({ "jsonrpc": "2.0", "id": id, "error": error });
             let _ = outbox.try_send(line.to_string());
         }
@@ -270,13 +274,13 @@ fn take(line: &[u8], pending: &Pending, answers: &mpsc::WeakSender<String>) {
     let answer = match (message.get("error"), message.get("result")) {
         (Some(error), _) if !error.is_null() => {
             let said = error["message"].as_str().map_or_else(|| error.to_string(), str::to_owned);
-            Err(Fail::Refused(clip(said, MAX_WHY)))
+            Err(RequestError::Refused(clip(said, MAX_WHY)))
         }
         (_, result) => Ok(result.cloned().unwrap_or_default()),
     };
     match waiting {
         // the caller may be gone
         Some(waiting) => drop(waiting.send(answer)),
-        None => tracing::debug!("a plugin has answered what nobody waits for: {id:?}"),
+        None => tracing::debug!("a plugin has answered an unknown request: {id:?}"),
     }
 }

@@ -11,12 +11,12 @@ use tokio::sync::OnceCell;
 
 use super::answer;
 use super::handshake::{self, Handshake};
-use super::link::{Fail, Link};
-use super::spec::{Report, Root, Said, Spec, Status};
+use super::link::{Link, RequestError};
+use super::spec::{HookAnswer, LaunchContext, PluginProgram, PluginReport, PluginStatus};
 
 pub(super) struct Plugin {
-    pub(super) spec: Spec,
-    pub(super) root: Root,
+    pub(super) spec: PluginProgram,
+    pub(super) root: LaunchContext,
 }
 
 /// A running plugin.
@@ -72,9 +72,11 @@ impl Plugin {
         let limit = self.spec.timeout;
         match link.ask("initialize", handshake::params(&self.root), Some(limit)).await {
             Ok(answer) => Handshake::read(&answer, &self.program()),
-            Err(Fail::Refused(why)) => Err(format!("it refused `initialize`: {why}")),
-            Err(Fail::Gone(why)) => Err(link.last_words(&why).await),
-            Err(Fail::TimedOut) => Err(format!("it did not start within {} ms", limit.as_millis())),
+            Err(RequestError::Refused(why)) => Err(format!("it refused `initialize`: {why}")),
+            Err(RequestError::Gone(why)) => Err(link.stderr_tail(&why).await),
+            Err(RequestError::TimedOut) => {
+                Err(format!("it did not start within {} ms", limit.as_millis()))
+            }
         }
     }
 
@@ -92,7 +94,7 @@ impl Plugin {
 }
 
 impl Running {
-    pub(super) async fn ask(&self, hook: HookPoint, params: Value) -> Said {
+    pub(super) async fn ask(&self, hook: HookPoint, params: Value) -> HookAnswer {
         if hook == HookPoint::Auth
             && params["model"]["provider"].as_str() != self.handshake.provider.as_deref()
         {
@@ -100,9 +102,11 @@ impl Running {
         }
         match self.link.ask(hook.name(), params, Some(self.limit)).await {
             Ok(said) => answer::read(hook, said),
-            Err(Fail::Refused(why)) => Said::not(HookOutcome::Failed, why),
-            Err(Fail::Gone(why)) => Said::not(HookOutcome::Gone, why),
-            Err(Fail::TimedOut) => Said::not(HookOutcome::TimedOut, self.late(hook.name())),
+            Err(RequestError::Refused(why)) => HookAnswer::without_output(HookOutcome::Failed, why),
+            Err(RequestError::Gone(why)) => HookAnswer::without_output(HookOutcome::Gone, why),
+            Err(RequestError::TimedOut) => {
+                HookAnswer::without_output(HookOutcome::TimedOut, self.late(hook.name()))
+            }
         }
     }
 
@@ -113,8 +117,8 @@ impl Running {
             let params = json!({ "settings": settings });
             match self.link.ask(handshake::CONFIG, params, Some(self.limit)).await {
                 Ok(said) => Ok(said),
-                Err(Fail::Refused(why) | Fail::Gone(why)) => Err(why),
-                Err(Fail::TimedOut) => Err(self.late(handshake::CONFIG)),
+                Err(RequestError::Refused(why) | RequestError::Gone(why)) => Err(why),
+                Err(RequestError::TimedOut) => Err(self.late(handshake::CONFIG)),
             }
         });
         asked.await.clone()
@@ -129,16 +133,16 @@ impl Running {
 }
 
 /// The report on a plugin, without its tools: the pool adds them under their full names.
-pub(super) fn report(plugin: &Supervised<Plugin>) -> Report {
+pub(super) fn report(plugin: &Supervised<Plugin>) -> PluginReport {
     let running = plugin.last_connection();
     let status = match plugin.failure() {
-        Some(why) => Status::Failed(why),
-        None if running.is_some() => Status::Running,
-        None => Status::Idle,
+        Some(why) => PluginStatus::Failed(why),
+        None if running.is_some() => PluginStatus::Running,
+        None => PluginStatus::Idle,
     };
     let own = plugin.service();
     let handshake = running.map(|running| running.handshake.clone()).unwrap_or_default();
     let name = if handshake.name.is_empty() { own.program() } else { handshake.name.clone() };
     let (hooks, warnings) = (handshake.hook_names(), handshake.warnings);
-    Report { name, place: own.spec.place.clone(), status, hooks, tools: Vec::new(), warnings }
+    PluginReport { name, place: own.spec.place.clone(), status, hooks, tools: Vec::new(), warnings }
 }

@@ -11,10 +11,10 @@ use leftfold_process::{Pool as Services, Pools, Supervised};
 use leftfold_tools::external;
 use serde_json::Value;
 
-use super::adviser::Adviser;
+use super::config_plugin::ConfigPlugin;
 use super::handshake::Tool;
 use super::plugin::{self, Plugin, Running};
-use super::spec::{Report, Root, Said, Spec, Status};
+use super::spec::{HookAnswer, LaunchContext, PluginProgram, PluginReport, PluginStatus};
 use super::watcher::Watcher;
 
 /// The plugins of a project. Clones share them. The default has none.
@@ -23,12 +23,12 @@ pub struct Plugins(Arc<Pool>);
 
 #[derive(Default)]
 struct Pool {
-    root: Root,
+    root: LaunchContext,
     members: Services<Plugin>,
 }
 
 /// A tool that a running plugin offers.
-pub(super) struct OfferedTool {
+pub(super) struct NamedTool {
     pub(super) name: String,
     pub(super) plugin: String,
     pub(super) running: Arc<Running>,
@@ -56,14 +56,14 @@ impl fmt::Debug for Plugins {
 }
 
 impl Pool {
-    fn specs(&self) -> impl Iterator<Item = &Spec> {
+    fn specs(&self) -> impl Iterator<Item = &PluginProgram> {
         self.members.iter().map(|plugin| &plugin.service().spec)
     }
 }
 
 impl Plugins {
     /// The plugins of the project in `root`. Starts none yet.
-    pub fn of(root: &Root, specs: &[Spec]) -> Self {
+    pub fn of(root: &LaunchContext, specs: &[PluginProgram]) -> Self {
         let is_same = |pool: &Pool| {
             let known = &pool.root;
             known.directory == root.directory
@@ -71,7 +71,7 @@ impl Plugins {
                 && pool.specs().eq(specs)
         };
         Self(POOLS.shared(is_same, || {
-            let plugin = |spec: &Spec| Plugin { spec: spec.clone(), root: root.clone() };
+            let plugin = |spec: &PluginProgram| Plugin { spec: spec.clone(), root: root.clone() };
             Pool { members: Services::new(specs.iter().map(plugin)), root: root.clone() }
         }))
     }
@@ -88,16 +88,15 @@ impl Plugins {
     }
 
     /// The running plugins with the hook `config`, in the order of the settings.
-    pub fn advisers(&self) -> Vec<Adviser> {
+    pub fn config_plugins(&self) -> Vec<ConfigPlugin> {
         let mut names = BTreeSet::new();
         let known =
             self.0.members.iter().filter_map(|plugin| Some((plugin, plugin.last_connection()?)));
         let first = known.filter(|(_, running)| names.insert(running.handshake.name.clone()));
-        let adviser = |(plugin, running): (&Arc<Supervised<Plugin>>, Arc<Running>)| Adviser {
-            place: plugin.service().spec.place.clone(),
-            running,
+        let config_plugin = |(plugin, running): (&Arc<Supervised<Plugin>>, Arc<Running>)| {
+            ConfigPlugin { place: plugin.service().spec.place.clone(), running }
         };
-        first.filter(|(_, running)| running.handshake.configures).map(adviser).collect()
+        first.filter(|(_, running)| running.handshake.configures).map(config_plugin).collect()
     }
 
     /// The running plugins that have hooks, for the turn configuration.
@@ -113,26 +112,26 @@ impl Plugins {
 
     /// The available tools. Names are unique.
     pub fn tools(&self) -> Vec<ToolSpec> {
-        let spec = |OfferedTool { name, tool, .. }: OfferedTool| ToolSpec {
+        let spec = |NamedTool { name, tool, .. }: NamedTool| ToolSpec {
             name,
             description: tool.description,
             schema: tool.parameters.as_object().map_or_else(Json::object, external::object_schema),
         };
-        self.offered_tools().into_iter().map(spec).collect()
+        self.named_tools().into_iter().map(spec).collect()
     }
 
     /// A report on each plugin, in the order of the settings.
-    pub fn reports(&self) -> Vec<Report> {
-        let (offered_tools, mut names) = (self.offered_tools(), BTreeSet::new());
+    pub fn reports(&self) -> Vec<PluginReport> {
+        let (named_tools, mut names) = (self.named_tools(), BTreeSet::new());
         let report = |plugin: &Arc<Supervised<Plugin>>| {
             let mut report = plugin::report(plugin);
-            if report.status == Status::Running && !names.insert(report.name.clone()) {
-                report.status = Status::Failed("another plugin has this name".to_owned());
+            if report.status == PluginStatus::Running && !names.insert(report.name.clone()) {
+                report.status = PluginStatus::Failed("another plugin has this name".to_owned());
                 return report;
             }
-            let own = offered_tools.iter().filter(|offered| offered.plugin == report.name);
+            let own = named_tools.iter().filter(|offered| offered.plugin == report.name);
             let about =
-                |offered: &OfferedTool| (offered.name.clone(), offered.tool.description.clone());
+                |offered: &NamedTool| (offered.name.clone(), offered.tool.description.clone());
             report.tools = own.map(about).collect();
             report
         };
@@ -141,11 +140,11 @@ impl Plugins {
 
     /// Problems for people: plugins that cannot be used, and hooks that do not exist.
     pub fn problems(&self) -> Vec<String> {
-        let told = |report: Report| {
-            let Report { name, place, status, warnings, .. } = report;
+        let told = |report: PluginReport| {
+            let PluginReport { name, place, status, warnings, .. } = report;
             let failed = match status {
-                Status::Failed(why) => Some(why),
-                Status::Running | Status::Idle => None,
+                PluginStatus::Failed(why) => Some(why),
+                PluginStatus::Running | PluginStatus::Idle => None,
             };
             let all = failed.into_iter().chain(warnings);
             all.map(move |why| format!("{place}: plugin `{name}`: {why}")).collect::<Vec<_>>()
@@ -154,10 +153,10 @@ impl Plugins {
     }
 
     /// Calls a hook of a plugin. The answer's time limit is that of the settings.
-    pub async fn ask(&self, plugin: &str, hook: HookPoint, params: Value) -> Said {
+    pub async fn ask(&self, plugin: &str, hook: HookPoint, params: Value) -> HookAnswer {
         match self.named(plugin) {
             Some(running) => running.ask(hook, params).await,
-            None => Said::not(HookOutcome::Gone, "it does not run".to_owned()),
+            None => HookAnswer::without_output(HookOutcome::Gone, "it is not running".to_owned()),
         }
     }
 
@@ -182,22 +181,22 @@ impl Plugins {
         self.running().into_iter().find(|plugin| plugin.handshake.name == name)
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<OfferedTool> {
-        self.offered_tools().into_iter().find(|offered| offered.name == name)
+    pub(super) fn find(&self, name: &str) -> Option<NamedTool> {
+        self.named_tools().into_iter().find(|offered| offered.name == name)
     }
 
     /// The tools of all running plugins, named like the tools of MCP servers (SPEC X6):
     /// `PLUGIN_TOOL`.
-    fn offered_tools(&self) -> Vec<OfferedTool> {
-        let mut offered_tools: Vec<OfferedTool> = Vec::new();
+    fn named_tools(&self) -> Vec<NamedTool> {
+        let mut named_tools: Vec<NamedTool> = Vec::new();
         for running in self.running() {
             for tool in running.handshake.tools.clone() {
-                let taken = |name: &str| offered_tools.iter().any(|offered| offered.name == name);
+                let taken = |name: &str| named_tools.iter().any(|offered| offered.name == name);
                 let (plugin, running) = (running.handshake.name.clone(), Arc::clone(&running));
                 let name = external::tool_name(&plugin, &tool.name, taken);
-                offered_tools.push(OfferedTool { name, plugin, running, tool });
+                named_tools.push(NamedTool { name, plugin, running, tool });
             }
         }
-        offered_tools
+        named_tools
     }
 }

@@ -12,7 +12,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A plugin as settings define it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Spec {
+pub struct PluginProgram {
     /// The place in the settings that names it, for people.
     pub place: String,
     /// The program and its arguments.
@@ -22,15 +22,15 @@ pub struct Spec {
 }
 
 /// Hides commands and variables: they may contain secrets.
-impl fmt::Debug for Spec {
+impl fmt::Debug for PluginProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spec").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("PluginProgram").field("place", &self.place).finish_non_exhaustive()
     }
 }
 
 /// Where and with which environment plugins are started.
 #[derive(Clone, Debug, Default)]
-pub struct Root {
+pub struct LaunchContext {
     pub directory: PathBuf,
     pub worktree: PathBuf,
     /// Variables that plugins get in addition to the usual ones.
@@ -41,7 +41,7 @@ pub struct Root {
 
 /// The state of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum PluginStatus {
     Running,
     /// Not started yet, or starting.
     Idle,
@@ -50,11 +50,11 @@ pub enum Status {
 
 /// A report on one plugin.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct PluginReport {
     /// The plugin's own name, or its program's name until it has given one.
     pub name: String,
     pub place: String,
-    pub status: Status,
+    pub status: PluginStatus,
     /// Names of hooks, including `event`.
     pub hooks: Vec<String>,
     /// Its tools: the name that models use, and the description.
@@ -65,7 +65,7 @@ pub struct Report {
 
 /// A plugin's answer to a hook.
 #[derive(Clone)]
-pub struct Said {
+pub struct HookAnswer {
     pub outcome: HookOutcome,
     /// The part that goes into the log.
     pub output: Json,
@@ -78,14 +78,14 @@ pub struct Said {
 }
 
 /// Hides the values.
-impl fmt::Debug for Said {
+impl fmt::Debug for HookAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Said").field("outcome", &self.outcome).finish_non_exhaustive()
+        f.debug_struct("HookAnswer").field("outcome", &self.outcome).finish_non_exhaustive()
     }
 }
 
-impl Said {
-    pub(crate) fn not(outcome: HookOutcome, message: String) -> Self {
+impl HookAnswer {
+    pub(crate) fn without_output(outcome: HookOutcome, message: String) -> Self {
         let (output, values, key) = (Json::object(), Vec::new(), None);
         Self { outcome, output, message: Some(message), values, key }
     }

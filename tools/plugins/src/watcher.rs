@@ -24,7 +24,7 @@ impl Watcher {
 
     /// Sends it an event as a line of JSON. Waits while its queue is full. Returns false if it no
     /// longer reads.
-    pub async fn tell(&self, event: &str) -> bool {
+    pub async fn send(&self, event: &str) -> bool {
         let line = format!(r#"{{"jsonrpc":"2.0","method":"event","params":{event}}}"#);
         self.link.send(line).await
     }

@@ -12,7 +12,7 @@ use rustix::process::Pid;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-use crate::running::{Running, marks, server_mark};
+use crate::running::{CallProcesses, marks, server_mark};
 use crate::{environment, system};
 
 /// Limits of the kept standard error, which says why a program failed: lines, and bytes of one
@@ -22,7 +22,7 @@ const LINE: usize = 300;
 const PART: u64 = 64 * 1_024;
 
 /// How long to wait for the rest of standard error after a program has closed its connection.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const STDERR_WAIT: Duration = Duration::from_secs(1);
 
 /// A program to speak to through its standard input and output.
 #[derive(Clone, Copy)]
@@ -50,7 +50,7 @@ pub struct Started {
     pub stdin: ChildStdin,
     pub stdout: ChildStdout,
     pub process: ServerProcess,
-    pub last_words: LastWords,
+    pub stderr_tail: StderrTail,
 }
 
 impl Program<'_> {
@@ -78,16 +78,16 @@ impl Program<'_> {
             .process_group(0)
             .spawn()
             .map_err(|error| {
-                format!("`{program}` can not be started in {}: {error}", self.directory.display())
+                format!("cannot start `{program}` in {}: {error}", self.directory.display())
             })?;
         let leader = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
-        let running = leader.map(|leader| Running::new(leader, &mark));
+        let running = leader.map(|leader| CallProcesses::new(leader, &mark));
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err("its pipes are gone".to_owned());
         };
-        let last_words = LastWords::of(self.name, stderr);
-        Ok(Started { stdin, stdout, process: ServerProcess { child, running }, last_words })
+        let stderr_tail = StderrTail::of(self.name, stderr);
+        Ok(Started { stdin, stdout, process: ServerProcess { child, running }, stderr_tail })
     }
 }
 
@@ -95,7 +95,7 @@ impl Program<'_> {
 #[derive(Debug)]
 pub struct ServerProcess {
     child: Child,
-    running: Option<Running>,
+    running: Option<CallProcesses>,
 }
 
 impl ServerProcess {
@@ -110,7 +110,7 @@ impl ServerProcess {
             running.end().await;
         }
         // the process has ended: this only collects its status
-        let _ = self.wait(LAST_WORDS).await;
+        let _ = self.wait(STDERR_WAIT).await;
     }
 }
 
@@ -133,12 +133,12 @@ async fn end_orphans_once() {
 /// The last lines that a program has written to standard error. A task reads them as long as the
 /// program writes.
 #[derive(Debug)]
-pub struct LastWords {
+pub struct StderrTail {
     lines: Arc<Mutex<VecDeque<String>>>,
     reading: tokio::task::JoinHandle<()>,
 }
 
-impl LastWords {
+impl StderrTail {
     /// Starts to read `stderr`. `name` is the program's name in logs.
     fn of(name: &str, stderr: ChildStderr) -> Self {
         let lines = Arc::new(Mutex::new(VecDeque::new()));
@@ -162,9 +162,9 @@ impl LastWords {
     }
 
     /// Appends the last lines to the reason `why` the program failed.
-    pub async fn after(self, why: &str) -> String {
+    pub async fn append_to(self, why: &str) -> String {
         // a process that the program has left running may hold the pipe open
-        let _ = tokio::time::timeout(LAST_WORDS, self.reading).await;
+        let _ = tokio::time::timeout(STDERR_WAIT, self.reading).await;
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let said: Vec<&str> = lines.iter().map(String::as_str).filter(|l| !l.is_empty()).collect();
         match said.as_slice() {

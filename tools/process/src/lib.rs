@@ -10,13 +10,13 @@
 mod child;
 mod environment;
 #[cfg(target_os = "linux")]
-mod hunt;
-#[cfg(target_os = "linux")]
 mod linux;
 mod mark;
 #[cfg(not(target_os = "linux"))]
 mod other;
 mod pool;
+#[cfg(target_os = "linux")]
+mod process_search;
 mod running;
 #[cfg(target_os = "linux")]
 mod table;
@@ -29,9 +29,9 @@ use linux as system;
 #[cfg(not(target_os = "linux"))]
 use other as system;
 
-pub use child::{LastWords, Program, ServerProcess, Started};
+pub use child::{Program, ServerProcess, Started, StderrTail};
 pub use environment::environment;
 pub use mark::{CALL, NODE};
 pub use pool::{Connection, Failure, Pool, Pools, Service, Supervised, wait_for};
-pub use running::{Running, end_marked, end_marked_later, marks, server_mark, settled};
+pub use running::{CallProcesses, end_marked, end_marked_later, marks, server_mark, settled};
 pub use system::{become_subreaper, end_descendants, end_orphans, end_strays};

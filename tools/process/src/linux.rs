@@ -4,8 +4,8 @@ use std::io;
 
 use rustix::process::{Pid, getpid, set_child_subreaper};
 
-use super::hunt::Hunt;
 use super::mark::SERVER;
+use super::process_search::ProcessSearch;
 use super::table::Process;
 
 /// Makes this process the parent of orphans among its descendants, so that [`end_descendants`] also
@@ -26,14 +26,14 @@ pub fn end_strays(store: &str) -> usize {
         return 0;
     }
     let prefix = format!("{store}:");
-    Hunt::of_calls(move |call| call.starts_with(&prefix)).end()
+    ProcessSearch::of_calls(move |call| call.starts_with(&prefix)).end()
 }
 
 /// Ends every server, with all processes it has started, whose node ended without ending it.
 /// Returns how many processes there were when all are gone. Blocks the thread.
 pub fn end_orphans() -> usize {
     let here = namespace();
-    Hunt::of_calls(move |mark| is_orphan(mark, &here)).end()
+    ProcessSearch::of_calls(move |mark| is_orphan(mark, &here)).end()
 }
 
 fn is_orphan(mark: &str, here: &str) -> bool {
@@ -62,21 +62,21 @@ fn namespace() -> String {
 
 /// Ends all descendants of this process, before it exits itself. Blocks the thread.
 pub fn end_descendants() -> usize {
-    Hunt::of_children().end()
+    ProcessSearch::of_children().end()
 }
 
 /// Ends the call `call_env`, whose group `leader` leads. For a call without a name only the group
 /// is ended.
 pub(crate) fn end_call(leader: Pid, call_env: &str) {
     let call = call_env.to_owned();
-    Hunt::of_calls(move |other| !call.is_empty() && other == call).and_group(leader).end();
+    ProcessSearch::of_calls(move |other| !call.is_empty() && other == call).and_group(leader).end();
 }
 
 /// Ends the call `call_env`, of which this process has started no process. A call without a name
 /// cannot be found, so nothing happens.
 pub(crate) fn end_marked(call_env: &str) {
     let call = call_env.to_owned();
-    Hunt::of_calls(move |other| !call.is_empty() && other == call).end();
+    ProcessSearch::of_calls(move |other| !call.is_empty() && other == call).end();
 }
 
 /// Session and group of this process. Zeros if they belong to no process in this container.

@@ -18,12 +18,12 @@ pub const NODE: &str = "LEFTFOLD_NODE";
 pub(crate) const SERVER: &str = "server";
 
 /// Time between SIGTERM and SIGKILL.
-pub(crate) const MERCY: Duration = Duration::from_millis(200);
+pub(crate) const TERM_GRACE: Duration = Duration::from_millis(200);
 
 /// Leaders of groups that run for a call now, or are being ended. Another task collects their exit
 /// status.
 static LIVE: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
-pub(crate) fn live<T>(look: impl FnOnce(&mut Vec<Pid>) -> T) -> T {
+pub(crate) fn with_live_leaders<T>(look: impl FnOnce(&mut Vec<Pid>) -> T) -> T {
     look(&mut LIVE.lock().unwrap_or_else(PoisonError::into_inner))
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::process::{Pid, Signal, getpgrp, getsid, kill_process_group};
 
-use super::mark::MERCY;
+use super::mark::TERM_GRACE;
 
 /// Does nothing: only Linux lets a process adopt orphans.
 pub fn become_subreaper() -> io::Result<()> {
@@ -32,7 +32,7 @@ pub fn end_descendants() -> usize {
 
 pub(crate) fn end_call(leader: Pid, _call_env: &str) {
     if kill_process_group(leader, Signal::TERM).is_ok() {
-        std::thread::sleep(MERCY);
+        std::thread::sleep(TERM_GRACE);
         let _ = kill_process_group(leader, Signal::KILL);
     }
 }

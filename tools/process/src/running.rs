@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 
-use crate::mark::{CALL, NODE, SERVER, live};
+use crate::mark::{CALL, NODE, SERVER, with_live_leaders};
 use crate::system;
 
 /// The variables that mark a process, and all processes it starts, as part of a call. Set both on
@@ -37,16 +37,16 @@ pub async fn settled() {
 
 /// All processes of one running call. Dropping the value ends them.
 #[derive(Debug)]
-pub struct Running {
+pub struct CallProcesses {
     leader: Pid,
     call_env: String,
     ended: bool,
 }
 
-impl Running {
+impl CallProcesses {
     /// `leader` is the started process. It leads a group of its own and has the [`marks`].
     pub fn new(leader: Pid, call_env: &str) -> Self {
-        live(|live| live.push(leader));
+        with_live_leaders(|live| live.push(leader));
         Self { leader, call_env: call_env.to_owned(), ended: false }
     }
 
@@ -59,7 +59,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for CallProcesses {
     /// Ends the call without waiting: SIGTERM now, the rest in the background.
     fn drop(&mut self) {
         if self.ended {
@@ -96,5 +96,5 @@ pub fn end_marked_later(call_env: &str) {
 
 fn end(leader: Pid, call_env: &str) {
     system::end_call(leader, call_env);
-    live(|live| live.retain(|other| *other != leader));
+    with_live_leaders(|live| live.retain(|other| *other != leader));
 }

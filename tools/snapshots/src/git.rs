@@ -74,7 +74,7 @@ impl<'a> Git<'a> {
 
     fn run(&self, name: &'static str, args: &[&str]) -> Result<Vec<u8>, Error> {
         let output = self.command(args).output().map_err(not_started)?;
-        whole(name, output)
+        checked_output(name, output)
     }
 
     /// Writes the changes against the tree `base`. Returns the resulting tree.
@@ -99,7 +99,7 @@ impl<'a> Git<'a> {
             return Err(Error::Cancelled);
         }
         let output = child.wait_with_output().map_err(not_started)?;
-        let told = whole(NAME, output)?;
+        let told = checked_output(NAME, output)?;
         written.map_err(|error| failed(NAME, &error))?;
         let line = String::from_utf8_lossy(&told);
         match line.split_whitespace().nth(2) {
@@ -256,7 +256,7 @@ fn parse_diff(told: &str) -> Vec<FileChange> {
     files
 }
 
-fn whole(name: &'static str, output: Output) -> Result<Vec<u8>, Error> {
+fn checked_output(name: &'static str, output: Output) -> Result<Vec<u8>, Error> {
     if output.status.success() {
         return Ok(output.stdout);
     }

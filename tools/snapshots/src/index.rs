@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leftfold_events::Sha256;
 
-use super::scan::Found;
+use super::scan::FoundFile;
 use super::stamp::{Mode, Stamp};
 use super::{Error, LARGEST, MOST_BYTES};
 
@@ -38,12 +38,12 @@ struct Entry {
 
 /// The difference from the last snapshot.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct IndexChanges {
     /// Files to write with the given mode. `None`: the file is no longer in the snapshot.
     pub(super) changes: Vec<(String, Option<Mode>)>,
     pub(super) left_out: Vec<String>,
     /// Whether the index has learned something, such as a trusted stamp, though no file changed.
-    pub(super) is_known_better: bool,
+    pub(super) index_changed: bool,
 }
 
 impl Index {
@@ -90,17 +90,21 @@ impl Index {
     }
 
     /// Compares the index with the files found, and updates it.
-    pub(super) fn compare(&mut self, worktree: &Path, found: &[Found]) -> Result<News, Error> {
+    pub(super) fn compare(
+        &mut self,
+        worktree: &Path,
+        found: &[FoundFile],
+    ) -> Result<IndexChanges, Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let then = i64::try_from(now.saturating_sub(TICK).as_nanos()).unwrap_or_default();
-        let (mut news, mut bytes) = (News::default(), 0_u64);
+        let (mut changes_found, mut bytes) = (IndexChanges::default(), 0_u64);
         let mut before = std::mem::take(&mut self.files);
         self.files.reserve(found.len());
         for (name, stamp) in found {
             let name = match name {
                 Ok(name) => name,
                 Err(odd) => {
-                    news.left_out.push(odd.clone());
+                    changes_found.left_out.push(odd.clone());
                     continue;
                 }
             };
@@ -109,7 +113,7 @@ impl Index {
                 Some((name, known)) => (name, Some(known)),
                 None => (name.clone(), None),
             };
-            bytes += self.look(worktree, name, *stamp, known, then, &mut news);
+            bytes += self.look(worktree, name, *stamp, known, then, &mut changes_found);
             if bytes > MOST_BYTES {
                 return Err(Error::TooLarge(worktree.to_owned()));
             }
@@ -118,17 +122,17 @@ impl Index {
         for (name, known) in before {
             match Stamp::at(&worktree.join(&name)) {
                 Some(stamp) => {
-                    self.look(worktree, name, stamp, Some(known), then, &mut news);
+                    self.look(worktree, name, stamp, Some(known), then, &mut changes_found);
                 }
-                None => news.changes.push((name, None)),
+                None => changes_found.changes.push((name, None)),
             }
         }
         // a file may have replaced a folder, or a folder a file
-        news.changes.sort_unstable_by(|(a, a_mode), (b, b_mode)| {
+        changes_found.changes.sort_unstable_by(|(a, a_mode), (b, b_mode)| {
             (a_mode.is_some(), a).cmp(&(b_mode.is_some(), b))
         });
-        news.left_out.sort_unstable();
-        Ok(news)
+        changes_found.left_out.sort_unstable();
+        Ok(changes_found)
     }
 
     /// Looks at one file. Returns the bytes to write for it.
@@ -139,7 +143,7 @@ impl Index {
         stamp: Stamp,
         known: Option<Entry>,
         then: i64,
-        news: &mut News,
+        changes_found: &mut IndexChanges,
     ) -> u64 {
         if let Some(known) = known.as_ref().filter(|e| e.hash.is_none() && e.stamp == stamp) {
             self.files.insert(name, known.clone());
@@ -148,16 +152,16 @@ impl Index {
         let content = if stamp.size > LARGEST { None } else { read(&worktree.join(&name)) };
         let Some(content) = content else {
             // too large or unreadable: the snapshot keeps the old content
-            news.left_out.push(name.clone());
+            changes_found.left_out.push(name.clone());
             self.files.extend(known.map(|known| (name, known)));
             return 0;
         };
         let hash = Sha256::of(&content);
         let same = |e: &Entry| e.hash == Some(hash) && e.stamp.mode == stamp.mode;
         if known.as_ref().is_some_and(same) {
-            news.is_known_better = true;
+            changes_found.index_changed = true;
         } else {
-            news.changes.push((name.clone(), Some(stamp.mode)));
+            changes_found.changes.push((name.clone(), Some(stamp.mode)));
         }
         let hash = stamp.is_young(then).then_some(hash);
         self.files.insert(name, Entry { stamp, hash });

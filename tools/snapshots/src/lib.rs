@@ -52,9 +52,9 @@ const TIDY: Duration = Duration::from_secs(60 * 60);
 /// The reason why there is no snapshot, or why files could not be restored. For people.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("`git` was not found: install it to have snapshots of files")]
+    #[error("`git` was not found: install it to get snapshots of files")]
     NoGit,
-    #[error("{0} is a home folder and no project: nothing is kept of it")]
+    #[error("{0} is a home folder and not a project: no snapshots are taken of it")]
     NoProject(PathBuf),
     #[error("{0} holds more than {MOST_FILES} files that are not ignored: too many for a snapshot")]
     TooMany(PathBuf),
@@ -66,7 +66,7 @@ pub enum Error {
     Git { command: &'static str, message: String },
     #[error("{path} is not written: {why}")]
     Path { path: String, why: &'static str },
-    #[error("given up: it took too long, or nobody waits for it any more")]
+    #[error("cancelled: it took too long, or its session no longer waits for it")]
     Cancelled,
 }
 
@@ -89,7 +89,7 @@ pub struct Snapshots {
 
 /// A snapshot, and its difference from an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct Snapshot {
     /// The git tree.
     pub tree: String,
     /// The changes since the tree `since`.
@@ -123,7 +123,7 @@ impl Snapshots {
     ///
     /// # Errors
     /// Git is missing, the worktree is too large, or a file cannot be read or written.
-    pub fn take(&self, since: Option<&str>, stop: &CancellationToken) -> Result<Taken, Error> {
+    pub fn take(&self, since: Option<&str>, stop: &CancellationToken) -> Result<Snapshot, Error> {
         if !self.is_project {
             return Err(Error::NoProject(self.worktree.clone()));
         }
@@ -148,7 +148,11 @@ impl Snapshots {
         }))
     }
 
-    fn take_locked(&self, since: Option<&str>, stop: &CancellationToken) -> Result<Taken, Error> {
+    fn take_locked(
+        &self,
+        since: Option<&str>,
+        stop: &CancellationToken,
+    ) -> Result<Snapshot, Error> {
         let git = Git::new(&self.folder);
         let path = self.folder.join("leftfold-index");
         let (mut index, found) = std::thread::scope(|scope| {
@@ -157,21 +161,26 @@ impl Snapshots {
             (reading.join().unwrap_or_default(), found)
         });
         let found = found?;
-        let mut news = index.compare(&self.worktree, &found)?;
-        let known = index.tree.clone().filter(|_| news.changes.is_empty());
+        let mut changes_found = index.compare(&self.worktree, &found)?;
+        let known = index.tree.clone().filter(|_| changes_found.changes.is_empty());
         let tree = match known {
             Some(tree) => tree,
-            None => match git.import(&self.worktree, index.tree.as_deref(), &news.changes, stop) {
+            None => match git.import(
+                &self.worktree,
+                index.tree.as_deref(),
+                &changes_found.changes,
+                stop,
+            ) {
                 Err(Error::Git { .. }) if index.tree.is_some() => {
                     // the tree's objects may be gone, so everything is written again
                     index = Index::default();
-                    news = index.compare(&self.worktree, &found)?;
-                    git.import(&self.worktree, None, &news.changes, stop)?
+                    changes_found = index.compare(&self.worktree, &found)?;
+                    git.import(&self.worktree, None, &changes_found.changes, stop)?
                 }
                 imported => imported?,
             },
         };
-        let is_news = index.tree.as_deref() != Some(&tree) || news.is_known_better;
+        let is_news = index.tree.as_deref() != Some(&tree) || changes_found.index_changed;
         index.tree = Some(tree.clone());
         let (written, files) = std::thread::scope(|scope| {
             let writing = is_news.then(|| scope.spawn(|| index.write(&path)));
@@ -185,9 +194,9 @@ impl Snapshots {
         });
         written.map_err(Error::io("write", &path))?;
         let files = files?;
-        let mut left_out = news.left_out;
+        let mut left_out = changes_found.left_out;
         left_out.truncate(MOST_LEFT_OUT);
-        Ok(Taken { tree, files, left_out })
+        Ok(Snapshot { tree, files, left_out })
     }
 
     /// Waits until no other process uses the snapshot store. Creates the store if it is missing.

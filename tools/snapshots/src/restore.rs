@@ -15,12 +15,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::git::{Contents, Git};
 use super::stamp::Mode;
-use super::{Error, LARGEST, Snapshots, Taken, scan};
+use super::{Error, LARGEST, Snapshot, Snapshots, scan};
 
 type Tree = HashMap<String, (Mode, String)>;
 
 /// The target state of one file.
-struct Task<'a> {
+struct FileRestore<'a> {
     path: &'a str,
     /// `None`: the file is to be deleted.
     content: Option<(Mode, &'a str)>,
@@ -38,10 +38,10 @@ impl Snapshots {
         before: &str,
         paths: &[Saved],
         stop: &CancellationToken,
-    ) -> Result<Taken, Error> {
+    ) -> Result<Snapshot, Error> {
         if paths.is_empty() {
             let (files, left_out) = (Vec::new(), Vec::new());
-            return Ok(Taken { tree: before.to_owned(), files, left_out });
+            return Ok(Snapshot { tree: before.to_owned(), files, left_out });
         }
         let _lock = self.lock(stop)?;
         let git = Git::new(&self.folder);
@@ -56,21 +56,23 @@ impl Snapshots {
             let found = trees.get(saved.tree.as_str()).and_then(|tree| tree.get(&saved.path));
             found.map(|(mode, object)| (*mode, object.as_str()))
         };
-        let tasks: Vec<Task<'_>> =
-            paths.iter().map(|saved| Task { path: &saved.path, content: task(saved) }).collect();
+        let tasks: Vec<FileRestore<'_>> = paths
+            .iter()
+            .map(|saved| FileRestore { path: &saved.path, content: task(saved) })
+            .collect();
         let mut contents = git.contents()?;
         let done = self.perform(&tasks, &held, &mut contents, stop);
         if let Err(error) = done {
             let undo = paths.iter().map(|saved| {
                 let was = held.get(&saved.path);
-                Task {
+                FileRestore {
                     path: &saved.path,
                     content: was.map(|(mode, object)| (*mode, object.as_str())),
                 }
             });
-            let undo: Vec<Task<'_>> = undo.collect();
+            let undo: Vec<FileRestore<'_>> = undo.collect();
             if let Err(worse) = self.perform(&undo, &held, &mut contents, stop) {
-                tracing::warn!("files could not be put back as they were either: {worse}");
+                tracing::warn!("the files could not be restored either: {worse}");
             }
             return Err(error);
         }
@@ -80,26 +82,27 @@ impl Snapshots {
 
     fn perform(
         &self,
-        tasks: &[Task<'_>],
+        tasks: &[FileRestore<'_>],
         held: &Tree,
         contents: &mut Contents,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
-        let rules = |task: &&Task<'_>| Path::new(task.path).ends_with(".gitignore");
+        let rules = |task: &&FileRestore<'_>| Path::new(task.path).ends_with(".gitignore");
         // ignore files first: they decide which files may be deleted
         for task in tasks.iter().filter(rules) {
             if let Some((mode, object)) = task.content {
                 self.write(task.path, mode, &contents.of(object)?)?;
             }
         }
-        let mut doomed: Vec<&Task<'_>> = tasks.iter().filter(|t| t.content.is_none()).collect();
+        let mut to_delete: Vec<&FileRestore<'_>> =
+            tasks.iter().filter(|t| t.content.is_none()).collect();
         if tasks.iter().any(|task| rules(&task)) {
             let found = scan::scan(&self.worktree, &self.data, stop)?;
             let found: BTreeSet<String> =
                 found.into_iter().filter_map(|(name, _)| name.ok()).collect();
-            doomed.retain(|task| found.contains(task.path) || rules(task));
+            to_delete.retain(|task| found.contains(task.path) || rules(task));
         }
-        for task in doomed.iter().filter(|task| held.contains_key(task.path)) {
+        for task in to_delete.iter().filter(|task| held.contains_key(task.path)) {
             self.delete(task.path)?;
         }
         for task in tasks.iter().filter(|task| !rules(task)) {
@@ -111,21 +114,21 @@ impl Snapshots {
     }
 
     /// The place of a path, if it lies in the worktree and no link leads out of it.
-    fn place(&self, path: &str) -> Result<PathBuf, Error> {
+    fn checked_path(&self, path: &str) -> Result<PathBuf, Error> {
         let refused = |why| Error::Path { path: path.to_owned(), why };
         let mut place = self.worktree.clone();
         let mut parts = Path::new(path).components().peekable();
         while let Some(part) = parts.next() {
             let Component::Normal(name) = part else {
-                return Err(refused("it does not lie in the worktree"));
+                return Err(refused("it is outside the worktree"));
             };
             if name == ".git" {
-                return Err(refused("it is a repository's own"));
+                return Err(refused("it belongs to a git repository"));
             }
             place.push(name);
             let is_link = || fs::symlink_metadata(&place).is_ok_and(|found| found.is_symlink());
             if parts.peek().is_some() && is_link() {
-                return Err(refused("a folder on the way to it has become a link"));
+                return Err(refused("a folder in its path has become a link"));
             }
         }
         Ok(place)
@@ -133,11 +136,11 @@ impl Snapshots {
 
     /// Deletes a file and the folders that become empty.
     fn delete(&self, path: &str) -> Result<(), Error> {
-        let place = self.place(path)?;
+        let place = self.checked_path(path)?;
         match fs::symlink_metadata(&place) {
             Ok(found) if found.is_dir() || found.len() > LARGEST => return Ok(()),
             Ok(_) => fs::remove_file(&place).map_err(Error::io("delete", &place))?,
-            Err(error) if gone(&error) => {}
+            Err(error) if is_missing(&error) => {}
             Err(error) => return Err(Error::io("look at", &place)(error)),
         }
         let parents = place.ancestors().skip(1).take_while(|parent| *parent != self.worktree);
@@ -150,7 +153,7 @@ impl Snapshots {
     }
 
     fn write(&self, path: &str, mode: Mode, content: &[u8]) -> Result<(), Error> {
-        let place = self.place(path)?;
+        let place = self.checked_path(path)?;
         let found = fs::symlink_metadata(&place).ok();
         if found.as_ref().is_some_and(|found| found.is_file() && found.len() > LARGEST) {
             return Ok(());
@@ -173,7 +176,7 @@ impl Snapshots {
     }
 }
 
-fn gone(error: &io::Error) -> bool {
+fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 

@@ -13,17 +13,17 @@ use super::stamp::Stamp;
 use super::{Error, MOST_FILES};
 
 /// A file or link: its path relative to the worktree, or an error if its name cannot be kept.
-pub(super) type Found = (Result<String, String>, Stamp);
+pub(super) type FoundFile = (Result<String, String>, Stamp);
 
 /// Every file and link, unsorted.
 pub(super) fn scan(
     worktree: &Path,
     data: &Path,
     stop: &CancellationToken,
-) -> Result<Vec<Found>, Error> {
+) -> Result<Vec<FoundFile>, Error> {
     let (count, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     builder(worktree, data).build_parallel().run(|| {
-        let mut mine = Mine { all: &found, some: Vec::new(), folder: None };
+        let mut mine = ThreadFiles { all: &found, some: Vec::new(), folder: None };
         let count = &count;
         Box::new(move |entry| {
             if stop.is_cancelled() || count.load(Ordering::Relaxed) > MOST_FILES {
@@ -53,15 +53,15 @@ pub(super) fn scan(
 }
 
 /// The files that one thread has found. Dropping the value adds them to the shared list.
-struct Mine<'a> {
-    all: &'a Mutex<Vec<Found>>,
-    some: Vec<Found>,
+struct ThreadFiles<'a> {
+    all: &'a Mutex<Vec<FoundFile>>,
+    some: Vec<FoundFile>,
     /// The folder of the last file, kept open: its other files are found without resolving the
     /// whole path.
     folder: Option<(PathBuf, OwnedFd)>,
 }
 
-impl Mine<'_> {
+impl ThreadFiles<'_> {
     fn look(&mut self, entry: &DirEntry) -> Option<Stamp> {
         let parent = entry.path().parent()?;
         if self.folder.as_ref().is_none_or(|(path, _)| path != parent) {
@@ -79,7 +79,7 @@ impl Mine<'_> {
     }
 }
 
-impl Drop for Mine<'_> {
+impl Drop for ThreadFiles<'_> {
     fn drop(&mut self) {
         if let Ok(mut all) = self.all.lock() {
             all.append(&mut self.some);

@@ -9,7 +9,7 @@ use leftfold_events::event::{Change, FileChange, Saved};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use super::{Error, Snapshots, Taken};
+use super::{Error, Snapshot, Snapshots};
 
 struct Place {
     dir: TempDir,
@@ -44,11 +44,11 @@ impl Place {
         fs::remove_file(self.work().join(name)).unwrap();
     }
 
-    fn take(&self, since: Option<&str>) -> Taken {
+    fn take(&self, since: Option<&str>) -> Snapshot {
         self.snapshots().take(since, &CancellationToken::new()).unwrap()
     }
 
-    fn restore(&self, before: &str, paths: &[Saved]) -> Result<Taken, Error> {
+    fn restore(&self, before: &str, paths: &[Saved]) -> Result<Snapshot, Error> {
         self.snapshots().restore(before, paths, &CancellationToken::new())
     }
 

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::find::{self, Pass, Places};
+use super::find::{self, Places, Strictness};
 use super::parse::{Hunk, Line};
 use crate::text;
 
@@ -16,14 +16,14 @@ const MAX_LOOSE: usize = 8;
 
 /// The reason why a hunk does not fit.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Miss {
+pub(super) struct HunkMismatch {
     /// Index of the hunk.
     pub(super) hunk: usize,
-    pub(super) why: Why,
+    pub(super) why: MismatchReason,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum MismatchReason {
     /// No line matches this header.
     Header(String),
     /// The lines are missing; the index of the most similar lines, from 0.
@@ -35,17 +35,17 @@ pub(super) enum Why {
 }
 
 /// The text with all hunks applied, and the least strict comparison that was needed.
-pub(super) fn apply(before: &str, hunks: &[Hunk]) -> Result<(String, Pass), Miss> {
+pub(super) fn apply(before: &str, hunks: &[Hunk]) -> Result<(String, Strictness), HunkMismatch> {
     let (bom, body) = match before.strip_prefix(text::BOM) {
         Some(body) => (text::BOM, body),
         None => ("", before),
     };
     let lines: Vec<(&str, &str)> = body.split_inclusive('\n').map(split_ending).collect();
     let texts: Vec<&str> = lines.iter().map(|(text, _)| *text).collect();
-    let mut work = Work { lines: &texts, ..Work::default() };
-    let mut loosest = Pass::Exact;
+    let mut work = HunkEdits { lines: &texts, ..HunkEdits::default() };
+    let mut loosest = Strictness::Exact;
     for (index, hunk) in hunks.iter().enumerate() {
-        let pass = work.hunk(hunk).map_err(|why| Miss { hunk: index, why })?;
+        let pass = work.hunk(hunk).map_err(|why| HunkMismatch { hunk: index, why })?;
         loosest = loosest.max(pass);
     }
     Ok((format!("{bom}{}", work.written(&lines)), loosest))
@@ -60,7 +60,7 @@ fn split_ending(line: &str) -> (&str, &str) {
 
 /// Changes to a file's lines, collected before any is applied.
 #[derive(Default)]
-struct Work<'a> {
+struct HunkEdits<'a> {
     lines: &'a [&'a str],
     removed: BTreeSet<usize>,
     /// Added lines, by the index of the line that they precede.
@@ -69,8 +69,8 @@ struct Work<'a> {
     cursor: usize,
 }
 
-impl<'a> Work<'a> {
-    fn hunk(&mut self, hunk: &'a Hunk) -> Result<Pass, Why> {
+impl<'a> HunkEdits<'a> {
+    fn hunk(&mut self, hunk: &'a Hunk) -> Result<Strictness, MismatchReason> {
         let mut missed = None;
         // empty lines at the end count as context first, as the format requires
         for loose in (0..hunk.loose.min(MAX_LOOSE)).chain([hunk.loose]) {
@@ -93,11 +93,11 @@ impl<'a> Work<'a> {
         }
         let at = self.insertion(hunk)?;
         self.change(&hunk.lines[..hunk.lines.len() - hunk.loose], at);
-        Ok(Pass::Exact)
+        Ok(Strictness::Exact)
     }
 
     /// Places the hunk without its empty last context line.
-    fn without_last(&mut self, hunk: &'a Hunk) -> Option<Pass> {
+    fn without_last(&mut self, hunk: &'a Hunk) -> Option<Strictness> {
         let lines = &hunk.lines[..hunk.lines.len() - hunk.loose];
         let (Line::Keep(last), lines) = lines.split_last()? else { return None };
         let old: Vec<&str> = lines.iter().filter_map(Line::old).collect();
@@ -112,7 +112,7 @@ impl<'a> Work<'a> {
 
     /// The index at which a hunk that only adds lines inserts them: after its header, or at the
     /// end.
-    fn insertion(&mut self, hunk: &Hunk) -> Result<usize, Why> {
+    fn insertion(&mut self, hunk: &Hunk) -> Result<usize, MismatchReason> {
         let after = self.headers(hunk, self.cursor).or_else(|why| {
             let again = self.headers(hunk, 0);
             again.map_err(|_| why)
@@ -123,15 +123,16 @@ impl<'a> Work<'a> {
         })
     }
 
-    fn place(&self, hunk: &Hunk, old: &[&str]) -> Result<(usize, Pass), Why> {
+    fn place(&self, hunk: &Hunk, old: &[&str]) -> Result<(usize, Strictness), MismatchReason> {
         let free = |at| self.is_free(at, old.len());
         let places = Places { lines: self.lines, wanted: old, free: &free };
-        let missing = || Why::Lines(find::nearest(self.lines, old));
+        let missing = || MismatchReason::Lines(find::nearest(self.lines, old));
         let ahead = self.headers(hunk, self.cursor);
         if hunk.at_end {
             ahead.or_else(|why| self.headers(hunk, 0).map_err(|_| why))?;
             let end = self.lines.len().checked_sub(old.len()).ok_or_else(missing)?;
-            let elsewhere = || places.first(0).map_or_else(missing, |(at, _)| Why::NotAtEnd(at));
+            let elsewhere =
+                || places.first(0).map_or_else(missing, |(at, _)| MismatchReason::NotAtEnd(at));
             return places.at(end).ok_or_else(elsewhere);
         }
         let found = match &ahead {
@@ -148,17 +149,17 @@ impl<'a> Work<'a> {
         let from = self.headers(hunk, 0)?.unwrap_or(0);
         match places.only(from) {
             Ok(found) => found.ok_or_else(missing),
-            Err((first, second)) => Err(Why::Several(first, second)),
+            Err((first, second)) => Err(MismatchReason::Several(first, second)),
         }
     }
 
     /// The line of the last header. Each header is searched after the previous one.
-    fn headers(&self, hunk: &Hunk, from: usize) -> Result<Option<usize>, Why> {
+    fn headers(&self, hunk: &Hunk, from: usize) -> Result<Option<usize>, MismatchReason> {
         let mut last = None;
         for header in &hunk.headers {
             let from = last.map_or(from, |at| at + 1);
             let at = find::header(self.lines, header, from);
-            last = Some(at.ok_or_else(|| Why::Header(header.clone()))?);
+            last = Some(at.ok_or_else(|| MismatchReason::Header(header.clone()))?);
         }
         Ok(last)
     }

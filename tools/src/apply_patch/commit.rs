@@ -142,11 +142,11 @@ impl Stage {
             }
         }
         if left.is_empty() {
-            let text = "What had been written before is put back; all files are as they were.";
+            let text = "The changes made before were undone; all files are unchanged.";
             return Error::NotWritten(format!("{error} {text}"));
         }
         Error::HalfWritten(format!(
-            "{error} Not all that had been written before could be put back:\n{}\nAll other files are as they were.",
+            "{error} Some changes made before could not be undone:\n{}\nAll other files are unchanged.",
             left.join("\n")
         ))
     }
@@ -196,7 +196,7 @@ impl Staged {
         if self.before.as_ref().is_some_and(|before| known(before) == known(&found)) {
             return Ok(());
         }
-        Err(io::Error::other("another program has changed it at this moment"))
+        Err(io::Error::other("another program has just changed it"))
     }
 
     fn replace(&self, new: &str, old: &str) -> io::Result<()> {
@@ -256,9 +256,9 @@ impl Staged {
         match &self.done {
             Some(Some(old)) => {
                 let old = self.path.with_file_name(old);
-                format!("{path}: what was there is now {} ({error})", old.display())
+                format!("{path}: the old file is now {} ({error})", old.display())
             }
-            Some(None) | None => format!("{path}: it is new and still there ({error})"),
+            Some(None) | None => format!("{path}: the new file is still there ({error})"),
         }
     }
 

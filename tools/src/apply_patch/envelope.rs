@@ -33,7 +33,7 @@ fn begin(lines: &[&str]) -> Result<usize, Error> {
             let found = text::clip(found.to_owned(), 200);
             Err(invalid(at + 1, &format!("expected `{BEGIN}`, got {found:?}")))
         }
-        None => Err(invalid(1, &format!("expected `{BEGIN}`, and there is nothing"))),
+        None => Err(invalid(1, &format!("expected `{BEGIN}`, got nothing"))),
     }
 }
 

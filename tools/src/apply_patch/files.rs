@@ -5,8 +5,8 @@
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
-use super::body::{self, Miss, Why};
-use super::find::Pass;
+use super::body::{self, HunkMismatch, MismatchReason};
+use super::find::Strictness;
 use super::parse::{Change, Hunk, Section};
 use crate::text_files::TextFiles;
 use crate::{Error, Seen, confined, nearby, seen, text};
@@ -24,13 +24,13 @@ pub(super) struct File {
     pub(super) before: Option<Metadata>,
     /// The text that an editor shows, if it differs from the file on disk.
     unsaved: Option<String>,
-    pub(super) now: Now,
+    pub(super) now: FileState,
     /// The least strict comparison that placed a hunk.
-    pub(super) pass: Pass,
+    pub(super) pass: Strictness,
 }
 
 #[derive(Debug)]
-pub(super) enum Now {
+pub(super) enum FileState {
     Absent,
     /// Unchanged.
     Untouched,
@@ -100,11 +100,11 @@ impl Files {
         if let Some(at) = self.all.iter().position(|file| file.path == path) {
             return Ok(at);
         }
-        let before = confined::look(&path)?;
+        let before = confined::lookup(&path)?;
         let unsaved = before.as_ref().map(|found| base.check(&path, found)).transpose()?.flatten();
-        let now = if before.is_some() { Now::Untouched } else { Now::Absent };
+        let now = if before.is_some() { FileState::Untouched } else { FileState::Absent };
         let given = given.to_owned();
-        self.all.push(File { given, path, before, unsaved, now, pass: Pass::Exact });
+        self.all.push(File { given, path, before, unsaved, now, pass: Strictness::Exact });
         Ok(self.all.len() - 1)
     }
 
@@ -116,8 +116,8 @@ impl Files {
         from: Option<usize>,
     ) -> Result<(), Error> {
         let file = &mut self.all[at];
-        if let Now::Absent = file.now {
-            file.now = Now::Text { text, from };
+        if let FileState::Absent = file.now {
+            file.now = FileState::Text { text, from };
             return Ok(());
         }
         let advice = match section.change {
@@ -134,10 +134,10 @@ impl Files {
     fn delete(&mut self, at: usize, section: &Section) -> Result<(), Error> {
         self.require(at, section)?;
         let file = &mut self.all[at];
-        if let (Now::Untouched, Some(found)) = (&file.now, &file.before) {
+        if let (FileState::Untouched, Some(found)) = (&file.now, &file.before) {
             confined::regular(&file.path, found)?;
         }
-        file.now = Now::Absent;
+        file.now = FileState::Absent;
         Ok(())
     }
 
@@ -163,12 +163,12 @@ impl Files {
         file.pass = file.pass.max(pass);
         match to.filter(|to| *to != at) {
             Some(to) => {
-                file.now = Now::Absent;
+                file.now = FileState::Absent;
                 let pass = file.pass;
                 self.add(to, section, text, Some(earlier.unwrap_or(at)))?;
                 self.all[to].pass = pass;
             }
-            None if text != before => file.now = Now::Text { text, from: earlier },
+            None if text != before => file.now = FileState::Text { text, from: earlier },
             None => {}
         }
         Ok(())
@@ -177,27 +177,27 @@ impl Files {
     fn require(&self, at: usize, section: &Section) -> Result<(), Error> {
         let file = &self.all[at];
         match (&file.now, &file.before) {
-            (Now::Absent, None) => Err(Error::NotFound(format!(
+            (FileState::Absent, None) => Err(Error::NotFound(format!(
                 "{}\nThat is line {} of the patch. Nothing was changed.",
                 nearby::missing(&file.path),
                 section.line
             ))),
-            (Now::Absent, Some(_)) => Err(Error::NotFound(format!(
+            (FileState::Absent, Some(_)) => Err(Error::NotFound(format!(
                 "Line {} of the patch: an earlier section has deleted or moved {}. Nothing was changed.",
                 section.line,
                 file.path.display()
             ))),
-            (Now::Untouched | Now::Text { .. }, _) => Ok(()),
+            (FileState::Untouched | FileState::Text { .. }, _) => Ok(()),
         }
     }
 
     /// Refuses a file below another file, including when the patch creates both.
     fn check_folders(&self) -> Result<(), Error> {
         let stays = |path: &Path| {
-            let files = self.all.iter().filter(|file| !matches!(file.now, Now::Absent));
+            let files = self.all.iter().filter(|file| !matches!(file.now, FileState::Absent));
             files.map(|file| &file.path).any(|file| file == path)
         };
-        let new = self.all.iter().filter(|file| matches!(file.now, Now::Text { .. }));
+        let new = self.all.iter().filter(|file| matches!(file.now, FileState::Text { .. }));
         for file in new {
             if let Some(above) = file.path.ancestors().skip(1).find(|above| stays(above)) {
                 return Err(Error::NotDirectory(format!(
@@ -215,12 +215,12 @@ impl File {
     /// The current text of the file, after the sections applied so far.
     fn text(&self) -> Result<String, Error> {
         match (&self.now, &self.before) {
-            (Now::Text { text, .. }, _) => Ok(text.clone()),
-            (Now::Untouched, Some(found)) => match &self.unsaved {
+            (FileState::Text { text, .. }, _) => Ok(text.clone()),
+            (FileState::Untouched, Some(found)) => match &self.unsaved {
                 Some(text) => Ok(text.clone()),
                 None => text::load(&self.path, found),
             },
-            (Now::Untouched | Now::Absent, _) => Ok(String::new()),
+            (FileState::Untouched | FileState::Absent, _) => Ok(String::new()),
         }
     }
 
@@ -233,7 +233,7 @@ impl File {
     }
 }
 
-impl Now {
+impl FileState {
     pub(super) fn from(&self) -> Option<usize> {
         match self {
             Self::Text { from, .. } => *from,
@@ -242,31 +242,31 @@ impl Now {
     }
 }
 
-fn missed(file: &File, before: &str, hunks: &[Hunk], miss: &Miss) -> Error {
+fn missed(file: &File, before: &str, hunks: &[Hunk], miss: &HunkMismatch) -> Error {
     let hunk = &hunks[miss.hunk];
     let path = file.path.display();
     let place = format!("Hunk {} for {path} (line {} of the patch)", miss.hunk + 1, hunk.line);
     let end = "Nothing was changed.";
     let lines: Vec<&str> = before.lines().collect();
     match &miss.why {
-        Why::Header(header) => Error::NoMatch(format!(
-            "{place}: no line of the file reads {header:?}, as after @@. Give a whole line that comes before the change, or leave the header out. {end}"
+        MismatchReason::Header(header) => Error::NoMatch(format!(
+            "{place}: no line of the file matches the header {header:?}. Give a whole line that comes before the change, or leave the header out. {end}"
         )),
-        Why::Lines(None) => Error::NoMatch(format!(
+        MismatchReason::Lines(None) => Error::NoMatch(format!(
             "{place} does not fit: these lines are not in the file, and nothing in it is similar. Read the file again. {end}\n{}",
-            wanted(hunk)
+            quoted_lines(hunk)
         )),
-        Why::Lines(Some(at)) => Error::NoMatch(format!(
+        MismatchReason::Lines(Some(at)) => Error::NoMatch(format!(
             "{place} does not fit: these lines are not in the file. {end}\n{}The most similar lines of the file are:\n{}",
-            wanted(hunk),
+            quoted_lines(hunk),
             numbered(&lines, *at, hunk)
         )),
-        Why::NotAtEnd(at) => Error::NoMatch(format!(
+        MismatchReason::NotAtEnd(at) => Error::NoMatch(format!(
             "{place} does not fit: its lines are at line {}, but the file does not end after them as `*** End of File` says. {end}",
             at + 1
         )),
-        Why::Several(first, second) => Error::MultipleMatches(format!(
-            "{place} fits nowhere after the hunk before, and more than once before it: at lines {} and {}. Put hunks in the order of the file, or add a header or lines of context. {end}",
+        MismatchReason::Several(first, second) => Error::MultipleMatches(format!(
+            "{place} does not fit after the previous hunk, and fits more than once before it: at lines {} and {}. Put hunks in the order of the file, or add a header or lines of context. {end}",
             first + 1,
             second + 1
         )),
@@ -274,7 +274,7 @@ fn missed(file: &File, before: &str, hunks: &[Hunk], miss: &Miss) -> Error {
 }
 
 /// The lines that a hunk expects, quoted.
-fn wanted(hunk: &Hunk) -> String {
+fn quoted_lines(hunk: &Hunk) -> String {
     let old: Vec<&str> = hunk.lines.iter().filter_map(|line| line.old()).collect();
     let shown = old.iter().take(QUOTE).map(|line| format!("> {}\n", clip(line)));
     let more = old.len().saturating_sub(QUOTE);

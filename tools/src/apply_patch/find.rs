@@ -2,7 +2,7 @@
 
 /// Strictness of a line comparison. The first that finds a match is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Pass {
+pub(super) enum Strictness {
     Exact,
     /// Ignores white space at the end.
     End,
@@ -12,9 +12,10 @@ pub(super) enum Pass {
     Punctuation,
 }
 
-const PASSES: [Pass; 4] = [Pass::Exact, Pass::End, Pass::Ends, Pass::Punctuation];
+const PASSES: [Strictness; 4] =
+    [Strictness::Exact, Strictness::End, Strictness::Ends, Strictness::Punctuation];
 
-impl Pass {
+impl Strictness {
     pub(super) fn agree(self, a: &str, b: &str) -> bool {
         match self {
             Self::Exact => a == b,
@@ -55,13 +56,13 @@ pub(super) struct Places<'a> {
 }
 
 impl Places<'_> {
-    pub(super) fn first(&self, from: usize) -> Option<(usize, Pass)> {
-        let found = |pass: Pass| self.all(from, pass).next().map(|at| (at, pass));
+    pub(super) fn first(&self, from: usize) -> Option<(usize, Strictness)> {
+        let found = |pass: Strictness| self.all(from, pass).next().map(|at| (at, pass));
         PASSES.into_iter().find_map(found)
     }
 
     /// The only match. `Err` holds the first two of several.
-    pub(super) fn only(&self, from: usize) -> Result<Option<(usize, Pass)>, (usize, usize)> {
+    pub(super) fn only(&self, from: usize) -> Result<Option<(usize, Strictness)>, (usize, usize)> {
         for pass in PASSES {
             let mut all = self.all(from, pass);
             match (all.next(), all.next()) {
@@ -74,16 +75,16 @@ impl Places<'_> {
     }
 
     /// A match at `at` only.
-    pub(super) fn at(&self, at: usize) -> Option<(usize, Pass)> {
+    pub(super) fn at(&self, at: usize) -> Option<(usize, Strictness)> {
         PASSES.into_iter().find(|pass| self.stands(at, *pass)).map(|pass| (at, pass))
     }
 
-    fn all(&self, from: usize, pass: Pass) -> impl Iterator<Item = usize> {
+    fn all(&self, from: usize, pass: Strictness) -> impl Iterator<Item = usize> {
         let end = (self.lines.len() + 1).saturating_sub(self.wanted.len());
         (from..end).filter(move |at| self.stands(*at, pass))
     }
 
-    fn stands(&self, at: usize, pass: Pass) -> bool {
+    fn stands(&self, at: usize, pass: Strictness) -> bool {
         let there = self.lines.get(at..at + self.wanted.len());
         there.is_some_and(|there| {
             there.iter().zip(self.wanted).all(|(line, wanted)| pass.agree(line, wanted))

@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::files::{File, Files, Now};
+use super::files::{File, FileState, Files};
 use crate::{FilePreview, Output, diff, text};
 
 /// Most bytes of diffs in a call's metadata, over all files. The log keeps them for ever.
 const MAX_DIFF: usize = 32 * 1024;
 
 /// One line of the summary.
-struct Done {
+struct FileReport {
     kind: &'static str,
     letter: char,
     path: String,
@@ -21,11 +21,11 @@ struct Done {
 /// The output of the call. It must be made before anything is written, because its diffs compare
 /// with the files on disk.
 pub(super) fn report(files: &Files) -> Output {
-    let done: Vec<Done> =
-        files.all.iter().enumerate().filter_map(|(at, _)| one(files, at)).collect();
-    let lines: Vec<String> = done.iter().map(Done::line).collect();
+    let done: Vec<FileReport> =
+        files.all.iter().enumerate().filter_map(|(at, _)| file_report(files, at)).collect();
+    let lines: Vec<String> = done.iter().map(FileReport::line).collect();
     let output = match done.len() {
-        0 => "The files already are as the patch would make them; nothing was written.".to_owned(),
+        0 => "The patch would change nothing; nothing was written.".to_owned(),
         1 => format!("Patch applied to 1 file:\n{}", lines.join("\n")),
         n => format!("Patch applied to {n} files:\n{}", lines.join("\n")),
     };
@@ -40,14 +40,14 @@ pub(super) fn report(files: &Files) -> Output {
 /// The change of each file, for the person who has to allow them.
 pub(super) fn previews(files: &Files) -> Vec<FilePreview> {
     let preview = |at: usize| {
-        let Done { path, fields, .. } = one(files, at)?;
+        let FileReport { path, fields, .. } = file_report(files, at)?;
         let end = files.moved_to(at).unwrap_or(&files.all[at]);
         Some(FilePreview::new(&path, &end.path, &fields))
     };
     (0..files.all.len()).filter_map(preview).collect()
 }
 
-fn metadata(done: &[Done]) -> Value {
+fn metadata(done: &[FileReport]) -> Value {
     let total = |field: &str| -> u64 {
         done.iter().filter_map(|one| one.fields.get(field)?.as_u64()).sum()
     };
@@ -83,19 +83,19 @@ fn metadata(done: &[Done]) -> Value {
 
 /// The report on the file at `at`. `None` if it is unchanged, or reported with the file it moved
 /// to.
-fn one(files: &Files, at: usize) -> Option<Done> {
+fn file_report(files: &Files, at: usize) -> Option<FileReport> {
     let file = &files.all[at];
     let moved = files.moved_to(at);
     let (kind, letter) = match (&file.now, &file.before) {
-        (Now::Untouched, _) | (Now::Absent, None) => return None,
-        (Now::Absent, Some(_)) if moved.is_some() => ("move", 'R'),
-        (Now::Absent, Some(_)) => ("delete", 'D'),
-        (Now::Text { .. }, None) if files.is_moved_here(at) => return None,
-        (Now::Text { .. }, None) => ("add", 'A'),
-        (Now::Text { .. }, Some(_)) => ("update", 'M'),
+        (FileState::Untouched, _) | (FileState::Absent, None) => return None,
+        (FileState::Absent, Some(_)) if moved.is_some() => ("move", 'R'),
+        (FileState::Absent, Some(_)) => ("delete", 'D'),
+        (FileState::Text { .. }, None) if files.is_moved_here(at) => return None,
+        (FileState::Text { .. }, None) => ("add", 'A'),
+        (FileState::Text { .. }, Some(_)) => ("update", 'M'),
     };
     let end = moved.unwrap_or(file);
-    Some(Done {
+    Some(FileReport {
         kind,
         letter,
         path: file.given.clone(),
@@ -109,26 +109,28 @@ fn one(files: &Files, at: usize) -> Option<Done> {
 fn described(file: &File, end: &File) -> Map<String, Value> {
     let before = file.text_before();
     let after = match &end.now {
-        Now::Text { text, .. } => text,
-        Now::Absent | Now::Untouched => "",
+        FileState::Text { text, .. } => text,
+        FileState::Absent | FileState::Untouched => "",
     };
     let old = file.before.as_ref().map(|_| before.as_deref().unwrap_or_default());
     let mut fields = diff::describe(&file.given, old, after);
     let mut diff = fields.get("diff").and_then(Value::as_str).unwrap_or_default().to_owned();
     let header = format!("+++ b/{}\n", file.given);
     match &end.now {
-        Now::Absent | Now::Untouched => diff = diff.replacen(&header, "+++ /dev/null\n", 1),
-        Now::Text { .. } if file.path != end.path => {
+        FileState::Absent | FileState::Untouched => {
+            diff = diff.replacen(&header, "+++ /dev/null\n", 1)
+        }
+        FileState::Text { .. } if file.path != end.path => {
             diff = diff.replacen(&header, &format!("+++ b/{}\n", end.given), 1);
             diff = format!("rename from {}\nrename to {}\n{diff}", file.given, end.given);
         }
-        Now::Text { .. } => {}
+        FileState::Text { .. } => {}
     }
     fields.insert("diff".to_owned(), json!(diff));
     fields
 }
 
-impl Done {
+impl FileReport {
     fn line(&self) -> String {
         let to = self.moved_to.as_ref().map_or_else(String::new, |to| format!(" -> {to}"));
         let remark = self.remark.map_or_else(String::new, |remark| format!(" ({remark})"));
@@ -149,7 +151,7 @@ impl Files {
         let file = &self.all[at];
         let from = file.now.from().and_then(|from| self.all.get(from));
         let left =
-            from.is_some_and(|from| from.before.is_some() && matches!(from.now, Now::Absent));
+            from.is_some_and(|from| from.before.is_some() && matches!(from.now, FileState::Absent));
         left && file.before.is_none()
     }
 }

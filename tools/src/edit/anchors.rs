@@ -47,12 +47,12 @@ pub(super) fn context_aware<'a>(search: &'a Search<'a>) -> impl Iterator<Item = 
 
 /// Lines of the file that equal the first line searched for.
 fn firsts<'a>(search: &'a Search<'a>) -> impl Iterator<Item = usize> + 'a {
-    let wanted = search.wanted();
+    let wanted = search.searched_lines();
     let anchor = match wanted {
         [first, _, .., last] if *first != BLANK && *last != BLANK => *first,
         _ => ABSENT,
     };
-    let found = if anchor == ABSENT { &[] } else { search.found() };
+    let found = if anchor == ABSENT { &[] } else { search.file_lines() };
     let starts = found.iter().take(found.len().saturating_sub(2)).enumerate();
     starts
         .filter(move |(_, number)| **number == anchor)
@@ -62,8 +62,8 @@ fn firsts<'a>(search: &'a Search<'a>) -> impl Iterator<Item = usize> + 'a {
 
 /// Whether the last line of the block equals the last line searched for.
 fn closes(search: &Search<'_>, first: usize, size: usize) -> bool {
-    let last = search.found().get(first + size - 1);
-    last.is_some() && last == search.wanted().last()
+    let last = search.file_lines().get(first + size - 1);
+    last.is_some() && last == search.searched_lines().last()
 }
 
 fn half_equal(search: &Search<'_>, first: usize, count: usize) -> bool {
@@ -72,7 +72,7 @@ fn half_equal(search: &Search<'_>, first: usize, count: usize) -> bool {
         return false;
     }
     let (mut counted, mut equal) = (0, 0);
-    for (wanted, found) in search.wanted()[1..].iter().zip(&search.found()[between]) {
+    for (wanted, found) in search.searched_lines()[1..].iter().zip(&search.file_lines()[between]) {
         counted += usize::from(*wanted != BLANK || *found != BLANK);
         equal += usize::from(*wanted != BLANK && wanted == found);
     }

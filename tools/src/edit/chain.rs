@@ -88,7 +88,7 @@ impl Strategy {
 
 /// The places to replace.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct Matches {
     pub(super) strategy: Strategy,
     /// In order, without overlaps.
     pub(super) places: Vec<Candidate>,
@@ -108,7 +108,7 @@ pub(super) enum Failure {
 
 /// The first unique match. A match is unique if its strategy finds no other and its text occurs
 /// nowhere else in the file. If a strategy's match is not unique, the next strategy is tried.
-pub(super) fn unique(search: &Search<'_>) -> Result<Found, Failure> {
+pub(super) fn unique(search: &Search<'_>) -> Result<Matches, Failure> {
     let mut several = None;
     for strategy in Strategy::ORDER {
         let mut matches = strategy.matches(search);
@@ -116,7 +116,7 @@ pub(super) fn unique(search: &Search<'_>) -> Result<Found, Failure> {
         // a strategy that gave up cannot rule out more matches
         let alone = matches.next().is_none() && !search.spent();
         if alone && (strategy == Strategy::Simple || exact::is_unique(search, &first)) {
-            return guarded(search, Found { strategy, places: vec![first] });
+            return guarded(search, Matches { strategy, places: vec![first] });
         }
         several.get_or_insert(strategy);
     }
@@ -128,7 +128,7 @@ pub(super) fn unique(search: &Search<'_>) -> Result<Found, Failure> {
 }
 
 /// All exact matches, or else all matches of the first strategy that has any.
-pub(super) fn every(search: &Search<'_>) -> Result<Found, Failure> {
+pub(super) fn every(search: &Search<'_>) -> Result<Matches, Failure> {
     let others = Strategy::ORDER.into_iter().filter(|strategy| strategy.leniency().is_some());
     for strategy in std::iter::once(Strategy::MultiOccurrence).chain(others) {
         let mut places: Vec<Candidate> = Vec::new();
@@ -138,13 +138,13 @@ pub(super) fn every(search: &Search<'_>) -> Result<Found, Failure> {
             }
         }
         if !places.is_empty() && !search.spent() {
-            return guarded(search, Found { strategy, places });
+            return guarded(search, Matches { strategy, places });
         }
     }
     Err(Failure::Nothing)
 }
 
-fn guarded(search: &Search<'_>, found: Found) -> Result<Found, Failure> {
+fn guarded(search: &Search<'_>, found: Matches) -> Result<Matches, Failure> {
     let too_large = |place: &Candidate| is_too_large(search, place);
     match found.places.iter().find(|place| found.strategy.leniency().is_some() && too_large(place))
     {

@@ -6,7 +6,7 @@ use super::source::Source;
 
 /// E2: lines that are equal without white space at both ends.
 pub(super) fn line_trimmed<'a>(search: &'a Search<'a>) -> impl Iterator<Item = Candidate> + 'a {
-    let count = search.wanted().len();
+    let count = search.searched_lines().len();
     alike(search).map(move |first| search.block(first, count))
 }
 
@@ -15,7 +15,7 @@ pub(super) fn line_trimmed<'a>(search: &'a Search<'a>) -> impl Iterator<Item = C
 pub(super) fn indentation_flexible<'a>(
     search: &'a Search<'a>,
 ) -> impl Iterator<Item = Candidate> + 'a {
-    let count = search.wanted().len();
+    let count = search.searched_lines().len();
     let shift = common_indent(&search.old, 0, count);
     // such lines are also equal without white space at their ends
     alike(search)
@@ -27,8 +27,8 @@ pub(super) fn indentation_flexible<'a>(
 /// Starts of runs of lines that are equal except for white space at their ends. Empty if all lines
 /// are blank.
 fn alike<'a>(search: &'a Search<'a>) -> impl Iterator<Item = usize> + 'a {
-    let wanted = if search.is_blank() { &[] } else { search.wanted() };
-    let found = if wanted.is_empty() { &[] } else { search.found() };
+    let wanted = if search.is_blank() { &[] } else { search.searched_lines() };
+    let found = if wanted.is_empty() { &[] } else { search.file_lines() };
     runs(found.len(), |line| found[line], wanted.to_vec())
 }
 

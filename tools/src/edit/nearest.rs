@@ -24,7 +24,7 @@ const ENOUGH: f32 = 0.4;
 /// searched for at its expected position. Rough, but linear.
 pub(super) fn lines(search: &Search<'_>) -> Option<Range<usize>> {
     let blank = (0..search.old.count()).take_while(|line| search.old.is_blank(*line)).count();
-    let wanted = Wanted::new(search, blank);
+    let wanted = SearchedLines::new(search, blank);
     let count = search.file.count().min(LOOK_AT);
     // scores by the position of the first line searched for, up to QUOTE lines before the file
     let mut scores = vec![0.0_f32; count + QUOTE];
@@ -39,7 +39,7 @@ pub(super) fn lines(search: &Search<'_>) -> Option<Range<usize>> {
     (best >= ENOUGH).then(|| start.saturating_sub(QUOTE)..end)
 }
 
-struct Wanted<'a> {
+struct SearchedLines<'a> {
     lines: Vec<&'a str>,
     /// Number of words in each line.
     sizes: Vec<usize>,
@@ -47,7 +47,7 @@ struct Wanted<'a> {
     having: HashMap<&'a str, Vec<usize>>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> SearchedLines<'a> {
     fn new(search: &Search<'a>, from: usize) -> Self {
         let lines: Vec<&'a str> =
             (from..search.old.count()).take(QUOTE).map(|line| search.old.trimmed(line)).collect();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::chain::{self, Failure, Found, Strategy};
+use super::chain::{self, Failure, Matches, Strategy};
 use super::ending::Ending;
 use super::search::{Candidate, Search};
 use super::{nearest, source};
@@ -68,7 +68,7 @@ pub(super) fn empty(shown: &str) -> Error {
     ))
 }
 
-fn spliced(mark: &str, search: &Search<'_>, found: &Found, new: &str) -> String {
+fn spliced(mark: &str, search: &Search<'_>, found: &Matches, new: &str) -> String {
     let body = search.file.text;
     let mut text = String::with_capacity(mark.len() + body.len() + new.len());
     text.push_str(mark);
@@ -137,8 +137,7 @@ fn no_match(search: &Search<'_>, shown: &str) -> String {
     let numbered =
         |line: &str| line.split_once(": ").is_some_and(|(n, _)| n.parse::<u32>().is_ok());
     if search.old.text.lines().all(numbered) {
-        text +=
-            " It seems to have the line numbers that read puts before each line; leave them out.";
+        text += " It seems to contain the line numbers that read puts before each line; leave them out.";
     }
     match nearest::lines(search) {
         Some(lines) => {
@@ -148,7 +147,7 @@ fn no_match(search: &Search<'_>, shown: &str) -> String {
                 // writing to a String cannot fail
                 let _ = writeln!(text, "{}: {quoted}", line + 1);
             }
-            text += "Give the text as it stands in the file, white space included.";
+            text += "Give the text exactly as it is in the file, including white space.";
         }
         None => text += " Read the file again: nothing in it is similar.",
     }

@@ -52,14 +52,14 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// The number of each line's trimmed text in the file, as in [`Self::wanted`]. Lines that are
-    /// not searched for have a number that occurs in no searched line.
-    pub(super) fn found(&self) -> &[u32] {
+    /// The number of each line's trimmed text in the file, as in [`Self::searched_lines`]. Lines
+    /// that are not searched for have a number that occurs in no searched line.
+    pub(super) fn file_lines(&self) -> &[u32] {
         &self.numbers().file
     }
 
     /// The number of each searched line's trimmed text.
-    pub(super) fn wanted(&self) -> &[u32] {
+    pub(super) fn searched_lines(&self) -> &[u32] {
         &self.numbers().old
     }
 

@@ -102,7 +102,7 @@ impl Searching {
         let left = if size == 0 { u64::MAX } else { size };
         let reader = Watched { file: file.take(left), cancel };
         let (lines, secrets) = (Vec::new(), &self.secrets);
-        let mut found = Found { matcher, secrets, limit, lines, binary: false };
+        let mut found = MatchSink { matcher, secrets, limit, lines, binary: false };
         let ended = self.searcher.search_reader(matcher, reader, &mut found);
         Hits { lines: found.lines, binary: found.binary, ended }
     }
@@ -123,7 +123,7 @@ impl Read for Watched<'_> {
     }
 }
 
-struct Found<'a> {
+struct MatchSink<'a> {
     matcher: &'a RegexMatcher,
     secrets: &'a Secrets,
     limit: usize,
@@ -131,7 +131,7 @@ struct Found<'a> {
     binary: bool,
 }
 
-impl Sink for Found<'_> {
+impl Sink for MatchSink<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {

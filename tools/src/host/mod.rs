@@ -76,7 +76,7 @@ pub struct HostCommand<'a> {
 /// A command in a host's terminal.
 pub trait Terminal: Send + Sync {
     /// The output so far.
-    fn output(&self) -> BoxFuture<'static, Result<Printed, HostError>>;
+    fn output(&self) -> BoxFuture<'static, Result<TerminalOutput, HostError>>;
 
     /// Waits until the command ends.
     fn ended(&self) -> BoxFuture<'static, Result<Exit, HostError>>;
@@ -88,7 +88,7 @@ pub trait Terminal: Send + Sync {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Printed {
+pub struct TerminalOutput {
     pub text: String,
     /// Whether the beginning of the output is missing.
     pub cut: bool,
@@ -103,7 +103,7 @@ pub struct Exit {
 
 /// Where a text was written.
 #[derive(Debug)]
-pub(crate) enum Put {
+pub(crate) enum WrittenTo {
     /// On disk.
     Disk(Metadata),
     /// The host has it, and the disk has another text.
@@ -112,12 +112,12 @@ pub(crate) enum Put {
 
 /// A time limit that cancellation cuts short.
 #[derive(Clone, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct TimeLimit {
     until: Option<Instant>,
     cancel: CancellationToken,
 }
 
-impl Patience {
+impl TimeLimit {
     pub(crate) fn new(deadline: Option<Instant>, cancel: &CancellationToken) -> Self {
         let until = deadline.map(|deadline| deadline.checked_sub(MARGIN).unwrap_or(deadline));
         Self { until, cancel: cancel.clone() }

@@ -9,13 +9,13 @@ use crate::{Context, Output, Seen};
 
 /// A host for tests.
 #[derive(Debug, Default)]
-struct Double {
+struct TestHost {
     /// The text that it shows for every file.
     text: Mutex<Option<String>>,
     /// Whether it never answers.
     silent: bool,
     /// Whether it keeps written texts without saving them to disk.
-    hoards: bool,
+    never_saves: bool,
     output: String,
     exit: Exit,
     killed: Arc<Mutex<usize>>,
@@ -28,7 +28,7 @@ fn later<T: Send + 'static>(
     Box::pin(async move { if silent { std::future::pending().await } else { answer } })
 }
 
-impl Host for Double {
+impl Host for TestHost {
     fn read(&self, path: &Path) -> Option<BoxFuture<'static, Result<String, HostError>>> {
         let shown = self.text.lock().unwrap().clone();
         let text = shown.unwrap_or_else(|| std::fs::read_to_string(path).unwrap_or_default());
@@ -36,7 +36,7 @@ impl Host for Double {
     }
 
     fn write(&self, path: &Path, text: &str) -> Option<BoxFuture<'static, Result<(), HostError>>> {
-        if self.hoards {
+        if self.never_saves {
             *self.text.lock().unwrap() = Some(text.to_owned());
         } else if !self.silent {
             std::fs::write(path, text).unwrap();
@@ -47,21 +47,21 @@ impl Host for Double {
     fn start(&self, _: &HostCommand<'_>) -> Option<Starting> {
         let Self { output, exit, killed, silent, .. } = self;
         let (output, exit) = (output.clone(), exit.clone());
-        let terminal = Shown { output, exit, silent: *silent, killed: Arc::clone(killed) };
+        let terminal = TestTerminal { output, exit, silent: *silent, killed: Arc::clone(killed) };
         Some(Box::pin(async move { Ok(Arc::new(terminal) as Arc<dyn Terminal>) }))
     }
 }
 
-struct Shown {
+struct TestTerminal {
     output: String,
     exit: Exit,
     silent: bool,
     killed: Arc<Mutex<usize>>,
 }
 
-impl Terminal for Shown {
-    fn output(&self) -> BoxFuture<'static, Result<Printed, HostError>> {
-        later(false, Ok(Printed { text: self.output.clone(), cut: false }))
+impl Terminal for TestTerminal {
+    fn output(&self) -> BoxFuture<'static, Result<TerminalOutput, HostError>> {
+        later(false, Ok(TerminalOutput { text: self.output.clone(), cut: false }))
     }
 
     fn ended(&self) -> BoxFuture<'static, Result<Exit, HostError>> {
@@ -78,7 +78,7 @@ impl Terminal for Shown {
     }
 }
 
-fn context(site: &Site, host: Double) -> Context {
+fn context(site: &Site, host: TestHost) -> Context {
     let cx = site.context();
     let workspace = crate::Workspace { host: Some(Arc::new(host)), ..site.workspace() };
     Context { workspace: Arc::new(workspace), ..cx }
@@ -97,7 +97,7 @@ fn seen(output: &Output) -> Seen {
 async fn a_host_that_is_silent_does_not_keep_a_file_from_being_read() {
     let site = Site::new();
     site.file("f", "one\n");
-    let host = Double { silent: true, ..Double::default() };
+    let host = TestHost { silent: true, ..TestHost::default() };
     let mut cx = context(&site, host);
     cx.deadline = Some(Instant::now() + MARGIN + Duration::from_millis(50));
     let output = run(&site, &cx, "read", &json!({ "filePath": "f" })).await;
@@ -108,7 +108,7 @@ async fn a_host_that_is_silent_does_not_keep_a_file_from_being_read() {
 async fn a_host_that_is_silent_may_have_written() {
     let site = Site::new();
     site.file("f", "one\n");
-    let host = Double { silent: true, ..Double::default() };
+    let host = TestHost { silent: true, ..TestHost::default() };
     let mut cx = context(&site, host);
     cx.deadline = Some(Instant::now() + MARGIN + Duration::from_millis(50));
     let input = json!({ "filePath": "new", "content": "two\n" });
@@ -121,7 +121,7 @@ async fn a_host_that_is_silent_may_have_written() {
 async fn what_the_host_keeps_to_itself_is_known_by_its_text() {
     let site = Site::new();
     let path = site.file("f", "one\n");
-    let mut cx = context(&site, Double { hoards: true, ..Double::default() });
+    let mut cx = context(&site, TestHost { never_saves: true, ..TestHost::default() });
     let output = run(
         &site,
         &cx,
@@ -153,7 +153,7 @@ async fn how_a_command_has_ended_is_told_as_ever() {
         (exit(None, Some("SIGTERM")), "a\nb\n(killed by signal 15)", Some("killed")),
         (exit(None, None), "does not say how", Some("client_silent")),
     ] {
-        let host = Double { output: "a\r\nb\r\n".to_owned(), exit, ..Double::default() };
+        let host = TestHost { output: "a\r\nb\r\n".to_owned(), exit, ..TestHost::default() };
         let output = run(&site, &context(&site, host), "bash", &json!({ "command": "x" })).await;
         assert!(output.output.contains(expected), "{output:?}");
         assert_eq!(output.is_error.then(|| kind(&output)).as_deref(), error);
@@ -163,7 +163,7 @@ async fn how_a_command_has_ended_is_told_as_ever() {
 #[tokio::test]
 async fn a_command_that_is_stopped_is_killed_and_its_output_kept() {
     let site = Site::new();
-    let host = Double { output: "so far\n".to_owned(), silent: true, ..Double::default() };
+    let host = TestHost { output: "so far\n".to_owned(), silent: true, ..TestHost::default() };
     let killed = Arc::clone(&host.killed);
     let cx = context(&site, host);
     let stop = cx.cancel.clone();

@@ -23,7 +23,7 @@ const MISSED: Duration = Duration::from_secs(60);
 type Fetched = Result<Option<Instructions>, Problem>;
 
 /// Each entry holds until its time.
-type Known = HashMap<(String, bool), (Instant, Fetched)>;
+type PageCache = HashMap<(String, bool), (Instant, Fetched)>;
 
 /// The texts of the pages, in order; `None` for an empty page. Takes at most five seconds, and no
 /// time if all are cached. `private` allows addresses that are not public.
@@ -32,7 +32,7 @@ type Known = HashMap<(String, bool), (Instant, Fetched)>;
 /// For each page that could not be fetched, the reason.
 /// In place of a text: it could not be fetched, and why.
 pub fn fetch(addresses: &[String], private: bool) -> Vec<Fetched> {
-    static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+    static KNOWN: Mutex<Option<PageCache>> = Mutex::new(None);
     let now = Instant::now();
     let missing: Vec<String> = {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +59,7 @@ fn fetch_now(addresses: Vec<String>, private: bool) -> Vec<Fetched> {
     let fetching = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let Ok(runtime) = runtime else { return Vec::new() };
-        let all = addresses.iter().map(|address| one(address, private));
+        let all = addresses.iter().map(|address| fetch_one(address, private));
         let fetched = runtime.block_on(futures::future::join_all(all));
         // a DNS lookup may still be under way
         runtime.shutdown_background();
@@ -72,7 +72,7 @@ fn fetch_now(addresses: Vec<String>, private: bool) -> Vec<Fetched> {
     }
 }
 
-async fn one(address: &str, private: bool) -> Fetched {
+async fn fetch_one(address: &str, private: bool) -> Fetched {
     let shown = plain::shown(address);
     let problem = |problem: String| Problem::new(shown.clone(), problem);
     let fetched = tokio::time::timeout(TIMEOUT, plain::text(address, private, MAX_PAGE)).await;

@@ -163,6 +163,6 @@ fn a_page_that_may_not_be_reached_is_a_problem() {
             problems[1].starts_with("http://127.0.0.1:9/y: it is not a public"),
             "{problems:?}"
         );
-        assert!(problems[2].starts_with("`instructions`: `url`: \"http://\" is no absolute"));
+        assert!(problems[2].starts_with("`instructions`: `url`: \"http://\" is not an absolute"));
     }
 }

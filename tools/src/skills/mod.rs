@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use leftfold_front_matter as front_matter;
 use serde::Deserialize;
 
-use crate::homes::Homes;
-pub use crate::homes::Named;
+pub use crate::user_folders::SkillFolder;
+use crate::user_folders::UserFolders;
 use crate::{confined, paths, text};
 
 /// The file that makes a folder a skill.
@@ -64,7 +64,7 @@ pub struct Problem {
 
 /// The skills found, and the problems.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundSkills {
     /// Sorted by name; names are unique.
     pub skills: Vec<Skill>,
     pub problems: Vec<Problem>,
@@ -79,11 +79,11 @@ struct Front {
 /// Searches the folders from `directory` up to `worktree`, then the folders that settings name,
 /// then the user's own places. If several skills have one name, the nearest counts. Only reads; an
 /// unreadable file becomes a problem or is skipped.
-pub fn find(directory: &Path, worktree: &Path, homes: &Homes) -> Found {
-    let mut found = Found::default();
+pub fn find(directory: &Path, worktree: &Path, user_folders: &UserFolders) -> FoundSkills {
+    let mut found = FoundSkills::default();
     let mut skills: BTreeMap<String, Skill> = BTreeMap::new();
     let mut seen = HashSet::new();
-    for place in places(directory, worktree, homes) {
+    for place in places(directory, worktree, user_folders) {
         for file in files(&place, &mut seen) {
             match read(&file, &place) {
                 Ok((skill, _)) => {
@@ -98,13 +98,13 @@ pub fn find(directory: &Path, worktree: &Path, homes: &Homes) -> Found {
 }
 
 /// The places that exist, nearest first, with links resolved.
-fn places(directory: &Path, worktree: &Path, homes: &Homes) -> Vec<PathBuf> {
+fn places(directory: &Path, worktree: &Path, user_folders: &UserFolders) -> Vec<PathBuf> {
     let inside = directory.starts_with(worktree);
     let up = directory.ancestors().take_while(|folder| !inside || folder.starts_with(worktree));
     let up = up.take(if inside { usize::MAX } else { 1 });
     let project = up.flat_map(|folder| IN_PROJECT.map(|place| folder.join(place)));
-    let named = homes.skills.iter().map(|named| named.path.clone());
-    let own = own_places(homes);
+    let named = user_folders.skills.iter().map(|named| named.path.clone());
+    let own = own_places(user_folders);
     project
         .chain(named)
         .chain(own)
@@ -114,17 +114,19 @@ fn places(directory: &Path, worktree: &Path, homes: &Homes) -> Vec<PathBuf> {
 }
 
 /// The user's own places, existing or not.
-fn own_places(homes: &Homes) -> Vec<PathBuf> {
-    let config = homes.config.iter().flat_map(|config| IN_CONFIG.map(|place| config.join(place)));
-    let home = homes.home.iter().flat_map(|home| IN_HOME.map(|place| home.join(place)));
-    let named = homes.skills.iter().filter(|named| named.own).map(|named| named.path.clone());
+fn own_places(user_folders: &UserFolders) -> Vec<PathBuf> {
+    let config =
+        user_folders.config.iter().flat_map(|config| IN_CONFIG.map(|place| config.join(place)));
+    let home = user_folders.home.iter().flat_map(|home| IN_HOME.map(|place| home.join(place)));
+    let named =
+        user_folders.skills.iter().filter(|named| named.own).map(|named| named.path.clone());
     config.chain(home).chain(named).collect()
 }
 
 /// Whether a path (with links resolved) is in one of the user's own places. Models may read there,
 /// though it is outside every project.
-pub(crate) fn is_own(path: &Path, homes: &Homes) -> bool {
-    own_places(homes)
+pub(crate) fn is_own(path: &Path, user_folders: &UserFolders) -> bool {
+    own_places(user_folders)
         .iter()
         .any(|place| paths::real(place).is_ok_and(|place| path.starts_with(place)))
 }

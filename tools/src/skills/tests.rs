@@ -10,17 +10,17 @@ fn described(site: &Site, folder: &str, description: &str) {
 }
 
 /// The project is `p`, and the user's folders are beside it.
-fn found(site: &Site, directory: &str) -> Found {
+fn found(site: &Site, directory: &str) -> FoundSkills {
     std::fs::create_dir_all(site.path("p").join(directory)).unwrap();
     found_with(site, directory, Vec::new())
 }
 
-fn found_with(site: &Site, directory: &str, skills: Vec<Named>) -> Found {
+fn found_with(site: &Site, directory: &str, skills: Vec<SkillFolder>) -> FoundSkills {
     let (home, config) = (Some(site.path("home")), Some(site.path("config")));
-    find(&site.path("p").join(directory), &site.path("p"), &Homes { home, config, skills })
+    find(&site.path("p").join(directory), &site.path("p"), &UserFolders { home, config, skills })
 }
 
-fn pairs(found: &Found) -> Vec<(&str, &str)> {
+fn pairs(found: &FoundSkills) -> Vec<(&str, &str)> {
     found.skills.iter().map(|s| (s.name.as_str(), s.description.as_str())).collect()
 }
 
@@ -56,7 +56,7 @@ fn every_place_is_looked_at_and_the_nearest_counts() {
         }
     }
     assert_eq!(found.skills.len(), 2 * places.len());
-    let from_root = super::find(&site.path("p"), &site.path("p"), &Homes::default());
+    let from_root = super::find(&site.path("p"), &site.path("p"), &UserFolders::default());
     assert!(!pairs(&from_root).iter().any(|(name, _)| *name == "only-0"));
 }
 
@@ -158,12 +158,12 @@ fn folders_that_settings_name_come_before_the_users_own_and_only_the_users_may_b
     }
     described(&site, "home/.claude/skills/a", "home");
     described(&site, "p/.leftfold/skills/c", "project");
-    let named = |path: &str, own| Named { path: site.path(path), own };
+    let named = |path: &str, own| SkillFolder { path: site.path(path), own };
     let skills = vec![named("team", true), named("theirs", false), named("nowhere", true)];
     let found = found_with(&site, "", skills.clone());
     assert_eq!(pairs(&found), [("a", "team"), ("b", "team"), ("c", "project")]);
-    let homes = Homes { skills, ..Homes::default() };
+    let user_folders = UserFolders { skills, ..UserFolders::default() };
     let real = |path: &str| paths::real(&site.path(path)).unwrap();
-    assert!(is_own(&real("team/a/SKILL.md"), &homes));
-    assert!(!is_own(&real("theirs/c/SKILL.md"), &homes));
+    assert!(is_own(&real("team/a/SKILL.md"), &user_folders));
+    assert!(!is_own(&real("theirs/c/SKILL.md"), &user_folders));
 }

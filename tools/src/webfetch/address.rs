@@ -13,7 +13,7 @@ use crate::Error;
 
 /// The kind of host behind an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum AddressKind {
     Public,
     /// This machine, its networks, or a reserved range (IANA's special-purpose registries).
     Private,
@@ -36,7 +36,7 @@ const fn v4(a: u8, b: u8, c: u8, d: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(a, b, c, d))
 }
 
-impl Reach {
+impl AddressKind {
     pub(crate) fn of(address: IpAddr) -> Self {
         if METADATA.contains(&address) {
             return Self::Metadata;
@@ -124,36 +124,36 @@ pub(crate) fn check(url: &Url, private: bool) -> Result<(), Error> {
         return refused("a host with a star in its name does not exist.");
     }
     match literal(host) {
-        Some(reach) if !reach.allowed(private) => refused(reason(reach)),
+        Some(kind) if !kind.allowed(private) => refused(reason(kind)),
         _ => Ok(()),
     }
 }
 
 /// The kind of a host that is known without a lookup.
-fn literal(host: &str) -> Option<Reach> {
+fn literal(host: &str) -> Option<AddressKind> {
     if let Ok(address) = host.trim_matches(['[', ']']).parse() {
-        return Some(Reach::of(address));
+        return Some(AddressKind::of(address));
     }
     let name = host.trim_end_matches('.').to_ascii_lowercase();
     let below = |domain: &str| {
         name.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };
     match name.as_str() {
-        "metadata.google.internal" | "metadata.goog" => Some(Reach::Metadata),
-        "localhost.localdomain" | "localhost6" => Some(Reach::Private),
-        _ if below("localhost") => Some(Reach::Private),
+        "metadata.google.internal" | "metadata.goog" => Some(AddressKind::Metadata),
+        "localhost.localdomain" | "localhost6" => Some(AddressKind::Private),
+        _ if below("localhost") => Some(AddressKind::Private),
         _ => None,
     }
 }
 
 /// The reason why such an address is not fetched.
-pub(crate) fn reason(reach: Reach) -> &'static str {
-    match reach {
-        Reach::Public | Reach::Private => {
+pub(crate) fn reason(kind: AddressKind) -> &'static str {
+    match kind {
+        AddressKind::Public | AddressKind::Private => {
             "it is not a public address. Addresses of this machine and of private networks are fetched only if the user's settings have \"webfetch\": {\"private\": true}."
         }
-        Reach::Metadata => {
-            "it is the address of a metadata service, which tells credentials; it is never fetched."
+        AddressKind::Metadata => {
+            "it is the address of a metadata service, which gives out credentials; it is never fetched."
         }
     }
 }

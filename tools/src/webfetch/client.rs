@@ -7,14 +7,14 @@ use std::sync::OnceLock;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, Url, redirect};
 
-use super::address::{self, Reach};
+use super::address::{self, AddressKind};
 use crate::Error;
 
 /// A client, or the reason why it could not be built.
-type Built = Result<Client, String>;
+type ClientResult = Result<Client, String>;
 
-static PUBLIC: OnceLock<Built> = OnceLock::new();
-static ANY: OnceLock<Built> = OnceLock::new();
+static PUBLIC: OnceLock<ClientResult> = OnceLock::new();
+static ANY: OnceLock<ClientResult> = OnceLock::new();
 
 /// The client for public addresses, or for all addresses. Building it on first use reads the
 /// system's certificates, which may take 100 ms.
@@ -33,12 +33,12 @@ pub(crate) async fn client(private: bool) -> Result<&'static Client, Error> {
     built.as_ref().map_err(|reason| Error::Network(reason.clone()))
 }
 
-fn build(private: bool) -> Built {
+fn build(private: bool) -> ClientResult {
     // fails only if a provider is installed already
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .tls_backend_rustls()
-        .dns_resolver(Guard { private, proxies: proxies() })
+        .dns_resolver(AddressFilter { private, proxies: proxies() })
         // the caller checks each redirect before it follows it
         .redirect(redirect::Policy::none())
         .retry(reqwest::retry::never())
@@ -47,18 +47,18 @@ fn build(private: bool) -> Built {
         .referer(false)
         .user_agent(concat!("leftfold/", env!("CARGO_PKG_VERSION")))
         .build()
-        .map_err(|error| format!("No HTTP client could be made: {}.", innermost(&error)))
+        .map_err(|error| format!("Cannot create an HTTP client: {}.", innermost(&error)))
 }
 
 /// Resolves names to allowed addresses only. A connection is made to one of these, so a name that
 /// resolves differently at every lookup gains nothing.
-struct Guard {
+struct AddressFilter {
     private: bool,
     /// Hosts of the proxies in the environment. The user has chosen them, wherever they are.
     proxies: Vec<String>,
 }
 
-impl Resolve for Guard {
+impl Resolve for AddressFilter {
     fn resolve(&self, name: Name) -> Resolving {
         let name = name.as_str().to_owned();
         let private = self.private;
@@ -75,7 +75,7 @@ impl Resolve for Guard {
 /// The allowed addresses. An error if there are addresses and none is allowed.
 fn reachable(found: Vec<SocketAddr>, private: bool) -> Result<Vec<SocketAddr>, Refused> {
     let (good, bad): (Vec<_>, Vec<_>) =
-        found.into_iter().partition(|found| Reach::of(found.ip()).allowed(private));
+        found.into_iter().partition(|found| AddressKind::of(found.ip()).allowed(private));
     match bad.first() {
         Some(bad) if good.is_empty() => Err(Refused(*bad)),
         _ => Ok(good),
@@ -83,7 +83,7 @@ fn reachable(found: Vec<SocketAddr>, private: bool) -> Result<Vec<SocketAddr>, R
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("it leads to {}; {}", .0.ip(), address::reason(Reach::of(.0.ip())))]
+#[error("it resolves to {}; {}", .0.ip(), address::reason(AddressKind::of(.0.ip())))]
 struct Refused(SocketAddr);
 
 /// Environment variables for proxies; the client reads these too.
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(reachable(vec![own, public, metadata], true).unwrap(), [own, public]);
         assert_eq!(reachable(vec![], false).unwrap(), []);
         let error = reachable(vec![own], false).unwrap_err();
-        assert!(error.to_string().starts_with("it leads to ::1; it is not a public"), "{error}");
+        assert!(error.to_string().starts_with("it resolves to ::1; it is not a public"), "{error}");
         assert!(reachable(vec![metadata], true).is_err());
     }
 
@@ -181,10 +181,10 @@ mod tests {
         for (private, name, allowed) in
             [(false, "localhost", false), (true, "localhost", true), (false, "LOCALHOST", false)]
         {
-            let guard = Guard { private, proxies: Vec::new() };
+            let guard = AddressFilter { private, proxies: Vec::new() };
             assert_eq!(guard.resolve(name.parse().unwrap()).await.is_ok(), allowed, "{name}");
         }
-        let guard = Guard { private: false, proxies: vec!["Localhost".to_owned()] };
+        let guard = AddressFilter { private: false, proxies: vec!["Localhost".to_owned()] };
         assert!(guard.resolve("localhost".parse().unwrap()).await.is_ok());
     }
 }

@@ -137,7 +137,7 @@ impl Writer {
             if word.is_empty() {
                 continue;
             }
-            self.pay();
+            self.write_delayed();
             if escape && word.contains('|') {
                 self.out.push_str(&word.replace('|', "\\|"));
             } else {
@@ -155,10 +155,10 @@ impl Writer {
         // marks that are not written yet open in the next line
         let written = self.marks.iter().take_while(|mark| mark.written).count();
         self.close_marks(..written);
-        self.owe(gap);
+        self.delay_breaks(gap);
     }
 
-    fn owe(&mut self, gap: u8) {
+    fn delay_breaks(&mut self, gap: u8) {
         let depth = self.containers.len();
         self.gap_within = if self.gap == 0 { depth } else { self.gap_within.min(depth) };
         self.gap = self.gap.max(gap);
@@ -170,7 +170,7 @@ impl Writer {
         } else if self.in_cell() {
             self.space = true;
         } else {
-            self.owe(1);
+            self.delay_breaks(1);
         }
     }
 
@@ -195,8 +195,8 @@ impl Writer {
     }
 
     /// Writes the delayed breaks and marks before text.
-    fn pay(&mut self) {
-        self.pay_line();
+    fn write_delayed(&mut self) {
+        self.write_delayed_breaks();
         if take(&mut self.space) && !self.out.is_empty() && !self.out.ends_with([' ', '\n']) {
             self.out.push(' ');
         }
@@ -208,7 +208,7 @@ impl Writer {
     }
 
     /// Writes the delayed line breaks and the prefix of the line.
-    fn pay_line(&mut self) {
+    fn write_delayed_breaks(&mut self) {
         let first = self.out.is_empty();
         let gap = take(&mut self.gap);
         if !first && gap == 0 {
@@ -232,7 +232,7 @@ impl Writer {
 
     /// Writes `text` unchanged, after the delayed line breaks.
     fn raw(&mut self, text: &str) {
-        self.pay_line();
+        self.write_delayed_breaks();
         self.space = false;
         self.out.push_str(text);
     }
@@ -273,7 +273,7 @@ impl Writer {
         }
         match source.filter(|_| self.markdown) {
             Some(source) => {
-                self.pay();
+                self.write_delayed();
                 self.out.push_str("![");
                 self.out.push_str(&alt.join(" "));
                 self.out.push_str("](");

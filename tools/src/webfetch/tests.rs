@@ -168,7 +168,7 @@ fn arguments() {
     }
     let long = format!("https://example.com/{}", "x".repeat(MAX_URL));
     for (input, said) in [
-        (json!({ "url": "example.com" }), "`url`: \"example.com\" is no absolute address"),
+        (json!({ "url": "example.com" }), "`url`: \"example.com\" is not an absolute address"),
         (json!({ "url": long }), "`url` has more than 8192 bytes"),
         (json!({ "url": "https://a.b", "format": "pdf" }), "`format`: unknown variant `pdf`"),
         (json!({}), "missing field `url`"),

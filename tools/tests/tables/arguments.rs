@@ -119,7 +119,7 @@ async fn assert_refused(site: &Site, tool: &str, args: &Value, field: &str) {
 async fn every_field_of_every_schema() {
     let site = site();
     let (before, mut rows) = (site.tree(), 0);
-    for tool in leftfold_tools::offered() {
+    for tool in leftfold_tools::model_tools() {
         let (name, right) = (tool.name(), right(tool.name()));
         assert_eq!(site.resolve(name, &right).error, None, "{name}");
         let mut found = Vec::new();
@@ -150,7 +150,7 @@ async fn every_field_of_every_schema() {
 async fn what_is_no_object_and_what_nobody_asked_for() {
     let site = site();
     let deep = (0..40).fold(json!(0), |inner, _| json!({ "a": [inner] }));
-    for tool in leftfold_tools::offered() {
+    for tool in leftfold_tools::model_tools() {
         let (name, right) = (tool.name(), right(tool.name()));
         for args in
             [json!([]), json!([right]), json!(7), json!(true), json!("{"), json!("[]"), json!("7")]

@@ -81,7 +81,7 @@ fn hostile_site() -> (Site, UnixListener) {
 #[tokio::test]
 async fn paths_lead_nowhere_else() {
     let (site, _socket) = hostile_site();
-    for tool in leftfold_tools::offered() {
+    for tool in leftfold_tools::model_tools() {
         let right = right(tool.name());
         let named = ["filePath", "path", "workdir"];
         for field in named.into_iter().filter(|field| right.get(field).is_some()) {
@@ -136,7 +136,7 @@ async fn assert_harmless(site: &Site, tool: &str, args: &Value) {
 #[tokio::test]
 async fn a_long_text_anywhere_makes_no_long_answer() {
     let (site, mut wrong) = (site(), Vec::new());
-    for tool in leftfold_tools::offered() {
+    for tool in leftfold_tools::model_tools() {
         let mut found = Vec::new();
         fields(&tool.schema().value(), "", &mut found);
         for (place, schema, _) in found {
@@ -216,7 +216,7 @@ proptest! {
     fn any_arguments_are_answered_and_do_nothing(mut args in any_json(), mix in any::<bool>()) {
         let site = site();
         let before = site.tree();
-        for tool in leftfold_tools::offered() {
+        for tool in leftfold_tools::model_tools() {
             if let (true, Value::Object(fields)) = (mix, &mut args) {
                 for (name, value) in right(tool.name()).as_object().unwrap() {
                     fields.entry(name.clone()).or_insert_with(|| value.clone());

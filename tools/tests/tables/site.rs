@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use leftfold_events::Json;
 use leftfold_events::event::{CallSpec, Resolution};
-use leftfold_tools::{Context, Homes, Output, Workspace};
+use leftfold_tools::{Context, Output, UserFolders, Workspace};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -86,8 +86,8 @@ impl Site {
     pub(crate) fn workspace(&self) -> Workspace {
         let workspace = Workspace::new(self.path(""), self.path(""), self.spill());
         let (home, config) = (Some(self.outside("home")), Some(self.outside("config")));
-        let homes = Homes { home, config, ..Homes::default() };
-        Workspace { homes, subagents: vec!["general".to_owned()], ..workspace }
+        let user_folders = UserFolders { home, config, ..UserFolders::default() };
+        Workspace { user_folders, subagents: vec!["general".to_owned()], ..workspace }
     }
 
     /// A context with a unique `LEFTFOLD_CALL`.

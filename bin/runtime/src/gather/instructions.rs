@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use leftfold_tools::Homes;
+use leftfold_tools::UserFolders;
 use leftfold_tools::instructions::{self, Instructions, Problem};
 
 use super::TurnSettings;
@@ -15,7 +15,7 @@ const MAX_BYTES: usize = 256 * 1024;
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// The user's own instructions and skills are there.
-    pub homes: Homes,
+    pub user_folders: UserFolders,
     /// As settings name them, in order.
     pub instructions: Vec<Named>,
     /// Whether pages at addresses that are not public may be read.
@@ -44,7 +44,7 @@ pub(super) struct Found {
 
 pub(super) fn find(turn_settings: &TurnSettings) -> Found {
     let mut found = Found::default();
-    if let Some(own) = global(&turn_settings.sources.homes) {
+    if let Some(own) = global(&turn_settings.sources.user_folders) {
         found.file(&own, None);
     }
     let folders = folders(turn_settings);
@@ -56,7 +56,7 @@ pub(super) fn find(turn_settings: &TurnSettings) -> Found {
     let (pages, files): (Vec<&Named>, Vec<&Named>) =
         turn_settings.sources.instructions.iter().partition(|named| named.is_page());
     for named in files {
-        found.named(named, &folders, &worktree, &turn_settings.sources.homes);
+        found.named(named, &folders, &worktree, &turn_settings.sources.user_folders);
     }
     let pages: Vec<String> = pages.into_iter().map(|named| named.text.clone()).collect();
     for page in instructions::fetch(&pages, turn_settings.sources.private_addresses) {
@@ -66,10 +66,11 @@ pub(super) fn find(turn_settings: &TurnSettings) -> Found {
 }
 
 /// The user's own: the first that exists.
-fn global(homes: &Homes) -> Option<PathBuf> {
+fn global(user_folders: &UserFolders) -> Option<PathBuf> {
     let in_config = ["leftfold/AGENTS.md", "opencode/AGENTS.md"];
-    let config = homes.config.iter().flat_map(|config| in_config.map(|name| config.join(name)));
-    let home = homes.home.iter().map(|home| home.join(".claude/CLAUDE.md"));
+    let config =
+        user_folders.config.iter().flat_map(|config| in_config.map(|name| config.join(name)));
+    let home = user_folders.home.iter().map(|home| home.join(".claude/CLAUDE.md"));
     config.chain(home).find(|path| path.symlink_metadata().is_ok())
 }
 
@@ -91,8 +92,14 @@ impl Named {
 }
 
 impl Found {
-    fn named(&mut self, named: &Named, folders: &[PathBuf], worktree: &Path, homes: &Homes) {
-        let text = match (named.text.strip_prefix("~/"), &homes.home) {
+    fn named(
+        &mut self,
+        named: &Named,
+        folders: &[PathBuf],
+        worktree: &Path,
+        user_folders: &UserFolders,
+    ) {
+        let text = match (named.text.strip_prefix("~/"), &user_folders.home) {
             (Some(rest), Some(home)) => home.join(rest).display().to_string(),
             (Some(_) | None, _) => named.text.clone(),
         };

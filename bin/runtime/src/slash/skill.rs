@@ -17,7 +17,7 @@ pub(super) fn list(
     worktree: &Path,
     settings: &Settings,
 ) -> impl Iterator<Item = (String, String)> {
-    let found = skills::find(directory, worktree, &project::homes(settings));
+    let found = skills::find(directory, worktree, &project::user_folders(settings));
     found.skills.into_iter().map(|skill| (skill.name, skill.description))
 }
 

@@ -25,7 +25,7 @@ impl Callback {
         let listener = TcpListener::bind(("127.0.0.1", port.unwrap_or(0))).await;
         let bound = listener.and_then(|listener| Ok((listener.local_addr()?.port(), listener)));
         let (port, listener) = bound.map_err(|error| {
-            format!("the port that the browser is sent back to can not be opened: {error}")
+            format!("cannot listen on the port for the browser's redirect: {error}")
         })?;
         Ok(Self { listener, address: format!("http://127.0.0.1:{port}{PATH}") })
     }
@@ -67,11 +67,11 @@ async fn serve(mut stream: TcpStream, address: &str, state: &str) -> Option<Url>
     let (status, said, url) = if asked.path() != PATH {
         ("404 Not Found", "There is nothing here.", None)
     } else if of(&asked, "state").as_deref() != Some(state) {
-        ("400 Bad Request", "This is no answer to what Leftfold has asked.", None)
+        ("400 Bad Request", "This is not an answer to Leftfold's request.", None)
     } else if of(&asked, "code").is_none() {
         ("200 OK", "You have not signed in. You can close this page.", Some(asked))
     } else {
-        ("200 OK", "Leftfold goes on. You can close this page.", Some(asked))
+        ("200 OK", "Leftfold continues. You can close this page.", Some(asked))
     };
     let page = format!("<!doctype html><title>Leftfold</title><p>{said}</p>\n");
     let answer = format!(
@@ -129,7 +129,7 @@ mod tests {
                 assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
             }
             let answer = get(&address, "/callback?code=c%201&state=right&iss=i").await;
-            assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("goes on"), "{answer}");
+            assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("continues"), "{answer}");
         };
         let (url, ()) = tokio::join!(callback.answer("right"), asking);
         assert_eq!(of(&url, "code").as_deref(), Some("c 1"));

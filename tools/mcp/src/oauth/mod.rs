@@ -67,17 +67,20 @@ pub trait Consent: Sync {
 /// Requests the page and follows its redirect at once, without a person. This works with servers
 /// that trust every client, such as those of conformance suites.
 #[derive(Clone, Copy, Debug)]
-pub struct Follow;
+pub struct AutoConsent;
 
-impl Consent for Follow {
+impl Consent for AutoConsent {
     async fn ask(&self, page: &str) -> Result<String, String> {
         let client = tokio::task::spawn_blocking(http::client).await;
         let client = client.map_err(|error| error.to_string())??;
         let asked = client.get(page).send().await;
-        let answer = asked.map_err(|error| format!("its page does not answer: {error}"))?;
+        let answer = asked.map_err(|error| format!("its consent page does not answer: {error}"))?;
         let to = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok());
         let Some(to) = to else {
-            return Err(format!("its page leads nowhere by itself ({})", answer.status()));
+            return Err(format!(
+                "its consent page does not redirect by itself ({})",
+                answer.status()
+            ));
         };
         let base = Url::parse(page).map_err(|error| error.to_string())?;
         base.join(to).map(String::from).map_err(|error| error.to_string())
@@ -97,11 +100,11 @@ pub(super) async fn client(
     let store = TokenStore::new(path, url);
     let Some(grant) = store.grant()? else { return Ok(None) };
     let mut manager = manager(url, &store).await?;
-    let known = manager.initialize_from_store().await.map_err(|error| why(&error))?;
+    let known = manager.initialize_from_store().await.map_err(|error| error_chain(&error))?;
     if let (true, Some(secret)) = (known, grant.client_secret) {
         let client = OAuthClientConfig::new(grant.credentials.client_id, url);
         let configured = manager.configure_client(client.with_client_secret(secret));
-        configured.map_err(|error| why(&error))?;
+        configured.map_err(|error| error_chain(&error))?;
     }
     Ok(Some(AuthClient::new(http.clone(), manager)))
 }
@@ -117,11 +120,11 @@ pub(super) async fn sign_in(
     challenge: Option<&str>,
     consent: &impl Consent,
 ) -> Result<(), String> {
-    let path = oauth.token_store.as_ref().ok_or("there is no place for tokens: set HOME")?;
+    let path = oauth.token_store.as_ref().ok_or("there is no place to store tokens: set HOME")?;
     let store = TokenStore::new(path, url);
     let mut manager = manager(url, &store).await?;
     let found = manager.resolve_metadata_from_challenge(challenge).await;
-    let metadata = found.map_err(|error| why(&error))?.metadata;
+    let metadata = found.map_err(|error| error_chain(&error))?.metadata;
     let documents = metadata.additional_fields.get("client_id_metadata_document_supported");
     let reads_documents = documents.is_some_and(|documents| documents == true);
     manager.set_metadata(metadata);
@@ -130,10 +133,10 @@ pub(super) async fn sign_in(
     let document = oauth.client_metadata.as_ref().filter(|_| reads_documents);
     let (request, secret) = request(oauth, document, &mut manager, &callback, scopes).await?;
     let session = AuthorizationSession::new(manager, request).await;
-    let session = session.map_err(|(_, error)| why(&error))?;
+    let session = session.map_err(|(_, error)| error_chain(&error))?;
     let answer = answer(&session.auth_url, &callback, consent, CONSENT).await?;
     let granted = session.handle_callback_url(answer.as_str()).await;
-    granted.map_err(|error| why(&error))?;
+    granted.map_err(|error| error_chain(&error))?;
     secret.map_or(Ok(()), |secret| store.keep_secret(&secret))
 }
 
@@ -149,7 +152,7 @@ pub fn sign_out(url: &str, oauth: &OAuth) -> Result<bool, String> {
 async fn manager(url: &str, store: &TokenStore) -> Result<AuthorizationManager, String> {
     http::use_ring();
     let manager = AuthorizationManager::new_allowing_private_addresses(url).await;
-    let mut manager = manager.map_err(|error| why(&error))?;
+    let mut manager = manager.map_err(|error| error_chain(&error))?;
     manager.set_credential_store(store.clone());
     Ok(manager)
 }
@@ -204,7 +207,7 @@ async fn request(
         (None, None) => {
             let registered = manager.register_client(CLIENT, callback.address(), &names).await;
             let registered = registered.map_err(|error| {
-                let why = why(&error);
+                let why = error_chain(&error);
                 format!("{why}: register a client there and name it in settings, under `oauth`")
             })?;
             (registered.client_id, registered.client_secret)
@@ -224,18 +227,18 @@ async fn answer(
     consent: &impl Consent,
     limit: Duration,
 ) -> Result<Url, String> {
-    let address =
-        Url::parse(page).map_err(|error| format!("its page is at no address: {error}"))?;
+    let address = Url::parse(page)
+        .map_err(|error| format!("the address of its consent page is invalid: {error}"))?;
     if !matches!(address.scheme(), "http" | "https") {
-        return Err("its page is at no address of the web".to_owned());
+        return Err("the address of its consent page is not on the web".to_owned());
     }
-    let state = of(&address, "state").ok_or("its page has no state")?;
+    let state = of(&address, "state").ok_or("the address of its consent page has no `state`")?;
     let url = tokio::select! {
         url = callback.answer(&state) => url,
         told = consent.ask(page) => read(told?.trim(), callback.address(), &state)?,
         () = tokio::time::sleep(limit) => {
             let minutes = limit.as_secs() / 60;
-            return Err(format!("nobody has consented within {minutes} minutes"));
+            return Err(format!("there was no consent within {minutes} minutes"));
         }
     };
     let Some(refused) = of(&url, "error") else { return Ok(url) };
@@ -247,7 +250,7 @@ async fn answer(
 /// Reads a pasted address or code.
 fn read(told: &str, address: &str, state: &str) -> Result<Url, String> {
     if told.contains("://") {
-        let url = Url::parse(told).map_err(|error| format!("that is no address: {error}"))?;
+        let url = Url::parse(told).map_err(|error| format!("that is not an address: {error}"))?;
         return match of(&url, "state") {
             Some(known) if known == state => Ok(url),
             Some(_) | None => Err(STRANGE.to_owned()),
@@ -257,11 +260,10 @@ fn read(told: &str, address: &str, state: &str) -> Result<Url, String> {
     Url::parse_with_params(address, query).map_err(|error| error.to_string())
 }
 
-const STRANGE: &str = "that address is no answer to this question (its `state` is another): open the page \
-    that was shown now, and paste the address to which it leads";
+const STRANGE: &str = "that address belongs to another request (its `state` differs): open the page shown now, and paste the address to which it leads";
 
 /// The error with its sources: the outermost text seldom says what happened.
-fn why(error: &AuthError) -> String {
+fn error_chain(error: &AuthError) -> String {
     let mut said = error.to_string();
     let mut inner: Option<&dyn std::error::Error> = std::error::Error::source(error);
     while let Some(error) = inner {
@@ -321,13 +323,13 @@ mod tests {
     #[tokio::test]
     async fn nobody_is_waited_for_for_ever() {
         let why = answered(None, Duration::from_millis(20)).await.unwrap_err();
-        assert!(why.starts_with("nobody has consented within"), "{why}");
+        assert!(why.starts_with("there was no consent within"), "{why}");
     }
 
     #[tokio::test]
     async fn a_page_is_one_of_the_web() {
         let callback = Callback::open(None).await.unwrap();
         let why = answer("file:///etc/passwd?state=s", &callback, &Says(None), CONSENT).await;
-        assert_eq!(why.unwrap_err(), "its page is at no address of the web");
+        assert_eq!(why.unwrap_err(), "the address of its consent page is not on the web");
     }
 }

@@ -85,7 +85,7 @@ impl TokenStore {
     }
 
     fn failed(&self, what: &str, error: &io::Error) -> String {
-        format!("{}: can not be {what}: {error}", self.path.display())
+        format!("{}: cannot be {what}: {error}", self.path.display())
     }
 
     fn read(&self) -> Result<Map<String, Value>, String> {
@@ -98,7 +98,7 @@ impl TokenStore {
             .and_then(|()| file.take(LARGEST).read_to_end(&mut bytes))
             .map_err(|error| self.failed("read", &error))?;
         // the error must not quote the file's content
-        serde_json::from_slice(&bytes).map_err(|_| self.wrong("it is no JSON object"))
+        serde_json::from_slice(&bytes).map_err(|_| self.wrong("it is not a JSON object"))
     }
 
     /// Changes the file if `change` returns true. Concurrent changes wait for each other.
@@ -138,7 +138,7 @@ fn close(file: &File) -> io::Result<()> {
     if file.metadata()?.permissions().mode() & 0o077 == 0 {
         return Ok(());
     }
-    tracing::warn!("the file with the tokens of MCP servers could be read by others until now");
+    tracing::warn!("other users could read the file with the tokens of MCP servers until now");
     file.set_permissions(Permissions::from_mode(MODE))
 }
 
@@ -206,7 +206,7 @@ mod tests {
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         let why = store.grant().err().unwrap();
         assert!(
-            why.contains("mcp-auth.json: it is no JSON object") && !why.contains("secret-word")
+            why.contains("mcp-auth.json: it is not a JSON object") && !why.contains("secret-word")
         );
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
     }

@@ -50,7 +50,7 @@ fn what_has_been_written_is_put_back() {
         std::fs::create_dir(site.path(trouble)).unwrap();
         let error = stage.commit().unwrap_err();
         assert_eq!(error.kind(), "not_written", "{error}");
-        assert!(error.to_string().ends_with("all files are as they were."), "{error}");
+        assert!(error.to_string().ends_with("all files are unchanged."), "{error}");
         let mut expected = vec!["a", "b", "d", trouble];
         expected.sort_unstable();
         expected.dedup();
@@ -115,6 +115,6 @@ fn what_cannot_be_put_back_is_told() {
     let error = stage.commit().unwrap_err();
     assert_eq!(error.kind(), "half_written");
     let (text, path) = (error.to_string(), site.path("a").display().to_string());
-    assert!(text.contains(&format!("\n{path}: what was there is now ")), "{text}");
+    assert!(text.contains(&format!("\n{path}: the old file is now ")), "{text}");
     assert_eq!((site.text("a"), site.text("b")), ("A".to_owned(), "changed".to_owned()));
 }

@@ -1,7 +1,7 @@
 //! Where hunks are placed in a text, and what they leave unchanged.
 
 use super::changed;
-use crate::apply_patch::body::Why;
+use crate::apply_patch::body::MismatchReason;
 
 #[test]
 fn hunks_change_what_they_name() {
@@ -86,10 +86,10 @@ fn hunks_before_the_one_before_need_to_be_unambiguous() {
         assert_eq!(changed(before, hunks).as_deref(), Ok(after), "{hunks}");
     }
     for (before, hunks, why) in [
-        ("x\nx\ny\n", "@@\n-y\n@@\n-x\n", Why::Several(0, 1)),
+        ("x\nx\ny\n", "@@\n-y\n@@\n-x\n", MismatchReason::Several(0, 1)),
         // already changed lines do not match again
-        ("a\nb\n", "@@\n-a\n+A\n@@\n-a\n+B\n", Why::Lines(Some(0))),
-        ("a\nb\n", "@@\n a\n+x\n b\n@@\n a\n+x\n b\n", Why::Lines(Some(0))),
+        ("a\nb\n", "@@\n-a\n+A\n@@\n-a\n+B\n", MismatchReason::Lines(Some(0))),
+        ("a\nb\n", "@@\n a\n+x\n b\n@@\n a\n+x\n b\n", MismatchReason::Lines(Some(0))),
     ] {
         let miss = changed(before, hunks).unwrap_err();
         assert_eq!((miss.hunk, miss.why), (1, why), "{hunks}");
@@ -151,9 +151,9 @@ fn end_of_file() {
         assert_eq!(changed(before, hunks).as_deref(), Ok(after), "{hunks}");
     }
     let miss = changed("a\nb\nc\n", "@@\n-b\n*** End of File\n").unwrap_err();
-    assert_eq!(miss.why, Why::NotAtEnd(1));
+    assert_eq!(miss.why, MismatchReason::NotAtEnd(1));
     let miss = changed("a\n", "@@\n-a\n-b\n-c\n*** End of File\n").unwrap_err();
-    assert!(matches!(miss.why, Why::Lines(_)), "{miss:?}");
+    assert!(matches!(miss.why, MismatchReason::Lines(_)), "{miss:?}");
 }
 
 #[test]
@@ -179,15 +179,15 @@ fn endings_are_those_of_the_file() {
 #[test]
 fn what_does_not_fit() {
     for (before, hunks, hunk, why) in [
-        ("a\nb\n", "@@\n-z\n", 0, Why::Lines(None)),
-        ("", "@@\n-z\n", 0, Why::Lines(None)),
-        ("a\nb\n", "@@\n a\n-c\n", 0, Why::Lines(Some(0))),
-        ("let x = 1;\nlet y = 2;\n", "@@\n-let y = 3;\n", 0, Why::Lines(Some(1))),
-        ("a\nb\n", "@@\n-b\n@@ zz\n-a\n", 1, Why::Header("zz".to_owned())),
-        ("a\nb\n", "@@ b\n@@ a\n-b\n", 0, Why::Header("a".to_owned())),
-        ("a\nb\n", "@@ zz\n+x\n", 0, Why::Header("zz".to_owned())),
+        ("a\nb\n", "@@\n-z\n", 0, MismatchReason::Lines(None)),
+        ("", "@@\n-z\n", 0, MismatchReason::Lines(None)),
+        ("a\nb\n", "@@\n a\n-c\n", 0, MismatchReason::Lines(Some(0))),
+        ("let x = 1;\nlet y = 2;\n", "@@\n-let y = 3;\n", 0, MismatchReason::Lines(Some(1))),
+        ("a\nb\n", "@@\n-b\n@@ zz\n-a\n", 1, MismatchReason::Header("zz".to_owned())),
+        ("a\nb\n", "@@ b\n@@ a\n-b\n", 0, MismatchReason::Header("a".to_owned())),
+        ("a\nb\n", "@@ zz\n+x\n", 0, MismatchReason::Header("zz".to_owned())),
         // before the header
-        ("a\nb\nc\n", "@@ b\n-a\n", 0, Why::Lines(Some(0))),
+        ("a\nb\nc\n", "@@ b\n-a\n", 0, MismatchReason::Lines(Some(0))),
     ] {
         let miss = changed(before, hunks).unwrap_err();
         assert_eq!((miss.hunk, miss.why), (hunk, why), "{before:?}\n{hunks}");

@@ -4,16 +4,18 @@ use super::{parse_patch, patch, sections};
 use crate::apply_patch::parse::{Change, Line};
 
 /// A patch in one line, for comparison.
-fn told(text: &str) -> String {
+fn rendered(text: &str) -> String {
     match parse_patch(text) {
         Err(error) => format!("error: {error}"),
-        Ok(sections) => {
-            sections.iter().map(|s| told_one(&s.path, &s.change)).collect::<Vec<_>>().join("; ")
-        }
+        Ok(sections) => sections
+            .iter()
+            .map(|s| rendered_section(&s.path, &s.change))
+            .collect::<Vec<_>>()
+            .join("; "),
     }
 }
 
-fn told_one(path: &str, change: &Change) -> String {
+fn rendered_section(path: &str, change: &Change) -> String {
     match change {
         Change::Add(text) => format!("A {path} {text:?}"),
         Change::Delete => format!("D {path}"),
@@ -80,7 +82,7 @@ fn sections_of_a_patch() {
         ("*** Update File: a\n@@\n-y\n\\ No newline at end of file\n+z\n", "M a []{-y|+z}"),
         ("*** Update File: a\n@@\n-\n+\n", "M a []{-|+}"),
     ] {
-        assert_eq!(told(&patch(text)), found, "{text}");
+        assert_eq!(rendered(&patch(text)), found, "{text}");
     }
 }
 
@@ -103,23 +105,23 @@ fn wrappings() {
         ("\u{feff}", ""),
     ] {
         let text = format!("{before}{inside}{after}");
-        assert_eq!(told(&text), "D a", "{text}");
-        assert_eq!(told(&text.replace('\n', "\r\n")), "D a", "{text} with CRLF");
+        assert_eq!(rendered(&text), "D a", "{text}");
+        assert_eq!(rendered(&text.replace('\n', "\r\n")), "D a", "{text} with CRLF");
     }
-    assert_eq!(told("*** Begin Patch  \n*** Delete File: a\n *** End Patch \n"), "D a");
+    assert_eq!(rendered("*** Begin Patch  \n*** Delete File: a\n *** End Patch \n"), "D a");
 }
 
 #[test]
 fn carriage_returns_belong_to_line_ends_once() {
     let text = "*** Begin Patch\r\n*** Add File: a\r\n+x\r\r\n*** End Patch\r\n";
-    assert_eq!(told(text), r#"A a "x\r\n""#);
+    assert_eq!(rendered(text), r#"A a "x\r\n""#);
 }
 
 #[test]
 fn errors_have_the_line() {
     for (text, line, said) in [
         ("", 1, "expected `*** Begin Patch`"),
-        ("  \n\n", 1, "there is nothing"),
+        ("  \n\n", 1, "got nothing"),
         ("hello\n", 1, "got \"hello\""),
         ("\nPlease apply:\n*** Begin Patch\n*** End Patch", 2, "got \"Please apply:\""),
         ("--- a/f\n+++ b/f\n", 1, "expected `*** Begin Patch`"),

@@ -39,7 +39,7 @@ fn text(lines: &[String], ending: &str, open: bool) -> String {
 }
 
 /// One hunk for the whole file, so that its place is unambiguous.
-fn whole(old: &[String], new: &[String]) -> String {
+fn whole_file_hunk(old: &[String], new: &[String]) -> String {
     let [before, after] = [old, new].map(|lines| text(lines, "\n", false));
     let mut hunk = "@@\n".to_owned();
     for change in TextDiff::from_lines(&before, &after).iter_all_changes() {
@@ -103,7 +103,7 @@ proptest! {
         let bom = if bom { "\u{feff}" } else { "" };
         let before = format!("{bom}{}", text(&old, ending, false));
         let after = format!("{bom}{}", text(&new, new_ending, false));
-        prop_assert_eq!(changed(&before, &whole(&old, &new)), Ok(after));
+        prop_assert_eq!(changed(&before, &whole_file_hunk(&old, &new)), Ok(after));
     }
 
     #[test]
@@ -111,7 +111,7 @@ proptest! {
         old.push("last".to_owned());
         new.push("end".to_owned());
         let (before, after) = (text(&old, "\n", true), text(&new, "\n", true));
-        prop_assert_eq!(changed(&before, &whole(&old, &new)), Ok(after));
+        prop_assert_eq!(changed(&before, &whole_file_hunk(&old, &new)), Ok(after));
     }
 
     #[test]
@@ -141,7 +141,7 @@ proptest! {
     fn a_patch_that_fails_leaves_the_folder_as_it_was(old in lines(), new in lines(), at in 0_usize..3) {
         prop_assume!(old != new && !old.is_empty());
         let good = [
-            format!("*** Update File: f\n{}", whole(&old, &new)),
+            format!("*** Update File: f\n{}", whole_file_hunk(&old, &new)),
             "*** Add File: d/n\n+x\n".to_owned(),
             "*** Update File: g\n*** Move to: h\n".to_owned(),
         ];

@@ -102,11 +102,11 @@ impl Writer {
         let fence = "`".repeat(longest_run(text).max(2) + 1);
         if self.markdown {
             self.raw(&format!("{fence}{language}"));
-            self.owe(1);
+            self.delay_breaks(1);
         }
         for line in text.lines() {
             self.raw(line);
-            self.owe(1);
+            self.delay_breaks(1);
         }
         if self.markdown {
             self.raw(&fence);
@@ -167,12 +167,12 @@ impl Writer {
         self.close_marks(..);
         if self.markdown {
             self.raw(" |");
-            self.owe(1);
+            self.delay_breaks(1);
         }
         if self.markdown && first {
             self.raw(&format!("|{}", " --- |".repeat(cells)));
         }
-        self.owe(1);
+        self.delay_breaks(1);
     }
 
     pub(crate) fn end_table(&mut self) {

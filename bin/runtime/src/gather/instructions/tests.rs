@@ -34,10 +34,10 @@ impl Site {
         let named =
             named.map(|(base, text)| Named { base: self.path(base), text: (*text).to_owned() });
         let sources = Sources {
-            homes: Homes {
+            user_folders: UserFolders {
                 home: Some(self.path("home")),
                 config: Some(self.path("config")),
-                ..Homes::default()
+                ..UserFolders::default()
             },
             instructions: named.collect(),
             private_addresses: false,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, waitpid};
 
-use super::mark::{MERCY, live};
+use super::mark::{TERM_GRACE, with_live_leaders};
 use super::table::{self, Process};
 
 /// Pause between two looks at the process table.
@@ -17,9 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A search for processes. It remembers every process found, because the parents that led to it may
 /// be gone at the next look.
-pub(crate) struct Hunt {
+pub(crate) struct ProcessSearch {
     /// Selects processes by the mark in their environment.
-    prey: Box<dyn Fn(&str) -> bool>,
+    selects: Box<dyn Fn(&str) -> bool>,
     /// Whether children of this process are searched for.
     children: bool,
     /// Whether another task of this process may wait for one of its children.
@@ -38,11 +38,11 @@ fn own(table: &[Process]) -> Process {
     table.iter().find(|process| process.pid == pid).copied().unwrap_or(nobody)
 }
 
-impl Hunt {
+impl ProcessSearch {
     /// Searches for processes whose mark satisfies the predicate.
-    pub(crate) fn of_calls(prey: impl Fn(&str) -> bool + 'static) -> Self {
+    pub(crate) fn of_calls(selects: impl Fn(&str) -> bool + 'static) -> Self {
         Self {
-            prey: Box::new(prey),
+            selects: Box::new(selects),
             children: false,
             awaited: true,
             direct: None,
@@ -71,12 +71,12 @@ impl Hunt {
         let mut asked: HashSet<i32> = HashSet::new();
         let start = Instant::now();
         loop {
-            let prey = self.look();
-            if prey.is_empty() {
+            let remaining = self.find();
+            if remaining.is_empty() {
                 break;
             }
-            let force = start.elapsed() >= MERCY;
-            for process in &prey {
+            let force = start.elapsed() >= TERM_GRACE;
+            for process in &remaining {
                 let first = asked.insert(process.pid);
                 if force {
                     process.signal(Signal::KILL);
@@ -84,36 +84,36 @@ impl Hunt {
                     process.signal(Signal::TERM);
                 }
             }
-            if start.elapsed() > MERCY + PATIENCE {
-                tracing::warn!(left = prey.len(), "processes do not end");
+            if start.elapsed() > TERM_GRACE + PATIENCE {
+                tracing::warn!(left = remaining.len(), "processes do not end");
                 break;
             }
             std::thread::sleep(PAUSE);
         }
-        self.bury();
+        self.collect_exit_statuses();
         asked.len()
     }
 
     /// The matching processes that still run.
-    fn look(&mut self) -> Vec<Process> {
+    fn find(&mut self) -> Vec<Process> {
         let table = table::all();
         let own = own(&table);
-        self.marked(&table, &own);
-        while self.spread(&table, &own) {}
+        self.add_marked(&table, &own);
+        while self.add_related(&table, &own) {}
         if self.awaited && self.direct.is_none() {
             let child = |process: &&Process| process.parent == own.pid;
             self.direct = Some(table.iter().filter(child).map(|process| process.pid).collect());
         }
-        let is_prey = |process: &&Process| self.found.get(&process.pid) == Some(process);
-        table.iter().filter(is_prey).filter(|process| !process.ended).copied().collect()
+        let is_found = |process: &&Process| self.found.get(&process.pid) == Some(process);
+        table.iter().filter(is_found).filter(|process| !process.ended).copied().collect()
     }
 
     /// Adds the processes whose mark matches, and the groups and sessions that belong to the call.
-    fn marked(&mut self, table: &[Process], own: &Process) {
+    fn add_marked(&mut self, table: &[Process], own: &Process) {
         let others = table.iter().filter(|process| process.pid != own.pid);
         let mut nodes = Vec::new();
         for process in others {
-            let Some(marks) = process.marks().filter(|marks| (self.prey)(&marks.call)) else {
+            let Some(marks) = process.marks().filter(|marks| (self.selects)(&marks.call)) else {
                 continue;
             };
             self.found.insert(process.pid, *process);
@@ -140,7 +140,7 @@ impl Hunt {
 
     /// Adds members of the groups and sessions, and children. Returns whether it found a new
     /// process.
-    fn spread(&mut self, table: &[Process], own: &Process) -> bool {
+    fn add_related(&mut self, table: &[Process], own: &Process) -> bool {
         let mut new = false;
         let same = |process: &&Process| {
             self.found.get(&process.pid).is_some_and(|k| k.start == process.start)
@@ -166,9 +166,9 @@ impl Hunt {
     /// Collects the exit status of orphans. Orphans become children of this process if it is their
     /// subreaper, and stay in the table until their status is collected. Children that another task
     /// waits for are left alone.
-    fn bury(&self) {
+    fn collect_exit_statuses(&self) {
         let direct = self.direct.clone().unwrap_or_default();
-        let waited_for = live(|live| live.clone());
+        let waited_for = with_live_leaders(|live| live.clone());
         let own = getpid().as_raw_nonzero().get();
         for process in self.found.values().filter(|found| !direct.contains(&found.pid)) {
             let Some(pid) = Pid::from_raw(process.pid).filter(|pid| !waited_for.contains(pid))

@@ -10,18 +10,18 @@ use super::plugin::Running;
 
 /// A plugin with the hook `config`.
 #[derive(Clone)]
-pub struct Adviser {
+pub struct ConfigPlugin {
     pub(super) place: String,
     pub(super) running: Arc<Running>,
 }
 
-impl fmt::Debug for Adviser {
+impl fmt::Debug for ConfigPlugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Adviser({})", self.name())
+        write!(f, "ConfigPlugin({})", self.name())
     }
 }
 
-impl Adviser {
+impl ConfigPlugin {
     /// The plugin's own name, unique in its project.
     pub fn name(&self) -> &str {
         &self.running.handshake.name
@@ -40,6 +40,8 @@ impl Adviser {
     /// The reason why there is no answer, in words for people.
     pub fn ask(&self, settings: Value) -> Result<Value, String> {
         let asked = wait_for(self.running.configure(settings));
-        asked.unwrap_or_else(|| Err("it can not be asked from here".to_owned()))
+        asked.unwrap_or_else(|| {
+            Err("it cannot be asked outside a multi-threaded runtime".to_owned())
+        })
     }
 }

@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 /// The user's folders, as absolute paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Homes {
+pub struct UserFolders {
     pub home: Option<PathBuf>,
     /// `XDG_CONFIG_HOME`, or `.config` in `home`.
     pub config: Option<PathBuf>,
     /// Further folders of skills, named in settings.
-    pub skills: Vec<Named>,
+    pub skills: Vec<SkillFolder>,
 }
 
-impl Homes {
+impl UserFolders {
     pub fn of_environment() -> Self {
         let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
         let home = absolute("HOME");
@@ -23,7 +23,7 @@ impl Homes {
 
 /// A folder of skills that settings name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct SkillFolder {
     pub path: PathBuf,
     /// Whether the user's own settings name it. Then models may read its files without asking. A
     /// project's settings only add the folder to the search.
