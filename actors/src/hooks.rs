@@ -84,7 +84,7 @@ impl Calling {
 fn report(owner: &ActorRef<SessionMessage>, of: Seq, event: HookEvent, secrets: HookSecrets) {
     let fact = Box::new(Fact::of(of, event));
     if owner.cast(SessionMessage::HookReturned { fact, secrets }).is_err() {
-        tracing::debug!("the session is gone: what a plugin returned was dropped");
+        tracing::debug!("the session is gone: a plugin's answer was dropped");
     }
 }
 

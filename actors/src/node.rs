@@ -27,8 +27,7 @@ const DEATHS: usize = 3;
 const MINUTE: Duration = Duration::from_secs(60);
 /// How long a session that died has to release its log.
 const LET_GO: Duration = Duration::from_millis(20);
-const LOST: &str =
-    "the session died before anything that was asked of it was durable: nothing was done";
+const LOST: &str = "the session died before the request to it was durable: nothing was done";
 
 #[derive(Debug)]
 pub struct Node;
@@ -77,7 +76,7 @@ impl Actor for Node {
         (): (),
     ) -> Result<Sessions, ActorProcessingErr> {
         if let Err(error) = leftfold_process::become_subreaper() {
-            tracing::warn!("what commands leave behind can not be adopted: {error}");
+            tracing::warn!("processes that commands leave behind cannot be ended: {error}");
         }
         let (observers, _) = Actor::spawn_linked(None, Observers, (), myself.get_cell()).await?;
         Ok(Sessions {
@@ -193,7 +192,7 @@ impl Sessions {
         };
         let store = entry.store.reader();
         if self.observers.cast(ObserversMessage::Watch { watch, store }).is_err() {
-            tracing::warn!("nobody hands events to observers");
+            tracing::warn!("the observer hub is gone: observers get no events");
         }
     }
 

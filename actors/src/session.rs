@@ -353,7 +353,7 @@ impl SessionState {
             let _ = reply_to.send(Answered::Accepted);
         }
         if let Err(gone) = self.observers.cast(ObserversMessage::Happened(Arc::clone(&events))) {
-            tracing::warn!("nobody hands events to observers: {gone}");
+            tracing::warn!("the observer hub is gone: observers get no events: {gone}");
         }
         self.revive(myself, events.first().map_or(Seq::MAX, |event| event.seq)).await?;
         for event in events.iter() {

@@ -1,5 +1,5 @@
-//! How fast a log is folded in memory, and decisions are compared, in events a second.
-//! `cargo bench -p leftfold-events`.
+//! Measures how fast a log is folded in memory and verified, in events per second. `cargo bench -p
+//! leftfold-events`.
 
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a bench prints its figures or fails")]
 

@@ -1,5 +1,5 @@
-//! How fast rules are evaluated. Fails where 10 000 evaluations take 10 ms or more, or a pattern made
-//! to be slow is. `cargo bench -p leftfold-events --bench rules`.
+//! Measures the evaluation of rules. It fails if 10 000 evaluations take 10 ms or more, or if a
+//! pattern that is made to be slow takes too long. `cargo bench -p leftfold-events --bench rules`.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its figures")]
 

@@ -18,7 +18,7 @@ const ATTEMPTS: u32 = 8;
 /// does not look for damage behind them.
 ///
 /// # Errors
-/// Those of [`Reader::open`] and [`Reader::read`].
+/// As for [`Reader::open`] and [`Reader::read`].
 pub fn read(dir: &Path, session: SessionId, to: Seq) -> Result<Vec<Envelope>, Error> {
     Reader::open(dir)?.read_between(session, 1, to)
 }

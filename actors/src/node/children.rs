@@ -75,7 +75,7 @@ impl Sessions {
             first: spawn.is_first(),
         };
         if self.observers.cast(woken).is_err() {
-            tracing::warn!("nobody hands events to observers");
+            tracing::warn!("the observer hub is gone: observers get no events");
         }
         let Some(parent) = self.open.get(&spawn.parent.session) else { return };
         let (child, parent) = (entry.actor.clone(), parent.actor.clone());

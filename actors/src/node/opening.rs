@@ -151,7 +151,7 @@ impl Sessions {
                 }
             }
             Then::Tell(_) | Then::Watch(_) => {
-                tracing::error!(%session, "it can not be opened again: {error}");
+                tracing::error!(%session, "it cannot be opened again: {error}");
                 if let Some(resting) = self.resting.get(&session) {
                     resting.closed.send_replace(Some(error.to_string()));
                 }
@@ -172,7 +172,7 @@ impl Sessions {
         }
         let woken = ObserversMessage::Opened { session, store: store.reader() };
         if self.observers.cast(woken).is_err() {
-            tracing::warn!("nobody hands events to observers");
+            tracing::warn!("the observer hub is gone: observers get no events");
         }
         let forked = fork_of.map(|(from, at)| SessionEvent::Forked { from, at });
         let first = forked.unwrap_or_else(|| created_event.clone());

@@ -74,7 +74,7 @@ impl Sessions {
         let Some(entry) = self.open.remove(&session) else { return };
         let Entry { store, world, created_event, actor, closed, .. } = entry;
         if self.observers.cast(ObserversMessage::Closed { session }).is_err() {
-            tracing::warn!("nobody hands events to observers");
+            tracing::warn!("the observer hub is gone: observers get no events");
         }
         // before the lock is released: the next holder may serve clients there
         if self.held(store.dir()).is_none() {

@@ -88,7 +88,7 @@ fn spawned(events: &[Recorded], family: &WatchScope) -> Vec<(SessionId, Seq)> {
 
 /// Stops a sink that cannot be served, so that the code that waits for it notices.
 fn give_up(sink: &ActorRef<Observation>, why: &str) {
-    tracing::error!("an observer can not be served from the log: {why}");
+    tracing::error!("an observer cannot be served from the log: {why}");
     sink.stop(Some(why.to_owned()));
 }
 

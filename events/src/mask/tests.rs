@@ -4,7 +4,7 @@ use crate::id::SessionId;
 use crate::payload::Payload;
 use crate::time::Time;
 
-/// Put together here, so that no token of this shape stands in a file of ours.
+/// Joined at run time, so that no source file contains a token of this shape.
 fn tokens() -> Vec<(String, String)> {
     let long = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5hJ7";
     let capitals = "ABCDEFGH12345678";

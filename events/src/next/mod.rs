@@ -196,7 +196,7 @@ fn may_ask(s: &State, turn: &Turn, c: &Call) -> bool {
         || !turn.is_writing() && others.all(|call| call.is_done() || after(call))
 }
 
-/// The next call that a batch is to bring forth; `None` where `c` is no batch or has them all.
+/// The next call that a batch is to create; `None` if `c` is not a batch or has created all.
 fn next_part(s: &State, c: &Call) -> Option<CallSpec> {
     let CallKind::Batch { calls } = c.kind() else { return None };
     let known = s.parts_of(c).count();

@@ -36,7 +36,7 @@ fn values_are_replaced_by_their_names() {
         ("hunter2", "hunter2"),
         ("hunter2-hunter2", "{{secret:TOKEN}}"),
         ("a hunter2-hunter2\nb", "a {{secret:TOKEN}}\nb"),
-        // the longest of those that begin at one place, and the first of those that overlap
+        // the longest of the values that begin at one place, and the first of those that overlap
         ("hunter2-hunter2-more", "{{secret:LONGER}}"),
         ("hunter2-hunter2-hunter2", "{{secret:TOKEN}}-hunter2"),
         ("hunter2-hunter2hunter2-hunter2", "{{secret:TOKEN}}{{secret:TOKEN}}"),
@@ -133,7 +133,7 @@ fn only_what_may_begin_a_value_is_held_back() {
         assert_eq!(&text[secrets().settled(text)..], rest, "{text}");
     }
     assert_eq!(Secrets::default().settled("anything"), 8);
-    // the end of a whole value is no beginning of another
+    // the end of a whole value does not begin another one
     let around = Secrets::new([secret("A", "abc-----abc", true)]).unwrap();
     assert_eq!(around.settled("abc-----abc"), 11);
 }

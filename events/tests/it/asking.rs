@@ -1,5 +1,5 @@
-//! Questions to the user, which take the way of permission questions: an answer is an answer, a
-//! rejection dismisses.
+//! Questions to the user, which work like permission questions: an answer is an answer, a rejection
+//! dismisses.
 
 use crate::common::*;
 use leftfold_events::TurnConfig;

@@ -1,4 +1,4 @@
-//! How a call and its child go on, from the states of both.
+//! How a call and its child continue, decided from the states of both.
 
 use crate::common::*;
 use leftfold_events::children::{self, ChildIntent, Spawned};
@@ -14,7 +14,7 @@ fn after(steps: &[&[Step]]) -> State {
     run.state
 }
 
-/// A parent whose call has spawned a child, and what has happened since.
+/// A parent whose call has spawned a child, and later events.
 fn parent(more: &[Step]) -> State {
     after(&[&ASKED, more])
 }
@@ -25,7 +25,7 @@ fn spawned(again: bool, cut_off: bool) -> Spawned {
     Spawned { seq: wait.intent, at: wait.since, again, cut_off }
 }
 
-/// A child that has done as `steps` say, after the parent's call or (`before`) before it.
+/// A child with these `steps`, after the parent's call or (`before`) before it.
 fn child(steps: &[Step], before: bool) -> State {
     let mut state = after(&[steps]);
     state.at = spawned(false, false).at;
@@ -131,7 +131,7 @@ fn an_inherited_child_is_forked_where_its_parent_was() {
     let mut looks = Run::new(&config());
     ENDED.iter().for_each(|step| drop(looks.step(step)));
     let last = looks.state.seq;
-    // when the child began, after the last event that is shared of its parent
+    // the time when the child began, after the last shared event of its parent
     for (case, shared, began, at) in [
         ("it had been told nothing", &spawned, 1, None),
         ("it was at work", &spawned, -(last as i64) + 2, Some(last - 1)),

@@ -1,4 +1,4 @@
-//! What clients choose for the prompts of a session.
+//! Clients' choices for the prompts of a session.
 
 use crate::common::*;
 use leftfold_events::event::{Event, Finish, ModelRef, Session, SessionChoices, Turn};
@@ -29,7 +29,7 @@ fn the_last_choice_holds_until_another_one() {
             "the same once more is no news"
         );
     }
-    // in the middle of a turn, too, of which it changes nothing
+    // also in the middle of a turn, which it does not change
     run.step(&Prompt("hi"));
     let config = run.state.config.clone();
     assert_eq!(run.tell(configured(&high)).len(), 1);

@@ -65,14 +65,14 @@ fn always_and_a_new_prompt_begin_anew() {
     let fourth =
         [&third[..], &[Answer("c", Reply_::Always, None), Done("c", "ok")], &round("d", "x")]
             .concat();
-    // the harness names a tool after its call, and what is allowed for good is the tool
+    // the harness names a tool after its call, and "always" allows the tool
     check(&fourth, &["permission.ruled d ask", "permission.asked d"]);
     let prompted =
         [&rounds(&["x", "x"])[..], &[Prompt("go on"), Done("b", "ok")], &round("c", "x")].concat();
     check(&prompted, &["permission.ruled c allow", "tool.started c 1"]);
 }
 
-/// What follows from the last of `steps` in a session that another one has started.
+/// The intents after the last of `steps` in a session that another one has started.
 fn in_a_child(steps: &[Step]) -> Vec<String> {
     let mut run = Run { state: State::default(), log: Vec::new(), now: START };
     run.tell(Fact::new(Session::Created {
@@ -88,7 +88,7 @@ fn in_a_child(steps: &[Step]) -> Vec<String> {
     last.iter().skip(1).map(describe).collect()
 }
 
-/// A child that is sent back to work is told so by a model: to be prompted is no way out for it.
+/// A model prompts a child again, so the prompt does not reset the count.
 #[test]
 fn a_child_is_counted_through_all_its_prompts() {
     let ended = |id| [Done(id, "ok"), Text("done"), Reply(Finish::Stop)];

@@ -1,4 +1,4 @@
-//! Summaries that are asked for, fail, or do not fit: SPEC 1.6.
+//! Summaries that are requested, fail, or do not fit: SPEC 1.6.
 
 use crate::common::*;
 use leftfold_events::event::{Class, FailureClass::*, Finish};
@@ -67,7 +67,7 @@ fn a_model_of_its_own_writes_the_summary_with_options_of_its_own() {
     let request = context::summary_request(&run.state, turn.compacting().expect("compacting"));
     assert_eq!((request.model, request.max_output), (other.name(), 77));
     assert_eq!(request.options.as_str(), r#"{"a":1}"#);
-    // the turn itself goes on as before
+    // the turn itself continues as before
     let request = context::request(&run.state);
     assert_eq!((request.model, request.options), (config.model.name(), config.options.request));
 }
@@ -179,14 +179,14 @@ fn old_tool_output_is_cleared_at_the_end_of_a_turn() {
         [&call[..], &[Done("a", output), Reply(Finish::ToolCalls), Reply(Finish::Stop)]].concat()
     };
     let turns = |sizes: &[usize]| sizes.iter().flat_map(|size| read(*size)).collect::<Vec<_>>();
-    // three old turns that matter, and two that are kept whatever they hold
+    // three old turns that count, and two that are always kept
     check(&turns(&[21_000, 40_000, 0, 90_000]), &["compaction.pruned", "turn.ended completed"]);
     check(&turns(&[20_000, 40_000, 0, 90_000]), &["turn.ended completed"]);
     check(&turns(&[90_000, 90_000]), &["turn.ended completed"]);
     let mut off = config();
     off.options.prune = false;
     check_with(&off, &turns(&[21_000, 40_000, 0, 90_000]), &["turn.ended completed"]);
-    // what was cleared before is not gone through again
+    // cleared output is not cleared again
     check(&turns(&[21_000, 40_000, 0, 0, 0]), &["turn.ended completed"]);
     let run = after(&turns(&[21_000, 40_000, 0, 0]));
     let told = text(&context::request(&run.state));

@@ -109,7 +109,7 @@ fn longer_sessions() -> Vec<Vec<Step>> {
     ]
 }
 
-/// Agents that take over, and work that prompts have others do.
+/// Agents that take over, and subtasks of prompts.
 fn sessions_of_many_agents() -> Vec<Vec<Step>> {
     vec![
         vec![
@@ -143,7 +143,7 @@ fn sessions_of_many_agents() -> Vec<Vec<Step>> {
     ]
 }
 
-/// Two turns with snapshots, the second interrupted; a revert, its undoing, and one for good.
+/// Two turns with snapshots, the second interrupted; a revert, its undoing, and a final revert.
 fn reverted() -> Vec<Step> {
     let edit = |id| Resolve(id, Class::Write, ("edit", "x"), "/p/x");
     vec![
@@ -200,7 +200,7 @@ fn every_cut_is_forked_to_rest() {
     }
 }
 
-/// Whatever a crash has cut off is told to the model as something that failed; how many of them are.
+/// The number of calls that a crash interrupted. Each is reported to the model as failed.
 fn lost_calls_told(state: &State) -> usize {
     let words = ["The outcome of this call is unknown", "This call was not started: the program"];
     let request = context::request(state);

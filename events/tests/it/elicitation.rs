@@ -1,4 +1,4 @@
-//! What running tools ask people, as tables: what is asked, how answers are understood, what tools are told.
+//! Elicitations as tables: the questions, the meaning of answers, the answers for tools.
 
 #![allow(
     clippy::expect_used,
@@ -23,7 +23,7 @@ const FORM: &str = r#"{"type":"object","required":["day","count"],"properties":{
     "count":{"type":"integer","minimum":1,"maximum":4,"title":"Seats"},
     "note":{"type":"string","maxLength":5,"default":"none"}}}"#;
 
-/// What leads to a call `a` that runs.
+/// The steps before a running call `a`.
 const RUNNING: [Step; 3] =
     [Prompt("hi"), Call("a", "mcp"), Resolve("a", Class::Command, ("free", "x"), "")];
 
@@ -69,7 +69,7 @@ fn say(run: &mut Run, reply: Said, words: Option<&str>) -> Vec<Envelope> {
     run.tell(Fact::of(of, Permission::Answered { reply, feedback, by: "me".into() }))
 }
 
-/// What the tool is told at the end of these events.
+/// The answer for the tool after these events.
 fn told(events: &[Envelope]) -> Option<(u32, Consent, Value)> {
     events.iter().find_map(|envelope| match &envelope.event {
         Event::Tool(Tool::ElicitationAnswered { elicitation, consent, content, .. }) => {
@@ -103,7 +103,7 @@ fn fields_are_asked_one_by_one_until_each_has_a_value() {
     assert_eq!(told(&end), Some((1, Consent::Accepted, content)));
     assert!(run.state.questions().is_empty());
     sound(&run);
-    // and the call goes on as if nothing had been
+    // the call continues as if it had not asked
     run.step(&Done("a", "booked"));
     assert!(run.state.calls().all(|call| call.is_done()));
     sound(&run);
@@ -158,7 +158,7 @@ fn while_a_person_thinks_the_call_s_time_stands_still() {
     assert_eq!(told(&end), Some((1, Consent::Accepted, json!({}))));
     assert_eq!(until(&run).unwrap().since(run.state.at), left);
     sound(&run);
-    // a question that nobody answers is over for itself
+    // a question without an answer only ends itself
     elicit(&mut run, 2, wanted("{}"));
     let end = run.step(&Elapse);
     assert_eq!(told(&end), Some((2, Consent::Cancelled, json!({}))));

@@ -1,4 +1,4 @@
-//! Snapshots beside the steps that may change files; reverts, and taking them back.
+//! Snapshots for steps that may change files; reverts, and undoing them.
 
 use crate::common::*;
 use leftfold_events::event::{Class, Finish};
@@ -25,7 +25,7 @@ fn edit(id: &'static str) -> Step {
     Resolve(id, Class::Write, EDIT, "/p/x")
 }
 
-/// Two turns, each of which edits: seq 3 and 18 are their prompts.
+/// Two turns, each with an edit: seq 3 and 18 are their prompts.
 fn two_turns() -> Vec<Step> {
     vec![
         Prompt("one"),
@@ -69,7 +69,7 @@ fn a_snapshot_comes_before_the_first_call_that_may_change_files_and_after_each_s
     ] {
         after(&turn[..steps], then);
     }
-    // the second step of a turn has the first one's
+    // the second step of a turn shares the snapshot of the first
     let mut more = turn[..7].to_vec();
     more.extend([Call("b", "x"), Reply(Finish::ToolCalls), edit("b")]);
     after(&more, &["permission.ruled b allow", "tool.started b 1"]);
@@ -205,7 +205,7 @@ fn an_unrevert_brings_everything_back_and_the_next_prompt_forbids_it() {
 fn a_revert_of_a_step_leaves_the_turn_before_it() {
     let run = driven(&two_turns());
     let asked = seq_of(&run, "model.requested 2.1", 1);
-    // the step without calls changed nothing, and the snapshot says so too
+    // the step without calls changed nothing, and the snapshot confirms it
     let steps = [&two_turns()[..], &[Revert(asked)]].concat();
     let run = after(&steps, &["files.restore_started"]);
     assert_eq!(run.state.files.restore.as_ref().map(|restore| restore.to), Some(Some(asked)));
@@ -306,13 +306,13 @@ fn a_checkout_keeps_the_files_puts_back_those_it_names_and_hides_nothing() {
     steps.push(Restored("t5"));
     let run = after(&steps, &[]);
     assert_eq!((messages(&run), run.state.figures(None).files), (6, 3));
-    // and back, with nothing else but the files
+    // undone, with nothing but the files
     let back = [&steps[..], &[Unrevert, Snap("t5", &[])]].concat();
     after(&back, &["files.restore_started x=t4 y=t4"]);
     let run = after(&[&back[..], &[Restored("t4")]].concat(), &[]);
     assert_eq!(run.state.messages, driven(&two_turns()).state.messages);
     assert_eq!(run.state.may_unrevert(), Err(NoRevert::NotReverted));
-    // never in a turn
+    // never within a turn
     assert!(check_refused(&driven(&[Prompt("hi")]), &Checkout(&FILES)));
 }
 

@@ -1,4 +1,4 @@
-//! Children of what a fork shares, with which its own calls go on.
+//! Children in the shared events of a fork, which the fork's own calls continue.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -25,7 +25,7 @@ fn task(run: &mut Run, id: &'static str, named: Option<SessionId>) -> Child {
     run.state.open_children().next().expect("a child").clone()
 }
 
-/// The same, to the end of the turn.
+/// A call of `task` that names a session, up to the end of the turn.
 fn told(run: &mut Run, id: &'static str, named: Option<SessionId>) -> Child {
     run.step(&Prompt("go"));
     let child = task(run, id, named);
@@ -57,12 +57,12 @@ fn a_call_goes_on_with_a_fork_of_an_inherited_child_and_then_with_that_fork() {
     let heir = told(&mut run, "b", Some(child.session));
     assert_ne!(heir.session, child.session);
     assert_eq!(heir.fork_of, Some(child.session));
-    // the model may know it by either name
+    // the model may know it by either id
     for (id, named) in [("c", child.session), ("d", heir.session)] {
         let again = told(&mut run, id, Some(named));
         assert_eq!((again.session, again.fork_of), (heir.session, None));
     }
-    // and the same once more in a fork of the fork
+    // once more in a fork of the fork
     let mut third = fork(&run);
     let grandchild = told(&mut third, "e", Some(child.session));
     assert_eq!(grandchild.fork_of, Some(heir.session));

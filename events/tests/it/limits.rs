@@ -1,4 +1,4 @@
-//! What a turn may cost, how long it may take, and its last step.
+//! The limits of a turn: cost, time, and its last step.
 
 use crate::common::*;
 use leftfold_events::event::{Answer::*, Class, EndReason, Event, FailureClass, Finish, Model};
@@ -206,7 +206,7 @@ fn the_last_step_is_told_to_wrap_up_and_no_other() {
         retried.iter().for_each(|step| drop(run.step(step)));
         let requests = requests(&run.log);
         assert_eq!(requests.iter().map(wraps_up).collect::<Vec<_>>(), told, "{max} steps");
-        // what comes before it is what the next step of a longer turn would send
+        // the messages before it are those that the next step of a longer turn would send
         assert!(requests.windows(2).all(|pair| pair[0].tools == pair[1].tools));
     }
     check_with(
@@ -231,7 +231,7 @@ fn calls_of_the_last_step_are_not_run_and_end_the_turn() {
     assert_eq!(run.state.ended.as_ref().map(|ended| ended.text.as_str()), Some("so"));
     let request = format!("{:?}", context::request(&run.state).messages);
     assert_eq!(request.matches("in the last step of the turn").count(), 2);
-    // one that a call came before is the first and the last
+    // the step after a prompt's call is the first and the last
     let only = [Prompt("hi"), Call("a", "x")];
     check_with(&stepping(1), &only, &["tool.cancelled a 0"]);
 }

@@ -1,4 +1,4 @@
-//! The core from outside, all tests in one program.
+//! Tests of the core through its public API, all in one program.
 #![cfg(test)]
 
 mod asking;

@@ -1,4 +1,4 @@
-//! The policy as tables: what was given, what follows.
+//! The policy as tables: the steps, and the intents that follow.
 
 use crate::common::*;
 use leftfold_events::Seq;
@@ -70,7 +70,7 @@ fn calls_run_at_once_but_writers_of_one_path_take_turns() {
     check(&[&given[..], &[Done("a", "ok")]].concat(), &["tool.started b 1"]);
     let apart = [&two[..], &[edit("a", "/p/x"), edit("b", "/p/y")]].concat();
     check(&apart, &["permission.ruled b allow", "tool.started b 1"]);
-    // the later call is ready first, and the earlier one may yet turn out to write the same path
+    // the later call is ready first, and the earlier one may still write the path
     check(&[&two[..], &[edit("b", "/p/x")]].concat(), &["permission.ruled b allow"]);
     let late = [&two[..], &[edit("b", "/p/x"), edit("a", "/p/y")]].concat();
     check(&late, &["permission.ruled a allow", "tool.started a 1", "tool.started b 1"]);

@@ -1,4 +1,4 @@
-//! Permission within a turn: what is ruled, asked and answered, and what follows.
+//! Permissions within a turn: verdicts, questions, answers, and the intents that follow.
 
 use crate::common::*;
 use leftfold_events::Fact;

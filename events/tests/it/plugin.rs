@@ -1,4 +1,4 @@
-//! Plugins as tables: what they are asked, when, and what becomes of what they say.
+//! Plugins as tables: their calls, and the effects of their answers.
 
 use crate::common::*;
 use leftfold_events::context;
@@ -10,7 +10,7 @@ use leftfold_events::state::Phase;
 use leftfold_events::turn_config::{AskMode, ToolSpec};
 use leftfold_events::{Json, TurnConfig};
 
-/// All of them, and the state that they lead to.
+/// All intents, and the state that they lead to.
 fn after(config: &TurnConfig, given: &[Step]) -> Run {
     let mut run = Run::new(config);
     given.iter().for_each(|step| drop(run.step(step)));
@@ -79,7 +79,7 @@ fn one_that_is_late_or_gone_is_not_asked_again_in_this_turn() {
     }
     let given = [Prompt("hi"), Call("a", "read"), NotHeard(HookOutcome::Failed), Call("b", "read")];
     check_with(&config, &given, &["hook.called p1 tool.execute.before"]);
-    // and a late answer is none
+    // a late answer does not count
     let given = [Prompt("hi"), Call("a", "read"), Elapse, Hear(r#"{"deny":"x"}"#)];
     check_with(&config, &given, &[]);
 }
@@ -105,7 +105,7 @@ fn what_came_of_a_call_is_told_as_plugins_have_it() {
     let given = [&given[..], &[Hear("{}")]].concat();
     check_with(&config, &given, &["model.requested 2.1"]);
     assert_eq!(results(&after(&config, &given)), ["cooked"]);
-    // one that has not run has nothing to be told of
+    // a call that has not run has no output to change
     let given = [Prompt("hi"), Call("a", "read"), Reply(Finish::ToolCalls), Unresolved("a")];
     check_with(&config, &given, &["model.requested 2.1"]);
 }
@@ -146,7 +146,7 @@ fn a_plugin_answers_before_a_person_is_asked() {
     }
     let asked = [&given[..], &[Hear("{}"), Answer("a", Reply_::Once, None)]].concat();
     check_with(&config, &asked, &["tool.started a 1"]);
-    // what is allowed or denied by rule needs nobody
+    // a call that the rules allow or deny needs no answer
     let given = [Prompt("hi"), Call("a", "edit"), Resolve("a", Class::Read, READ, "/p/x")];
     check_with(&config, &given, &["permission.ruled a allow", "tool.started a 1"]);
     let never = Resolve("a", Class::Read, ("never", "x"), "/p/x");
@@ -168,7 +168,7 @@ fn where_nobody_is_there_a_plugin_still_is() {
     ] {
         check_with(&config, &[&given[..], &[said]].concat(), &[then]);
     }
-    // a question to the user is for the user
+    // only the user answers a question to the user
     let question = Resolve("a", Class::Ask, ("question", "x"), "");
     check_with(
         &config,
@@ -234,7 +234,8 @@ fn a_request_is_made_as_plugins_have_it() {
     );
     let tool = &asked.tools[0];
     assert_eq!((tool.description.as_str(), tool.schema.as_str()), ("New.", r#"{"type":"object"}"#));
-    // tools are defined once, everything else for each request, and nothing is left of the one before
+    // tools are defined once; other hooks run for each request, and answers to the previous one are
+    // gone
     given.extend([Prompt("more"), Reply(Finish::Stop)]);
     check_with(&config, &given, &["hook.called p1 chat.params"]);
     given.extend([Hear("{}"), Hear("{}"), Hear("{}")]);
@@ -309,7 +310,7 @@ fn a_crash_between_question_and_answer_asks_once_more() {
         let reason = run.state.ended.as_ref().map(|ended| ended.reason);
         assert_eq!((run.state.turn.is_none(), reason), (true, Some(EndReason::Aborted)));
     }
-    // what was heard stands, but for what was never written down
+    // answers stay in force, except values that were never written down
     let config = plugged(&[&[HookPoint::ChatMessage, HookPoint::ChatHeaders]]);
     let given = [Prompt("hi"), Hear("{}"), Resume { close: false }];
     check_with(&config, &given, &["hook.called p1 chat.headers"]);

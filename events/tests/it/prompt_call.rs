@@ -5,7 +5,7 @@ use leftfold_events::event::{Class, EndReason, Finish, PromptKind, PromptPart};
 use leftfold_events::request::{AssistantPart, RequestMessage};
 use leftfold_events::{State, context};
 
-/// The call that the first prompt brings forth.
+/// The call that the first prompt makes.
 const CALL: &str = "task_4";
 const DONE: [Step; 4] = [Subtask("look"), Task(CALL), ChildEnds(CALL), Done(CALL, "found it")];
 
@@ -69,7 +69,7 @@ fn what_keeps_it_from_being_done_is_told_or_ends_the_turn() {
 const LINE: &str = "bash_4";
 const READ: Step = Resolve(LINE, Class::Read, ("bash", "ls"), "");
 
-/// The texts that the model is sent, as far as they are prompts.
+/// The texts of prompts in the request.
 fn prompts(state: &State) -> Vec<String> {
     let messages = context::request(state).messages;
     let parts = messages.iter().filter_map(|message| match message {
@@ -87,7 +87,7 @@ fn the_output_of_a_command_is_part_of_the_prompt() {
     check(&done, &["model.requested 1.1"]);
     let state = after(&done);
     assert_eq!(prompts(&state), ["It says <a.txt>."]);
-    // the model has not made the call and is told of none
+    // the model did not make the call and does not see it
     assert_eq!(context::request(&state).messages.len(), 1);
     let nothing = after(&[Command("ls"), READ, Done(LINE, "(no output)")]);
     assert_eq!(prompts(&nothing), ["It says <>."]);

@@ -1,4 +1,4 @@
-//! What holds for every order of facts.
+//! Properties that hold for every order of facts.
 
 use crate::common::*;
 use leftfold_events::event::{Answer as Reply_, Class, FailureClass, Finish};
@@ -23,7 +23,7 @@ fn access() -> impl Strategy<Value = (&'static str, &'static str)> {
     ]
 }
 
-/// Output of which some is cleared before long.
+/// Output that is soon cleared in part.
 fn long() -> &'static str {
     static LONG: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     LONG.get_or_init(|| "1234 6789".repeat(12_000))
@@ -94,8 +94,8 @@ fn a_config() -> impl Strategy<Value = TurnConfig> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any order of facts comes to rest, is what verify expects, folds to the live state, and
-    /// yields a valid request at every prefix; and whatever is open then can be brought to an end.
+    /// Any order of facts comes to rest, verifies, folds to the live state, and yields a valid
+    /// request at every prefix; and all open waits can be brought to an end.
     #[test]
     fn any_order_of_facts_comes_to_rest(steps in vec(step(), 1..60), config in a_config()) {
         let mut run = Run::new(&config);
@@ -109,7 +109,7 @@ proptest! {
         run.finish();
     }
 
-    /// Facts that nobody admitted, in any order and without a beginning, still fold.
+    /// Facts that were not admitted, in any order and without a beginning, still fold.
     #[test]
     fn apply_takes_anything(steps in vec(step(), 1..40), of in 0..40_u64) {
         let mut run = Run::folded(&[]);
@@ -128,8 +128,8 @@ proptest! {
         prop_assert!(leftfold_events::next(&run.state).is_none());
     }
 
-    /// A crash after any event: what is left folds, goes on and ends, and no tool that may have
-    /// had an effect starts twice.
+    /// A crash after any event: the remaining log folds, continues and ends, and no tool with side
+    /// effects starts twice.
     #[test]
     fn a_crash_anywhere_is_survived(steps in vec(step(), 1..40), close in any::<bool>(), config in a_config()) {
         let mut run = Run::new(&config);

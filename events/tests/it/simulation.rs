@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::sim::{Grown, Sabotage};
 
-/// One world in so many is grown twice, and must be the same to the byte.
+/// One in this many worlds is run twice, and must be equal to the byte.
 const AGAIN: u64 = 50;
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// The world of a seed, or why it fails.
+/// Runs the world of a seed. The error is the reason for its failure.
 fn grow(seed: u64, sabotage: Sabotage) -> Result<Grown, String> {
     let world = || crate::sim::live(seed, sabotage);
     let told = std::panic::catch_unwind(AssertUnwindSafe(world));
@@ -33,7 +33,7 @@ fn grow(seed: u64, sabotage: Sabotage) -> Result<Grown, String> {
 
 #[derive(Default)]
 struct Tally {
-    /// How often each type of event came in what was written out, and each reason for a turn's end.
+    /// How often each type of event and each reason for a turn's end occurred in the written logs.
     kinds: BTreeMap<String, u64>,
     events: u64,
     failures: Vec<(u64, String)>,
@@ -83,7 +83,7 @@ fn grow_all(first: u64, count: u64) -> Tally {
     tally.into_inner().expect("nobody panics with it")
 }
 
-/// What has to come about somewhere, or the worlds are too tame to show anything.
+/// Events that must occur somewhere; otherwise the worlds are too tame to show anything.
 const SEEN: [&str; 50] = [
     "session.created",
     "session.titled",
@@ -171,7 +171,7 @@ fn what_the_shell_gets_wrong_is_noticed() {
     }
 }
 
-/// Worlds have clocks that never go back, as sessions have; the core does not rely on it.
+/// Worlds have clocks that never go back, as sessions do; the core does not depend on it.
 #[test]
 fn a_clock_that_goes_back_takes_no_event_with_it() {
     use crate::common::{Prompt, START, Text, config};

@@ -31,7 +31,7 @@ fn a_call_spawns_its_child_and_ends_with_it() {
     check(&ASKED, &["permission.ruled a allow", "tool.started a 1", "subagent.spawned a"]);
     check(&given(&[ChildEnds("a")]), &[]);
     check(&given(&[ChildEnds("a"), Done("a", "found it")]), &["model.requested 2.1"]);
-    // never the next step while a child may still be at work
+    // never the next step while a child may still work
     check(&given(&[Done("a", "found it")]), &[]);
     check(&given(&[Done("a", "found it"), ChildEnds("a")]), &["model.requested 2.1"]);
 }
@@ -40,7 +40,7 @@ fn a_call_spawns_its_child_and_ends_with_it() {
 fn the_end_of_a_turn_waits_for_its_children() {
     check(&given(&[Interrupt]), &["tool.cancelled a 1"]);
     check(&given(&[Interrupt, ChildEnds("a")]), &["turn.ended aborted"]);
-    // one that never reports is given up at last
+    // a child that never reports is given up at last
     check(&given(&[Interrupt, Elapse]), &["turn.ended aborted"]);
     check(&given(&[Elapse]), &["tool.cancelled a 1"]);
     check(&given(&[Elapse, ChildEnds("a")]), &["model.requested 2.1"]);
@@ -88,13 +88,13 @@ fn what_children_cost_counts_towards_the_limit_and_not_as_the_sessions_own() {
         let replies = if reason == EndReason::Limit { 1.0 } else { 2.0 };
         assert!((ended.cost - 0.5 * replies).abs() < 1e-9, "{}", ended.cost);
         assert!((run.state.delegated.cost - cost).abs() < 1e-9);
-        // the next turn begins with nothing spent
+        // the next turn begins with no cost
         run.step(&Prompt("more"));
         assert_eq!(run.state.left_to_spend(), Some(max));
     }
 }
 
-/// A reply that costs 0.5 and gives three tasks, in a turn that may cost 2.
+/// A reply that costs 0.5 and gives three tasks, in a turn with a limit of 2.
 fn three_tasks(more: &[Step]) -> Run {
     let mut config = config();
     config.options.max_cost = Some(2.0);
@@ -118,14 +118,14 @@ const ALLOWED: [Step; 2] = [Task("c"), Answer("c", event::Answer::Once, None)];
 fn children_at_once_share_what_is_left() {
     let shares =
         |run: &Run| run.state.children.iter().filter_map(|c| c.may_spend).collect::<Vec<_>>();
-    // nobody is spawned before it is known how many there are
+    // no child is spawned before the number of children is known
     assert_eq!(shares(&three_tasks(&[])), [0.0; 0]);
-    // the third of a kind is asked about, and has its share all the same
+    // the third equal call needs a question, and has its share nevertheless
     let run = three_tasks(&[Task("c")]);
     assert_eq!((shares(&run), run.state.left_to_spend()), (vec![0.5; 2], Some(0.5)));
     let run = three_tasks(&ALLOWED);
     assert_eq!((shares(&run), run.state.left_to_spend()), (vec![0.5; 3], Some(0.0)));
-    // one that is never begun leaves its share to the others
+    // a child that never begins leaves its share to the others
     let run = three_tasks(&[Resolve("c", Class::Child, ("never", "x"), "")]);
     assert_eq!((shares(&run), run.state.left_to_spend()), (vec![0.75; 2], Some(0.0)));
 }
@@ -138,7 +138,7 @@ fn what_a_child_does_not_spend_comes_back() {
     run.tell(Fact::of(child.wait.intent, ended));
     let left = run.state.left_to_spend().expect("a limit");
     assert!((left - 0.3).abs() < 1e-9, "{left}");
-    // of one that is given up nobody knows what it costs still
+    // a child that is given up may still cost something
     run.step(&Elapse);
     assert!(run.state.open_children().next().is_some());
     let left = run.state.left_to_spend().expect("a limit");

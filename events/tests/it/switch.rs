@@ -1,4 +1,4 @@
-//! Another agent takes over: by a prompt, or when a person has agreed to it; and what models are told.
+//! Another agent takes over: by a prompt, or with a person's agreement; and the texts for models.
 
 use crate::common::*;
 use leftfold_events::event::{Answer::*, Class, EndReason, Event, Finish, Model, Purpose, Turn};
@@ -38,7 +38,7 @@ fn a_yes_has_the_other_agent_take_over_in_the_same_turn() {
         unreachable!("the switch is in the log")
     };
     assert_eq!((agent.as_str(), model.to_string()), ("build", "p/m".to_owned()));
-    // without a word it is a yes too
+    // an allow without text is a yes too
     check(&given(&[Answer("a", Once, None)]), &["tool.started a 1"]);
     check(&given(&[Answer("a", Once, Some(" y "))]), &["tool.started a 1"]);
 }
@@ -88,7 +88,7 @@ fn the_question_waits_for_the_other_calls() {
     check(&started, &["permission.ruled b allow", "tool.started b 1"]);
     let done = [&started[..], &[Done("b", "ok")]].concat();
     check(&done, &["permission.asked a"]);
-    // the second of them is no right of the one who has taken over
+    // the new agent has no permission for the second of them
     let taken = [&done[..], &[YES, Equip("build"), Done("a", "ok")]].concat();
     check(&taken, &["permission.ruled c deny", "turn.switched", "model.requested 2.1"]);
 }
@@ -131,7 +131,7 @@ fn requests(run: &Run) -> Vec<Request> {
     requests
 }
 
-/// The texts that users have in a request.
+/// The user texts in a request.
 fn said(request: &Request) -> Vec<String> {
     let texts = request.messages.iter().filter_map(|message| match message {
         RequestMessage::User { parts } => {

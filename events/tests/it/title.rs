@@ -1,4 +1,5 @@
-//! A session's title: asked for beside the first step, awaited by the turn's end, needed by nobody.
+//! A session's title: requested beside the first step, awaited by the turn's end, required by
+//! nothing else.
 
 use crate::common::*;
 use leftfold_events::context;
@@ -101,7 +102,7 @@ fn children_have_no_titles() {
     assert_eq!(run.step(&Prompt("look")).len(), 2);
 }
 
-/// It serves the prompt after it, which decides whatever else the turn configuration makes due.
+/// A turn configuration decides nothing; the prompt after it makes the further decisions.
 #[test]
 fn a_kit_that_comes_in_the_middle_of_a_turn_decides_nothing() {
     use leftfold_events::{Fact, event::Turn, verify};
@@ -113,7 +114,7 @@ fn a_kit_that_comes_in_the_middle_of_a_turn_decides_nothing() {
     assert_eq!(verify(&run.log), []);
     run.finish();
     assert_eq!(verify(&run.log), []);
-    // but what it makes due is due with that prompt
+    // the decisions come with that prompt
     run.log.remove(run.log.iter().position(|event| describe(event) == BOTH[1]).expect("a title"));
     assert_ne!(verify(&run.log), []);
 }

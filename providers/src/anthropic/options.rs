@@ -62,7 +62,7 @@ fn limit_thinking(body: &mut Map<String, Value>) {
 }
 
 /// Removes sampling options for newer models, which refuse requests that have them (the API's
-/// reference no longer describes them). A title request never keeps them, because nobody has set
+/// reference no longer describes them). A title request never keeps them, because no settings set
 /// them for a title.
 fn limit_sampling(body: &mut Map<String, Value>, request: &Request) {
     if request.purpose == Purpose::Title || !takes_sampling(&request.model.id) {

@@ -1,4 +1,4 @@
-//! What is said of events, requests and logs.
+//! Checks of events, requests and logs.
 
 use leftfold_events::event::{
     Class, Event, Files, Hook, Model, Permission, Purpose, Saved, Subagent, Tool, Turn,
@@ -38,7 +38,7 @@ pub(crate) fn describe(envelope: &Envelope) -> String {
     format!("{kind}{detail}")
 }
 
-/// Whether any API would take the request, in words where not.
+/// Checks that any API would accept the request; the error is a message.
 pub(crate) fn fault(request: &Request) -> Option<String> {
     let mut ids = std::collections::HashSet::new();
     let messages = &request.messages;
@@ -96,7 +96,7 @@ pub(crate) fn fault(request: &Request) -> Option<String> {
     }
 }
 
-/// Every prefix that holds a prompt yields a valid request.
+/// Asserts that every prefix that holds a prompt yields a valid request.
 pub(crate) fn assert_prefixes_valid(log: &[Envelope]) {
     let mut state = State::default();
     for event in log {
@@ -110,7 +110,7 @@ pub(crate) fn assert_prefixes_valid(log: &[Envelope]) {
     }
 }
 
-/// No call that may have had an effect was started twice, and none ended twice.
+/// Asserts that no call with side effects was started twice, and no call ended twice.
 pub(crate) fn assert_started_once(log: &[Envelope]) {
     let mut started = std::collections::HashMap::new();
     let mut finished = std::collections::HashSet::new();
@@ -131,7 +131,7 @@ pub(crate) fn assert_started_once(log: &[Envelope]) {
 pub(crate) const READ: (&str, &str) = ("read", "x");
 pub(crate) const ASK: (&str, &str) = ("ask", "x");
 
-/// After these steps, the last of which is followed by exactly these intents.
+/// Asserts that exactly these intents follow the last of these steps.
 pub(crate) fn check(given: &[Step], then: &[&str]) {
     check_with(&config(), given, then);
 }

@@ -6,7 +6,7 @@ use leftfold_events::event::{
 };
 use leftfold_events::{Fact, Json, SessionId, Sha256};
 
-/// The end of a child that has cost so much.
+/// The end of a child with this cost.
 pub(crate) fn child_ended(
     session: SessionId,
     answer: String,

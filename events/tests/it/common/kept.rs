@@ -1,4 +1,4 @@
-//! Snapshots, reverts and what became of them.
+//! Snapshots, reverts and their outcomes.
 
 use leftfold_events::event::{Change, FileChange, Files, Saved};
 use leftfold_events::state::PendingKind;
@@ -14,7 +14,7 @@ pub(crate) fn snapshotting() -> TurnConfig {
 }
 
 impl Run {
-    /// What became of files.
+    /// The outcomes of file intents.
     pub(super) fn kept(&self, step: &Step) -> Fact {
         let snapshot = self.open(PendingKind::Snapshot).unwrap_or(0);
         let restore = self.open(PendingKind::Restore).unwrap_or(0);

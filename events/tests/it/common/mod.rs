@@ -38,7 +38,7 @@ pub(crate) const START: u64 = 1_700_000_000_000;
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Prompt(&'static str),
-    /// A prompt that has another agent do this first.
+    /// A prompt with a subtask for another agent.
     Subtask(&'static str),
     /// A prompt with the output of this command line in its text.
     Command(&'static str),
@@ -50,10 +50,10 @@ pub(crate) enum Step {
     /// A reply that has filled the context with this many tokens.
     Full(u64),
     Fail(FailureClass, bool),
-    /// What the call would do: class, permission and pattern, path.
+    /// The resolution of a call: class, permission and pattern, path.
     Resolve(&'static str, Class, (&'static str, &'static str), &'static str),
     Unresolved(&'static str),
-    /// A call that a child is to do.
+    /// A call that a child performs.
     Task(&'static str),
     /// A call after which `build` takes over.
     Exit(&'static str),
@@ -61,12 +61,12 @@ pub(crate) enum Step {
     Equip(&'static str),
     /// The child of the call has ended.
     ChildEnds(&'static str),
-    /// A batch of so many calls `read`.
+    /// A batch with this many calls of `read`.
     Batch(&'static str, usize),
     Progress(&'static str, &'static str),
     Done(&'static str, &'static str),
     Answer(&'static str, Answer, Option<&'static str>),
-    /// Time goes on to the first deadline.
+    /// Time advances to the first deadline.
     Elapse,
     Interrupt,
     Resume {
@@ -74,22 +74,22 @@ pub(crate) enum Step {
     },
     Summary(&'static str),
     NoSummary,
-    /// Somebody wants a summary.
+    /// A person wants a summary.
     Compact,
     Title(&'static str),
     NoTitle,
     /// A snapshot is taken, with this tree; calls have changed these files.
     Snap(&'static str, &'static [&'static str]),
     NoSnap,
-    /// Somebody wants to go back to this event, or to have that undone.
+    /// A person wants to revert to this event, or to undo that.
     Revert(Seq),
     Unrevert,
-    /// Somebody wants these files as a tree has them.
+    /// A person wants these files as a tree has them.
     Checkout(&'static [(&'static str, &'static str)]),
-    /// The files are back, and are this tree now.
+    /// The files are restored, and have this tree now.
     Restored(&'static str),
     NotRestored,
-    /// A plugin says this, or does not answer as it should.
+    /// A plugin answers this, or fails to answer.
     Hear(&'static str),
     NotHeard(HookOutcome),
 }
@@ -159,13 +159,13 @@ impl Run {
         SessionId::default().child(1, Time::from_millis(START))
     }
 
-    /// Settles a fact, if it is admitted, and returns what follows from it.
+    /// Settles a fact if it is admitted, and returns the intents that follow.
     pub(crate) fn tell(&mut self, fact: Fact) -> Vec<Envelope> {
         if !leftfold_events::admits(&self.state, &fact) {
             return Vec::new();
         }
         self.now += 10;
-        // one that was folded goes on as itself
+        // a folded session continues as itself
         let known = self.log.last().map(|event| event.session);
         let session = known.unwrap_or_else(Self::session);
         let batch = settle(&mut self.state, session, fact, Time::from_millis(self.now));
@@ -177,7 +177,7 @@ impl Run {
         self.state.open().iter().find(|(kind, _)| *kind == wanted).map(|(_, wait)| wait.intent)
     }
 
-    /// The intent about the call with this id that waits.
+    /// The waiting intent about the call with this id.
     fn waiting(&self, id: &str) -> Option<Seq> {
         use leftfold_events::state::Phase;
         self.state.calls().filter(|call| call.id == id).find_map(|call| match &call.phase {
@@ -295,7 +295,7 @@ impl Run {
         Fact::of(of, child_ended(session, answer, reason, 0.0))
     }
 
-    /// What became of a summary or a title.
+    /// The outcomes of a summary or a title.
     fn written(&mut self, step: &Step) -> Fact {
         match step {
             Summary(text) => {
@@ -323,7 +323,7 @@ impl Run {
         self.tell(fact)
     }
 
-    /// Brings an open turn to its end with a model that only answers and tools that only work.
+    /// Brings an open turn to its end with a model that only answers and tools that only succeed.
     pub(crate) fn finish(&mut self) {
         for _ in 0..200 {
             if self.state.turn.is_none() && self.state.files.restore.is_none() {

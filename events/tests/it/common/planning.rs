@@ -1,4 +1,4 @@
-//! Agents of which one plans, and the call that leads from it to the other.
+//! The agents `plan` and `build`, and the calls that switch between them.
 
 use leftfold_events::TurnConfig;
 use leftfold_events::event::{Access, CallKind, Class, Resolution};
@@ -6,7 +6,7 @@ use leftfold_events::rules::{Action, Rule};
 
 use super::{config, resolution};
 
-/// Of `build` or `plan`, each with the right to leave.
+/// The turn configuration of `build` or `plan`, each with permission to switch.
 pub(crate) fn config_of(agent: &str) -> TurnConfig {
     let mut config = config();
     let plans = agent == "plan";

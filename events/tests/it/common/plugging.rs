@@ -1,4 +1,4 @@
-//! Plugins, and what they say.
+//! Plugins and their answers.
 
 use leftfold_events::event::{Hook, HookOutcome, HookPoint};
 use leftfold_events::state::PendingKind;
@@ -20,7 +20,7 @@ pub(crate) fn plugged(hooks: &[&[HookPoint]]) -> TurnConfig {
 }
 
 impl Run {
-    /// What the plugin says that was asked first.
+    /// The answer of the plugin that was called first.
     pub(super) fn said(&self, step: &Step) -> Fact {
         let (outcome, output) = match step {
             Hear(output) => (HookOutcome::Returned, *output),

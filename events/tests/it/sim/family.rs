@@ -1,4 +1,4 @@
-//! Children: opened in the store of their parents, told what to do, gone on with after a crash, and
+//! Children: opened in the store of their parents, prompted, continued after a crash, and
 //! interrupted with the call that waits for them.
 
 use leftfold_events::children::{self, ChildIntent, Spawned};
@@ -11,7 +11,7 @@ use super::people::prompted;
 use super::session::{Item, Parent, SimSession};
 use super::world::{Delivery, World};
 
-/// A child to open, or to go on with.
+/// A child to open or to continue.
 #[derive(Clone, Debug)]
 pub(crate) struct Spawn {
     parent: Parent,
@@ -59,14 +59,14 @@ impl World {
         self.later(delay, Delivery::Spawn(Box::new(spawn)));
     }
 
-    /// Nobody waits for the child that the intent `spawned` started any longer.
+    /// No call waits any more for the child that the intent `spawned` started.
     pub(crate) fn give_up(&mut self, at: usize, spawned: Seq) {
         let children = &self.sessions[at].state.children;
         let child = children.iter().find(|child| child.wait.intent == spawned).cloned();
         child.into_iter().for_each(|child| self.begin(at, &child, true, true));
     }
 
-    /// The child's place is made, and it is told what the core decides.
+    /// Creates the child's place, and performs the core's decision for it.
     pub(crate) fn open_child(&mut self, spawn: &Spawn) -> Held {
         let known = self.sessions.iter().position(|sim_session| sim_session.id == spawn.session);
         let spawned = Spawned {
@@ -119,7 +119,7 @@ impl World {
         self.write(at)
     }
 
-    /// The children of the call `of` are told to end.
+    /// Tells the children of the call `of` to end.
     pub(crate) fn interrupt_children(&mut self, at: usize, of: Seq) -> Held {
         let open = self.sessions[at].state.open_children().filter(|child| child.call == of);
         let sessions: Vec<SessionId> = open.map(|child| child.session).collect();

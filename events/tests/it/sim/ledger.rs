@@ -1,5 +1,5 @@
-//! What may stand in a log, told from the log alone: a second opinion on what the core admits and
-//! decides, which shares no code with it.
+//! Rules for logs, checked from the log alone: a second opinion on the core's decisions and
+//! admissions, which shares no code with it.
 
 mod asking;
 mod beside;
@@ -14,7 +14,7 @@ use leftfold_events::{Envelope, Seq, SessionId, Time};
 
 pub(crate) type Held = Result<(), String>;
 
-/// No wait is as long as this: a day, in milliseconds.
+/// An upper limit of waits: a day, in milliseconds.
 const LONGEST: u64 = 86_400_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,29 +24,29 @@ enum Wait {
     Retry,
     Check(Seq),
     Question(Seq),
-    /// What the run of this call wants to know.
+    /// A question of this call's run.
     Elicitation(Seq),
     Run(Seq),
     Compaction,
     Child,
     Snapshot,
     Restore,
-    /// For what a plugin says; of a question about this call.
+    /// An answer of a plugin; about a question of this call.
     Hook(Option<Seq>),
 }
 
 #[derive(Default)]
 struct Call {
     class: Option<Class>,
-    /// Whether another agent takes over after it, so that its question is one of yes or no.
+    /// Whether another agent takes over after it, so that its question is a yes-or-no question.
     switches: bool,
     ruled: Option<Action>,
     answered: bool,
-    /// What its run wants to know, and has not been told.
+    /// The open questions of its run.
     elicitations: Vec<u32>,
     /// Attempts.
     started: u32,
-    /// A node has died since the last event of it.
+    /// Whether a node has died since its last event.
     orphaned: bool,
     ended: bool,
 }
@@ -56,13 +56,14 @@ pub(crate) struct Ledger {
     session: Option<SessionId>,
     seq: Seq,
     at: Time,
-    /// Since this prompt or wish for a summary a turn is under way.
+    /// The prompt or request for a summary that began the current turn.
     turn: Option<Seq>,
     waits: BTreeMap<Seq, (Wait, Time)>,
     calls: BTreeMap<Seq, Call>,
-    /// The last turn configuration: with other rules, what was to be asked about may be allowed.
+    /// The last turn configuration: other rules may allow a call that needed a question.
     configured: Seq,
-    /// Somebody has said "always": questions may close without an answer of their own.
+    /// Whether a person has answered "always": questions may then close without an answer of their
+    /// own.
     always: bool,
 }
 
@@ -77,7 +78,7 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Whether the call whose `tool.called` or `tool.batched` is `seq` has come to its end.
+    /// Whether the call whose `tool.called` or `tool.batched` is `seq` has ended.
     pub(crate) fn has_ended(&self, seq: Seq) -> bool {
         self.calls.get(&seq).is_some_and(|call| call.ended)
     }
@@ -86,7 +87,7 @@ impl Ledger {
         self.waits.contains_key(&intent)
     }
 
-    /// The end of everything.
+    /// Checks the end of the log.
     pub(crate) fn finish(&self) -> Held {
         held(self.turn.is_none(), "a turn that never ends")?;
         held(self.calls.values().all(|call| call.ended), "a call that never ends")
@@ -117,7 +118,7 @@ impl Ledger {
         }
     }
 
-    /// An intent that waits has a deadline, and not one that nobody lives to see.
+    /// A waiting intent has a deadline that is not too far away.
     fn wait(&mut self, e: &Envelope, wait: Wait) -> Held {
         let until = e.until.ok_or("it waits without a deadline")?;
         held(until.since(e.at) <= LONGEST, "it waits for ever")?;
@@ -141,7 +142,8 @@ impl Ledger {
         Ok(wait)
     }
 
-    /// A piece of a reply moves its deadline on, to what the turn configuration in force by now allows.
+    /// A piece of a reply extends its deadline by the time that the current turn configuration
+    /// allows.
     fn moved_on(&mut self, at: Time) {
         for (wait, until) in self.waits.values_mut() {
             if matches!(wait, Wait::Request | Wait::Compaction) {
@@ -154,7 +156,7 @@ impl Ledger {
         self.find(e, |wait| matches!(wait, Wait::Run(_))).map(drop)
     }
 
-    /// The call that an intent is about, which goes on from whatever it waited for.
+    /// The call of an intent, which leaves its earlier wait.
     fn about(&mut self, e: &Envelope) -> Result<&mut Call, String> {
         let of = e.of.ok_or("about no call")?;
         let other = |wait: Wait| match wait {
@@ -199,7 +201,7 @@ impl Ledger {
             Session::DeadlinePassed {} => {
                 let until = e.of.and_then(|of| self.waits.get(&of)).map(|(_, until)| *until);
                 held(until.is_some_and(|until| until <= e.at), "a deadline before its time")?;
-                // a summary may be asked for once more, and waited for as before
+                // a summary may be requested again, with a wait of its own
                 let (of, wait) = self.find(e, |_| true)?;
                 if wait == Wait::Compaction {
                     self.waits.retain(|_, (wait, _)| *wait != Wait::Request);
@@ -223,7 +225,7 @@ impl Ledger {
         }
     }
 
-    /// A node has died, and with it whatever it had in hand.
+    /// A node has died, and with it the work in progress.
     fn orphan(&mut self, close: bool) {
         let calls = &self.calls;
         let child = |call: &Seq| calls.get(call).is_some_and(|c| c.class == Some(Class::Child));
@@ -339,7 +341,8 @@ impl Ledger {
         if resolution.error.is_some() { self.end(seq) } else { Ok(()) }
     }
 
-    /// One start for each attempt, and a second attempt only after a crash, of what has no effect.
+    /// One start for each attempt; a second attempt only after a crash, and only of calls without
+    /// side effects.
     fn started(&mut self, e: &Envelope, attempt: u32, class: Class) -> Held {
         let always = self.always;
         let call = self.about(e)?;
@@ -370,7 +373,7 @@ impl Ledger {
             }
             Compaction::Finished { .. } | Compaction::Failed { .. } => {
                 self.outcome(e, |wait| wait == Wait::Compaction)?;
-                // what becomes of the summary settles its request, too
+                // the outcome of the summary also settles its request
                 self.waits.retain(|_, (wait, _)| *wait != Wait::Request);
                 Ok(())
             }

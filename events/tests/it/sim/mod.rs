@@ -1,4 +1,4 @@
-//! A small world around the core, in which everything happens by a seed.
+//! A small world around the core, in which a seed decides everything.
 
 #![allow(
     clippy::wildcard_enum_match_arm,
@@ -26,7 +26,7 @@ use ledger::Held;
 use session::SimSession;
 use world::World;
 
-/// What the shell gets wrong, so that it can be seen whether anybody notices.
+/// Errors of the shell, to test whether the checks find them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sabotage {
     None,
@@ -38,10 +38,10 @@ pub(crate) enum Sabotage {
     Unsaid,
 }
 
-/// Of so many worlds one is written out: that takes longer than all else there is to a world.
+/// One in this many worlds is written out: that takes longer than all other checks of a world.
 const WRITTEN: u64 = 10;
 
-/// A world that holds.
+/// A world that passed all checks.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Grown {
     pub(crate) events: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Grown {
     pub(crate) lines: String,
 }
 
-/// The world of `seed`; or what went wrong there, with its logs in short.
+/// Runs the world of `seed`. The error describes the failure, with the world's logs in short.
 pub(crate) fn live(seed: u64, sabotage: Sabotage) -> Result<Grown, String> {
     let mut world = World::new(seed, sabotage);
     let held = world.run().and_then(|()| world.finish());
@@ -63,7 +63,7 @@ pub(crate) fn live(seed: u64, sabotage: Sabotage) -> Result<Grown, String> {
 }
 
 impl World {
-    /// Everybody is at rest, and nobody wants anything more.
+    /// All participants are at rest, and nothing more is requested.
     fn finish(&self) -> Held {
         for sim_session in self.sessions.iter().filter(|sim_session| !self.is_left(sim_session)) {
             assert_at_rest(sim_session)?;
@@ -74,7 +74,7 @@ impl World {
         Ok(())
     }
 
-    /// What the logs have, in a few words.
+    /// The events of the logs, in short.
     fn story(&self) -> String {
         let mut story = format!("node {}, up: {}, at {}\n", self.life, self.up, self.passed);
         for sim_session in &self.sessions {
@@ -107,14 +107,14 @@ fn assert_at_rest(sim_session: &SimSession) -> Held {
     held(sim_session.state.due().is_none(), "a deadline for nothing")
 }
 
-/// The log alone yields the live state, and today's code decides what stands there.
+/// The log alone yields the live state, and today's code makes the recorded decisions.
 fn assert_replays(sim_session: &SimSession) -> Held {
     held(fold(&sim_session.log) == sim_session.state, "the fold of the log is not the live state")?;
     let divergences = verify(&sim_session.log);
     held(divergences.is_empty(), format!("verify: {:?}", divergences.first()))
 }
 
-/// The log as lines, which lose nothing of what they are written from.
+/// Writes the log as lines, which lose no information.
 fn written(sim_session: &SimSession) -> Result<String, String> {
     let mut lines = String::new();
     for event in &sim_session.log {
@@ -131,7 +131,7 @@ fn written(sim_session: &SimSession) -> Result<String, String> {
     Ok(lines)
 }
 
-/// Whoever was told that an answer counts stands in the log, and nobody else with them.
+/// Every answer that was confirmed is in the log, and no other.
 fn assert_answered_once(sim_session: &SimSession) -> Held {
     for (of, by) in &sim_session.accepted {
         let told = sim_session.accepted.iter().filter(|(other, _)| other == of).count();

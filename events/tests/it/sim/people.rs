@@ -1,4 +1,4 @@
-//! People, and fate: prompts, interrupts, answers, crashes and clocks, each at some time or other.
+//! People and accidents: prompts, interrupts, answers, crashes and clocks, at random times.
 
 use leftfold_events::event::{
     Answer, Compaction, Files, ModelRef, Permission, PromptKind, PromptPart, Session,
@@ -22,19 +22,19 @@ pub(crate) enum Deed {
     Revert,
     Unrevert,
     Title,
-    /// An agent or a variant is chosen, or none any more.
+    /// A choice of agent or variant, or its removal.
     Configure,
     Crash,
-    /// A new node takes over: somebody wants the turn to go on, or prompts.
+    /// A new node takes over: a person resumes the turn, or prompts.
     Restart,
-    /// The system's clock is set to so many milliseconds before or after what it should be.
+    /// The system's clock is set this many milliseconds ahead or back.
     SetClock(i64),
 }
 
 /// An hour, in milliseconds.
 const HOUR: i64 = 3_600_000;
 
-/// What a session works with: limits small enough to be met.
+/// A session's turn configuration, with limits small enough to be reached.
 pub(crate) fn config(random: &mut Random) -> TurnConfig {
     let mut config = config_of(random.of(&["build", "build", "plan"]));
     let options = &mut config.options;
@@ -59,7 +59,7 @@ pub(crate) fn config(random: &mut Random) -> TurnConfig {
 }
 
 impl World {
-    /// The same limits for another agent.
+    /// A turn configuration with these limits for another agent.
     pub(crate) fn config_for(&self, agent: &str) -> TurnConfig {
         let mut config = config_of(agent);
         let (plans, reminder) = (config.options.plans, config.options.reminder);
@@ -101,7 +101,7 @@ impl World {
         self.at(delay, None, Delivery::Deed(deed));
     }
 
-    /// Everybody is at rest: whether somebody wants anything else.
+    /// All participants are at rest: decides whether people do anything more.
     pub(crate) fn go_on(&mut self) -> bool {
         let deed = self.afterwards.pop();
         let any = deed.is_some();
@@ -158,7 +158,7 @@ impl World {
         let config = self.config.clone();
         let prompted = prompted(parts, &config);
         if std::mem::take(&mut self.sessions[0].cut_off) {
-            // the turn that was cut off is brought to its end first
+            // the interrupted turn is ended first
             self.sessions[0].resume(&config, true);
             self.write(0)?;
         }
@@ -166,7 +166,7 @@ impl World {
         Ok(())
     }
 
-    /// The node dies: of what is being written all is durable, nothing, or a part.
+    /// The node dies: the batch being written is durable entirely, in part, or not at all.
     fn crash(&mut self) -> Held {
         for sim_session in &mut self.sessions {
             let pending = sim_session.in_flight.as_ref().map_or(0, |batch| batch.events.len());
@@ -193,7 +193,7 @@ impl World {
         Ok(())
     }
 
-    /// The question of the intent `of` is open: some people will answer, or nobody.
+    /// The question of the intent `of` is open: some people will answer, or none.
     pub(crate) fn ask(&mut self, at: usize, of: Seq) {
         self.sessions[at].questions.entry(of).or_insert(None);
         let people = self.random.of(&[0, 1, 1, 2, 3, 4]);
@@ -204,13 +204,13 @@ impl World {
             let feedback = self.random.of(&[None, None, Some("yes"), Some("no, so")]);
             let (feedback, by) = (feedback.map(str::to_owned), format!("person {person} of {of}"));
             let answer = Permission::Answered { reply, feedback, by };
-            // several at the very same time
+            // several at one point in time
             let delay = begin + self.random.of(&[0, 0, 1, 500]);
             self.at(delay, None, Delivery::Answer(at, of, answer));
         }
     }
 
-    /// Questions from before a crash are still to be answered.
+    /// Questions from before a crash are asked again.
     pub(crate) fn ask_again(&mut self, at: usize, resumed: Seq) {
         let open = self.sessions[at].state.open();
         for (kind, wait) in open {

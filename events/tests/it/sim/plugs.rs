@@ -1,4 +1,4 @@
-//! Plugins: which there are, and what they say, in time or not, or never.
+//! Plugins and their answers: in time, late, or never.
 
 use leftfold_events::event::{Hook, HookOutcome, HookPoint};
 use leftfold_events::turn_config::PluginSpec;
@@ -8,7 +8,7 @@ use super::random::Random;
 use super::session::Item;
 use super::world::World;
 
-/// Some that want to know of everything, and some that want little.
+/// Some plugins with all hooks, and some with few.
 pub(crate) fn plugins(random: &mut Random) -> Vec<PluginSpec> {
     let count = random.of(&[0, 0, 1, 2]);
     let spec = |at: usize| {
@@ -40,7 +40,7 @@ impl World {
     }
 }
 
-/// What might be said, some of it of a form that it should not have.
+/// Random answers, some of an invalid form.
 fn words(hook: HookPoint) -> &'static [&'static str] {
     match hook {
         HookPoint::ChatMessage => {

@@ -1,11 +1,11 @@
-//! The one source of chance: all that happens in a world follows from its seed.
+//! The only source of randomness: the seed decides everything in a world.
 
 /// SplitMix64.
 pub(crate) struct Random(u64);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
-        // seeds that stand side by side are to have nothing in common
+        // adjacent seeds must give unrelated worlds
         Self(seed.wrapping_mul(0xd134_2543_de82_ef95))
     }
 
@@ -17,7 +17,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 up to, and without, `end`.
+    /// From 0 up to, but excluding, `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }

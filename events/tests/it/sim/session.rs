@@ -1,5 +1,5 @@
-//! The shell around one session, as its actor is: what waits is settled into a batch, the batch becomes
-//! durable, and only then is anything done about it.
+//! The shell around one session, modelled on its actor: waiting facts are settled into a batch, the
+//! batch becomes durable, and only then is it acted upon.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -12,7 +12,7 @@ use leftfold_events::{
 use super::Sabotage;
 use super::ledger::{Held, Ledger};
 
-/// Who is to be told when a child's turn is over.
+/// The receiver of the news that a child's turn is over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parent {
     pub(crate) sim_session: usize,
@@ -23,9 +23,10 @@ pub(crate) struct Parent {
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     Fact(Fact),
-    /// A fact that a turn configuration is to stand before, if it is not the one in force.
+    /// A fact with its turn configuration. The configuration is written before the fact if it has
+    /// changed.
     TurnConfigPayloads(Box<TurnConfig>, Fact),
-    /// Somebody's answer to a question.
+    /// A person's answer to a question.
     Answer(Fact),
 }
 
@@ -36,7 +37,7 @@ struct Clock {
     since: u64,
 }
 
-/// The time that passes, and what the system says that it is.
+/// Real time, and the time that the system reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     pub(crate) passed: u64,
@@ -46,24 +47,24 @@ pub(crate) struct Now {
 #[derive(Clone, Default)]
 pub(crate) struct Batch {
     pub(crate) events: Vec<Envelope>,
-    /// Who answered, to be told that it counts.
+    /// The person who answered, who gets a confirmation.
     pub(crate) answered: Vec<Fact>,
 }
 
 pub(crate) struct SimSession {
     pub(crate) id: SessionId,
     pub(crate) state: State,
-    /// What is durable.
+    /// The durable events.
     pub(crate) log: Vec<Envelope>,
     pub(crate) ledger: Ledger,
     pub(crate) inbox: VecDeque<Item>,
     pub(crate) in_flight: Option<Batch>,
-    /// PendingKind questions, and who was the first to answer.
+    /// Open questions, and the first person to answer each.
     pub(crate) questions: HashMap<Seq, Option<String>>,
-    /// Answers that somebody was told to count.
+    /// Answers that were confirmed.
     pub(crate) accepted: Vec<(Seq, String)>,
     pub(crate) parent: Option<Parent>,
-    /// Another node has left a turn or a restore here.
+    /// Whether another node has left a turn or a restore here.
     pub(crate) cut_off: bool,
     /// Counts timers: only the last one counts.
     pub(crate) timer: u64,
@@ -92,7 +93,7 @@ impl SimSession {
         }
     }
 
-    /// The node dies, with so many of the events under way already durable.
+    /// The node dies; this many of the events being written are already durable.
     pub(crate) fn die(&mut self, durable: usize) -> Held {
         let batch = self.in_flight.take().unwrap_or_default();
         self.log.extend(batch.events.into_iter().take(durable));
@@ -129,8 +130,8 @@ impl SimSession {
         self.inbox.push_back(Item::TurnConfigPayloads(Box::new(config.clone()), resumed));
     }
 
-    /// Settles what waits, and then what is overdue, into one batch that ends with the first request
-    /// to a model. Whether there is one.
+    /// Settles the waiting facts, then the passed deadlines, into one batch that ends with the
+    /// first model request. Returns whether there is a batch.
     pub(crate) fn write(&mut self, now: Now) -> Result<bool, String> {
         if self.in_flight.is_some() {
             return Ok(false);
@@ -210,7 +211,7 @@ impl SimSession {
         Ok(true)
     }
 
-    /// What holds whenever nothing is left to be decided.
+    /// Checks for a session that has nothing left to decide.
     fn rest(&self) -> Held {
         let held = |so: bool, otherwise: &str| if so { Ok(()) } else { Err(otherwise.to_owned()) };
         let state = &self.state;
@@ -248,7 +249,7 @@ impl SimSession {
         }
     }
 
-    /// The batch is durable; whoever answered is told so.
+    /// The batch is durable; people who answered get a confirmation.
     pub(crate) fn flushed(&mut self) -> Vec<Envelope> {
         let Batch { events, answered } = self.in_flight.take().unwrap_or_default();
         self.log.extend(events.iter().cloned());
@@ -262,7 +263,7 @@ impl SimSession {
         events
     }
 
-    /// Whether anything is under way, or was left so by a node that has died.
+    /// Whether anything is in progress, or was left so by a node that has died.
     pub(crate) fn is_busy(&self) -> bool {
         let state = &self.state;
         state.turn.is_some() || state.files.restore.is_some() || !state.open().is_empty()

@@ -1,4 +1,4 @@
-//! Models, tools and snapshots: what they say, how late, and whether they say anything.
+//! Models, tools and snapshots: their outcomes and delays, and whether there is an outcome at all.
 
 use leftfold_events::event::{
     Access, BatchCall, CallKind, CallSpec, Change, Class, Compaction, FailureClass, FileChange,
@@ -25,11 +25,11 @@ impl World {
         self.say(sim_session, delay, Item::Fact(Fact::of(of, event)));
     }
 
-    /// What comes of a request.
+    /// The outcome of a request.
     pub(crate) fn reply(&mut self, at: usize, of: Seq, purpose: Purpose, step: u32) {
         let mut when = self.random.below(800);
         if self.random.one_in(12) {
-            // not a word
+            // no event at all
             return;
         }
         if self.random.one_in(10) {
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// Text, reasoning and calls; when that is over. A reply may break off in between.
+    /// Text, reasoning and calls; returns the end of the reply. A reply may break off in between.
     fn speak(&mut self, at: usize, mut when: u64, of: Seq, step: u32) -> u64 {
         for _ in 0..self.random.below(3) {
             let kind = self.random.of(&[PartKind::Text, PartKind::Text, PartKind::Reasoning]);
@@ -119,7 +119,7 @@ impl World {
         when
     }
 
-    /// What a call would do.
+    /// The resolution of a call.
     pub(crate) fn check(&mut self, at: usize, of: Seq, call: Seq) {
         let found = self.sessions[at].state.calls().find(|c| c.seq == call);
         let Some(name) = found.map(|call| call.name.clone()) else { return };
@@ -176,7 +176,7 @@ impl World {
         resolution
     }
 
-    /// For a new child, or for one that is there already.
+    /// For a new child, or for an existing one.
     fn task(&mut self) -> String {
         let children = &self.sessions[0].state.children;
         let last = children.last().map(|child| child.session.to_string()).unwrap_or_default();
@@ -184,7 +184,7 @@ impl World {
         format!(r#"{{"prompt":"look","subagentType":"general","taskId":"{id}"}}"#)
     }
 
-    /// A call runs: it ends well or not, in time or not, or is never heard of again.
+    /// Runs a call: it succeeds or fails, in time or late, or has no outcome.
     pub(crate) fn run_call(&mut self, at: usize, of: Seq, call: Seq) {
         let found = self.sessions[at].state.calls().find(|c| c.seq == call);
         let Some(call) = found.filter(|call| call.is_running() && call.class() != Class::Child)
@@ -218,7 +218,8 @@ impl World {
         self.say(at, delay, Item::Fact(finished(of, output, is_error)));
     }
 
-    /// A tool wants to know something, and waits for it or not. When it goes on at the latest.
+    /// A tool asks a question, and waits for the answer or not. Returns when it continues at the
+    /// latest.
     fn elicit(&mut self, at: usize, delay: u64, of: Seq) -> u64 {
         for elicitation in 1..=self.random.below(3) {
             let number = r#"{"properties":{"n":{"type":"integer"}},"required":["n"]}"#;
@@ -240,7 +241,7 @@ impl World {
         delay + self.random.of(&[0, 30_000, 1_000_000])
     }
 
-    /// Snapshots, and files that are put back.
+    /// Snapshots and restores.
     pub(crate) fn keep_files(&mut self, at: usize, of: Seq, intent: &Files) {
         let delay = self.random.below(500);
         let (fails, tree) = (self.random.one_in(10), format!("tree {}", self.random.below(1_000)));

@@ -1,5 +1,5 @@
-//! A node, its sessions, their workers and the people around it: time passes from one delivery to the
-//! next.
+//! A node, its sessions, their workers and the people around it: time advances from one delivery to
+//! the next.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ use super::session::{Item, Now, SimSession};
 use super::{Sabotage, ledger::Held};
 use crate::common::{START, describe, fault};
 
-/// Deliveries after which a world that has not come to rest never will.
+/// The number of deliveries after which a world must have come to rest.
 const BOUND: usize = 6_000;
 
-/// What happens at some point of time.
+/// An event at a point in time.
 #[derive(Clone, Debug)]
 pub(crate) enum Delivery {
-    /// A worker tells a session something.
+    /// A worker sends facts to a session.
     Tell(usize, Item),
     Flushed(usize),
-    /// The timer of a session that has so many behind it.
+    /// The timer with this number of a session.
     Due(usize, u64),
     Spawn(Box<Spawn>),
-    /// Somebody answers a question.
+    /// A person answers a question.
     Answer(usize, Seq, Permission),
     Deed(Deed),
 }
@@ -35,7 +35,7 @@ pub(crate) struct World {
     pub(crate) passed: u64,
     /// How far the system's clock has been set ahead, or back.
     pub(crate) ahead: i64,
-    /// Each in the life of a node; what people do is in nobody's.
+    /// Deliveries belong to the life of a node, except those of people.
     queue: BTreeMap<(u64, u64), (Option<u32>, Delivery)>,
     order: u64,
     pub(crate) life: u32,
@@ -43,7 +43,7 @@ pub(crate) struct World {
     /// The first is the root.
     pub(crate) sessions: Vec<SimSession>,
     pub(crate) config: TurnConfig,
-    /// What people do when everybody is at rest.
+    /// People's actions when all participants are at rest.
     pub(crate) afterwards: Vec<Deed>,
     pub(crate) sabotage: Sabotage,
 }
@@ -75,7 +75,7 @@ impl World {
         Now { passed: self.passed, system }
     }
 
-    /// Something that happens in so many milliseconds, unless this node dies before.
+    /// Schedules a delivery in this many milliseconds, unless this node dies before.
     pub(crate) fn later(&mut self, delay: u64, delivery: Delivery) {
         self.at(delay, Some(self.life), delivery);
     }
@@ -85,7 +85,7 @@ impl World {
         self.queue.insert((self.passed + delay, self.order), (life, delivery));
     }
 
-    /// The same for what workers say: it may get lost, come twice, or overtake what was said before.
+    /// Schedules facts of workers: they may get lost, come twice, or overtake earlier ones.
     pub(crate) fn say(&mut self, sim_session: usize, delay: u64, item: Item) {
         if self.random.one_in(50) {
             return;
@@ -98,7 +98,7 @@ impl World {
         self.later(delay + late, Delivery::Tell(sim_session, item));
     }
 
-    /// From the first prompt until everybody is at rest.
+    /// Runs from the first prompt until all participants are at rest.
     pub(crate) fn run(&mut self) -> Held {
         self.plan();
         for _ in 0..BOUND {
@@ -123,8 +123,8 @@ impl World {
         Err(format!("no rest after {BOUND} deliveries"))
     }
 
-    /// A child that was to be closed when another crash came, in a turn that is over: nobody waits for
-    /// that, and nothing would come of it.
+    /// A child that was to be closed when another crash came, in a turn that is over: no call waits
+    /// for it, and it has no effect.
     pub(crate) fn is_left(&self, sim_session: &SimSession) -> bool {
         self.life > 1 && sim_session.id != self.sessions[0].id && sim_session.cut_off
     }
@@ -171,7 +171,7 @@ impl World {
         Ok(())
     }
 
-    /// What the workers of a session make of an event that is durable.
+    /// Performs a durable event with the session's workers.
     fn dispatch(&mut self, at: usize, event: &Envelope) -> Held {
         let of = event.of.unwrap_or_default();
         match &event.event {
@@ -202,7 +202,7 @@ impl World {
         Ok(())
     }
 
-    /// What is sent is what the log says, and any API would take it.
+    /// The sent request follows from the log, and any API would accept it.
     fn requested(&mut self, at: usize, event: &Envelope) -> Held {
         let Event::Model(Model::Requested { purpose, request_sha256, step, .. }) = &event.event
         else {

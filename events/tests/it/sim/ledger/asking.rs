@@ -1,4 +1,4 @@
-//! What is asked of people: whether a call may run, and what it wants to know while it does.
+//! Rules for questions to people: whether a call may run, and the questions of its run.
 
 use leftfold_events::event::{Answer, Permission, Tool};
 use leftfold_events::rules::Action;
@@ -39,7 +39,7 @@ impl Ledger {
         }
     }
 
-    /// A run is told once what it wants to know, and not while somebody is still being asked.
+    /// A run gets the answer once, and not while a person is still being asked.
     pub(super) fn elicitation(&mut self, e: &Envelope, event: &Tool) -> Held {
         if let Tool::ElicitationRequested { elicitation, .. } = event {
             let (_, wait) = self.find(e, |wait| matches!(wait, Wait::Run(_)))?;

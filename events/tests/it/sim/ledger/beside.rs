@@ -1,4 +1,4 @@
-//! What stands in a log beside turns, models and calls: files, and what plugins say.
+//! Rules for events beside turns, models and calls: files, and plugins' answers.
 
 use leftfold_events::event::{Files, Hook, HookPoint};
 use leftfold_events::{Envelope, Time};
@@ -6,7 +6,7 @@ use leftfold_events::{Envelope, Time};
 use super::{Held, Ledger, Wait, held};
 
 impl Ledger {
-    /// A summary is waited for as long as the request for it.
+    /// The wait for a summary is as long as that for its request.
     pub(super) fn waits_as_long(&mut self, as_long: Time) {
         let waits = self.waits.values_mut().filter(|(wait, _)| *wait == Wait::Compaction);
         waits.for_each(|(_, until)| *until = as_long);
