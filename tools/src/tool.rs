@@ -137,7 +137,7 @@ pub struct Plan {
     pub paths: Vec<PathBuf>,
     /// Time limit in milliseconds.
     pub timeout: u64,
-    /// What the session does about the call besides running it.
+    /// Special handling of the call by the session, in addition to running it.
     pub kind: CallKind,
 }
 

@@ -64,7 +64,7 @@ fn known() -> Known {
     Known::ask(&|args| site.run(args).ok().stdout)
 }
 
-/// What is wrong with the names, options and marks of a page, without running anything.
+/// The problems of the names, options and marks of a page, found without running anything.
 fn misnamed(page: &Page, known: &Known) -> Vec<String> {
     let name = &page.name;
     let mut failures = Vec::new();

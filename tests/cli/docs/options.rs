@@ -49,7 +49,7 @@ impl Known {
         self.0.values().flatten().any(|known| known == option)
     }
 
-    /// What is wrong with the calls of `leftfold` in a shell line.
+    /// The problems of the calls of `leftfold` in a shell line.
     pub(super) fn mistake(&self, line: &str) -> Option<String> {
         simple_commands(line).iter().find_map(|words| self.mistake_of(words))
     }

@@ -9,7 +9,7 @@ pub(super) struct Page {
     text: String,
 }
 
-/// What the test acts on, in the order of the page. Lines count from 1.
+/// The parts of a page that the test acts on, in order. Lines count from 1.
 #[derive(Debug)]
 pub(super) enum Item {
     Block(Block),

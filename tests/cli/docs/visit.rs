@@ -20,7 +20,7 @@ pub(super) struct Visit<'a> {
 }
 
 impl<'a> Visit<'a> {
-    /// What went wrong on the page.
+    /// The failures on the page.
     pub(super) fn of(page: &'a Page) -> Vec<String> {
         let (values, printed) = (BTreeMap::new(), Vec::new());
         let mut visit = Self { page, reader: Reader::new(), values, printed };
