@@ -25,6 +25,10 @@ impl Rule {
     }
 }
 
+/// The permission to run Leftfold from within a session. A rule can deny it; no rule and no approval
+/// allows it without a question.
+pub const LEFTFOLD: &str = "leftfold";
+
 /// The rules that apply without settings.
 pub fn defaults() -> Vec<Rule> {
     use Action::{Allow, Ask, Deny};
@@ -50,6 +54,19 @@ pub fn evaluate<'a>(rules: &'a [Rule], permission: &str, pattern: &str) -> Optio
     rules
         .iter()
         .rev()
+        .find(|rule| matches(&rule.permission, permission) && matches(&rule.pattern, pattern))
+}
+
+/// The last rule that matches both and is not one for every permission.
+pub(crate) fn evaluate_named<'a>(
+    rules: &'a [Rule],
+    permission: &str,
+    pattern: &str,
+) -> Option<&'a Rule> {
+    rules
+        .iter()
+        .rev()
+        .filter(|rule| rule.permission.chars().any(|c| c != '*'))
         .find(|rule| matches(&rule.permission, permission) && matches(&rule.pattern, pattern))
 }
 

@@ -2,36 +2,70 @@
 //! Other modules decide what follows from a verdict.
 
 use crate::event::Access;
-use crate::rules::{self, Action, Rule};
+use crate::rules::{self, Action, LEFTFOLD, Rule};
 use crate::turn_config::AskMode;
 
 /// The permission for questions of tools to the user. Rules can deny such a question, but not
 /// answer it.
 pub(crate) const QUESTION: &str = "question";
 
-/// The verdict of `rules` on one access: the strictest over its patterns, with the deciding rule.
-/// An "always" answer turns a question into a yes, but never a denial.
-pub fn judge(rules: &[Rule], approved: &[Rule], access: &Access) -> (Action, Option<Rule>) {
-    judged(rules, &[approved], access)
+/// The permission that a command line needs.
+const COMMAND: &str = "bash";
+
+/// The verdict of `rules` on one access of a call that needs all of `call`: the strictest over its
+/// patterns, with the deciding rule. An "always" answer turns a question into a yes, but never a denial.
+pub fn judge(
+    rules: &[Rule],
+    approved: &[Rule],
+    access: &Access,
+    call: &[Access],
+) -> (Action, Option<Rule>) {
+    judged(rules, &[approved], access, call)
 }
 
 /// The verdict with several lists of approvals, which are evaluated one after the other.
-fn judged(rules: &[Rule], approved: &[&[Rule]], access: &Access) -> (Action, Option<Rule>) {
+fn judged(
+    rules: &[Rule],
+    approved: &[&[Rule]],
+    access: &Access,
+    call: &[Access],
+) -> (Action, Option<Rule>) {
+    let in_line = is_in_line(access, call);
     let mut worst = (Action::Allow, None);
     for pattern in &access.patterns {
-        let rule = rules::evaluate(rules, &access.permission, pattern);
-        let mut verdict = (rule.map_or(Action::Ask, |rule| rule.action), rule);
+        let rule = if in_line {
+            rules::evaluate_named(rules, &access.permission, pattern)
+        } else {
+            rules::evaluate(rules, &access.permission, pattern)
+        };
+        let unruled = if in_line { Action::Allow } else { Action::Ask };
+        let mut verdict = (rule.map_or(unruled, |rule| rule.action), rule);
         if verdict.0 == Action::Ask
             && let Some(yes) =
                 approved.iter().find_map(|yes| rules::evaluate(yes, &access.permission, pattern))
         {
             verdict = (yes.action, Some(yes));
         }
+        if verdict.0 == Action::Allow && access.permission == LEFTFOLD {
+            verdict = (Action::Ask, None);
+        }
         if is_worse(verdict.0, &worst) {
             worst = (verdict.0, verdict.1.cloned());
         }
     }
     worst
+}
+
+/// Whether a command line names the file. A rule for every permission has judged the line already, so
+/// only rules that name `read` or `edit` judge the file.
+fn is_in_line(access: &Access, call: &[Access]) -> bool {
+    matches!(access.permission.as_str(), "read" | "edit")
+        && call.iter().any(|other| other.permission == COMMAND)
+}
+
+/// Whether only a person may say yes.
+fn is_for_people(permission: &str) -> bool {
+    matches!(permission, QUESTION | LEFTFOLD)
 }
 
 /// Whether a verdict is stricter than the strictest so far. Of equal verdicts, the first one with a
@@ -51,15 +85,16 @@ pub(crate) struct RulesInForce<'a> {
 
 impl RulesInForce<'_> {
     /// The verdict on one access. If no person is there to be asked, the ask mode decides.
-    pub(crate) fn access(&self, access: &Access) -> (Action, Option<Rule>) {
-        let (action, rule) = judged(self.rules, &self.approved, access);
+    /// The access belongs to a call that needs all of `call`.
+    pub(crate) fn access(&self, access: &Access, call: &[Access]) -> (Action, Option<Rule>) {
+        let (action, rule) = judged(self.rules, &self.approved, access, call);
         let (action, rule) = match action {
             Action::Allow if access.permission == QUESTION => (Action::Ask, None),
             Action::Allow | Action::Ask | Action::Deny => (action, rule),
         };
         let action = match (action, self.ask) {
             // a yes to everything does not answer a question
-            (Action::Ask, AskMode::Allow) if access.permission == QUESTION => Action::Deny,
+            (Action::Ask, AskMode::Allow) if is_for_people(&access.permission) => Action::Deny,
             (Action::Ask, AskMode::Deny) => Action::Deny,
             (Action::Ask, AskMode::Allow) => Action::Allow,
             (action, _) => action,
@@ -71,7 +106,7 @@ impl RulesInForce<'_> {
     /// allowed.
     pub(crate) fn all(&self, accesses: &[Access]) -> (Action, Option<Rule>) {
         let mut worst = (Action::Allow, None);
-        for verdict in accesses.iter().map(|access| self.access(access)) {
+        for verdict in accesses.iter().map(|access| self.access(access, accesses)) {
             if is_worse(verdict.0, &worst) {
                 worst = verdict;
             }
@@ -81,19 +116,58 @@ impl RulesInForce<'_> {
 
     /// The access that is denied.
     pub(crate) fn denied<'a>(&self, accesses: &'a [Access]) -> Option<&'a Access> {
-        accesses.iter().find(|access| self.access(access).0 == Action::Deny)
+        accesses.iter().find(|access| self.access(access, accesses).0 == Action::Deny)
     }
 
-    /// Whether the rules require a person's answer. Only people answer the questions of tools.
-    pub(crate) fn leave_open(&self, access: &Access) -> bool {
-        let asked = judged(self.rules, &self.approved, access).0;
-        asked == Action::Ask && access.permission != QUESTION
+    /// Whether the rules require an answer that need not come from a person.
+    pub(crate) fn leave_open(&self, access: &Access, call: &[Access]) -> bool {
+        let asked = judged(self.rules, &self.approved, access, call).0;
+        asked == Action::Ask && !is_for_people(&access.permission)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn access_to(permission: &str, pattern: &str) -> Access {
+        let (permission, always) = (permission.to_owned(), Vec::new());
+        Access { permission, patterns: vec![pattern.to_owned()], always }
+    }
+
+    #[test]
+    fn only_people_allow_a_command_to_run_leftfold() {
+        let rule = |action| Rule::new("*", "*", action);
+        let access = access_to(LEFTFOLD, "leftfold sessions");
+        for (action, ask, expected) in [
+            (Action::Allow, AskMode::Ask, Action::Ask),
+            (Action::Allow, AskMode::Allow, Action::Deny),
+            (Action::Allow, AskMode::Deny, Action::Deny),
+            (Action::Deny, AskMode::Ask, Action::Deny),
+        ] {
+            // an approval of everything changes nothing
+            let (rules, approved) = ([rule(action)], [rule(Action::Allow)]);
+            let in_force = RulesInForce { rules: &rules, approved: [&approved, &[]], ask };
+            assert_eq!(in_force.access(&access, &[]).0, expected, "{ask:?}");
+            assert!(!in_force.leave_open(&access, &[]));
+        }
+    }
+
+    #[test]
+    fn rules_for_every_permission_say_nothing_of_a_file_in_a_line() {
+        let call = [access_to("bash", "cat a"), access_to("read", "a")];
+        for (permission, action, alone, in_line) in [
+            ("*", Action::Deny, Action::Deny, Action::Allow),
+            ("**", Action::Deny, Action::Deny, Action::Allow),
+            ("read", Action::Deny, Action::Deny, Action::Deny),
+            ("r*", Action::Ask, Action::Ask, Action::Ask),
+            ("edit", Action::Deny, Action::Ask, Action::Allow),
+        ] {
+            let rules = [Rule::new(permission, "*", action)];
+            assert_eq!(judge(&rules, &[], &call[1], &call[1..]).0, alone, "{permission}");
+            assert_eq!(judge(&rules, &[], &call[1], &call).0, in_line, "{permission}");
+        }
+    }
 
     #[test]
     fn approvals_of_session_and_project_answer_questions_and_never_beat_a_deny() {
@@ -121,7 +195,7 @@ mod tests {
         ] {
             let in_force =
                 RulesInForce { rules: &rules, approved: [own, project], ask: AskMode::default() };
-            let (found, rule) = in_force.access(&access_to(patterns));
+            let (found, rule) = in_force.access(&access_to(patterns), &[]);
             assert_eq!(found, action, "{patterns:?}: {rule:?}");
         }
     }

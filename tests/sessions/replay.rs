@@ -119,7 +119,7 @@ fn a_run_that_failed_says_why_at_each_decision() {
         "\n                 -alpha\n                 +beta\n",
         "exit 3",
         "\n                 assertion failed\n",
-        "deny by bash `rm *` (bash `rm -r build`)",
+        "deny by bash `rm *` (bash `rm -r build`; edit `build`)",
         "it would be asked about, and nobody is there to be asked",
         "completed after 7 steps (the model has answered without a call; denied bash `rm -r build`; ",
     ] {

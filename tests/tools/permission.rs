@@ -121,7 +121,8 @@ fn no_command_of_a_line_escapes_its_rule() {
         (&rules, "echo touch >> ran", "allow"),
         (&narrow, "$(echo echo) x >> ran", "deny"),
         (&narrow, "X=echo; $X x >> ran", "deny"),
-        (&narrow, "A=1 'echo' x >> ran", "allow"),
+        (&narrow, "LANG=C 'echo' x >> ran", "allow"),
+        (&narrow, "A=1 echo x >> ran", "deny"),
         (&narrow, "if echo x; then echo y; fi >> ran", "allow"),
         (&narrow, "echo x >> ../ran", "deny"),
     ] {

@@ -1,16 +1,31 @@
 //! `bash`: runs a command line in the shell.
 //!
-//! Permission rules judge every command of the line by itself, and the folders outside the worktree
-//! that it touches. `parse` splits the line into steps; if it does not understand the line, `cut`
-//! splits it wherever a command might begin. `wrappers` finds commands in commands (`sudo rm x`),
-//! `commands` makes patterns of them, `touched` finds paths. The effects of a program are not
-//! analysed: `python x.py` may do anything.
+//! Rules judge each command of a line separately. They also judge the paths that it names.
+//!
+//! | module | task |
+//! | --- | --- |
+//! | `parse` | splits a line into steps; `check` compares the tree with the text |
+//! | `cut` | splits a line that `parse` does not understand |
+//! | `expansions`, `builtins` | find text that the shell evaluates again at run time |
+//! | `assignments` | says which assignments rules judge |
+//! | `wrappers`, `git` | find the commands in commands, as in `sudo rm x` |
+//! | `commands`, `arity` | make patterns for rules, and what "always" would allow |
+//! | `touched`, `files` | find the paths |
+//! | `itself` | finds lines that run Leftfold |
+//!
+//! A step that is not known before the line runs has the pattern `<dynamic>`, which only a rule for `*`
+//! allows. The judge never looks into programs: `python x.py` may do anything.
 
 mod arity;
+mod assignments;
+mod builtins;
 mod check;
 mod commands;
 mod cut;
+mod expansions;
 mod files;
+mod git;
+mod itself;
 mod parse;
 mod step;
 mod touched;
@@ -22,10 +37,13 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use leftfold_events::event::{Access, CallKind, Class};
+use leftfold_events::rules::LEFTFOLD;
+use leftfold_process::environment;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use self::commands::Surroundings;
 use crate::command::{self, CommandResult};
 use crate::tool::Typed;
 use crate::{Context, Error, Output, Plan, Workspace, args, host_terminal, paths};
@@ -97,9 +115,22 @@ impl Typed for Bash {
         let touched = touched::of(&steps, &folder, cx);
         outside.extend(touched.outside);
         plan.paths.extend(touched.paths);
-        let (patterns, always) = commands::judged(&args.command, &steps);
         plan.access.extend(leaving(outside));
+        let exported = environment(&cx.environment).into_iter();
+        let exported = exported.filter_map(|(name, _)| name.into_string().ok()).collect();
+        let surroundings = Surroundings { exported, moves: touched.moves };
+        let (patterns, always) = commands::judged(&args.command, &steps, &surroundings);
         plan.access.push(Access { permission: "bash".to_owned(), patterns, always });
+        for (permission, patterns) in [("read", touched.reads), ("edit", touched.edits)] {
+            plan.access.extend(files(permission, patterns));
+        }
+        if itself::is_run(&args.command, &steps, &folder, cx) {
+            plan.access.push(Access {
+                permission: LEFTFOLD.to_owned(),
+                patterns: vec![args.command.trim().to_owned()],
+                always: Vec::new(),
+            });
+        }
         Ok(plan)
     }
 
@@ -125,7 +156,7 @@ impl Typed for Bash {
 
 /// The patterns that rules see of a line, and the patterns that "always" would allow.
 pub(crate) fn seen(line: &str) -> (Vec<String>, Vec<String>) {
-    commands::judged(line, &commands::steps(line))
+    commands::judged(line, &commands::steps(line), &Surroundings::default())
 }
 
 /// The permission to leave the worktree for these folders. It cannot be given for ever if one of
@@ -137,6 +168,14 @@ fn leaving(mut folders: Vec<String>) -> Option<Access> {
     let always = if folders.iter().all(known) { folders.clone() } else { Vec::new() };
     let permission = "external_directory".to_owned();
     (!folders.is_empty()).then_some(Access { permission, patterns: folders, always })
+}
+
+/// The permission to read or change files that the line names. "Always" allows these files and no
+/// others, and nothing if one of them is not known.
+fn files(permission: &str, patterns: Vec<String>) -> Option<Access> {
+    let known = |pattern: &String| pattern != commands::DYNAMIC && !pattern.contains(['*', '?']);
+    let always = if patterns.iter().all(known) { patterns.clone() } else { Vec::new() };
+    (!patterns.is_empty()).then(|| Access { permission: permission.to_owned(), patterns, always })
 }
 
 /// The result of a command. A non-zero exit code is reported in the output and is not an error.

@@ -212,7 +212,8 @@ fn rule(s: &State, c: &Call) -> Envelope {
 /// The question about the first access from `from` on that still needs one.
 fn question(s: &State, c: &Call, from: usize) -> Option<Envelope> {
     let rules = s.rules_in_force();
-    let verdicts = c.access().iter().skip(from).map(|access| (access, rules.access(access)));
+    let verdicts = c.access().iter().skip(from);
+    let verdicts = verdicts.map(|access| (access, rules.access(access, c.access())));
     let (access, (action, rule)) =
         verdicts.into_iter().find(|(_, (action, _))| *action != Action::Allow)?;
     if action == Action::Deny {

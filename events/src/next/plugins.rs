@@ -66,7 +66,7 @@ pub(super) fn permission(
         // also if the rules have changed meanwhile
         return None;
     }
-    let open = |(_, access): &(usize, &Access)| s.rules_in_force().leave_open(access);
+    let open = |(_, access): &(usize, &Access)| s.rules_in_force().leave_open(access, c.access());
     match s.questioned(c).filter(open).filter(|_| c.switches_to().is_none()) {
         Some(_) => then(s, c, HookPoint::PermissionAsk, go),
         None => go(),
@@ -78,8 +78,9 @@ pub(super) fn verdict(s: &State, c: &Call) -> (Action, Option<Rule>) {
     let rules = s.rules_in_force();
     let (action, rule) = rules.all(c.access());
     // the call is denied only because no person can be asked
-    let left_open =
-        |access: &Access| rules.leave_open(access) || rules.access(access).0 == Action::Allow;
+    let left_open = |access: &Access| {
+        rules.leave_open(access, c.access()) || rules.access(access, c.access()).0 == Action::Allow
+    };
     let asks = action == Action::Deny
         && s.has_hook(HookPoint::PermissionAsk)
         && c.switches_to().is_none()

@@ -90,7 +90,13 @@ impl State {
     /// Closes the questions that an "always" has also answered.
     fn release(&mut self) {
         let mut questions = self.questions();
-        questions.retain(|(_, access)| self.rules_in_force().access(access).0 == Action::Allow);
+        questions.retain(|(of, access)| {
+            let asks = |call: &&Call| {
+                matches!(call.phase, Phase::Asking { wait, .. } if wait.intent == *of)
+            };
+            let call = self.calls().find(asks).map_or(&[][..], Call::access);
+            self.rules_in_force().access(access, call).0 == Action::Allow
+        });
         for (of, _) in questions {
             if let Some(call) = self.waiting_mut(Some(of))
                 && let Phase::Asking { access, .. } = call.phase

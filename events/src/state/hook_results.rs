@@ -87,7 +87,8 @@ impl State {
     pub(crate) fn questioned<'a>(&self, c: &'a Call) -> Option<(usize, &'a Access)> {
         let Phase::MustAsk { access: from } = c.phase else { return None };
         let mut accesses = c.access().iter().enumerate().skip(from);
-        accesses.find(|(_, access)| self.rules_in_force().access(access).0 != Action::Allow)
+        accesses
+            .find(|(_, access)| self.rules_in_force().access(access, c.access()).0 != Action::Allow)
     }
 
     /// Replaces or adds texts of a prompt; files and tasks stay.

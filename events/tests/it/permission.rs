@@ -160,7 +160,7 @@ fn with_no_rule_at_all_a_call_is_asked_about() {
         patterns: vec!["ls".into(), "pwd".into()],
         always: Vec::new(),
     };
-    assert_eq!(leftfold_events::judge(&[], &[], &access).0, Action::Ask);
+    assert_eq!(leftfold_events::judge(&[], &[], &access, &[]).0, Action::Ask);
     let allow = [Rule::new("bash", "pwd", Action::Allow)];
-    assert_eq!(leftfold_events::judge(&allow, &[], &access).0, Action::Ask);
+    assert_eq!(leftfold_events::judge(&allow, &[], &access, &[]).0, Action::Ask);
 }

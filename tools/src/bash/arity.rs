@@ -1,6 +1,8 @@
 //! How many words of a command say what it does: `git status`, `npm run dev`, `ls`. "Always" allows
 //! those words with any arguments behind.
 
+use super::wrappers::wraps;
+
 /// Sorted. The longest prefix of a command that stands here counts; what does not stand here is one
 /// word long.
 const ARITY: &[(&str, usize)] = &[
@@ -204,6 +206,120 @@ const ARITY: &[(&str, usize)] = &[
     ("zypper", 2),
 ];
 
+/// Sorted. Programs that an option makes run other programs or write files. "Always" allows only the
+/// line that was asked about. Wrappers and shells belong here too; `wrappers` lists them.
+const EXACT: &[&str] = &[
+    "7z",
+    "ag",
+    "ansible",
+    "ar",
+    "at",
+    "awk",
+    "aws",
+    "bat",
+    "batch",
+    "bun",
+    "bunx",
+    "cmake",
+    "cpio",
+    "crontab",
+    "csplit",
+    "ctags",
+    "curl",
+    "date",
+    "dd",
+    "deno",
+    "docker",
+    "docker-compose",
+    "ed",
+    "emacs",
+    "ex",
+    "expect",
+    "ffmpeg",
+    "ftp",
+    "gawk",
+    "gcc",
+    "gdb",
+    "gh",
+    "git",
+    "gmake",
+    "gpg",
+    "helm",
+    "hg",
+    "install",
+    "irb",
+    "java",
+    "jj",
+    "kubectl",
+    "ld",
+    "leftfold",
+    "less",
+    "lua",
+    "lynx",
+    "make",
+    "man",
+    "mawk",
+    "more",
+    "mutt",
+    "nano",
+    "nawk",
+    "nc",
+    "ncat",
+    "ninja",
+    "nix",
+    "node",
+    "nodejs",
+    "npx",
+    "openssl",
+    "patch",
+    "perl",
+    "php",
+    "podman",
+    "psql",
+    "python",
+    "python2",
+    "python3",
+    "rake",
+    "rg",
+    "rsync",
+    "ruby",
+    "scp",
+    "screen",
+    "sed",
+    "sftp",
+    "socat",
+    "sort",
+    "split",
+    "sqlite3",
+    "ssh",
+    "svn",
+    "tar",
+    "tclsh",
+    "telnet",
+    "tmux",
+    "tree",
+    "uniq",
+    "unzip",
+    "uvx",
+    "vagrant",
+    "vi",
+    "view",
+    "vim",
+    "wget",
+    "xxd",
+    "zip",
+    "zsh",
+    "zstd",
+];
+
+/// Whether "always" allows `name` only with the arguments that it has.
+pub(super) fn is_exact(name: &str) -> bool {
+    // `python3.12`, `lua5.4`
+    let family = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let listed = |name: &str| EXACT.binary_search(&name).is_ok();
+    listed(name) || listed(family) || wraps(name)
+}
+
 /// How many words of `words`, at least one, say what it does. It may be more than there are.
 pub(super) fn of(words: &[String]) -> usize {
     let longest = words.len().min(2);
@@ -224,6 +340,7 @@ mod tests {
     #[test]
     fn the_table_is_sorted_and_long_enough() {
         assert!(ARITY.is_sorted_by(|a, b| a.0 < b.0));
+        assert!(EXACT.is_sorted());
         assert!(ARITY.len() >= 140, "{}", ARITY.len());
         assert!(ARITY.iter().all(|(prefix, count)| prefix.split(' ').count() <= *count));
         assert!(ARITY.iter().all(|(prefix, _)| !super::super::wrappers::wraps(prefix)));

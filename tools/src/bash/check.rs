@@ -51,7 +51,8 @@ impl Check<'_> {
         }
         let mut around = around;
         match node.kind() {
-            "string" => around.string = true,
+            // quotes in a here-document quote nothing either
+            "string" | "heredoc_body" => around.string = true,
             "command_substitution" | "process_substitution" => {
                 around.string = false;
                 around.backticks |= self.text(node).starts_with('`');

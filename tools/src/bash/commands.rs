@@ -1,9 +1,10 @@
 //! What rules see of a line: one pattern for each command in it, and what "always" would allow.
 
-use super::arity;
+use std::collections::HashSet;
+
 use super::step::{Run, Step};
-use super::wrappers;
-use super::{cut, parse};
+use super::word::Word;
+use super::{arity, assignments, cut, parse, wrappers};
 
 /// Stands for a command that is not known before it runs. A rule for `*` matches it, and nothing
 /// narrower that does not mean it.
@@ -17,17 +18,52 @@ pub(super) fn steps(line: &str) -> Vec<Step> {
     parse::steps(line).unwrap_or_else(|| cut::steps(line))
 }
 
+/// What the judge knows apart from the line.
+#[derive(Debug, Default)]
+pub(super) struct Surroundings {
+    /// Variables that the shell passes on to commands, because it has inherited them.
+    pub(super) exported: HashSet<String>,
+    /// The steps that only change to a folder in the worktree. Rules don't judge them if there is
+    /// something else to judge.
+    pub(super) moves: HashSet<usize>,
+}
+
 /// Patterns of a line, and those that "always" would allow from now on.
-pub(super) fn judged(line: &str, steps: &[Step]) -> (Vec<String>, Vec<String>) {
+pub(super) fn judged(
+    line: &str,
+    steps: &[Step],
+    surroundings: &Surroundings,
+) -> (Vec<String>, Vec<String>) {
+    let judged = patterns(line, steps, surroundings, true);
+    if judged.0.is_empty() { patterns(line, steps, surroundings, false) } else { judged }
+}
+
+/// With `skips`, nothing is said of commands that only change to a folder in the worktree.
+fn patterns(
+    line: &str,
+    steps: &[Step],
+    surroundings: &Surroundings,
+    skips: bool,
+) -> (Vec<String>, Vec<String>) {
     let (mut patterns, mut always) = (Vec::new(), Vec::new());
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     let mut bytes = 0;
-    for step in steps {
+    for (at, step) in steps.iter().enumerate() {
         let found = match step {
+            Step::Run(_) if skips && surroundings.moves.contains(&at) => Vec::new(),
             Step::Run(run) => named(run),
-            Step::Decides(word) => vec![(word.shown(), Some(exact(&word.shown())))],
+            Step::Assignment(word) => vec![(word.shown(), Some(exact(&word.shown())))],
             Step::Unknown => vec![(DYNAMIC.to_owned(), None)],
+            Step::Assign(name, value) if surroundings.exported.contains(name) => {
+                let value = value.as_ref().map_or_else(|| DYNAMIC.to_owned(), Word::shown);
+                let text = format!("{name}={value}");
+                match assignments::is_harmless(&Word::new(&text)) {
+                    true => Vec::new(),
+                    false => vec![(text.clone(), Some(exact(&text)))],
+                }
+            }
             Step::Assign(..)
+            | Step::Function
             | Step::Redirect { .. }
             | Step::Enter
             | Step::Leave
@@ -43,6 +79,9 @@ pub(super) fn judged(line: &str, steps: &[Step]) -> (Vec<String>, Vec<String>) {
         }
     }
     if patterns.is_empty() {
+        if skips && !surroundings.moves.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
         let line = line.trim();
         return (vec![line.to_owned()], vec![exact(line)]);
     }
@@ -71,10 +110,11 @@ fn named(run: &Run) -> Vec<(String, Option<String>)> {
 
 fn pattern(run: &Run, name: &str) -> (String, Option<String>) {
     let mut words = vec![name.to_owned()];
-    words.extend(run.words[1..].iter().map(super::word::Word::shown));
+    words.extend(run.words[1..].iter().map(Word::shown));
     let text = words.iter().chain(&run.redirects).map(String::as_str).collect::<Vec<_>>().join(" ");
     let writes = run.redirects.iter().any(|redirect| writes_file(redirect));
-    let prefix = if writes || wrappers::wraps(name) { None } else { prefix(run, &words) };
+    let narrow = writes || run.assigns || arity::is_exact(wrappers::base(name));
+    let prefix = if narrow { None } else { prefix(run, &words) };
     let offered = prefix.map_or_else(|| exact(&text), |prefix| format!("{prefix} *"));
     (text, Some(offered))
 }

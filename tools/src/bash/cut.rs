@@ -10,6 +10,9 @@ use super::wrappers::{self, Inner, is_assignment};
 /// How deep commands may be in wrappers here.
 const MAX_WRAPPERS: usize = 8;
 
+/// Most redirections that are looked at; a line with more of them has one that is unknown.
+const MAX_REDIRECTIONS: usize = 1_000;
+
 /// Always with [`Step::Unknown`]: only a rule for everything allows such a line.
 pub(super) fn steps(line: &str) -> Vec<Step> {
     let mut steps = vec![Step::Unknown];
@@ -21,7 +24,32 @@ pub(super) fn steps(line: &str) -> Vec<Step> {
         // every separator is one byte long
         start = (end + 1).min(line.len());
     }
+    steps.extend(redirections(line));
     steps
+}
+
+/// Where output may go. A target that is no plain path is unknown.
+fn redirections(line: &str) -> Vec<Step> {
+    let mut found = Vec::new();
+    for (at, _) in line.match_indices('>') {
+        let rest =
+            line[at + 1..].trim_start_matches(['>', '|', '&']).trim_start_matches([' ', '\t']);
+        let separates = |c: char| c.is_whitespace() || ";&|()<>`".contains(c);
+        let target = &rest[..rest.find(separates).unwrap_or(rest.len())];
+        let descriptor = target.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+        if descriptor && !target.is_empty() {
+            continue;
+        }
+        let plain = |c: char| c.is_alphanumeric() || "_./,:@%+=-".contains(c);
+        let unknown = target.is_empty() || !target.chars().all(plain);
+        let last = found.len() >= MAX_REDIRECTIONS;
+        let to = Word::new(if unknown || last { "$*" } else { target });
+        found.push(Step::Redirect { to, writes: true });
+        if last {
+            break;
+        }
+    }
+    found
 }
 
 /// Without quotes, which may be in the wrong place by now.
@@ -36,10 +64,10 @@ fn command(words: Vec<Word>, depth: usize, steps: &mut Vec<Step>) {
     if words.is_empty() || depth > MAX_WRAPPERS {
         return;
     }
-    for inner in wrappers::inner(&words, None) {
+    for inner in wrappers::inner(&words, None, true) {
         match inner {
-            Inner::Command(words) | Inner::Fed(words) => command(words, depth + 1, steps),
-            Inner::Line(_) | Inner::Unknown => {}
+            Inner::Command(words) | Inner::Fed { words, .. } => command(words, depth + 1, steps),
+            Inner::Line(_) | Inner::Assigns(_) | Inner::Unknown => {}
         }
     }
     // a line for another shell has lost its quotes

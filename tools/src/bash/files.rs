@@ -6,8 +6,25 @@ use super::wrappers::base;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
+    /// Names and sizes, but not contents.
+    Lists,
     Reads,
     Writes,
+}
+
+/// A word that is a path or holds one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Argument {
+    pub(super) word: Word,
+    pub(super) how: Use,
+    /// The names that a command creates if the path is a folder.
+    pub(super) into: Vec<String>,
+}
+
+impl Argument {
+    fn new(word: Word, how: Use) -> Self {
+        Self { word, how, into: Vec::new() }
+    }
 }
 
 /// They make, change, move or remove what they are given.
@@ -16,6 +33,17 @@ const WRITERS: &[&str] = &[
     "gunzip", "gzip", "install", "ln", "mkdir", "mkfifo", "mknod", "mv", "nano", "patch", "rm",
     "rmdir", "rsync", "scp", "setfacl", "shred", "split", "tar", "tee", "touch", "trash",
     "truncate", "unlink", "unxz", "unzip", "vi", "vim", "xz", "zip", "zstd",
+];
+
+/// They print about the paths that they are given, and nothing of the contents.
+const LISTERS: &[&str] = &["dir", "du", "find", "ls", "readlink", "realpath", "stat", "tree"];
+
+/// Commands whose arguments are text, or paths that they neither open nor list.
+const TEXTS: &[&str] = &[
+    ":", "[", "alias", "basename", "break", "cd", "command", "continue", "declare", "dirname",
+    "echo", "exit", "export", "expr", "false", "getopts", "kill", "let", "local", "popd", "printf",
+    "pushd", "read", "readonly", "return", "seq", "set", "shift", "shopt", "sleep", "test", "trap",
+    "true", "type", "typeset", "unset", "wait", "which",
 ];
 
 const READERS: &[&str] = &[
@@ -29,27 +57,21 @@ const READERS: &[&str] = &[
     "comm",
     "cut",
     "diff",
-    "dir",
-    "du",
     "egrep",
     "fgrep",
     "file",
-    "find",
     "gawk",
     "grep",
     "head",
     "hexdump",
     "jq",
     "less",
-    "ls",
     "md5sum",
     "more",
     "nl",
     "od",
     "open",
     "paste",
-    "readlink",
-    "realpath",
     "rg",
     "sed",
     "sha1sum",
@@ -57,11 +79,9 @@ const READERS: &[&str] = &[
     "sha512sum",
     "sort",
     "source",
-    "stat",
     "strings",
     "tac",
     "tail",
-    "tree",
     "uniq",
     "wc",
     "xdg-open",
@@ -91,7 +111,7 @@ const AFTER_FIRST: &[(&str, &[&str])] = &[
 const OPTIONS: &[(&str, &[&str])] = &[
     ("cargo", &["-C", "--manifest-path", "--target-dir"]),
     ("cmake", &["-B", "-S"]),
-    ("curl", &["-o", "--output"]),
+    ("curl", &["-K", "-T", "--config", "--upload-file"]),
     ("env", &["-C", "--chdir"]),
     ("git", &["-C", "--git-dir", "--work-tree"]),
     ("go", &["-C"]),
@@ -99,19 +119,62 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("ninja", &["-C"]),
     ("npm", &["--prefix"]),
     ("pnpm", &["-C", "--dir"]),
-    ("wget", &["-O", "-P"]),
     ("yarn", &["--cwd"]),
 ];
 
+/// Options that take a path to write to.
+const OUTPUTS: &[(&str, &[&str])] = &[
+    ("curl", &["-o", "--output", "-D", "--dump-header", "-c", "--cookie-jar"]),
+    ("git", &["--output", "--output-directory"]),
+    ("sort", &["-o", "--output"]),
+    ("tree", &["-o"]),
+    ("wget", &["-O", "-P", "-o", "--output-document", "--directory-prefix"]),
+];
+
 /// The words of `run` that are paths or hold one, and what is done there.
-pub(super) fn of(run: &Run) -> Vec<(Word, Use)> {
+pub(super) fn of(run: &Run) -> Vec<Argument> {
     let Some(name) = run.name() else { return Vec::new() };
     let name = base(&name);
     let words = &run.words[1..];
-    match how(name) {
-        Some(how) => arguments(name, words).into_iter().map(|word| (word, how)).collect(),
-        None => options(name, words),
+    match name {
+        "cp" | "install" | "ln" | "mv" | "rsync" | "scp" => return moved(name, words),
+        "dd" => return copied(words),
+        "find" => return searched(words),
+        _ => {}
     }
+    let mut found: Vec<Argument> = match how(name) {
+        Some(how) => {
+            let edits = name == "sed" && words.iter().any(edits_in_place);
+            let how = if edits { Use::Writes } else { how };
+            arguments(name, words).into_iter().map(|word| Argument::new(word, how)).collect()
+        }
+        None => Vec::new(),
+    };
+    found.extend(options(name, words));
+    found
+}
+
+/// The arguments of a program of which nothing is known. Each may be a file that it reads.
+pub(super) fn perhaps_read(run: &Run) -> Vec<Word> {
+    let Some(name) = run.name() else { return Vec::new() };
+    let name = base(&name);
+    if how(name).is_some() || TEXTS.binary_search(&name).is_ok() {
+        return Vec::new();
+    }
+    let value = |word: &Word| {
+        let text = word.literal()?;
+        let value = match text.split_once('=') {
+            Some((_, value)) if text.starts_with('-') => value.to_owned(),
+            _ => text,
+        };
+        // `curl -d @file`
+        Some(value.strip_prefix('@').map_or(value.clone(), str::to_owned))
+    };
+    run.words[1..].iter().filter_map(value).map(|text| Word::new(&quoted(&text))).collect()
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 /// What a command does to its arguments; `None` if they are no paths.
@@ -119,7 +182,81 @@ pub(super) fn how(name: &str) -> Option<Use> {
     if WRITERS.binary_search(&name).is_ok() {
         return Some(Use::Writes);
     }
+    if LISTERS.binary_search(&name).is_ok() {
+        return Some(Use::Lists);
+    }
     READERS.binary_search(&name).is_ok().then_some(Use::Reads)
+}
+
+fn edits_in_place(option: &Word) -> bool {
+    let text = option.shown();
+    text.starts_with("--in-place")
+        || text.strip_prefix('-').is_some_and(|rest| {
+            // `-ne` and `-ni`, but not the script of `-es/i/j/`
+            let letters = rest.split(['e', 'f', 'l']).next().unwrap_or_default();
+            !rest.starts_with('-') && letters.contains('i')
+        })
+}
+
+/// Sources, and where they go.
+fn moved(name: &str, words: &[Word]) -> Vec<Argument> {
+    let mut paths = arguments(name, words);
+    let mut target = None;
+    for (at, word) in words.iter().enumerate() {
+        let text = word.shown();
+        if matches!(text.as_str(), "-t" | "--target-directory") {
+            target = words.get(at + 1).cloned();
+        } else if let Some(value) = text.strip_prefix("--target-directory=") {
+            target = Some(Word::new(value));
+        }
+    }
+    match &target {
+        Some(target) => paths.retain(|path| path != target),
+        None if paths.len() > 1 => target = paths.pop(),
+        None => {}
+    }
+    let makes_folders = name == "install" && words.iter().any(|word| word.shown() == "-d");
+    let how = if name == "mv" || makes_folders { Use::Writes } else { Use::Reads };
+    let names = |word: &Word| {
+        let text = word.literal()?;
+        text.trim_end_matches('/').rsplit('/').next().map(str::to_owned)
+    };
+    let into: Vec<String> = paths.iter().filter_map(names).collect();
+    let argument = |word: &Word, how| Argument::new(word.clone(), how);
+    let mut found: Vec<Argument> = paths.iter().map(|word| argument(word, how)).collect();
+    if name == "mv" {
+        // under its new name, a file could be read
+        found.extend(paths.iter().map(|word| argument(word, Use::Reads)));
+    }
+    found.extend(target.map(|word| Argument { word, how: Use::Writes, into }));
+    found
+}
+
+/// `dd if=a of=b`.
+fn copied(words: &[Word]) -> Vec<Argument> {
+    let path = |word: &Word| {
+        let (name, value) = word.0.split_once('=')?;
+        let how = match name {
+            "if" => Use::Reads,
+            "of" => Use::Writes,
+            _ => return None,
+        };
+        Some(Argument::new(Word::new(value), how))
+    };
+    words.iter().filter_map(path).collect()
+}
+
+fn searched(words: &[Word]) -> Vec<Argument> {
+    let deletes = words.iter().any(|word| word.shown() == "-delete");
+    let how = if deletes { Use::Writes } else { Use::Lists };
+    let folders = arguments("find", words).into_iter();
+    let mut found: Vec<Argument> = folders.map(|word| Argument::new(word, how)).collect();
+    for (at, word) in words.iter().enumerate() {
+        if matches!(word.shown().as_str(), "-fls" | "-fprint" | "-fprint0" | "-fprintf") {
+            found.extend(words.get(at + 1).map(|word| Argument::new(word.clone(), Use::Writes)));
+        }
+    }
+    found
 }
 
 fn arguments(name: &str, words: &[Word]) -> Vec<Word> {
@@ -136,8 +273,6 @@ fn arguments(name: &str, words: &[Word]) -> Vec<Word> {
         if !only_operands && shown.starts_with('-') {
             only_operands = shown == "--";
             found.extend(value(word));
-        } else if name == "dd" {
-            found.extend(shown.split_once('=').map(|(_, value)| Word::new(value)));
         } else if matches!(name, "rsync" | "scp") && is_remote(&shown) {
         } else if skipped > 0 {
             skipped -= 1;
@@ -165,20 +300,38 @@ fn is_remote(path: &str) -> bool {
     path.split_once(':').is_some_and(|(host, _)| !host.is_empty() && !host.contains('/'))
 }
 
-fn options(name: &str, words: &[Word]) -> Vec<(Word, Use)> {
-    let Some((_, options)) = OPTIONS.iter().find(|(known, _)| *known == name) else {
-        return Vec::new();
+fn options(name: &str, words: &[Word]) -> Vec<Argument> {
+    let of = |table: &[(&str, &'static [&'static str])]| {
+        table.iter().find(|(known, _)| *known == name).map_or(&[][..], |(_, options)| *options)
     };
+    let (reads, writes) = (of(OPTIONS), of(OUTPUTS));
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate() {
         let shown = word.shown();
-        if options.contains(&shown.as_str()) {
-            found.extend(words.get(at + 1).cloned());
-        } else if starts(word, options) {
-            found.extend(value(word));
+        for (options, how) in [(reads, Use::Reads), (writes, Use::Writes)] {
+            if options.contains(&shown.as_str()) {
+                found.extend(words.get(at + 1).map(|word| Argument::new(word.clone(), how)));
+            } else if let Some(value) = glued(word, &shown, options) {
+                found.push(Argument::new(value, how));
+            }
         }
     }
-    found.into_iter().map(|word| (word, Use::Reads)).collect()
+    found
+}
+
+/// The value of an option in the same word: `--output=x`, `-ox`.
+fn glued(word: &Word, shown: &str, options: &[&str]) -> Option<Word> {
+    options.iter().find_map(|option| {
+        let rest = shown.strip_prefix(option)?;
+        if option.starts_with("--") {
+            return word
+                .0
+                .split_once('=')
+                .filter(|_| rest.starts_with('='))
+                .map(|(_, value)| Word::new(value));
+        }
+        word.0.get(2..).filter(|value| !value.is_empty()).map(Word::new)
+    })
 }
 
 #[cfg(test)]
@@ -188,6 +341,7 @@ mod tests {
     #[test]
     fn the_lists_are_sorted() {
         assert!(WRITERS.is_sorted() && READERS.is_sorted());
+        assert!(LISTERS.is_sorted() && TEXTS.is_sorted());
     }
 
     #[test]
@@ -203,13 +357,13 @@ mod tests {
             ("find /a b -name /c", &["/a", "b"]),
             ("git -C /x status", &["/x"]),
             ("make --directory=/x", &["/x"]),
-            ("sort --output=/x a", &["/x", "a"]),
+            ("sort --output=x a", &["a", "x"]),
             ("curl /x", &[]),
             ("/bin/cat x", &["x"]),
         ] {
             let words = line.split(' ').map(Word::new).collect();
             let found: Vec<String> =
-                of(&Run::new(words)).into_iter().map(|(word, _)| word.0).collect();
+                of(&Run::new(words)).into_iter().map(|found| found.word.0).collect();
             assert_eq!(found, expected, "{line}");
         }
     }

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
-use super::check;
+use super::builtins::{self, Effect};
 use super::step::{Run, Step};
 use super::word::{self, Word};
 use super::wrappers::{self, Inner, is_assignment};
+use super::{assignments, check, expansions};
 
 /// How deep commands may be in one another.
 const MAX_DEPTH: usize = 100;
@@ -24,29 +25,44 @@ const MAX_STEPS: usize = 2_000;
 
 const MAX_TIME: Duration = Duration::from_millis(500);
 
-/// Assigning to these decides what runs.
-const DECISIVE: &[&str] = &[
-    "BASHOPTS",
-    "BASH_ENV",
-    "CDPATH",
-    "EDITOR",
-    "ENV",
-    "IFS",
-    "PAGER",
-    "PATH",
-    "PROMPT_COMMAND",
-    "PS4",
-    "PERL5LIB",
-    "PERL5OPT",
-    "PYTHONPATH",
-    "PYTHONSTARTUP",
-    "NODE_OPTIONS",
-    "RUBYOPT",
-    "RUSTC_WRAPPER",
-    "SHELL",
-    "SHELLOPTS",
-    "VISUAL",
-    "HOME",
+/// Parts of a tree in which nothing but their own children can run a command. [`Reader::node`] looks at
+/// the kinds that are not here; one that it does not know either is unknown.
+const PLAIN: &[&str] = &[
+    "ansi_c_string",
+    "array",
+    "binary_expression",
+    "brace_expression",
+    "case_item",
+    "command_name",
+    "comment",
+    "concatenation",
+    "do_group",
+    "elif_clause",
+    "else_clause",
+    "file_descriptor",
+    "heredoc_body",
+    "heredoc_content",
+    "heredoc_end",
+    "heredoc_redirect",
+    "heredoc_start",
+    "herestring_redirect",
+    "negated_command",
+    "number",
+    "parenthesized_expression",
+    "postfix_expression",
+    "program",
+    "raw_string",
+    "regex",
+    "simple_expansion",
+    "special_variable_name",
+    "string",
+    "string_content",
+    "ternary_expression",
+    "test_operator",
+    "unary_expression",
+    "variable_assignments",
+    "variable_name",
+    "word",
 ];
 
 /// The steps of `line` in the order in which they stand; `None` if it is not understood.
@@ -84,6 +100,16 @@ struct Reader<'a, 's> {
     limit: Instant,
 }
 
+/// How a command comes to run.
+struct Given<'a> {
+    /// Its input, if that stands in the line.
+    stdin: Option<&'a str>,
+    /// Whether the shell reads its words as those of a declaration.
+    declares: bool,
+    /// Text in its words that is replaced by something that does not stand in the line.
+    placeholder: Option<&'a str>,
+}
+
 impl<'a> Reader<'a, '_> {
     fn node(&mut self, node: Node<'a>, depth: usize) -> Option<()> {
         if depth > MAX_DEPTH {
@@ -102,17 +128,80 @@ impl<'a> Reader<'a, '_> {
                 self.backticks(node, depth)
             }
             "subshell" | "command_substitution" | "process_substitution" => {
+                // in a here-document, the grammar takes arithmetic for a subshell
+                if self.text(node).starts_with("$((") {
+                    self.push(Step::Unknown)?;
+                }
                 self.within(Step::Enter, Step::Leave, node, depth)
             }
             "pipeline" => self.pipeline(node, depth),
             "list" => self.list(node, depth),
-            "function_definition"
-            | "if_statement"
-            | "while_statement"
-            | "case_statement"
-            | "c_style_for_statement" => self.within(Step::Perhaps, Step::Joined, node, depth),
-            _ => self.children(node, depth),
+            "function_definition" => {
+                self.push(Step::Function)?;
+                self.within(Step::Perhaps, Step::Joined, node, depth)
+            }
+            "c_style_for_statement" => {
+                self.evaluated(is_literal_loop(node, self.line))?;
+                self.within(Step::Perhaps, Step::Joined, node, depth)
+            }
+            "if_statement" | "while_statement" | "case_statement" => {
+                self.within(Step::Perhaps, Step::Joined, node, depth)
+            }
+            "arithmetic_expansion" => {
+                let inner = inside(self.text(node), &[("$((", "))"), ("$[", "]")]);
+                self.evaluated(inner.is_some_and(expansions::is_literal_arithmetic))?;
+                self.children(node, depth)
+            }
+            "compound_statement" => {
+                let text = self.text(node);
+                let inner = inside(text, &[("((", "))")]);
+                let group = node.child(0).is_some_and(|first| first.kind() == "{");
+                self.evaluated(group || inner.is_some_and(expansions::is_literal_arithmetic))?;
+                self.children(node, depth)
+            }
+            "expansion" => {
+                self.evaluated(expansions::is_plain_parameter(self.text(node)))?;
+                self.default_value(node)?;
+                self.children(node, depth)
+            }
+            "subscript" => {
+                let index = self.text(node).split_once('[').map_or("", |(_, index)| index);
+                let index = index.strip_suffix(']').unwrap_or(index);
+                self.evaluated(expansions::is_literal_subscript(index))?;
+                self.children(node, depth)
+            }
+            // a translation may be another text, and bash expands it again
+            "string" if self.line[..node.start_byte()].ends_with('$') => {
+                self.push(Step::Unknown)?;
+                self.children(node, depth)
+            }
+            "extglob_pattern" if !self.text(node).contains('(') => self.children(node, depth),
+            kind if !node.is_named() || PLAIN.contains(&kind) => self.children(node, depth),
+            _ => {
+                self.push(Step::Unknown)?;
+                self.children(node, depth)
+            }
         }
+    }
+
+    /// The shell evaluates `node` when it gets there; that is certain to run nothing only if `literal`.
+    fn evaluated(&mut self, literal: bool) -> Option<()> {
+        if literal { Some(()) } else { self.push(Step::Unknown) }
+    }
+
+    /// `${NAME:=value}` assigns.
+    fn default_value(&mut self, node: Node<'a>) -> Option<()> {
+        let Some((name, _)) = self.text(node).trim_start_matches("${").split_once('=') else {
+            return Some(());
+        };
+        let name = name.trim_end_matches(':');
+        if !word::is_name(name) {
+            return Some(());
+        }
+        if assignments::is_decisive(name) {
+            self.push(Step::Unknown)?;
+        }
+        self.push(Step::Assign(name.to_owned(), None))
     }
 
     fn push(&mut self, step: Step) -> Option<()> {
@@ -168,6 +257,9 @@ impl<'a> Reader<'a, '_> {
             }
         }
         if let Some(name) = name {
+            if assignments::is_decisive(&name) {
+                self.push(Step::Unknown)?;
+            }
             for word in
                 all.iter().filter(|child| child.is_named() && child.kind() != "do_group").skip(1)
             {
@@ -186,32 +278,79 @@ impl<'a> Reader<'a, '_> {
         if !word::is_name(name.split('[').next().unwrap_or_default()) {
             return None;
         }
-        if is_decisive(name) {
-            self.push(Step::Decides(Word::new(text)))?;
+        let assignment = Word::new(text);
+        let leads = node.parent().is_some_and(|parent| parent.kind() == "command");
+        let base = name.split('[').next().unwrap_or_default();
+        if expansions::is_integer(base) {
+            self.push(Step::Unknown)?;
+        }
+        if assignments::is_decisive(base) || (leads && !assignments::is_harmless(&assignment)) {
+            self.push(Step::Assignment(assignment))?;
         }
         let value = node.child_by_field_name("value").map(|value| self.text(value));
         let plain = text.strip_prefix(name).and_then(|rest| rest.strip_prefix('='));
         let known = plain.filter(|_| value.is_none_or(|value| !value.starts_with('(')));
-        self.push(Step::Assign(name.to_owned(), known.map(Word::new)))?;
+        self.push(Step::Assign(base.to_owned(), known.map(Word::new)))?;
+        if node
+            .child_by_field_name("value")
+            .is_some_and(|value| !self.has_literal_subscripts(value))
+        {
+            self.push(Step::Unknown)?;
+        }
         self.children(node, depth)
+    }
+
+    /// Whether no element of an array value has a subscript that the shell would evaluate.
+    fn has_literal_subscripts(&self, value: Node<'a>) -> bool {
+        value.kind() != "array"
+            || children(value).iter().all(|element| {
+                let text = self.text(*element).trim_start_matches(['"', '\'']);
+                match text.strip_prefix('[') {
+                    Some(rest) => rest
+                        .split_once("]=")
+                        .or_else(|| rest.split_once("]+="))
+                        .is_some_and(|(index, _)| expansions::is_literal_subscript(index)),
+                    None => !text.starts_with(['$', '`', '\\']) || !text.contains("]="),
+                }
+            })
     }
 
     /// `[` is a command, `[[` is none.
     fn test(&mut self, node: Node<'a>, depth: usize) -> Option<()> {
         let text = self.text(node);
-        if !text.starts_with("[[") && text.starts_with('[') {
-            let words = text.split_whitespace().map(Word::new).collect();
-            self.push(Step::Run(Run::new(words)))?;
+        if text.starts_with("[[") {
+            self.evaluated(expansions::is_plain_test(text))?;
+        } else if text.starts_with('[') {
+            let words: Vec<Word> = text.split_whitespace().map(Word::new).collect();
+            let plain = words.iter().all(|word| word.is_whole());
+            self.push(Step::Run(Run::new(words.clone())))?;
+            if !plain || !builtins::effects(&words, false).is_empty() {
+                self.push(Step::Unknown)?;
+            }
+        } else {
+            let inner = inside(text, &[("((", "))")]);
+            self.evaluated(inner.is_some_and(expansions::is_literal_arithmetic))?;
         }
         self.children(node, depth)
     }
 
     fn redirect(&mut self, node: Node<'a>, depth: usize) -> Option<()> {
         let (operator, target) = redirection(node);
+        if self.line[..node.start_byte()].ends_with('}') {
+            // `{NAME}>file` assigns, and evaluates a subscript in NAME
+            self.push(Step::Unknown)?;
+        }
         if let Some(target) = target {
             let to = Word::new(self.text(target));
             let duplicates =
                 operator.ends_with('&') && self.text(target).bytes().all(is_descriptor);
+            let network = |text: String| {
+                let text = text.replace("//", "/");
+                text.starts_with("/dev/tcp") || text.starts_with("/dev/udp")
+            };
+            if to.literal().is_some_and(network) {
+                self.push(Step::Unknown)?;
+            }
             if !duplicates {
                 self.push(Step::Redirect { to, writes: operator.contains('>') })?;
             }
@@ -257,15 +396,22 @@ impl<'a> Reader<'a, '_> {
                 _ => {}
             }
         }
-        let assigns = node.child(0).is_some_and(|first| first.kind() == "variable_assignment");
+        let assignments: Vec<Word> = children(node)
+            .into_iter()
+            .take_while(|child| child.kind() == "variable_assignment" && node.kind() == "command")
+            .map(|child| Word::new(self.text(child)))
+            .collect();
+        let assigns = !assignments.is_empty();
         let word = |piece: Range<usize>| self.line.get(piece).map(Word::new);
         let words: Vec<Word> = pieces.into_iter().filter_map(word).collect();
         if assigns && words.first().is_some_and(|word| matches!(word.0.as_str(), "time" | "!")) {
             // behind an assignment these are names of programs
             return None;
         }
-        let run = Run { words, redirects, fed: false };
-        self.run(run, stdin.as_deref(), 0)?;
+        let judged = assignments.iter().any(|word| !assignments::is_harmless(word));
+        let declares = node.kind() == "declaration_command";
+        let run = Run { words, redirects, fed: false, assigns: judged };
+        self.run(run, &Given { stdin: stdin.as_deref(), declares, placeholder: None }, 0)?;
         self.children(node, depth)
     }
 
@@ -283,37 +429,81 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// A command, and what it runs besides itself.
-    fn run(&mut self, run: Run, stdin: Option<&str>, depth: usize) -> Option<()> {
+    fn run(&mut self, run: Run, given: &Given<'_>, depth: usize) -> Option<()> {
         let Some(first) = run.words.first() else { return Some(()) };
         match first.0.as_str() {
             // words of the shell itself
-            "time" | "!" => {
+            "time" | "!" if depth == 0 => {
                 let rest = run.words.iter().skip(1);
-                let rest = rest.skip_while(|word| word.0 == "-p" || is_assignment(&word.0));
+                let rest = rest.skip_while(|word| {
+                    matches!(word.0.as_str(), "-p" | "--") || is_assignment(&word.0)
+                });
+                let skipped = run.words[1..].iter().filter(|word| is_assignment(&word.0));
+                for assignment in skipped.filter(|word| !assignments::is_harmless(word)) {
+                    self.push(Step::Assignment(assignment.clone()))?;
+                }
                 let run = Run { words: rest.cloned().collect(), ..run.clone() };
-                return self.run(run, stdin, depth);
+                return self.run(run, given, depth);
             }
             word if check::RESERVED.contains(&word) => return None,
             _ => {}
         }
-        let inner = wrappers::inner(&run.words, stdin);
-        let redirects = run.redirects.clone();
+        if let (Some(placeholder), Some(name)) = (given.placeholder, run.name())
+            && name.contains(placeholder)
+        {
+            self.push(Step::Unknown)?;
+        }
+        for effect in builtins::effects(&run.words, given.declares) {
+            match effect {
+                Effect::Unknown => self.push(Step::Unknown)?,
+                Effect::Assigns(word) => {
+                    if expansions::is_integer(word.0.split(['=', '+']).next().unwrap_or_default()) {
+                        self.push(Step::Unknown)?;
+                    }
+                    self.push(Step::Assignment(word))?;
+                }
+            }
+        }
+        let inner = wrappers::inner(&run.words, given.stdin, run.fed);
+        let (redirects, assigns, is_fed) = (run.redirects.clone(), run.assigns, run.fed);
         self.push(Step::Run(run))?;
         for inner in inner {
-            match inner {
+            let (words, fed, placeholder) = match inner {
                 _ if depth >= MAX_LINES => return None,
-                Inner::Command(words) | Inner::Fed(words) if words.is_empty() => {}
-                Inner::Command(words) => {
-                    let run = Run { words, redirects: redirects.clone(), fed: false };
-                    self.run(run, stdin, depth + 1)?;
+                Inner::Command(words) => (words, is_fed, given.placeholder.map(str::to_owned)),
+                Inner::Fed { words, appended, placeholder } => {
+                    if given.placeholder.is_some() && placeholder.is_some() {
+                        self.push(Step::Unknown)?;
+                    }
+                    (
+                        words,
+                        appended || is_fed,
+                        placeholder.or_else(|| given.placeholder.map(str::to_owned)),
+                    )
                 }
-                Inner::Fed(words) => {
-                    let run = Run { words, redirects: redirects.clone(), fed: true };
-                    self.run(run, None, depth + 1)?;
+                Inner::Line(line) => {
+                    if given.placeholder.is_some_and(|placeholder| line.contains(placeholder)) {
+                        self.push(Step::Unknown)?;
+                    }
+                    self.line(&line)?;
+                    continue;
                 }
-                Inner::Line(line) => self.line(&line)?,
-                Inner::Unknown => self.push(Step::Unknown)?,
+                Inner::Assigns(word) => {
+                    self.push(Step::Assignment(word))?;
+                    continue;
+                }
+                Inner::Unknown => {
+                    self.push(Step::Unknown)?;
+                    continue;
+                }
+            };
+            if words.is_empty() {
+                continue;
             }
+            let stdin = given.stdin.filter(|_| !fed);
+            let given = Given { stdin, declares: false, placeholder: placeholder.as_deref() };
+            let run = Run { words, redirects: redirects.clone(), fed, assigns };
+            self.run(run, &given, depth + 1)?;
         }
         Some(())
     }
@@ -388,7 +578,17 @@ fn redirection<'a>(node: Node<'a>) -> (&'a str, Option<Node<'a>>) {
     (operator.map_or("", |operator| operator.kind()), node.child_by_field_name("destination"))
 }
 
-fn is_decisive(name: &str) -> bool {
-    DECISIVE.contains(&name)
-        || ["LD_", "DYLD_", "GIT_", "BASH_FUNC_"].iter().any(|start| name.starts_with(start))
+/// The text between one of these pairs.
+fn inside<'a>(text: &'a str, pairs: &[(&str, &str)]) -> Option<&'a str> {
+    pairs.iter().find_map(|(open, close)| text.strip_prefix(open)?.strip_suffix(close))
+}
+
+/// Whether the head of `for ((…))` consists of literals.
+fn is_literal_loop(node: Node<'_>, line: &str) -> bool {
+    let body = node.child_by_field_name("body").map_or(node.end_byte(), |body| body.start_byte());
+    let head = line.get(node.start_byte()..body).unwrap_or_default();
+    let head = head.trim_end().trim_end_matches("do").trim_end().trim_end_matches(';');
+    let head = head.strip_prefix("for").map(str::trim_start);
+    head.and_then(|head| inside(head.trim_end(), &[("((", "))")]))
+        .is_some_and(|head| head.split(';').all(expansions::is_literal_arithmetic))
 }

@@ -7,8 +7,10 @@ pub(super) enum Step {
     Run(Run),
     /// Something runs, and nobody knows beforehand what.
     Unknown,
-    /// An assignment that decides what other commands run.
-    Decides(Word),
+    /// An assignment that rules judge like a command.
+    Assignment(Word),
+    /// From here on, a command of this name runs a function of the line.
+    Function,
     /// A variable is given a value; `None` is one that is not known.
     Assign(String, Option<Word>),
     /// Input or output of a file.
@@ -33,11 +35,13 @@ pub(super) struct Run {
     pub(super) redirects: Vec<String>,
     /// Whether it gets arguments that do not stand in the line.
     pub(super) fed: bool,
+    /// Whether it is given variables that rules judge.
+    pub(super) assigns: bool,
 }
 
 impl Run {
     pub(super) fn new(words: Vec<Word>) -> Self {
-        Self { words, redirects: Vec::new(), fed: false }
+        Self { words, redirects: Vec::new(), fed: false, assigns: false }
     }
 
     /// The program, if its name stands in the line and can only be the name of a program.

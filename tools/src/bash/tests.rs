@@ -41,12 +41,12 @@ async fn cancelled(site: &Site, line: &str, ready: impl AsyncFnOnce()) -> (Outpu
 #[test]
 fn resolution() {
     let site = Site::new();
-    let resolved = site.resolve("bash", &json!({ "command": "git status -s", "timeout": 900_000 }));
+    let resolved = site.resolve("bash", &json!({ "command": "cargo test -q", "timeout": 900_000 }));
     assert_eq!((resolved.class, resolved.timeout), (Class::Command, 600_000));
     assert_eq!(resolved.paths, [""; 0]);
     let [access] = resolved.access.as_slice() else { panic!("{resolved:?}") };
     assert_eq!(access.permission, "bash");
-    assert_eq!((&access.patterns[0][..], &access.always[0][..]), ("git status -s", "git status *"));
+    assert_eq!((&access.patterns[0][..], &access.always[0][..]), ("cargo test -q", "cargo test *"));
     assert_eq!(site.resolve("bash", &json!({ "command": "ls" })).timeout, 120_000);
     let out = site.outside("");
     let resolved = site.resolve("bash", &json!({ "command": "ls", "workdir": out }));

@@ -3,7 +3,8 @@
 //! Known are literal arguments, patterns of file names up to the first wild character, variables of the
 //! environment, and those to which the line itself gives values that stand in it. For the rest: what
 //! would be changed, or gone to, in a place that is not known takes the permission to leave the
-//! worktree; what would only be read does not.
+//! worktree; what would only be read does not. Rules about `read` and `edit` see each path that is
+//! certain, and `<dynamic>` for a redirection to one that is not.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use crate::Workspace;
 use crate::paths::{self, Target};
 
 use super::commands::DYNAMIC;
-use super::files::{self, Use};
+use super::files::{self, Argument, Use};
 use super::step::{Run, Step};
 use super::word::{self, Part, Word};
 
@@ -53,6 +54,12 @@ pub(super) struct Touched {
     pub(super) paths: Vec<PathBuf>,
     /// What rules are asked about leaving the worktree.
     pub(super) outside: Vec<String>,
+    /// What rules about `read` see.
+    pub(super) reads: Vec<String>,
+    /// What rules about `edit` see.
+    pub(super) edits: Vec<String>,
+    /// The steps that only change to a folder in the worktree.
+    pub(super) moves: HashSet<usize>,
 }
 
 /// Where the line may be at some point.
@@ -84,6 +91,8 @@ struct Walk<'a> {
     /// `None` is a value that is not known.
     variables: HashMap<String, Vec<Option<Value>>>,
     unsettled: HashSet<String>,
+    /// Whether `cd` is certain to be the builtin, and to go where it says.
+    certain_cd: bool,
     found: Touched,
 }
 
@@ -97,9 +106,14 @@ pub(super) fn of(steps: &[Step], folder: &Path, cx: &Workspace) -> Touched {
         saved: Vec::new(),
         variables: inherited(cx),
         unsettled: unsettled(steps),
+        // a function may stand behind the name
+        certain_cd: !steps.contains(&Step::Function)
+            && !environment(&cx.environment).iter().any(|(name, _)| name == "CDPATH"),
         found: Touched::default(),
     };
-    steps.iter().for_each(|step| walk.step(step));
+    for (at, step) in steps.iter().enumerate() {
+        walk.step(at, step);
+    }
     walk.found
 }
 
@@ -133,7 +147,8 @@ fn unsettled(steps: &[Step]) -> HashSet<String> {
             }
             Step::Run(_)
             | Step::Unknown
-            | Step::Decides(_)
+            | Step::Assignment(_)
+            | Step::Function
             | Step::Redirect { .. }
             | Step::Enter
             | Step::Leave
@@ -155,11 +170,20 @@ fn sets(run: &Run) -> bool {
 }
 
 impl Walk<'_> {
-    fn step(&mut self, step: &Step) {
+    fn step(&mut self, at: usize, step: &Step) {
         match step {
-            Step::Run(run) => self.run(run),
+            Step::Run(run) => {
+                if self.certain_cd && self.moves_inside(run) {
+                    self.found.moves.insert(at);
+                }
+                self.run(run);
+            }
             Step::Redirect { to, writes } => {
-                self.word(to, if *writes { Use::Writes } else { Use::Reads });
+                let how = if *writes { Use::Writes } else { Use::Reads };
+                if self.values(to).is_none_or(|values| !values.iter().all(Value::is_certain)) {
+                    self.claim(how, DYNAMIC.to_owned());
+                }
+                self.word(to, how, &[]);
             }
             Step::Assign(name, value) => self.assign(name, value.as_ref()),
             Step::Enter | Step::Perhaps => self.saved.push(self.place.clone()),
@@ -168,7 +192,7 @@ impl Walk<'_> {
                 let before = self.saved.pop().unwrap_or_else(|| self.been.clone());
                 self.place.join(before);
             }
-            Step::Unknown | Step::Decides(_) => {}
+            Step::Unknown | Step::Assignment(_) | Step::Function => {}
         }
     }
 
@@ -188,12 +212,64 @@ impl Walk<'_> {
             "cd" | "pushd" => self.change(run),
             "popd" => self.place.join(self.been.clone()),
             _ => {
-                for (word, how) in files::of(run) {
-                    self.word(&word, how);
+                for Argument { word, how, into } in files::of(run) {
+                    self.word(&word, how, &into);
+                }
+                for word in files::perhaps_read(run) {
+                    self.existing(&word);
                 }
                 if run.fed && files::how(super::wrappers::base(&name)) == Some(Use::Writes) {
                     self.somewhere();
                 }
+            }
+        }
+    }
+
+    /// Whether this is `cd FOLDER` for a literal folder in the worktree, and nothing else.
+    fn moves_inside(&self, run: &Run) -> bool {
+        let operand = match run.words.as_slice() {
+            [name, operand] if name.0 == "cd" => operand,
+            [name, option, operand]
+                if name.0 == "cd" && matches!(option.0.as_str(), "--" | "-P" | "-L") =>
+            {
+                operand
+            }
+            _ => return false,
+        };
+        let Some(text) = operand.literal().filter(|text| !text.starts_with(['-', '+', '~'])) else {
+            return false;
+        };
+        let inside = |folder: &PathBuf| {
+            let path = folder.join(&text);
+            path.to_str()
+                .is_some_and(|path| paths::resolve(path, self.cx).is_ok_and(|target| target.inside))
+        };
+        let plain = run.redirects.is_empty() && !run.assigns && !run.fed && !text.is_empty();
+        plain && !self.place.unknown && self.place.folders.iter().all(inside)
+    }
+
+    /// The rules about `read` or `edit` see `pattern`.
+    fn claim(&mut self, how: Use, pattern: String) {
+        let patterns = match how {
+            Use::Lists => return,
+            Use::Reads => &mut self.found.reads,
+            Use::Writes => &mut self.found.edits,
+        };
+        if patterns.len() < MAX_PATHS && !patterns.contains(&pattern) {
+            patterns.push(pattern);
+        }
+    }
+
+    /// A literal argument counts as read if it is a file in the worktree.
+    fn existing(&mut self, word: &Word) {
+        let Some(text) = word.literal().filter(|text| !text.is_empty()) else { return };
+        for folder in self.place.folders.clone() {
+            let path = folder.join(&text);
+            let Some(text) = path.to_str().filter(|_| path.is_file()) else { continue };
+            if let Ok(target) = paths::resolve(text, self.cx)
+                && target.inside
+            {
+                self.claim(Use::Reads, target.shown);
             }
         }
     }
@@ -212,7 +288,7 @@ impl Walk<'_> {
         let mut after = Place { folders: Vec::new(), unknown: false };
         for value in values {
             if value.open || value.wild.is_some() {
-                self.value(&value, Use::Writes);
+                self.value(&value, Use::Writes, None);
                 after.unknown = true;
                 continue;
             }
@@ -225,7 +301,7 @@ impl Walk<'_> {
                 }
             }
             after.unknown |= before.unknown && !value.text.starts_with('/');
-            self.value(&value, Use::Writes);
+            self.value(&value, Use::Writes, None);
         }
         self.been.join(after.clone());
         self.place = after;
@@ -247,9 +323,9 @@ impl Walk<'_> {
         }
     }
 
-    fn word(&mut self, word: &Word, how: Use) {
+    fn word(&mut self, word: &Word, how: Use, into: &[String]) {
         match self.values(word) {
-            Some(values) => values.iter().for_each(|value| self.value(value, how)),
+            Some(values) => values.iter().for_each(|value| self.value(value, how, Some(into))),
             None if how == Use::Writes => self.somewhere(),
             None => {}
         }
@@ -307,7 +383,8 @@ impl Walk<'_> {
         }
     }
 
-    fn value(&mut self, value: &Value, how: Use) {
+    /// `into` are names below it if it is a folder; without it, nothing there is read or changed.
+    fn value(&mut self, value: &Value, how: Use, into: Option<&[String]>) {
         let certain = value.certain();
         let unknown = value.open && (how == Use::Writes) || value.climbs(certain.len());
         let relative = !certain.starts_with('/');
@@ -318,7 +395,17 @@ impl Walk<'_> {
         let folders = if relative { self.place.folders.clone() } else { vec![PathBuf::from("/")] };
         let before = self.found.outside.len();
         for folder in folders.into_iter().filter(|_| !nothing) {
-            self.path(&folder.join(certain));
+            let path = folder.join(certain);
+            match into.filter(|_| value.is_certain()) {
+                Some(into) if !into.is_empty() && path.is_dir() => {
+                    self.path(&path, None);
+                    for name in into {
+                        self.path(&path.join(name), Some(how));
+                    }
+                }
+                Some(_) => self.path(&path, Some(how)),
+                None => self.path(&path, None),
+            }
         }
         // one question is enough
         if unknown && self.found.outside.len() == before {
@@ -326,7 +413,7 @@ impl Walk<'_> {
         }
     }
 
-    fn path(&mut self, path: &Path) {
+    fn path(&mut self, path: &Path, how: Option<Use>) {
         let text = path.to_string_lossy();
         if DEVICES.contains(&text.as_ref()) || text.starts_with("/dev/fd/") {
             return;
@@ -337,8 +424,12 @@ impl Walk<'_> {
         match paths::resolve(&text, self.cx) {
             _ if self.found.paths.len() >= MAX_PATHS => self.somewhere(),
             Ok(target) => {
-                if !target.inside && !spilled(&target) {
+                let spilled = spilled(&target);
+                if !target.inside && !spilled {
                     self.leave(target.outside());
+                }
+                if let Some(how) = how.filter(|_| !spilled) {
+                    self.claim(how, target.shown);
                 }
                 if !self.found.paths.contains(&target.path) {
                     self.found.paths.push(target.path);
@@ -354,6 +445,10 @@ impl Value {
         let at = self.text.len();
         let wild = self.wild.or(wild.map(|wild| at + wild));
         Self { text: format!("{}{text}", self.text), wild, open }
+    }
+
+    fn is_certain(&self) -> bool {
+        self.wild.is_none() && !self.open
     }
 
     /// The part that is certain: all of it, or the folders before what is not.

@@ -3,6 +3,9 @@
 /// Most words that braces may make of one.
 const MAX_ALTERNATIVES: usize = 64;
 
+/// Most braces and commas of one word. The search for a pair takes time proportional to their square.
+const MAX_BRACES: usize = 512;
+
 /// A word as it stands in the line, with its quotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word(pub(super) String);
@@ -59,6 +62,60 @@ impl Word {
             }
         }
         text
+    }
+}
+
+impl Word {
+    /// Whether the word is one argument, whatever its variables hold: each expansion in it is in double
+    /// quotes.
+    pub(super) fn is_single(&self) -> bool {
+        if self.0.contains("$@") || self.0.contains("@") && self.0.contains("${") {
+            return false;
+        }
+        let (mut quote, mut escaped, mut substitutes) = (None, false, false);
+        for c in self.0.chars() {
+            match (quote, c) {
+                _ if escaped => escaped = false,
+                (None | Some('"'), '\\') => escaped = true,
+                (None, '\'' | '"') => quote = Some(c),
+                (Some(open), _) if open == c => quote = None,
+                // its quotes may be those of the substitution
+                (Some('"'), '\'') if substitutes => return false,
+                (Some('"'), '(' | '`') => substitutes = true,
+                (None, '$' | '`' | '*' | '?' | '[' | '{' | '~' | '<' | '>' | '(') => return false,
+                _ => {}
+            }
+        }
+        quote.is_none() && !escaped
+    }
+
+    /// Whether its quotes end where it ends. A text that was cut at blanks may have lost one.
+    pub(super) fn is_whole(&self) -> bool {
+        let (mut quote, mut escaped) = (None, false);
+        for c in self.0.chars() {
+            match (quote, c) {
+                _ if escaped => escaped = false,
+                (None | Some('"'), '\\') => escaped = true,
+                (None, '\'' | '"') => quote = Some(c),
+                (Some(open), _) if open == c => quote = None,
+                _ => {}
+            }
+        }
+        quote.is_none() && !escaped
+    }
+
+    /// Whether a variable or a substitution is in the word, and not only a pattern of file names.
+    pub(super) fn varies(&self) -> bool {
+        parts(&self.0).iter().any(|part| matches!(part, Part::Variable(_) | Part::Unknown))
+    }
+
+    /// Whether the word begins with a literal character other than `-`, so that it is no option.
+    pub(super) fn starts_plain(&self) -> bool {
+        match parts(&self.0).first() {
+            Some(Part::Text(text)) => !text.starts_with('-'),
+            Some(Part::Home) => true,
+            _ => false,
+        }
     }
 }
 
@@ -167,8 +224,8 @@ impl<'a> Scan<'a> {
                 self.rest = &self.rest[1..];
                 self.ansi();
             }
-            // a text to be translated
-            Some('"') if !quoted => {}
+            // a translation may be another text, and bash expands it again
+            Some('"') if !quoted => self.part(Part::Unknown),
             Some('{') => match self.rest[1..].split_once('}') {
                 Some((name, rest)) if is_name(name) => {
                     self.rest = rest;
@@ -217,6 +274,9 @@ pub(super) fn is_name(text: &str) -> bool {
 /// The words that braces make of `source`, in their quotes; of `{1..9}` the first alone stands for
 /// all. `None` if they are too many.
 pub(super) fn alternatives(source: &str) -> Option<Vec<String>> {
+    if unquoted(source).len() > MAX_BRACES {
+        return None;
+    }
     let mut done = Vec::new();
     let mut waiting = vec![source.to_owned()];
     while let Some(word) = waiting.pop() {
@@ -298,7 +358,7 @@ mod tests {
             ("'r'\"m\"", Some("rm"), "rm"),
             ("$'r\\'m\\n'", Some("r'm\n"), "r'm\n"),
             ("$'\\x72m'", None, "$'\\x72m'"),
-            ("$\"rm\"", Some("rm"), "rm"),
+            ("$\"rm\"", None, "$\"rm\""),
             ("\"a \\$b \\\" \\c\"", Some("a $b \" \\c"), "a $b \" \\c"),
             ("r\\\nm", Some("rm"), "rm"),
             ("$X", None, "$X"),
@@ -320,6 +380,30 @@ mod tests {
             let word = Word::new(source);
             assert_eq!(word.literal().as_deref(), literal, "{source}");
             assert_eq!(word.shown(), shown, "{source}");
+        }
+    }
+
+    #[test]
+    fn words_that_stay_one() {
+        for (source, single) in [
+            ("a", true),
+            ("\"$x\"", true),
+            ("--a=\"$(b c)\"", true),
+            ("'$x'", true),
+            ("\"$(a \"b\")\"", true),
+            ("\\$x", true),
+            ("$x", false),
+            ("\"$x\"$y", false),
+            ("\"$@\"", false),
+            ("\"${x[@]}\"", false),
+            ("*", false),
+            ("{a,b}", false),
+            ("\"$(a '\"')\"$x\"'\"", false),
+        ] {
+            assert_eq!(Word::new(source).is_single(), single, "{source}");
+        }
+        for (source, plain) in [("a$x", true), ("\"a\"", true), ("-a", false), ("$x", false)] {
+            assert_eq!(Word::new(source).starts_plain(), plain, "{source}");
         }
     }
 

@@ -1,15 +1,24 @@
 //! Commands that run other commands: `sudo rm x` is `rm x` too.
 
 use super::word::Word;
+use super::{assignments, git};
 
 /// What a command runs besides itself.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Inner {
     Command(Vec<Word>),
-    /// With arguments added that do not stand in the line.
-    Fed(Vec<Word>),
+    /// A command that gets more arguments than stand in the line.
+    Fed {
+        words: Vec<Word>,
+        /// Whether the arguments are added at the end.
+        appended: bool,
+        /// The text that is replaced wherever it stands.
+        placeholder: Option<String>,
+    },
     /// A line for a shell.
     Line(String),
+    /// A variable for the command.
+    Assigns(Word),
     /// Something that is not known before it runs.
     Unknown,
 }
@@ -44,13 +53,21 @@ const WRAPPERS: &[Wrapper] = &[
     wrapper("doas", &["-C", "-u"], &["-L", "-n", "-s"], 0),
     wrapper("env", &["-u", "-C", "--unset", "--chdir"], &["-", "-i", "-0", "-v"], 0),
     wrapper("exec", &["-a"], &["-c", "-l"], 0),
+    wrapper("dbus-run-session", &[], &[], 0),
+    wrapper("eatmydata", &[], &[], 0),
     wrapper("fakeroot", &[], &[], 0),
     wrapper("flock", &["-w", "-E"], &["-e", "-n", "-o", "-s", "-u", "-x"], 1),
     wrapper("ionice", &["-c", "-n", "-p"], &["-t"], 0),
     wrapper("ltrace", &["-e", "-o", "-p", "-s"], &["-f"], 0),
     wrapper("nice", &["-n", "--adjustment"], &[], 0),
     wrapper("nohup", &[], &[], 0),
+    wrapper("nsenter", &[], &[], 0),
+    wrapper("numactl", &[], &[], 0),
     wrapper("parallel", &["-j"], &["-k", "-0"], 0),
+    wrapper("prlimit", &[], &[], 0),
+    wrapper("rlwrap", &[], &[], 0),
+    wrapper("setarch", &[], &[], 1),
+    wrapper("setpriv", &[], &[], 0),
     wrapper("setsid", &[], &["-c", "-f", "-w", "--fork", "--wait"], 0),
     wrapper("stdbuf", &["-i", "-o", "-e"], &[], 0),
     wrapper("strace", &["-e", "-o", "-p", "-s", "-u"], &["-f", "-ff", "-c", "-t", "-tt", "-y"], 0),
@@ -60,6 +77,7 @@ const WRAPPERS: &[Wrapper] = &[
         &["-A", "-b", "-E", "-H", "-i", "-k", "-n", "-P", "-S", "-s"],
         0,
     ),
+    wrapper("systemd-run", &[], &[], 0),
     wrapper("taskset", &[], &[], 1),
     wrapper("time", &["-f", "-o"], &["-a", "-p", "-v"], 0),
     wrapper(
@@ -69,6 +87,7 @@ const WRAPPERS: &[Wrapper] = &[
         1,
     ),
     wrapper("toybox", &[], &[], 0),
+    wrapper("torsocks", &[], &[], 0),
     wrapper("unbuffer", &[], &["-p"], 0),
     wrapper("unshare", &[], &["-f", "-m", "-n", "-p", "-r", "-u", "-U"], 0),
     wrapper(
@@ -79,6 +98,10 @@ const WRAPPERS: &[Wrapper] = &[
     ),
     wrapper("xvfb-run", &["-e", "-f", "-n", "-p", "-s", "-w"], &["-a", "-l"], 0),
 ];
+
+/// Wrappers that start a shell if they are given no command.
+const START_SHELLS: &[&str] =
+    &["chroot", "dbus-run-session", "fakeroot", "nsenter", "systemd-run", "unshare"];
 
 /// Programs that read lines for a shell.
 const SHELLS: &[&str] = &["ash", "bash", "dash", "fish", "ksh", "mksh", "rbash", "sh", "zsh"];
@@ -99,46 +122,72 @@ pub(super) fn base(name: &str) -> &str {
 }
 
 /// What `words` run besides themselves. `stdin` is what stands in the line as their input, if that
-/// is known.
-pub(super) fn inner(words: &[Word], stdin: Option<&str>) -> Vec<Inner> {
+/// is known. With `fed`, more words follow that are not known.
+pub(super) fn inner(words: &[Word], stdin: Option<&str>, fed: bool) -> Vec<Inner> {
     let Some(name) = words.first().and_then(Word::literal) else { return Vec::new() };
     let (name, rest) = (base(&name), &words[1..]);
-    match name {
+    let mut found = match name {
         "eval" => joined(rest),
-        "source" | "." if rest.first().is_some_and(is_stream) => vec![Inner::Unknown],
+        "source" | "." => sourced(rest),
         "watch" => watched(rest),
         "trap" => trapped(rest),
         "find" => found(rest),
         "fd" | "fdfind" => searched(rest),
+        "git" => git::inner(rest),
         "su" | "runuser" | "script" => line_option(rest),
         "flock" if has(rest, "-c") => line_option(rest),
-        "command" if has(rest, "-v") || has(rest, "-V") => Vec::new(),
+        "command" if looks_up(rest) => return Vec::new(),
         "env"
             if rest.iter().any(|w| w.shown().starts_with("-S") || w.shown().starts_with("--s")) =>
         {
             vec![Inner::Unknown]
         }
-        _ if SHELLS.contains(&name) => shell(rest, stdin),
-        _ => WRAPPERS.iter().find(|w| w.name == name).map_or(Vec::new(), |w| w.inner(rest)),
+        _ if SHELLS.contains(&name) => shell(name, rest, stdin),
+        _ => match WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
+            Some(wrapper) => wrapper.inner(rest, fed),
+            None => Vec::new(),
+        },
+    };
+    if fed && (RUNNERS.contains(&name) || name == "git") {
+        found.push(Inner::Unknown);
     }
+    found
+}
+
+/// `command -v NAME` runs nothing.
+fn looks_up(words: &[Word]) -> bool {
+    let option = |word: &&Word| word.0.starts_with('-');
+    words
+        .iter()
+        .take_while(option)
+        .any(|word| matches!(word.0.as_str(), "-v" | "-V" | "-pv" | "-pV"))
 }
 
 impl Wrapper {
-    fn inner(&self, words: &[Word]) -> Vec<Inner> {
+    fn inner(&self, words: &[Word], fed: bool) -> Vec<Inner> {
         let mut found = Vec::new();
         let (mut at, mut skipped) = (0, self.skipped);
+        let assigns = matches!(self.name, "env" | "sudo" | "doas");
         while let Some(word) = words.get(at) {
             let shown = word.shown();
             if shown == "--" {
-                at += 1 + skipped;
+                at += 1;
+                let rest = words.get(at..).unwrap_or_default();
+                let count = rest.iter().take_while(|word| assigns && word.0.contains('=')).count();
+                found.extend(rest[..count].iter().cloned().filter_map(assigned));
+                at += count + skipped;
                 break;
             }
             if shown.starts_with('-') {
-                at += 1 + usize::from(self.valued.contains(&shown.as_str()));
-                if !self.knows(&shown) {
+                let valued = self.valued.contains(&shown.as_str());
+                at += 1 + usize::from(valued);
+                // `strace -o '|command'`
+                let piped = valued && words.get(at - 1).is_none_or(is_piped);
+                if piped || !self.knows(&shown) {
                     found.push(Inner::Unknown);
                 }
-            } else if is_assignment(&shown) {
+            } else if is_assignment(&shown) || (assigns && shown.contains('=')) {
+                found.extend(assigned(word.clone()));
                 at += 1;
             } else if skipped > 0 {
                 (at, skipped) = (at + 1, skipped - 1);
@@ -146,15 +195,31 @@ impl Wrapper {
                 break;
             }
         }
+        let placeholder =
+            if self.name == "xargs" { placeholder(&words[..at.min(words.len())]) } else { None };
         match words.get(at..).filter(|rest| !rest.is_empty()) {
             Some(rest) if matches!(self.name, "xargs" | "parallel") => {
-                found.push(Inner::Fed(rest.to_vec()));
+                let appended = placeholder.is_none();
+                found.push(Inner::Fed { words: rest.to_vec(), appended, placeholder });
             }
             Some(rest) => found.push(Inner::Command(rest.to_vec())),
-            None if self.name == "parallel" => found.push(Inner::Unknown),
+            None if fed || self.starts_shell(words) => found.push(Inner::Unknown),
             None => {}
         }
+        // it makes a line for a shell of all that it is given
+        if self.name == "parallel" {
+            found.push(Inner::Unknown);
+        }
         found
+    }
+
+    /// Whether it starts a shell, as no command follows the options.
+    fn starts_shell(&self, options: &[Word]) -> bool {
+        let asks = |word: &Word| is_cluster(&word.shown()) && word.shown().contains(['s', 'i']);
+        match self.name {
+            "sudo" | "doas" => options.iter().any(asks),
+            name => START_SHELLS.contains(&name),
+        }
     }
 
     /// Whether it is certain where an option ends.
@@ -162,7 +227,7 @@ impl Wrapper {
         let valued = |known: &&'static str| match option.strip_prefix(*known) {
             Some(value) if known.starts_with("--") => value.is_empty() || value.starts_with('='),
             // a value in the same word, as in `-n1`
-            Some(_) => true,
+            Some(value) => !value.contains('|'),
             None => false,
         };
         let number = option.len() > 1 && option[1..].bytes().all(|b| b.is_ascii_digit());
@@ -173,6 +238,34 @@ impl Wrapper {
             || self.valued.iter().any(valued)
             || (number && self.name == "nice")
     }
+}
+
+fn is_piped(word: &Word) -> bool {
+    word.literal().is_none_or(|text| text.starts_with(['|', '!']))
+}
+
+/// Rules judge the assignment unless it is harmless.
+fn assigned(word: Word) -> Option<Inner> {
+    (!assignments::is_harmless(&word)).then_some(Inner::Assigns(word))
+}
+
+/// The text that `xargs` replaces, if an option says so.
+fn placeholder(options: &[Word]) -> Option<String> {
+    let mut words = options.iter();
+    while let Some(word) = words.next() {
+        let text = word.shown();
+        if text == "-I" {
+            return words.next().map(Word::shown);
+        }
+        let glued = ["--replace=", "-I", "-i"].iter().find_map(|start| text.strip_prefix(start));
+        match glued {
+            Some("") => return Some("{}".to_owned()),
+            Some(text) => return Some(text.to_owned()),
+            None if text.starts_with("--re") => return Some("{}".to_owned()),
+            None => {}
+        }
+    }
+    None
 }
 
 pub(super) fn is_assignment(word: &str) -> bool {
@@ -199,7 +292,7 @@ fn line(word: &Word) -> Vec<Inner> {
 }
 
 /// As the shell puts arguments together again before it reads them once more.
-fn joined(words: &[Word]) -> Vec<Inner> {
+pub(super) fn joined(words: &[Word]) -> Vec<Inner> {
     let literal: Option<Vec<String>> = words.iter().map(Word::literal).collect();
     match (literal, words) {
         (Some(words), _) => vec![Inner::Line(words.join(" "))],
@@ -210,10 +303,23 @@ fn joined(words: &[Word]) -> Vec<Inner> {
 
 fn watched(words: &[Word]) -> Vec<Inner> {
     let mut at = 0;
+    let mut found = Vec::new();
     while let Some(word) = words.get(at).filter(|word| word.shown().starts_with('-')) {
-        at += if matches!(word.shown().as_str(), "-n" | "--interval") { 2 } else { 1 };
+        let option = word.shown();
+        let valued = matches!(option.as_str(), "-n" | "--interval");
+        let glued = option.strip_prefix("-n").is_some_and(|rest| rest.parse::<f64>().is_ok());
+        let flag = option
+            .strip_prefix('-')
+            .is_some_and(|rest| rest.chars().all(|c| "bcdegtwx".contains(c)));
+        if !(valued || glued || flag || option.starts_with("--interval=") || option == "--") {
+            found.push(Inner::Unknown);
+        }
+        at += if valued { 2 } else { 1 };
     }
-    words.get(at..).filter(|rest| !rest.is_empty()).map(joined).unwrap_or_default()
+    if let Some(rest) = words.get(at..).filter(|rest| !rest.is_empty()) {
+        found.extend(joined(rest));
+    }
+    found
 }
 
 fn trapped(words: &[Word]) -> Vec<Inner> {
@@ -222,36 +328,72 @@ fn trapped(words: &[Word]) -> Vec<Inner> {
     handler.filter(|_| words.next().is_some()).map(line).unwrap_or_default()
 }
 
+/// A file is a program like any other; a stream is not.
+fn sourced(words: &[Word]) -> Vec<Inner> {
+    let file = words.iter().find(|word| word.0 != "--");
+    match file {
+        Some(file) if is_stream(file) || file.shown().starts_with('-') => vec![Inner::Unknown],
+        _ => Vec::new(),
+    }
+}
+
 fn found(words: &[Word]) -> Vec<Inner> {
     let runs =
         |word: &Word| matches!(word.shown().as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
     let ends = |word: &Word| matches!(word.shown().as_str(), ";" | "+");
-    let starts = words.iter().enumerate().filter(|(_, word)| runs(word)).map(|(at, _)| at + 1);
-    let command = |from: usize| {
-        let rest = &words[from..];
-        rest[..rest.iter().position(ends).unwrap_or(rest.len())].to_vec()
-    };
-    starts.map(command).filter(|command| !command.is_empty()).map(Inner::Command).collect()
+    let mut found = Vec::new();
+    let mut rest = words;
+    while let Some(at) = rest.iter().position(runs) {
+        rest = &rest[at + 1..];
+        let (command, behind) = rest.split_at(rest.iter().position(ends).unwrap_or(rest.len()));
+        rest = behind;
+        if !command.is_empty() {
+            let placeholder = Some("{}".to_owned());
+            found.push(Inner::Fed { words: command.to_vec(), appended: false, placeholder });
+        }
+    }
+    // a word that is not known may be `-exec`, if enough words follow it
+    let varies = |word: &&Word| word.literal().is_none() && !word.starts_plain() && word.varies();
+    let splits = words.iter().filter(varies).any(|word| !word.is_single());
+    let ends = words.iter().filter(|word| ends(word)).count();
+    let loose = words.iter().filter(varies).count();
+    if splits || loose > 2 || (loose > 0 && ends > found.len()) {
+        found.push(Inner::Unknown);
+    }
+    found
 }
 
 fn searched(words: &[Word]) -> Vec<Inner> {
-    let runs =
-        |word: &Word| matches!(word.shown().as_str(), "-x" | "-X" | "--exec" | "--exec-batch");
+    let runs = |word: &Word| {
+        let text = word.shown();
+        matches!(text.as_str(), "-x" | "-X") || text.starts_with("--exec")
+    };
     let rest = words.iter().position(runs).map(|at| words[at + 1..].to_vec());
-    rest.filter(|rest| !rest.is_empty()).map(Inner::Fed).into_iter().collect()
+    match rest.filter(|rest| !rest.is_empty()) {
+        Some(words) => {
+            vec![Inner::Fed { words, appended: true, placeholder: Some("{".to_owned()) }]
+        }
+        None if words.iter().any(|word| {
+            is_cluster(&word.shown()) && word.shown().contains(['x', 'X'])
+                || word.shown().starts_with("--exec")
+        }) =>
+        {
+            vec![Inner::Unknown]
+        }
+        None => Vec::new(),
+    }
 }
 
-/// The value of `-c`.
+/// The value of `-c`. Without one, these programs start a shell that reads its input.
 fn line_option(words: &[Word]) -> Vec<Inner> {
     let is_option = |word: &Word| {
         let shown = word.shown();
         shown == "--command" || (is_cluster(&shown) && shown.ends_with('c'))
     };
-    if let Some(at) = words.iter().position(is_option) {
-        return words.get(at + 1).map_or_else(|| vec![Inner::Unknown], line);
+    match words.iter().position(is_option) {
+        Some(at) => words.get(at + 1).map_or_else(|| vec![Inner::Unknown], line),
+        None => vec![Inner::Unknown],
     }
-    let hidden = words.iter().any(|word| word.shown().starts_with("--command="));
-    hidden.then_some(Inner::Unknown).into_iter().collect()
 }
 
 /// Short options in one word.
@@ -260,15 +402,17 @@ fn is_cluster(word: &str) -> bool {
         .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphabetic()))
 }
 
-/// Whether what is read here is no file that somebody could have looked at.
+/// Whether the word is not certain to name a file that somebody could have looked at.
 fn is_stream(word: &Word) -> bool {
-    word.literal().is_none_or(|path| path.starts_with("/dev/") || path.starts_with("/proc/"))
+    word.literal()
+        .is_none_or(|path| path.split('/').any(|name| matches!(name, "dev" | "proc" | "fd")))
 }
 
 /// A script is a program like any other; a line, or input, is looked into.
-fn shell(words: &[Word], stdin: Option<&str>) -> Vec<Inner> {
+fn shell(name: &str, words: &[Word], stdin: Option<&str>) -> Vec<Inner> {
     let mut at = 0;
     let mut is_line = false;
+    let mut found = Vec::new();
     while let Some(word) = words.get(at) {
         let shown = word.shown();
         match shown.as_str() {
@@ -276,20 +420,58 @@ fn shell(words: &[Word], stdin: Option<&str>) -> Vec<Inner> {
                 at += 1;
                 break;
             }
-            "--rcfile" | "--init-file" | "-O" | "+O" => at += 2,
             "--version" | "--help" => return Vec::new(),
-            _ if shown.starts_with("--") => at += 1,
+            "--login" | "--norc" | "--noprofile" | "--posix" | "--restricted" | "--verbose" => {
+                at += 1;
+            }
+            // a file is read before the line, or the line is read by other rules
+            "--rcfile" | "--init-file" | "-O" | "+O" => {
+                found.push(Inner::Unknown);
+                at += 2;
+            }
+            _ if shown.starts_with("--") => {
+                found.push(Inner::Unknown);
+                at += 1;
+            }
             _ if is_cluster(&shown) => {
                 is_line |= shown.contains('c') && shown.starts_with('-');
-                at += 1 + usize::from(shown.ends_with('o'));
+                let named = shown.ends_with('o');
+                let plain = |name: &Word| {
+                    matches!(name.0.as_str(), "pipefail" | "errexit" | "nounset" | "xtrace")
+                };
+                let known = shown[1..].chars().all(|c| "bceEfhilmnopPrstTuvxBC".contains(c));
+                if !known || (named && !words.get(at + 1).is_some_and(plain)) {
+                    found.push(Inner::Unknown);
+                }
+                at += 1 + usize::from(named);
             }
             _ => break,
         }
     }
     match (words.get(at), is_line) {
-        (Some(word), true) => line(word),
-        (Some(word), false) if !is_stream(word) => Vec::new(),
-        (None, false) => vec![stdin.map_or(Inner::Unknown, |text| Inner::Line(text.to_owned()))],
-        (Some(_), false) | (None, true) => vec![Inner::Unknown],
+        (Some(word), true) => found.extend(line(word)),
+        (Some(word), false) if !is_stream(word) => {}
+        (None, false) => {
+            found.push(stdin.map_or(Inner::Unknown, |text| Inner::Line(text.to_owned())));
+        }
+        (Some(_), false) | (None, true) => found.push(Inner::Unknown),
+    }
+    let otherwise =
+        |inner: &Inner| matches!(inner, Inner::Line(line) if !is_read_alike(name, line));
+    if found.iter().any(otherwise) {
+        found.push(Inner::Unknown);
+    }
+    found
+}
+
+/// Whether the shell `name` reads a line as bash does. zsh and its like run code in patterns of file
+/// names; a POSIX shell knows neither `$'…'` nor `[[`, and runs a command in `((…))`.
+pub(super) fn is_read_alike(name: &str, line: &str) -> bool {
+    match name {
+        "bash" | "rbash" => true,
+        "sh" | "dash" | "ash" => {
+            !["$'", "$\"", "[[", "((", "&>", "<<<"].iter().any(|text| line.contains(text))
+        }
+        _ => false,
     }
 }

@@ -9,6 +9,7 @@ mod hostile;
 mod order;
 mod permissions;
 mod read;
+mod shell;
 mod site;
 mod small;
 mod write;

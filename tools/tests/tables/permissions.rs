@@ -47,12 +47,12 @@ const ROWS: &[(&str, &str, &[&str])] = &[
         r#"{"pattern":"a","path":"OUT"}"#,
         &["external_directory OUT/* > OUT/*", "grep a > *"],
     ),
-    ("bash", r#"{"command":"git status -s"}"#, &["bash git status -s > git status *"]),
-    ("bash", r#"{"command":"ls && rm x"}"#, &["bash ls, rm x > ls *, rm *"]),
+    ("bash", r#"{"command":"git status -s"}"#, &["bash git status -s > git status -s"]),
+    ("bash", r#"{"command":"ls && rm x"}"#, &["bash ls, rm x > ls *, rm *", "edit x > x"]),
     (
         "bash",
         r#"{"command":"cat OUT/x"}"#,
-        &["external_directory OUT/* > OUT/*", "bash cat OUT/x > cat *"],
+        &["external_directory OUT/* > OUT/*", "bash cat OUT/x > cat *", "read OUT/x > OUT/x"],
     ),
     (
         "bash",

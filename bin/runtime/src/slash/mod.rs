@@ -11,7 +11,7 @@ mod template;
 use std::path::Path;
 
 use leftfold_events::event::{Access, CallSpec, PromptKind, PromptPart, Resolution};
-use leftfold_events::rules::Action;
+use leftfold_events::rules::{Action, LEFTFOLD};
 use leftfold_events::turn_config::{AskMode, TurnConfig};
 use leftfold_events::{Json, judge};
 use leftfold_tools::Output;
@@ -279,17 +279,19 @@ impl<'a> PartReader<'a> {
     /// # Errors
     /// The rules do not allow it.
     fn judged(&self, resolved: &Resolution) -> anyhow::Result<()> {
-        let Some(access) = resolved.access.iter().find(|access| !self.allows(access)) else {
+        let Some(access) = resolved.access.iter().find(|access| !self.allows(access, resolved))
+        else {
             return Ok(());
         };
         let (permission, patterns) = (&access.permission, access.patterns.join(", "));
         Err(self.refused(&format!("the rules do not allow {permission} `{patterns}`")))
     }
 
-    fn allows(&self, access: &Access) -> bool {
+    fn allows(&self, access: &Access, resolved: &Resolution) -> bool {
         let options = &self.config.options;
-        let (action, _) = judge(&self.config.rules, &options.approved, access);
-        action == Action::Allow || (action == Action::Ask && options.ask == AskMode::Allow)
+        let (action, _) = judge(&self.config.rules, &options.approved, access, &resolved.access);
+        let auto = options.ask == AskMode::Allow && access.permission != LEFTFOLD;
+        action == Action::Allow || (action == Action::Ask && auto)
     }
 
     fn refused(&self, why: &str) -> anyhow::Error {

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::super::commands::{DYNAMIC, judged, steps};
+use super::super::commands::DYNAMIC;
+use super::super::seen as judged;
 use crate::testing::{Site, cases};
 
 /// The programs that rules see, by their names.
 fn seen(line: &str) -> BTreeSet<String> {
-    let (patterns, _) = judged(line, &steps(line));
+    let (patterns, _) = judged(line);
     assert!(!patterns.is_empty(), "{line:?}");
     let first = |text: &String| text.split([' ', '\n', '\t']).next().unwrap_or_default().to_owned();
     patterns.iter().map(first).collect()
@@ -95,15 +96,240 @@ fn lines() -> impl Strategy<Value = (String, BTreeSet<String>)> {
 /// Pieces of shell, put together without sense.
 fn soup() -> impl Strategy<Value = String> {
     const PIECES: &[&str] = &[
-        "c1", "c2", "c3", "c4", "'", "\"", "`", "$(", ")", "(", "{", "}", ";", "&", "&&", "||",
-        "|", "\n", " ", " ", " ", "\\", "#", "$", "${x:-", "${x", "$((", "))", "<<E", "<<'E'",
-        "<<-E", "\nE\n", "E", "<(", ">(", ">", "<", "=", "x=", "!", "if", "then", "fi", "case",
-        "in", "esac", ";;", "[[", "]]", "[", "]", "*", "?", "~", "$'", "$\"", "2>&1", "&>", "|&",
-        "-c", "a", "eval", "time", "\\\n", "\t", "for i in", "do", "done", "f()", "function",
-        "coproc", "<<<", "x", "@(", "{a,b}", "1", "\\'", ",", "\n\tE\n", "((", "$[", "/", "%",
-        "<<\"E\"", ";&", "select", "+=(", "#c2\n", "c3 ", " c4",
+        "c1",
+        "c2",
+        "c3",
+        "c4",
+        "'",
+        "\"",
+        "`",
+        "$(",
+        ")",
+        "(",
+        "{",
+        "}",
+        ";",
+        "&",
+        "&&",
+        "||",
+        "|",
+        "\n",
+        " ",
+        " ",
+        " ",
+        "\\",
+        "#",
+        "$",
+        "${x:-",
+        "${x",
+        "$((",
+        "))",
+        "<<E",
+        "<<'E'",
+        "<<-E",
+        "\nE\n",
+        "E",
+        "<(",
+        ">(",
+        ">",
+        "<",
+        "=",
+        "x=",
+        "!",
+        "if",
+        "then",
+        "fi",
+        "case",
+        "in",
+        "esac",
+        ";;",
+        "[[",
+        "]]",
+        "[",
+        "]",
+        "*",
+        "?",
+        "~",
+        "$'",
+        "$\"",
+        "2>&1",
+        "&>",
+        "|&",
+        "-c",
+        "a",
+        "eval",
+        "time",
+        "\\\n",
+        "\t",
+        "for i in",
+        "do",
+        "done",
+        "f()",
+        "function",
+        "coproc",
+        "<<<",
+        "x",
+        "@(",
+        "{a,b}",
+        "1",
+        "\\'",
+        ",",
+        "\n\tE\n",
+        "((",
+        "$[",
+        "/",
+        "%",
+        "<<\"E\"",
+        ";&",
+        "select",
+        "+=(",
+        "#c2\n",
+        "c3 ",
+        " c4",
+        "${!x}",
+        "${x@P}",
+        "a[",
+        "@Q}",
+        "-v ",
+        "declare ",
+        "read ",
+        "printf ",
+        "unset ",
+        "let ",
+        "test ",
+        "-eq",
+        "$1",
+        "\"$x\"",
+        "{x}>",
+        "trap ",
+        "EXIT",
+        "((;",
+        "time -- ",
+        "! ",
+        "x=(",
+        ")=",
+        "[x]=",
+        "RANDOM=",
+        "y='a[$(c1)]'",
+        "$y",
+        "${y:1}",
     ];
     prop::collection::vec(select(PIECES), 1..14).prop_map(|pieces| pieces.concat())
+}
+
+/// Lines in which a variable holds a command that only an evaluation would run.
+fn evaluations() -> impl Strategy<Value = String> {
+    const VALUES: &[&str] =
+        &["'a[$(c2)]'", "'$(c2)'", "'b[`c2`]'", "'-v a[$(c2)]'", "'($(c2))'", "x", "1"];
+    const USES: &[&str] = &[
+        "$_",
+        "${_}",
+        "\"$_\"",
+        "${_:-1}",
+        "${#_}",
+        "${_@P}",
+        "${_@Q}",
+        "${!_}",
+        "${_[0]}",
+        "${_[_]}",
+        "${y[_]}",
+        "${y:_}",
+        "${_:0:_}",
+        "${_^}",
+        "${_/1/2}",
+        "$((_))",
+        "$(( 1 + _ ))",
+        "$[_]",
+        "$((1))",
+        "_",
+        "'_'",
+        "a[_]",
+        "a[0]",
+        "1",
+        "-v",
+        "-n",
+        "-eq",
+        "=",
+        "y",
+        "$'_'",
+        "\"${y[$_]}\"",
+        "-p",
+        "--",
+        "$(( $_ ))",
+        "${y:-$((_))}",
+        "{_,1}",
+        "-i",
+        "-a",
+        "-n",
+        "y=$_",
+        "y=1",
+        "y=\"$_\"",
+        "'a[$(c2)]'",
+        "'a[$(c2)]=1'",
+        "-A",
+    ];
+    const COMMANDS: &[&str] = &[
+        "c1",
+        "c1",
+        "test",
+        "[[ ]]",
+        "[ ]",
+        "((",
+        "printf",
+        "read",
+        "declare",
+        "typeset",
+        "export",
+        "readonly",
+        "unset",
+        "let",
+        "mapfile",
+        "getopts a",
+        "wait",
+        "for ((",
+        "y=(",
+        "y[",
+        "RANDOM=",
+        "cat <<E",
+        "cat <<<",
+        "case",
+        "builtin declare",
+        "command printf",
+        "set",
+        "shift",
+        "exec {_}>f",
+        "printf -v",
+        "read -a",
+        "declare -i",
+        "declare -n",
+        "local",
+        "trap",
+        "eval c3",
+        "hash",
+        "y=",
+    ];
+    (select(VALUES), select(COMMANDS), prop::collection::vec(select(USES), 0..4), any::<bool>())
+        .prop_map(|(value, command, uses, array)| {
+            let used = uses.join(" ");
+            let line = match command {
+                "[[ ]]" => format!("[[ {used} ]]"),
+                "[ ]" => format!("[ {used} ]"),
+                "((" => format!("(( {used} ))"),
+                "for ((" => format!("for (({used};0;)); do c1; done"),
+                "y=(" => format!("y=({used})"),
+                "y[" => format!("y[{used}]=1"),
+                "RANDOM=" | "y=" => format!("{command}{}", uses.first().unwrap_or(&"1")),
+                "cat <<E" => format!("cat <<E\n{used}\nE"),
+                "case" => format!(
+                    "case {} in {}) c1;; esac",
+                    uses.first().unwrap_or(&"1"),
+                    uses.last().unwrap_or(&"1")
+                ),
+                command => format!("{command} {used}"),
+            };
+            let before = if array { "y=(1); " } else { "y=12; " };
+            format!("x={value}; {before}{}", line.replace('_', "x"))
+        })
 }
 
 /// The commands that bash runs: it finds no programs, and has each looked-for name written down.
@@ -144,6 +370,18 @@ proptest! {
             let site = Site::new();
             let ran = run(&site, &line);
             let unseen: Vec<_> = ran.difference(&seen).collect();
+            prop_assert!(unseen.is_empty(), "{line:?}: ran {ran:?}, seen {seen:?}");
+        }
+    }
+
+    /// A line that is said to be literal evaluates no variable.
+    #[test]
+    fn what_bash_evaluates_is_unknown(line in evaluations()) {
+        let seen = seen(&line);
+        if !seen.contains(DYNAMIC) {
+            let site = Site::new();
+            let ran = run(&site, &line);
+            let unseen: Vec<_> = ran.iter().filter(|name| !seen.contains(*name)).collect();
             prop_assert!(unseen.is_empty(), "{line:?}: ran {ran:?}, seen {seen:?}");
         }
     }

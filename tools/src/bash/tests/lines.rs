@@ -1,13 +1,14 @@
 //! Which patterns rules see of a line.
 
-use super::super::commands::{DYNAMIC, judged, steps};
+use super::super::commands::DYNAMIC;
+use super::super::seen as judged;
 
 fn patterns(line: &str) -> Vec<String> {
-    judged(line, &steps(line)).0
+    judged(line).0
 }
 
 fn always(line: &str) -> Vec<String> {
-    judged(line, &steps(line)).1
+    judged(line).1
 }
 
 #[test]
@@ -32,18 +33,19 @@ fn rules_see_each_command_of_a_line() {
         ("if a; then b; elif c; then d; else e; fi", &["a", "b", "c", "d", "e"]),
         ("while a; do b; done; until c; do d; done", &["a", "b", "c", "d"]),
         ("for i in $(a); do rm $i; done", &["a", "rm $i"]),
-        ("for ((i=0;i<$(a);i++)); do b; done", &["a", "b"]),
+        ("for ((i=0;i<$(a);i++)); do b; done", &[DYNAMIC, "a", "b"]),
         ("select x in $(a); do b; done", &["a", "b"]),
         ("case x in (a) rm b;; *) c; esac", &["rm b", "c"]),
         ("time git status", &["git status"]),
         ("time -p rm x", &["rm x"]),
         ("! rm x", &["rm x"]),
         ("! ! rm x", &["rm x"]),
-        ("[[ -f $(a) ]] && (( $(b) )) ; echo $(( $(c) ))", &["a", "b", "echo $(( $(c) ))", "c"]),
+        ("[[ -f $(a) ]] && (( $(b) ))", &["a", DYNAMIC, "b"]),
+        ("echo $(( $(c) ))", &["echo $(( $(c) ))", DYNAMIC, "c"]),
         ("[ -f x ] && a", &["[ -f x ]", "a"]),
-        ("echo ${x:-$(a)} ${x[$(b)]}", &["echo ${x:-$(a)} ${x[$(b)]}", "a", "b"]),
+        ("echo ${x:-$(a)} ${x[$(b)]}", &["echo ${x:-$(a)} ${x[$(b)]}", DYNAMIC, "a", "b"]),
         ("X=$(a) Y=`b`", &["a", "b"]),
-        ("X=(1 $(a)); a[$(b)]=3", &["a", "b"]),
+        ("X=(1 $(a)); a[$(b)]=3", &["a", DYNAMIC, "b"]),
         ("cat <<E | sh -e x && b\n$(rm x)\nE\nc", &["cat", "rm x", "sh -e x", "b", "c"]),
         ("cat <<'E'\n$(rm x)\nE\nc", &["cat", "c"]),
         ("cat <<-E\n\tx\n\tE\nc", &["cat", "c"]),
@@ -70,8 +72,8 @@ fn rules_see_each_command_of_a_line() {
 #[test]
 fn patterns_are_normal() {
     for (line, pattern) in [
-        ("FOO=1 git status", "git status"),
-        ("FOO=$X BAR='a b' git status", "git status"),
+        ("CI=1 git status", "git status"),
+        ("LANG=C LC_ALL='C.UTF-8' git status", "git status"),
         ("\"rm\" -rf x", "rm -rf x"),
         ("'rm' -rf x", "rm -rf x"),
         ("r\\m -rf x", "rm -rf x"),
@@ -262,32 +264,37 @@ fn an_always_is_no_wider_than_the_command() {
         ("ls", &["ls *"]),
         ("rm -rf x", &["rm *"]),
         ("cargo test -p x", &["cargo test *"]),
-        ("git status", &["git status *"]),
-        ("git", &["git"]),
-        ("git stash", &["git stash"]),
-        ("git stash pop 1", &["git stash pop *"]),
+        ("git status", &["git status"]),
+        ("git stash pop 1", &["git stash pop 1"]),
         ("git -C /x status", &["git -C /x status"]),
         ("npm run dev -- -x", &["npm run dev *"]),
         ("npm run", &["npm run"]),
-        ("docker compose up -d", &["docker compose up *"]),
-        ("docker ps", &["docker ps *"]),
+        ("docker ps", &["docker ps"]),
         ("python -c 'x'", &["python -c x"]),
-        ("python a.py b", &["python a.py *"]),
-        ("git status && rm -rf x", &["git status *", "rm *"]),
+        ("python3.12 a.py b", &["python3.12 a.py b"]),
+        ("/usr/bin/sed -n 1p a", &["/usr/bin/sed -n 1p a", "sed -n 1p a"]),
+        ("sort a", &["sort a"]),
+        ("tar tf a", &["tar tf a"]),
+        ("curl x", &["curl x"]),
+        ("make", &["make"]),
+        ("ssh a b", &["ssh a b"]),
+        ("leftfold sessions", &["leftfold sessions"]),
+        ("head a && rm -rf x", &["head *", "rm *"]),
         ("cargo test | head", &["cargo test *", "head *"]),
         ("echo $(id -u)", &["echo *", "id *"]),
-        ("A=1 cargo test", &["cargo test *"]),
+        ("A=1 cargo test", &["A=1", "cargo test"]),
+        ("CI=1 cargo test", &["cargo test *"]),
         ("sudo rm x", &["rm *", "sudo rm x"]),
         ("sudo rm *", &["rm *", "sudo rm ?"]),
         ("bash -c 'ls x'", &["bash -c ls x", "ls *"]),
-        ("env A=1 ls", &["env A=1 ls", "ls *"]),
+        ("env CI=1 ls", &["env CI=1 ls", "ls *"]),
         ("xargs rm", &["rm *", "xargs rm"]),
         ("eval ls", &["eval ls", "ls *"]),
         ("find . -delete", &["find . -delete"]),
         ("echo x > y", &["echo x > y"]),
         ("echo x 2>&1 >/dev/null", &["echo *"]),
-        ("git $X", &["git $X"]),
-        ("git 'a b' c", &["git a b c"]),
+        ("head $X", &["head *"]),
+        ("cargo 'a b' c", &["cargo a b c"]),
         ("./x.sh a", &["./x.sh *"]),
     ] {
         assert_eq!(always(line), offered, "{line}");
@@ -313,13 +320,31 @@ fn limits() {
         "if ".repeat(10_000) + "rm x",
         "((".repeat(10_000) + "rm x",
         "${x:-".repeat(5_000) + "$(rm x)",
+        "echo ".to_owned() + &"{".repeat(60_000),
+        "echo ".to_owned() + &"{a,".repeat(20_000),
+        "echo ".to_owned() + &"\"$x\"".repeat(15_000),
+        "x=a;".repeat(16_000),
+        "cat <<E\nx\nE\n".repeat(5_000),
+        "rm a b c d e f g h ".to_owned() + &"x ".repeat(30_000),
+        "git log ".to_owned() + &"-a ".repeat(20_000),
+        "find . ".to_owned() + &"-exec a ".repeat(8_000),
+        "[[ a ]] && ".repeat(6_000) + "rm x",
+        "echo ".to_owned() + &"$((1+".repeat(10_000),
+        "echo ".to_owned() + &"$(( 1 )) ".repeat(7_000),
+        "\\\n".repeat(30_000) + "rm x",
+        "# x\n".repeat(15_000) + "rm x",
+        "'".repeat(60_001) + "rm x",
+        "\u{e9}".repeat(30_000) + "; rm x",
+        "f() { ".repeat(9_000) + "rm x",
+        "rm x > a ".to_owned() + &"> a ".repeat(15_000),
     ] {
         let start = std::time::Instant::now();
         let found = patterns(&line);
-        assert!(start.elapsed().as_secs() < 50, "{}: {:?}", &line[..30], start.elapsed());
+        assert!(start.elapsed().as_secs() < 10, "{}: {:?}", &line[..30], start.elapsed());
         let bytes: usize = found.iter().map(String::len).sum();
         assert!(bytes <= 1024 * 1024, "{}: {bytes}", &line[..30]);
         let seen = found.iter().any(|p| p.starts_with("rm x") || p == DYNAMIC);
+        let seen = seen || !line.contains("rm x");
         assert!(seen, "{}", &line[..30]);
     }
 }

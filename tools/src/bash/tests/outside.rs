@@ -147,8 +147,9 @@ fn one_question_for_all_folders() {
     let site = Site::new();
     let input = json!({ "command": "cat /usr/x /etc/x", "workdir": site.outside("") });
     let resolved = site.resolve("bash", &input);
-    assert_eq!(resolved.access.len(), 2);
+    assert_eq!(resolved.access.len(), 3);
     assert_eq!(resolved.access[0].patterns.len(), 3);
     assert_eq!(resolved.access[0].patterns, resolved.access[0].always);
     assert_eq!(resolved.access[1].permission, "bash");
+    assert_eq!(resolved.access[2].permission, "read");
 }

@@ -1,0 +1,104 @@
+//! Lines that run Leftfold itself.
+//!
+//! A command that runs `leftfold` could answer the question that it waits for, or allow itself more. So
+//! the judge asks about such a line under a permission of its own, which only people answer. A program
+//! that starts Leftfold without naming it is not found here; the node refuses its connection.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use leftfold_events::rules::LEFTFOLD;
+
+use super::step::{Run, Step};
+use super::wrappers::base;
+use crate::Workspace;
+use crate::paths;
+
+/// Programs that run a text that is given to them.
+const INTERPRETERS: &[&str] = &[
+    "awk",
+    "bun",
+    "deno",
+    "expect",
+    "gawk",
+    "lua",
+    "node",
+    "nodejs",
+    "osascript",
+    "perl",
+    "php",
+    "python",
+    "ruby",
+    "ssh",
+    "tclsh",
+];
+
+/// Most programs of a line that are looked up.
+const MAX_LOOKUPS: usize = 200;
+
+/// Whether the steps of `line`, which starts in `folder`, may run Leftfold.
+pub(super) fn is_run(line: &str, steps: &[Step], folder: &Path, cx: &Workspace) -> bool {
+    let mut unknown = false;
+    let mut looked_up = std::collections::HashSet::new();
+    for step in steps {
+        match step {
+            Step::Run(run) => match run.name() {
+                Some(name) if base(&name) == LEFTFOLD => return true,
+                Some(name) => {
+                    unknown |= interprets(run, base(&name));
+                    if looked_up.len() < MAX_LOOKUPS
+                        && looked_up.insert(name.clone())
+                        && leads_here(&name, folder, cx)
+                    {
+                        return true;
+                    }
+                }
+                None => unknown = true,
+            },
+            Step::Unknown => unknown = true,
+            Step::Assignment(_)
+            | Step::Assign(..)
+            | Step::Redirect { .. }
+            | Step::Function
+            | Step::Enter
+            | Step::Leave
+            | Step::Perhaps
+            | Step::Joined => {}
+        }
+    }
+    // a name that the line puts together at run time still stands in it
+    unknown && names_it(line)
+}
+
+fn interprets(run: &Run, name: &str) -> bool {
+    let family = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let given = run.words[1..].iter().any(|word| names_it(&word.shown()));
+    INTERPRETERS.contains(&family) && given
+}
+
+/// Whether the program is a link to Leftfold, or the one that runs now.
+fn leads_here(name: &str, folder: &Path, cx: &Workspace) -> bool {
+    if name.contains('/') {
+        return folder.join(name).to_str().is_some_and(|path| is_leftfold(path, cx));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|dir| dir.join(name)).find(|path| path.is_file());
+    found.is_some_and(|path| path.to_str().is_some_and(|path| is_leftfold(path, cx)))
+}
+
+fn is_leftfold(path: &str, cx: &Workspace) -> bool {
+    let Ok(target) = paths::resolve(path, cx) else { return false };
+    let running = std::env::current_exe().and_then(std::fs::canonicalize);
+    target.path.file_name() == Some(OsStr::new(LEFTFOLD))
+        || running.is_ok_and(|running| running == target.path)
+}
+
+/// Whether `leftfold` is a word of the text: `leftfold-tools` and `leftfold.toml` are others.
+fn names_it(text: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    text.match_indices(LEFTFOLD).any(|(at, name)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + name.len()..].chars().next();
+        !before.is_some_and(|c| part(c) && c != '.') && !after.is_some_and(part)
+    })
+}

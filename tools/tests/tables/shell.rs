@@ -1,0 +1,237 @@
+//! The shell judge as a table: `shell_lines.txt` has rules, verdict and line. A line that the table
+//! allows is also given to bash, which must not run what the rules don't allow.
+
+use std::collections::HashSet;
+use std::os::unix::fs::symlink;
+use std::process::{Command, Stdio};
+
+use leftfold_events::judge;
+use leftfold_events::rules::{Action, Rule, defaults};
+use serde_json::json;
+
+use crate::site::Site;
+
+const ROWS: &str = include_str!("shell_lines.txt");
+
+/// Builtins of the shell, apart from those that start programs.
+const BUILTINS: &[&str] = &[
+    ".",
+    ":",
+    "alias",
+    "bind",
+    "builtin",
+    "command",
+    "compgen",
+    "complete",
+    "compopt",
+    "declare",
+    "echo",
+    "enable",
+    "eval",
+    "exec",
+    "export",
+    "fc",
+    "getopts",
+    "hash",
+    "history",
+    "jobs",
+    "let",
+    "local",
+    "mapfile",
+    "printf",
+    "read",
+    "readarray",
+    "readonly",
+    "set",
+    "shopt",
+    "sleep",
+    "source",
+    "test",
+    "trap",
+    "typeset",
+    "unset",
+    "wait",
+];
+
+const WRAPPERS: &[&str] = &[
+    "bash",
+    "busybox",
+    "chroot",
+    "echo",
+    "env",
+    "eval",
+    "fd",
+    "find",
+    "fish",
+    "flock",
+    "nice",
+    "nsenter",
+    "parallel",
+    "script",
+    "setpriv",
+    "setsid",
+    "sh",
+    "strace",
+    "su",
+    "sudo",
+    "systemd-run",
+    "timeout",
+    "trap",
+    "unshare",
+    "watch",
+    "xargs",
+    "zsh",
+];
+
+fn rules(name: &str) -> Vec<Rule> {
+    use Action::{Allow, Ask, Deny};
+    let only = |programs: &[&str]| {
+        let mut rules = vec![Rule::new("*", "*", Allow), Rule::new("bash", "*", Ask)];
+        let program = |program: &&str| Rule::new("bash", format!("{program} *"), Allow);
+        rules.extend(programs.iter().map(program));
+        rules
+    };
+    let and = |mut rules: Vec<Rule>, more: &[(&str, &str, Action)]| {
+        rules.extend(
+            more.iter()
+                .map(|(permission, pattern, action)| Rule::new(*permission, *pattern, *action)),
+        );
+        rules
+    };
+    match name {
+        "echo" => only(&["echo"]),
+        "cat" => only(&["cat"]),
+        "test" => only(&["test", "["]),
+        "builtins" => only(BUILTINS),
+        "wrappers" => only(WRAPPERS),
+        "git" => {
+            and(only(&["git", "cat"]), &[("edit", "*", Ask), ("external_directory", "*", Ask)])
+        }
+        "git-log" => only(&["git log"]),
+        "edit-src" => and(defaults(), &[("edit", "*", Ask), ("edit", "src/*", Allow)]),
+        "all" => defaults(),
+        "no-edit" => and(defaults(), &[("edit", "*", Deny)]),
+        "no-secret" => and(defaults(), &[("edit", "*secret.txt", Deny)]),
+        "deny-rm" => and(defaults(), &[("bash", "rm *", Deny)]),
+        "no-leftfold" => and(defaults(), &[("leftfold", "*", Deny)]),
+        _ => panic!("no rules of the name {name:?}"),
+    }
+}
+
+/// `\n`, `\r`, `\t` and `\\`.
+fn unescaped(text: &str) -> String {
+    let mut line = String::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (c, c == '\\') {
+            (_, true) => match chars.next() {
+                Some('n') => line.push('\n'),
+                Some('r') => line.push('\r'),
+                Some('t') => line.push('\t'),
+                Some('\\') => line.push('\\'),
+                other => panic!("{text:?} has \\ and {other:?}"),
+            },
+            (c, false) => line.push(c),
+        }
+    }
+    line
+}
+
+fn site() -> Site {
+    let names = [
+        "a",
+        ".env",
+        ".env.local",
+        ".env.example",
+        "sub/.env",
+        "sub/x",
+        "sub/secret.txt",
+        "secret.txt",
+        "src/a",
+        "in",
+    ];
+    let files: Vec<(&str, &[u8])> = names.iter().map(|name| (*name, &b"x\n"[..])).collect();
+    let site = Site::with(&files);
+    symlink(site.outside(""), site.path("link")).unwrap();
+    symlink("/opt/leftfold", site.path("link-to-leftfold")).unwrap();
+    site
+}
+
+/// The worst verdict over all that the call needs.
+fn verdict(site: &Site, rules: &[Rule], line: &str) -> Action {
+    let resolved = site.resolve("bash", &json!({ "command": line }));
+    assert_eq!(resolved.error, None, "{line:?}");
+    let verdicts =
+        resolved.access.iter().map(|access| judge(rules, &[], access, &resolved.access).0);
+    verdicts.max().unwrap()
+}
+
+fn rows() -> impl Iterator<Item = (&'static str, &'static str, String)> {
+    ROWS.lines().filter(|row| !row.starts_with('#')).map(|row| {
+        let mut cells = row.splitn(3, '\t');
+        let mut cell = || cells.next().unwrap_or_else(|| panic!("too few cells in {row:?}"));
+        let (rules, verdict) = (cell(), cell());
+        (rules, verdict, unescaped(cell()))
+    })
+}
+
+#[test]
+fn verdicts() {
+    let site = site();
+    let mut wrong = Vec::new();
+    for (name, expected, line) in rows() {
+        let found = match verdict(&site, &rules(name), &line) {
+            Action::Allow => "allow",
+            Action::Ask => "ask",
+            Action::Deny => "deny",
+        };
+        if found != expected {
+            let access = site.resolve("bash", &json!({ "command": line })).access;
+            let seen: Vec<_> = access.iter().map(|a| (&a.permission, &a.patterns)).collect();
+            wrong.push(format!("{name}: {line:?} is {found}, not {expected}: {seen:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
+    let lines: HashSet<_> = rows().collect();
+    assert!(lines.len() >= 500, "{} rows", lines.len());
+}
+
+/// `touch` is in no list of allowed programs here.
+#[test]
+fn bash_runs_nothing_that_was_not_allowed() {
+    let mut ran = Vec::new();
+    let isolated = ["echo", "cat", "test", "builtins", "git", "git-log"];
+    for (name, _, line) in
+        rows().filter(|(name, verdict, _)| isolated.contains(name) && *verdict == "allow")
+    {
+        let site = site();
+        // however it ends
+        let _ = Command::new("timeout")
+            .args(["5", "bash", "-c", &line])
+            .current_dir(site.path(""))
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", site.outside(""))
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_ALLOW_PROTOCOL", "none")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        if ["P", "Q"].iter().any(|made| site.path(made).exists()) {
+            ran.push(format!("{name}: {line:?}"));
+        }
+    }
+    assert!(ran.is_empty(), "{}", ran.join("\n"));
+}
+
+#[test]
+fn a_line_that_is_too_long_is_refused() {
+    let site = Site::new();
+    let line = "echo a; ".repeat(128 * 1024);
+    let start = std::time::Instant::now();
+    let resolved = site.resolve("bash", &json!({ "command": line }));
+    let error = resolved.error.expect("refused");
+    assert!(error.contains("at most 65536 bytes"), "{error}");
+    assert!(start.elapsed().as_millis() < 1_000, "{:?}", start.elapsed());
+}
