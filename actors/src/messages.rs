@@ -39,7 +39,7 @@ use leftfold_store::{LiveReader, Store};
 use leftfold_tools::{ElicitationReply, Instructed, Seen};
 use ractor::{ActorRef, RpcReplyPort};
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Span;
 
 use crate::hook_secrets::{HookSecrets, Values};
@@ -207,6 +207,9 @@ pub enum SessionMessage {
     Resume { config: Box<TurnConfig>, close: bool },
     /// From workers: outcomes and parts of outcomes. From clients: interrupts and similar facts.
     Facts(Vec<Fact>),
+    /// From Processor: parts of a reply. The session drops `room` once it has settled them, and only
+    /// then do more follow: a provider that is faster than the disk waits.
+    Streamed { facts: Vec<Fact>, room: OwnedSemaphorePermit },
     /// From ToolExecutor: the outcome of a call that switches agents, and the turn configuration
     /// that is in force from then on.
     Outcome { config: Box<TurnConfig>, finished: Box<Fact> },

@@ -9,6 +9,7 @@ use leftfold_events::event::{Model, Session, Tool};
 use leftfold_events::{Fact, Secrets, Sha256, title};
 use leftfold_providers::{Provider, StreamEvent};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
@@ -19,6 +20,29 @@ use crate::report::{Heartbeat, broken, failed, tell, unknown_provider};
 use crate::world::Models;
 
 pub(crate) struct Processor;
+
+/// Messages with pieces of a reply that may wait to be settled. More are not read from the provider.
+const AHEAD: usize = 64;
+
+/// A session, as whoever reads a reply tells it of the pieces.
+struct Listener {
+    session: ActorRef<SessionMessage>,
+    room: Arc<Semaphore>,
+}
+
+impl Listener {
+    /// Waits until the session has settled enough of what it was told before.
+    async fn tell(&self, facts: Vec<Fact>) {
+        if facts.is_empty() {
+            return;
+        }
+        // nobody closes it
+        let Ok(room) = Arc::clone(&self.room).acquire_owned().await else { return };
+        if self.session.cast(SessionMessage::Streamed { facts, room }).is_err() {
+            tracing::debug!("the session is gone: pieces of a reply were dropped");
+        }
+    }
+}
 
 pub(crate) struct Reading {
     owner: ActorRef<SessionMessage>,
@@ -71,7 +95,9 @@ impl Reading {
                 tell(&owner, vec![failed(of, unknown_provider(&ask.request))]);
                 return;
             };
-            let reading = AssertUnwindSafe(read(&owner, provider, ask, pieces)).catch_unwind();
+            let listener =
+                Listener { session: owner.clone(), room: Arc::new(Semaphore::new(AHEAD)) };
+            let reading = AssertUnwindSafe(read(&listener, provider, ask, pieces)).catch_unwind();
             if reading.await.is_err() {
                 tell(&owner, vec![failed(of, broken("reading the reply failed unexpectedly"))]);
             }
@@ -128,7 +154,7 @@ async fn title(models: &Models, ask: AskModel) -> Vec<Fact> {
 
 /// Reads one reply to its end. The last fact is exactly one `model.finished` or `model.failed`.
 async fn read(
-    owner: &ActorRef<SessionMessage>,
+    listener: &Listener,
     provider: Arc<dyn Provider>,
     ask: AskModel,
     mut pieces: Coalescer,
@@ -141,7 +167,7 @@ async fn read(
         let event = tokio::select! {
             event = stream.next() => event,
             () = pieces.due() => {
-                tell(owner, pieces.take(of).into_iter().collect());
+                listener.tell(pieces.take(of).into_iter().collect()).await;
                 continue;
             }
         };
@@ -186,7 +212,7 @@ async fn read(
         };
         if !facts.is_empty() {
             alive.told();
-            tell(owner, facts);
+            listener.tell(facts).await;
         }
         if over {
             return;

@@ -131,6 +131,9 @@ impl Actor for Session {
                 session.inbox.push_back(Item::Configured(config, Fact::new(resumed)));
             }
             SessionMessage::Facts(facts) => session.inbox.extend(facts.into_iter().map(Item::Fact)),
+            SessionMessage::Streamed { facts, room } => {
+                session.inbox.push_back(Item::Streamed(facts, room));
+            }
             SessionMessage::Outcome { config, finished } => {
                 session.inbox.push_back(Item::Configured(config, *finished));
             }
@@ -213,7 +216,8 @@ impl SessionState {
         }
         // only now: the facts just settled may have extended a deadline
         for of in self.overdue() {
-            if !batch.has_room() {
+            // a batch that is full has room for this: else whoever always has news puts it off
+            if batch.requests() {
                 break;
             }
             self.fact(Fact::of(of, SessionEvent::DeadlinePassed {}), &mut batch);
@@ -246,6 +250,11 @@ impl SessionState {
         match item {
             Item::Fact(fact) => {
                 self.fact(fact, batch);
+            }
+            Item::Streamed(facts, _room) => {
+                for fact in facts {
+                    self.fact(fact, batch);
+                }
             }
             Item::Configured(config, fact) => {
                 if admits(&self.state, &fact) {

@@ -12,6 +12,7 @@ use leftfold_events::Sha256;
 use leftfold_events::event::FailureClass;
 use reqwest::{Response, StatusCode, Url};
 
+use crate::caps::Caps;
 use crate::endpoint::Endpoint;
 use crate::errors::{Details, Failure, is_markup};
 use crate::http;
@@ -41,6 +42,7 @@ pub(crate) fn run(
         decoder,
         sse: Parser::new(),
         head: Some(Vec::new()),
+        caps: Caps::default(),
     };
     stream::unfold(exchange, Exchange::next).boxed()
 }
@@ -85,12 +87,20 @@ struct Exchange {
     sse: Parser,
     /// The bytes before the first event. If no event ever comes, the body is an error page.
     head: Option<Vec<u8>>,
+    caps: Caps,
 }
 
 impl Exchange {
     async fn next(mut self) -> Option<(StreamEvent, Self)> {
         loop {
             if let Some(event) = self.out.pop_front() {
+                let event = match self.caps.count(&event) {
+                    Ok(()) => event,
+                    Err(failure) => {
+                        (self.phase, self.out) = (Phase::Over, VecDeque::new());
+                        StreamEvent::Failed(failure)
+                    }
+                };
                 return Some((self.masked(event), self));
             }
             let step = match std::mem::replace(&mut self.phase, Phase::Over) {
@@ -137,11 +147,15 @@ impl Exchange {
         let Some(bytes) = chunk else {
             return self.end_of_body(response.status());
         };
+        self.caps.received(bytes.len())?;
         self.decode(&bytes);
         match self.out.back() {
             Some(StreamEvent::Finish { .. }) => drop(tokio::spawn(drain(response))),
             Some(last) if last.is_last() => {}
-            Some(_) | None => self.phase = Phase::Read(response),
+            Some(_) | None => {
+                Caps::pending(&self.sse)?;
+                self.phase = Phase::Read(response);
+            }
         }
         Ok(())
     }

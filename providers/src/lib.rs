@@ -28,6 +28,7 @@
 //! Bodies are tested by cases in `tests/`, one folder of JSON files for each wire format.
 
 mod anthropic;
+mod caps;
 pub mod catalog;
 #[cfg(any(debug_assertions, test))]
 pub mod check;

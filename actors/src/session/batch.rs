@@ -5,6 +5,7 @@ use std::sync::Arc;
 use leftfold_events::event::{Event, Model};
 use leftfold_events::{Envelope, Fact, TurnConfig};
 use ractor::RpcReplyPort;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::hook_secrets::HookSecrets;
 use crate::messages::Answered;
@@ -12,6 +13,8 @@ use crate::messages::Answered;
 /// An item that waits to be settled.
 pub(super) enum Item {
     Fact(Fact),
+    /// Parts of a reply, and the room that they take up while they wait.
+    Streamed(Vec<Fact>, OwnedSemaphorePermit),
     /// A fact with its turn configuration. The configuration is written before the fact if it has
     /// changed.
     Configured(Box<TurnConfig>, Fact),
@@ -49,6 +52,10 @@ impl Batch {
         let request = |e: &Envelope| matches!(e.event, Event::Model(Model::Requested { .. }));
         self.requests |= events.iter().any(request);
         self.events.extend(events);
+    }
+
+    pub(super) fn requests(&self) -> bool {
+        self.requests
     }
 
     pub(super) fn has_room(&self) -> bool {

@@ -283,3 +283,40 @@ async fn dropping_the_stream_closes_the_connection() {
     let closed = tokio::time::timeout(Duration::from_secs(20), is_closed).await;
     assert!(closed.unwrap().unwrap());
 }
+
+/// What the answer to a stream that begins with `GOOD`'s first event and then goes on with `piece` for ever
+/// comes to.
+async fn endless(piece: String) -> Failure {
+    let (gone, is_gone) = oneshot::channel();
+    let base = serve(async move |mut socket, _| {
+        write(&mut socket, &format!("{STREAM}{}", &GOOD[..GOOD.find("\n\n").unwrap() + 2])).await;
+        let pieces = piece.repeat(256 * 1_024 / piece.len() + 1);
+        while socket.write_all(pieces.as_bytes()).await.is_ok() {}
+        gone.send(()).unwrap();
+    })
+    .await;
+    let failure = failed(play(&base, Duration::from_secs(20)).await);
+    // the connection is closed at once
+    tokio::time::timeout(Duration::from_secs(20), is_gone).await.unwrap().unwrap();
+    failure
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_cut_off() {
+    let text = "x".repeat(16 * 1_024);
+    let delta = format!(
+        "data: {{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{{\"type\":\"text_delta\",\"text\":\"{text}\"}}}}\n\n"
+    );
+    let block = "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\"}}\n\n";
+    for (piece, words) in [
+        (text.clone(), "a line or an event of more than 16 MiB"),
+        (format!("data: {text}\n"), "a line or an event of more than 16 MiB"),
+        (format!(": {text}\n\n"), "more than 256 MiB in one answer"),
+        (format!("{block}{delta}"), "a reply of more than 8 MiB"),
+        (block.to_owned(), "more than 4096 parts in one reply"),
+    ] {
+        let failure = endless(piece).await;
+        assert_eq!((failure.class, failure.retryable), (FailureClass::Invalid, false), "{words}");
+        assert!(failure.message.contains(words), "{}", failure.message);
+    }
+}
