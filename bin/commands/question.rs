@@ -144,7 +144,8 @@ impl Questions {
 /// Reading a line blocks, so it has a thread of its own.
 fn read_lines() -> mpsc::UnboundedReceiver<String> {
     let (sender, lines) = mpsc::unbounded_channel();
-    std::thread::spawn(move || {
+    let thread = std::thread::Builder::new().name("input".into());
+    let reading = thread.spawn(move || {
         for line in std::io::stdin().lock().lines() {
             let Ok(line) = line else { return };
             if sender.send(line).is_err() {
@@ -152,6 +153,9 @@ fn read_lines() -> mpsc::UnboundedReceiver<String> {
             }
         }
     });
+    if let Err(error) = reading {
+        leftfold_runtime::note(&format!("leftfold: answers cannot be read here: {error}"));
+    }
     lines
 }
 

@@ -8,6 +8,7 @@
 //! - A folder that the call names is searched even if it is ignored.
 //! - Links to folders are not followed.
 
+use std::num::NonZero;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,6 +19,9 @@ use crate::{Context, Error, Output, Workspace, paths, text};
 
 /// Most bytes of a message that quotes a pattern.
 const MAX_PROBLEM: usize = 2_000;
+
+/// Threads of one walk.
+const MAX_THREADS: usize = 12;
 
 /// An entry that exists and could not be read.
 #[derive(Debug)]
@@ -55,7 +59,10 @@ where
     V: FnMut(&DirEntry) -> Result<(), Unreadable> + Send,
 {
     let unreadable = AtomicUsize::new(0);
-    builder(root, cx)?.build_parallel().run(|| {
+    // the walk would wait for ever for a thread that does not start
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
+    leftfold_process::can_start(threads).map_err(|error| Error::Io(error.to_string()))?;
+    builder(root, cx)?.threads(threads).build_parallel().run(|| {
         let mut visit = visitor();
         let unreadable = &unreadable;
         Box::new(move |entry| {

@@ -46,7 +46,9 @@ impl leftfold_mcp::Consent for Consent {
 /// waited for itself.
 async fn line() -> Option<String> {
     let (told, tell) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || {
+    let thread = std::thread::Builder::new().name("input".into());
+    // without a thread nobody can paste here
+    let _ = thread.spawn(move || {
         let lines = std::io::stdin().lock().lines();
         let line = lines.map_while(Result::ok).find(|line| !line.trim().is_empty());
         told.send(line.filter(|line| line.len() <= LONGEST))
@@ -60,7 +62,7 @@ fn open(page: &str) {
     browser.arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     match browser.spawn() {
         // it ends when it has told the browser
-        Ok(mut browser) => drop(std::thread::spawn(move || browser.wait())),
+        Ok(mut browser) => drop(std::thread::Builder::new().spawn(move || browser.wait())),
         Err(error) => {
             leftfold_runtime::note(&format!("leftfold: `{program}` opens no browser: {error}"));
         }

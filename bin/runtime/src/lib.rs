@@ -47,6 +47,7 @@ pub mod slash;
 pub mod socket;
 pub mod specs;
 pub mod subscription;
+mod thread_watch;
 pub mod turn_config;
 pub mod warnings;
 mod watchers;
@@ -99,10 +100,11 @@ pub fn run_async<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
     Ok(result)
 }
 
-/// A runtime of two threads, which suffice: the work is waiting.
+/// A runtime of two threads, which suffice: the work is waiting. If the system later starts no more
+/// threads and the work stands still for that, the process says so and exits with 1.
 ///
 /// # Errors
 /// The threads cannot be started.
 pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
+    thread_watch::runtime()
 }

@@ -55,8 +55,9 @@ pub fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<Model
     let config = config(chosen, wire);
     let encrypted = config.base_url.as_ref().is_none_or(|url| url.starts_with("https:"));
     if wire.is_remote() {
-        // while the store is being opened
-        std::thread::spawn(move || leftfold_providers::warm(encrypted));
+        // while the store is being opened; without a thread the first request does it
+        let thread = std::thread::Builder::new().name("leftfold-warm".into());
+        let _ = thread.spawn(move || leftfold_providers::warm(encrypted));
     }
     let provider = leftfold_providers::build(config).map_err(usage)?;
     Ok(Model { spec, provider: (name, provider), timeout, request, variants })

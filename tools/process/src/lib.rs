@@ -23,6 +23,7 @@ mod table;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests;
+mod threads;
 
 #[cfg(target_os = "linux")]
 use linux as system;
@@ -35,3 +36,4 @@ pub use mark::{CALL, NODE};
 pub use pool::{Connection, Failure, Pool, Pools, Service, Supervised, wait_for};
 pub use running::{CallProcesses, end_marked, end_marked_later, marks, server_mark, settled};
 pub use system::{become_subreaper, end_descendants, end_orphans, end_strays};
+pub use threads::{can_start, refused};

@@ -1,5 +1,6 @@
 //! The processes of a running call, and how they are ended.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -26,6 +27,37 @@ pub fn server_mark() -> String {
 
 /// Number of cancelled calls whose processes are not all gone yet.
 static ENDING: AtomicUsize = AtomicUsize::new(0);
+
+/// One of them. Dropping it counts down, whatever becomes of the thread.
+struct Ending;
+
+impl Ending {
+    fn new() -> Self {
+        ENDING.fetch_add(1, Ordering::AcqRel);
+        Self
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        ENDING.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Runs `work` on a thread of its own, or on this one if the system starts no more.
+fn in_background(work: impl Fn() + Send + Sync + 'static) {
+    let ending = Ending::new();
+    let work = Arc::new(work);
+    let ours = Arc::clone(&work);
+    let started = std::thread::Builder::new().name("leftfold-end".into()).spawn(move || {
+        let _ending = ending;
+        ours();
+    });
+    if let Err(error) = started {
+        tracing::warn!("processes are ended on a thread that has other work: {error}");
+        work();
+    }
+}
 
 /// Waits until every process of every cancelled call is gone. Await it before the process exits:
 /// cancelling a call does not wait for its processes.
@@ -68,11 +100,7 @@ impl Drop for CallProcesses {
         // an error means that the group is empty
         let _ = rustix::process::kill_process_group(self.leader, Signal::TERM);
         let (leader, call_env) = (self.leader, self.call_env.clone());
-        ENDING.fetch_add(1, Ordering::AcqRel);
-        std::thread::spawn(move || {
-            end(leader, &call_env);
-            ENDING.fetch_sub(1, Ordering::AcqRel);
-        });
+        in_background(move || end(leader, &call_env));
     }
 }
 
@@ -87,10 +115,8 @@ pub async fn end_marked(call_env: &str) {
 /// Runs [`end_marked`] in the background. [`settled`] waits for it.
 pub fn end_marked_later(call_env: &str) {
     let call_env = call_env.to_owned();
-    ENDING.fetch_add(1, Ordering::AcqRel);
-    std::thread::spawn(move || {
+    in_background(move || {
         system::end_marked(&call_env);
-        ENDING.fetch_sub(1, Ordering::AcqRel);
     });
 }
 

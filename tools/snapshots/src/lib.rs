@@ -142,10 +142,9 @@ impl Snapshots {
         }
         fs::write(&stamp, "").ok()?;
         let mut tidying = if is_new { None } else { Git::new(&self.folder).tidy() }?;
-        Some(std::thread::spawn(move || {
-            // a failure is retried in an hour
-            let _ = tidying.wait();
-        }))
+        let thread = std::thread::Builder::new().name("leftfold-tidy".into());
+        // a failure is retried in an hour
+        thread.spawn(move || drop(tidying.wait())).ok()
     }
 
     fn take_locked(
@@ -156,9 +155,13 @@ impl Snapshots {
         let git = Git::new(&self.folder);
         let path = self.folder.join("leftfold-index");
         let (mut index, found) = std::thread::scope(|scope| {
-            let reading = scope.spawn(|| Index::read(&path));
+            let reading = std::thread::Builder::new().spawn_scoped(scope, || Index::read(&path));
             let found = scan::scan(&self.worktree, &self.data, stop);
-            (reading.join().unwrap_or_default(), found)
+            let index = match reading {
+                Ok(reading) => reading.join().unwrap_or_default(),
+                Err(_) => Index::read(&path),
+            };
+            (index, found)
         });
         let found = found?;
         let mut changes_found = index.compare(&self.worktree, &found)?;

@@ -56,7 +56,8 @@ pub fn fetch(addresses: &[String], private: bool) -> Vec<Fetched> {
 
 /// Runs on a thread with its own runtime, because the caller may or may not be inside one.
 fn fetch_now(addresses: Vec<String>, private: bool) -> Vec<Fetched> {
-    let fetching = std::thread::spawn(move || {
+    let thread = std::thread::Builder::new().name("instructions".into());
+    let fetching = thread.spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let Ok(runtime) = runtime else { return Vec::new() };
         let all = addresses.iter().map(|address| fetch_one(address, private));
@@ -65,7 +66,8 @@ fn fetch_now(addresses: Vec<String>, private: bool) -> Vec<Fetched> {
         runtime.shutdown_background();
         fetched
     });
-    let wait = || fetching.join().unwrap_or_default();
+    // without a thread none of them is fetched, which their problems say
+    let wait = || fetching.map_or_else(|_| Vec::new(), |thread| thread.join().unwrap_or_default());
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
         Ok(_) | Err(_) => wait(),
