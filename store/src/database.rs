@@ -6,7 +6,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -28,12 +29,45 @@ fn config(dir: &Path) -> sled::Config {
 pub(crate) fn open(dir: &Path) -> Result<Option<sled::Db>, Error> {
     clear_half_snapshots(dir);
     // `None` here would turn off sled's garbage collection along with its flushes
+    can_start_threads().map_err(|e| Error::no_thread(dir, &e))?;
     match catch_panic(|| config(dir).flush_every_ms(Some(500)).open()) {
         Ok(Ok(db)) => Ok(Some(db)),
         Ok(Err(sled::Error::Io(error))) if is_lock(&error) => Ok(None),
         Ok(Err(error)) => Err(Error::sled("opened the database", dir, error)),
         Err(what) => Err(Error::damaged(dir, Damage::db(format!("sled cannot open it: {what}")))),
     }
+}
+
+/// Threads that sled's pool starts when the first database is opened, and those of one open store: sled's
+/// flusher and our writer.
+const POOL: usize = 7;
+const EACH: usize = 2;
+
+/// Starts as many threads as an open database needs, and ends them again. sled takes no notice of a
+/// thread that does not start, and waits for ever for what it should have written.
+fn can_start_threads() -> io::Result<()> {
+    static HAS_POOL: AtomicBool = AtomicBool::new(false);
+    let count = if HAS_POOL.swap(true, Ordering::AcqRel) { EACH } else { POOL + EACH };
+    let gate = Arc::new(Mutex::new(()));
+    let closed = gate.lock().unwrap_or_else(PoisonError::into_inner);
+    let start = |_| {
+        let gate = Arc::clone(&gate);
+        thread::Builder::new().stack_size(64 << 10).spawn(move || drop(gate.lock()))
+    };
+    let started: Vec<_> = (0..count).map(start).collect();
+    drop(closed);
+    let mut outcome = Ok(());
+    for thread in started {
+        match thread {
+            // it only waited, and cannot panic
+            Ok(thread) => drop(thread.join()),
+            Err(error) => {
+                HAS_POOL.store(false, Ordering::Release);
+                outcome = Err(error);
+            }
+        }
+    }
+    outcome
 }
 
 /// Removes the partial snapshot that a crash left while sled was writing it. sled takes the file
@@ -136,6 +170,7 @@ impl Drop for Copy {
 /// A new database that ends with the process.
 pub(crate) fn empty() -> io::Result<Copy> {
     let folder = folder_in(&std::env::temp_dir())?;
+    can_start_threads()?;
     match catch_panic(|| config(folder.path()).flush_every_ms(None).open()) {
         Ok(Ok(db)) => Ok(Copy { db: Some(db), folder: Some(folder) }),
         Ok(Err(error)) => Err(io::Error::other(error)),
@@ -306,6 +341,7 @@ impl Files {
     /// Opens the copy without sled's threads: a thread that panics would make closing hang.
     pub(crate) fn open(self) -> Result<Copy, String> {
         let path = self.folder.path().to_owned();
+        can_start_threads().map_err(|error| error.to_string())?;
         match catch_panic(|| config(&path).flush_every_ms(None).open()) {
             Ok(Ok(db)) => {
                 let blobs = fs::read_dir(path.join("blobs")).is_ok_and(|mut b| b.next().is_some());

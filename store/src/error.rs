@@ -91,6 +91,10 @@ pub enum Error {
     Exists { session: SessionId },
     #[error("{} is damaged: {damage}; `leftfold check` lists everything", dir.display())]
     Damaged { dir: PathBuf, damage: Box<Damage> },
+    #[error("the database in {} {what}", dir.display())]
+    Gone { dir: PathBuf, what: String },
+    #[error("{} cannot be used now: {what}; {advice}. Nothing is damaged", dir.display())]
+    Shortage { dir: PathBuf, what: String, advice: &'static str },
     #[error("session {session}, seq {seq}: {}", record::other_schema(*found))]
     OtherSchema { session: SessionId, seq: Seq, found: u8 },
     #[error(
@@ -125,7 +129,17 @@ impl Error {
         }
     }
 
+    /// A thread that the database needs does not start.
+    pub(crate) fn no_thread(dir: &Path, error: &io::Error) -> Self {
+        let what = format!("no thread can be started: {error}");
+        let advice = shortage(&what).unwrap_or("look at the limits of the system");
+        Self::Shortage { dir: dir.to_owned(), what, advice }
+    }
+
     pub(crate) fn damaged(dir: &Path, damage: Damage) -> Self {
+        if let Some(advice) = shortage(&damage.what) {
+            return Self::Shortage { dir: dir.to_owned(), what: damage.to_string(), advice };
+        }
         Self::Damaged { dir: dir.to_owned(), damage: Box::new(damage) }
     }
 
@@ -139,6 +153,44 @@ impl Error {
             other @ (sled::Error::CollectionNotFound(_)
             | sled::Error::Unsupported(_)
             | sled::Error::ReportableBug(_)) => Self::Database { what: format!("{what}: {other}") },
+        }
+    }
+}
+
+/// What to do if something failed because the system ran out of something; `None` if it did not. sled and
+/// its panics tell it in words alone.
+fn shortage(what: &str) -> Option<&'static str> {
+    let files = "raise the limit of open files (`ulimit -n`), or use fewer sessions at once";
+    let table = [
+        (24, files),
+        (23, files),
+        (12, "make room in memory, or use fewer sessions at once"),
+        (11, "raise the limit of processes (`ulimit -u`, or `--pids-limit` of a container)"),
+    ];
+    let says = |code: i32| {
+        what.contains(&format!("(os error {code})"))
+            || what.contains(&format!("Os {{ code: {code},"))
+    };
+    table.into_iter().find(|(code, _)| says(*code)).map(|(_, advice)| advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_that_has_run_out_of_something_is_no_damage() {
+        let dir = Path::new("store");
+        for code in [24, 23, 12, 11] {
+            let error = io::Error::from_raw_os_error(code);
+            for what in [format!("cannot be read: {error}"), format!("it panicked: {error:?}")] {
+                let error = Error::damaged(dir, Damage::db(what));
+                assert!(matches!(error, Error::Shortage { .. }), "{error}");
+            }
+        }
+        for what in ["a checksum does not match", "cannot be read: is a directory (os error 21)"] {
+            let error = Error::damaged(dir, Damage::db(what));
+            assert!(matches!(error, Error::Damaged { .. }), "{error}");
         }
     }
 }

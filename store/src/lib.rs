@@ -49,6 +49,7 @@ mod open_store;
 mod payloads;
 mod pending;
 mod preallocate;
+mod presence;
 mod probe;
 mod reader;
 mod record;

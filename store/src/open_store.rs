@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::payloads::Cache;
 use crate::pending::{Append, Pending};
 use crate::preallocate::Preallocation;
+use crate::presence::Presence;
 use crate::scan::Source;
 use crate::writer::Writer;
 
@@ -60,6 +61,7 @@ impl OpenStore {
             db: db.clone(),
             file,
             preallocation: Preallocation::new(&path).map_err(failed)?,
+            presence: Presence::new(dir),
             cache: Arc::clone(&cache),
             pending: Pending::new(),
             failed: None,

@@ -14,6 +14,7 @@ use crate::fault::{self, Boundary};
 use crate::payloads::Cache;
 use crate::pending::{Append, Pending, call};
 use crate::preallocate::Preallocation;
+use crate::presence::Presence;
 use crate::record::Pair;
 use crate::{durable, files, head};
 
@@ -31,6 +32,7 @@ pub(crate) struct Writer {
     /// file length and the disk's cache.
     pub(crate) file: File,
     pub(crate) preallocation: Preallocation,
+    pub(crate) presence: Presence,
     pub(crate) cache: Arc<Cache>,
     pub(crate) pending: Arc<Pending>,
     /// Set after a write or sync has failed. The state of the disk is then unknown, and a later
@@ -44,6 +46,7 @@ impl Writer {
     /// Runs until the last sender is dropped.
     pub(crate) fn run(mut self, inbox: &Receiver<Append>) {
         self.preallocation.extend();
+        self.presence.remember(&self.file);
         while let Some(first) = receive(inbox) {
             let mut size = bytes(&first);
             let mut group = vec![first];
@@ -74,6 +77,7 @@ impl Writer {
             Err(error) => sound.into_iter().for_each(|append| append.fail(&error)),
         }
         self.preallocation.extend();
+        self.presence.remember(&self.file);
     }
 
     fn write_files(&self, group: &[Append]) -> Result<(), Error> {
@@ -119,9 +123,11 @@ impl Writer {
 
     fn sync(&self, records: Vec<Pair>) -> Result<(), Error> {
         fault::crash_if_planned(Boundary::Before);
+        self.presence.check(&self.file)?;
         self.apply(records)?;
         let path = self.dir.join("db");
         durable::contents(&self.file, &path).map_err(|e| Error::io("cannot sync", &path, e))?;
+        self.presence.check_name(&self.file)?;
         fault::crash_if_planned(Boundary::Synced);
         Ok(())
     }

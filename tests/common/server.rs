@@ -14,6 +14,8 @@ pub enum Answer {
     Cut(String),
     /// The beginning of a stream, and then nothing until the client leaves.
     Stall(String),
+    /// The beginning of a stream, and then one piece again and again, while the client is there.
+    Endless(String, String),
     /// A status with headers (`name: value`) and body.
     Status(u16, Vec<String>, String),
     /// Nothing until the client leaves.
@@ -135,6 +137,14 @@ impl Answer {
                 begin(stream)?;
                 send(stream, text.as_bytes())?;
                 until_gone(stream)
+            }
+            Self::Endless(text, piece) => {
+                begin(stream)?;
+                send(stream, text.as_bytes())?;
+                let pieces = piece.repeat(64 * 1_024 / piece.len().max(1) + 1);
+                loop {
+                    send(stream, pieces.as_bytes())?;
+                }
             }
             Self::Status(status, headers, body) => {
                 let headers: String = headers.iter().map(|h| format!("{h}\r\n")).collect();

@@ -2,14 +2,15 @@
 //! cause in words. Each fault is one short run of the program.
 #![allow(clippy::print_stdout, reason = "a promise tells its count")]
 
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{
-    ASK, Answer, Block, Live, Peer, Ran, Server, Site, all, asking, bash, call, end, message, only,
-    says, script,
+    ASK, Answer, Block, Live, Peer, Ran, Server, Site, Split, all, asking, bash, call, end,
+    message, only, says, script, skipped,
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -149,6 +150,114 @@ fn the_model_falls_silent_within_an_answer() {
     site.assert_sound();
 }
 
+/// The beginning of a reply, in which a text is open, and a piece of that text.
+fn begun() -> (String, String) {
+    let whole = message(&[Block::Text("Once")]);
+    let (begun, rest) = whole.split_at(whole.find("event: content_block_delta").unwrap());
+    let piece = &rest[..rest.find("event: content_block_stop").unwrap()];
+    (begun.to_owned(), piece.to_owned())
+}
+
+/// The provider's answers are cut off where Leftfold's limits are, and the request is not made again.
+fn assert_cut_off(answer: Answer, words: &str) {
+    let server = Server::start(vec![answer]);
+    let ran = in_time(|| Site::served(&server).prompt("go")).with(1);
+    assert_eq!(only(&ran.events(), "model.failed")["data"]["class"], "invalid");
+    assert_says(&error(&ran), &["the provider sent", words]);
+    assert_eq!(server.requests().len(), 1);
+}
+
+fn a_line_of_the_provider_has_no_end() {
+    let (begun, _) = begun();
+    assert_cut_off(Answer::Endless(begun + "data: ", "x".repeat(1_000)), "of more than 16 MiB");
+}
+
+fn a_reply_has_no_end() {
+    let (begun, piece) = begun();
+    let piece = piece.replace("Once", &"Once upon a time ".repeat(1_000));
+    assert_cut_off(Answer::Endless(begun, piece), "a reply of more than 8 MiB");
+}
+
+fn a_reply_has_thousands_of_calls() {
+    let read = |n| Block::Call("c", "read", json!({ "filePath": format!("{n}") }).to_string());
+    let calls = message(&(0..3_000).map(read).collect::<Vec<_>>());
+    assert_cut_off(Answer::Stream(calls, Split::Whole), "more than 256 calls in one reply");
+}
+
+/// Pieces come as fast as they are taken: the limit of time holds all the same.
+fn time_is_up_while_a_reply_goes_on() {
+    let (begun, piece) = begun();
+    let server = Server::start(vec![Answer::Endless(begun, piece)]);
+    let site = Site::served(&server);
+    let start = Instant::now();
+    let ran = site.run(&["run", "--format", "json", "--timeout", "2", "go"]).with(4);
+    assert!(start.elapsed() < Duration::from_secs(12), "{:?}", start.elapsed());
+    assert_says(&error(&ran), &["the limit of time is 2s"]);
+    site.assert_sound();
+}
+
+/// In mid-turn something happens to the store; the next commit finds it.
+fn assert_gone(happens: impl FnOnce(&Path), words: &str) {
+    let wait = bash("while [ ! -e go ]; do sleep 0.02; done");
+    let site = Site::scripted(&script(json!([wait, says("never")])));
+    let mut live = site.start(&["run", "--format", "json", "go"]);
+    live.until("tool.started");
+    happens(&site.session());
+    site.file("go", "");
+    let ran = in_time(|| live.wait()).with(1).saying(&[words]);
+    assert!(all(&ran.events(), "turn.ended").is_empty());
+}
+
+fn the_sessions_folder_is_removed() {
+    let remove = |session: &Path| std::fs::remove_dir_all(session).unwrap();
+    assert_gone(remove, "was removed while it was in use");
+}
+
+fn the_database_is_removed() {
+    let remove = |session: &Path| std::fs::remove_file(session.join("db")).unwrap();
+    assert_gone(remove, "was removed while it was in use");
+}
+
+fn the_database_is_cut() {
+    let cut = |session: &Path| {
+        let db = std::fs::File::options().write(true).open(session.join("db")).unwrap();
+        db.set_len(1_000).unwrap();
+    };
+    assert_gone(cut, "to 1000 bytes while it was in use");
+}
+
+/// With any number of threads the program ends in time, and says what it lacks. The limit does not hold for
+/// root, and counts all threads of a user: so it runs as a user without others, who may read root's files.
+fn threads_run_out() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("only root can become a user without other processes");
+    }
+    const AS: [&str; 7] = [
+        "--reuid=54321",
+        "--regid=54321",
+        "--clear-groups",
+        "--inh-caps=+dac_override",
+        "--ambient-caps=+dac_override",
+        "prlimit",
+        "--core=0",
+    ];
+    for most in [1, 2, 3, 5, 8, 11, 14, 17, 20] {
+        let site = Site::scripted(&script(json!([says("done")])));
+        let program = site.command(&["run", "--format", "json", "go"]);
+        let mut command = Command::new("setpriv");
+        command.args(AS).arg(format!("--nproc={most}"));
+        command.arg(program.get_program()).args(program.get_args());
+        let set = program.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        command.env_clear().envs(set).current_dir(program.get_current_dir().unwrap());
+        let ran = in_time(|| Live::start(command).wait());
+        match ran.code {
+            0 => assert!(most > 8, "{most}: {ran:?}"),
+            1 => assert_says(&ran.stderr, &["thread", "`ulimit -u`"]),
+            _ => panic!("{most}: {ran:?}"),
+        }
+    }
+}
+
 fn a_tool_is_silent() {
     let mut waits = bash("echo begun; sleep 1000");
     waits["parts"][0]["call"]["input"]["timeout"] = json!(500);
@@ -226,7 +335,7 @@ fn the_clock_is_set_back() {
     site.assert_sound();
 }
 
-const FAULTS: [(&str, fn()); 13] = [
+const FAULTS: [(&str, fn()); 21] = [
     ("the disk is full", the_disk_is_full),
     ("standard output is full", standard_output_is_full),
     ("the data folder is read-only", the_data_folder_is_read_only),
@@ -236,6 +345,14 @@ const FAULTS: [(&str, fn()); 13] = [
     ("the provider's connection is gone", the_providers_connection_is_gone),
     ("the model is silent", the_model_is_silent),
     ("the model falls silent within an answer", the_model_falls_silent_within_an_answer),
+    ("a line of the provider has no end", a_line_of_the_provider_has_no_end),
+    ("a reply has no end", a_reply_has_no_end),
+    ("a reply has thousands of calls", a_reply_has_thousands_of_calls),
+    ("time is up while a reply goes on", time_is_up_while_a_reply_goes_on),
+    ("the session's folder is removed", the_sessions_folder_is_removed),
+    ("the database is removed", the_database_is_removed),
+    ("the database is cut", the_database_is_cut),
+    ("threads run out", threads_run_out),
     ("a tool is silent", a_tool_is_silent),
     ("a person is silent", a_person_is_silent),
     ("observers are silent", observers_are_silent),
