@@ -1,8 +1,5 @@
 //! Requests the summary that replaces older messages.
 
-use std::panic::AssertUnwindSafe;
-
-use futures::FutureExt;
 use leftfold_events::event::Compaction as CompactionEvent;
 use leftfold_events::{Fact, Seq};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -11,6 +8,7 @@ use tokio::task::AbortHandle;
 use crate::collect_reply;
 use crate::messages::{CompactionMessage, SessionMessage};
 use crate::report::{Heartbeat, broken, failed, tell};
+use crate::tasks::Tasks;
 use crate::world::Models;
 
 pub(crate) struct Compaction;
@@ -19,6 +17,7 @@ pub(crate) struct Writing {
     owner: ActorRef<SessionMessage>,
     models: Models,
     task: Option<AbortHandle>,
+    tasks: Tasks,
 }
 
 impl Actor for Compaction {
@@ -31,7 +30,7 @@ impl Actor for Compaction {
         _: ActorRef<Self::Msg>,
         (owner, models): Self::Arguments,
     ) -> Result<Writing, ActorProcessingErr> {
-        Ok(Writing { owner, models, task: None })
+        Ok(Writing { owner, models, task: None, tasks: Tasks::default() })
     }
 
     async fn handle(
@@ -44,11 +43,13 @@ impl Actor for Compaction {
         if let CompactionMessage::Summarise { compaction, ask } = message {
             let (requested, prices) = (ask.of, ask.prices);
             let (owner, models) = (writing.owner.clone(), writing.models.clone());
-            let task = tokio::spawn(async move {
-                let busy = |alive: &Heartbeat| tell(&owner, vec![alive.fact(requested)]);
-                let written = collect_reply::read(&models, *ask, busy);
-                let written = AssertUnwindSafe(written).catch_unwind().await;
-                let failed_itself = |_| Err(broken("writing the summary failed unexpectedly"));
+            let to = owner.clone();
+            let written = async move {
+                let busy = |alive: &Heartbeat| tell(&to, vec![alive.fact(requested)]);
+                collect_reply::read(&models, *ask, busy).await
+            };
+            let task = writing.tasks.spawn(written, move |written| {
+                let failed_itself = || Err(broken("writing the summary failed unexpectedly"));
                 let facts = match written.unwrap_or_else(failed_itself) {
                     Ok(written) => {
                         vec![written.replied(requested, prices), outcome(compaction, written.text)]
@@ -58,7 +59,7 @@ impl Actor for Compaction {
                 };
                 tell(&owner, facts);
             });
-            writing.task = Some(task.abort_handle());
+            writing.task = Some(task);
         }
         Ok(())
     }
@@ -69,12 +70,6 @@ impl Writing {
         if let Some(task) = self.task.take() {
             task.abort();
         }
-    }
-}
-
-impl Drop for Writing {
-    fn drop(&mut self) {
-        self.cancel();
     }
 }
 

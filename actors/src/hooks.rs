@@ -2,19 +2,17 @@
 //! actor and ends with it; a plugin's own time limit may end it sooner. This module keeps no
 //! values: secret values go to the session beside the fact.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use futures::FutureExt;
 use leftfold_events::event::{Hook as HookEvent, HookOutcome, HookPoint};
 use leftfold_events::{Fact, Json, Seq};
 use leftfold_plugins::{HookAnswer, Plugins};
 use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::task::JoinSet;
 
 use crate::hook_secrets::HookSecrets;
 use crate::messages::{CallHook, HooksMessage, SessionMessage};
+use crate::tasks::Tasks;
 use crate::world::{Recording, World};
 
 pub(crate) struct Hooks;
@@ -25,8 +23,7 @@ pub(crate) struct Calling {
     plugins: Plugins,
     /// Gives the answers in a rerun, instead of the plugins.
     recording: Option<Arc<dyn Recording>>,
-    /// The running hook calls. Dropping the actor's state aborts them.
-    calls: JoinSet<()>,
+    calls: Tasks,
 }
 
 impl Actor for Hooks {
@@ -40,7 +37,7 @@ impl Actor for Hooks {
         (owner, world): Self::Arguments,
     ) -> Result<Calling, ActorProcessingErr> {
         let World { workspace, plugins, recording, .. } = world;
-        Ok(Calling { owner, workspace, plugins, recording, calls: JoinSet::new() })
+        Ok(Calling { owner, workspace, plugins, recording, calls: Tasks::default() })
     }
 
     async fn handle(
@@ -49,8 +46,6 @@ impl Actor for Hooks {
         message: HooksMessage,
         calling: &mut Calling,
     ) -> Result<(), ActorProcessingErr> {
-        // removes the calls that have ended
-        while calling.calls.try_join_next().is_some() {}
         match message {
             HooksMessage::Call(call) => calling.call(*call),
             // aborting tells the plugin that its answer is no longer needed
@@ -64,20 +59,19 @@ impl Calling {
     fn call(&mut self, call: CallHook) {
         let owner = self.owner.clone();
         let of = call.of;
+        let failed_itself =
+            || (failed("asking it failed unexpectedly".to_owned()), HookSecrets::default());
+        let report = move |returned: Option<(HookEvent, HookSecrets)>| {
+            let (event, secrets) = returned.unwrap_or_else(failed_itself);
+            report(&owner, of, event, secrets);
+        };
         if let Some(recording) = self.recording.clone() {
-            self.calls.spawn(async move {
-                report(&owner, of, recording.hook(of).await, HookSecrets::default());
-            });
+            let recorded = async move { (recording.hook(of).await, HookSecrets::default()) };
+            self.calls.spawn(recorded, report);
             return;
         }
         let (workspace, plugins) = (Arc::clone(&self.workspace), self.plugins.clone());
-        self.calls.spawn(async move {
-            let returned = AssertUnwindSafe(ask(&call, &plugins, &workspace)).catch_unwind().await;
-            let (event, secrets) = returned.unwrap_or_else(|_| {
-                (failed("asking it failed unexpectedly".to_owned()), HookSecrets::default())
-            });
-            report(&owner, of, event, secrets);
-        });
+        self.calls.spawn(async move { ask(&call, &plugins, &workspace).await }, report);
     }
 }
 

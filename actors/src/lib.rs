@@ -20,7 +20,6 @@ mod coalesce;
 mod collect_reply;
 mod compaction;
 mod dispatch;
-mod elicitations;
 mod hook_secrets;
 mod hooks;
 mod listener;
@@ -34,6 +33,7 @@ mod report;
 mod rerun;
 mod session;
 mod snapshots;
+mod tasks;
 mod tool_executor;
 mod world;
 

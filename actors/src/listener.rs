@@ -19,6 +19,7 @@ impl<M> fmt::Debug for Listener<M> {
 impl<M: Message> Listener<M> {
     /// # Errors
     /// The actor cannot be started.
+    #[expect(clippy::disallowed_methods, reason = "it belongs to a client, which is no actor")]
     pub async fn start(hear: impl FnMut(M) + Send + 'static) -> Result<ActorRef<M>, SpawnErr> {
         let hear: Hear<M> = Box::new(hear);
         Ok(Actor::spawn(None, Self(PhantomData), hear).await?.0)

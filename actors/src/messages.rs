@@ -5,7 +5,7 @@
 //! | Node | [`NodeMessage`] | clients; sessions, about their children; its own tasks |
 //! | Session | [`SessionMessage`] | clients, through Node; its workers, with outcomes |
 //! | Processor | [`ProcessorMessage`] | its session |
-//! | ToolExecutor | [`ToolExecutorMessage`] | its session |
+//! | ToolExecutor | [`ToolExecutorMessage`] | its session; running calls, with questions |
 //! | Permission | [`PermissionMessage`] | its session |
 //! | Compaction | [`CompactionMessage`] | its session |
 //! | Snapshots | [`SnapshotsMessage`] | its session |
@@ -36,7 +36,7 @@ use leftfold_events::turn_config::Prices;
 use leftfold_events::{Envelope, Fact, Request, Seq, SessionId, State, Time, TurnConfig};
 use leftfold_providers::Extra;
 use leftfold_store::{LiveReader, Store};
-use leftfold_tools::{ElicitationReply, Instructed, Seen};
+use leftfold_tools::{Elicitation, ElicitationReply, Instructed, Seen};
 use ractor::{ActorRef, RpcReplyPort};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -323,11 +323,22 @@ pub(crate) enum ToolExecutorMessage {
         elicitation: u32,
         reply: ElicitationReply,
     },
+    /// From a running call: ask a person. Comes back as [`ToolExecutorMessage::Reply`].
+    Elicit(Box<Elicit>),
     /// Stop the call whose `tool.called` is `call`.
     Cancel {
         call: Seq,
     },
     CancelAll,
+}
+
+/// What the run that the intent `of` has started wants to know.
+pub(crate) struct Elicit {
+    pub(crate) of: Seq,
+    /// The seq of its `tool.called`.
+    pub(crate) call: Seq,
+    pub(crate) elicitation: Elicitation,
+    pub(crate) reply_to: RpcReplyPort<ElicitationReply>,
 }
 
 /// A call to run, for the intent `of`.

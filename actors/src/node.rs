@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 use crate::messages::{Error, NodeMessage, ObserversMessage, ParentCall, SessionMessage, Watch};
 use crate::observers::Observers;
+use crate::tasks::Tasks;
 use crate::world::World;
 use holds::Holds;
 use opening::{Started, Then, Waiting};
@@ -44,6 +45,7 @@ pub struct Sessions {
     opening: HashMap<PathBuf, Vec<Waiting>>,
     /// Whether a sweep is running or scheduled.
     sweeping: bool,
+    tasks: Tasks,
 }
 
 #[derive(Debug)]
@@ -86,6 +88,7 @@ impl Actor for Node {
             resting: HashMap::new(),
             opening: HashMap::new(),
             sweeping: false,
+            tasks: Tasks::default(),
         })
     }
 
@@ -210,8 +213,7 @@ impl Sessions {
             return;
         }
         let (node, session) = (node.clone(), *session);
-        tokio::spawn(async move {
-            tokio::time::sleep(LET_GO).await;
+        self.tasks.spawn(tokio::time::sleep(LET_GO), move |_| {
             let _ = node.cast(NodeMessage::Reopen { session });
         });
     }

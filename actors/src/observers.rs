@@ -14,6 +14,7 @@ use leftfold_store::LiveReader;
 use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus};
 
 use crate::messages::{ObserversMessage, Watch, WatchScope};
+use crate::tasks::Tasks;
 use feed::Channel;
 
 impl WatchScope {
@@ -39,6 +40,8 @@ pub(crate) struct Hub {
     families: HashMap<SessionId, Vec<Watch>>,
     /// The parents of sessions that are watched as children.
     parents: HashMap<SessionId, SessionId>,
+    /// One for each sink.
+    tasks: Tasks,
 }
 
 impl Hub {
@@ -67,7 +70,13 @@ impl Hub {
             }
             known.push(watch.clone());
         }
-        tokio::spawn(serve::serve(channel.subscription(watch.from), watch, hub.clone(), own));
+        let sink = watch.sink.clone();
+        let serving = serve::serve(channel.subscription(watch.from), watch, hub.clone(), own);
+        self.tasks.spawn(serving, move |served| {
+            if served.is_none() {
+                serve::give_up(&sink, "serving it failed unexpectedly");
+            }
+        });
     }
 
     /// Starts a sink on a child, whose log is in its parent's store.

@@ -1,10 +1,9 @@
 //! Reads a model's reply from its provider's stream and sends it to the session, in pieces that are
 //! large enough to be worth a flush and small enough to be read while they stream.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use futures::{FutureExt, StreamExt};
+use futures::StreamExt;
 use leftfold_events::event::{Model, Session, Tool};
 use leftfold_events::{Fact, Secrets, Sha256, title};
 use leftfold_providers::{Provider, StreamEvent};
@@ -17,6 +16,7 @@ use crate::coalesce::Coalescer;
 use crate::collect_reply;
 use crate::messages::{AskModel, ProcessorMessage, SessionMessage};
 use crate::report::{Heartbeat, broken, failed, tell, unknown_provider};
+use crate::tasks::Tasks;
 use crate::world::Models;
 
 pub(crate) struct Processor;
@@ -50,6 +50,7 @@ pub(crate) struct Reading {
     secrets: Secrets,
     task: Option<AbortHandle>,
     title: Option<AbortHandle>,
+    tasks: Tasks,
 }
 
 impl Actor for Processor {
@@ -62,7 +63,7 @@ impl Actor for Processor {
         _: ActorRef<Self::Msg>,
         (owner, models, secrets): Self::Arguments,
     ) -> Result<Reading, ActorProcessingErr> {
-        Ok(Reading { owner, models, secrets, task: None, title: None })
+        Ok(Reading { owner, models, secrets, task: None, title: None, tasks: Tasks::default() })
     }
 
     async fn handle(
@@ -86,36 +87,30 @@ impl Actor for Processor {
 
 impl Reading {
     fn start(&mut self, ask: AskModel) {
+        let (of, span) = (ask.of, ask.span.clone());
         let (owner, pieces) = (self.owner.clone(), Coalescer::new(self.secrets.clone()));
         let provider = self.models.get(&ask.request.model.provider, &ask.extra);
-        let span = ask.span.clone();
-        let reading = async move {
-            let of = ask.of;
-            let Some(provider) = provider else {
-                tell(&owner, vec![failed(of, unknown_provider(&ask.request))]);
-                return;
-            };
-            let listener =
-                Listener { session: owner.clone(), room: Arc::new(Semaphore::new(AHEAD)) };
-            let reading = AssertUnwindSafe(read(&listener, provider, ask, pieces)).catch_unwind();
-            if reading.await.is_err() {
+        let Some(provider) = provider else {
+            return tell(&owner, vec![failed(of, unknown_provider(&ask.request))]);
+        };
+        let listener = Listener { session: owner.clone(), room: Arc::new(Semaphore::new(AHEAD)) };
+        let reading = async move { read(&listener, provider, ask, pieces).await };
+        let task = self.tasks.spawn(reading.instrument(span), move |read| {
+            if read.is_none() {
                 tell(&owner, vec![failed(of, broken("reading the reply failed unexpectedly"))]);
             }
-        };
-        let task = tokio::spawn(reading.instrument(span));
-        self.task = Some(task.abort_handle());
+        });
+        self.task = Some(task);
     }
 
     fn entitle(&mut self, ask: AskModel) {
-        let (owner, models) = (self.owner.clone(), self.models.clone());
-        let task = tokio::spawn(async move {
-            let of = ask.of;
-            let title = AssertUnwindSafe(title(&models, ask)).catch_unwind().await;
+        let (of, owner, models) = (ask.of, self.owner.clone(), self.models.clone());
+        let task = self.tasks.spawn(async move { title(&models, ask).await }, move |title| {
             let failed_itself =
-                |_| vec![failed(of, broken("writing the title failed unexpectedly"))];
+                || vec![failed(of, broken("writing the title failed unexpectedly"))];
             tell(&owner, title.unwrap_or_else(failed_itself));
         });
-        self.title = Some(task.abort_handle());
+        self.title = Some(task);
     }
 
     /// Dropping the stream closes the connection.
@@ -130,12 +125,6 @@ impl Reading {
         if let Some(task) = self.title.take() {
             task.abort();
         }
-    }
-}
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        self.cancel_all();
     }
 }
 

@@ -1,5 +1,10 @@
 //! An event of a log in the form that all its observers share. It knows no actor.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "the form that people see follows from the event, and is worked out once"
+)]
+
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 

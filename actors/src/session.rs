@@ -18,6 +18,7 @@ use tracing::Span;
 use crate::clock::Clock;
 use crate::dispatch::Workers;
 use crate::messages::{Answered, NodeMessage, ObserversMessage, ParentCall, SessionMessage};
+use crate::tasks::Tasks;
 use crate::world::World;
 use batch::{Batch, InFlight, Item, Prompt};
 pub(crate) use open_log::OpenLog;
@@ -52,6 +53,7 @@ pub(crate) struct SessionState {
     dead: Vec<ActorId>,
     observers: ActorRef<ObserversMessage>,
     timer: Option<AbortHandle>,
+    tasks: Tasks,
     parent: Option<ParentCall>,
     /// For the program's log: the current turn.
     turn_span: Span,
@@ -97,6 +99,7 @@ impl Actor for Session {
             dead: Vec::new(),
             observers,
             timer: None,
+            tasks: Tasks::default(),
             parent: None,
             turn_span: Span::none(),
         })
@@ -403,22 +406,15 @@ impl SessionState {
         self.stop_timer();
         let Some(wait) = self.clock.wait(&self.state).filter(|_| self.is_waiting()) else { return };
         let myself = myself.clone();
-        let timer = tokio::spawn(async move {
-            tokio::time::sleep(wait).await;
+        let timer = self.tasks.spawn(tokio::time::sleep(wait), move |_| {
             let _ = myself.cast(SessionMessage::Due);
         });
-        self.timer = Some(timer.abort_handle());
+        self.timer = Some(timer);
     }
 
     fn stop_timer(&mut self) {
         if let Some(timer) = self.timer.take() {
             timer.abort();
         }
-    }
-}
-
-impl Drop for SessionState {
-    fn drop(&mut self) {
-        self.stop_timer();
     }
 }

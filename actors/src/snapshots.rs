@@ -1,7 +1,6 @@
 //! Takes snapshots of the project's files, and restores them. git does the work, which may block,
 //! so it runs beside the actor.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use leftfold_events::event::{Files, Saved};
@@ -12,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::messages::{SessionMessage, SnapshotsMessage};
 use crate::report::tell;
+use crate::tasks::Tasks;
 use crate::world::{Recording, World};
 
 pub(crate) struct Snapshots;
@@ -22,6 +22,7 @@ pub(crate) struct Keeping {
     /// Gives the outcomes in a rerun, instead of the files.
     recording: Option<Arc<dyn Recording>>,
     taking: CancellationToken,
+    tasks: Tasks,
 }
 
 impl Actor for Snapshots {
@@ -38,7 +39,13 @@ impl Actor for Snapshots {
         let home = workspace.user_folders.home.as_deref();
         let data = workspace.data.as_deref();
         let store = data.map(|data| Arc::new(Store::of_project(data, &workspace.worktree, home)));
-        Ok(Keeping { owner, store, recording, taking: CancellationToken::new() })
+        Ok(Keeping {
+            owner,
+            store,
+            recording,
+            taking: CancellationToken::new(),
+            tasks: Tasks::default(),
+        })
     }
 
     async fn handle(
@@ -69,7 +76,7 @@ impl Keeping {
     }
 
     /// A restore is never aborted: half of it is worse than all or nothing.
-    fn restore(&self, of: Seq, before: String, paths: Vec<Saved>) {
+    fn restore(&mut self, of: Seq, before: String, paths: Vec<Saved>) {
         let not_restored = |message| Files::RestoreFailed { message };
         self.work(of, not_restored, move |store| {
             if paths.is_empty() {
@@ -84,27 +91,30 @@ impl Keeping {
     }
 
     fn work(
-        &self,
+        &mut self,
         of: Seq,
         failed: fn(String) -> Files,
         work: impl FnOnce(Option<&Store>) -> Result<Files, String> + Send + 'static,
     ) {
         let (owner, store) = (self.owner.clone(), self.store.clone());
+        let report = move |done: Option<Files>| {
+            let event = done.unwrap_or_else(|| failed("it failed unexpectedly".to_owned()));
+            tell(&owner, vec![Fact::of(of, event)]);
+        };
         if let Some(recording) = self.recording.clone() {
-            tokio::spawn(async move {
-                tell(&owner, vec![Fact::of(of, recording.files(of).await)]);
-            });
+            self.tasks.spawn(async move { recording.files(of).await }, report);
             return;
         }
-        tokio::task::spawn_blocking(move || {
-            let done = std::panic::catch_unwind(AssertUnwindSafe(|| work(store.as_deref())));
-            let done = done.unwrap_or_else(|_| Err("it failed unexpectedly".to_owned()));
-            let event = done.unwrap_or_else(|message| {
+        let tidied = store.clone();
+        let work = move || {
+            work(store.as_deref()).unwrap_or_else(|message| {
                 tracing::warn!("files: {message}");
                 failed(message)
-            });
-            tell(&owner, vec![Fact::of(of, event)]);
-            store.map(|store| store.tidy());
+            })
+        };
+        self.tasks.spawn_blocking(work, move |done| {
+            report(done);
+            tidied.map(|store| store.tidy());
         });
     }
 }

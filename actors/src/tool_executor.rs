@@ -2,21 +2,21 @@
 //! always handle `Cancel`.
 
 use std::collections::HashMap;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::FutureExt;
-use leftfold_events::event::{CallKind, CallSpec, Finished, Resolution, Todo, Tool};
-use leftfold_events::{Fact, Json, Seq, TurnConfig};
-use leftfold_tools::{Context, Output, Workspace};
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use leftfold_events::event::{
+    CallKind, CallSpec, Consent, Event, Finished, Resolution, Todo, Tool,
+};
+use leftfold_events::{Fact, Json, Secrets, Seq, TurnConfig};
+use leftfold_tools::{Context, Elicitation, ElicitationReply, Output, Workspace};
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::elicitations::Elicitations;
-use crate::messages::{RunCall, SessionMessage, SwitchAgent, ToolExecutorMessage};
+use crate::messages::{Elicit, RunCall, SessionMessage, SwitchAgent, ToolExecutorMessage};
 use crate::report::tell;
+use crate::tasks::Tasks;
 use crate::world::{Recording, TurnConfigs, World};
 
 /// The result for the model of a call whose worker died.
@@ -39,8 +39,20 @@ pub(crate) struct Running {
     /// Gives the outcomes in a rerun, instead of the tools.
     recording: Option<Arc<dyn Recording>>,
     tag: String,
-    calls: HashMap<Seq, CancellationToken>,
-    elicitations: Elicitations,
+    /// By the seq of the `tool.called`.
+    calls: HashMap<Seq, RunningCall>,
+    tasks: Tasks,
+}
+
+/// A call that runs, and what it asks people meanwhile.
+struct RunningCall {
+    /// The intent that started it.
+    of: Seq,
+    cancel: CancellationToken,
+    secrets: Secrets,
+    /// How many elicitations it has made: they are numbered from 1.
+    asked: u32,
+    replies: HashMap<u32, RpcReplyPort<ElicitationReply>>,
 }
 
 impl Actor for ToolExecutor {
@@ -55,29 +67,30 @@ impl Actor for ToolExecutor {
     ) -> Result<Running, ActorProcessingErr> {
         let Arguments { owner, world, tag } = arguments;
         let World { workspace, turn_configs, recording, .. } = world;
-        let (calls, elicitations) = (HashMap::new(), Elicitations::default());
-        Ok(Running { owner, workspace, turn_configs, recording, tag, calls, elicitations })
+        let (calls, tasks) = (HashMap::new(), Tasks::default());
+        Ok(Running { owner, workspace, turn_configs, recording, tag, calls, tasks })
     }
 
     async fn handle(
         &self,
-        _: ActorRef<Self::Msg>,
+        myself: ActorRef<Self::Msg>,
         message: ToolExecutorMessage,
         running: &mut Running,
     ) -> Result<(), ActorProcessingErr> {
         match message {
             ToolExecutorMessage::Check { of, call } => running.check(of, call),
-            ToolExecutorMessage::Run(run) => running.run(*run),
+            ToolExecutorMessage::Run(run) => running.run(myself, *run),
             ToolExecutorMessage::Switch(switch) => running.switch(*switch),
             ToolExecutorMessage::Cancel { call } => {
-                if let Some(token) = running.calls.remove(&call) {
-                    token.cancel();
+                if let Some(call) = running.calls.remove(&call) {
+                    call.cancel.cancel();
                 }
             }
             ToolExecutorMessage::CancelAll => running.cancel_all(),
             ToolExecutorMessage::Reply { call, elicitation, reply } => {
-                running.elicitations.reply(call, elicitation, reply);
+                running.reply(call, elicitation, reply);
             }
+            ToolExecutorMessage::Elicit(elicit) => running.elicit(*elicit),
         }
         Ok(())
     }
@@ -85,24 +98,21 @@ impl Actor for ToolExecutor {
 
 impl Running {
     /// Resolves a call. It reads files, so it may block.
-    fn check(&self, of: Seq, call: CallSpec) {
+    fn check(&mut self, of: Seq, call: CallSpec) {
         let (owner, workspace) = (self.owner.clone(), Arc::clone(&self.workspace));
+        let failed = unresolved(&call);
+        let report = move |resolution: Option<Resolution>| {
+            let resolution = Box::new(resolution.unwrap_or(failed));
+            tell(&owner, vec![Fact::of(of, Tool::Resolved(resolution))]);
+        };
         if let Some(recording) = self.recording.clone() {
-            tokio::spawn(async move {
-                let resolution = Box::new(recording.resolve(of, call).await);
-                tell(&owner, vec![Fact::of(of, Tool::Resolved(resolution))]);
-            });
+            self.tasks.spawn(async move { recording.resolve(of, call).await }, report);
             return;
         }
-        tokio::task::spawn_blocking(move || {
-            let resolve = || leftfold_tools::resolve(&call, &workspace);
-            let resolution = std::panic::catch_unwind(AssertUnwindSafe(resolve))
-                .unwrap_or_else(|_| unresolved(&call));
-            tell(&owner, vec![Fact::of(of, Tool::Resolved(Box::new(resolution)))]);
-        });
+        self.tasks.spawn_blocking(move || leftfold_tools::resolve(&call, &workspace), report);
     }
 
-    fn run(&mut self, run: RunCall) {
+    fn run(&mut self, myself: ActorRef<ToolExecutorMessage>, run: RunCall) {
         let RunCall {
             of,
             span,
@@ -118,14 +128,18 @@ impl Running {
             instructed,
         } = run;
         let cancel = CancellationToken::new();
-        self.calls.retain(|_, token| !token.is_cancelled());
-        self.calls.insert(call, cancel.clone());
+        self.calls.retain(|_, call| !call.cancel.is_cancelled());
         let (owner, progress) = (self.owner.clone(), self.owner.clone());
         let workspace = hiding(&self.workspace, &variables);
         let secrets = workspace.secrets.clone();
-        let elicitations = self.elicitations.clone();
-        elicitations.forget(call);
-        let elicit = elicitations.of_run(of, call, self.owner.clone(), secrets.clone());
+        let run = RunningCall {
+            of,
+            cancel: cancel.clone(),
+            secrets: secrets.clone(),
+            asked: 0,
+            replies: HashMap::new(),
+        };
+        self.calls.insert(call, run);
         let context = Context {
             workspace,
             call: id.clone(),
@@ -142,49 +156,71 @@ impl Running {
                 let tail = secrets.hide(&tail).unwrap_or(tail);
                 tell(&progress, vec![Fact::of(of, Tool::Progressed { tail })]);
             }),
-            elicit,
+            elicit: elicit(myself, of, call),
         };
         let recording = self.recording.clone();
+        let name = id.clone();
         let running = async move {
             let _done = cancel.drop_guard();
-            let running = AssertUnwindSafe(async {
-                match recording {
-                    Some(recording) => recording.run(of, resolution).await,
-                    None => leftfold_tools::run(&resolution, context).await,
-                }
-            });
-            let facts = match running.catch_unwind().await {
-                Ok(output) => outcome(of, id, output),
-                Err(_) => vec![Fact::of(of, Tool::Finished(Box::new(panicked(id))))],
-            };
-            tracing::debug!("the call has ended");
-            elicitations.forget(call);
-            tell(&owner, facts);
+            match recording {
+                Some(recording) => recording.run(of, resolution).await,
+                None => leftfold_tools::run(&resolution, context).await,
+            }
         };
-        tokio::spawn(running.instrument(span));
+        self.tasks.spawn(running.instrument(span.clone()), move |output| {
+            span.in_scope(|| tracing::debug!("the call has ended"));
+            let facts = match output {
+                Some(output) => outcome(of, name, output),
+                None => vec![Fact::of(of, Tool::Finished(Box::new(panicked(name))))],
+            };
+            tell(&owner, facts);
+        });
+    }
+
+    /// Numbers what a running call asks, and reports it. The reply comes back by `reply`.
+    fn elicit(&mut self, elicit: Elicit) {
+        let Elicit { of, call, elicitation: Elicitation { from, message, wanted }, reply_to } =
+            elicit;
+        // a run that is over is answered by the end of its port
+        let Some(run) = self.calls.get_mut(&call).filter(|run| run.of == of) else { return };
+        run.asked += 1;
+        let elicitation = run.asked;
+        run.replies.insert(elicitation, reply_to);
+        let mut asked =
+            Event::from(Tool::ElicitationRequested { elicitation, from, message, wanted });
+        run.secrets.redact(&mut asked);
+        tell(&self.owner, vec![Fact::of(of, asked)]);
+    }
+
+    fn reply(&mut self, call: Seq, elicitation: u32, reply: ElicitationReply) {
+        let run = self.calls.get_mut(&call);
+        if let Some(reply_to) = run.and_then(|run| run.replies.remove(&elicitation)) {
+            // the tool may have gone on without
+            let _ = reply_to.send(reply);
+        }
     }
 
     /// Builds the turn configuration of the agent that takes over. It reads files, so it may block.
     /// It changes nothing, so it may run to its end after a cancel.
-    fn switch(&self, switch: SwitchAgent) {
+    fn switch(&mut self, switch: SwitchAgent) {
         let owner = self.owner.clone();
         let SwitchAgent { of, call, agent, before } = switch;
         if let Some(recording) = self.recording.clone() {
-            tokio::spawn(async move {
-                let (output, config) = recording.switch(of).await;
+            self.tasks.spawn(async move { recording.switch(of).await }, move |done| {
+                let (output, config) = done.unwrap_or_default();
                 switched(&owner, of, finished(call, output), config);
             });
             return;
         }
         let configs = self.turn_configs.clone();
-        tokio::task::spawn_blocking(move || {
-            let build = || match configs {
-                Some(configs) => configs.for_switch(&agent, &before),
-                None => Err("There are no other agents here.".to_owned()),
-            };
-            let config = std::panic::catch_unwind(AssertUnwindSafe(build))
-                .unwrap_or_else(|_| Err("Switching the agent failed unexpectedly.".to_owned()));
-            let (output, config) = match config {
+        let wanted = agent.clone();
+        let build = move || match configs {
+            Some(configs) => configs.for_switch(&wanted, &before),
+            None => Err("There are no other agents here.".to_owned()),
+        };
+        self.tasks.spawn_blocking(build, move |config| {
+            let failed_itself = || Err("Switching the agent failed unexpectedly.".to_owned());
+            let (output, config) = match config.unwrap_or_else(failed_itself) {
                 Ok(config) => {
                     (format!("The user has agreed: the agent `{agent}` takes over."), Some(config))
                 }
@@ -204,14 +240,30 @@ impl Running {
     }
 
     fn cancel_all(&mut self) {
-        self.calls.drain().for_each(|(_, token)| token.cancel());
+        self.calls.drain().for_each(|(_, call)| call.cancel.cancel());
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.cancel_all();
+        // commands are ended by the task that runs them
+        self.tasks.let_go();
     }
+}
+
+/// The way of the run `of` to people who answer: by the executor, which knows what runs.
+fn elicit(executor: ActorRef<ToolExecutorMessage>, of: Seq, call: Seq) -> leftfold_tools::Elicit {
+    Arc::new(move |elicitation| {
+        let (reply, replied) = ractor::concurrency::oneshot();
+        let asked = Elicit { of, call, elicitation, reply_to: reply.into() };
+        // an executor that is gone drops the port
+        let _ = executor.cast(ToolExecutorMessage::Elicit(Box::new(asked)));
+        Box::pin(async move {
+            // nobody is asked for a run that is over
+            replied.await.unwrap_or((Consent::Cancelled, Json::object()))
+        })
+    })
 }
 
 /// The workspace for a call with these variables. Values of variables with names of credentials are

@@ -145,7 +145,14 @@ fn only_the_session_appends() {
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
     // `disallowed_methods` belongs to the group `style`, which is in `all`
     assert!(manifest.contains("all = { level = \"warn\", priority = -1 }"), "{manifest}");
-    let excepted = users(&["disallowed_methods"], |source| !source.path.starts_with("tests/tidy/"));
+    // in `actors/`, clippy refuses more than that: see `actors_share_nothing_and_own_their_tasks`
+    let excepted = users(&["disallowed_methods"], |source| {
+        let path = source.path.as_str();
+        let others = EXCEPTED.iter().filter(|(_, file)| !file.ends_with("open_log.rs"));
+        !path.starts_with("tests/tidy/")
+            && !path.starts_with("actors/src/tests/")
+            && !others.clone().any(|(_, file)| *file == path)
+    });
     let (tests, code): (Vec<String>, Vec<String>) = excepted.into_iter().partition(|found| {
         let path = found.split(':').next().unwrap_or_default();
         path.contains("tests/") || path.contains("benches/")
@@ -153,11 +160,126 @@ fn only_the_session_appends() {
     assert_eq!(code.len(), 1, "{code:#?}");
     assert!(code[0].starts_with("actors/src/session/open_log.rs:"), "{code:#?}");
     assert!(tests.iter().all(|found| found.starts_with("store/")), "{tests:#?}");
+    let appends = users(&[".append(&"], |source| {
+        !source.is_test()
+            && !source.path.starts_with("store/")
+            && !source.path.contains("/benches/")
+    });
+    let appends: Vec<&String> =
+        appends.iter().filter(|found| found.contains("log.append(")).collect();
+    assert!(appends.len() == 1 && appends[0].starts_with("actors/src/session.rs:"), "{appends:#?}");
     // the store's crate exports no other way to a log
     let store = |source: &Source| source.path.starts_with("store/src/") && !source.is_test();
     let ways: Vec<String> = users(&["-> Result<Log", "-> Log", "&mut Log"], store);
     assert_eq!(ways.len(), 1, "{ways:#?}");
     assert!(ways[0].ends_with("pub fn log(&self, session: SessionId) -> Result<Log, Error> {"));
+}
+
+/// Which actor starts which, and so knows more of it than its messages: in `actors/src`, the module that
+/// starts one, and the modules of those that it starts.
+const STARTERS: [(&str, &[&str]); 3] = [
+    ("node", &["observers", "session"]),
+    // for the session, whose supervision tree the workers are in
+    ("dispatch", &["compaction", "hooks", "permission", "processor", "snapshots", "tool_executor"]),
+    // in place of the node
+    ("rerun", &["session"]),
+];
+
+/// Files of `actors/src` that may do what clippy refuses the others: the reasons stand there.
+const EXCEPTED: [(&str, &str); 7] = [
+    ("disallowed_methods", "actors/src/listener.rs"),
+    ("disallowed_methods", "actors/src/rerun/life.rs"),
+    ("disallowed_methods", "actors/src/session/open_log.rs"),
+    ("disallowed_methods", "actors/src/tasks.rs"),
+    ("disallowed_types", "actors/src/observers/feed.rs"),
+    ("disallowed_types", "actors/src/recorded.rs"),
+    ("disallowed_types", "actors/src/rerun/recording.rs"),
+];
+
+#[test]
+fn actors_know_each_other_by_messages_alone() {
+    let sources = sources();
+    let inside = |source: &&Source| source.path.starts_with("actors/src/") && !source.is_test();
+    let actors: BTreeSet<&str> = sources
+        .iter()
+        .filter(inside)
+        .filter(|source| source.code().contains("Actor for "))
+        .filter_map(|source| source.path.strip_prefix("actors/src/")?.split(['/', '.']).next())
+        .collect();
+    let started = STARTERS.iter().flat_map(|(_, started)| started.iter().copied());
+    let unknown: Vec<&str> = started.filter(|name| !actors.contains(name)).collect();
+    assert!(unknown.is_empty() && actors.len() >= 9, "{actors:?} without {unknown:?}");
+    let modules = modules(&sources, "actors/src/lib.rs", &crates());
+    let mut wrong = Vec::new();
+    for (from, to) in modules.arrows_below(&[]) {
+        let starts = STARTERS.iter().find(|(name, _)| *name == from).map_or(&[][..], |row| row.1);
+        let others = to.into_iter().filter(|(to, _)| actors.contains(to.as_str()));
+        let strange = others.filter(|(to, _)| !starts.contains(&to.as_str()));
+        // clients have their own actor made, and send it nothing
+        let strange = strange.filter(|(to, _)| to != "listener");
+        wrong.extend(
+            strange.map(|(to, file)| format!("{from} imports {to} (actors/src/{file}.rs)")),
+        );
+    }
+    assert_none("actors that know another by more than `messages.rs`", &wrong);
+}
+
+/// Clippy knows these by type; this test holds that it is asked, and who is excepted.
+#[test]
+fn actors_share_nothing_and_own_their_tasks() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let of_all = std::fs::read_to_string(root.join("clippy.toml")).unwrap();
+    let clippy = std::fs::read_to_string(root.join("actors/clippy.toml")).unwrap();
+    for line in of_all.lines().filter(|line| line.starts_with("allow-")) {
+        assert!(clippy.contains(line), "actors/clippy.toml has all of clippy.toml: {line}");
+    }
+    for path in [
+        "leftfold_store::Store::log",
+        "tokio::spawn",
+        "tokio::task::spawn",
+        "tokio::task::spawn_blocking",
+        "tokio::task::JoinSet::spawn",
+        "tokio::task::JoinSet::spawn_blocking",
+        "tokio::runtime::Handle::spawn",
+        "std::thread::spawn",
+        "ractor::Actor::spawn",
+        "std::sync::Mutex",
+        "std::sync::RwLock",
+        "std::sync::OnceLock",
+        "std::sync::atomic::AtomicBool",
+        "std::sync::atomic::AtomicU32",
+        "std::sync::atomic::AtomicU64",
+        "std::sync::atomic::AtomicUsize",
+        "std::cell::RefCell",
+        "tokio::sync::Mutex",
+        "tokio::sync::RwLock",
+    ] {
+        assert!(clippy.contains(&format!("path = \"{path}\", reason")), "{path}");
+    }
+    let inside = |source: &Source| source.path.starts_with("actors/src/") && !source.is_test();
+    let mut found = Vec::new();
+    for (lint, _) in EXCEPTED {
+        for user in users(&[lint], inside) {
+            let file = user.split(':').next().unwrap_or_default().to_owned();
+            if !EXCEPTED.contains(&(lint, file.as_str())) {
+                found.push(user);
+            }
+        }
+    }
+    assert_none("exceptions that `EXCEPTED` does not have", &found);
+    let whole = ["allow(clippy::all", "expect(clippy::all", "allow(clippy::style"];
+    assert_none("lints of actors that are off", &users(&whole, inside));
+    let closures = |source: &Source| inside(source) && source.path != "actors/src/listener.rs";
+    let words = ["dyn Fn", "fn(&mut", "watch::Sender<", "static mut"];
+    let closures = users(&words, closures).into_iter().filter(|user| {
+        // whoever opened a session learns of its end; sinks learn that there is more to be read
+        let ends = user.contains("watch::Sender<Option<String>>");
+        !ends && !user.starts_with("actors/src/observers/feed.rs:")
+    });
+    assert_none(
+        "closures and channels that carry data past messages",
+        &closures.collect::<Vec<_>>(),
+    );
 }
 
 /// The crates that each crate may depend on, by folder; their dependencies are allowed too.

@@ -1,7 +1,6 @@
 //! Opens the sessions that calls start, in the store of their parents, and performs the decisions
 //! of `leftfold_events::children`.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use leftfold_events::children::{self, ChildIntent, Spawned};
@@ -25,29 +24,24 @@ impl Sessions {
         let (world, store) = (entry.world.clone(), entry.store.dir().to_owned());
         let (reader, created_event, node) =
             (entry.store.reader(), entry.created_event.clone(), node.clone());
-        tokio::task::spawn_blocking(move || {
-            let gathered = catch_unwind(AssertUnwindSafe(|| {
-                let fork_of = fork_of(&reader, &spawn).map_err(|error| error.to_string())?;
-                Ok((fork_of, configure(&world, &spawn)?))
-            }));
+        let (session, parent) = (spawn.session, spawn.parent.clone());
+        let gather = move || -> Result<ReadyChild, String> {
+            let fork_of = fork_of(&reader, &spawn).map_err(|error| error.to_string())?;
+            let config = configure(&world, &spawn)?;
+            let created_event = birth_of(created_event, &spawn);
+            let world = narrowed(&config, world);
+            let session = spawn.session;
+            let open = Box::new(OpenSession { store, session, world, created_event, fork_of });
+            Ok(ReadyChild { open, spawn, config: Box::new(config.config) })
+        };
+        self.tasks.spawn_blocking(gather, move |ready| {
             let failed_itself = || Err("Opening the subagent failed unexpectedly.".to_owned());
-            let ready = match gathered.unwrap_or_else(|_| failed_itself()) {
-                Ok((fork_of, config)) => {
-                    let created_event = birth_of(created_event, &spawn);
-                    let world = narrowed(&config, world);
-                    let session = spawn.session;
-                    let open =
-                        Box::new(OpenSession { store, session, world, created_event, fork_of });
-                    ReadyChild { open, spawn, config: Box::new(config.config) }
-                }
-                Err(why) => {
-                    let told = ChildResult::failed(spawn.session, why);
-                    // the node may be gone
-                    let _ = node.cast(told.to(spawn.parent));
-                    return;
-                }
+            let message = match ready.unwrap_or_else(failed_itself) {
+                Ok(ready) => NodeMessage::OpenChild(Box::new(ready)),
+                Err(why) => ChildResult::failed(session, why).to(parent),
             };
-            let _ = node.cast(NodeMessage::OpenChild(Box::new(ready)));
+            // a node that is gone tells nobody
+            let _ = node.cast(message);
         });
     }
 
@@ -85,8 +79,9 @@ impl Sessions {
             again: spawn.again,
             cut_off: entry.cut_off,
         };
-        let node = node.clone();
-        tokio::spawn(async move {
+        let (session, of) = (spawn.session, spawn.parent.clone());
+        let tell = node.clone();
+        let begin = async move {
             if forks {
                 let parent = spawn.parent.session;
                 let facts = vec![Fact::new(SessionEvent::Adopted { parent })];
@@ -100,7 +95,6 @@ impl Sessions {
             let Ok(of_child) = ractor::call!(child, SessionMessage::View) else { return };
             let Ok(of_parent) = ractor::call!(parent, SessionMessage::View) else { return };
             let intent = children::next(&of_parent, &of_child, &spawned);
-            let session = spawn.session;
             let works = matches!(
                 intent,
                 ChildIntent::Prompt { .. }
@@ -108,14 +102,22 @@ impl Sessions {
                     | ChildIntent::Resume { close: false }
             );
             for message in messages(intent, &spawn, config, &of_child) {
-                let _ = node.cast(message);
+                let _ = tell.cast(message);
             }
             // the parent may have been interrupted before the child began to work
             if works
                 && let Ok(of_parent) = ractor::call!(parent, SessionMessage::View)
                 && !children::waits_for(&of_parent, spawned.seq)
             {
-                let _ = node.cast(interrupt(session));
+                let _ = tell.cast(interrupt(session));
+            }
+        };
+        let node = node.clone();
+        self.tasks.spawn(begin, move |begun| {
+            if begun.is_none() {
+                let why = "Starting the subagent failed unexpectedly.".to_owned();
+                // a node that is gone tells nobody
+                let _ = node.cast(ChildResult::failed(session, why).to(of));
             }
         });
     }

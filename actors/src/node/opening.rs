@@ -15,6 +15,7 @@ use crate::messages::{
     Error, NodeMessage, ObserversMessage, OpenSession, Opened, SessionMessage, SpawnChild, Watch,
 };
 use crate::session::{Arguments, OpenLog, Session};
+use crate::tasks::{Tasks, blocking};
 use crate::world::World;
 
 /// A session that waits for its store, and the reason for opening it.
@@ -69,7 +70,8 @@ impl Sessions {
     pub(super) fn open_store(&mut self, node: &ActorRef<NodeMessage>, waiting: Waiting) {
         let (node, folder) = (node.clone(), waiting.open.store.clone());
         self.opening.insert(folder.clone(), vec![waiting]);
-        tokio::task::spawn_blocking(move || {
+        let place = folder.clone();
+        let open = move || {
             let used = folder.join("db").exists();
             let outcome = Store::open(&folder).map_err(Error::from);
             if let Some(store) = outcome.as_ref().ok().filter(|_| used) {
@@ -79,8 +81,13 @@ impl Sessions {
                     tracing::info!("{ended} processes of a dead node were ended");
                 }
             }
-            // the node may be gone
-            let _ = node.cast(NodeMessage::StoreOpened { store: folder, outcome });
+            outcome
+        };
+        self.tasks.spawn_blocking(open, move |outcome| {
+            let failed = || Err(Error::Gone("opening its store failed unexpectedly".to_owned()));
+            let outcome = outcome.unwrap_or_else(failed);
+            // a node that is gone opens nothing
+            let _ = node.cast(NodeMessage::StoreOpened { store: place, outcome });
         });
     }
 
@@ -125,7 +132,7 @@ impl Sessions {
             Then::Describe(reply) => {
                 if let Some(entry) = self.open.get_mut(&session) {
                     entry.used = Instant::now();
-                    entry.describe(reply);
+                    entry.describe(&mut self.tasks, reply);
                 }
             }
             Then::Tell(message) => self.tell(node, session, message),
@@ -217,10 +224,10 @@ impl Entry {
     }
 
     /// Sends a client the session's status.
-    fn describe(&self, reply: RpcReplyPort<Result<Opened, Error>>) {
+    fn describe(&self, tasks: &mut Tasks, reply: RpcReplyPort<Result<Opened, Error>>) {
         let (actor, cut_off, closed) = (self.actor.clone(), self.cut_off, self.closed.subscribe());
-        tokio::spawn(async move {
-            let opened = match ractor::call!(actor, SessionMessage::View) {
+        let asked = async move {
+            match ractor::call!(actor, SessionMessage::View) {
                 Ok(state) => Ok(Opened {
                     head: state.seq,
                     // a pending restore waits for the next use of the session
@@ -230,9 +237,12 @@ impl Entry {
                     closed,
                 }),
                 Err(gone) => Err(Error::Gone(gone.to_string())),
-            };
-            // the client may be gone
-            let _ = reply.send(opened);
+            }
+        };
+        tasks.spawn(asked, move |opened| {
+            let failed = || Err(Error::Gone("asking it failed unexpectedly".to_owned()));
+            // the client may have gone
+            let _ = reply.send(opened.unwrap_or_else(failed));
         });
     }
 }
@@ -259,7 +269,7 @@ pub(super) async fn start(
 ) -> Result<Started, Error> {
     let opened = store.clone();
     let open = move || OpenLog::open(&opened, session, created_event);
-    let log = tokio::task::spawn_blocking(open).await??;
+    let log = blocking(open).await??;
     let (head, unfinished) = (log.head(), log.is_cut_off());
     let config = Box::new(log.state().config.clone());
     let arguments = Arguments {
@@ -276,7 +286,7 @@ pub(super) async fn start(
 /// Ends the processes of calls whose mark begins with `mark`, and waits until they have ended.
 pub(super) async fn end_strays(mark: String) {
     let hunt = move || leftfold_process::end_strays(&mark);
-    let ended = tokio::task::spawn_blocking(hunt).await.unwrap_or_default();
+    let ended = blocking(hunt).await.unwrap_or_default();
     if ended > 0 {
         tracing::info!("{ended} processes of a dead session were ended");
     }

@@ -34,8 +34,7 @@ impl Sessions {
             return;
         }
         let node = node.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep(IDLE).await;
+        self.tasks.spawn(tokio::time::sleep(IDLE), move |_| {
             let _ = node.cast(NodeMessage::Sweep { idle: IDLE });
         });
     }
@@ -50,11 +49,12 @@ impl Sessions {
         for (session, entry) in self.open.iter().filter(|(_, e)| e.used.elapsed() >= idle) {
             let (node, actor) = (node.clone(), entry.actor.clone());
             let (session, sent, cut_off) = (*session, entry.sent, entry.cut_off);
-            tokio::spawn(async move {
-                // an interrupted turn does not continue by itself
-                let at_rest = cut_off
-                    || ractor::call!(actor, SessionMessage::AtRest).is_ok_and(|at_rest| at_rest);
-                if at_rest {
+            let asked = async move {
+                // a turn that was cut off does not go on by itself
+                cut_off || ractor::call!(actor, SessionMessage::AtRest).is_ok_and(|at_rest| at_rest)
+            };
+            self.tasks.spawn(asked, move |at_rest| {
+                if at_rest == Some(true) {
                     let _ = node.cast(NodeMessage::Rest { session, sent });
                 }
             });

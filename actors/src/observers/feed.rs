@@ -1,5 +1,10 @@
 //! The recent events of a watched session.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "between the hub and the tasks that it owns: how far a sink is, and what was read last"
+)]
+
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};

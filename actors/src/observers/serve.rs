@@ -9,6 +9,7 @@ use ractor::ActorRef;
 use super::feed::{Log, Next, Subscription};
 use crate::messages::{Observation, ObserversMessage, Watch, WatchScope};
 use crate::recorded::Recorded;
+use crate::tasks;
 
 /// The most events in one observation that is read from the log.
 const CHUNK: usize = 128;
@@ -87,7 +88,7 @@ fn spawned(events: &[Recorded], family: &WatchScope) -> Vec<(SessionId, Seq)> {
 }
 
 /// Stops a sink that cannot be served, so that the code that waits for it notices.
-fn give_up(sink: &ActorRef<Observation>, why: &str) {
+pub(super) fn give_up(sink: &ActorRef<Observation>, why: &str) {
     tracing::error!("an observer cannot be served from the log: {why}");
     sink.stop(Some(why.to_owned()));
 }
@@ -100,7 +101,7 @@ async fn read(log: Log, session: SessionId) -> Result<Arc<[Recorded]>, String> {
     if let Some(last) = last.filter(|last| last.first().is_some_and(|event| event.seq == from)) {
         return Ok(last);
     }
-    let read = tokio::task::spawn_blocking(move || match store {
+    let read = tasks::blocking(move || match store {
         Some(store) => store.read(session, from, CHUNK),
         None => Reader::open(&folder)?.read(session, from),
     });

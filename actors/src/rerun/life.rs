@@ -19,6 +19,7 @@ use super::recording::{Came, Effect, RecordedLog, RecordedProvider};
 use crate::listener::Listener;
 use crate::messages::{Error, NodeMessage, ObserversMessage, SessionMessage};
 use crate::session::{Arguments, OpenLog, Session};
+use crate::tasks::blocking;
 use crate::world::{Models, Recording, World};
 
 /// How long a released outcome may take to have an effect: far more than it needs.
@@ -40,6 +41,7 @@ pub(super) struct Life {
 impl Life {
     /// Begins after the first `given` events of `log`, which are imported into a new store in
     /// `folder`.
+    #[expect(clippy::disallowed_methods, reason = "it is the root of the tree here")]
     pub(super) async fn begin(
         session: SessionId,
         log: &Arc<[Envelope]>,
@@ -63,7 +65,7 @@ impl Life {
             let log = OpenLog::open(&store, session, created_event)?;
             Ok((store, log))
         };
-        let (store, own) = tokio::task::spawn_blocking(copy).await??;
+        let (store, own) = blocking(copy).await??;
         let (node, _) = Actor::spawn(None, Stage, sender.clone()).await?;
         let observers = Listener::start(move |message| {
             if let ObserversMessage::Happened(events) = message {
@@ -127,7 +129,7 @@ impl Life {
         node.stop(None);
         observers.stop(None);
         let read = move || store.reader().read(session, 1, usize::MAX);
-        Ok(tokio::task::spawn_blocking(read).await??)
+        Ok(blocking(read).await??)
     }
 }
 

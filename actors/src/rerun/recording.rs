@@ -1,6 +1,11 @@
 //! Stands in for models, tools, files, children and time in a rerun. A worker that is about to
 //! perform an effect hands it in here, and gets the recorded outcome when that is released.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "in place of the system's clock, which is no actor's either"
+)]
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
