@@ -1,5 +1,6 @@
 //! Measures the cost of observers: a turn of a hundred calls alone, and with fifty observers, in
 //! pairs. Run it with `cargo bench -p leftfold-actors`. The ratio is the result.
+#![allow(clippy::disallowed_methods, reason = "it is the root of its tree")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is a bench")]
 
 #[allow(dead_code, reason = "the example's own turn")]

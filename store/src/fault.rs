@@ -4,8 +4,10 @@
 //! `LEFTFOLD_CRASH_AT=7:synced` is SIGKILL at the seventh group of appends that this process makes
 //! durable, counted from 1 over all its stores. No destructor runs and no append is acknowledged
 //! after it. The boundaries are `before` (the group is not yet written), `synced` (its records are
-//! on the disk) and `headed` (its heads are written, but it is not yet acknowledged). Release
-//! builds contain none of this code.
+//! on the disk) and `headed` (its heads are written, but it is not yet acknowledged).
+//!
+//! `LEFTFOLD_SLOW_COMMITS=MILLISECONDS` delays each group before it is written, so that whatever does
+//! not wait for its flush is seen to come too early. Release builds contain none of this code.
 
 /// A boundary within the commit of one group of appends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +29,15 @@ pub(crate) fn crash_if_planned(boundary: Boundary) {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    static DELAY: OnceLock<u64> = OnceLock::new();
     static PLAN: OnceLock<Option<(u64, Boundary)>> = OnceLock::new();
     static GROUPS: AtomicU64 = AtomicU64::new(0);
 
+    let delay = || std::env::var("LEFTFOLD_SLOW_COMMITS").ok()?.parse().ok();
+    let delay = *DELAY.get_or_init(|| delay().unwrap_or_default());
+    if boundary == Boundary::Before && delay > 0 {
+        std::thread::sleep(std::time::Duration::from_millis(delay));
+    }
     let plan = PLAN.get_or_init(|| plan(&std::env::var("LEFTFOLD_CRASH_AT").ok()?));
     let Some((group, wanted)) = *plan else { return };
     if boundary == Boundary::Before {

@@ -6,6 +6,7 @@ mod canaries;
 mod crash;
 mod crash_points;
 mod damage;
+mod effects;
 mod faults;
 #[path = "../../events/tests/it/common/mod.rs"]
 mod harness;

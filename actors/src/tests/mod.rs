@@ -1,4 +1,9 @@
 //! The tree of actors with a scripted model, in one process.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test is the root of its tree, and looks at it from outside"
+)]
 
 mod crash;
 mod files;

@@ -1,0 +1,232 @@
+//! Intent before effect: whatever leaves the program stands in the log on the disk by then. Each commit is
+//! delayed, so that an effect which does not wait for it comes far too early. What effects leave outside is
+//! looked at while they happen, and the log is read from the disk at that moment.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use common::corpus::{Logs, scenario};
+use common::plugin::{self, double};
+use common::{Answer, Block, Server, Site, Split, message};
+use leftfold_events::Envelope;
+use leftfold_events::event::{CallSpec, Event, Files, Hook, Model, Session, Subagent, Tool, Turn};
+use leftfold_store::Reader;
+use serde_json::{Value, json};
+
+/// By how much each commit is delayed, in milliseconds.
+const DELAY: &str = "150";
+const LOOK: Duration = Duration::from_millis(5);
+const PLUGIN: &str = "effects::the_plugin_answers";
+/// The prompt of the child.
+const TASK: &str = "CHILD";
+
+#[test]
+fn the_plugin_answers() {
+    plugin::serve_if_asked();
+}
+
+/// What the logs below this home have on the disk.
+fn on_disk(home: &Path) -> Logs {
+    let Ok(folders) = std::fs::read_dir(home.join("sessions")) else { return Vec::new() };
+    let stores: Vec<PathBuf> = folders.map(|folder| folder.unwrap().path()).collect();
+    let mut logs = Vec::new();
+    for store in stores.iter().filter(|store| store.join("db").exists()) {
+        let reader = Reader::open(store).unwrap();
+        for session in reader.sessions() {
+            logs.push((session, reader.read(session, 1).unwrap()));
+        }
+    }
+    logs
+}
+
+fn count(logs: &Logs, wanted: impl Fn(&Event) -> bool) -> usize {
+    let events = logs.iter().flat_map(|(_, log)| log);
+    events.filter(|event| wanted(&event.event)).count()
+}
+
+/// Whether a call has started whose arguments have this text.
+fn has_started(logs: &Logs, text: &str) -> bool {
+    let called = |log: &[Envelope], of: u64| {
+        let event = log.iter().find(|event| event.seq == of).map(|event| &event.event);
+        let Some(Event::Tool(Tool::Called { call } | Tool::Batched { call })) = event else {
+            return false;
+        };
+        let CallSpec { input, .. } = call;
+        input.as_str().contains(text)
+    };
+    logs.iter().any(|(_, log)| {
+        let mut started =
+            log.iter().filter(|event| matches!(event.event, Event::Tool(Tool::Started { .. })));
+        started.any(|event| called(log, event.of.unwrap_or_default()))
+    })
+}
+
+/// A command that goes on when somebody has seen that it runs.
+fn noticed(name: &str) -> String {
+    format!("touch at-{name}; while [ ! -e go-{name} ]; do sleep 0.02; done")
+}
+
+/// The commands that are running, or have been.
+fn running(site: &Site) -> Vec<String> {
+    let files = std::fs::read_dir(site.project()).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let mut running: Vec<String> =
+        names.filter_map(|name| name.strip_prefix("at-").map(str::to_owned)).collect();
+    running.sort();
+    running
+}
+
+/// The hooks that were put to the plugin.
+fn hooks(site: &Site) -> usize {
+    let asked = plugin::asked(&site.project()).into_iter();
+    asked.filter(|message| message["method"] != "initialize" && !message["id"].is_null()).count()
+}
+
+/// Runs `run` and meanwhile looks at `effects`; whenever these change, `missing` says which intents are
+/// not on the disk.
+fn watched<E: PartialEq + Default>(
+    run: impl FnOnce() + Send,
+    effects: impl Fn() -> E,
+    missing: impl Fn(&E) -> Vec<String>,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    thread::scope(|scope| {
+        let run = scope.spawn(run);
+        let mut seen = E::default();
+        while !run.is_finished() {
+            let now = effects();
+            if now != seen {
+                found.extend(missing(&now));
+                seen = now;
+            }
+            thread::sleep(LOOK);
+        }
+        run.join().unwrap();
+    });
+    found
+}
+
+/// A reply of the model to this request; `Err` is what is missing on the disk.
+fn answer(body: &Value, logs: &Logs) -> (Vec<Block>, Vec<String>) {
+    let messages = body["messages"].to_string();
+    let mut missing = Vec::new();
+    if body["messages"].as_array().unwrap().len() == 1 && messages.contains(TASK) {
+        let begun = |event: &Event| {
+            matches!(event, Event::Session(Session::Created { parent: Some(_), .. }))
+        };
+        let prompted = |event: &Event| matches!(event, Event::Turn(Turn::Prompted { by, .. }) if by.starts_with("session"));
+        let spawned = |event: &Event| matches!(event, Event::Subagent(Subagent::Spawned { .. }));
+        if [count(logs, spawned), count(logs, begun), count(logs, prompted)] != [1; 3] {
+            missing.push("a child that nobody has spawned".to_owned());
+        }
+        return (vec![Block::Text("The child is done.")], missing);
+    }
+    let blocks = if !messages.contains("tool_result") {
+        let command = json!({ "command": noticed("call") }).to_string();
+        let write = json!({ "filePath": "made.txt", "content": "made\n" }).to_string();
+        vec![Block::Call("a", "bash", command), Block::Call("b", "write", write)]
+    } else if !messages.contains(TASK) {
+        let task = json!({ "description": "A part", "prompt": TASK, "subagentType": "general" });
+        vec![Block::Call("c", "task", task.to_string())]
+    } else {
+        vec![Block::Text("All is done.")]
+    };
+    (blocks, missing)
+}
+
+#[test]
+fn no_effect_comes_before_its_intent_is_on_the_disk() {
+    if cfg!(not(debug_assertions)) {
+        return common::skipped("only debug builds delay commits");
+    }
+    let home: Arc<OnceLock<PathBuf>> = Arc::default();
+    let early: Arc<Mutex<Vec<String>>> = Arc::default();
+    let requests = Mutex::new(0);
+    let (place, told) = (Arc::clone(&home), Arc::clone(&early));
+    let server = Server::answering(move |request| {
+        let logs = on_disk(place.get().unwrap());
+        let mut requests = requests.lock().unwrap();
+        *requests += 1;
+        let asked = count(&logs, |event| matches!(event, Event::Model(Model::Requested { .. })));
+        let (blocks, mut missing) = answer(&request.body, &logs);
+        if asked < *requests {
+            missing.push(format!("request {requests} of a model: {asked} are in the log"));
+        }
+        told.lock().unwrap().extend(missing);
+        Answer::Stream(message(&blocks), Split::Whole)
+    });
+    let hooks_of = ["tool.execute.before", "tool.execute.after"];
+    let template = format!("It says <!`{}`>.", noticed("line"));
+    let site = Site::served(&server)
+        .setting("/snapshot", json!(true))
+        .setting("/command", json!({ "say": { "template": template } }))
+        .setting(
+            "/plugin",
+            json!([double(PLUGIN, json!({ "name": "d", "hooks": hooks_of }), json!({}))]),
+        )
+        .env("LEFTFOLD_SLOW_COMMITS", DELAY);
+    home.set(site.path("home")).unwrap();
+    let snapshots = site.path("home/snapshots");
+    let effects = || {
+        let made = site.project().join("made.txt").exists();
+        (running(&site), hooks(&site), snapshots.exists(), made)
+    };
+    let missing = |(running, asked, kept, made): &(Vec<String>, usize, bool, bool)| {
+        let logs = on_disk(&site.path("home"));
+        let mut missing = Vec::new();
+        for name in running {
+            if !has_started(&logs, &format!("at-{name}")) {
+                missing.push(format!("the command `{name}`"));
+            }
+            site.file(&format!("go-{name}"), "");
+        }
+        let called = count(&logs, |event| matches!(event, Event::Hook(Hook::Called { .. })));
+        if called < *asked {
+            missing.push(format!("{asked} hooks, of which {called} are in the log"));
+        }
+        let taken = count(&logs, |event| matches!(event, Event::Files(Files::SnapshotStarted {})));
+        if *kept && taken == 0 {
+            missing.push("a snapshot".to_owned());
+        }
+        if *made && !has_started(&logs, "made.txt") {
+            missing.push("a file that is written".to_owned());
+        }
+        missing
+    };
+    let run = || drop(site.run(&["run", "/say"]).ok());
+    let mut found = watched(run, effects, missing);
+    found.extend(early.lock().unwrap().drain(..));
+    assert_eq!(found, [""; 0], "effects before their intents");
+    // all of them have been there
+    let (running, asked, kept, made) = effects();
+    assert_eq!((running, kept, made), (vec!["call".to_owned(), "line".to_owned()], true, true));
+    assert!(asked >= 4 && server.requests().len() == 4, "{asked} hooks");
+    site.assert_sound();
+}
+
+#[test]
+fn no_mark_of_the_corpus_comes_before_its_call_has_started_on_the_disk() {
+    if cfg!(not(debug_assertions)) {
+        return common::skipped("only debug builds delay commits");
+    }
+    for name in ["tools", "parallel", "children", "fork", "queued", "mixed"] {
+        let mut scenario = scenario(name);
+        scenario.site = scenario.site.env("LEFTFOLD_SLOW_COMMITS", "50");
+        let site = &scenario.site;
+        let missing = |marks: &String| {
+            let logs = on_disk(&site.path("home"));
+            let early = marks.lines().filter(|mark| !has_started(&logs, &format!("echo {mark} ")));
+            early.map(|mark| format!("{name}: {mark}")).collect()
+        };
+        let run = || {
+            for act in &scenario.acts {
+                act.play(site, None).with(act.code);
+            }
+        };
+        let found = watched(run, || site.text("marks"), missing);
+        assert_eq!(found, [""; 0], "effects before their intents");
+        assert!(!site.text("marks").is_empty(), "{name}");
+    }
+}
