@@ -240,7 +240,7 @@ fn the_default_agent_of_the_settings_takes_prompts_everywhere() {
 
 #[test]
 fn a_conversation_changes_its_agent() {
-    let site = Site::scripted(&script(json!([says("Planned.")])));
+    let site = Site::scripted(&script(json!([says("Planned."), says("Still.")])));
     let mut terminal = site.terminal(&[], 80);
     terminal.until_prompt().press("/agent nobody\r").until("there is no agent `nobody`");
     terminal.until_prompt().press("/agent plan\r").until("agent: plan");
@@ -248,6 +248,23 @@ fn a_conversation_changes_its_agent() {
     terminal.until_prompt().press("/exit\r");
     assert_eq!(terminal.wait(), 0);
     assert_eq!(only(&site.exported(), "turn.prompted")["data"]["agent"], "plan");
+    // the choice is in the log, and so it is everybody's
+    let configured = only(&site.exported(), "session.configured")["data"].clone();
+    assert_eq!(
+        (&configured["choices"]["agent"], &configured["by"]),
+        (&json!("plan"), &json!("terminal"))
+    );
+    let mut terminal = site.terminal(&["--continue"], 80);
+    terminal.until_prompt().press("/agent build\r").until("agent: build").until_prompt();
+    terminal.press("/exit\r");
+    assert_eq!(terminal.wait(), 0);
+    site.run(&["run", "--continue", "on"]).ok();
+    let events = site.exported();
+    let agents =
+        |kind| all(&events, kind).into_iter().map(|e| e["data"].clone()).collect::<Vec<_>>();
+    assert_eq!(agents("session.configured")[1]["choices"]["agent"], "build");
+    assert_eq!(agents("turn.prompted")[1]["agent"], "build");
+    site.assert_sound();
 }
 
 #[test]

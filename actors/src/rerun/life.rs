@@ -50,8 +50,11 @@ impl Life {
     ) -> Result<Self, Error> {
         let (sender, came) = mpsc::unbounded_channel();
         let recording = Arc::new(RecordedLog::new(Arc::clone(log), sender.clone()));
-        let created_event = log.first().filter(|_| given == 0).and_then(|first| {
-            let Event::Session(created_event @ SessionEvent::Created { .. }) = &first.event else {
+        let created_event = log.get(given).and_then(|first| {
+            let Event::Session(
+                created_event @ (SessionEvent::Created { .. } | SessionEvent::Forked { .. }),
+            ) = &first.event
+            else {
                 return None;
             };
             Some(created_event.clone())

@@ -14,9 +14,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use leftfold_events::event::{Class, Event, Files, Hook, Model, Session, Subagent, Tool};
+use leftfold_events::event::{Class, Event, Files, Hook, Model, Subagent, Tool};
 use leftfold_events::verify::{Divergence, difference};
-use leftfold_events::{Envelope, Fact, Seq, SessionId, State, fold, line, settle};
+use leftfold_events::{Envelope, Seq, SessionId, State, fold, line};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -35,10 +35,7 @@ pub async fn rerun(
     folder: &Path,
 ) -> Result<Option<Divergence>, Error> {
     let log: Arc<[Envelope]> = log.into();
-    let given = match given(session, &log) {
-        Ok(given) => given,
-        Err(divergence) => return Ok(Some(divergence)),
-    };
+    let given = given(session, &log);
     let life = Life::begin(session, &log, given, &folder.join("0")).await?;
     let state = fold(&log[..given]);
     let mut rerun = Rerun {
@@ -59,21 +56,9 @@ pub async fn rerun(
     Ok(outcome.err().or_else(|| read_back(session, &log[..place], &written)))
 }
 
-/// The number of events before those of the actors: the shared events of a fork, and its beginning,
-/// which is compared here.
-fn given(session: SessionId, log: &[Envelope]) -> Result<usize, Divergence> {
-    let shared = log.iter().take_while(|event| event.session != session).count();
-    let Some(first) = log.get(shared) else { return Ok(shared) };
-    if !matches!(first.event, Event::Session(Session::Forked { .. })) {
-        return Ok(shared);
-    }
-    let mut state = fold(&log[..shared]);
-    let forked = Fact { of: first.of, event: first.event.clone() };
-    let batch = settle(&mut state, session, forked, first.at);
-    for (ours, place) in batch.iter().zip(shared..) {
-        compare(Some(ours), log.get(place), (session, ours.seq))?;
-    }
-    Ok(shared + batch.len())
+/// The number of events before the session's own: the shared events of a fork.
+fn given(session: SessionId, log: &[Envelope]) -> usize {
+    log.iter().take_while(|event| event.session != session).count()
 }
 
 /// Compares the store with the events that the actors have written.

@@ -18,6 +18,7 @@ impl Rerun {
         let of = next.of.unwrap_or_default();
         match &next.event {
             Event::Session(Session::Created { .. }) => self.created_event(next),
+            Event::Session(Session::Forked { .. }) => self.begin(),
             Event::Session(Session::Titled { title }) if next.of.is_some() => {
                 self.comes_with(next.seq, of, |event| {
                     matches!(event, Event::Model(Model::Finished { .. }))
@@ -142,6 +143,24 @@ impl Rerun {
             }
             _ => self.life.tell(SessionMessage::Facts(vec![fact(created)])),
         }
+    }
+
+    /// Releases the beginning of a fork, with the facts of its first batch.
+    fn begin(&mut self) {
+        let is_told = |event: &Event| {
+            matches!(
+                event,
+                Event::Session(Session::Adopted { .. }) | Event::Files(Files::CheckoutAsked { .. })
+            )
+        };
+        let behind = self.log.iter().skip(self.place + 1);
+        let behind = behind.take_while(|behind| behind.event.is_intent() || is_told(&behind.event));
+        let told: Vec<&Envelope> = behind.filter(|behind| is_told(&behind.event)).collect();
+        self.coming.extend(told.iter().map(|told| told.seq));
+        let facts = told.into_iter().map(fact).collect();
+        // nobody waits for the answer
+        let reply_to = ractor::concurrency::oneshot().0.into();
+        self.life.tell(SessionMessage::Begin { facts, reply_to });
     }
 
     /// Releases a client's choice.

@@ -9,7 +9,7 @@ use super::question::{self, Choice};
 use super::style::Face;
 use leftfold_view::{OpenQuestion, QuestionId};
 
-impl Conversation<'_> {
+impl Conversation {
     /// Asks the first question that is open, and stops asking one that is not.
     pub(super) fn see_to_questions(&mut self) -> anyhow::Result<()> {
         let pending: Vec<OpenQuestion> =

@@ -28,7 +28,7 @@ enum Done {
     Refused(String),
 }
 
-impl Conversation<'_> {
+impl Conversation {
     pub(super) async fn carry_out(&mut self, command: &str) -> anyhow::Result<()> {
         let refused = match self.asked_of_session(command).await {
             Ok(Done::Accepted) => None,

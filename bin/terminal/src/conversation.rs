@@ -50,9 +50,12 @@ pub(super) enum Leave {
     Gone,
 }
 
-pub(super) struct Conversation<'a> {
+pub(super) struct Conversation {
     pub(super) setup: SessionSetup,
-    pub(super) project: &'a Project,
+    /// With what is chosen for its prompts.
+    pub(super) project: Project,
+    /// That is to be written into the log before the next prompt.
+    pub(super) unlogged: bool,
     /// What goes for every prompt.
     pub(super) overrides: Overrides,
     pub(super) sessions: Arc<SessionRegistry>,
@@ -80,10 +83,10 @@ pub(super) struct Conversation<'a> {
     held: String,
 }
 
-impl<'a> Conversation<'a> {
+impl Conversation {
     pub(super) fn new(
         setup: SessionSetup,
-        (project, overrides): (&'a Project, Overrides),
+        (project, overrides): (Project, Overrides),
         sessions: Arc<SessionRegistry>,
         (input_events, sink): (InputEvents, ActorRef<Observation>),
         input: Input,
@@ -93,6 +96,7 @@ impl<'a> Conversation<'a> {
         Self {
             setup,
             project,
+            unlogged: false,
             overrides,
             sessions,
             sink,
@@ -217,8 +221,17 @@ impl<'a> Conversation<'a> {
             }
             Event::Turn(Turn::Switched { agent, .. }) => {
                 // the next prompts are for the agent that has taken over
-                if let Err(error) = self.switch(agent) {
+                if let Err(error) = self.switched(agent) {
                     tracing::warn!("the agent {agent} can not be prompted: {error:#}");
+                }
+                None
+            }
+            // by this terminal or another client
+            Event::Session(Session::Configured { choices, .. }) => {
+                if *choices != self.project.choices
+                    && let Err(error) = self.take_choices(choices.clone())
+                {
+                    tracing::warn!("the choice can not be taken: {error:#}");
                 }
                 None
             }

@@ -106,7 +106,7 @@ async fn converse(
     node.cast(NodeMessage::Keep(Arc::new(Sockets(sessions.clone()))))?;
     let mut conversation = Conversation::new(
         setup,
-        (project, overrides),
+        (project.as_ref().clone(), overrides),
         sessions,
         input_events,
         input,
@@ -145,7 +145,7 @@ fn last_turn(history: &[Envelope]) -> Option<Seq> {
     begins
 }
 
-impl Conversation<'_> {
+impl Conversation {
     /// Puts the terminal back, ends what runs, and says how to go on.
     async fn leave(mut self, left: anyhow::Result<Leave>) -> anyhow::Result<ExitCode> {
         self.let_go_of_terminal();

@@ -120,7 +120,7 @@ pub(super) fn typed(question: &Question, line: &str) -> Option<Reply> {
     question.understood(line).map(|words| client::reply(Some(words), BY))
 }
 
-impl Conversation<'_> {
+impl Conversation {
     pub(super) async fn choose(
         &mut self,
         of: QuestionId,

@@ -1,6 +1,6 @@
 //! What becomes of the lines that the user types.
 
-use leftfold_events::event::{Answer, PromptPart};
+use leftfold_events::event::{Answer, PromptPart, SessionChoices};
 
 use super::BY;
 use super::conversation::{Conversation, Leave, Stage};
@@ -9,6 +9,7 @@ use super::style::Face;
 use super::{back, question};
 use leftfold_runtime::agents::Agents;
 use leftfold_runtime::client;
+use leftfold_runtime::project::Project;
 use leftfold_runtime::redact_output;
 use leftfold_runtime::resolved_settings;
 use leftfold_runtime::session_setup::SessionSetup;
@@ -17,7 +18,7 @@ use leftfold_runtime::turn_config::Overrides;
 use leftfold_view::QuestionId;
 use leftfold_view::clean::clean_line;
 
-impl Conversation<'_> {
+impl Conversation {
     pub(super) async fn typed(&mut self, typed: Typed) -> anyhow::Result<Option<Leave>> {
         if let Stage::Reason(of) = self.stage {
             return self.reason(of, typed).await;
@@ -35,7 +36,7 @@ impl Conversation<'_> {
         match command(&line) {
             Some("/exit") => return Ok(Some(Leave::Done)),
             Some(command) if back::is_known(command) => self.carry_out(command).await?,
-            Some(command) => match self.builtin(command, &line) {
+            Some(command) => match self.builtin(command, &line).await {
                 Some(text) => {
                     self.screen.print(&text)?;
                     self.take_prompt()?;
@@ -55,7 +56,7 @@ impl Conversation<'_> {
     }
 
     async fn prompt(&mut self, text: String) -> anyhow::Result<()> {
-        let project = (self.project, self.setup.place.store.as_path());
+        let project = (&self.project, self.setup.place.store.as_path());
         let prepared = Prepared::new(project, &self.overrides, &text, OptionsFor::ForAll);
         let prepared = match &prepared {
             Ok(prepared) => self.prepare(prepared, text).await,
@@ -105,7 +106,11 @@ impl Conversation<'_> {
         loop {
             self.open(None).await?;
             self.unfinished = false;
-            match self.client()?.prompt(setup, parts.clone(), BY).await {
+            let prompted = match self.log_choices().await {
+                Ok(()) => self.client()?.prompt(setup, parts.clone(), BY).await,
+                Err(error) => Err(error),
+            };
+            match prompted {
                 Err(error) if client::is_leaving(&error) && left > 0 => left -= 1,
                 prompted => return prompted,
             }
@@ -114,7 +119,7 @@ impl Conversation<'_> {
     }
 
     /// What a command of the terminal's own says; `None` if it is one of the project's.
-    fn builtin(&mut self, command: &str, line: &str) -> Option<String> {
+    async fn builtin(&mut self, command: &str, line: &str) -> Option<String> {
         let argument = line[command.len()..].trim();
         let listed = slash::list(&self.setup.turn_settings.directory, &self.setup.extensions);
         let of_project = listed.unwrap_or_default();
@@ -126,7 +131,7 @@ impl Conversation<'_> {
                 let rest: String = of_project.into_iter().map(line).collect();
                 Some(format!("{HELP}{rest}"))
             }
-            "/agent" => Some(match self.switch(argument) {
+            "/agent" => Some(match self.choose_agent(argument).await {
                 Ok(said) => format!("  {said}\n"),
                 Err(error) => format!("  {error:#}\n"),
             }),
@@ -137,8 +142,9 @@ impl Conversation<'_> {
         }
     }
 
-    /// Has another agent take the prompts from now on (SPEC A5); without a name tells which there are.
-    pub(super) fn switch(&mut self, name: &str) -> anyhow::Result<String> {
+    /// Has another agent take the prompts from now on (SPEC A5), those of other clients too; without a name
+    /// tells which there are.
+    async fn choose_agent(&mut self, name: &str) -> anyhow::Result<String> {
         let directory = &self.setup.turn_settings.directory;
         let settings = resolved_settings::settings(directory, &self.setup.extensions.plugins)?;
         let agents = Agents::of(&settings);
@@ -147,11 +153,44 @@ impl Conversation<'_> {
             return Ok(format!("agent: {current}; there are {}", agents.primaries()));
         }
         agents.to_prompt(name).map_err(anyhow::Error::new)?;
-        let overrides = Overrides { agent: Some(name.to_owned()), ..self.overrides.clone() };
-        self.setup = SessionSetup::new(self.setup.place.clone(), self.project, &overrides, false)?;
-        self.sessions.drive(self.setup.place.session, overrides.clone());
-        self.overrides = overrides;
+        let agent = Some(name.to_owned());
+        self.take_choices(SessionChoices { agent, ..self.project.choices.clone() })?;
+        self.unlogged = true;
+        if self.client.is_some() {
+            self.log_choices().await?;
+        }
         Ok(format!("agent: {name}, {}", self.setup.turn_settings.model.name()))
+    }
+
+    /// Writes into the log what is chosen. A new session writes it with its first prompt.
+    async fn log_choices(&mut self) -> anyhow::Result<()> {
+        if self.unlogged {
+            self.client()?.configure(self.project.choices.clone(), BY).await?;
+            self.unlogged = false;
+        }
+        Ok(())
+    }
+
+    /// An agent has taken over, and the next prompts are for it.
+    pub(super) fn switched(&mut self, agent: &str) -> anyhow::Result<()> {
+        let mut choices = self.project.choices.clone();
+        choices.agent = choices.agent.map(|_| agent.to_owned());
+        self.project.agent = Some(agent.to_owned());
+        self.overrides.agent = None;
+        self.take_choices(choices)
+    }
+
+    /// Prompts are taken like this from now on.
+    pub(super) fn take_choices(&mut self, choices: SessionChoices) -> anyhow::Result<()> {
+        let agent = self.overrides.agent.clone().filter(|_| choices.agent.is_none());
+        let overrides = Overrides { agent, ..self.overrides.clone() };
+        let project = Project { choices, ..self.project.clone() };
+        self.setup = SessionSetup::new(self.setup.place.clone(), &project, &overrides, false)?;
+        let session = self.setup.place.session;
+        self.sessions.configure(session, project.choices.clone());
+        self.sessions.drive(session, overrides.clone());
+        (self.project, self.overrides) = (project, overrides);
+        Ok(())
     }
 
     async fn reason(&mut self, of: QuestionId, typed: Typed) -> anyhow::Result<Option<Leave>> {

@@ -320,8 +320,8 @@ impl Sessions for SessionRegistry {
             && let Ok(state) = client.view().await
             && state.origin.is_some()
         {
-            let choices = state.choices;
-            known.project = Arc::new(Project { choices, ..(*known.project).clone() });
+            let (choices, agent) = (state.choices, Some(state.agent));
+            known.project = Arc::new(Project { choices, agent, ..(*known.project).clone() });
         }
         let setup = known.setup()?;
         setup.extensions.ready().await;
