@@ -118,7 +118,7 @@ fn described(file: &File, end: &File) -> Map<String, Value> {
     let header = format!("+++ b/{}\n", file.given);
     match &end.now {
         FileState::Absent | FileState::Untouched => {
-            diff = diff.replacen(&header, "+++ /dev/null\n", 1)
+            diff = diff.replacen(&header, "+++ /dev/null\n", 1);
         }
         FileState::Text { .. } if file.path != end.path => {
             diff = diff.replacen(&header, &format!("+++ b/{}\n", end.given), 1);
