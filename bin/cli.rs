@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line: the arguments and options of every command, as clap parses them.
 
 mod amounts;
 mod log;
@@ -17,167 +17,168 @@ pub(crate) use self::peers::*;
 
 /// A coding agent whose every step is an event in a durable log.
 ///
-/// Without a command: a conversation on this terminal.
+/// Without a command, Leftfold starts a conversation on this terminal.
 #[derive(Debug, Parser)]
 #[command(name = "leftfold", version, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) conversation: ConversationArgs,
 }
 
-/// What a conversation can be given.
+/// Options of a conversation.
 #[derive(Debug, Args)]
-pub(crate) struct Talk {
-    /// Go on with this session
+pub(crate) struct ConversationArgs {
+    /// Continue this session
     #[arg(long, value_name = "SESSION", conflicts_with = "continue")]
     pub(crate) session: Option<String>,
-    /// Go on with the project's latest session
+    /// Continue the project's latest session
     #[arg(long, short = 'c')]
     pub(crate) r#continue: bool,
-    /// PROVIDER/MODEL
+    /// The model to use, as PROVIDER/MODEL
     #[arg(long, short)]
     pub(crate) model: Option<String>,
     /// The agent that takes the prompts
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
-    /// Allow whatever would be asked
+    /// Allow everything that permission rules would ask about
     #[arg(long)]
     pub(crate) yes: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Take one prompt to its end
+    /// Run one prompt and exit
     Run(Run),
-    /// Go on with a turn that a crash or an interrupt cut off
+    /// Resume an interrupted turn
     Resume(Resume),
-    /// Watch a small project being repaired; needs no key
+    /// Watch Leftfold repair a small project; needs no key
     Demo(Demo),
-    /// Stay, and speak the Agent Client Protocol over standard input and output
+    /// Start a long-lived node that speaks the Agent Client Protocol on stdio
     #[command(visible_alias = "acp")]
     Node(Node),
-    /// Show what happened in a session, without running anything
+    /// Show the events of a session, without running anything
     Replay(Replay),
-    /// Compare a session's decisions with what this version would decide
+    /// Check whether this version would make the decisions that a session's log has
     Verify(Verify),
-    /// Run sessions again on what their logs were told, and compare; reaches nothing but the logs
+    /// Run sessions again on the outcomes in their logs, and compare; has no effects
     Rerun(Rerun),
-    /// What a session waits for, since when and until when
+    /// Show what a session waits for, since when and until when
     Why(Why),
-    /// What a model was asked: from which events, and what was left out
+    /// Explain an event: what led to it, or which request a model got and what was left out
     Explain(Explain),
-    /// Look for damage in sessions
+    /// Check sessions for damage
     Check(Check),
     /// Print a session as JSON lines
     Export(Export),
-    /// Go on from any point of a session, in one of its own that shares what was before
+    /// Start a new session from any point of another; they share the events before it
     Fork(Fork),
-    /// Take in what `export` has printed, or a session of Claude Code, Codex or OpenCode
+    /// Import a session printed by `export`, or one of Claude Code, Codex or OpenCode
     Import(Import),
-    /// Where two sessions part, and how they differ after
+    /// Show where two sessions part, and how they differ after that
     Diff(Diff),
-    /// Tokens, cost and tools of all sessions
+    /// Show tokens, cost and tool calls of all sessions
     Stats(Stats),
-    /// Replace what a session's model has seen by a summary
+    /// Summarize a session's conversation to free room in the model's context
     Compact(Compact),
-    /// Take files and messages of a session back to before a step or prompt
+    /// Restore files and messages to their state before a step or prompt
     Revert(Revert),
-    /// Bring back what the last revert has taken away
+    /// Undo the last revert
     Unrevert(Unrevert),
-    /// Watch a session: what has happened so far, then as it happens
+    /// Print the events of a session, then follow it live
     Observe(Observe),
-    /// Ask what the rules say, or answer what they ask
+    /// Check permission rules, or answer an open permission question
     Permission(Permission),
     /// List, show and remove sessions
     Sessions(Sessions),
-    /// List providers and models: limits, prices, abilities, variants
+    /// List providers and models: limits, prices, capabilities, variants
     Models(Models),
-    /// Keep the keys of providers
+    /// Store, list and remove the keys of providers
     Auth(Auth),
-    /// List the agents, and where each comes from
+    /// List the agents, and where each is defined
     Agents(Agents),
-    /// List the MCP servers: how each does, and its tools; try one out; sign in at one
+    /// List MCP servers with their status and tools; try a server; sign in to one
     Mcp(Mcp),
-    /// List the plugins: how each does, its hooks and tools
+    /// List plugins with their status, hooks and tools
     Plugins(Plugins),
-    /// Show the settings in force, and where each value comes from
+    /// Show the settings in effect, and where each value comes from
     Config(Config),
     /// Run one tool without a model, or print its schema
     Tool(Tool),
-    /// What is in force here, what is wrong with it, and what to do
+    /// Check settings, keys, servers and this machine, with advice for each problem
     Doctor(Doctor),
-    /// Print completions for a shell
+    /// Print a completion script for a shell
     Completions(Completions),
-    /// Print the manual page, of all or of one command
+    /// Print the manual page of Leftfold or of one command
     Man(Man),
-    /// Become the shell of a call, in a terminal that a client has opened for it
+    /// Run a call's shell command in a terminal that an ACP client has opened for it
     #[command(name = leftfold_runtime::IN_TERMINAL, hide = true)]
     InTerminal(InTerminal),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// The prompt; `-` or nothing reads it from standard input
+    /// The prompt; with `-` or without one it is read from standard input
     pub(crate) prompt: Option<String>,
-    /// Go on with this session
+    /// Continue this session
     #[arg(long, value_name = "SESSION", conflicts_with = "continue")]
     pub(crate) session: Option<String>,
-    /// Go on with the project's latest session
+    /// Continue the project's latest session
     #[arg(long, short = 'c')]
     pub(crate) r#continue: bool,
-    /// Go on in a fork of that session, which stays as it is
+    /// Fork the session and continue in the fork; the original does not change
     #[arg(long)]
     pub(crate) fork: bool,
-    /// Send this file with the prompt: text, an image or a PDF (may be given several times)
+    /// Send this file with the prompt: text, an image or a PDF (repeatable)
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) turn: TurnArgs,
 }
 
-/// What a turn can be given, new or resumed.
+/// Options of a turn, new or resumed.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct TurnArgs {
-    /// PROVIDER/MODEL
+    /// The model to use, as PROVIDER/MODEL
     #[arg(long, short)]
     pub(crate) model: Option<String>,
-    /// The agent that takes the prompt; the default is the session's last, or `build`
+    /// The agent that takes the prompt [default: the session's last agent, or `build`]
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
-    /// Requests to the model at most
+    /// End the turn after N steps (requests to the model)
     #[arg(long, value_name = "N")]
     pub(crate) max_steps: Option<u32>,
-    /// US dollars that the turn may cost: past that, no model is asked any more
+    /// End the turn once it has cost this many US dollars
     #[arg(long, value_name = "USD", value_parser = amounts::dollars)]
     pub(crate) max_cost: Option<f64>,
-    /// Time for the turn, counted from its prompt: seconds, or 90s, 5m, 1h
+    /// Time limit for the turn, counted from its prompt: seconds, or 90s, 5m, 1h
     #[arg(long, value_name = "DURATION", value_parser = amounts::milliseconds)]
     pub(crate) timeout: Option<u64>,
-    /// Use this set of the model's options, such as low, medium or high
+    /// A named set of model options, such as low, medium or high
     #[arg(long, value_name = "NAME")]
     pub(crate) variant: Option<String>,
-    /// Add this to the system prompt
+    /// Text to add to the system prompt
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
-    /// Allow whatever would be asked
+    /// Allow everything that permission rules would ask about
     #[arg(long)]
     pub(crate) yes: bool,
-    /// What becomes of permission questions: the default is to ask on a terminal and to deny elsewhere
+    /// How to treat permission questions [default: ask on a terminal, deny otherwise]
     #[arg(long, value_enum, conflicts_with = "yes")]
     pub(crate) permission_mode: Option<PermissionMode>,
 }
 
-/// Whether a person sits at this terminal.
+/// Whether a person can type answers: standard input and standard error are terminals.
 pub(crate) fn somebody_there() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-impl Talk {
-    /// The conversation that these options ask for.
+impl ConversationArgs {
+    /// Turns the options into the start of a conversation.
     pub(crate) fn start(self) -> leftfold_terminal::Start {
         let ask = if self.yes { AskMode::Allow } else { AskMode::Ask };
         let last = self.r#continue.then(|| "last".to_owned());
@@ -188,8 +189,8 @@ impl Talk {
 }
 
 impl TurnArgs {
-    /// What these options ask for. Without a word about questions, they are asked on a terminal and
-    /// denied elsewhere.
+    /// Turns the options into overrides of the settings. Without `--yes` and `--permission-mode`,
+    /// questions are asked on a terminal and denied elsewhere.
     pub(crate) fn overrides(&self) -> Overrides {
         let ask = match self.permission_mode {
             _ if self.yes => AskMode::Allow,
@@ -210,7 +211,7 @@ impl TurnArgs {
         }
     }
 
-    /// The options given that are for the node of a session to follow.
+    /// The given options that only the node of a session can apply.
     pub(crate) fn of_a_node(&self) -> Vec<&'static str> {
         let denies = self.permission_mode == Some(PermissionMode::Deny);
         let given = [
@@ -238,7 +239,7 @@ pub(crate) enum PermissionMode {
 
 #[derive(Debug, Args)]
 pub(crate) struct Resume {
-    /// An id, a unique beginning of one, `last`, or a session's folder
+    /// A session id, a unique prefix of one, `last`, or a session's folder
     pub(crate) session: String,
     #[command(flatten)]
     pub(crate) turn: TurnArgs,
@@ -246,15 +247,15 @@ pub(crate) struct Resume {
 
 #[derive(Debug, Args)]
 pub(crate) struct Fork {
-    /// An id, a unique beginning of one, `last`, or a session's folder
+    /// A session id, a unique prefix of one, `last`, or a session's folder
     pub(crate) session: String,
-    /// The last event that is shared; the default is the session's last
+    /// The last event to share [default: the session's last]
     #[arg(long, value_name = "SEQ")]
     pub(crate) at: Option<u64>,
-    /// Put the project's files back as they were there; what they are now is kept
+    /// Also restore the project's files to their state at that event; the current files are saved
     #[arg(long)]
     pub(crate) files: bool,
-    /// Taken to its end in the fork, as `run` does; without one, the fork's id is printed
+    /// Run this prompt in the fork, as `run` does; without one, only the fork's id is printed
     pub(crate) prompt: Option<String>,
     #[command(flatten)]
     pub(crate) turn: TurnArgs,
@@ -262,43 +263,47 @@ pub(crate) struct Fork {
 
 #[derive(Debug, Args)]
 pub(crate) struct Compact {
-    /// An id, a unique beginning of one, `last`, or a session's folder
+    /// A session id, a unique prefix of one, `last`, or a session's folder
     pub(crate) session: String,
-    /// PROVIDER/MODEL
+    /// The model to use, as PROVIDER/MODEL
     #[arg(long, short)]
     pub(crate) model: Option<String>,
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Revert {
-    /// An id, a unique beginning of one, `last`, or a session's folder
+    /// A session id, a unique prefix of one, `last`, or a session's folder
     pub(crate) session: String,
-    /// An event of the prompt or step that is the first to go
+    /// An event of the first prompt or step to revert
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) to: u64,
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Unrevert {
-    /// An id, a unique beginning of one, `last`, or a session's folder
+    /// A session id, a unique prefix of one, `last`, or a session's folder
     pub(crate) session: String,
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Node {
-    /// Keep all sessions in this one store, with one flush for all of them
+    /// Keep all sessions in one store in this folder, which flushes them together
     #[arg(long, value_name = "DIR")]
     pub(crate) store: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
     /// Where to put the demo project (a folder that does not exist yet)
@@ -308,13 +313,14 @@ pub(crate) struct Demo {
 
 #[derive(Debug, Args)]
 pub(crate) struct Observe {
-    /// An id, a unique beginning of one, `last`, or a session's folder
+    /// A session id, a unique prefix of one, `last`, or a session's folder
     #[arg(default_value = "last")]
     pub(crate) session: String,
-    /// From this event of the session on, with all of the children that had not ended there; a
-    /// child is shown from an event of its own on with CHILD:SEQ [default: 1]
+    /// Start at this event; every subagent that was still running there, or started later, is shown
+    /// too. CHILD:SEQ sets the start of one subagent (repeatable) [default: 1]
     #[arg(long, value_name = "SEQ")]
     pub(crate) from: Vec<From>,
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
@@ -329,19 +335,20 @@ pub(crate) struct Permission {
 pub(crate) enum PermissionCommand {
     /// Answer an open question of a running session
     Answer(PermissionAnswer),
-    /// What the rules say of a permission and a pattern
+    /// Show which rule decides about a permission and a pattern
     Check(PermissionCheck),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct PermissionAnswer {
-    /// An id, a unique beginning of one, `last`, or a session's folder
+    /// A session id, a unique prefix of one, `last`, or a session's folder
     pub(crate) session: String,
     /// The model's id of the call, or the seq of its `permission.asked` or `tool.called`
     pub(crate) call: String,
+    /// Allow this call, allow it and all that match its pattern from now on, or reject it
     #[arg(value_enum)]
     pub(crate) reply: PermissionReply,
-    /// What the model is told; with it, a rejection does not end the turn
+    /// A text for the model; a rejection with it does not end the turn
     #[arg(long, value_name = "TEXT")]
     pub(crate) feedback: Option<String>,
 }
@@ -365,26 +372,32 @@ impl PermissionReply {
 
 #[derive(Debug, Args)]
 pub(crate) struct PermissionCheck {
-    /// With the rules of this agent, its built-in ones included; without it, defaults and settings alone
+    /// Include the rules of this agent, built-in ones too [default: only the rules of defaults and
+    /// settings]
     #[arg(long)]
     pub(crate) agent: Option<String>,
-    /// Only these rules, without defaults, settings and agent: a list of {permission, pattern, action}; the last match wins
+    /// Use only these rules, instead of defaults, settings and agent: a list of {permission,
+    /// pattern, action}; the last match wins
     #[arg(long, value_name = "JSON")]
     pub(crate) rules: Option<String>,
+    /// The permission, such as `bash` or `edit`
     pub(crate) permission: String,
+    /// What the permission is for, such as a command line or a path
     pub(crate) pattern: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Agents {
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Config {
-    /// Only what is under this key, such as `retry` or `provider.local.options`
+    /// Show only this key and the keys below it, such as `retry` or `provider.local.options`
     pub(crate) key: Option<String>,
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
     /// Print the JSON Schema of a settings file, for editors
@@ -394,6 +407,7 @@ pub(crate) struct Config {
 
 #[derive(Debug, Args)]
 pub(crate) struct Tool {
+    /// The name of the tool, such as `read` or `bash`
     pub(crate) name: String,
     /// The arguments as a JSON object
     #[arg(long, value_name = "JSON", required_unless_present = "schema")]
@@ -407,21 +421,27 @@ pub(crate) struct Tool {
 pub(crate) struct Sessions {
     #[command(subcommand)]
     pub(crate) command: Option<SessionsCommand>,
+    /// Output format
     #[arg(long, value_enum, default_value_t, global = true)]
     pub(crate) format: Format,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
-    /// Every root session and every fork, the newest first (the default)
+    /// List every root session and every fork, newest first (the default)
     List,
-    /// What is known of one session, with what it has changed
-    Show { session: String },
-    /// Remove sessions, with their children, payloads and spilled output; not one that has forks
+    /// Show details of one session, and the files it has changed
+    Show {
+        /// A session id, a unique prefix of one, `last`, or a session's folder
+        session: String,
+    },
+    /// Remove sessions with their children, payloads and spilled output; a session that has forks
+    /// stays
     Rm {
+        /// Session ids, unique prefixes, `last`, or folders of sessions
         #[arg(required = true)]
         sessions: Vec<String>,
     },
-    /// Remove old sessions, those that are longest at rest first
+    /// Remove old sessions, the longest idle first
     Prune(Prune),
 }

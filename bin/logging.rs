@@ -1,5 +1,5 @@
-//! The program's own log: warnings, or whatever `LEFTFOLD_LOG` asks for. It goes to standard error or to a
-//! file, and never to standard output. Known secrets and tokens are masked in it.
+//! The program's own log: warnings, or the records that `LEFTFOLD_LOG` selects. It goes to standard
+//! error or to a file, and never to standard output. Known secrets and tokens are masked in it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
@@ -12,7 +12,8 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
-/// Warnings of Leftfold's own crates. Libraries warn of what is handled here.
+/// Warnings of Leftfold's own crates. Warnings of libraries are left out, because the code here
+/// handles their errors.
 const DEFAULT_FILTER: &str = "leftfold=warn";
 
 /// A log file with more bytes than this is renamed to `leftfold.log.old` when a conversation begins to log.
@@ -57,7 +58,7 @@ impl Write for Stderr {
     }
 }
 
-/// A file that only its owner can read. There is none before the first line.
+/// A file that only its owner can read. It is created with the first line.
 struct LogFile {
     path: PathBuf,
     file: OnceLock<Option<File>>,

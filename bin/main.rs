@@ -1,4 +1,4 @@
-//! The command line of Leftfold: wiring, and nothing that decides.
+//! The program: parses the command line and calls one command. It decides nothing.
 
 mod cli;
 mod commands;
@@ -22,7 +22,9 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
-    let Some(command) = cli.command else { return leftfold_terminal::talk(cli.talk.start()) };
+    let Some(command) = cli.command else {
+        return leftfold_terminal::run_conversation(cli.conversation.start());
+    };
     match command {
         Command::Run(args) => commands::run::run(args),
         Command::Resume(args) => commands::run::resume(&args),

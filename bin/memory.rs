@@ -1,15 +1,16 @@
-//! A node that has many sessions gives their memory back when they rest.
+//! Makes a node return the memory of resting sessions to the system.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Blocks of this many bytes go back to the system when they are freed. Left alone, glibc keeps to
-/// itself all sizes that were ever freed, and every open store has tables of megabytes that are
-/// empty but for a page or two: used a second time they are cleared, and so really take them up.
+/// glibc returns blocks of at least this many bytes to the system when they are freed. By default
+/// glibc keeps freed blocks of every size that it has seen. Each open store has tables of several
+/// megabytes that are almost empty; from kept blocks they would be cleared, and so take up real
+/// memory.
 const THRESHOLD: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "131072");
 
-/// Starts this program again, in this very process, with that setting, which is read only at a
-/// start. Where it can not, the program goes on without.
+/// Restarts this program in this process with that variable set, because glibc reads it only at the
+/// start. If that fails, the program continues without it.
 pub(crate) fn give_back() {
     let (name, value) = THRESHOLD;
     if !cfg!(target_env = "gnu") || std::env::var_os(name).is_some() {
@@ -18,5 +19,7 @@ pub(crate) fn give_back() {
     let Ok(program) = std::env::current_exe() else { return };
     let arguments = std::env::args_os().skip(1);
     let error = Command::new(program).args(arguments).env(name, value).exec();
-    tracing::debug!("memory may stay where it was once needed: {error}");
+    tracing::debug!(
+        "the node keeps memory that it could return: restart with {name} failed: {error}"
+    );
 }

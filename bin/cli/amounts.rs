@@ -2,20 +2,20 @@
 
 use leftfold_config::NEVER;
 
-/// An amount of US dollars.
+/// Parses an amount of US dollars.
 ///
 /// # Errors
-/// What was expected instead.
+/// The text is not a finite number of 0 or more; the error says which form is expected.
 pub(crate) fn dollars(text: &str) -> Result<f64, String> {
     let amount: Option<f64> = text.trim_start_matches('$').parse().ok();
-    let sane = amount.filter(|amount| amount.is_finite() && *amount >= 0.0);
-    sane.ok_or_else(|| "expected US dollars, such as 0.50".to_owned())
+    let valid = amount.filter(|amount| amount.is_finite() && *amount >= 0.0);
+    valid.ok_or_else(|| "expected US dollars, such as 0.50".to_owned())
 }
 
-/// A duration in milliseconds: seconds, or a number with `s`, `m` or `h`.
+/// Parses a duration into milliseconds: a number of seconds, or a number with `s`, `m` or `h`.
 ///
 /// # Errors
-/// What was expected instead.
+/// The text is not a duration above 0; the error says which form is expected.
 pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
     let (number, unit) = match text.char_indices().last() {
         Some((at, 's')) => (&text[..at], 1_000),
@@ -23,16 +23,16 @@ pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
         Some((at, 'h')) => (&text[..at], 3_600_000),
         Some(_) | None => (text, 1_000),
     };
-    let whole: Option<u64> = number.parse().ok();
-    let time = whole.map(|whole| whole.saturating_mul(unit).min(NEVER));
+    let number: Option<u64> = number.parse().ok();
+    let time = number.map(|number| number.saturating_mul(unit).min(NEVER));
     time.filter(|time| *time > 0)
         .ok_or_else(|| "expected a time above 0: seconds, or something like 90s, 5m, 1h".to_owned())
 }
 
-/// A size in bytes: a number, or one with `K`, `M` or `G` for powers of 1024.
+/// Parses a size into bytes: a number, or a number with `K`, `M` or `G` for powers of 1024.
 ///
 /// # Errors
-/// What was expected instead.
+/// The text is not a size; the error says which form is expected.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let (number, unit) = match text.char_indices().last() {
         Some((at, 'K' | 'k')) => (&text[..at], 1 << 10),

@@ -1,4 +1,4 @@
-//! What the commands that read logs can be given.
+//! Arguments of the commands that read logs.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,71 +11,79 @@ use super::amounts;
 
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
-    /// An id, a unique beginning of one, `last`, or a session's folder
+    /// A session id, a unique prefix of one, `last`, or a session's folder
     pub(crate) session: String,
-    /// Only up to and with this event
+    /// Stop after this event
     #[arg(long, value_name = "SEQ", conflicts_with_all = ["from", "to"])]
     pub(crate) at: Option<u64>,
-    /// From this event on
+    /// Start at this event
     #[arg(long, value_name = "SEQ")]
     pub(crate) from: Option<u64>,
-    /// Up to and with this event
+    /// Stop after this event
     #[arg(long, value_name = "SEQ")]
     pub(crate) to: Option<u64>,
-    /// Print the state there as one JSON object with sorted keys
+    /// Print the state after the last event as one JSON object with sorted keys
     #[arg(long)]
     pub(crate) state: bool,
-    /// Walk through it event by event, forward and back: commands are read from standard input
+    /// Walk through the events one by one, forward and back; reads commands from standard input
     #[arg(long, conflicts_with = "state")]
     pub(crate) step: bool,
-    /// Only events of this type, such as `tool.*` (may be given several times)
+    /// Only events of this type, such as `tool.*` (repeatable)
     #[arg(long = "type", value_name = "GLOB")]
     pub(crate) kinds: Vec<String>,
     /// Only events of calls of this tool
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
-    /// Only events with this text in them, upper or lower case
+    /// Only events that contain this text, in upper or lower case
     #[arg(long, value_name = "TEXT")]
     pub(crate) text: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
+    /// Session ids, unique prefixes, `last`, or folders of sessions
     #[arg(required = true)]
     pub(crate) sessions: Vec<String>,
-    /// Every divergence, not only the first of each session
+    /// Show every divergence, not only the first of each session
     #[arg(long)]
     pub(crate) all: bool,
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Rerun {
+    /// Session ids, unique prefixes, `last`, or folders of sessions
     #[arg(required = true)]
     pub(crate) sessions: Vec<String>,
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
+    /// Session ids, unique prefixes, `last`, or folders of sessions
     #[arg(required = true)]
     pub(crate) sessions: Vec<String>,
-    /// Write all that can still be read into a new store in this folder, and what makes no log
-    /// into `lost+found` in it
+    /// Write everything that can still be read into a new store in this folder; the store's
+    /// `lost+found` gets the pieces that form no log
     #[arg(long, value_name = "DIR")]
     pub(crate) salvage: Option<PathBuf>,
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Export {
+    /// A session id, a unique prefix of one, `last`, or a session's folder
     pub(crate) session: String,
-    /// Leave tokens as they are: only such an export can be verified once it is imported again
+    /// Do not mask tokens and keys; only an unmasked export can be verified after its import
     #[arg(long)]
     pub(crate) unmasked: bool,
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: ExportFormat,
 }
@@ -88,75 +96,79 @@ pub(crate) enum ExportFormat {
 
 #[derive(Debug, Args)]
 pub(crate) struct Why {
-    /// An id, a unique beginning of one, `last`, or a session's folder
+    /// A session id, a unique prefix of one, `last`, or a session's folder
     #[arg(default_value = "last")]
     pub(crate) session: String,
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    /// An id, a unique beginning of one, `last`, or a session's folder
+    /// A session id, a unique prefix of one, `last`, or a session's folder
     pub(crate) session: String,
-    /// Any event; of a `model.requested` the whole request is rebuilt
+    /// Any event; for a `model.requested` the whole request is rebuilt
     pub(crate) seq: u64,
     /// Print the request itself, byte for byte, as canonical JSON
     #[arg(long)]
     pub(crate) request: bool,
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Import {
-    /// A file that `export` has printed, or in which Claude Code, Codex or OpenCode keeps a session; `-` reads
-    /// standard input
+    /// A file that `export` has printed, or a session file of Claude Code, Codex or OpenCode; `-`
+    /// reads standard input
     pub(crate) file: PathBuf,
-    /// Whose session it is; without this the file tells
+    /// The agent that wrote the file [default: detected from the file]
     #[arg(long, value_name = "AGENT", value_enum)]
     pub(crate) from: Option<leftfold_import::Origin>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Diff {
-    /// An id, a unique beginning of one, `last`, or a session's folder
+    /// A session id, a unique prefix of one, `last`, or a session's folder
     pub(crate) a: String,
-    /// Another one
+    /// The session to compare it with
     pub(crate) b: String,
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Stats {
-    /// Only the last days
+    /// Count only the last N days
     #[arg(long, value_name = "N")]
     pub(crate) days: Option<u64>,
-    /// Only this project's sessions
+    /// Count only sessions of this project
     #[arg(long)]
     pub(crate) project: bool,
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
-    /// Sessions that have been at rest for so many days
+    /// Remove sessions that have been idle for this many days
     #[arg(long, value_name = "DAYS", required_unless_present_any = ["max_size", "unused"])]
     pub(crate) older_than: Option<u64>,
-    /// Sessions until all of them together take up no more than this: bytes, or 500K, 200M, 2G
+    /// Remove sessions until all together take up at most this size: bytes, or 500K, 200M, 2G
     #[arg(long, value_name = "SIZE", value_parser = amounts::bytes)]
     pub(crate) max_size: Option<u64>,
-    /// Only files that no session refers to any more; they go with any other choice, too
+    /// Remove only files that no session refers to; the other options remove these files too
     #[arg(long)]
     pub(crate) unused: bool,
-    /// Say what would be removed, and remove nothing
+    /// Only show what would be removed
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
-/// Where to begin, as the command line has it: `SEQ`, or `SESSION:SEQ` for a child.
+/// The start of `observe`, as the command line has it: `SEQ`, or `SESSION:SEQ` for a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct From {
     pub(crate) child: Option<SessionId>,

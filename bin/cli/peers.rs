@@ -1,4 +1,5 @@
-//! Arguments of the commands about what Leftfold works with: providers, servers, plugins, the shell.
+//! Arguments of the commands about things that Leftfold works with: providers, servers, plugins,
+//! the shell.
 
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -7,11 +8,11 @@ use super::Format;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
-    /// Connect to a server, list what it offers, and call tools of it
+    /// Connect to a server, list its tools, resources and prompts, and call tools
     Probe(Probe),
-    /// Sign in at a remote server (OAuth)
+    /// Sign in to a remote server (OAuth)
     Login(Login),
-    /// Forget what a remote server has granted
+    /// Remove the stored tokens of a remote server
     Logout(Logout),
 }
 
@@ -19,33 +20,37 @@ pub(crate) enum McpCommand {
 pub(crate) struct Mcp {
     #[command(subcommand)]
     pub(crate) command: Option<McpCommand>,
+    /// Output format
     #[arg(long, value_enum, default_value_t, global = true)]
     pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Plugins {
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// Ask remote MCP servers, and read pages with instructions, too
+    /// Also connect to remote MCP servers and read instruction pages from the web
     #[arg(long)]
     pub(crate) online: bool,
-    /// Try MCP servers that files of the project name, too
+    /// Also start MCP servers that only the project's files name
     #[arg(long)]
     pub(crate) start: bool,
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct InTerminal {
-    /// A variable that the command is given besides the usual ones
+    /// A variable to pass to the command, besides the usual ones
     #[arg(long, value_name = "NAME")]
     pub(crate) keep: Vec<String>,
+    /// The shell command to run
     pub(crate) line: String,
 }
 
@@ -57,85 +62,91 @@ pub(crate) struct Auth {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuthCommand {
-    /// Store a provider's key: typed unseen on a terminal, or piped into standard input
+    /// Store a provider's key: typed without echo on a terminal, or piped into standard input
     Login {
+        /// The provider's name, such as `anthropic`
         provider: String,
-        /// Refused: others see a command line
+        /// Refused, because other users see command lines.
         #[arg(hide = true)]
         key: Option<String>,
     },
     /// List the providers, and where the key of each comes from
     List {
+        /// Output format
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
-    /// Forget a provider's stored key
-    Logout { provider: String },
+    /// Remove a provider's stored key
+    Logout {
+        /// The provider's name, such as `anthropic`
+        provider: String,
+    },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
-    /// The shell that is to read them
+    /// The shell that reads the script
     #[arg(value_enum)]
     pub(crate) shell: Shell,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// Only the page of this command, such as `run` or `permission answer`
+    /// Print only the page of this command, such as `run` or `permission answer`
     pub(crate) command: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Models {
-    /// Only those of this provider
+    /// Show only the models of this provider
     pub(crate) provider: Option<String>,
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
 
-/// How somebody consents.
+/// The way to the consent page of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Consent {
-    /// Open the page in a browser; what it leads to may be pasted as well
+    /// Open the page in a browser; the final address can be pasted too
     Browser,
-    /// Print the page's address, and wait for what it leads to
+    /// Print the page's address, and wait for the final address to be pasted
     Print,
-    /// Ask for the page and follow it: for servers that need no consent
+    /// Request the page and follow its redirects, for servers that need no consent
     Follow,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Login {
-    /// Its name in settings, or its URL
+    /// The server's name in settings, or its URL
     pub(crate) server: String,
-    /// Ask for these as well, such as those that a call was refused for (separated by spaces)
+    /// Additional scopes to request, separated by spaces, such as the ones that a refused call
+    /// named
     #[arg(long, value_name = "SCOPES")]
     pub(crate) scope: Option<String>,
-    /// How to consent [default: `browser`, or `print` where there is none]
+    /// How to open the consent page [default: `browser`, or `print` without one]
     #[arg(long, value_enum)]
     pub(crate) consent: Option<Consent>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Logout {
-    /// Its name in settings, or its URL
+    /// The server's name in settings, or its URL
     pub(crate) server: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Probe {
-    /// Its URL, or its name in settings
+    /// The server's URL, or its name in settings
     pub(crate) server: String,
-    /// Call this tool; arguments are a JSON object, or made up from its schema (may be given several
-    /// times)
+    /// Call this tool; without JSON the arguments are made up from its schema (repeatable)
     #[arg(long, value_name = "TOOL[=JSON]")]
     pub(crate) call: Vec<String>,
-    /// Call each tool once with arguments that are made up: they may change things
+    /// Call each tool once with made-up arguments, which may change things
     #[arg(long, conflicts_with = "call")]
     pub(crate) call_all: bool,
-    /// How to consent if it wants its user to sign in [default: `browser`, or `print` where there is
-    /// none]
+    /// How to open the consent page if the server requires signing in [default: `browser`, or
+    /// `print` without one]
     #[arg(long, value_enum)]
     pub(crate) consent: Option<Consent>,
 }

@@ -1,4 +1,4 @@
-//! `leftfold agents`: which there are.
+//! `leftfold agents`: lists the agents and where each is defined.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
 use crate::cli::{self, Format};
-use leftfold_runtime::agents::{Agents, Known};
+use leftfold_runtime::agents::{AgentEntry, Agents};
 use leftfold_runtime::resolved_settings;
 
 pub(crate) fn agents(args: &cli::Agents) -> anyhow::Result<ExitCode> {
@@ -21,7 +21,7 @@ pub(crate) fn agents(args: &cli::Agents) -> anyhow::Result<ExitCode> {
     super::print(&lines.concat())
 }
 
-fn as_json(known: &Known) -> serde_json::Value {
+fn as_json(known: &AgentEntry) -> serde_json::Value {
     let Agent { name, description, mode, native, hidden, model, variant, steps, .. } = &known.agent;
     json!({
         "name": name,
@@ -42,7 +42,7 @@ fn as_json(known: &Known) -> serde_json::Value {
     })
 }
 
-fn row(known: &Known) -> [String; 5] {
+fn row(known: &AgentEntry) -> [String; 5] {
     let agent = &known.agent;
     let hidden = if agent.hidden { ", hidden" } else { "" };
     let place = known.place.as_ref().map_or_else(|| "built-in".to_owned(), ToString::to_string);

@@ -1,4 +1,4 @@
-//! `leftfold auth`: the keys of providers.
+//! `leftfold auth`: stores, lists and removes the keys of providers.
 
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use leftfold_runtime::{model, resolved_settings};
 /// The longest key, in bytes.
 const LONGEST: u64 = 16 * 1024;
 
-/// As of a shell's command that was interrupted.
+/// The exit code of an interrupted shell command.
 const INTERRUPTED: u8 = 130;
 
 pub(crate) fn auth(args: &Auth) -> anyhow::Result<ExitCode> {
@@ -26,8 +26,8 @@ pub(crate) fn auth(args: &Auth) -> anyhow::Result<ExitCode> {
     let settings = resolved_settings::without_plugins(&directory)?;
     match &args.command {
         AuthCommand::Login { key: Some(_), .. } => Err(Usage(
-            "a key on the command line is seen by others and kept by the shell: leave it out and \
-             type it when asked, or pipe it into standard input"
+            "keys are not accepted on the command line, where other users and the shell's history \
+             see them: leave the key out and type it when asked, or pipe it into standard input"
                 .to_owned(),
         )
         .into()),
@@ -42,58 +42,58 @@ fn login(settings: &Settings, provider: &str) -> anyhow::Result<ExitCode> {
     let Some(key) = read(provider)? else { return Ok(ExitCode::from(INTERRUPTED)) };
     let path = auth::store(&model::environment, provider, &checked(&key)?)?;
     let first = match &summary.key {
-        KeyState::From(KeySource::Settings) => Some("settings give one".to_owned()),
-        KeyState::From(KeySource::Variable(name)) => Some(format!("{name} is set")),
+        KeyState::From(KeySource::Settings) => Some("the key in settings".to_owned()),
+        KeyState::From(KeySource::Variable(name)) => Some(format!("the variable {name}")),
         KeyState::From(KeySource::Stored) | KeyState::Unneeded | KeyState::Missing(_) => None,
     };
     if let Some(first) = first {
-        note(&format!("leftfold: {first} for {provider}, which comes before the stored key"));
+        note(&format!("leftfold: {first} takes precedence over the stored key of {provider}"));
     }
     if let Some(by) = summary.disabled {
-        note(&format!("leftfold: {provider} is turned off by `{by}`"));
+        note(&format!("leftfold: the setting `{by}` turns {provider} off"));
     }
-    super::print(&format!("The key of {provider} is in {} now.\n", path.display()))
+    super::print(&format!("The key of {provider} is stored in {}.\n", path.display()))
 }
 
-/// What is known of a provider that is in settings or built in.
+/// Looks up a provider among the built-in ones and those in settings.
 fn known(settings: &Settings, provider: &str) -> Result<ProviderSummary, Usage> {
     let summaries = settings.provider_summaries(&model::environment);
     if let Some(summary) = summaries.iter().find(|summary| summary.name == provider) {
         return Ok(summary.clone());
     }
-    // a key in the wrong place is not to be shown
+    // A key given in the place of the name must not be printed.
     if settings::has_credential(provider) || provider.len() > 64 {
         return Err(Usage(
-            "that is no provider but looks like a key: give the provider's name alone, and type or \
-             pipe the key when asked; the shell may have kept this one, so replace it"
+            "expected a provider's name, but this looks like a key: give only the name, and type or \
+             pipe the key when asked; replace this key, since the shell may have stored it"
                 .to_owned(),
         ));
     }
     let hint = Hint::toward(provider, settings.provider_names());
     Err(Usage(format!(
-        "there is no provider `{provider}`{hint}; `provider.{provider}` in leftfold.json would add it"
+        "there is no provider `{provider}`{hint}; to add it, set `provider.{provider}` in leftfold.json"
     )))
 }
 
-/// The key as it was typed or piped; `None` if the user gave up.
+/// Reads the key from the terminal or from standard input; `None` if the user cancels.
 fn read(provider: &str) -> anyhow::Result<Option<String>> {
     if std::io::stdin().is_terminal() {
         return Ok(password_prompt::ask(&format!("Key of {provider} (it is not shown): "))?);
     }
     let mut key = String::new();
     let read = std::io::stdin().take(LONGEST + 1).read_to_string(&mut key);
-    read.map_err(|_| Usage("standard input is no text: expected a key".to_owned()))?;
+    read.map_err(|_| Usage("standard input is not UTF-8 text: expected a key".to_owned()))?;
     Ok(Some(key))
 }
 
 fn checked(key: &str) -> Result<Secret, Usage> {
     let key = key.trim();
     let wrong = if key.is_empty() {
-        "there is no key: type one, or pipe one into standard input"
+        "the key is empty: type one, or pipe one into standard input"
     } else if key.len() as u64 > LONGEST {
-        "that is too long for a key"
+        "the key is too long: at most 16 KiB are accepted"
     } else if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        "that is no key: expected one word of letters, digits and signs"
+        "this is not a key: expected one word of ASCII letters, digits and punctuation"
     } else {
         return Ok(Secret::new(key));
     };
@@ -102,23 +102,23 @@ fn checked(key: &str) -> Result<Secret, Usage> {
 
 fn logout(settings: &Settings, provider: &str) -> anyhow::Result<ExitCode> {
     if auth::forget(&model::environment, provider)? {
-        let done = super::print(&format!("The key of {provider} is forgotten.\n"));
+        let done = super::print(&format!("The key of {provider} is removed.\n"));
         let summaries = settings.provider_summaries(&model::environment);
         let summary = summaries.iter().find(|summary| summary.name == provider);
         if let Some(KeyState::From(KeySource::Variable(name))) = summary.map(|summary| &summary.key)
         {
-            note(&format!("leftfold: {name} is set, so there still is one"));
+            note(&format!("leftfold: {provider} still has a key, from the variable {name}"));
         }
         return done;
     }
     let stored: Vec<&str> = settings.stored.providers().collect();
     let hint = if stored.is_empty() {
-        "; none are".to_owned()
+        "; there are no stored keys".to_owned()
     } else {
         Hint::toward(provider, stored).to_string()
     };
     let shown = if settings::has_credential(provider) { "that" } else { provider };
-    Err(Usage(format!("no key of `{shown}` is stored{hint}")).into())
+    Err(Usage(format!("no key is stored for `{shown}`{hint}")).into())
 }
 
 fn list(settings: &Settings, format: Format) -> anyhow::Result<ExitCode> {
@@ -129,14 +129,14 @@ fn list(settings: &Settings, format: Format) -> anyhow::Result<ExitCode> {
         Format::Text => line(summary, stored(summary).as_ref()),
     });
     let mut text: String = lines.collect();
-    // a key that was stored for a provider which is not there any more
+    // Keys of providers that no longer exist.
     let known = |name: &str| summaries.iter().any(|summary| summary.name == name);
     for name in settings.stored.providers().filter(|name| !known(name)) {
         text.push_str(&match format {
             Format::Json => {
                 format!("{}\n", json!({ "provider": name, "key": "auth", "known": false }))
             }
-            Format::Text => format!("{name:<12}  stored, but there is no such provider\n"),
+            Format::Text => format!("{name:<12}  stored, but no provider has this name\n"),
         });
     }
     super::print(&text)
@@ -146,7 +146,7 @@ fn line(summary: &ProviderSummary, stored: Option<&Secret>) -> String {
     let mut state = describe(&summary.key);
     if let Some(key) = stored {
         let also =
-            if summary.key == KeyState::From(KeySource::Stored) { "" } else { "; stored too:" };
+            if summary.key == KeyState::From(KeySource::Stored) { "" } else { "; also stored:" };
         state.push_str(&format!("{also} {}", masked(key)));
     }
     if let Some(by) = summary.disabled {
@@ -155,7 +155,7 @@ fn line(summary: &ProviderSummary, stored: Option<&Secret>) -> String {
     format!("{:<12}  {state}\n", summary.name)
 }
 
-/// Where the key comes from, or where it could come from.
+/// Says where the key comes from, or where it could come from.
 pub(super) fn describe(key: &KeyState) -> String {
     match key {
         KeyState::From(KeySource::Settings) => "settings".to_owned(),
@@ -166,7 +166,7 @@ pub(super) fn describe(key: &KeyState) -> String {
     }
 }
 
-/// The same for programs.
+/// The key's source for JSON output.
 pub(super) fn source(key: &KeyState) -> Value {
     match key {
         KeyState::From(KeySource::Settings) => "settings".into(),
@@ -187,7 +187,7 @@ fn as_json(summary: &ProviderSummary, stored: Option<&Secret>) -> Value {
     })
 }
 
-/// Enough of a key to tell it from others; nothing of a short one.
+/// The end of a key, enough to tell it from others; nothing of a short key.
 fn masked(key: &Secret) -> String {
     const ENOUGH: usize = 16;
     let key = key.reveal();

@@ -1,4 +1,4 @@
-//! `leftfold check`: is everything as it was written? And if not, what is left of it?
+//! `leftfold check`: finds damage in the logs of sessions, and salvages what is left.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ pub(crate) fn check(args: &Check) -> anyhow::Result<ExitCode> {
     let mut places: Vec<(PathBuf, SessionId)> = Vec::new();
     for session in &args.sessions {
         let place = place(session, args.salvage.is_some())?;
-        // a store is looked at once, however many of its sessions are named
+        // Each store is checked once, however many of its sessions are named.
         if args.salvage.is_none() || places.iter().all(|(store, _)| *store != place.0) {
             places.push(place);
         }
@@ -36,7 +36,8 @@ pub(crate) fn check(args: &Check) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// The store and the session meant. To salvage a folder it need not be one whose sessions can be read.
+/// The store and the session that the argument names. With `--salvage` a folder is accepted even if
+/// its sessions cannot be read.
 fn place(text: &str, salvage: bool) -> anyhow::Result<(PathBuf, SessionId)> {
     match super::place(text) {
         Ok(place) => Ok((place.store, place.session)),
@@ -78,7 +79,7 @@ fn lines(report: &Report, session: SessionId, format: Format) -> anyhow::Result<
     Ok(output)
 }
 
-/// Events that are each intact but do not make a session: one must begin it.
+/// Finds logs whose events are intact but that do not begin with `session.created`.
 fn unfoldable(store: &Path) -> anyhow::Result<Vec<Damage>> {
     let reader = Reader::open(store)?;
     let mut damage = Vec::new();

@@ -1,4 +1,4 @@
-//! `leftfold completions` and `leftfold man`: both from the definitions of the commands.
+//! `leftfold completions` and `leftfold man`: generated from the definitions of the commands.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! `leftfold config`: which settings are in force, and where each value comes from. `--schema`: which there are.
+//! `leftfold config`: prints the settings in effect and where each value comes from; `--schema`
+//! prints the JSON Schema of a settings file.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -15,9 +16,9 @@ use leftfold_runtime::Usage;
 use leftfold_runtime::model;
 use leftfold_runtime::resolved_settings;
 
-/// Columns that values and keys are padded to at most; longer ones push the rest to the right.
+/// Values and keys are padded to at most this many columns; longer ones push the rest to the right.
 const WIDEST: usize = 44;
-/// Columns below which a value is not worth showing beside its place.
+/// With fewer columns than this left, a value goes on a line of its own.
 const NARROWEST: usize = 16;
 
 pub(crate) fn config(args: &Config) -> anyhow::Result<ExitCode> {
@@ -26,7 +27,7 @@ pub(crate) fn config(args: &Config) -> anyhow::Result<ExitCode> {
     }
     let directory = std::env::current_dir()?;
     let layers = resolved_settings::layers(&directory)?;
-    leftfold_runtime::warnings::tell(layers.warnings());
+    leftfold_runtime::warnings::print_once(layers.warnings());
     let redacted_view = settings::redacted_view(
         &directory,
         leftfold_runtime::gather::Agent::DEFAULT,
@@ -44,7 +45,7 @@ pub(crate) fn config(args: &Config) -> anyhow::Result<ExitCode> {
     let width = std::io::stdout().is_terminal().then(leftfold_terminal::columns);
     let table = table(&items, &directory, width);
     let problem = redacted_view.problem.as_ref();
-    let problem = problem.map(|why| format!("Not enough for a run: {}\n", printable(why)));
+    let problem = problem.map(|why| format!("A run cannot start: {}\n", printable(why)));
     match args.key.as_deref() {
         Some("model") => super::print(&format!("{table}{}", problem.unwrap_or_default())),
         Some(key) if items.is_empty() => super::print(&format!("{} is not set\n", printable(key))),
@@ -56,7 +57,7 @@ pub(crate) fn config(args: &Config) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The sources, the weakest first.
+/// Lists the sources, weakest first.
 fn sources(redacted_view: &RedactedView, directory: &Path) -> String {
     let mut text =
         "Settings come from these, and later ones win:\n  built-in defaults\n".to_owned();
@@ -65,14 +66,14 @@ fn sources(redacted_view: &RedactedView, directory: &Path) -> String {
     }
     if redacted_view.sources.iter().all(|source| source.kind != Kind::File) {
         text.push_str(
-            "No file was found: leftfold.json would count here, in the folders above as far as the \
-             project goes, and in the folder leftfold of your configuration (~/.config).\n",
+            "No settings file was found. Leftfold reads leftfold.json in this folder, in the folders above \
+             up to the project's root, and in $XDG_CONFIG_HOME/leftfold (~/.config/leftfold).\n",
         );
     }
     text
 }
 
-/// A path that leads there from here, as short as it can be told.
+/// The path of a source, relative to `directory` where that is shorter.
 fn name(source: &Source, directory: &Path) -> String {
     let here = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
     match Path::new(&source.name).strip_prefix(here) {
@@ -81,7 +82,7 @@ fn name(source: &Source, directory: &Path) -> String {
     }
 }
 
-/// One line a value, in columns; on a terminal too narrow for that, two lines.
+/// One line for each value, in columns; two lines on a narrow terminal.
 fn table(items: &[&Item], directory: &Path, width: Option<usize>) -> String {
     let rows: Vec<[String; 3]> = items
         .iter()
@@ -115,7 +116,7 @@ fn padded(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(text.width())))
 }
 
-/// A value and what else there is to say of it, which stands for one that is not there.
+/// A value with its note, or the note alone for a value that is not set.
 fn noted(item: &Item) -> String {
     match (&item.note, &item.shown) {
         (Some(note), Shown::Value(Value::Null)) => format!("({note})"),
@@ -167,7 +168,7 @@ fn origin(origin: &Origin, directory: &Path) -> String {
     }
 }
 
-/// Nothing that drives a terminal or turns text around.
+/// Drops control characters and characters that change the direction of text.
 fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,5 +1,5 @@
-//! `leftfold demo`: the tour. A scripted model repairs a small real project: the files, the edit
-//! and the tests are real, only the model's words are given.
+//! `leftfold demo`: a tour without a key. A scripted model repairs a small real project. The files,
+//! the edit and the tests are real; only the model's replies are scripted.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -42,26 +42,25 @@ pub(crate) fn demo(args: Demo) -> anyhow::Result<ExitCode> {
         run::turn(place, &project, &turn, Task::Prompt(vec![PromptPart::text(demo::PROMPT)]))?;
     if args.format == Format::Text {
         let program = program();
-        note(&format!("\nThe project, as the run left it, is kept in {}", directory.display()));
-        note(&format!("What you have just seen, from the log:  {program} replay {session}"));
+        note(&format!("\nThe repaired project is kept in {}", directory.display()));
+        note(&format!("To see this run again, read from its log:  {program} replay {session}"));
     }
     Ok(code)
 }
 
-/// A fresh folder with the project in it.
+/// Creates a fresh folder with the demo project.
 fn make(directory: &Path) -> anyhow::Result<PathBuf> {
     std::fs::create_dir(directory).map_err(|error| {
-        Usage(format!("{} can not be made for the demo: {error}", directory.display()))
+        Usage(format!("cannot create {} for the demo: {error}", directory.display()))
     })?;
     for (name, text) in demo::PROJECT {
         let path = directory.join(name);
-        std::fs::write(&path, text)
-            .with_context(|| format!("{} can not be written", path.display()))?;
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(directory.canonicalize()?)
 }
 
-/// How the user can call this program again from here.
+/// The command that starts this program from here.
 fn program() -> String {
     let Ok(program) = std::env::current_exe() else { return "leftfold".to_owned() };
     let in_path = std::env::var_os("PATH").is_some_and(|path| {

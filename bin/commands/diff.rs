@@ -1,4 +1,4 @@
-//! `leftfold diff`: where two sessions part, and how they differ after.
+//! `leftfold diff`: shows where two sessions part, and how they differ after that.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use similar::TextDiff;
 
 use crate::cli::{Diff, Format};
-use leftfold_runtime::session_paths::Place;
+use leftfold_runtime::session_paths::SessionPlace;
 
-/// Lines around a change.
+/// Unchanged lines to show around a change.
 const CONTEXT: usize = 2;
 
 pub(crate) fn diff(args: &Diff) -> anyhow::Result<ExitCode> {
@@ -26,23 +26,23 @@ pub(crate) fn diff(args: &Diff) -> anyhow::Result<ExitCode> {
         });
         super::print(&format!("{report}\n"))?;
     } else {
-        super::print(&told(&a, &b, parting.as_ref()))?;
+        super::print(&as_text(&a, &b, parting.as_ref()))?;
     }
     Ok(if parting.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 struct Side {
-    place: Place,
+    place: SessionPlace,
     events: Vec<Envelope>,
     ids: BTreeSet<SessionId>,
 }
 
-/// The first event in which two sessions differ, in other things than ids of their own and times.
+/// The first event in which two sessions differ in more than their ids and times.
 #[derive(Serialize)]
 struct Parting {
-    /// In the first session; one after its last event if it ends there.
+    /// The seq in the first session; one after its last event if it ends there.
     seq: Seq,
-    /// Path of the field within the event's JSON line; `type` where the events are not alike.
+    /// Path of the field within the event's JSON line; `type` if the types of the events differ.
     field: String,
     a: Value,
     b: Value,
@@ -62,13 +62,13 @@ fn parting(a: &Side, b: &Side) -> Option<Parting> {
 impl Side {
     fn read(session: &str) -> anyhow::Result<Self> {
         let (place, events) = super::events(session)?;
-        // its own, those of what it is a fork of, and those of its children
+        // The ids of the session, of the sessions it was forked from, and of its children.
         let children = events.iter().filter_map(Envelope::spawned);
         let ids = events.iter().map(|event| event.session).chain(children).collect();
         Ok(Self { place, events, ids })
     }
 
-    /// An event as JSON, without what is never the same in two sessions; null past the end.
+    /// An event as JSON without the fields that differ between any two sessions; null past the end.
     fn comparable(&self, index: usize) -> Value {
         let Some(event) = self.events.get(index) else { return Value::Null };
         let text = self.without_ids(&mask::shown(event).line);
@@ -78,7 +78,7 @@ impl Side {
                 fields.remove(name);
             }
         }
-        // a request names its session, and so does whatever is made of it
+        // The hashes depend on the session's id, which a request contains.
         if let Some(data) = value.get_mut("data").and_then(Value::as_object_mut) {
             data.remove("request_sha256");
             data.remove("body_sha256");
@@ -86,18 +86,19 @@ impl Side {
         value
     }
 
-    /// The session in words, one line an event; streamed text, which comes in pieces of any
-    /// length, is left to the replies.
+    /// The session as text, one line for each event. Streamed text is left out, because it arrives
+    /// in pieces of any length; the replies contain it.
     fn lines(&self) -> String {
-        let told = |event: &&Envelope| !matches!(event.event, Event::Model(Model::Streamed { .. }));
+        let shown =
+            |event: &&Envelope| !matches!(event.event, Event::Model(Model::Streamed { .. }));
         let line = |event: &Envelope| {
             let detail = self.without_ids(&event_line::detail(&event.event));
             format!("{} {detail}", line::type_of(&event.event)).trim_end().to_owned() + "\n"
         };
-        self.events.iter().filter(told).map(line).collect()
+        self.events.iter().filter(shown).map(line).collect()
     }
 
-    /// Its id, and those of what it is a fork of, are the same word everywhere.
+    /// Replaces every id of these sessions with one word.
     fn without_ids(&self, text: &str) -> String {
         let with = |text: String, id: &SessionId| text.replace(&id.to_string(), "SESSION");
         self.ids.iter().fold(text.to_owned(), with)
@@ -120,10 +121,10 @@ impl Side {
     }
 }
 
-fn told(a: &Side, b: &Side, parting: Option<&Parting>) -> String {
+fn as_text(a: &Side, b: &Side, parting: Option<&Parting>) -> String {
     let Some(parting) = parting else {
         let (a, b, count) = (a.place.session, b.place.session, a.events.len());
-        return format!("{a} and {b}: {count} events, equal but for ids and times\n");
+        return format!("{a} and {b}: {count} events, equal except for ids and times\n");
     };
     let Parting { seq, field, a: x, b: y } = parting;
     let value = |value: &Value| words::shorten(&value.to_string(), 200);

@@ -1,5 +1,4 @@
-//! What `verify` and `rerun` have in common: many sessions one after the other, and how it is told where
-//! one parts from what today's code does.
+//! Shared by `verify` and `rerun`: runs a check over several sessions and prints the divergences.
 
 use std::process::ExitCode;
 
@@ -7,19 +6,19 @@ use leftfold_events::verify::Divergence;
 use leftfold_events::{Envelope, POLICY, Seq};
 
 use leftfold_runtime::divergence::{as_values, policy_of};
-use leftfold_runtime::session_paths::Place;
+use leftfold_runtime::session_paths::SessionPlace;
 
-/// Does `work` for each session; 1 as soon as one of them is not well or can not be read. The others are
-/// gone through all the same.
+/// Runs `work` on each session. Exits 1 if `work` answers false or an error for any of them; the
+/// other sessions are still processed.
 ///
 /// # Errors
-/// A name means no session: that is told before anything is done.
+/// An argument names no session; `work` has not run then. With a single session, its error.
 pub(super) fn each(
     sessions: &[String],
-    work: impl Fn(&Place, &[Envelope]) -> anyhow::Result<bool>,
+    work: impl Fn(&SessionPlace, &[Envelope]) -> anyhow::Result<bool>,
 ) -> anyhow::Result<ExitCode> {
     let places = sessions.iter().map(|session| super::place(session));
-    let places: Vec<Place> = places.collect::<anyhow::Result<_>>()?;
+    let places: Vec<SessionPlace> = places.collect::<anyhow::Result<_>>()?;
     let alone = places.len() == 1;
     let mut code = ExitCode::SUCCESS;
     for place in &places {
@@ -37,7 +36,8 @@ pub(super) fn each(
     Ok(code)
 }
 
-/// A line for each; where the log was written under another policy, both are in it.
+/// One JSON line for each divergence; each names both policies if the log was written under another
+/// one.
 pub(super) fn divergences_as_json(
     divergences: &[Divergence],
     events: &[Envelope],
@@ -53,7 +53,7 @@ pub(super) fn divergences_as_text(divergences: &[Divergence], events: &[Envelope
         && let Some(first) = divergences.first()
     {
         text += &format!(
-            "{}: written under policy {policy}, compared with policy {POLICY}\n",
+            "{}: written under policy {policy}, compared under policy {POLICY}\n",
             first.session
         );
     }

@@ -1,5 +1,6 @@
-//! `leftfold explain`: what a model was asked, rebuilt from the log: which events each piece comes
-//! from, and what was left out. Of any other event: what it follows from, and why.
+//! `leftfold explain`: explains one event. For a model request it rebuilds the request from the
+//! log, names the events that each piece comes from, and lists the events left out. For any other
+//! event it names the events, rule and reason that it follows from.
 
 mod event;
 
@@ -26,7 +27,7 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
         if args.request {
             bail!(Usage(elsewhere(&events, args.seq)));
         }
-        let report = event::Report::new(&events, last);
+        let report = event::EventReport::new(&events, last);
         return super::print(&match args.format {
             Format::Json => format!("{}\n", report.json()),
             Format::Text => report.text(),
@@ -39,8 +40,8 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
     let (imported, from) = leftfold_events::verify::imported(&events);
     if args.seq <= imported {
         leftfold_runtime::note(&format!(
-            "leftfold: {from} asked this model with words and tools of its own; this is what Leftfold would have \
-             asked it"
+            "leftfold: {from} sent a prompt and tools of its own; this is the request that Leftfold would have \
+             sent"
         ));
     }
     let events = &events[..=last];
@@ -49,10 +50,10 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
     let bytes = serde_json::to_string(&built.request)?;
     let rebuilt = built.request.sha256();
     if args.request {
-        // its hash is the one in the log
+        // The bytes must match the hash in the log, so they are not masked.
         super::print_as_it_is(&bytes)?;
     } else {
-        let mut report = Report {
+        let mut report = RequestReport {
             built: &built,
             bytes: bytes.len(),
             recorded,
@@ -71,8 +72,8 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     bail!(
-        "the request rebuilt by this version is not the one that was sent: its hash is {rebuilt}, the \
-         log has {recorded}; `leftfold verify {}` says where they part",
+        "this version rebuilds another request than the one that was sent (hash {rebuilt}, the log has \
+         {recorded}): `leftfold verify {}` shows the first difference",
         place.session
     )
 }
@@ -84,7 +85,7 @@ fn requested(event: &Envelope) -> Option<(leftfold_events::event::Purpose, Sha25
     Some((*purpose, *request_sha256))
 }
 
-/// Why there is no request to show at `seq`, and where there are some.
+/// Why there is no request to show at `seq`, and which seqs have requests.
 fn elsewhere(events: &[Envelope], seq: Seq) -> String {
     let what = match events.iter().find(|event| event.seq == seq) {
         Some(event) => {
@@ -99,10 +100,10 @@ fn elsewhere(events: &[Envelope], seq: Seq) -> String {
     };
     let requests = events.iter().filter(|event| requested(event).is_some());
     let requests: Vec<String> = requests.map(|event| event.seq.to_string()).collect();
-    format!("{what}; requests, of which each is a model.requested: {}", requests.join(", "))
+    format!("{what}; the session's requests (model.requested) are at: {}", requests.join(", "))
 }
 
-/// What summaries stand for.
+/// The events that summaries stand for.
 fn summed_up(events: &[Envelope]) -> Vec<(Seq, &'static str)> {
     let mut out = Vec::new();
     let mut through = 0;
@@ -119,22 +120,22 @@ fn summed_up(events: &[Envelope]) -> Vec<(Seq, &'static str)> {
 
 const SUMMED_UP: &str = "everything up to this event, for which a summary stands";
 
-struct Report<'a> {
+struct RequestReport<'a> {
     built: &'a Built,
-    /// Length of the request's canonical JSON.
+    /// Length of the request's canonical JSON in bytes.
     bytes: usize,
     recorded: Sha256,
     rebuilt: Sha256,
-    /// The fact on which it was decided, and why.
+    /// The fact on which the request was decided, and the reason.
     decided: (Option<Seq>, Option<String>),
     left_out: Vec<(Seq, &'static str)>,
 }
 
-impl Report<'_> {
+impl RequestReport<'_> {
     fn json(&self, seq: Seq) -> Value {
         let Request { model, max_output, system, tools, purpose, .. } = &self.built.request;
-        let messages = self.messages().map(|(role, said, of, bytes)| {
-            json!({ "role": role, "from": of, "bytes": bytes, "text": said })
+        let messages = self.messages().map(|(role, content, of, bytes)| {
+            json!({ "role": role, "from": of, "bytes": bytes, "text": content })
         });
         json!({
             "seq": seq,
@@ -172,14 +173,14 @@ impl Report<'_> {
         }
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
         let _ = writeln!(text, "tools: {}", names.join(", "));
-        for (role, said, of, bytes) in self.messages() {
+        for (role, content, of, bytes) in self.messages() {
             let from = match of {
                 [] => "written for this request".to_owned(),
                 of => {
                     format!("from {}", of.iter().map(Seq::to_string).collect::<Vec<_>>().join(", "))
                 }
             };
-            let _ = writeln!(text, "{role}, {from}, {bytes} bytes: {}", first(&said));
+            let _ = writeln!(text, "{role}, {from}, {bytes} bytes: {}", first(&content));
         }
         match self.left_out.as_slice() {
             [] => text.push_str("left out: nothing\n"),
@@ -193,13 +194,13 @@ impl Report<'_> {
         text
     }
 
-    /// Role, words, sources and length of each message.
+    /// Role, text, sources and length of each message.
     fn messages(&self) -> impl Iterator<Item = (&'static str, String, &[Seq], usize)> {
         let messages = self.built.request.messages.iter();
         messages.zip(&self.built.sources).map(|(message, of)| {
             let bytes = serde_json::to_vec(message).map_or(0, |bytes| bytes.len());
-            let (role, said) = said(message);
-            (role, said, of.as_slice(), bytes)
+            let (role, content) = role_and_text(message);
+            (role, content, of.as_slice(), bytes)
         })
     }
 }
@@ -208,7 +209,7 @@ fn first(text: &str) -> String {
     words::quoted(text.trim())
 }
 
-fn said(message: &RequestMessage) -> (&'static str, String) {
+fn role_and_text(message: &RequestMessage) -> (&'static str, String) {
     match message {
         RequestMessage::User { parts } => {
             ("user", parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join("\n"))

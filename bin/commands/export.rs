@@ -1,4 +1,4 @@
-//! `leftfold export`: the log as JSON lines, with the contents behind hashes.
+//! `leftfold export`: prints the log as JSON lines, with the contents behind hashes.
 
 use std::process::ExitCode;
 
@@ -14,11 +14,11 @@ pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
     super::print_as_it_is(&lines(&history.by_time(), args.unmasked))?;
     match damage {
         None => Ok(ExitCode::SUCCESS),
-        Some(damage) => anyhow::bail!("the log is damaged after that: {damage}"),
+        Some(damage) => anyhow::bail!("the log is damaged after the last printed event: {damage}"),
     }
 }
 
-/// Events as lines; contents stand once, before the first event that names them.
+/// Events as lines. Each content is printed once, before the first event that names it.
 fn lines(events: &[Envelope], unmasked: bool) -> String {
     let mut lines = Lines::default();
     let mut of = |event| if unmasked { lines.unmasked(event) } else { lines.of(event) };

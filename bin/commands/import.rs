@@ -1,5 +1,5 @@
-//! `leftfold import`: a session with its children, from the lines of an export, where ids and seqs stay; or one that
-//! another agent has kept.
+//! `leftfold import`: imports a session with its children from an export, which keeps ids and seqs,
+//! or a session of another agent.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read};
@@ -18,12 +18,12 @@ use leftfold_config::worktree_of;
 use leftfold_import::{self as import, LeftOut, LogStart, Misuse, Origin};
 use leftfold_runtime::Usage;
 use leftfold_runtime::secrets;
-use leftfold_runtime::session_paths::{self, Place};
+use leftfold_runtime::session_paths::{self, SessionPlace};
 
 pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
     let (bytes, name) = contents(&args.file)?;
     let text = String::from_utf8_lossy(&bytes);
-    // other agents are written in languages whose strings may hold half a character
+    // Other agents' languages allow strings with half a surrogate pair.
     let text = repair(text.trim_start_matches('\u{feff}'));
     let origin = args.from.unwrap_or_else(|| import::origin(&text));
     let sessions = match origin {
@@ -33,16 +33,16 @@ pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
         }
     };
     let root = sessions.first().map(|(session, _)| *session);
-    let Some(root) = root else { bail!(Usage("there is no event in it".to_owned())) };
+    let Some(root) = root else { bail!(Usage("the file has no events".to_owned())) };
     let place = session_paths::new_place(root)?;
     if place.store.exists() {
-        bail!(Usage(format!("session {root} is here already: {}", place.store.display())));
+        bail!(Usage(format!("session {root} already exists: {}", place.store.display())));
     }
     write(&place, &sessions)?;
     super::print(&format!("{root}\n"))
 }
 
-/// What is to be imported, and what errors call it.
+/// The bytes to import, and the name for them in errors.
 fn contents(file: &Path) -> anyhow::Result<(Vec<u8>, String)> {
     const DATABASE: &[u8] = b"SQLite format 3\0";
     let mut bytes = Vec::new();
@@ -53,7 +53,7 @@ fn contents(file: &Path) -> anyhow::Result<(Vec<u8>, String)> {
     let name = file.display().to_string();
     if file.is_dir() {
         bail!(Usage(format!(
-            "{name} is a folder: name the file of one session in it, such as \
+            "{name} is a folder: name one session file in it, such as \
              ~/.claude/projects/PROJECT/SESSION.jsonl, ~/.codex/sessions/YEAR/MONTH/DAY/rollout-….jsonl \
              or ~/.local/share/opencode/storage/session/PROJECT/SESSION.json"
         )));
@@ -62,14 +62,15 @@ fn contents(file: &Path) -> anyhow::Result<(Vec<u8>, String)> {
     BufReader::new(opened).read_to_end(&mut bytes).with_context(|| name.clone())?;
     if bytes.starts_with(DATABASE) {
         bail!(Usage(format!(
-            "{name} is a database, which is not read here: if it is OpenCode's, run `opencode export \
+            "{name} is a database, which Leftfold does not read: if it is OpenCode's, run `opencode export \
              SESSION > FILE` and import that"
         )));
     }
     Ok((bytes, name))
 }
 
-/// A session of another agent as a log. The same file has the same id, so it is not taken in twice.
+/// Turns a session of another agent into a log. A file always gets the same id, so it is not
+/// imported twice.
 fn foreign(origin: Origin, text: &str, name: &str, path: &Path) -> anyhow::Result<Sessions> {
     let transcript = import::read(origin, text, name, Some(path).filter(|path| path.exists()))
         .map_err(|Misuse(why)| Usage(why))?;
@@ -92,21 +93,21 @@ fn foreign(origin: Origin, text: &str, name: &str, path: &Path) -> anyhow::Resul
         origin,
         secrets: &secrets,
     };
-    let (sessions, untold) = import::build_logs(&start, &transcript);
-    build(origin, &transcript.left_out);
-    build(origin, &untold);
+    let (sessions, left_out) = import::build_logs(&start, &transcript);
+    note_left_out(origin, &transcript.left_out);
+    note_left_out(origin, &left_out);
     if !is_there {
         leftfold_runtime::note(&format!(
-            "leftfold: the session's folder {} is not here: it can be looked at, and gone on with once it is",
+            "leftfold: the session's folder {} does not exist: the session can be read, but continued only once it does",
             directory.display()
         ));
     }
     Ok(sessions)
 }
 
-/// What is not in the log.
-fn build(origin: Origin, left_out: &LeftOut) {
-    /// Bad lines that are told one by one.
+/// Prints a note for each kind of content that the log cannot hold.
+fn note_left_out(origin: Origin, left_out: &LeftOut) {
+    /// The number of bad lines that are printed one by one.
     const MOST: usize = 10;
     for bad in left_out.bad.iter().take(MOST) {
         leftfold_runtime::note(&format!("leftfold: {bad}"));
@@ -114,7 +115,7 @@ fn build(origin: Origin, left_out: &LeftOut) {
     if !left_out.bad.is_empty() {
         let count = left_out.bad.len();
         leftfold_runtime::note(&format!(
-            "leftfold: {count} of its lines can not be read; the rest is taken in"
+            "leftfold: {count} of its lines cannot be read; the rest is imported"
         ));
     }
     for (kind, count) in &left_out.kinds {
@@ -140,7 +141,7 @@ fn read(lines: impl BufRead, name: &str) -> anyhow::Result<Sessions> {
         match line::read(&text).map_err(|error| Usage(format!("{}: {error}", at())))? {
             Line::Payload { sha256, text } => {
                 if Sha256::of(text.as_bytes()) != sha256 {
-                    bail!(Usage(format!("{}: the text has another hash than {sha256}", at())));
+                    bail!(Usage(format!("{}: the hash of the text is not {sha256}", at())));
                 }
                 contents.insert(sha256, text.into());
             }
@@ -172,7 +173,7 @@ fn read(lines: impl BufRead, name: &str) -> anyhow::Result<Sessions> {
 fn fill(event: &mut Envelope, contents: &HashMap<Sha256, Arc<str>>) -> Result<(), String> {
     for payload in event.event.payloads_mut() {
         let sha256 = payload.sha256();
-        // one that was never set
+        // A hash that was never set.
         if sha256 == Sha256::default() {
             continue;
         }
@@ -183,9 +184,9 @@ fn fill(event: &mut Envelope, contents: &HashMap<Sha256, Arc<str>>) -> Result<()
     Ok(())
 }
 
-/// All of it, or nothing: the store gets its name when everything is in it.
-fn write(place: &Place, sessions: &Sessions) -> anyhow::Result<()> {
-    let folder = place.store.parent().context("the data folder has no place for sessions")?;
+/// Writes everything or nothing: the store gets its final name when it is complete.
+fn write(place: &SessionPlace, sessions: &Sessions) -> anyhow::Result<()> {
+    let folder = place.store.parent().context("the data folder has no folder for sessions")?;
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let nursery = tempfile::Builder::new().prefix(".import-").tempdir_in(folder)?;
     let store = Store::open(&nursery.path().join("store"))?;

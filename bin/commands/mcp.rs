@@ -1,4 +1,4 @@
-//! `leftfold mcp`: the servers that settings name, how each does, and its tools.
+//! `leftfold mcp`: lists the MCP servers in settings, with their status and tools.
 
 mod consent;
 mod login;
@@ -17,7 +17,7 @@ use leftfold_runtime::project;
 use leftfold_runtime::resolved_settings;
 use leftfold_runtime::specs;
 
-/// Characters of a tool's description in a line.
+/// Characters of a tool's description on a line.
 const WIDTH: usize = 72;
 
 pub(crate) fn mcp(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
@@ -44,7 +44,7 @@ fn list(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
     };
     if text.is_empty() {
         leftfold_runtime::note(
-            "leftfold: there are no MCP servers: name some under `mcp` in settings",
+            "leftfold: no MCP servers are configured: add them under `mcp` in settings",
         );
     }
     super::print(&text)
@@ -101,7 +101,7 @@ fn as_text(mcp: &At<Mcp>, report: &ServerReport) -> String {
     text
 }
 
-/// Servers write these words, and a terminal is to show them as they are.
+/// Drops control characters: servers supply these words.
 fn clean(line: &str) -> String {
     line.chars().filter(|c| !c.is_control()).collect()
 }
@@ -110,7 +110,7 @@ fn failed(spec: &ServerSpec, why: &str) -> anyhow::Error {
     anyhow::anyhow!("MCP server `{}`: {why}", spec.name)
 }
 
-/// A server of the settings, or one at a URL, which may be in settings too.
+/// Finds a server by its name in settings, or makes one from a URL, which may be in settings too.
 fn wanted(directory: &Path, named: &str) -> anyhow::Result<ServerSpec> {
     let is_url = named.starts_with("http://") || named.starts_with("https://");
     let settings = match is_url {
@@ -134,5 +134,7 @@ fn wanted(directory: &Path, named: &str) -> anyhow::Result<ServerSpec> {
 
 fn unknown(settings: &Settings, named: &str) -> Usage {
     let hint = Hint::toward(named, settings.mcp.keys());
-    Usage(format!("there is no MCP server `{named}`{hint}; a URL begins with http:// or https://"))
+    Usage(format!(
+        "there is no MCP server `{named}`{hint}; give a name from settings or a URL that begins with http:// or https://"
+    ))
 }

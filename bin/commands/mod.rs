@@ -1,4 +1,4 @@
-//! The commands, each in the file of its name; those that take one turn in `run`.
+//! The commands, each in the file of its name; `run` also has the other commands that run one turn.
 
 pub(crate) mod agents;
 pub(crate) mod auth;
@@ -42,31 +42,32 @@ use leftfold_runtime::divergence::policy_of;
 
 use self::divergence::{divergences_as_json, divergences_as_text, each};
 use leftfold_runtime::redact_output;
-use leftfold_runtime::session_paths::{self, Place};
+use leftfold_runtime::session_paths::{self, SessionPlace};
 
-/// The session that an argument of a reading command means, and its events.
-fn events(session: &str) -> anyhow::Result<(Place, Vec<Envelope>)> {
+/// The session that the argument of a reading command names, and its events.
+fn events(session: &str) -> anyhow::Result<(SessionPlace, Vec<Envelope>)> {
     events_to(session, Seq::MAX)
 }
 
-/// The same as far as `to`.
-fn events_to(session: &str, to: Seq) -> anyhow::Result<(Place, Vec<Envelope>)> {
+/// The session, and its events up to `to`.
+fn events_to(session: &str, to: Seq) -> anyhow::Result<(SessionPlace, Vec<Envelope>)> {
     let place = place(session)?;
     let events = leftfold_store::read(&place.store, place.session, to)?;
     Ok((place, events))
 }
 
-fn place(session: &str) -> anyhow::Result<Place> {
+fn place(session: &str) -> anyhow::Result<SessionPlace> {
     let directory = std::env::current_dir()?;
     session_paths::find(session, &leftfold_config::worktree_of(&directory))
 }
 
-/// Writes lines to standard output, tokens masked; a reader that has gone away ends the command quietly.
+/// Writes lines to standard output with tokens masked. If the reader has gone away, the command
+/// ends quietly.
 fn print(text: &str) -> anyhow::Result<ExitCode> {
     print_as_it_is(&redact_output::masked(text))
 }
 
-/// The same of what is masked already, or must not be.
+/// Writes text that is masked already, or must not be masked.
 fn print_as_it_is(text: &str) -> anyhow::Result<ExitCode> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

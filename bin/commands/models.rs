@@ -1,4 +1,5 @@
-//! `leftfold models`: which there are, what they can do and cost, and whether there is a key.
+//! `leftfold models`: lists models with their limits, prices and capabilities, and where keys come
+//! from.
 
 use std::process::ExitCode;
 
@@ -41,8 +42,8 @@ pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
     }
     if args.format == Format::Text && default.is_none() {
         text.push_str(
-            "No model is set, and there is no key for a built-in provider: `leftfold auth login \
-             anthropic` takes one, and `\"model\": \"PROVIDER/MODEL\"` in leftfold.json chooses.\n",
+            "No model is set, and no built-in provider has a key: store one with `leftfold auth login \
+             anthropic`, or set `\"model\": \"PROVIDER/MODEL\"` in leftfold.json.\n",
         );
     }
     super::print(&text)
@@ -86,9 +87,9 @@ fn section(summary: &ProviderSummary, rows: &[Row]) -> String {
     let mut text = printable(&format!("{} ({wire}; {key}{off})", summary.name));
     text.push('\n');
     if summary.wire.is_none() {
-        text.push_str("    settings do not say how to speak to it: see `provider` in the README\n");
+        text.push_str("    settings name no wire format: set `provider.NAME.wire`\n");
     } else if rows.is_empty() {
-        text.push_str("    none are listed; any that it has can be used\n");
+        text.push_str("    no models are listed; every model name is accepted\n");
     }
     let cells: Vec<[String; 6]> = rows.iter().map(cells).collect();
     let width = |column: usize| cells.iter().map(|row| row[column].width()).max().unwrap_or(0);
@@ -123,7 +124,7 @@ fn cells(row: &Row) -> [String; 6] {
         .map(|text| printable(&text))
 }
 
-/// Context and longest answer.
+/// The context window and the longest answer.
 fn limits(limit: Limit) -> String {
     let context = if limit.context == 0 { "?".to_owned() } else { tokens(limit.context) };
     format!("{context} / {}", tokens(limit.output))
@@ -138,7 +139,7 @@ fn tokens(count: u64) -> String {
     }
 }
 
-/// Of input and output, for a million tokens.
+/// The prices of input and output for a million tokens.
 fn price(cost: &Prices) -> String {
     if cost.input == 0.0 && cost.output == 0.0 {
         return "-".to_owned();

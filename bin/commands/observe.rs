@@ -1,9 +1,9 @@
-//! `leftfold observe`: a session and its children from a cursor on, then as it happens, whoever its
-//! node is.
+//! `leftfold observe`: prints the events of a session and its children from a cursor on, then
+//! follows them live, whichever process is its node.
 //!
-//! While a node runs, events come through its socket, once they are durable. Otherwise they are
-//! read from a copy of the log whenever that has changed. The cursor and what was told of contents
-//! behind hashes outlive both, so the output is that of an export.
+//! While a node runs, events come through its socket once they are durable. Without a node they are
+//! read from a copy of the log whenever it changes. The cursor, and the memory of printed contents
+//! behind hashes, outlive both, so the output is that of an export.
 
 mod cursors;
 
@@ -26,23 +26,23 @@ use crate::cli::{Format, Observe};
 use cursors::Cursors;
 use leftfold_runtime::lines::Lines;
 use leftfold_runtime::remote::client::{self, Connection, Identity};
-use leftfold_runtime::session_paths::Place;
+use leftfold_runtime::session_paths::SessionPlace;
 use leftfold_runtime::signals::Signals;
 use leftfold_view::Transcript;
 use leftfold_view::text::TextRenderer;
 
-/// How often a log without a node is looked at.
+/// How often the log is checked for changes while there is no node.
 const POLL: Duration = Duration::from_millis(100);
-/// How long a node that does not know the session is left alone.
+/// How long to wait before asking a node again that does not know the session.
 const AGAIN: Duration = Duration::from_secs(2);
 /// How long the end waits for a line that is being written.
 const LAST_LINE: Duration = Duration::from_millis(500);
 
-/// What the line of an event has that spawns a child, and how long such a line is at most.
+/// Marks the line of an event that spawns a child; such a line is at most `SHORT` bytes long.
 const SPAWNED: &str = r#""type":"subagent.spawned""#;
 const SHORT: usize = 64 << 10;
 
-/// Bytes of lines after which they are written.
+/// Lines are written once they have this many bytes.
 const PIECE: usize = 64 << 10;
 
 pub(crate) fn observe(args: &Observe) -> anyhow::Result<ExitCode> {
@@ -57,8 +57,9 @@ pub(crate) fn observe(args: &Observe) -> anyhow::Result<ExitCode> {
     let reader = if args.from.is_empty() { None } else { Reader::open(&place.store).ok() };
     let cursors = Cursors::new(place.session, &args.from, reader.as_ref());
     drop(reader);
-    let mut observer = Observer { place, cursors, lines: Lines::default(), output, said: None };
-    // it only listens for signals: there may be many of these
+    let mut observer =
+        Observer { place, cursors, lines: Lines::default(), output, last_problem: None };
+    // Everything async here is listening for signals, so one thread is enough.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         let mut signals = Signals::new()?;
@@ -68,8 +69,8 @@ pub(crate) fn observe(args: &Observe) -> anyhow::Result<ExitCode> {
             _ = signals.next() => Ok(()),
         }
     });
-    // the threads may be blocked for good, and the process takes them with it; a line that is
-    // being written is let through if somebody reads it
+    // The threads may be blocked forever, and end with the process. A line that is being written
+    // may still go out if somebody reads it.
     runtime.shutdown_background();
     let start = Instant::now();
     while writing.try_lock().is_err() && start.elapsed() < LAST_LINE {
@@ -86,15 +87,15 @@ fn reader_gone() {
 }
 
 struct Observer {
-    place: Place,
+    place: SessionPlace,
     cursors: Cursors,
     lines: Lines,
     output: Output,
-    /// The last trouble that standard error was told of.
-    said: Option<String>,
+    /// The last problem printed on standard error.
+    last_problem: Option<String>,
 }
 
-/// Changes whenever there may be something new in the log.
+/// Changes whenever the log may have new events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp {
     heads: Vec<Option<(SystemTime, u64)>>,
@@ -112,17 +113,17 @@ impl Stamp {
     }
 }
 
-/// What places a line from a node.
+/// The session, seq or payload hash that a line from a node names.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
-struct Told {
+struct LineKey {
     session: Option<SessionId>,
     seq: Option<Seq>,
     payload: Option<String>,
 }
 
-impl Told {
+impl LineKey {
     fn of(line: &str) -> Self {
-        // of an event of today it stands at the beginning, and the rest need not be read
+        // Lines of today's nodes begin with session and seq, so the rest need not be parsed.
         match place(line) {
             Some((session, seq)) => Self { session: Some(session), seq: Some(seq), payload: None },
             None => serde_json::from_str(line).unwrap_or_default(),
@@ -137,7 +138,7 @@ fn place(line: &str) -> Option<(SessionId, Seq)> {
 }
 
 impl Observer {
-    /// Ends only when standard output does.
+    /// Runs until standard output is closed.
     fn run(&mut self) -> anyhow::Result<()> {
         let mut tried: Option<(Identity, Instant)> = None;
         let mut seen = None;
@@ -150,7 +151,7 @@ impl Observer {
                     if !self.follow(connection)? {
                         return Ok(());
                     }
-                    // what the node made durable and did not get to say
+                    // The node may have made events durable without sending them.
                     seen = None;
                 }
             }
@@ -165,7 +166,7 @@ impl Observer {
         }
     }
 
-    /// A connection that watches from the cursors on, if there is a node with this session.
+    /// Connects and watches from the cursors on, if a node has this session.
     fn connect(&self) -> Option<Connection> {
         let mut connection = client::connect(&self.place.store).ok()?;
         let session = self.place.session;
@@ -176,13 +177,13 @@ impl Observer {
         Some(connection)
     }
 
-    /// Prints what a node tells, until it is gone. False: nobody reads any more.
+    /// Prints the lines of a node until it ends. False: nobody reads standard output any more.
     fn follow(&mut self, mut connection: Connection) -> anyhow::Result<bool> {
-        // a node that is killed may end the connection in any way
+        // A killed node may end the connection in any way.
         let (mut lines, mut text) = (String::new(), String::new());
         while let Ok(true) = connection.events(&mut lines) {
             for line in lines.lines().filter_map(client::carried) {
-                if self.is_new(line) && !self.told(line, &mut text)? {
+                if self.is_new(line) && !self.take_line(line, &mut text)? {
                     return Ok(false);
                 }
             }
@@ -193,9 +194,9 @@ impl Observer {
         Ok(true)
     }
 
-    /// Whether a line from a node was not printed before; from now on it was.
+    /// Whether a line from a node was not printed before. Marks it as printed.
     fn is_new(&mut self, line: &str) -> bool {
-        let Told { session, seq, payload } = Told::of(line);
+        let LineKey { session, seq, payload } = LineKey::of(line);
         if let Some(hash) = payload {
             return Sha256::from_hex(&hash).is_none_or(|hash| self.lines.is_new(hash));
         }
@@ -210,31 +211,32 @@ impl Observer {
         new
     }
 
-    /// Prints a line from a node, or adds it to what is printed next.
-    fn told(&mut self, line: &str, text: &mut String) -> anyhow::Result<bool> {
+    /// Prints a line from a node, or adds it to `text`, which is printed next.
+    fn take_line(&mut self, line: &str, text: &mut String) -> anyhow::Result<bool> {
         if self.output.format == Format::Json {
             text.extend([line, "\n"]);
             return Ok(true);
         }
         match line::read(line) {
             Ok(Line::Event(event)) => self.output.show(&event),
-            // of a newer node
+            // Sent by a newer node.
             Ok(Line::Payload { .. }) | Err(_) => Ok(true),
         }
     }
 
-    /// Prints what the log has from the cursors on.
+    /// Prints the events of the log from the cursors on.
     fn read(&mut self) -> anyhow::Result<bool> {
-        let (events, trouble) = match Reader::open(&self.place.store) {
+        let (events, problem) = match Reader::open(&self.place.store) {
             Err(error) => (Vec::new(), Some(error.to_string())),
             Ok(reader) => self.cursors.read(&reader),
         };
         if !self.print(&events)? {
             return Ok(false);
         }
-        if let Some(trouble) = trouble.filter(|trouble| self.said.as_ref() != Some(trouble)) {
-            leftfold_runtime::note(&format!("leftfold: {trouble}"));
-            self.said = Some(trouble);
+        if let Some(problem) = problem.filter(|problem| self.last_problem.as_ref() != Some(problem))
+        {
+            leftfold_runtime::note(&format!("leftfold: {problem}"));
+            self.last_problem = Some(problem);
         }
         Ok(true)
     }
@@ -265,12 +267,12 @@ struct Output {
     format: Format,
     transcript: Transcript,
     renderer: TextRenderer,
-    /// Held while something is written.
+    /// Held during a write.
     writing: Arc<Mutex<()>>,
 }
 
 impl Output {
-    /// Writes `text`, which is empty afterwards.
+    /// Writes `text` and empties it.
     fn write(&self, text: &mut String) -> anyhow::Result<bool> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         goes_on(printer::flush(text))
@@ -285,7 +287,7 @@ impl Output {
     }
 }
 
-/// False when nobody reads any more, which is no error.
+/// False when nobody reads any more, which is not an error.
 fn goes_on(written: std::io::Result<()>) -> anyhow::Result<bool> {
     match written {
         Ok(()) => Ok(true),
@@ -301,19 +303,22 @@ mod tests {
     #[test]
     fn lines_are_placed_by_their_beginning_or_by_what_they_hold() {
         let root = SessionId::default();
-        let at = |seq| Told { session: Some(root), seq: Some(seq), payload: None };
-        for (line, told) in [
+        let at = |seq| LineKey { session: Some(root), seq: Some(seq), payload: None };
+        for (line, key) in [
             (r#"{"v":1,"session":"00000000000000000000000000","seq":12,"at":"#, at(12)),
             (r#"{"seq":7,"v":1,"session":"00000000000000000000000000"}"#, at(7)),
-            (r#"{"v":1,"session":"","x":"","seq":9,"seq":1}"#, Told::default()),
+            (r#"{"v":1,"session":"","x":"","seq":9,"seq":1}"#, LineKey::default()),
             (
                 r#"{"v":1,"x":"\",\"seq\":9,","seq":3,"session":"00000000000000000000000000"}"#,
                 at(3),
             ),
-            (r#"{"v":1,"payload":"ab"}"#, Told { payload: Some("ab".into()), ..Told::default() }),
-            ("nonsense", Told::default()),
+            (
+                r#"{"v":1,"payload":"ab"}"#,
+                LineKey { payload: Some("ab".into()), ..LineKey::default() },
+            ),
+            ("nonsense", LineKey::default()),
         ] {
-            assert_eq!(Told::of(line), told, "{line}");
+            assert_eq!(LineKey::of(line), key, "{line}");
         }
     }
 }

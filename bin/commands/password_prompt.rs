@@ -1,4 +1,4 @@
-//! A line typed on a terminal without being shown.
+//! Reads a line from the terminal without showing it.
 
 use std::io::{self, BufRead, Write};
 
@@ -8,10 +8,11 @@ const INTERRUPT: u8 = 0x03;
 const END: u8 = 0x04;
 const CLEAR: u8 = 0x15;
 
-/// The longest line that is taken, in bytes.
+/// The longest accepted line, in bytes.
 const LONGEST: usize = 64 * 1024;
 
-/// Asks for a line on the terminal of standard input; `None` if it was interrupted or has ended.
+/// Asks for a line on the terminal of standard input; `None` after an interrupt or the end of
+/// input.
 pub(crate) fn ask(prompt: &str) -> io::Result<Option<String>> {
     let quiet = Quiet::start()?;
     let mut stderr = io::stderr();
@@ -23,8 +24,8 @@ pub(crate) fn ask(prompt: &str) -> io::Result<Option<String>> {
     line
 }
 
-/// A terminal that shows nothing and hands on each key, until it is dropped: an interrupt then
-/// does not leave it so.
+/// Turns off echo, line mode and signals of the terminal until it is dropped. An interrupt key is
+/// read as a byte, so the terminal is always restored.
 struct Quiet(Termios);
 
 impl Quiet {
@@ -41,7 +42,7 @@ impl Quiet {
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        // the terminal may have gone
+        // The terminal may be gone.
         let _ = termios::tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
     }
 }

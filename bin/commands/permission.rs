@@ -1,4 +1,4 @@
-//! `leftfold permission`: what the rules say, and answers to what they ask.
+//! `leftfold permission`: checks rules, and answers open questions.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use leftfold_runtime::agents::{self, Agents};
 use leftfold_runtime::client::is_leaving;
 use leftfold_runtime::remote::client;
 use leftfold_runtime::resolved_settings;
-use leftfold_runtime::session_paths::Place;
+use leftfold_runtime::session_paths::SessionPlace;
 use leftfold_runtime::socket::RpcError;
 use leftfold_runtime::socket::question::{Search, Which};
 
@@ -28,7 +28,9 @@ pub(crate) fn permission(command: &PermissionCommand) -> anyhow::Result<ExitCode
 fn answer(args: &PermissionAnswer) -> anyhow::Result<ExitCode> {
     let place = super::place(&args.session)?;
     let session = place.session;
-    let Ok(mut node) = client::connect(&place.store) else { return late(&place, &args.call) };
+    let Ok(mut node) = client::connect(&place.store) else {
+        return answer_without_node(&place, &args.call);
+    };
     let mut params = json!({
         "session": session,
         "call": args.call,
@@ -41,8 +43,8 @@ fn answer(args: &PermissionAnswer) -> anyhow::Result<ExitCode> {
     let answered = match node.call("_leftfold/answer", &params) {
         Ok(answered) => answered,
         Err(error) if error.is::<RpcError>() && !is_leaving(&error) => return Err(error),
-        // it ended, or was killed, in between
-        Err(_) => return late(&place, &args.call),
+        // The node ended or was killed in between.
+        Err(_) => return answer_without_node(&place, &args.call),
     };
     if answered["accepted"] == true {
         return Ok(ExitCode::SUCCESS);
@@ -50,20 +52,20 @@ fn answer(args: &PermissionAnswer) -> anyhow::Result<ExitCode> {
     bail!(closed(answered["of"].as_u64(), answered["by"].as_str(), &args.call))
 }
 
-/// Why an answer does not count.
+/// Why an answer is not accepted.
 fn closed(of: Option<Seq>, by: Option<&str>, call: &str) -> String {
     match (of, by) {
         (Some(of), Some(by)) => format!("the question at seq {of} was already answered by {by}"),
         (Some(of), None) => format!("the question at seq {of} is closed: nobody answered it"),
-        (None, _) => format!("no question is open on call `{call}`, and none ever was"),
+        (None, _) => format!("call `{call}` has no open question and never had one"),
     }
 }
 
-/// There is no node: what the log says of the question.
-fn late(place: &Place, call: &str) -> anyhow::Result<ExitCode> {
+/// Without a node: reads from the log how the question stands.
+fn answer_without_node(place: &SessionPlace, call: &str) -> anyhow::Result<ExitCode> {
     let reader = Reader::open(&place.store)?;
-    let (mut family, mut looked) = (vec![place.session], 0);
-    while let Some(session) = family.get(looked).copied() {
+    let (mut sessions, mut looked) = (vec![place.session], 0);
+    while let Some(session) = sessions.get(looked).copied() {
         looked += 1;
         let (events, mut search) =
             (reader.read(session, 1)?, Search::new(Which::Call(call.to_owned())));
@@ -77,12 +79,12 @@ fn late(place: &Place, call: &str) -> anyhow::Result<ExitCode> {
             None => {}
         }
         let new = state.children.iter().map(|child| child.session);
-        let new: Vec<_> = new.filter(|child| !family.contains(child)).collect();
-        family.extend(new);
+        let new: Vec<_> = new.filter(|child| !sessions.contains(child)).collect();
+        sessions.extend(new);
     }
     bail!(
-        "no node runs session {0}, so nobody takes an answer: `leftfold resume {0} \
-             --permission-mode ask` goes on, with its open questions",
+        "no node runs session {0}, so nobody takes an answer: resume it with its open questions by \
+             `leftfold resume {0} --permission-mode ask`",
         place.session
     )
 }
@@ -106,7 +108,7 @@ fn given(rules: &str) -> anyhow::Result<Vec<Rule>> {
     })
 }
 
-/// Defaults, what the agent is built with, settings, and what they say of the agent.
+/// The rules of defaults, of the built-in agent, of settings, and of the agent in settings.
 fn in_force(agent: Option<&str>) -> anyhow::Result<Vec<Rule>> {
     let directory = std::env::current_dir()?;
     let settings = resolved_settings::shown(&directory)?;

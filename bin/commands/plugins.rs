@@ -1,4 +1,4 @@
-//! `leftfold plugins`: the plugins that settings name, how each does, and what it wants and brings.
+//! `leftfold plugins`: lists the plugins in settings, with their status, hooks and tools.
 
 use std::process::ExitCode;
 
@@ -13,10 +13,10 @@ pub(crate) fn plugins(args: &cli::Plugins) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
     let settings = resolved_settings::without_plugins(&directory)?;
     let worktree = settings::worktree_of(&directory);
-    // there is no session, and so no node that could be reached
+    // Without a session there is no node for plugins to reach.
     let (plugins, wrong) =
         resolved_settings::plugins(&directory, &worktree, std::path::Path::new(""), &settings);
-    leftfold_runtime::warnings::tell(&wrong);
+    leftfold_runtime::warnings::print_once(&wrong);
     let reports = leftfold_runtime::run_async(async {
         plugins.ready().await;
         plugins.reports()
@@ -27,7 +27,7 @@ pub(crate) fn plugins(args: &cli::Plugins) -> anyhow::Result<ExitCode> {
     };
     if text.is_empty() {
         leftfold_runtime::note(
-            "leftfold: there are no plugins: name some under `plugin` in settings",
+            "leftfold: no plugins are configured: add them under `plugin` in settings",
         );
     }
     super::print(&text)
@@ -69,6 +69,6 @@ fn as_text(report: &PluginReport) -> String {
     for warning in &report.warnings {
         text.push_str(&format!("  warning: {warning}\n"));
     }
-    // plugins write these words, and a terminal is to show them as they are
+    // Drops control characters: plugins supply these words.
     text.chars().filter(|c| *c == '\n' || !c.is_control()).collect()
 }

@@ -1,4 +1,4 @@
-//! The first observer: standard output.
+//! The observer that prints events to standard output.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use crate::cli::Format;
 use leftfold_runtime::session_tree::SessionTree;
 
-/// What the driver of a run must know of what was printed.
+/// Reports to the turn runner about printed events.
 #[derive(Debug)]
 pub(crate) enum Printed {
     Prompted {
@@ -24,18 +24,18 @@ pub(crate) enum Printed {
     Ended(Box<Ended>),
     Asked {
         question: Box<OpenQuestion>,
-        /// Of the subagent that asks, if it is one.
+        /// The name of the subagent that asks, if it is one.
         agent: Option<String>,
     },
     /// Questions of this session from before a crash, or before this event, are open again.
     Resumed(QuestionId),
-    /// A wait is over: if it was a question's, nobody need answer it any more.
+    /// A wait has ended. If it was a question, nobody needs to answer it any more.
     Closed(QuestionId),
-    /// The turn of a child is over, and with it all of its questions.
+    /// The turn of a child has ended, and all its questions with it.
     ChildEnded(SessionId),
-    /// Files were put back; or why not.
+    /// Files were restored; or the reason why not.
     Restored(Result<(), String>),
-    /// Standard output is gone.
+    /// Standard output is closed.
     Broken,
 }
 
@@ -47,10 +47,10 @@ pub(crate) struct Output {
     renderer: TextRenderer,
     driver: mpsc::UnboundedSender<Printed>,
     broken: bool,
-    family: SessionTree,
+    tree: SessionTree,
 }
 
-/// How long the end of a child is waited for that its parent knows of.
+/// How long to wait for the end of a child after its parent has recorded it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Actor for Printer {
@@ -64,8 +64,8 @@ impl Actor for Printer {
         (format, session, driver): Self::Arguments,
     ) -> Result<Output, ActorProcessingErr> {
         let (transcript, renderer) = (Transcript::live(session), TextRenderer::default());
-        let family = SessionTree::new(session);
-        Ok(Output { format, transcript, renderer, driver, broken: false, family })
+        let tree = SessionTree::new(session);
+        Ok(Output { format, transcript, renderer, driver, broken: false, tree })
     }
 
     async fn handle(
@@ -75,36 +75,36 @@ impl Actor for Printer {
         output: &mut Output,
     ) -> Result<(), ActorProcessingErr> {
         let Observation { events, done } = observation;
-        let held = output.family.is_holding();
+        let held = output.tree.is_holding();
         let ready = match events.is_empty() {
-            // the reminder below
-            true => output.family.give_up(),
-            false => output.family.take(&events),
+            // True: the reminder below.
+            true => output.tree.give_up(),
+            false => output.tree.take(&events),
         };
-        if !held && output.family.is_holding() {
+        if !held && output.tree.is_holding() {
             myself.send_after(PATIENCE, reminder);
         }
         let mut reports = Vec::new();
         if output.print(&ready, &mut reports).is_err() && !output.broken {
-            // nobody reads any more; the driver still waits for the end
+            // Nobody reads any more; the turn runner still waits for the end.
             output.broken = true;
-            output.tell(Printed::Broken);
+            output.send(Printed::Broken);
         }
-        reports.into_iter().for_each(|report| output.tell(report));
-        // the hub may have gone with the node
+        reports.into_iter().for_each(|report| output.send(report));
+        // The hub may have ended with the node.
         let _ = done.send(());
         Ok(())
     }
 }
 
-/// An observation of nothing: what is held is not waited for any longer.
+/// An empty observation: its arrival ends the waiting for held events.
 fn reminder() -> Observation {
     let (done, _) = ractor::concurrency::oneshot();
     Observation { events: Arc::new([]), done: done.into() }
 }
 
 impl Output {
-    /// Prints events, and gathers what the driver must know of them. After a failure it only gathers.
+    /// Prints events and collects the reports. After a failed write it only collects.
     fn print(&mut self, events: &[Recorded], reports: &mut Vec<Printed>) -> io::Result<()> {
         let mut printed = Ok(());
         let mut text = String::new();
@@ -127,7 +127,7 @@ impl Output {
 
     fn report(&self, event: &Envelope, change: Change, reports: &mut Vec<Printed>) {
         let session = event.session;
-        let of_root = self.family.is_root(event);
+        let of_root = self.tree.is_root(event);
         let report = if let Change::QuestionClosed(of) = change {
             Printed::Closed((session, of))
         } else if let Change::Asked(of) = change {
@@ -151,20 +151,20 @@ impl Output {
         reports.push(report);
     }
 
-    fn tell(&self, printed: Printed) {
-        // a driver that has stopped listening is on its way out
+    fn send(&self, printed: Printed) {
+        // A turn runner that has stopped listening is about to exit.
         let _ = self.driver.send(printed);
     }
 }
 
 /// Prints text to standard output and notes to standard error.
 pub(crate) fn show(output: &TextOutput) -> io::Result<()> {
-    // in the order in which they happened, for a terminal that shows both
+    // Flushed before the notes, so that a terminal shows both in order.
     flush(&mut output.text.clone())?;
     io::stderr().write_all(output.notes.as_bytes())
 }
 
-/// Writes `text`, which is empty afterwards, to standard output.
+/// Writes `text` to standard output and empties it.
 pub(crate) fn flush(text: &mut String) -> io::Result<()> {
     if text.is_empty() {
         return Ok(());

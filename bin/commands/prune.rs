@@ -1,4 +1,4 @@
-//! `leftfold sessions prune`: old sessions go, and no running one; so do files that nothing refers to.
+//! `leftfold sessions prune`: removes old idle sessions, and files that nothing refers to.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,29 +21,29 @@ pub(crate) fn prune(args: &Prune) -> anyhow::Result<ExitCode> {
     for (store, head) in chosen(roots, args) {
         let size = size(&store);
         if !args.dry_run {
-            // one that has been taken up again meanwhile stays
+            // A session that was continued in the meantime stays.
             if let Err(error) = leftfold_store::remove(&store) {
-                leftfold_runtime::note(&format!("leftfold: {} stays: {error}", head.session));
+                leftfold_runtime::note(&format!(
+                    "leftfold: cannot remove {}: {error}",
+                    head.session
+                ));
                 continue;
             }
         }
         freed += size;
         kept.retain(|other| *other != store);
         let done = if args.dry_run { "would be removed" } else { "removed" };
-        super::print(&format!(
-            "{} {done}: {size} bytes, at rest since {}\n",
-            head.session, head.at
-        ))?;
+        super::print(&format!("{} {done}: {size} bytes, idle since {}\n", head.session, head.at))?;
     }
     for store in kept {
-        freed += tell(&store, &tidy(&store, args.dry_run), args.dry_run)?;
+        freed += print_removed(&store, &tidy(&store, args.dry_run), args.dry_run)?;
     }
     freed += nurseries(args.dry_run)?;
     super::print(&format!("{freed} bytes {}\n", if args.dry_run { "in all" } else { "freed" }))
 }
 
-/// Prints what was removed from a store. Answers the bytes.
-pub(super) fn tell(store: &Path, tidied: &Tidied, dry: bool) -> anyhow::Result<u64> {
+/// Prints which files were removed from a store, and answers their size in bytes.
+pub(super) fn print_removed(store: &Path, tidied: &Tidied, dry: bool) -> anyhow::Result<u64> {
     if !tidied.is_empty() {
         let done = if dry { "would be removed" } else { "removed" };
         let Tidied { payloads, spills, temporary, bytes } = tidied;
@@ -56,7 +56,7 @@ pub(super) fn tell(store: &Path, tidied: &Tidied, dry: bool) -> anyhow::Result<u
     Ok(tidied.bytes)
 }
 
-/// Removes what an import that was cut off has left beside the sessions. Answers the bytes.
+/// Removes the remains of interrupted imports beside the sessions, and answers their size in bytes.
 fn nurseries(dry: bool) -> anyhow::Result<u64> {
     let entries = std::fs::read_dir(session_paths::data_dir()?.join("sessions"))
         .into_iter()
@@ -72,17 +72,17 @@ fn nurseries(dry: bool) -> anyhow::Result<u64> {
         }
         let size = size(&path);
         if !dry && let Err(error) = std::fs::remove_dir_all(&path) {
-            leftfold_runtime::note(&format!("leftfold: {} stays: {error}", path.display()));
+            leftfold_runtime::note(&format!("leftfold: cannot remove {}: {error}", path.display()));
             continue;
         }
         freed += size;
         let done = if dry { "would be removed" } else { "removed" };
-        super::print(&format!("{}: half an import {done}: {size} bytes\n", path.display()))?;
+        super::print(&format!("{}: an interrupted import {done}: {size} bytes\n", path.display()))?;
     }
     Ok(freed)
 }
 
-/// The sessions that go, the longest at rest first.
+/// The sessions to remove, the longest idle first.
 fn chosen(mut roots: Vec<(PathBuf, Head)>, args: &Prune) -> Vec<(PathBuf, Head)> {
     roots.sort_by_key(|(_, head)| (head.at, head.session));
     let now = Time::from(SystemTime::now()).millis();
@@ -102,7 +102,7 @@ fn chosen(mut roots: Vec<(PathBuf, Head)>, args: &Prune) -> Vec<(PathBuf, Head)>
     gone
 }
 
-/// Bytes that a folder's files take up on the disk.
+/// The disk space of a folder's files, in bytes.
 fn size(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
-//! What is asked of whoever types into standard input, one after the other: permissions, and the
-//! questions of the `question` tool.
+//! Asks the person at standard input one question after the other: permissions, and questions of
+//! the `question` tool.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, Write};
@@ -15,32 +15,32 @@ use leftfold_runtime::preview;
 use leftfold_runtime::redact_output;
 use leftfold_view::{OpenQuestion, QuestionId};
 
-/// Who answers here.
+/// The `by` of answers from this terminal.
 const BY: &str = "terminal";
 
-/// What is to be asked, and the lines that are typed in answer.
+/// The open questions, and the lines typed in answer.
 #[derive(Default)]
 pub(crate) struct Questions {
     /// The first one is on the screen.
-    open: VecDeque<What>,
-    /// One reader for all: there is one terminal.
+    open: VecDeque<PendingQuestion>,
+    /// One reader for all questions, since there is one terminal.
     lines: Option<mpsc::UnboundedReceiver<String>>,
-    /// There are no more lines.
+    /// Standard input has ended.
     over: bool,
-    /// Where the calls that are asked about would run.
+    /// Where the calls in question would run.
     workspace: Option<Workspace>,
 }
 
-/// What is to be answered.
+/// One question to answer.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct What {
+pub(crate) struct PendingQuestion {
     pub(crate) question: OpenQuestion,
-    /// Of the subagent that asks, if it is one.
+    /// The name of the subagent that asks, if it is one.
     pub(crate) agent: Option<String>,
 }
 
-impl What {
-    /// How it is answered from elsewhere.
+impl PendingQuestion {
+    /// The arguments that answer it from another terminal.
     pub(crate) fn how(&self) -> &'static str {
         match self.question.question {
             None => "once|always|reject",
@@ -48,8 +48,8 @@ impl What {
         }
     }
 
-    /// All that is shown of it. The answer is typed behind its end.
-    fn shown(&self) -> String {
+    /// The text of the question. The answer is typed after its end.
+    fn text(&self) -> String {
         let agent = self.agent.as_ref().map(|agent| format!("{agent}: ")).unwrap_or_default();
         let OpenQuestion { permission, patterns, .. } = &self.question;
         let Some(question) = &self.question.question else {
@@ -79,7 +79,7 @@ impl Questions {
         Self { workspace: Some(workspace), ..Self::default() }
     }
 
-    pub(crate) fn ask(&mut self, what: What) {
+    pub(crate) fn ask(&mut self, what: PendingQuestion) {
         if self.open.iter().any(|open| open.question.id == what.question.id) {
             return;
         }
@@ -89,12 +89,12 @@ impl Questions {
         }
     }
 
-    /// The question is settled, by whomever.
+    /// Closes a question that anybody has answered.
     pub(crate) fn close(&mut self, id: QuestionId) {
         self.close_those(|open| open == id);
     }
 
-    /// Those of a session that has nothing to ask any more.
+    /// Closes all questions of a session whose turn has ended.
     pub(crate) fn close_all(&mut self, session: SessionId) {
         self.close_those(|(open, _)| open == session);
     }
@@ -109,23 +109,23 @@ impl Questions {
 
     fn show(&mut self) {
         if let Some(asked) = self.open.front().filter(|_| !self.over) {
-            // the files as they are now, whoever was asked before
+            // Computed now, because files may have changed since the question was opened.
             let change = asked.question.change.as_ref().zip(self.workspace.as_ref());
             let change = change.map(|(change, workspace)| preview::text(change, workspace));
             let mut stderr = std::io::stderr();
-            // a terminal that is gone answers nothing either
+            // If the terminal is gone, no answer comes from it either.
             let _ = write!(
                 stderr,
                 "{}{}",
                 change.unwrap_or_default(),
-                redact_output::clean(&asked.shown())
+                redact_output::clean(&asked.text())
             );
             let _ = stderr.flush();
         }
     }
 
-    /// The next answer. Never, while nothing is asked, and never once the input has ended: then
-    /// others may answer, through the socket, until the question's time is over.
+    /// The next answer. It waits forever while no question is open, and after the end of input:
+    /// others may then answer through the socket, until the question's deadline.
     pub(crate) async fn answered(&mut self) -> (QuestionId, Reply) {
         let Some(what) = self.open.front().filter(|_| !self.over) else {
             return std::future::pending().await;
@@ -141,7 +141,7 @@ impl Questions {
     }
 }
 
-/// Reading a line blocks, so it has a thread of its own.
+/// Reads lines on a thread of its own, since reading blocks.
 fn read_lines() -> mpsc::UnboundedReceiver<String> {
     let (sender, lines) = mpsc::unbounded_channel();
     let thread = std::thread::Builder::new().name("input".into());
@@ -173,9 +173,9 @@ fn reply(line: &str) -> Reply {
 mod tests {
     use super::*;
 
-    fn permission(id: QuestionId, permission: &str) -> What {
+    fn permission(id: QuestionId, permission: &str) -> PendingQuestion {
         let question = OpenQuestion::of_access(id, permission, &["ls".to_owned()]);
-        What { question, agent: None }
+        PendingQuestion { question, agent: None }
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
         let mut asked = permission((SessionId::default(), 1), "question");
         asked.question.question = Some(serde_json::from_value(question).unwrap());
         assert_eq!(
-            asked.shown(),
+            asked.text(),
             "  [Colour] Which?\n    1. red – like fire\n    2. blue\n  a number, or an answer of \
              your own (an empty line dismisses the question): "
         );
@@ -224,7 +224,7 @@ mod tests {
         for of in 1..=3 {
             questions.ask(permission(asked(of), "bash"));
         }
-        // said once more, as after a restart
+        // Asked again, as after a restart.
         questions.ask(permission(asked(3), "bash"));
         questions.ask(permission((child, 2), "bash"));
         questions.close(asked(1));

@@ -1,4 +1,5 @@
-//! `leftfold rerun`: do the real actors, on what the log was told, write the same log?
+//! `leftfold rerun`: runs the real actors on the recorded outcomes, and compares the log that they
+//! write.
 
 use std::process::ExitCode;
 
@@ -13,8 +14,8 @@ pub(crate) fn rerun(args: &Rerun) -> anyhow::Result<ExitCode> {
         let (through, from) = leftfold_events::verify::imported(events);
         if through > 0 {
             anyhow::bail!(Usage(format!(
-                "{session}: events 1 to {through} are taken over from {from}, so it can not be run again; \
-                 `leftfold verify` compares what was decided since"
+                "{session}: events 1 to {through} are imported from {from}, so it cannot be run again; \
+                 `leftfold verify` compares the decisions after them"
             )));
         }
         let folder = tempfile::Builder::new().prefix("leftfold-rerun-").tempdir()?;
@@ -22,14 +23,14 @@ pub(crate) fn rerun(args: &Rerun) -> anyhow::Result<ExitCode> {
         let divergence =
             leftfold_runtime::run_async(work)?.with_context(|| format!("session {session}"))?;
         let found = divergence.as_slice();
-        let told = match args.format {
+        let text = match args.format {
             Format::Json => super::divergences_as_json(found, events)?,
             Format::Text if found.is_empty() => {
                 format!("{session}: {count} events, all the same\n")
             }
             Format::Text => super::divergences_as_text(found, events),
         };
-        super::print(&told)?;
+        super::print(&text)?;
         Ok(found.is_empty())
     })
 }

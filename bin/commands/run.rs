@@ -1,14 +1,14 @@
-//! `leftfold run`: one prompt to its end. And the other commands that take one turn: `resume`, `compact`,
-//! `revert`, `unrevert` and `fork`.
+//! `leftfold run`: runs one prompt and exits. Also the other commands that run one turn: `resume`,
+//! `compact`, `revert`, `unrevert` and `fork`.
 
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
 
 use anyhow::bail;
 use leftfold_events::event::PromptPart;
-use leftfold_runtime::forking::{self, Wanted};
+use leftfold_runtime::fork::{self, ForkRequest};
 use leftfold_runtime::project::{Project, new_id};
-use leftfold_runtime::session_paths::{self, Place};
+use leftfold_runtime::session_paths::{self, SessionPlace};
 use leftfold_runtime::session_setup::SessionSetup;
 use leftfold_runtime::slash::{OptionsFor, Prepared};
 use leftfold_runtime::{Usage, attach, client};
@@ -29,18 +29,18 @@ pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
             .transpose()?
     };
     let place = match place {
-        Some(place) if args.fork => Some(forking::begin(&place, Wanted::default())?),
+        Some(place) if args.fork => Some(fork::begin(&place, ForkRequest::default())?),
         None if args.fork => {
-            bail!(Usage("--fork goes with --session or --continue: what is to be forked?".into()))
+            bail!(Usage("--fork needs --session or --continue to name the session to fork".into()))
         }
         place => place,
     };
     take(place, prompt, files, &args.turn)
 }
 
-/// Takes a prompt to its end in that session, or in a new one.
+/// Runs a prompt in that session, or in a new one.
 fn take(
-    place: Option<Place>,
+    place: Option<SessionPlace>,
     prompt: String,
     files: Vec<PromptPart>,
     turn: &TurnArgs,
@@ -54,7 +54,7 @@ fn take(
         }
     };
     let place = place.map_or_else(|| session_paths::new_place(new_id()), Ok)?;
-    // within, for plugins may have to be started
+    // Inside the runtime, because plugins may have to be started.
     let outcome = leftfold_runtime::run_async(async {
         let (overrides, store) = (turn.overrides(), place.store.as_path());
         let prepared =
@@ -62,23 +62,23 @@ fn take(
         let setup = SessionSetup::new(place, &prepared.project, &prepared.overrides, false)?;
         let mut parts = prepared.parts(&setup, vec![PromptPart::text(prompt)]).await?;
         parts.extend(files);
-        turn_runner::drive(setup, Task::Prompt(parts), turn).await
+        turn_runner::run_turn(setup, Task::Prompt(parts), turn).await
     })??;
     Ok(ExitCode::from(outcome.exit_code()))
 }
 
-/// Goes on with a turn that was cut off.
+/// Resumes an interrupted turn.
 pub(crate) fn resume(args: &Resume) -> anyhow::Result<ExitCode> {
     turn_of(&args.session, &args.turn, Task::Resume)
 }
 
-/// Has a summary take the place of what the model has seen.
+/// Replaces the conversation so far with a summary.
 pub(crate) fn compact(args: Compact) -> anyhow::Result<ExitCode> {
     let Compact { session, model, format } = args;
     turn_of(&session, &TurnArgs { model, format, ..TurnArgs::default() }, Task::Compact)
 }
 
-/// Takes files and messages back to before a step.
+/// Restores files and messages to their state before a step.
 pub(crate) fn revert(args: &Revert) -> anyhow::Result<ExitCode> {
     let turn = TurnArgs { format: args.format, ..TurnArgs::default() };
     turn_of(&args.session, &turn, Task::Revert(Some(args.to)))
@@ -95,38 +95,38 @@ fn turn_of(session: &str, args: &TurnArgs, task: Task) -> anyhow::Result<ExitCod
     turn(place, &project, args, task)
 }
 
-/// Begins another way on from any point of a session, and takes a prompt there if there is one.
+/// Forks a session at any point, and runs the prompt there if one is given.
 pub(crate) fn fork(args: Fork) -> anyhow::Result<ExitCode> {
     let Fork { session, at, files, prompt: argument, turn } = args;
-    let fork = forking::begin(&super::place(&session)?, Wanted { at, files })?;
+    let fork = fork::begin(&super::place(&session)?, ForkRequest { at, files })?;
     let Some(argument) = argument else { return super::print(&format!("{}\n", fork.session)) };
     let session = fork.session;
     let taken = take(Some(fork), prompt(Some(argument))?, Vec::new(), &turn);
     taken.map_err(|error| match client::is_locked(&error) {
-        // it runs the turn that it was begun for, and no other
+        // A fork with a prompt runs only the turn of that prompt.
         true => error.context(format!(
-            "the fork {session} is made; once the store is free, `leftfold run --session {session}` \
-             takes the prompt"
+            "the fork {session} exists; once the store is free, run the prompt with `leftfold run \
+             --session {session}`"
         )),
         false => error,
     })
 }
 
-/// One turn in a project, with whatever settings and command line say.
+/// Runs one turn in a project, with the settings and the options of the command line.
 pub(crate) fn turn(
-    place: Place,
+    place: SessionPlace,
     project: &Project,
     turn: &TurnArgs,
     task: Task,
 ) -> anyhow::Result<ExitCode> {
     let outcome = leftfold_runtime::run_async(async {
         let setup = SessionSetup::new(place, project, &turn.overrides(), task == Task::Resume)?;
-        turn_runner::drive(setup, task, turn).await
+        turn_runner::run_turn(setup, task, turn).await
     })??;
     Ok(ExitCode::from(outcome.exit_code()))
 }
 
-/// The prompt from the command line, or from standard input if none is given there.
+/// The prompt from the command line, or from standard input.
 fn prompt(argument: Option<String>) -> anyhow::Result<String> {
     let from_input = match argument.as_deref() {
         Some("-") | None => true,
@@ -136,7 +136,10 @@ fn prompt(argument: Option<String>) -> anyhow::Result<String> {
     if from_input {
         let mut stdin = std::io::stdin();
         if stdin.is_terminal() {
-            return Err(Usage("no prompt: give one as an argument, or pipe it in".into()).into());
+            return Err(Usage(
+                "no prompt: give one as an argument, or pipe it into standard input".into(),
+            )
+            .into());
         }
         let mut bytes = Vec::new();
         stdin.read_to_end(&mut bytes)?;

@@ -1,5 +1,5 @@
-//! `leftfold check --salvage`: a new store from what can still be read, and beside its log
-//! (`lost+found/`) everything that can be read and does not make a log.
+//! `leftfold check --salvage`: writes a new store from everything that can still be read. Pieces
+//! that form no log go to `lost+found/` beside it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use crate::cli::Format;
 use leftfold_runtime::Usage;
 use leftfold_runtime::lines::Lines;
 
-/// Where what makes no log is put, in the new store's folder.
+/// The folder for pieces that form no log, in the new store's folder.
 const BESIDE: &str = "lost+found";
 
-/// Where new stores go: one into the folder itself, several into folders in it, named after their
-/// sessions.
+/// Where new stores go: a single one into the folder itself, several into subfolders named after
+/// their sessions.
 pub(crate) struct Target {
     folder: PathBuf,
     several: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Target {
 
 impl Target {
     /// # Errors
-    /// There is something in the folder already.
+    /// The folder is not empty.
     pub(crate) fn new(folder: &Path, stores: usize) -> anyhow::Result<Self> {
         let folder = std::path::absolute(folder)?;
         let found = match fs::read_dir(&folder) {
@@ -35,7 +35,7 @@ impl Target {
         };
         if found {
             bail!(Usage(format!(
-                "{} is not empty: --salvage needs a folder that is, or that does not exist yet",
+                "{} is not empty: --salvage needs an empty folder or one that does not exist yet",
                 folder.display()
             )));
         }
@@ -46,10 +46,10 @@ impl Target {
         if self.several { self.folder.join(session.to_string()) } else { self.folder.clone() }
     }
 
-    /// Salvages a store. Answers what is to be told of it, line by line.
+    /// Salvages a store, and answers the report, line by line.
     ///
     /// # Errors
-    /// Nothing can be read, or the new store cannot be written; nothing is there of it then.
+    /// Nothing can be read, or the new store cannot be written. No part of it remains then.
     pub(crate) fn salvage(
         &self,
         store: &Path,
@@ -58,23 +58,26 @@ impl Target {
     ) -> anyhow::Result<Vec<String>> {
         let to = self.of(session);
         if to.starts_with(store) {
-            bail!(Usage(format!("{} is in the store that is to stay as it is", to.display())));
+            bail!(Usage(format!(
+                "{} is inside the damaged store, which must not change: name another folder",
+                to.display()
+            )));
         }
-        let parent = to.parent().context("--salvage needs a folder that can be made")?;
+        let parent = to.parent().context("--salvage needs a folder whose parent exists")?;
         fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
         let nursery = tempfile::Builder::new().prefix(".salvage-").tempdir_in(parent)?;
         let new = nursery.path().join("store");
         let salvaged = leftfold_store::salvage(store, &new)?;
         let beside =
             write_beside(&new.join(BESIDE), &salvaged).context("cannot write lost+found")?;
-        // the new name has all of it or does not exist; over an empty folder it may be moved
+        // The rename makes the store appear complete or not at all; it may replace an empty folder.
         fs::rename(&new, &to).with_context(|| to.display().to_string())?;
         fs::File::open(parent)?.sync_all()?;
-        Ok(told(&salvaged, &beside, &to, format))
+        Ok(report(&salvaged, &beside, &to, format))
     }
 }
 
-/// Files and what is in each, in words.
+/// File names, and a description of each file's contents.
 type Beside = Vec<(String, String)>;
 
 fn write_beside(folder: &Path, salvaged: &Salvaged) -> std::io::Result<Beside> {
@@ -111,7 +114,7 @@ fn write_beside(folder: &Path, salvaged: &Salvaged) -> std::io::Result<Beside> {
     Ok(beside)
 }
 
-/// What can be read of the text in it is there for people; the bytes are there as they are.
+/// People get the readable text of a fragment; the raw bytes are included unchanged.
 fn fragment_line(fragment: &Fragment) -> String {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     json!({
@@ -125,7 +128,7 @@ fn fragment_line(fragment: &Fragment) -> String {
     .to_string()
 }
 
-fn told(salvaged: &Salvaged, beside: &Beside, to: &Path, format: Format) -> Vec<String> {
+fn report(salvaged: &Salvaged, beside: &Beside, to: &Path, format: Format) -> Vec<String> {
     if format == Format::Json {
         return salvaged
             .sessions

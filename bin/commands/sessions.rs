@@ -1,4 +1,4 @@
-//! `leftfold sessions`: read from heads alone, so a long list costs no log.
+//! `leftfold sessions`: lists sessions from their heads alone, so a long list reads no log.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -41,10 +41,10 @@ fn show(session: &str, format: Format) -> anyhow::Result<ExitCode> {
     let place = super::place(session)?;
     let heads = leftfold_store::heads(&place.store);
     let Some(head) = heads.iter().find(|head| head.session == place.session) else {
-        anyhow::bail!("session {} has no head: `leftfold check` says more", place.session)
+        anyhow::bail!("session {} has no head record: run `leftfold check` on it", place.session)
     };
     let mut described = described(&place.store, head);
-    // the head does not say; a log that can not be read does not either
+    // The head does not have these facts. If the log cannot be read, they are left out.
     let log = leftfold_store::Reader::open(&place.store);
     if let Ok(events) = log.and_then(|reader| reader.read(place.session, 1)) {
         for (name, value) in leftfold_view::file_changes::described(&leftfold_events::fold(&events))
@@ -68,7 +68,7 @@ fn remove_all(sessions: &[String]) -> anyhow::Result<ExitCode> {
     for session in sessions {
         let place = super::place(session)?;
         let tidied = remove(&place)?;
-        super::prune::tell(&place.store, &tidied, false)?;
+        super::prune::print_removed(&place.store, &tidied, false)?;
         leftfold_runtime::note(&format!("removed {}", place.session));
     }
     Ok(ExitCode::SUCCESS)

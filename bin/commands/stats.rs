@@ -1,4 +1,4 @@
-//! `leftfold stats`: tokens, cost and tools over all sessions, read off their logs.
+//! `leftfold stats`: sums up tokens, cost and tool calls of all sessions, read from their logs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
                 totals.take(session, &events, since, only.as_deref());
                 if let Some(damage) = damage {
                     leftfold_runtime::note(&format!(
-                        "leftfold: {session} is counted up to its damage: {damage}"
+                        "leftfold: {session} is damaged and counted only up to there: {damage}"
                     ));
                 }
             }
@@ -44,7 +44,7 @@ pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What models have been sent and have sent, and what it has cost.
+/// Tokens sent to and from models, and their cost.
 #[derive(Default, Serialize)]
 struct Spent {
     requests: u64,
@@ -71,7 +71,8 @@ struct Totals {
 }
 
 impl Totals {
-    /// Counts what is the session's own: what a fork shares is counted where it stands.
+    /// Counts the session's own events; the events that a fork shares count for the session they
+    /// come from.
     fn take(
         &mut self,
         session: SessionId,

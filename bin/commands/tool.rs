@@ -1,4 +1,4 @@
-//! `leftfold tool`: one tool without a model.
+//! `leftfold tool`: runs one tool without a model.
 
 use std::process::ExitCode;
 use std::time::SystemTime;

@@ -1,4 +1,4 @@
-//! Drives one turn of one session: prompts or resumes, prints, listens to signals, and turns the
+//! Runs one turn of one session: prompts or resumes, prints events, handles signals, and turns the
 //! turn's end into an exit code.
 
 use std::time::Duration;
@@ -13,42 +13,42 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::printer::{Printed, Printer};
-use super::question::{Questions, What};
+use super::question::{PendingQuestion, Questions};
 use crate::cli::{TurnArgs, somebody_there};
 use leftfold_runtime::client::{self, Client};
 use leftfold_runtime::remote::Remote;
-use leftfold_runtime::session_paths::Place;
+use leftfold_runtime::session_paths::SessionPlace;
 use leftfold_runtime::session_setup::SessionSetup;
 use leftfold_runtime::signals::Signals;
 use leftfold_runtime::socket;
 use leftfold_runtime::{end_all, note};
 use leftfold_view::{OpenQuestion, QuestionId, SessionView};
 
-/// How long an interrupted turn may take to be printed to its end.
+/// How long the last events of an interrupted turn may take to be printed.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Who prompts here.
+/// The `by` of prompts from the command line.
 const BY: &str = "cli";
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// What is asked of the session.
+/// The request to the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Prompt(Vec<PromptPart>),
-    /// Have a summary written, if there is anything to be summed up.
+    /// Write a summary, if there is anything to summarize.
     Compact,
-    /// Go back before this event, or (`None`) take that back.
+    /// Revert to before this event, or undo the last revert (`None`).
     Revert(Option<Seq>),
-    /// Go on with a turn that was cut off, if there is one.
+    /// Resume an interrupted turn, if there is one.
     Resume,
 }
 
-/// How it went, for the exit code.
+/// The outcome, which decides the exit code.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Ended(Box<Ended>),
     /// There was nothing to resume.
     Nothing,
-    /// Files and messages are as they were asked for.
+    /// Files and messages were restored as requested.
     Restored,
     /// The user did not wait for the turn's end.
     Interrupted,
@@ -72,7 +72,7 @@ impl Outcome {
 }
 
 /// Runs the task to the end of its turn.
-pub(crate) async fn drive(
+pub(crate) async fn run_turn(
     setup: SessionSetup,
     task: Task,
     turn: &TurnArgs,
@@ -87,7 +87,7 @@ pub(crate) async fn drive(
         _ = signals.next() => None,
     };
     let Some(Ok(Some(Begun { client, opened, socket }))) = begun else {
-        // what has been started so far, servers for example, is not left running
+        // Servers and plugins may have been started already; they must not keep running.
         end_all(true).await?;
         return begun.map_or(Ok(Outcome::Interrupted), |begun| begun.map(|_| Outcome::Nothing));
     };
@@ -96,13 +96,15 @@ pub(crate) async fn drive(
     let ignored = turn.of_a_node();
     if !here && !ignored.is_empty() {
         let ignored = ignored.join(", ");
-        note(&format!("leftfold: ignored, as another node runs this session: {ignored}"));
+        note(&format!(
+            "leftfold: another node runs this session, so these options are ignored: {ignored}"
+        ));
     }
-    // only now: nobody else's prompt may come before this one's
+    // Served only now, so that no other client's prompt comes before this one.
     let socket = socket.map(|bound| {
         bound.serve(socket::SingleSession::new(client.clone(), setup.prompt_config()))
     });
-    let mut driver = Driver {
+    let mut runner = TurnRunner {
         by: client.name(BY),
         asks: setup.asks(),
         prompted: resumes,
@@ -111,7 +113,7 @@ pub(crate) async fn drive(
         place: setup.place.clone(),
         questions: Questions::new(setup.workspace.clone()),
     };
-    let outcome = driver.finish(opened, printed, signals).await;
+    let outcome = runner.finish(opened, printed, signals).await;
     if let Some(socket) = socket {
         socket.close(!matches!(outcome, Ok(Outcome::Ended(_) | Outcome::Restored))).await;
     }
@@ -124,16 +126,16 @@ pub(crate) async fn drive(
     outcome
 }
 
-/// A task that the session has been asked.
+/// A task that the session has accepted.
 struct Begun {
     client: Client,
     opened: Opened,
-    /// That of the session's store, if this process is its node.
+    /// The socket of the session's store, if this process is its node.
     socket: Option<socket::Bound>,
 }
 
-/// Opens the session, has `sink` told of it, and asks the task of it. `None`: there is nothing to
-/// be done.
+/// Opens the session, subscribes `sink` to its events, and sends it the task. `None`: there is
+/// nothing to do.
 async fn begin(
     setup: &SessionSetup,
     task: Task,
@@ -164,17 +166,20 @@ async fn begin(
             Err(error) => return Err(error),
         }
     }
-    bail!("the nodes of session {} come and go: try again", setup.place.session)
+    bail!(
+        "the nodes of session {} start and end too quickly to attach: try again",
+        setup.place.session
+    )
 }
 
-/// Waits until the session has taken the task. False: there is nothing to be done.
+/// Waits until the session has accepted the task. False: there is nothing to do.
 async fn ask(client: &Client, setup: &SessionSetup, task: &Task) -> anyhow::Result<bool> {
     match task {
         Task::Prompt(parts) => client.prompt(setup, parts.clone(), BY).await?,
         Task::Compact => {
             let answered = client.compact(setup.prompt_config().config, BY, false).await?;
             if answered != Answered::Accepted {
-                note("leftfold: there is nothing to be summed up, or a summary is being written");
+                note("leftfold: nothing to summarize, or a summary is already being written");
                 return Ok(false);
             }
         }
@@ -205,40 +210,40 @@ async fn begin_resuming(
     Ok(Some(Begun { client, opened, socket }))
 }
 
-/// Why a session that another node runs is not resumed, and what can be done instead; `None` if that
-/// node can not be reached.
-fn held(place: &Place) -> Option<anyhow::Error> {
+/// The error for a session that another node runs, with the commands that can be used instead;
+/// `None` if that node cannot be reached.
+fn held(place: &SessionPlace) -> Option<anyhow::Error> {
     let (session, pid) = (place.session, Remote::holder(&place.store)?);
     Some(anyhow!(
-        "session {session} is in use by another node (pid {pid}), which goes on with it: `leftfold run \
-         --session {session}` and `leftfold --session {session}` attach to it, `leftfold observe \
-         {session}` watches"
+        "session {session} is in use by another node (pid {pid}), which continues it: attach with `leftfold \
+         run --session {session}` or `leftfold --session {session}`, watch with `leftfold observe \
+         {session}`"
     ))
 }
 
-/// Lets other processes connect, before anything is shown that they might act upon. Without a
-/// socket the turn goes on all the same.
+/// Creates the socket before anything is printed, so that readers of the output can connect. The
+/// turn runs without a socket if that fails.
 fn bind(setup: &SessionSetup) -> Option<socket::Bound> {
     let bound = socket::bind(&setup.place.store);
     bound.inspect_err(|error| note(&format!("leftfold: {error:#}"))).ok()
 }
 
-struct Driver {
+struct TurnRunner {
     client: Client,
-    /// Who prompts here.
+    /// The `by` of this client's prompts.
     by: String,
-    /// Whether the next end of a turn is the one that is waited for.
+    /// Whether the next end of a turn is the awaited one.
     prompted: bool,
-    /// Whether the next end of a restore is.
+    /// Whether the next end of a restore is the awaited one.
     reverts: bool,
     /// Whether questions are answered on standard input.
     asks: bool,
-    place: Place,
+    place: SessionPlace,
     questions: Questions,
 }
 
-impl Driver {
-    /// Waits for the end of the turn to be printed.
+impl TurnRunner {
+    /// Waits until the end of the turn is printed.
     async fn finish(
         &mut self,
         mut opened: Opened,
@@ -259,10 +264,10 @@ impl Driver {
                     Some(Printed::Ended(ended)) if self.prompted => {
                         return Ok(Outcome::Ended(ended));
                     }
-                    // of a turn that was cut off before
+                    // The end of a turn that was interrupted before.
                     Some(Printed::Ended(_)) => {}
                     Some(Printed::Asked { question, agent }) if self.asks => {
-                        self.ask(What { question: *question, agent });
+                        self.ask(PendingQuestion { question: *question, agent });
                     }
                     Some(Printed::Resumed((child, before))) if self.asks && child != session => {
                         self.ask_all_of(child, before);
@@ -273,13 +278,13 @@ impl Driver {
                     Some(Printed::ChildEnded(child)) => self.questions.close_all(child),
                     Some(Printed::Restored(Ok(()))) if self.reverts => return Ok(Outcome::Restored),
                     Some(Printed::Restored(Err(why))) if self.reverts => {
-                        bail!("files and messages are as they were: {why}");
+                        bail!("nothing was reverted: {why}");
                     }
                     Some(Printed::Restored(_)) => {}
                     Some(Printed::Broken) => {
                         self.client.interrupt("standard output closed").await?;
                     }
-                    None => bail!("the printer has died; `leftfold resume {session}` goes on"),
+                    None => bail!("printing has failed; continue with `leftfold resume {session}`"),
                 },
                 (asked, reply) = self.questions.answered() => self.answer(asked, reply).await?,
                 by = signals.next() => {
@@ -296,7 +301,7 @@ impl Driver {
         }
     }
 
-    /// Asks what was open before. What the questions are about is in the log.
+    /// Asks the questions that were already open. The log has their contents.
     fn ask_all(&mut self, opened: &mut Opened) {
         let open = std::mem::take(&mut opened.questions);
         let read = || Reader::open(&self.place.store)?.read(self.place.session, 1);
@@ -308,11 +313,11 @@ impl Driver {
             let id = (self.client.session, of);
             let bare = || OpenQuestion::of_access(id, &access.permission, &access.patterns);
             let question = view.question(of).cloned().unwrap_or_else(bare);
-            self.ask(What { question: OpenQuestion { id, ..question }, agent: None });
+            self.ask(PendingQuestion { question: OpenQuestion { id, ..question }, agent: None });
         }
     }
 
-    /// The same of a child, which the event at `resumed` goes on with.
+    /// Asks the questions that were open in a child before its event at `resumed`.
     fn ask_all_of(&mut self, child: SessionId, resumed: Seq) {
         let read = || Reader::open(&self.place.store)?.read(child, 1);
         let Ok(events) = read().inspect_err(|error| tracing::warn!("{error}")) else { return };
@@ -320,16 +325,16 @@ impl Driver {
         for (of, _) in state.questions().into_iter().filter(|(of, _)| *of < resumed) {
             if let Some(question) = view.question(of).cloned() {
                 let question = OpenQuestion { id: (child, of), ..question };
-                self.ask(What { question, agent: Some(state.agent.clone()) });
+                self.ask(PendingQuestion { question, agent: Some(state.agent.clone()) });
             }
         }
     }
 
-    fn ask(&mut self, what: What) {
+    fn ask(&mut self, what: PendingQuestion) {
         if !somebody_there() {
-            // those who can reach the socket may answer too
+            // Clients of the socket may answer too.
             let ((session, of), how) = (what.question.id, what.how());
-            note(&format!("  `leftfold permission answer {session} {of} {how}` answers"));
+            note(&format!("  to answer: leftfold permission answer {session} {of} {how}"));
         }
         self.questions.ask(what);
     }

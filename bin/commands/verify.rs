@@ -1,11 +1,11 @@
-//! `leftfold verify`: would today's code have decided the same?
+//! `leftfold verify`: checks whether today's code makes the decisions that the log has.
 
 use std::process::ExitCode;
 
 use leftfold_events::{Envelope, POLICY};
 
 use crate::cli::{Format, Verify};
-use leftfold_runtime::session_paths::Place;
+use leftfold_runtime::session_paths::SessionPlace;
 
 pub(crate) fn verify(args: &Verify) -> anyhow::Result<ExitCode> {
     super::each(&args.sessions, |place, events| {
@@ -13,7 +13,7 @@ pub(crate) fn verify(args: &Verify) -> anyhow::Result<ExitCode> {
         if !args.all {
             divergences.truncate(1);
         }
-        let told = match args.format {
+        let text = match args.format {
             Format::Json => {
                 note_imported(place, events);
                 super::divergences_as_json(&divergences, events)?
@@ -21,27 +21,27 @@ pub(crate) fn verify(args: &Verify) -> anyhow::Result<ExitCode> {
             Format::Text if divergences.is_empty() => same(place, events),
             Format::Text => super::divergences_as_text(&divergences, events),
         };
-        super::print(&told)?;
+        super::print(&text)?;
         Ok(divergences.is_empty())
     })
 }
 
-/// Of decisions that were not made by Leftfold there is nothing to be said.
-fn told(place: &Place, through: u64, from: &str) -> String {
+/// The note on imported events, whose decisions are not Leftfold's.
+fn imported_note(place: &SessionPlace, through: u64, from: &str) -> String {
     let session = place.session;
     format!(
-        "{session}: events 1 to {through} are taken over from {from}, where Leftfold decided nothing"
+        "{session}: events 1 to {through} are imported from {from}, whose decisions are not compared"
     )
 }
 
-fn note_imported(place: &Place, events: &[Envelope]) {
+fn note_imported(place: &SessionPlace, events: &[Envelope]) {
     let (through, from) = leftfold_events::verify::imported(events);
     if through > 0 {
-        leftfold_runtime::note(&format!("leftfold: {}", told(place, through, from)));
+        leftfold_runtime::note(&format!("leftfold: {}", imported_note(place, through, from)));
     }
 }
 
-fn same(place: &Place, events: &[Envelope]) -> String {
+fn same(place: &SessionPlace, events: &[Envelope]) -> String {
     let decisions = events.iter().filter(|event| event.event.is_intent()).count();
     let session = place.session;
     let (through, from) = leftfold_events::verify::imported(events);
@@ -49,7 +49,7 @@ fn same(place: &Place, events: &[Envelope]) -> String {
         let own = events.iter().filter(|event| event.seq > through && event.event.is_intent());
         return format!(
             "{}; {} decisions since, all the same\n",
-            told(place, through, from),
+            imported_note(place, through, from),
             own.count()
         );
     }

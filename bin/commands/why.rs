@@ -1,4 +1,4 @@
-//! `leftfold why`: what a session waits for, who has to act, since when and until when.
+//! `leftfold why`: shows what a session waits for, who has to act, since when and until when.
 
 use std::process::ExitCode;
 

@@ -128,7 +128,9 @@ fn a_key_is_forgotten() {
     login(&site, "xai", "xai-0123456789abcdef").ok();
     site.run(&["auth", "logout", "openai"]).ok().saying(&["OPENAI_API_KEY is set"]);
     assert_eq!(stored(&site).as_object().unwrap().keys().collect::<Vec<_>>(), ["xai"]);
-    site.run(&["auth", "logout", "openai"]).with(2).saying(&["no key of `openai`", "`xai`"]);
+    site.run(&["auth", "logout", "openai"])
+        .with(2)
+        .saying(&["no key is stored for `openai`", "`xai`"]);
 }
 
 #[test]

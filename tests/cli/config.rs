@@ -55,7 +55,8 @@ fn without_any_settings_the_defaults_are_in_force() {
     assert!(config["problem"].as_str().unwrap().contains("ANTHROPIC_API_KEY"), "{config}");
     assert!(!keys(&config).contains(&"model"));
     let text = site.run(&["config"]).ok().stdout;
-    for part in ["built-in defaults", "leftfold.json would count", "Not enough for a run: no model"]
+    for part in
+        ["built-in defaults", "Leftfold reads leftfold.json", "A run cannot start: no model"]
     {
         assert!(text.contains(part), "no `{part}` in {text}");
     }
@@ -127,7 +128,7 @@ fn the_model_that_would_be_used_and_why() {
     site.file("leftfold.json", r#"{ "model": "{env:WHICH}" }"#);
     let text = site.run(&["config", "model"]).ok().stdout;
     assert!(
-        text.starts_with("model  \"x/onyl\"  leftfold.json:1:12\nNot enough for a run: "),
+        text.starts_with("model  \"x/onyl\"  leftfold.json:1:12\nA run cannot start: "),
         "{text}"
     );
     assert!(text.contains("did you mean `only`?"), "{text}");

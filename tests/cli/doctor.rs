@@ -48,7 +48,7 @@ fn where_all_is_well_nothing_is_an_error() {
     about(&found, "agents", "`review` from ");
     about(&found, "agents", "/fix");
     about(&found, "programs", "for commands");
-    about(&found, "sandbox", "there is none");
+    about(&found, "sandbox", "no sandbox");
     assert_eq!(about(&found, "data", "0 sessions")["status"], "ok");
     // it leaves nothing behind
     assert!(site.sessions().is_empty());
@@ -90,7 +90,7 @@ fn keys_are_found_and_never_shown() {
     assert_eq!(about(&found, "keys", "anthropic: ANTHROPIC_API_KEY")["status"], "ok");
     let own = about(&found, "keys", "own: no key (OWN_KEY is not set)");
     assert_eq!(own["status"], "warning");
-    about(&found, "keys", "no key is known of");
+    about(&found, "keys", "no key found for");
     assert!(!format!("{found:?}").contains(KEY));
     let text = site.run(&["doctor"]);
     assert!(!format!("{}{}", text.stdout, text.stderr).contains(KEY));
@@ -119,7 +119,7 @@ fn servers_that_do_not_start_are_a_warning_and_remote_ones_are_left_alone() {
     assert_eq!(code, 0, "{found:#?}");
     assert_eq!(about(&found, "mcp", "broken: ")["status"], "warning");
     assert_eq!(about(&found, "mcp", "off: turned off")["status"], "note");
-    assert!(about(&found, "mcp", "far: ")["what"].as_str().unwrap().contains("not asked"));
+    assert!(about(&found, "mcp", "far: ")["what"].as_str().unwrap().contains("not checked"));
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn what_somebody_elses_project_would_have_done_is_told_and_not_done() {
         "when `/go` is typed",
     ] {
         let finding = about(&found, "settings", part);
-        assert_eq!(finding["advice"], "look at it first if the project is not yours");
+        assert_eq!(finding["advice"], "review it first if the project is not yours");
     }
     let said = format!("{found:?}");
     for part in ["off-program", "docs/a.md into", "agent.plan", "/stay` is", "word@", "--token"] {
@@ -252,7 +252,7 @@ fn data_that_can_not_be_written_are_an_error() {
     let site = site.env("LEFTFOLD_HOME", "/dev/null");
     let (code, found) = examine(&site);
     assert_eq!(code, 1);
-    let error = about(&found, "data", "/dev/null can not be written to");
+    let error = about(&found, "data", "/dev/null is not writable");
     assert_eq!(error["status"], "error");
     assert!(error["advice"].as_str().unwrap().contains("LEFTFOLD_HOME"));
 }

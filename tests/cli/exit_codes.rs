@@ -127,11 +127,11 @@ fn a_script_that_is_wrong_is_named_with_its_place() {
 #[test]
 fn a_session_that_is_not_there() {
     let site = Site::scripted(&script(json!([says("one")])));
-    site.run(&["run", "-c", "hello"]).with(2).saying(&["no session yet"]);
+    site.run(&["run", "-c", "hello"]).with(2).saying(&["no sessions yet"]);
     site.run(&["run", "--session", "01ARZ3NDEK", "hello"]).with(2).saying(&["01ARZ3NDEK"]);
     for command in ["resume", "replay", "verify", "check", "export"] {
         site.run(&[command, "01ARZ3NDEK"]).with(2).saying(&["no session `01ARZ3NDEK`"]);
-        site.run(&[command, "last"]).with(2).saying(&["no session yet"]);
+        site.run(&[command, "last"]).with(2).saying(&["no sessions yet"]);
         let gone = site.path("gone/away");
         let ran = site.run(&[command, gone.to_str().unwrap()]).with(2);
         ran.saying(&[gone.to_str().unwrap()]);

@@ -172,7 +172,7 @@ fn what_a_user_of_opencode_may_have_is_taken_without_an_error() {
 #[test]
 fn keys_without_a_use_are_named_with_their_lines() {
     let found = findings(&site(ALL_ABOUT));
-    let idle = about(&found, "nothing that goes by")["what"].as_str().unwrap();
+    let idle = about(&found, "Leftfold does not use")["what"].as_str().unwrap();
     for part in ["`theme` (line 5)", "`keybinds` (line 7)", "`experimental` (line 14)"] {
         assert!(idle.contains(part), "{part}: {idle}");
     }

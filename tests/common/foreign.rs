@@ -34,7 +34,7 @@ pub fn events(site: &Site, session: &str) -> Vec<Value> {
 pub fn assert_taken_over(site: &Site, session: &str, from: &str) {
     site.run(&["check", session]).ok();
     let verified = site.run(&["verify", session]).ok();
-    let told = format!("are taken over from {from}, where Leftfold decided nothing");
+    let told = format!("are imported from {from}, whose decisions are not compared");
     assert!(verified.stdout.contains(&told), "{}", verified.stdout);
     let json = site.run(&["verify", "--format", "json", session]).ok();
     assert_eq!(json.stdout, "");
@@ -43,7 +43,7 @@ pub fn assert_taken_over(site: &Site, session: &str, from: &str) {
     assert!(replayed.stdout.contains(&format!("session.imported  {from}")), "{}", replayed.stdout);
     let again = site.run(&["rerun", session]);
     assert_eq!(again.code, 2);
-    assert!(again.stderr.contains("can not be run again"), "{}", again.stderr);
+    assert!(again.stderr.contains("cannot be run again"), "{}", again.stderr);
 }
 
 /// Role and text of each message of a request to Anthropic; calls and results as one word.

@@ -80,10 +80,10 @@ fn a_broken_session_is_told_as_if_it_had_run_here() {
     site.file("theirs.jsonl", text);
     let (session, said) = import(&site, "theirs.jsonl");
     assert!(said.contains("theirs.jsonl, line 2: not JSON"), "{said}");
-    assert!(said.contains("1 of its lines can not be read; the rest is taken in"), "{said}");
+    assert!(said.contains("1 of its lines cannot be read; the rest is imported"), "{said}");
     assert!(said.contains("record of a branch that was given up (1)"), "{said}");
     assert!(said.contains("record of a subagent (1)"), "{said}");
-    assert!(said.contains("/nowhere/at/all is not here"), "{said}");
+    assert!(said.contains("/nowhere/at/all does not exist"), "{said}");
     assert_taken_over(&site, &session, "Claude Code");
     let events = events(&site, &session);
     let imported = &only(&events, "session.imported")["data"];
@@ -107,7 +107,7 @@ fn a_broken_session_is_told_as_if_it_had_run_here() {
     assert!(stats.contains("Bash") && stats.contains("anthropic/claude-sonnet-4-5"), "{stats}");
     // importing the file again finds the existing session
     let again = site.run(&["import", "theirs.jsonl"]).with(2);
-    assert!(again.stderr.contains(&format!("{session} is here already")), "{}", again.stderr);
+    assert!(again.stderr.contains(&format!("{session} already exists")), "{}", again.stderr);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn it_is_gone_on_with_and_the_model_is_told_all_of_it() {
     records[1]["cwd"] = site.project().display().to_string().into();
     site.file("theirs.jsonl", as_lines(&records));
     let (session, said) = import(&site, "theirs.jsonl");
-    assert!(!said.contains("is not here"), "{said}");
+    assert!(!said.contains("does not exist"), "{said}");
     // the step that was due
     site.run(&["resume", &session]).ok();
     site.run(&["run", "--session", &session, "Is that so?"]).ok();

@@ -35,7 +35,7 @@ fn export_import_export_is_the_identity() {
     let file = site.file("session.jsonl", &exported);
     let file = file.to_str().unwrap();
     let id = site.session().file_name().unwrap().to_str().unwrap().to_owned();
-    site.run(&["import", file]).with(2).saying(&["is here already", &id]);
+    site.run(&["import", file]).with(2).saying(&["already exists", &id]);
 
     let state = site.run(&["replay", "last", "--state"]).ok().stdout;
     let home = site.path("another-home");
@@ -66,7 +66,10 @@ fn a_line_that_is_wrong_is_named_and_nothing_is_taken_in() {
     for (text, parts) in [
         (without(payload), vec!["line ", "no line before it has the payload"]),
         (without(events[2]), vec!["does not follow 2"]),
-        (exported.replace("You are Leftfold", "I am Leftfold"), vec!["another hash"]),
+        (
+            exported.replace("You are Leftfold", "I am Leftfold"),
+            vec!["the hash of the text is not"],
+        ),
         (format!("{exported}nonsense\n"), vec!["not JSON"]),
         (exported.replacen("{\"v\":1", "{\"v\":9", 1), vec!["line 1", "version 9"]),
         (String::new(), vec!["no event"]),

@@ -50,7 +50,7 @@ fn whoever_has_signed_in_can_use_the_server_until_it_is_forgotten() {
     let exported = site.run(&["export", "last"]).ok().stdout;
     assert!(!exported.contains(&guarded.token()), "{exported}");
     let logout = site.run(&["mcp", "logout", &guarded.url]).ok();
-    assert_eq!(logout.stdout, "What it had granted is forgotten: far\n");
+    assert_eq!(logout.stdout, "The stored tokens are removed: far\n");
     assert_eq!(kept(&site), json!({}));
     site.prompt("go").ok().saying(&["it requires you to sign in"]);
 }
@@ -170,5 +170,5 @@ fn only_servers_elsewhere_are_signed_in_at() {
     let unknown = site.run(&["mcp", "login", "far"]).with(2);
     unknown.saying(&["there is no MCP server `far`; known are `m`; a URL begins with"]);
     let nobody = Site::bare().run(&["mcp", "logout", "https://mcp.example.com/mcp"]).ok();
-    assert_eq!(nobody.stdout, "It had granted nothing: https://mcp.example.com/mcp\n");
+    assert_eq!(nobody.stdout, "No tokens were stored: https://mcp.example.com/mcp\n");
 }

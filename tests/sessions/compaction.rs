@@ -27,6 +27,6 @@ fn a_summary_is_asked_for_once() {
     assert_eq!(end(&events)["reason"], "completed");
     let again = site.run(&["compact", "last"]);
     assert_eq!(again.code, 0, "{again:?}");
-    assert!(format!("{again:?}").contains("nothing to be summed up"), "{again:?}");
+    assert!(format!("{again:?}").contains("nothing to summarize"), "{again:?}");
     site.assert_sound();
 }

@@ -21,7 +21,7 @@ fn two(first: &Value, second: &Value) -> (Site, [String; 2]) {
 #[test]
 fn a_session_is_equal_to_itself() {
     let (site, [a, _]) = two(&json!([says("Hello.")]), &json!([says("Bye.")]));
-    assert!(site.run(&["diff", &a, &a]).ok().stdout.contains("equal but for ids and times"));
+    assert!(site.run(&["diff", &a, &a]).ok().stdout.contains("equal except for ids and times"));
     let report = site.run(&["diff", &a, &a, "--format", "json"]).ok().stdout;
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!((&report["equal"], &report["part"]), (&json!(true), &Value::Null));
@@ -36,7 +36,7 @@ fn sessions_with_children_differ_in_what_these_say_and_not_in_their_ids() {
     };
     let (site, [a, b]) = two(&replies("I see."), &replies("I see."));
     let equal = site.run(&["diff", &a, &b]).ok().stdout;
-    assert!(equal.contains("equal but for ids and times"), "{equal}");
+    assert!(equal.contains("equal except for ids and times"), "{equal}");
     let site = site.setting("/provider/double/options/script/replies", replies("Nothing."));
     let events = site.prompt("go").ok().events();
     let c = events[0]["session"].as_str().unwrap();

@@ -111,7 +111,7 @@ fn requests_are_offered_where_there_is_none() {
     let site = Site::scripted(&script(json!([says("Hello.")])));
     let events = site.prompt("go").ok().events();
     let request = all(&events, "model.requested")[0]["seq"].to_string();
-    let offers = format!("each is a model.requested: {request}");
+    let offers = format!("requests (model.requested) are at: {request}");
     let explain = |args: &[&str]| site.run(&[&["explain", "last"], args].concat()).with(2);
     explain(&["1", "--request"]).saying(&["event 1 is session.created", &offers]);
     explain(&["99"]).saying(&["there is no event 99: the log has events 1 to", &offers]);

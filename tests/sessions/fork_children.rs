@@ -104,7 +104,7 @@ fn a_forks_call_goes_on_with_a_fork_of_the_child_as_it_stood_there() {
     assert!(request.contains("I see.") && !request.contains("I see more."), "{request}");
     assert_eq!(family.log(child), before, "the child itself is as it was");
     family.assert_sound(&[root, child, &fork, heir]);
-    assert!(site.run(&["why", &fork]).ok().stdout.contains("waits for nothing"));
+    assert!(site.run(&["why", &fork]).ok().stdout.contains("idle; last turn"));
     rerun_all(site);
 }
 

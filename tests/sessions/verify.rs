@@ -44,7 +44,7 @@ fn another_policy_is_named_with_todays() {
     });
     for command in ["verify", "rerun"] {
         let text = other.run(&[command, &id]).with(1).stdout;
-        let both = format!("written under policy {}, compared with policy {POLICY}", POLICY - 1);
+        let both = format!("written under policy {}, compared under policy {POLICY}", POLICY - 1);
         assert!(text.contains(&both) && text.contains("data.action"), "{command}: {text}");
         let json = other.run(&[command, "--format", "json", &id]).with(1).stdout;
         let line: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();

@@ -73,7 +73,7 @@ fn a_node_that_can_make_none_goes_on_without() {
     editor.choose(&question, "allow_once");
     assert_eq!(editor.stop_reason(prompt), "end_turn");
     editor.hang_up();
-    editor.live.wait().ok().saying(&["no socket", store.to_str().unwrap()]);
+    editor.live.wait().ok().saying(&["cannot make the socket", store.to_str().unwrap()]);
     assert!(exists(&store.join("socket/in the way")));
 }
 

@@ -15,7 +15,7 @@ fn the_first_answer_counts_and_the_next_is_told_who_gave_it() {
     let site = asking();
     let (live, seq) = waiting(&site, &ASK);
     let answer = |call: &str| site.run(&["permission", "answer", "last", call, "once"]);
-    answer("nonsense").with(1).saying(&["no question is open on call `nonsense`"]);
+    answer("nonsense").with(1).saying(&["call `nonsense` has no open question"]);
     answer(&seq).ok();
     let events = live.wait().ok().events();
     let by = only(&events, "permission.answered")["data"]["by"].as_str().unwrap();

@@ -36,7 +36,7 @@ use super::host::ClientHost;
 use super::shared::Shared;
 use leftfold_runtime::Usage;
 use leftfold_runtime::project::Project;
-use leftfold_runtime::session_paths::Place;
+use leftfold_runtime::session_paths::SessionPlace;
 use leftfold_runtime::socket::{self, SessionRegistry};
 use leftfold_runtime::turn_config::Overrides;
 
@@ -166,7 +166,7 @@ pub(super) struct Agent {
 pub(super) struct Entry {
     pub(super) shared: Arc<Shared>,
     pub(super) talk: ActorRef<Wish>,
-    pub(super) place: Place,
+    pub(super) place: SessionPlace,
 }
 
 impl Agent {
@@ -219,7 +219,7 @@ impl Agent {
     pub(super) async fn begin(
         &self,
         id: SessionId,
-        place: Place,
+        place: SessionPlace,
         project: Project,
         connection: ConnectionTo<Editor>,
     ) -> Result<Entry, Error> {
@@ -240,7 +240,7 @@ impl Agent {
             talk.stop(None);
             return Ok(first.clone());
         }
-        self.all.learn(place.clone(), project, Overrides::asking());
+        self.all.learn(place.clone(), project, Overrides::interactive());
         let entry = Entry { shared, talk, place };
         sessions.insert(id, entry.clone());
         Ok(entry)

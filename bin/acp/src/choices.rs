@@ -19,7 +19,7 @@ use leftfold_runtime::model;
 use leftfold_runtime::model_list;
 use leftfold_runtime::project::Project;
 use leftfold_runtime::resolved_settings;
-use leftfold_runtime::session_paths::Place;
+use leftfold_runtime::session_paths::SessionPlace;
 use leftfold_runtime::slash;
 use leftfold_runtime::turn_config::Overrides;
 
@@ -94,8 +94,8 @@ pub(super) struct AvailableChoices {
 impl AvailableChoices {
     /// # Errors
     /// The settings are wrong, or say too little for a prompt to be taken.
-    pub(super) fn of(place: &Place, project: &Project) -> anyhow::Result<Self> {
-        let setup = SessionSetup::new(place.clone(), project, &Overrides::asking(), false)?;
+    pub(super) fn of(place: &SessionPlace, project: &Project) -> anyhow::Result<Self> {
+        let setup = SessionSetup::new(place.clone(), project, &Overrides::interactive(), false)?;
         let settings = resolved_settings::settings(&project.directory, &setup.extensions.plugins)?;
         let agents = Agents::of(&settings);
         let primary = agents

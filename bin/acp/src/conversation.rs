@@ -19,7 +19,7 @@ use super::updates::{self, Updates};
 use leftfold_runtime::client::{self, Client};
 use leftfold_runtime::project::Project;
 use leftfold_runtime::secrets;
-use leftfold_runtime::session_paths::Place;
+use leftfold_runtime::session_paths::SessionPlace;
 use leftfold_runtime::slash::{OptionsFor, Prepared};
 use leftfold_runtime::socket::SessionRegistry;
 use leftfold_runtime::turn_config::Overrides;
@@ -47,7 +47,7 @@ pub(super) struct Conversation;
 pub(super) struct Talk {
     all: Arc<SessionRegistry>,
     shared: Arc<Shared>,
-    place: Place,
+    place: SessionPlace,
     /// Whoever tells the client of the session.
     sink: Option<ActorRef<Observation>>,
 }
@@ -55,7 +55,7 @@ pub(super) struct Talk {
 pub(super) struct Arguments {
     pub(super) all: Arc<SessionRegistry>,
     pub(super) shared: Arc<Shared>,
-    pub(super) place: Place,
+    pub(super) place: SessionPlace,
 }
 
 impl Actor for Conversation {
@@ -119,7 +119,7 @@ impl Talk {
         self.tell_commands();
         let prepared = Prepared::new(
             (project, self.place.store.as_path()),
-            &Overrides::asking(),
+            &Overrides::interactive(),
             text,
             OptionsFor::ForAll,
         )?;
@@ -151,7 +151,7 @@ impl Talk {
         setup: &SessionSetup,
         parts: Vec<PromptPart>,
     ) -> anyhow::Result<()> {
-        let client = self.reach().await?;
+        let client = self.client().await?;
         if client.remote().is_none() {
             self.log_choice(&client, &project.choices).await?;
         }
@@ -166,7 +166,7 @@ impl Talk {
         let choices = self.shared.project().choices.clone();
         let mut left = client::ATTEMPTS;
         loop {
-            let client = self.reach().await?;
+            let client = self.client().await?;
             match self.log_choice(&client, &choices).await {
                 Err(error) if client::is_leaving(&error) && left > 0 => left -= 1,
                 configured => return configured,
@@ -193,14 +193,14 @@ impl Talk {
     }
 
     /// The way to the session, of which the client is told from now on.
-    async fn reach(&mut self) -> anyhow::Result<Client> {
+    async fn client(&mut self) -> anyhow::Result<Client> {
         let session = self.place.session;
         let Some(sink) = self.sink.clone() else {
             let (client, opened) = self.all.open(session).await?;
             let from = opened.head + 1;
             return self.watch(client, opened, from, None).await;
         };
-        let (client, opened) = self.all.reach(session, self.shared.client().as_ref()).await?;
+        let (client, opened) = self.all.client_for(session, self.shared.client().as_ref()).await?;
         if let Some(opened) = opened {
             self.attend(&client, opened);
             client.watch(self.shared.seen() + 1, sink, WatchScope::Live).await?;

@@ -20,7 +20,7 @@ use super::servers::{handed, ignored};
 use super::shared::BY;
 use leftfold_runtime::client;
 use leftfold_runtime::project::Project;
-use leftfold_runtime::session_paths::Place;
+use leftfold_runtime::session_paths::SessionPlace;
 use leftfold_runtime::socket::{self, RpcError};
 
 /// The field of `_meta` that says after which event.
@@ -48,13 +48,13 @@ impl Agent {
 
     async fn forked(
         &self,
-        place: Place,
+        place: SessionPlace,
         at: Option<Seq>,
         servers: &[McpServer],
         connection: ConnectionTo<Editor>,
     ) -> Result<ForkSessionResponse, Error> {
         let session = self.make_fork(place.session, at).await.map_err(|error| refused(&error))?;
-        let place = Place { session, ..place };
+        let place = SessionPlace { session, ..place };
         let looked = place.clone();
         let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await;
         let project = project.map_err(|died| to_error(&died.into()))?;

@@ -18,7 +18,7 @@ use super::conversation::Wish;
 use super::errors::to_error;
 use leftfold_runtime::client;
 use leftfold_runtime::session_list;
-use leftfold_runtime::session_paths::Place;
+use leftfold_runtime::session_paths::SessionPlace;
 
 /// Sessions in one answer.
 const PAGE: usize = 100;
@@ -113,7 +113,7 @@ impl Agent {
 }
 
 /// Whoever has just read the log may hold the store a moment longer.
-async fn remove(place: &Place) -> anyhow::Result<()> {
+async fn remove(place: &SessionPlace) -> anyhow::Result<()> {
     let mut left = client::ATTEMPTS;
     loop {
         let place = place.clone();

@@ -22,13 +22,13 @@ use super::question::{Asking, chosen, replied};
 use super::shared::{BY, Shared};
 use super::view::{self, View};
 use leftfold_runtime::project::Project;
-use leftfold_runtime::session_paths::Place;
+use leftfold_runtime::session_paths::SessionPlace;
 
 pub(super) struct Updates;
 
 pub(super) struct Watching {
     shared: Arc<Shared>,
-    place: Place,
+    place: SessionPlace,
     /// Where the calls that are asked about would run.
     workspace: Arc<Workspace>,
     transcript: Transcript,
@@ -51,7 +51,7 @@ pub(super) struct Watching {
 pub(super) struct Arguments {
     pub(super) shared: Arc<Shared>,
     pub(super) workspace: Arc<Workspace>,
-    pub(super) place: Place,
+    pub(super) place: SessionPlace,
     /// The first event that is told.
     pub(super) from: Seq,
     pub(super) history: Seq,

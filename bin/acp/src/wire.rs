@@ -227,7 +227,7 @@ async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<(Read, us
         }
         let text = repair(&text);
         let (frame, bytes) = (parse(&text), text.len());
-        let ours = method(&frame).is_some_and(socket::is_ours);
+        let ours = method(&frame).is_some_and(socket::is_leftfold_method);
         let read = match params::refused(&frame) {
             _ if ours => Read::Ours(text.into_owned().into_bytes()),
             Some(answer) => Read::Refused(answer),

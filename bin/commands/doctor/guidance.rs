@@ -1,4 +1,4 @@
-//! Agents, commands, skills and files with instructions.
+//! Checks agents, commands, skills and instruction files.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -17,9 +17,12 @@ pub(super) fn agents(found: &mut Findings, settings: &Settings) {
     found.area("agents");
     let agents = Agents::of(settings);
     match agents.default(settings) {
-        Ok(agent) => found.fine(format!("prompts go to `{}`", agent.name)),
+        Ok(agent) => found.fine(format!("default agent: `{}`", agent.name)),
         Err(error) => {
-            found.error(error.to_string(), "`leftfold agents` lists them; `--agent` names one");
+            found.error(
+                error.to_string(),
+                "choose one that `leftfold agents` lists, with `--agent` or `default_agent`",
+            );
         }
     }
     for known in agents.iter() {
@@ -32,14 +35,14 @@ pub(super) fn agents(found: &mut Findings, settings: &Settings) {
     }
 }
 
-/// What goes into the system prompt from files.
+/// Checks the files that go into the system prompt.
 pub(super) fn texts(found: &mut Findings, settings: &Settings, directory: &Path, online: bool) {
     found.area("instructions");
     let worktree = settings::worktree_of(directory);
     let skills = skills::find(directory, &worktree, &project::user_folders(settings)).skills;
     let mut sources = project::sources(settings);
     for page in sources.instructions.extract_if(.., |named| named.is_page() && !online) {
-        found.note(format!("{}: not read (`--online` does)", settings::masked(&page.text)));
+        found.note(format!("{}: not read (`--online` reads it)", settings::masked(&page.text)));
     }
     let turn_settings = TurnSettings {
         directory: directory.to_owned(),
@@ -58,13 +61,13 @@ pub(super) fn texts(found: &mut Findings, settings: &Settings, directory: &Path,
     }
     if config.options.instructions.is_empty() {
         found.note(
-            "none: AGENTS.md in the project would be told to every model (`/init` writes one)",
+            "no instruction files; `/init` writes AGENTS.md, which goes into every system prompt",
         );
     }
     for skill in skills {
         found.fine(format!("skill `{}` from {}", skill.name, skill.path.display()));
     }
     for problem in problems {
-        found.warning(problem, "it is left out until that is put right");
+        found.warning(problem, "it is left out until you fix this");
     }
 }

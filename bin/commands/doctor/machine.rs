@@ -1,4 +1,4 @@
-//! What Leftfold finds on this machine: programs, room for data, and how commands are held in.
+//! Checks this machine: programs, disk space for data, and how commands are confined.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use super::Findings;
 use leftfold_runtime::session_paths;
 
-/// Bytes below which a session may run out of room.
+/// Free bytes below which a session may run out of space.
 const LITTLE: u64 = 200 * 1024 * 1024;
-/// Bytes below which it will.
+/// Free bytes below which a session will run out of space.
 const TOO_LITTLE: u64 = 5 * 1024 * 1024;
 
 pub(super) fn programs(found: &mut Findings) {
@@ -16,25 +16,25 @@ pub(super) fn programs(found: &mut Findings) {
     match (program("bash"), program("sh")) {
         (Some(path), _) => found.fine(format!("bash for commands: {}", path.display())),
         (None, Some(path)) => found.warning(
-            format!("there is no bash: commands are run by {}", path.display()),
-            "install bash: models write commands for it",
+            format!("bash is not in PATH: commands run in {}", path.display()),
+            "install bash: models write commands for bash",
         ),
         (None, None) => found.error(
-            "there is neither bash nor sh in PATH: no command can be run",
+            "neither bash nor sh is in PATH: commands cannot run",
             "install bash, or correct PATH",
         ),
     }
     match program("git").filter(|_| leftfold_snapshots::is_possible()) {
-        Some(path) => found.fine(format!("git for snapshots of files: {}", path.display())),
+        Some(path) => found.fine(format!("git for file snapshots: {}", path.display())),
         None => found.warning(
-            "there is no git: files are not snapshotted, so `leftfold revert` brings back none",
-            "install git, or say `\"snapshot\": false`",
+            "git is not in PATH: there are no file snapshots, so `leftfold revert` restores no files",
+            "install git, or set `\"snapshot\": false`",
         ),
     }
-    found.fine("searching files needs no other program");
+    found.fine("file search is built in");
 }
 
-/// Where a program is in PATH.
+/// Finds a program in PATH.
 fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let places = std::env::split_paths(&path).map(|folder| folder.join(name));
@@ -45,27 +45,27 @@ pub(super) fn confinement(found: &mut Findings) {
     found.area("sandbox");
     if rustix::process::geteuid().is_root() {
         found.warning(
-            "there is none, and you are root: a command that the rules allow may do anything",
-            "work as another user, or in a container",
+            "no sandbox, and you are root: a command that the rules allow can do anything",
+            "run Leftfold as another user, or in a container",
         );
     } else {
-        found.note("there is none: a command that the rules allow may do whatever you may");
+        found.note("no sandbox: a command that the rules allow can do everything that you can do");
     }
-    found.fine("file tools stay in the project: outside of it they ask (`external_directory`)");
+    found.fine("file tools stay in the project; for paths outside they ask (`external_directory`)");
 }
 
 pub(super) fn data(found: &mut Findings) {
     found.area("data");
     let home = match session_paths::data_dir() {
         Ok(home) => home,
-        Err(error) => return found.error(format!("{error:#}"), "set HOME, or LEFTFOLD_HOME"),
+        Err(error) => return found.error(format!("{error:#}"), "set HOME or LEFTFOLD_HOME"),
     };
-    // what is not there yet is made where its parent allows
+    // A folder that does not exist yet is created in its nearest existing parent.
     let there = home.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
     if let Err(error) = writable(there) {
         found.error(
-            format!("{} can not be written to: {error}", there.display()),
-            "make it writable for you, or set LEFTFOLD_HOME to another folder",
+            format!("{} is not writable: {error}", there.display()),
+            "make it writable, or set LEFTFOLD_HOME to another folder",
         );
         return;
     }
@@ -74,14 +74,14 @@ pub(super) fn data(found: &mut Findings) {
         let size = megabytes(size(&home));
         found.fine(format!("{}: {sessions} sessions, {size}", home.display()));
     } else {
-        found.note(format!("{} is not there yet, and can be made", home.display()));
+        found.note(format!("{} does not exist yet and can be created", home.display()));
     }
     room(found, there);
 }
 
 fn writable(folder: &Path) -> std::io::Result<()> {
     if !folder.is_dir() {
-        return Err(std::io::Error::other("it is no folder"));
+        return Err(std::io::Error::other("it is not a folder"));
     }
     tempfile::tempfile_in(folder).map(drop)
 }
@@ -89,8 +89,8 @@ fn writable(folder: &Path) -> std::io::Result<()> {
 fn room(found: &mut Findings, folder: &Path) {
     let Ok(of) = rustix::fs::statvfs(folder) else { return };
     let free = of.f_bavail.saturating_mul(of.f_frsize);
-    let what = format!("{} free there", megabytes(free));
-    let advice = "`leftfold sessions prune --older-than 30` makes room";
+    let what = format!("{} free", megabytes(free));
+    let advice = "free space with `leftfold sessions prune --older-than 30`";
     match free {
         ..TOO_LITTLE => found.error(what, advice),
         TOO_LITTLE..LITTLE => found.warning(what, advice),
@@ -98,7 +98,7 @@ fn room(found: &mut Findings, folder: &Path) {
     }
 }
 
-/// Bytes of all files in a folder; links are not followed.
+/// The size of all files in a folder, in bytes; links are not followed.
 fn size(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let sizes = entries.filter_map(Result::ok).map(|entry| match entry.metadata() {

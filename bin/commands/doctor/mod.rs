@@ -1,7 +1,8 @@
-//! `leftfold doctor`: what is in force here, what is wrong with it, and what to do about that.
+//! `leftfold doctor`: checks one area after the other and prints findings with advice.
 //!
-//! Nothing is asked of the network unless `--online` says so, nothing that only a project names is tried
-//! unless `--start` does, and of a key nothing is told but where it was found.
+//! It takes every source of settings by itself (`leftfold_config::diagnose`), so that one error
+//! hides no other. It uses the network only with `--online`, starts servers that only the project
+//! names only with `--start`, and of a key it prints only where it was found.
 
 mod guidance;
 mod machine;
@@ -19,15 +20,15 @@ use leftfold_config::{self as settings, Diagnosis};
 use leftfold_runtime::model;
 use leftfold_runtime::resolved_settings;
 
-/// How good what was found is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Fine,
-    /// Worth knowing, and no reason to do anything.
+    /// Worth knowing; nothing to do.
     Note,
-    /// Something does not have the effect that somebody meant it to have.
+    /// A setting does not have the intended effect, or something is missing.
     Warning,
-    /// Sessions can not work.
+    /// Sessions cannot work.
     Error,
 }
 
@@ -47,11 +48,11 @@ struct Finding {
     area: &'static str,
     level: Level,
     what: String,
-    /// What to do.
+    /// The advice: what to do.
     advice: Option<String>,
 }
 
-/// What is found in one area after the other.
+/// The findings of all areas so far.
 #[derive(Debug, Default)]
 struct Findings {
     area: &'static str,
@@ -59,7 +60,7 @@ struct Findings {
 }
 
 impl Findings {
-    /// What follows is about this.
+    /// Starts an area: the findings added from here on belong to it.
     fn area(&mut self, area: &'static str) {
         self.area = area;
     }
@@ -103,7 +104,7 @@ pub(crate) fn doctor(args: &Doctor) -> anyhow::Result<ExitCode> {
 
 fn examine(directory: &Path, args: &Doctor) -> anyhow::Result<Findings> {
     let mut found = Findings::default();
-    // what is wrong with the files themselves is found below
+    // Errors in the files themselves become findings below.
     let layers =
         resolved_settings::layers(directory).unwrap_or_else(|_| resolved_settings::no_layers());
     let diagnosis = settings::diagnose(directory, &model::environment, &layers);
@@ -151,8 +152,8 @@ fn as_text(found: &Findings) -> String {
     }
     let (broken, warnings) = (found.count(Level::Error), found.count(Level::Warning));
     let verdict = match (broken, warnings) {
-        (0, 0) => "All is well.".to_owned(),
-        (0, _) => format!("Nothing is broken; {}.", counted(warnings, "warning")),
+        (0, 0) => "No problems found.".to_owned(),
+        (0, _) => format!("No errors, {}.", counted(warnings, "warning")),
         _ => format!("{}, {}.", counted(broken, "error"), counted(warnings, "warning")),
     };
     format!("{text}\n{verdict}\n")
@@ -162,7 +163,7 @@ fn counted(count: usize, of: &str) -> String {
     format!("{count} {of}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Files and servers have a say in these words: on a terminal they are to be no more than that.
+/// Replaces control characters: files and servers supply parts of these lines.
 fn printable(line: &str) -> String {
     line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

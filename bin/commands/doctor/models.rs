@@ -1,4 +1,4 @@
-//! Which model is asked, and where keys come from.
+//! Checks which models are used, and where keys come from.
 
 use super::super::auth;
 use super::Findings;
@@ -15,7 +15,7 @@ pub(super) fn model(found: &mut Findings, settings: &Settings) {
         }
         Err(error) => found.error(
             error.to_string(),
-            "`leftfold models` lists what there is; `--model PROVIDER/MODEL` takes another for once",
+            "choose one that `leftfold models` lists, in settings or with `--model PROVIDER/MODEL`",
         ),
     }
     let small =
@@ -30,13 +30,13 @@ pub(super) fn model(found: &mut Findings, settings: &Settings) {
             Ok(_) => found.fine(format!("{name} for {whose}")),
             Err(error) => found.warning(
                 format!("{whose}: {error}"),
-                "name a model that can be used, or none: then it is the session's",
+                "name a usable model, or remove the setting to use the session's model",
             ),
         }
     }
 }
 
-/// Of the built-in providers that nobody has a key of, no more than that is told.
+/// Built-in providers without a key share one line.
 pub(super) fn keys(found: &mut Findings, settings: &Settings) {
     found.area("keys");
     let summaries = settings.provider_summaries(&model::environment);
@@ -45,10 +45,15 @@ pub(super) fn keys(found: &mut Findings, settings: &Settings) {
     for summary in &summaries {
         let what = format!("{}: {}", summary.name, auth::describe(&summary.key));
         match (&summary.key, summary.disabled) {
-            (_, Some(by)) if named(summary) => found.note(format!("{what}; turned off by `{by}`")),
+            (_, Some(by)) if named(summary) => {
+                found.note(format!("{what}; turned off by the setting `{by}`"))
+            }
             (KeyState::Missing(_), _) if named(summary) => found.warning(
                 what,
-                format!("`leftfold auth login {}` stores one, or set the variable", summary.name),
+                format!(
+                    "store a key with `leftfold auth login {}`, or set the variable",
+                    summary.name
+                ),
             ),
             (KeyState::Unneeded, _) if !named(summary) => {}
             (KeyState::Missing(_), _) => without.push(summary.name.as_str()),
@@ -56,13 +61,15 @@ pub(super) fn keys(found: &mut Findings, settings: &Settings) {
         }
     }
     if !without.is_empty() {
-        found.note(format!("no key is known of {}", without.join(", ")));
+        found.note(format!("no key found for {}", without.join(", ")));
     }
     let known = |name: &str| summaries.iter().any(|summary| summary.name == name);
     for name in settings.stored.providers().filter(|name| !known(name)) {
         found.warning(
-            format!("a key is stored of `{name}`, and there is no such provider"),
-            format!("`leftfold auth logout {name}` forgets it"),
+            format!("a key is stored for `{name}`, but no provider has this name"),
+            format!(
+                "remove the key with `leftfold auth logout {name}`, or add the provider to settings"
+            ),
         );
     }
 }

@@ -1,6 +1,6 @@
-//! The MCP servers: each is started, for a short while. One that only the project names is left alone:
-//! whoever looks at somebody else's project has not said yet that its programs may run, or what it has may be
-//! sent to anybody.
+//! Checks the MCP servers by starting each for a short while. A server that only the project names
+//! is left alone without `--start`: the user may be looking at a stranger's project, and has not
+//! agreed that its programs may run or that data may be sent to its servers.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use leftfold_config::{self as settings, Settings};
 use leftfold_runtime::model;
 use leftfold_runtime::specs;
 
-/// How long a server may take here.
+/// How long a server may take to start.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 pub(super) fn mcp(
@@ -26,7 +26,7 @@ pub(super) fn mcp(
     let specs: Vec<ServerSpec> =
         settings.mcp.iter().map(|(name, mcp)| specs::server(name, mcp)).collect();
     if specs.is_empty() {
-        found.note("there are no servers");
+        found.note("no MCP servers are configured");
         return Ok(());
     }
     let is_theirs = |spec: &ServerSpec| {
@@ -38,28 +38,31 @@ pub(super) fn mcp(
     };
     let (theirs, own): (Vec<ServerSpec>, Vec<ServerSpec>) = specs.into_iter().partition(is_theirs);
     for spec in theirs {
-        found.note(format!("{}: the project names it, left alone (`--start` tries it)", spec.name));
+        found.note(format!(
+            "{}: not started, because the project's files name it (`--start` starts it)",
+            spec.name
+        ));
     }
     let (asked, left): (Vec<ServerSpec>, Vec<ServerSpec>) =
         own.into_iter().partition(|spec| args.online || is_local(&spec.endpoint));
     for spec in left {
-        found.note(format!("{}: remote, not asked (`--online` does)", spec.name));
+        found.note(format!("{}: remote, not checked (`--online` checks it)", spec.name));
     }
-    let hasty = |spec: ServerSpec| ServerSpec {
+    let limited = |spec: ServerSpec| ServerSpec {
         timeout: Some(spec.timeout.map_or(DEADLINE, |timeout| timeout.min(DEADLINE))),
         ..spec
     };
-    let asked: Vec<ServerSpec> = asked.into_iter().map(hasty).collect();
+    let asked: Vec<ServerSpec> = asked.into_iter().map(limited).collect();
     let servers = Servers::of(directory, &settings.environment(), &asked);
     let reports = leftfold_runtime::run_async(async {
         servers.ready().await;
         servers.reports()
     })?;
-    reports.iter().for_each(|report| tell(found, settings, report));
+    reports.iter().for_each(|report| add_report(found, settings, report));
     Ok(())
 }
 
-fn tell(found: &mut Findings, settings: &Settings, report: &ServerReport) {
+fn add_report(found: &mut Findings, settings: &Settings, report: &ServerReport) {
     let named = settings.mcp.get(&report.name);
     let place = named.map(|mcp| mcp.key_place().to_string()).unwrap_or_default();
     match &report.status {
@@ -70,7 +73,7 @@ fn tell(found: &mut Findings, settings: &Settings, report: &ServerReport) {
         ServerStatus::Idle => found.note(format!("{}: not started ({place})", report.name)),
         ServerStatus::Failed(why) => found.warning(
             format!("{}: {why}", report.name),
-            format!("sessions go on without its tools; it stands at {place}"),
+            format!("sessions run without its tools until you fix it at {place}"),
         ),
     }
 }
@@ -79,13 +82,17 @@ fn tools(count: usize) -> String {
     format!("connected, {count} tool{}", if count == 1 { "" } else { "s" })
 }
 
-/// Plugins that can not be used; the others are started by sessions alone.
+/// Reports plugins that cannot be used. Plugins are not started here; only sessions start them.
 pub(super) fn plugins(found: &mut Findings, settings: &Settings) {
     found.area("plugins");
     for plugin in &settings.plugins {
         match specs::plugin(plugin) {
-            Some(Ok(spec)) => found.fine(format!("a program, from {}", spec.place)),
-            Some(Err(why)) => found.warning(why, "sessions go on without it"),
+            Some(Ok(spec)) => {
+                found.fine(format!("configured at {}; sessions start it", spec.place))
+            }
+            Some(Err(why)) => {
+                found.warning(why, "fix the entry; until then sessions run without this plugin")
+            }
             None => found.note(format!("turned off ({})", plugin.place())),
         }
     }
@@ -98,7 +105,7 @@ fn is_used(endpoint: &Endpoint) -> bool {
     }
 }
 
-/// Whether nothing leaves this machine.
+/// Whether connecting to it sends nothing to another machine.
 fn is_local(endpoint: &Endpoint) -> bool {
     match endpoint {
         Endpoint::Local { .. } | Endpoint::Unusable(_) | Endpoint::Disabled => true,

@@ -1,4 +1,4 @@
-//! Where settings come from, and what is wrong in them.
+//! Checks where settings come from, and finds errors in them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use leftfold_config::{self as settings, Diagnosis, Error};
 pub(super) fn settings(found: &mut Findings, diagnosis: &Diagnosis, directory: &Path) {
     found.area("settings");
     found.note(format!(
-        "the project is {}; of what follows, later ones win",
+        "the project is {}; of the sources below, later ones win",
         settings::worktree_of(directory).display()
     ));
     for source in &diagnosis.sources {
@@ -17,7 +17,7 @@ pub(super) fn settings(found: &mut Findings, diagnosis: &Diagnosis, directory: &
         found.fine(format!("{}{file}", source.name));
     }
     if diagnosis.sources.is_empty() && diagnosis.errors.is_empty() {
-        found.note("no settings were found, so the defaults are in force");
+        found.note("no settings files found; the defaults apply");
     }
     for error in &diagnosis.errors {
         found.error(error.to_string(), advice(error));
@@ -26,23 +26,23 @@ pub(super) fn settings(found: &mut Findings, diagnosis: &Diagnosis, directory: &
     for (place, what) in &diagnosis.project_effects {
         found.add(
             Level::Note,
-            format!("{place}: this file of the project {what}"),
-            Some("look at it first if the project is not yours".to_owned()),
+            format!("{place}: this project file {what}"),
+            Some("review it first if the project is not yours".to_owned()),
         );
     }
     for warning in diagnosis.settings.iter().flat_map(|settings| &settings.warnings) {
-        found.warning(warning.as_str(), "take it out, or put it right");
+        found.warning(warning.as_str(), "correct or remove it");
     }
 }
 
 fn advice(error: &Error) -> &'static str {
     match error {
         Error::Unreadable { .. } | Error::UnreadableConfig { .. } | Error::Directory { .. } => {
-            "make it readable for you, or take it away"
+            "make it readable, or remove it"
         }
-        Error::Keys(_) => "`leftfold auth login PROVIDER` stores a key anew",
-        Error::Unset { .. } => "set the variable where Leftfold is started from",
-        Error::Include { .. } => "create the file, or name another",
+        Error::Keys(_) => "store the key again with `leftfold auth login PROVIDER`",
+        Error::Unset { .. } => "set the variable in the shell that starts Leftfold",
+        Error::Include { .. } => "create the file, or name another one",
         Error::Encoding { .. }
         | Error::Syntax { .. }
         | Error::Head { .. }
@@ -56,11 +56,11 @@ fn advice(error: &Error) -> &'static str {
         | Error::Disabled { .. }
         | Error::Hidden { .. }
         | Error::NoWire { .. }
-        | Error::MissingKey { .. } => "correct it there: no session starts before that",
+        | Error::MissingKey { .. } => "correct it: no session starts until then",
     }
 }
 
-/// What OpenCode's users may miss, a line for each file.
+/// Settings written for OpenCode that Leftfold does not have, one note for each file.
 fn idle(found: &mut Findings, diagnosis: &Diagnosis) {
     let mut files: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (place, key) in &diagnosis.idle {
@@ -69,7 +69,7 @@ fn idle(found: &mut Findings, diagnosis: &Diagnosis) {
         keys.push(format!("`{key}`{line}"));
     }
     for (file, keys) in files {
-        let what = format!("{file}: Leftfold has nothing that goes by {}", keys.join(", "));
+        let what = format!("{file}: Leftfold does not use {}", keys.join(", "));
         found.add(Level::Note, what, None);
     }
 }

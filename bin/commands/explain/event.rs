@@ -1,4 +1,4 @@
-//! Any event of a log explained: what it follows from, why it is so, and what came of it.
+//! Explains one event of a log: the events it follows from, the reason, and its outcome.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,27 +9,27 @@ use leftfold_events::{Envelope, Seq, State, fold, line, next};
 use leftfold_view::event_line;
 use serde_json::{Value, json};
 
-/// Outcomes that are named at most.
+/// The longest list of outcomes.
 const OUTCOMES: usize = 8;
 
-/// What there is to say of one event.
-pub(super) struct Report<'a> {
+/// The explanation of one event.
+pub(super) struct EventReport<'a> {
     events: &'a [Envelope],
     event: &'a Envelope,
-    /// For an intent: the fact on which it was decided, and whether today's code decides the same there.
+    /// For an intent: the fact on which it was decided, and whether today's code decides the same.
     decided: Option<(Seq, bool)>,
     reason: Option<String>,
     rule: Option<&'a Rule>,
-    /// The events that it follows from, in order.
+    /// The events that it follows from, in order of seq.
     from: Vec<Seq>,
-    /// What was decided on it, if it is a fact; what became of it, if it is an intent.
+    /// For a fact, the intents decided on it; for an intent, its outcomes.
     then: Vec<Seq>,
-    /// It waits still.
+    /// Whether it still waits for its outcome.
     waits: bool,
 }
 
-impl<'a> Report<'a> {
-    /// Of the event at index `at`.
+impl<'a> EventReport<'a> {
+    /// Explains the event at index `at`.
     pub(super) fn new(events: &'a [Envelope], at: usize) -> Self {
         let event = &events[at];
         let before = fold(&events[..at]);
@@ -55,8 +55,8 @@ impl<'a> Report<'a> {
     pub(super) fn json(&self) -> Value {
         let each = |seqs: &[Seq]| -> Vec<Value> {
             let events = seqs.iter().filter_map(|seq| self.named(*seq));
-            let told = |e: &Envelope| json!({ "seq": e.seq, "type": line::type_of(&e.event), "what": event_line::detail(&e.event) });
-            events.map(told).collect()
+            let as_json = |e: &Envelope| json!({ "seq": e.seq, "type": line::type_of(&e.event), "what": event_line::detail(&e.event) });
+            events.map(as_json).collect()
         };
         json!({
             "seq": self.event.seq,
@@ -74,7 +74,7 @@ impl<'a> Report<'a> {
     }
 
     pub(super) fn text(&self) -> String {
-        let mut text = format!("event {}\n", told(self.event));
+        let mut text = format!("event {}\n", event_text(self.event));
         let _ = match self.decided {
             Some((fact, true)) => {
                 writeln!(text, "decided on event {fact}, and today's code decides the same")
@@ -101,23 +101,23 @@ impl<'a> Report<'a> {
                 let _ = writeln!(text, "{name}:");
             }
             for event in seqs.iter().filter_map(|seq| self.named(*seq)) {
-                let _ = writeln!(text, "  {}", told(event));
+                let _ = writeln!(text, "  {}", event_text(event));
             }
         }
         text
     }
 }
 
-fn told(event: &Envelope) -> String {
+fn event_text(event: &Envelope) -> String {
     let detail = event_line::detail(&event.event);
     format!("{}: {} {detail}", event.seq, line::type_of(&event.event)).trim_end().to_owned()
 }
 
-/// Where a fact is from.
+/// Says where a fact comes from.
 fn source(event: &Envelope) -> String {
     match event.of {
-        Some(of) => format!("a fact: what became of event {of}"),
-        None => "a fact: the session was told, and did not decide it".to_owned(),
+        Some(of) => format!("a fact: the outcome of event {of}"),
+        None => "a fact from outside the session, not a decision".to_owned(),
     }
 }
 
@@ -126,12 +126,12 @@ fn rule(event: &Event) -> Option<&Rule> {
     rule.as_ref()
 }
 
-/// The last fact before the event, on which it was decided if it is an intent.
+/// The last fact before the event; an intent was decided on it.
 pub(super) fn decided_on(events: &[Envelope], at: usize) -> Option<Seq> {
     events[..at].iter().rfind(|event| !event.event.is_intent()).map(|event| event.seq)
 }
 
-/// What was decided on a fact, or has become of an intent; pieces on the way left out.
+/// The intents decided on a fact, or the outcomes of an intent without streamed pieces.
 fn then(events: &[Envelope], at: usize) -> Vec<Seq> {
     let (event, later) = (&events[at], &events[at + 1..]);
     if !event.event.is_intent() {
@@ -145,7 +145,7 @@ fn then(events: &[Envelope], at: usize) -> Vec<Seq> {
     later.iter().filter(outcome).take(OUTCOMES).map(|event| event.seq).collect()
 }
 
-/// Looks for what an event follows from.
+/// Collects the events that an event follows from.
 struct Sources<'a> {
     events: &'a [Envelope],
     at: usize,
@@ -189,7 +189,8 @@ impl Sources<'_> {
         self.found.into_iter().collect()
     }
 
-    /// What an event is about, and what that is about. The call at the end of it, if there is one.
+    /// Follows `of` from event to event, and collects them. Answers the call at the end, if there
+    /// is one.
     fn follow(&mut self, of: Option<Seq>) -> Option<Seq> {
         let mut next = of;
         let mut call = None;
@@ -203,7 +204,7 @@ impl Sources<'_> {
         call
     }
 
-    /// What was worked out, judged and answered about a call so far.
+    /// The events so far that resolved, judged and answered a call.
     fn way_of(&self, call: Seq) -> Vec<Seq> {
         let before = &self.events[..self.at];
         let intents: BTreeSet<Seq> = before
@@ -228,7 +229,7 @@ impl Sources<'_> {
         found.map(|event| event.seq)
     }
 
-    /// The answer by which this session allows what the rule says, if it is one.
+    /// The answer in this session that created the rule, if one did.
     fn approval(&self, rule: &Rule) -> Option<Seq> {
         let mut state = State::default();
         self.events[..self.at].iter().find_map(|event| {

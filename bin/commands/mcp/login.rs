@@ -1,4 +1,4 @@
-//! `leftfold mcp login` and `logout`.
+//! `leftfold mcp login` and `leftfold mcp logout`.
 
 use std::process::ExitCode;
 
@@ -28,7 +28,6 @@ pub(super) fn logout(args: &Logout) -> anyhow::Result<ExitCode> {
         }
         Endpoint::Local { .. } | Endpoint::Unusable(_) | Endpoint::Disabled => false,
     };
-    let said =
-        if forgotten { "What it had granted is forgotten" } else { "It had granted nothing" };
-    super::super::print(&format!("{said}: {}\n", spec.name))
+    let done = if forgotten { "The stored tokens are removed" } else { "No tokens were stored" };
+    super::super::print(&format!("{done}: {}\n", spec.name))
 }

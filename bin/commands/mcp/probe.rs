@@ -1,7 +1,8 @@
-//! `leftfold mcp probe`: what a server offers, and what its tools answer.
+//! `leftfold mcp probe`: lists a server's tools, resources and prompts, and calls tools.
 //!
-//! It is the client that the protocol's conformance suite tests: where that says which scenario it plays
-//! (`MCP_CONFORMANCE_SCENARIO`), all tools are called, consent pages are followed, and nothing is kept.
+//! The protocol's conformance suite tests this client. When the suite names a scenario
+//! (`MCP_CONFORMANCE_SCENARIO`), all tools are called, consent pages are followed, and nothing is
+//! stored.
 
 use std::process::ExitCode;
 
@@ -14,16 +15,16 @@ use leftfold_runtime::Usage;
 use leftfold_runtime::model;
 
 const SCENARIO: &str = "MCP_CONFORMANCE_SCENARIO";
-/// A JSON object, which may name a client that the server knows.
+/// The suite's variable with a JSON object, which may name a client that the server knows.
 const CONTEXT: &str = "MCP_CONFORMANCE_CONTEXT";
-/// What the suite knows us by where a document says who we are.
+/// The URL of the client metadata document that the suite expects.
 const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 
 pub(super) fn probe(args: &Probe, format: Format) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
     let mut spec = wanted(&directory, &args.server)?;
     let suite = std::env::var_os(SCENARIO).is_some();
-    // for as long as this process lives
+    // Tokens live as long as this process.
     let folder = tempfile::tempdir()?;
     if let (true, Endpoint::Remote { oauth, .. }) = (suite, &mut spec.endpoint) {
         oauth.token_store = Some(folder.path().join("mcp-auth.json"));
@@ -109,11 +110,11 @@ fn as_text(probed: &ProbeReport) -> String {
     for call in &probed.calls {
         let arguments = Value::Object(call.arguments.clone());
         lines.push(format!("{} {arguments}:", call.tool));
-        let (mark, said) = match &call.result {
-            Ok(said) => ("", said),
+        let (mark, result) = match &call.result {
+            Ok(result) => ("", result),
             Err(why) => ("failed: ", why),
         };
-        lines.extend(format!("{mark}{said}").lines().map(|line| format!("  {line}")));
+        lines.extend(format!("{mark}{result}").lines().map(|line| format!("  {line}")));
     }
     lines.iter().map(|line| clean(line).trim_end().to_owned() + "\n").collect()
 }

@@ -1,4 +1,4 @@
-//! How far a session and its children have been told.
+//! The positions up to which a session and its children have been printed.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,7 +7,8 @@ use leftfold_store::Reader;
 
 use crate::cli::From;
 
-/// The next event wanted of each session. The root comes first, children as they were spawned.
+/// The next event wanted of each session: the root first, then children in the order of their
+/// spawning.
 #[derive(Debug)]
 pub(super) struct Cursors {
     order: Vec<SessionId>,
@@ -15,8 +16,8 @@ pub(super) struct Cursors {
 }
 
 impl Cursors {
-    /// Of what is wanted from `given` on: all of the children that had not ended there, unless they
-    /// are named too.
+    /// Starts at `given`. Children that were still running there start at their first event, unless
+    /// `given` names them too.
     pub(super) fn new(root: SessionId, given: &[From], reader: Option<&Reader>) -> Self {
         let from = given.iter().find(|from| from.child.is_none()).map_or(1, |from| from.seq);
         let mut cursors = Self { order: vec![root], next: HashMap::from([(root, from)]) };
@@ -50,13 +51,13 @@ impl Cursors {
         &self.order
     }
 
-    /// Where the children are, which come after the root.
+    /// The positions of the children, which come after the root.
     pub(super) fn children(&self) -> HashMap<SessionId, Seq> {
         let children = self.order.iter().skip(1);
         children.map(|child| (*child, self.of(*child))).collect()
     }
 
-    /// Whether an event is still wanted; from now on it is not.
+    /// Whether an event is still wanted. Marks it as printed.
     pub(super) fn take(&mut self, session: SessionId, seq: Seq) -> bool {
         let wanted = seq >= self.of(session);
         if wanted {
@@ -65,7 +66,7 @@ impl Cursors {
         wanted
     }
 
-    /// An event was told: the child that it spawns, if it does, is wanted from its beginning on.
+    /// Notes a printed event: if it spawns a child, the child is wanted from its first event on.
     pub(super) fn learn(&mut self, event: &Envelope) {
         if let Some(child) = event.spawned()
             && !self.next.contains_key(&child)
@@ -74,8 +75,8 @@ impl Cursors {
         }
     }
 
-    /// All that a log has from here on: a child after what has spawned it, and otherwise in the order
-    /// in which it happened. And what is wrong with it.
+    /// Reads everything from here on: a child's events after its `subagent.spawned`, otherwise in
+    /// the order of time. Also answers the first problem in reading.
     pub(super) fn read(&self, reader: &Reader) -> (Vec<Envelope>, Option<String>) {
         let mut trouble = None;
         let mut read = |session: SessionId| {
@@ -85,7 +86,7 @@ impl Cursors {
                 let good = reader.read_good(session).0;
                 good.into_iter().filter(|event| event.seq >= from).collect()
             });
-            // what a fork among the children shares is told where it belongs
+            // A forked child shares events of its parent, which are printed with the parent.
             let own = |event: &Envelope| session == self.order[0] || event.session == session;
             VecDeque::from_iter(events.into_iter().filter(own))
         };
@@ -107,7 +108,7 @@ impl Cursors {
     }
 }
 
-/// The children that had been spawned before the event at `before`, and had not ended.
+/// The children that were spawned before the event at `before` and had not ended there.
 fn at_work(log: &[Envelope], before: Seq) -> Vec<SessionId> {
     let mut state = leftfold_events::State::default();
     log.iter().filter(|event| event.seq < before).for_each(|event| state.apply(event));

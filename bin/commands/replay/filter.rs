@@ -1,4 +1,4 @@
-//! Which events of a session are told.
+//! Selects the events to show.
 
 use std::collections::HashMap;
 
@@ -7,9 +7,9 @@ use leftfold_events::{Envelope, Seq, line, rules};
 
 use crate::cli::Replay;
 
-/// All that is asked for must be true of an event.
+/// An event must match every given condition.
 pub(super) struct Filter {
-    /// With the wildcards of permission rules.
+    /// Patterns with the wildcards of permission rules.
     kinds: Vec<String>,
     tool: Option<String>,
     /// In lower case.
@@ -22,7 +22,7 @@ impl Filter {
         Self { kinds: args.kinds.clone(), tool: args.tool.clone(), text }
     }
 
-    /// Of each event, whether it is told.
+    /// For each event, whether it is selected.
     pub(super) fn picked(&self, events: &[Envelope]) -> Vec<bool> {
         let mut calls = Calls::default();
         let of_tool = |event: &Envelope| self.tool.as_deref() == calls.follow(event);
@@ -30,10 +30,10 @@ impl Filter {
             Some(_) => events.iter().map(of_tool).collect(),
             None => vec![true; events.len()],
         };
-        let told = |(event, of_tool): (&Envelope, bool)| {
+        let matches = |(event, of_tool): (&Envelope, bool)| {
             of_tool && self.is_of_kind(event) && self.says(event)
         };
-        events.iter().zip(of_tool).map(told).collect()
+        events.iter().zip(of_tool).map(matches).collect()
     }
 
     fn is_of_kind(&self, event: &Envelope) -> bool {
@@ -44,7 +44,7 @@ impl Filter {
         self.kinds.iter().any(|glob| rules::matches(glob, &kind))
     }
 
-    /// Whether the text stands in the event's data, or in the contents that it names.
+    /// Whether the event's data, or the contents that it names, contain the text.
     fn says(&self, event: &Envelope) -> bool {
         let Some(text) = &self.text else { return true };
         let has = |words: &str| words.to_lowercase().contains(text);
@@ -53,7 +53,7 @@ impl Filter {
     }
 }
 
-/// Which tool each event belongs to: `of` leads from every event of a call to its `tool.called`.
+/// The tool of each event: `of` leads from every event of a call to its `tool.called`.
 #[derive(Default)]
 struct Calls(HashMap<Seq, String>);
 

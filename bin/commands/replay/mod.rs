@@ -1,4 +1,4 @@
-//! `leftfold replay`: what happened, read off the log with effects off.
+//! `leftfold replay`: prints the events of a session from its log, with effects off.
 
 mod filter;
 mod step;
@@ -11,14 +11,14 @@ use serde_json::Value;
 use self::filter::Filter;
 use crate::cli::Replay;
 use leftfold_runtime::Usage;
-use leftfold_runtime::session_paths::Place;
+use leftfold_runtime::session_paths::SessionPlace;
 use leftfold_view::{SessionView, event_line};
 
 pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
     let from = args.from.unwrap_or(1);
     let wanted = args.at.or(args.to);
     let to = wanted.unwrap_or(Seq::MAX);
-    // a walk may go anywhere
+    // `--step` can go to any event.
     let needed = if args.step { Seq::MAX } else { to };
     let (place, events) = super::events_to(&args.session, needed)?;
     let last = events.last().map_or(0, |event| event.seq);
@@ -39,10 +39,10 @@ pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
         return super::print(&format!("{}\n", state(&events)?));
     }
     let picked = filter.picked(&events);
-    let mut told = Telling::of(&events);
+    let mut narrator = Narrator::of(&events);
     let mut text = String::new();
     for (event, picked) in events.iter().zip(picked) {
-        let line = told.line(event);
+        let line = narrator.line(event);
         if event.seq >= from && picked {
             text += &(line + "\n");
         }
@@ -50,11 +50,11 @@ pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
     super::print(&text)
 }
 
-/// That what was asked for is not there.
-fn not_there(place: &Place, asked: &str) -> anyhow::Result<String> {
+/// Says that the requested events do not exist.
+fn not_there(place: &SessionPlace, asked: &str) -> anyhow::Result<String> {
     let events = leftfold_store::read(&place.store, place.session, Seq::MAX)?;
     let (session, last) = (place.session, events.last().map_or(0, |event| event.seq));
-    Ok(format!("the log of {session} has events 1 to {last}: there is no {asked}"))
+    Ok(format!("the log of {session} has events 1 to {last}, but not {asked}"))
 }
 
 /// The state after these events, as one JSON object with sorted keys.
@@ -62,15 +62,15 @@ fn state(events: &[Envelope]) -> anyhow::Result<Value> {
     Ok(sorted(serde_json::to_value(fold(events))?))
 }
 
-/// Tells the events of a session one after the other.
-struct Telling {
+/// Prints the events of a session one after the other.
+struct Narrator {
     began: Time,
     view: SessionView,
-    /// Of all that has been told.
+    /// The state after all events so far.
     state: State,
 }
 
-impl Telling {
+impl Narrator {
     fn of(events: &[Envelope]) -> Self {
         let began = events.first().map_or(Time::default(), |event| event.at);
         Self { began, view: SessionView::default(), state: State::default() }
@@ -84,7 +84,7 @@ impl Telling {
     }
 }
 
-/// The same value with the keys of all objects in order.
+/// The value with the keys of all objects in order.
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(map) => {

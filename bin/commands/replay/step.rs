@@ -1,4 +1,4 @@
-//! A walk through a session, event by event, forward and back.
+//! Walks through a session event by event, forward and back.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
@@ -10,11 +10,11 @@ use super::Filter;
 use leftfold_runtime::redact_output;
 use leftfold_view::{SessionView, event_line};
 
-/// Events between two states that are kept, so that a step back folds only what lies between them. They
-/// share their messages.
+/// Events between two stored states, so that a step back folds only the events after the nearest
+/// one. The states share their messages.
 const APART: usize = 1_000;
-const HELP: &str = "Enter or n: next   p: previous   SEQ: go there   s: the state here   e: the event \
-                    as JSON   h: help   q: leave";
+const HELP: &str = "Enter or n: next   p: previous   SEQ: go there   s: state after it   e: event as \
+                    JSON   h: help   q: quit";
 
 pub(super) fn step(events: &[Envelope], at: Seq, filter: &Filter) -> anyhow::Result<ExitCode> {
     let mut walk = Walk::new(events, filter);
@@ -25,26 +25,26 @@ pub(super) fn step(events: &[Envelope], at: Seq, filter: &Filter) -> anyhow::Res
         writeln!(stdout, "{HELP}")?;
     }
     let mut lines = io::stdin().lock().lines();
-    let mut said = walk.tell(place);
+    let mut output = walk.describe(place);
     loop {
-        writeln!(stdout, "{}", redact_output::masked(&said))?;
+        writeln!(stdout, "{}", redact_output::masked(&output))?;
         if terminal {
             write!(stdout, "{} > ", walk.seq(place))?;
         }
         stdout.flush()?;
         let Some(line) = lines.next().transpose()? else { break };
-        said = match line.trim() {
+        output = match line.trim() {
             "q" => break,
             "" | "n" => walk.step(&mut place, 1),
             "p" => walk.step(&mut place, -1),
             "s" => walk.state(place)?,
-            "e" => mask::shown(&events[walk.told[place]]).line,
+            "e" => mask::shown(&events[walk.selected[place]]).line,
             other => match other.parse().ok().map(|seq: Seq| (seq, walk.near(seq))) {
                 Some((_, Some(there))) => {
                     place = there;
-                    walk.tell(place)
+                    walk.describe(place)
                 }
-                Some((seq, None)) => format!("there is no event from {seq} on"),
+                Some((seq, None)) => format!("there is no event at {seq} or after it"),
                 None => HELP.to_owned(),
             },
         };
@@ -54,49 +54,49 @@ pub(super) fn step(events: &[Envelope], at: Seq, filter: &Filter) -> anyhow::Res
 
 struct Walk<'a> {
     events: &'a [Envelope],
-    /// The indices of the events that are told.
-    told: Vec<usize>,
+    /// The indices of the selected events.
+    selected: Vec<usize>,
     began: Time,
-    /// The states after so many times [`APART`] events, as far as anybody has been.
+    /// The states after every [`APART`] events, as far as the walk has come.
     checkpoints: Vec<State>,
-    /// The state after so many events: where the walk is.
+    /// The number of events folded so far, and the state after them.
     here: (usize, State),
 }
 
 impl<'a> Walk<'a> {
     fn new(events: &'a [Envelope], filter: &Filter) -> Self {
         let picked = filter.picked(events);
-        let told: Vec<usize> = (0..events.len()).filter(|index| picked[*index]).collect();
+        let selected: Vec<usize> = (0..events.len()).filter(|index| picked[*index]).collect();
         let began = events.first().map_or(Time::default(), |event| event.at);
         let checkpoints = vec![State::default()];
-        Self { events, told, began, checkpoints, here: (0, State::default()) }
+        Self { events, selected, began, checkpoints, here: (0, State::default()) }
     }
 
-    /// The first place at or after this event.
+    /// The first selected event at or after this seq.
     fn near(&self, seq: Seq) -> Option<usize> {
-        let there = self.told.partition_point(|index| self.events[*index].seq < seq);
-        (there < self.told.len()).then_some(there)
+        let there = self.selected.partition_point(|index| self.events[*index].seq < seq);
+        (there < self.selected.len()).then_some(there)
     }
 
     fn seq(&self, place: usize) -> Seq {
-        self.told.get(place).map_or(0, |index| self.events[*index].seq)
+        self.selected.get(place).map_or(0, |index| self.events[*index].seq)
     }
 
     fn step(&mut self, place: &mut usize, by: isize) -> String {
-        match place.checked_add_signed(by).filter(|there| *there < self.told.len()) {
+        match place.checked_add_signed(by).filter(|there| *there < self.selected.len()) {
             Some(there) => {
                 *place = there;
-                self.tell(there)
+                self.describe(there)
             }
-            None if by > 0 => "that was the last".to_owned(),
-            None => "that was the first".to_owned(),
+            None if by > 0 => "that was the last event".to_owned(),
+            None => "that was the first event".to_owned(),
         }
     }
 
-    /// The event, and where it leaves the session.
-    fn tell(&mut self, place: usize) -> String {
-        let Some(index) = self.told.get(place).copied() else {
-            return "no event to be told".to_owned();
+    /// The event, and how the session stands after it.
+    fn describe(&mut self, place: usize) -> String {
+        let Some(index) = self.selected.get(place).copied() else {
+            return "no event is selected".to_owned();
         };
         let (events, began) = (self.events, self.began);
         let view = SessionView::of(&events[self.turn_of(index)..=index]);
@@ -116,17 +116,17 @@ impl<'a> Walk<'a> {
     }
 
     fn state(&mut self, place: usize) -> anyhow::Result<String> {
-        let events = self.told.get(place).map_or(0, |index| index + 1);
+        let events = self.selected.get(place).map_or(0, |index| index + 1);
         Ok(super::sorted(serde_json::to_value(self.after(events))?).to_string())
     }
 
-    /// Where the turn begins that the event at `index` is of.
+    /// The index of the first event of the turn that contains the event at `index`.
     fn turn_of(&self, index: usize) -> usize {
         let ends = |event: &Envelope| matches!(event.event, Event::Turn(Turn::Ended(_)));
         self.events[..index].iter().rposition(ends).map_or(0, |last| last + 1)
     }
 
-    /// The state after so many events.
+    /// The state after this many events.
     fn after(&mut self, count: usize) -> &State {
         let known = (count / APART).min(self.checkpoints.len() - 1);
         if !(known * APART..=count).contains(&self.here.0) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::load::{self, Layers};
 use crate::settings::Settings;
-use crate::source::{Env, Place, Source};
+use crate::source::{Env, SettingPlace, Source};
 use crate::sources::{self, Project};
 use crate::tree::Node;
 use crate::{project_effects, schema};
@@ -20,10 +20,10 @@ pub struct Diagnosis {
     /// The first error of each source; if none has any, the one that only all of them together have.
     pub errors: Vec<Error>,
     /// Keys that Leftfold knows and has nothing for, with their places.
-    pub idle: Vec<(Place, String)>,
+    pub idle: Vec<(SettingPlace, String)>,
     /// Programs that the project's own files start, addresses that they send prompts to, calls that they
     /// allow: each with its place.
-    pub project_effects: Vec<(Place, String)>,
+    pub project_effects: Vec<(SettingPlace, String)>,
     /// If there are no errors.
     pub settings: Option<Settings>,
 }
@@ -67,6 +67,6 @@ impl Diagnosis {
 }
 
 /// Whether a file that came with the project in `directory` says what stands at `place`.
-pub fn is_of_project(place: &Place, directory: &Path, env: Env<'_>) -> bool {
+pub fn is_of_project(place: &SettingPlace, directory: &Path, env: Env<'_>) -> bool {
     Project::of(directory, env).has(&place.source)
 }

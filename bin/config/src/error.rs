@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::source::Place;
+use crate::source::SettingPlace;
 
 /// Settings that cannot be used, or a model that they do not lead to.
 #[derive(Debug, thiserror::Error)]
@@ -17,17 +17,17 @@ pub enum Error {
     #[error("{path}:{line}:{column}: not UTF-8 text", path = .path.display())]
     Encoding { path: PathBuf, line: usize, column: usize },
     #[error("{place}: not valid JSON: {reason}")]
-    Syntax { place: Place, reason: String },
+    Syntax { place: SettingPlace, reason: String },
     #[error("{place}: the head of the file can not be read: {problem}")]
-    Head { place: Place, problem: String },
+    Head { place: SettingPlace, problem: String },
     #[error("{place}: `{key}` is set twice: it stands in line {first} already")]
-    Twice { place: Place, key: String, first: usize },
+    Twice { place: SettingPlace, key: String, first: usize },
     #[error("{place}: `{key}` is no setting that Leftfold knows{hint}")]
-    UnknownKey { place: Place, key: String, hint: Hint },
+    UnknownKey { place: SettingPlace, key: String, hint: Hint },
     #[error("{place}: {key}: expected {expected}, found {found}{hint}")]
-    Wrong { place: Place, key: String, expected: String, found: String, hint: Hint },
+    Wrong { place: SettingPlace, key: String, expected: String, found: String, hint: Hint },
     #[error("{place}: `{key}`: the file {file} cannot be read: {reason}", file = .file.display())]
-    Include { place: Place, key: String, file: PathBuf, reason: String },
+    Include { place: SettingPlace, key: String, file: PathBuf, reason: String },
     #[error(
         "no model is set: run `leftfold auth login anthropic` or set ANTHROPIC_API_KEY, or set a \
          `provider` and a `model` in leftfold.json, or give --model PROVIDER/MODEL; `leftfold models` \
@@ -57,13 +57,13 @@ pub enum Error {
         "{place}: `{key}` needs the environment variable {variable}, which is not set: set it, \
          or write the value itself"
     )]
-    Unset { place: Place, key: String, variable: String },
+    Unset { place: SettingPlace, key: String, variable: String },
 }
 
 impl Error {
     /// The error that the value at `path` is not what was expected.
     pub(crate) fn wrong(
-        place: &Place,
+        place: &SettingPlace,
         path: &str,
         expected: impl Into<String>,
         found: impl Into<String>,
@@ -76,7 +76,7 @@ impl Error {
         Self::Wrong { place: place.clone(), key, expected, found, hint }
     }
 
-    pub(crate) fn unset(place: &Place, path: &str, variable: &str) -> Self {
+    pub(crate) fn unset(place: &SettingPlace, path: &str, variable: &str) -> Self {
         let (key, variable) = (path.to_owned(), variable.to_owned());
         Self::Unset { place: place.clone(), key, variable }
     }

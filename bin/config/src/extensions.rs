@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::provider::NEVER;
 use crate::secrecy::{Secret, debug_without_values};
-use crate::source::Place;
+use crate::source::SettingPlace;
 use crate::typed::{At, filled};
 
 debug_without_values!(Mcp Line OAuth Client Plugin Program PluginProgram);
@@ -330,7 +330,7 @@ impl Skills {
     }
 
     /// Where it stands that there are some on the web.
-    pub(crate) fn urls(&self) -> Option<&Place> {
+    pub(crate) fn urls(&self) -> Option<&SettingPlace> {
         match self {
             Self::Places(SkillPlaces { urls: Some(urls), .. }) if !urls.is_empty() => {
                 Some(urls.place())

@@ -10,7 +10,7 @@ use crate::auth::Keys;
 use crate::error::Error;
 use crate::secrecy::debug_without_values;
 use crate::settings::{JOINED, Settings};
-use crate::source::{Env, Place, Source};
+use crate::source::{Env, SettingPlace, Source};
 use crate::sources::{self, Document, Layer, Project};
 use crate::tree::{self, Node, Tree};
 use crate::typed::{self, Stranger};
@@ -67,7 +67,7 @@ pub(crate) fn read(
     legacy::translate(&mut node);
     let (settings, strangers) = typed::read::<Settings>(&node)?;
     settings.check(providers)?;
-    let places: Vec<Place> = strangers.iter().map(|(place, _)| place.clone()).collect();
+    let places: Vec<SettingPlace> = strangers.iter().map(|(place, _)| place.clone()).collect();
     node.remove(&places);
     Ok(Part { source: Arc::clone(source), settings, node, strangers })
 }

@@ -9,7 +9,7 @@ use leftfold_front_matter as front_matter;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::source::{Place, Source, is_absent};
+use crate::source::{SettingPlace, Source, is_absent};
 use crate::tree::{Entry, Node, Text, Tree};
 
 /// Folders within folders that are looked into.
@@ -86,7 +86,7 @@ fn walk(
 /// The tree that a settings file would have that said the same.
 pub(crate) fn parse(text: &str, source: &Arc<Source>, entered: &Entered) -> Result<Node, Error> {
     let read = front_matter::read::<Map<String, Value>>(text).map_err(|broken| {
-        let place = Place { source: Arc::clone(source), line: broken.line, column: 1 };
+        let place = SettingPlace { source: Arc::clone(source), line: broken.line, column: 1 };
         Error::Head { place, problem: broken.problem }
     })?;
     let above = text.len() - read.body.len();
@@ -114,8 +114,8 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
-    fn place(&self, line: usize) -> Place {
-        Place { source: Arc::clone(self.source), line: line.max(1), column: 1 }
+    fn place(&self, line: usize) -> SettingPlace {
+        SettingPlace { source: Arc::clone(self.source), line: line.max(1), column: 1 }
     }
 
     fn under(&self, key: &str, node: Node) -> Node {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::source::Place;
+use crate::source::SettingPlace;
 use crate::typed::At;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -48,7 +48,7 @@ pub(crate) struct Said {
     pub(crate) rule: Rule,
     pub(crate) path: Vec<String>,
     pub(crate) value: Value,
-    pub(crate) place: Place,
+    pub(crate) place: SettingPlace,
 }
 
 /// The rules of one source, or of one agent in it: those of the older key `tools` (a boolean for
@@ -58,16 +58,17 @@ pub(crate) fn rules(
     tools: &IndexMap<String, At<bool>>,
     permission: Option<&At<Permission>>,
 ) -> Vec<Said> {
-    let said = |path: &[&str], rule: Rule, value: Value, place: &Place| Said {
+    let said = |path: &[&str], rule: Rule, value: Value, place: &SettingPlace| Said {
         rule,
         path: [holder, path].concat().into_iter().map(str::to_owned).collect(),
         value,
         place: place.clone(),
     };
-    let one = |path: &[&str], permission: &str, pattern: &str, action: Action, place: &Place| {
-        let action = rules::Action::from(action);
-        said(path, Rule::new(permission, pattern, action), json!(action), place)
-    };
+    let one =
+        |path: &[&str], permission: &str, pattern: &str, action: Action, place: &SettingPlace| {
+            let action = rules::Action::from(action);
+            said(path, Rule::new(permission, pattern, action), json!(action), place)
+        };
     let mut all = Vec::new();
     for (tool, is_allowed) in tools {
         let action = if **is_allowed { rules::Action::Allow } else { rules::Action::Deny };

@@ -4,11 +4,11 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::secrecy;
-use crate::source::Place;
+use crate::source::SettingPlace;
 use crate::tree::{Node, Reference, Tree, below};
 
 /// With the places, in words that go on from "this file of the project".
-pub(crate) fn of(root: &Node, worktree: &Path) -> Vec<(Place, String)> {
+pub(crate) fn of(root: &Node, worktree: &Path) -> Vec<(SettingPlace, String)> {
     let mut found = Found { worktree, all: Vec::new() };
     found.servers(root);
     found.plugins(root);
@@ -33,7 +33,7 @@ const SETS: [(&str, &str); 3] = [
 
 struct Found<'a> {
     worktree: &'a Path,
-    all: Vec<(Place, String)>,
+    all: Vec<(SettingPlace, String)>,
 }
 
 impl Found<'_> {

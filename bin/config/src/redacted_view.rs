@@ -12,7 +12,7 @@ use crate::permission::Said;
 use crate::provider::TIMEOUT;
 use crate::resolve::FromEnv;
 use crate::settings::{Compaction, Retry, Settings, Task, ToolOutput};
-use crate::source::{Env, Place, Source};
+use crate::source::{Env, SettingPlace, Source};
 use crate::tree::{Entry, Node, Reference, Text, Tree, below};
 use crate::{schema, secrecy};
 
@@ -58,7 +58,7 @@ pub enum Shown {
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    Place(Place),
+    Place(SettingPlace),
     Variable(String),
     /// `leftfold auth login`.
     Stored,

@@ -62,13 +62,13 @@ impl Source {
 /// Where a value stands. Lines and columns count from 1, columns in characters; both are 0 where the
 /// source has none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct SettingPlace {
     pub source: Arc<Source>,
     pub line: usize,
     pub column: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SettingPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             0 => f.write_str(&self.source.name),

@@ -8,7 +8,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Number, Value};
 
 use crate::error::Error;
-use crate::source::{Env, Kind, Place, Source, read_text};
+use crate::source::{Env, Kind, SettingPlace, Source, read_text};
 
 /// Deeper nesting is refused: readers of the log go no deeper either.
 const DEEPEST: usize = 100;
@@ -16,7 +16,7 @@ const DEEPEST: usize = 100;
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
-    pub(crate) at: Place,
+    pub(crate) at: SettingPlace,
     pub(crate) tree: Tree,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Tree {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) key: String,
-    pub(crate) at: Place,
+    pub(crate) at: SettingPlace,
     pub(crate) node: Node,
 }
 
@@ -124,7 +124,7 @@ impl Node {
     }
 
     /// Takes out every key that stands at one of `places`.
-    pub(crate) fn remove(&mut self, places: &[Place]) {
+    pub(crate) fn remove(&mut self, places: &[SettingPlace]) {
         match &mut self.tree {
             Tree::Map(entries) => {
                 entries.retain(|entry| !places.contains(&entry.at));
@@ -254,12 +254,12 @@ impl Reader<'_> {
         Ok(entries)
     }
 
-    fn place(&self, offset: usize) -> Place {
+    fn place(&self, offset: usize) -> SettingPlace {
         let (line, column) = match self.source.kind {
             Kind::Plugin => (0, 0),
             Kind::File | Kind::Variable => self.lines.locate(offset),
         };
-        Place { source: Arc::clone(self.source), line, column }
+        SettingPlace { source: Arc::clone(self.source), line, column }
     }
 
     fn syntax(&self, offset: usize, reason: &str) -> Error {
@@ -294,7 +294,7 @@ impl<'a> Lines<'a> {
 /// Replaces every reference in `raw`. An unset variable counts as empty and is remembered; a file
 /// gives its contents without the blanks around them. What was put in is not searched again.
 /// A brace that is never closed, or opens anything else, is text.
-fn substitute(raw: &str, key: &str, at: &Place, env: Env<'_>) -> Result<Text, Error> {
+fn substitute(raw: &str, key: &str, at: &SettingPlace, env: Env<'_>) -> Result<Text, Error> {
     let mut text = Text::default();
     let mut rest = raw;
     while let Some((before, reference, after)) = next_reference(rest) {

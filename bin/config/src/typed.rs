@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::{Error, Hint, alternatives, in_quotes, is_slip};
-use crate::source::Place;
+use crate::source::SettingPlace;
 use crate::tree::{Node, Tree, below};
 
 /// The serde name of a field for keys that have none.
@@ -34,7 +34,7 @@ const REST: &str = "@rest";
 const AT: &str = "@at";
 
 /// A key that is left out, and its path.
-pub(crate) type Stranger = (Place, String);
+pub(crate) type Stranger = (SettingPlace, String);
 
 /// Reads a whole tree, and tells which keys were left out.
 pub(crate) fn read<T: DeserializeOwned>(root: &Node) -> Result<(T, Vec<Stranger>), Error> {
@@ -68,8 +68,8 @@ impl<T: JsonSchema> JsonSchema for At<T> {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Here {
-    place: Place,
-    key_place: Place,
+    place: SettingPlace,
+    key_place: SettingPlace,
     path: String,
     /// The kind of the value, in words.
     kind: String,
@@ -85,12 +85,12 @@ impl<T> Deref for At<T> {
 }
 
 impl<T> At<T> {
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &SettingPlace {
         &self.here.place
     }
 
     /// Where its key stands: of an object, the place where the last source says something of it.
-    pub fn key_place(&self) -> &Place {
+    pub fn key_place(&self) -> &SettingPlace {
         &self.here.key_place
     }
 
@@ -282,7 +282,7 @@ fn in_words(expected: &str) -> String {
 struct View<'a> {
     node: &'a Node,
     /// Where its key stands, if it has one: what is wrong about the key is wrong there.
-    key_at: &'a Place,
+    key_at: &'a SettingPlace,
     path: String,
     strangers: &'a RefCell<Vec<Stranger>>,
 }

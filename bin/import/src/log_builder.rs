@@ -213,8 +213,9 @@ impl LogBuilder<'_> {
             if self.spawning.contains(&call.id) {
                 return Some((wait.intent, children::task(call)));
             }
-            let is_ours = OURS.contains(&call.name.as_str());
-            let name = if is_ours { format!("their_{}", call.name) } else { call.name.clone() };
+            let is_leftfold_method = OURS.contains(&call.name.as_str());
+            let name =
+                if is_leftfold_method { format!("their_{}", call.name) } else { call.name.clone() };
             let resolution = Resolution {
                 name,
                 input: call.input.clone(),

@@ -1,4 +1,4 @@
-//! The agents that there are: the built-in ones, changed and added to by settings.
+//! The agents: the built-in ones and those in settings, which change built-in ones or add new ones.
 
 use std::num::NonZeroU32;
 
@@ -10,33 +10,34 @@ use leftfold_events::rules::{self, Action, Rule};
 use serde_json::Value;
 
 use crate::Usage;
-use leftfold_config::{self as settings, Hint, Place, Settings};
+use leftfold_config::{self as settings, Hint, SettingPlace, Settings};
 
 /// The permission for every change of a file.
 const EDIT: &str = "edit";
 
 /// All agents, the built-in ones first.
 #[derive(Debug)]
-pub struct Agents(Vec<Known>);
+pub struct Agents(Vec<AgentEntry>);
 
-/// An agent, and where the last source is that says something of it.
+/// An agent, and the place of the last source that sets something of it.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct AgentEntry {
     pub agent: Agent,
-    pub place: Option<Place>,
+    pub place: Option<SettingPlace>,
 }
 
 impl Agents {
     pub fn of(settings: &Settings) -> Self {
         let builtins = agent::builtins().into_iter();
-        let mut all: Vec<Known> = builtins.map(|agent| Known { agent, place: None }).collect();
+        let mut all: Vec<AgentEntry> =
+            builtins.map(|agent| AgentEntry { agent, place: None }).collect();
         for (name, said) in &settings.agents {
             if said.disable {
                 all.retain(|known| known.agent.name != *name);
                 continue;
             }
             let at = all.iter().position(|known| known.agent.name == *name).unwrap_or_else(|| {
-                all.push(Known { agent: Agent::new(name), place: None });
+                all.push(AgentEntry { agent: Agent::new(name), place: None });
                 all.len() - 1
             });
             let known = &mut all[at];
@@ -46,12 +47,12 @@ impl Agents {
         Self(all)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Known> {
+    pub fn iter(&self) -> impl Iterator<Item = &AgentEntry> {
         self.0.iter()
     }
 
     /// # Errors
-    /// There is none of this name; names those that there are.
+    /// No agent has this name; the error lists the names that exist.
     pub fn find(&self, name: &str) -> Result<&Agent, Usage> {
         let found = self.iter().map(|known| &known.agent).find(|agent| agent.name == name);
         found.ok_or_else(|| {
@@ -63,28 +64,29 @@ impl Agents {
     /// An agent that a person names for a prompt.
     ///
     /// # Errors
-    /// There is none of this name, or it takes prompts of other agents only.
+    /// No agent has this name, or it takes prompts only from other agents.
     pub fn to_prompt(&self, name: &str) -> Result<&Agent, Usage> {
         let agent = self.find(name)?;
         if agent.mode.is_primary() {
             return Ok(agent);
         }
         Err(Usage(format!(
-            "the agent `{name}` is a subagent, which works for other agents: take one of {}",
+            "the agent `{name}` is a subagent, which only other agents can start: choose one of {}",
             self.primaries()
         )))
     }
 
-    /// The agent that takes prompts where nobody names one (SPEC A4).
+    /// The agent that takes prompts that name no agent (SPEC A4).
     ///
     /// # Errors
-    /// `default_agent` in settings names none that a person can prompt; or all are turned off.
+    /// `default_agent` in settings names no agent that a person can prompt, or all agents are
+    /// turned off.
     pub fn default(&self, settings: &Settings) -> Result<&Agent, Usage> {
         let mut visible = self.visible();
         let Some(name) = &settings.default_agent else {
             let build = self.visible().find(|agent| agent.name == Agent::DEFAULT);
             return build.or_else(|| visible.next()).ok_or_else(|| {
-                Usage("every primary agent is turned off in the settings: leave one".into())
+                Usage("every primary agent is turned off in settings: leave at least one on".into())
             });
         };
         if let Some(agent) = visible.find(|agent| agent.name == name.as_str()) {
@@ -96,20 +98,20 @@ impl Agents {
             Err(_) => "does not exist",
         };
         Err(Usage(format!(
-            "{}: `default_agent`: the agent `{}` {why}: take one of {}",
+            "{}: `default_agent`: the agent `{}` {why}: choose one of {}",
             name.place(),
             name.as_str(),
             self.primaries()
         )))
     }
 
-    /// Those that people can choose.
+    /// The agents that people can choose.
     fn visible(&self) -> impl Iterator<Item = &Agent> {
         let all = self.iter().map(|known| &known.agent);
         all.filter(|agent| agent.mode.is_primary() && !agent.hidden)
     }
 
-    /// The agents that `caller` may have do something, with what they are for.
+    /// The agents that `caller` may start as subagents, each with its description.
     pub fn to_call(&self, caller: &Agent, settings: &Settings) -> Vec<(String, String)> {
         let mut all = rules::defaults();
         all.extend(caller.rules.iter().cloned());
@@ -125,7 +127,7 @@ impl Agents {
     }
 }
 
-/// Changes what settings say something of.
+/// Applies the settings of an agent to it.
 fn change(agent: &mut Agent, said: &settings::Agent) {
     let text = |value: &mut Option<String>, said: &Option<String>| {
         if said.is_some() {
@@ -151,9 +153,9 @@ fn change(agent: &mut Agent, said: &settings::Agent) {
     agent.options = Json::from_value(&options);
 }
 
-/// The user's rules for an agent: those for all, then its own (SPEC Q3). An agent that is built to
-/// change no files (SPEC A8) goes on not to, whatever is said of all: only rules of its own let it.
-/// `planned` are those of the session's plan.
+/// The user's rules for an agent: rules for all agents, then its own (SPEC Q3). An agent that is
+/// built to change no files (SPEC A8) stays so whatever the rules for all agents say; only rules of
+/// its own let it edit. `planned` are the rules for the session's plan.
 pub fn rules(settings: &Settings, agent: &Agent, planned: &[Rule]) -> Vec<Rule> {
     let mut rules = settings.rules.clone();
     rules.extend(reader(&settings.rules, &[&agent.rules, planned].concat()));
@@ -161,8 +163,8 @@ pub fn rules(settings: &Settings, agent: &Agent, planned: &[Rule]) -> Vec<Rule> 
     rules
 }
 
-/// What keeps an agent with the rules `built` from editing, and lets it edit what it is for, unless
-/// `said` of all is stricter.
+/// Rules that keep an agent with the rules `built` from editing, and let it edit the files it is
+/// made for, unless the rules for all agents in `said` are stricter.
 fn reader(said: &[Rule], built: &[Rule]) -> Vec<Rule> {
     let edits = |rule: &&Rule| rules::matches(&rule.permission, EDIT);
     let reads = rules::evaluate(built, EDIT, "*").is_some_and(|rule| rule.action == Action::Deny);
@@ -179,7 +181,7 @@ fn reader(said: &[Rule], built: &[Rule]) -> Vec<Rule> {
     [Rule::new(EDIT, "*", Action::Deny)].into_iter().chain(open).collect()
 }
 
-/// Whether an agent with these rules may start the agent `name`, asked or not.
+/// Whether these rules let an agent start the agent `name`, with or without a question.
 fn may_call(rules: &[Rule], name: &str) -> bool {
     rules::evaluate(rules, "task", name).is_none_or(|rule| rule.action != Action::Deny)
 }

@@ -1,9 +1,9 @@
-//! What "always" has allowed, remembered for the project:
-//! `LEFTFOLD_HOME/projects/HASH/approved.json`, a list of rules. The hash is that of the
-//! worktree's path.
+//! Rules that people allowed with "always", remembered for the project in
+//! `LEFTFOLD_HOME/projects/HASH/approved.json`, a list of rules. HASH is the hash of the worktree's
+//! path.
 //!
-//! It is written when the answer is durable and read whenever a turn configuration is gathered, which puts it
-//! into the log: no replay reads this file.
+//! The file is written once the answer is durable. It is read whenever a turn configuration is
+//! gathered, which puts the rules into the log, so no replay reads this file.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File};
@@ -24,15 +24,15 @@ use tokio::sync::watch;
 use crate::session_tree::{self, Follow};
 use leftfold_view::QuestionId;
 
-/// How long the end of a program waits for a slow disk to take an approval.
+/// How long the end of a program waits for a slow disk to store an approval.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the project remembers. A file that cannot be read remembers nothing, so that people are
-/// asked again, and standard error says why.
+/// The project's remembered rules. A file that cannot be read counts as empty, so people are asked
+/// again; standard error gets the reason.
 pub fn of(worktree: &Path) -> Vec<Rule> {
     let rules = folder(worktree).and_then(|folder| read(&folder.join(FILE)));
     rules.unwrap_or_else(|error| {
-        crate::note(&format!("leftfold: {error:#}; people are asked again"));
+        crate::note(&format!("leftfold: {error:#}; remembered approvals are ignored until then"));
         Vec::new()
     })
 }
@@ -47,22 +47,22 @@ fn folder(worktree: &Path) -> anyhow::Result<PathBuf> {
 fn read(path: &Path) -> anyhow::Result<Vec<Rule>> {
     let bytes = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        read => read.with_context(|| format!("{} can not be read", path.display()))?,
+        read => read.with_context(|| format!("cannot read {}", path.display()))?,
     };
     let mut rules: Vec<Rule> = serde_json::from_slice(&bytes).with_context(|| {
         let form = r#"[{"permission": "bash", "pattern": "git *", "action": "allow"}]"#;
         format!("{} is not a list of rules such as {form}: repair or remove it", path.display())
     })?;
-    // approvals only ever allow
+    // Approvals only ever allow.
     rules.retain(|rule| rule.action == Action::Allow);
     Ok(rules)
 }
 
-/// Adds rules to a project's; who adds at the same time waits.
+/// Adds rules to a project's. Another process that adds at the same time waits.
 fn add(worktree: &Path, new: Vec<Rule>) -> anyhow::Result<()> {
     let folder = folder(worktree)?;
     let path = folder.join(FILE);
-    let failed = || format!("an approval can not be remembered in {}", path.display());
+    let failed = || format!("cannot store an approval in {}", path.display());
     DirBuilder::new().recursive(true).mode(0o700).create(&folder).with_context(failed)?;
     let lock = File::create(folder.join("lock")).with_context(failed)?;
     lock.lock().with_context(failed)?;
@@ -79,7 +79,7 @@ fn add(worktree: &Path, new: Vec<Rule>) -> anyhow::Result<()> {
     replace(&path, &serde_json::to_vec_pretty(&rules)?).with_context(failed)
 }
 
-/// Whoever reads meanwhile sees the old file or the new one.
+/// Replaces the file at once: a concurrent reader sees the old file or the new one.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     let mut options = File::options();
@@ -90,13 +90,13 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(&new, path)
 }
 
-/// Knows how far a session's log has been looked through for approvals.
+/// The position up to which a session's log has been searched for approvals.
 #[derive(Clone, Debug)]
 pub struct Memory(watch::Receiver<Seq>);
 
 impl Memory {
-    /// Starts an observer that remembers, for the project, what it sees being allowed for good in
-    /// the session and its children.
+    /// Starts an observer that remembers, for the project, every "always" in the session and its
+    /// children.
     pub async fn start(
         worktree: &Path,
         session: SessionId,
@@ -106,7 +106,7 @@ impl Memory {
         Ok((Self(seen), sink))
     }
 
-    /// Waits until everything up to and with `head` is remembered.
+    /// Waits until the events up to and including `head` are searched.
     pub async fn through(&mut self, head: Seq) {
         let seen = tokio::time::timeout(PATIENCE, self.0.wait_for(|seen| *seen >= head));
         if !matches!(seen.await, Ok(Ok(_))) {
@@ -117,7 +117,7 @@ impl Memory {
 
 struct Records {
     worktree: PathBuf,
-    /// What an "always" to the question would allow.
+    /// The rules that an "always" answer to each open question would allow.
     asked: HashMap<QuestionId, Vec<Rule>>,
 }
 
@@ -135,7 +135,7 @@ impl Follow for Records {
 }
 
 impl Records {
-    /// What `event` allows for good.
+    /// The rules that `event` allows for good.
     fn allowed(&mut self, event: &Envelope) -> Vec<Rule> {
         let Event::Permission(permission) = &event.event else { return Vec::new() };
         match permission {

@@ -1,4 +1,4 @@
-//! Files that go with a prompt.
+//! Files attached to a prompt.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,14 +9,14 @@ use leftfold_tools::{base64, recognise};
 
 use crate::Usage;
 
-/// Bytes of a text file at most: what is longer is better read in pieces, with tools.
+/// The largest text file, in bytes. Longer files are better read in pieces, with tools.
 const MAX_TEXT: u64 = 256 * 1024;
 
-/// The files as parts of a prompt: images and PDFs, told by their content, as media; text headed
-/// by its path.
+/// Turns files into parts of a prompt. Images and PDFs, recognized by their content, become media;
+/// text is headed by its path.
 ///
 /// # Errors
-/// A file that is not there, can not be read, is too large, or is neither text nor media.
+/// A file does not exist, cannot be read, is too large, or is neither text nor media.
 pub fn files(paths: &[PathBuf]) -> Result<Vec<PromptPart>, Usage> {
     paths.iter().map(|path| part(path)).collect()
 }
@@ -24,13 +24,13 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PromptPart>, Usage> {
 fn part(path: &Path) -> Result<PromptPart, Usage> {
     let fault = |what: &str| Usage(format!("--file {}: {what}", path.display()));
     let failed = |error: std::io::Error| fault(&error.to_string());
-    // before it is opened: a pipe would wait for its writer
+    // Checked before opening: opening a pipe would wait for its writer.
     let kind = std::fs::metadata(path).map_err(failed)?;
     if kind.is_dir() {
-        return Err(fault("is a folder; give the files in it, or name it in the prompt"));
+        return Err(fault("is a folder: give its files, or name the folder in the prompt"));
     }
     if !kind.is_file() {
-        return Err(fault("is no regular file"));
+        return Err(fault("is not a regular file"));
     }
     let mut file = File::open(path).map_err(failed)?;
     let mut bytes = Vec::new();
@@ -41,8 +41,11 @@ fn part(path: &Path) -> Result<PromptPart, Usage> {
         .read_to_end(&mut bytes)
         .map_err(failed)?;
     if bytes.len() as u64 > max {
-        let advice =
-            if media.is_none() { "; name it in the prompt, to be read in pieces" } else { "" };
+        let advice = if media.is_none() {
+            ": name it in the prompt, and the model reads it in pieces"
+        } else {
+            ""
+        };
         return Err(fault(&format!("has more than {max} bytes{advice}")));
     }
     if let Some(media) = media {
@@ -54,7 +57,7 @@ fn part(path: &Path) -> Result<PromptPart, Usage> {
         });
     }
     let text = String::from_utf8(bytes)
-        .map_err(|_| fault("is neither UTF-8 text nor an image or a PDF that models can see"))?;
+        .map_err(|_| fault("is neither UTF-8 text nor an image or PDF that models accept"))?;
     Ok(PromptPart::text(format!("<file path=\"{}\">\n{text}\n</file>", path.display())))
 }
 

@@ -1,5 +1,5 @@
-//! What settings make of the agents that write for Leftfold itself: titles and summaries (SPEC A2, C3,
-//! C9, L9). Their prompt takes the place of the built-in one.
+//! Settings for the agents that write titles and summaries for Leftfold itself (SPEC A2, C3, C9,
+//! L9). Their prompt replaces the built-in one.
 
 use crate::gather::Agent;
 use leftfold_events::Json;
@@ -10,10 +10,11 @@ use crate::agents::Agents;
 use crate::model::{self, Model};
 use leftfold_config::Settings;
 
-/// Lays it over `options`, in which the rest of the settings is already. `model` is the session's.
+/// Puts the settings of these agents into `options`, which already has the other settings. `model`
+/// is the session's.
 ///
 /// # Errors
-/// One of them names a model that can not be used.
+/// One of them names a model that cannot be used.
 pub(crate) fn lay_over(
     options: &mut Options,
     settings: &Settings,
@@ -26,7 +27,7 @@ pub(crate) fn lay_over(
 
 fn titles(options: &mut Options, agents: &Agents, settings: &Settings) -> anyhow::Result<()> {
     let Ok(agent) = agents.find("title") else {
-        // turned off
+        // The agent is turned off.
         options.title_prompt.clear();
         return Ok(());
     };
@@ -36,7 +37,7 @@ fn titles(options: &mut Options, agents: &Agents, settings: &Settings) -> anyhow
     if let Some(prompt) = &agent.prompt {
         prompt.trim().clone_into(&mut options.title_prompt);
     }
-    // a small call: nothing of what its model is set up for otherwise
+    // A small call: the options configured for its model do not apply.
     let own = model::of_agent(settings, agent).transpose()?;
     let samples = own.as_ref().is_none_or(|own| own.spec.abilities.sampling);
     let request = if samples { json!({ "temperature": 0.5 }) } else { json!({}) };
@@ -64,14 +65,16 @@ fn summaries(
     let own = model::of_agent(settings, agent).transpose()?;
     let request = own.as_ref().map_or(&model.request, |own| &own.request).value();
     let tuned = tuned(agent, Some(own.as_ref().unwrap_or(model)), &request);
-    // without a word about it, a summary is asked for as any step is, so that caches are of use
+    // Without settings of its own, a summary is requested as any step is, so that provider caches
+    // apply.
     let is_other = own.is_some() || tuned.value() != request;
     options.summary_request = is_other.then_some(tuned);
     options.summary_model = own.map(|own| own.spec);
     Ok(())
 }
 
-/// The body's options with the agent's own over them, and its variant of the model.
+/// The options of the request body, with the agent's own and its variant of the model laid over
+/// them.
 fn tuned(agent: &Agent, model: Option<&Model>, request: &Value) -> Json {
     let mut tuned = Options { request: Json::from_value(request), ..Options::default() };
     match model {
@@ -89,7 +92,7 @@ mod tests {
     use super::*;
     use leftfold_config as settings;
 
-    /// What one settings text makes of a session's options.
+    /// Reads the options of a session from one settings text.
     fn options(agents: &Value, more: &Value) -> anyhow::Result<Options> {
         let folder = tempfile::tempdir().unwrap();
         let mut text = json!({
@@ -131,7 +134,7 @@ mod tests {
             ),
             (
                 json!({ "title": { "model": "double/s", "variant": "low", "temperature": 0.1 },
-                        // what a variant says wins over its agent's options
+                        // The options of a variant win over those of its agent.
                         "compaction": { "model": "double/s", "variant": "low", "top_p": 0.5, "c": 9 } }),
                 (Some("s"), json!({ "temperature": 0.1, "c": 3 })),
                 (Some("s"), json!({ "b": 2, "c": 3, "top_p": 0.5 })),
@@ -141,7 +144,7 @@ mod tests {
                 (None, json!({ "temperature": 0.5, "x": 1 })),
                 (None, json!({ "a": 1, "y": 2 })),
             ),
-            // what the session's own agent is set up for is not for them
+            // The options of the session's own agent do not apply to them.
             (json!({ "build": { "z": 1 } }), (None, Value::Null), (None, Value::Null)),
         ] {
             let found = options(&agents, &json!({})).unwrap();

@@ -1,4 +1,8 @@
-//! The project's files as they were at a point of a session: what a fork with `--files` begins with.
+//! Computes the project's files as they were at a point of a session, for a fork with `--files`.
+//!
+//! It reads the whole log: each file that steps after the point have changed, as the snapshot
+//! before the first of them has it. `next` decides the snapshot and the restore as for a revert,
+//! the session's worker performs them, and `unrevert` undoes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,12 +12,12 @@ use leftfold_events::{Envelope, Seq, State};
 
 use crate::Usage;
 
-/// What has to be put back, so that the files are as they were after event `at`: what steps have
-/// changed since, and what a revert has taken back since. A step that was under way there counts as
-/// done if a call of it that may have changed files had told its outcome.
+/// The files to restore so that they are as they were after event `at`: files that later steps have
+/// changed, and files that a later revert has restored. A step that was running at `at` counts as
+/// done if one of its calls that may have changed files had reported its outcome.
 ///
 /// # Errors
-/// Calls have run since then of which no snapshot tells what they changed.
+/// A call has run since then whose changes no snapshot shows.
 pub(crate) fn plan(events: &[Envelope], at: Seq) -> Result<Vec<Saved>, Usage> {
     let mut plan = Plan { at, ..Plan::default() };
     let mut state = State::default();
@@ -30,9 +34,9 @@ pub(crate) fn plan(events: &[Envelope], at: Seq) -> Result<Vec<Saved>, Usage> {
 #[derive(Default)]
 struct Plan {
     at: Seq,
-    /// The steps whose calls have told of changes by then.
-    told: BTreeSet<Seq>,
-    /// The last snapshot of the files as they were then.
+    /// The steps whose calls had reported changes by then.
+    changed_steps: BTreeSet<Seq>,
+    /// The last snapshot of the files by then.
     tree: Option<String>,
     files: BTreeMap<String, String>,
 }
@@ -44,7 +48,7 @@ impl Plan {
         if let (Event::Tool(Tool::Finished(_)), false) = (&event.event, late) {
             let changes = |call: &Call| is_outcome(event, call) && call.class().changes();
             let changed = state.calls().any(changes);
-            self.told.extend(turn.filter(|_| changed).map(|turn| turn.asked));
+            self.changed_steps.extend(turn.filter(|_| changed).map(|turn| turn.asked));
         }
         if let (Event::Tool(Tool::Started { class, name, .. }), true) = (&event.event, late)
             && class.changes()
@@ -67,8 +71,9 @@ impl Plan {
     fn after(&mut self, event: &Envelope, state: &State, known: usize) {
         let Event::Files(Files::Snapshotted { tree, .. }) = &event.event else { return };
         let new = state.files.changes.get(known);
-        let goes =
-            new.is_some_and(|changed| event.seq > self.at && !self.told.contains(&changed.step));
+        let goes = new.is_some_and(|changed| {
+            event.seq > self.at && !self.changed_steps.contains(&changed.step)
+        });
         match new.filter(|_| goes) {
             Some(changed) => {
                 for FileChange { path, .. } in &changed.files {
@@ -81,7 +86,7 @@ impl Plan {
     }
 }
 
-/// Where `path` is from, unless that is known.
+/// Finds the snapshot that `path` comes from, unless it is known.
 fn missing(
     known: &BTreeMap<String, String>,
     path: &str,

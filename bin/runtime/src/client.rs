@@ -1,4 +1,9 @@
-//! A session in this process's node, as those who drive it see it.
+//! A client of one session. The session is in this process's node or, if another process is the
+//! node of its store, reached through that node's socket.
+//!
+//! Callers see the same events, questions and ends either way. If the other node dies, clients end
+//! and name `leftfold resume`. If it releases the store in good order, they stay, and the next
+//! prompt opens the session wherever it is then.
 
 mod revert;
 
@@ -16,7 +21,7 @@ use ractor::{Actor, ActorRef, RpcReplyPort};
 
 use crate::approvals::Memory;
 use crate::remote::{self, Remote, RpcError};
-use crate::session_paths::Place;
+use crate::session_paths::SessionPlace;
 use crate::session_setup::{PromptConfig, SessionSetup};
 use leftfold_view::QuestionId;
 
@@ -24,7 +29,7 @@ use leftfold_view::QuestionId;
 #[derive(Clone)]
 pub struct Client {
     pub session: SessionId,
-    /// Tells those that were opened apart.
+    /// Distinguishes clients that were opened separately.
     id: u64,
     link: Link,
 }
@@ -35,7 +40,7 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// Where the session is.
+/// The place of the session.
 #[derive(Clone)]
 enum Link {
     Here {
@@ -46,16 +51,17 @@ enum Link {
     There(Remote),
 }
 
-/// Starts a node: one for a process.
+/// Starts a node; a process has one.
 pub async fn node() -> anyhow::Result<ActorRef<NodeMessage>> {
-    Ok(Actor::spawn(None, Node, ()).await.context("the node can not be started")?.0)
+    Ok(Actor::spawn(None, Node, ()).await.context("the node cannot be started")?.0)
 }
 
-const DIED: &str = "the session died before it was known whether that is in its log";
+const DIED: &str = "the session died; its log may or may not have the request";
 
 impl Client {
-    /// Opens the setup's session in `node`, or where it is open already: if another process is the
-    /// node of its store, through that one's socket. A turn configuration can be gathered then.
+    /// Opens the setup's session in `node` or, if another process is the node of its store,
+    /// attaches through that node's socket. Waits for servers and plugins, so a turn configuration
+    /// can be gathered afterwards.
     pub async fn open(
         node: ActorRef<NodeMessage>,
         setup: &SessionSetup,
@@ -63,7 +69,8 @@ impl Client {
         Self::open_beside(node, setup, setup.extensions.ready()).await
     }
 
-    /// The same without a wait for servers and plugins, which are being started.
+    /// Opens the session as [`Client::open`] does, but does not wait for servers and plugins to
+    /// start.
     pub async fn open_soon(
         node: ActorRef<NodeMessage>,
         setup: &SessionSetup,
@@ -84,13 +91,13 @@ impl Client {
             return Ok(attached);
         }
         match Self::open_here(node, setup, starts).await {
-            // its node may not have served its socket yet when it was looked for
+            // The other node may not have served its socket yet at the first attempt.
             Err(error) if is_locked(&error) => Self::attach(&setup.place).await.ok_or(error),
             opened => opened,
         }
     }
 
-    /// Opens the setup's session in `node` and nowhere else, while something else `starts`.
+    /// Opens the setup's session only in `node`, while `starts` runs.
     pub async fn open_here(
         node: ActorRef<NodeMessage>,
         setup: &SessionSetup,
@@ -104,7 +111,7 @@ impl Client {
         let session = setup.place.session;
         let (memory, sink) = Memory::start(&setup.turn_settings.worktree, session).await?;
         let client = Self::new(session, Link::Here { node, memory });
-        // what a crash kept from being remembered is remembered now
+        // After a crash, approvals may be missing from the project's file; they are remembered now.
         let from = if opened.unfinished { 1 } else { opened.head + 1 };
         client.watch(from, sink, WatchScope::Live).await?;
         if let Some(sink) = crate::watchers::start(session, &setup.extensions.plugins).await? {
@@ -113,7 +120,7 @@ impl Client {
         Ok((client, opened))
     }
 
-    async fn attach(place: &Place) -> Option<(Self, Opened)> {
+    async fn attach(place: &SessionPlace) -> Option<(Self, Opened)> {
         let (remote, opened) = Remote::attach(place).await?;
         Some((Self::new(place.session, Link::There(remote)), opened))
     }
@@ -123,12 +130,12 @@ impl Client {
         Self { session, id: LAST.fetch_add(1, Ordering::Relaxed), link }
     }
 
-    /// Whether one is a clone of the other.
+    /// Whether one client is a clone of the other.
     pub fn is(&self, other: &Self) -> bool {
         self.id == other.id
     }
 
-    /// The way to the session, if it is in the node of another process.
+    /// The connection to the node of another process, if the session is there.
     pub fn remote(&self) -> Option<&Remote> {
         match &self.link {
             Link::Here { .. } => None,
@@ -136,7 +143,7 @@ impl Client {
         }
     }
 
-    /// Whether the session can be reached as it is, without being opened again.
+    /// Whether the session can be reached without opening it again.
     pub async fn is_live(&self) -> bool {
         match &self.link {
             Link::Here { .. } => self.reading().await.is_ok(),
@@ -144,7 +151,7 @@ impl Client {
         }
     }
 
-    /// Who somebody of this name is in the log.
+    /// The name in the log for a client that calls itself `by`.
     pub fn name(&self, by: &str) -> String {
         match &self.link {
             Link::Here { .. } => by.to_owned(),
@@ -152,7 +159,7 @@ impl Client {
         }
     }
 
-    /// The way to a session that descends from this one.
+    /// A client of a session that descends from this one.
     pub fn of(&self, session: SessionId) -> Self {
         Self { session, ..self.clone() }
     }
@@ -167,7 +174,7 @@ impl Client {
         Ok(())
     }
 
-    /// The session as it is now, what is being made durable included.
+    /// The session's current state, including events that are not durable yet.
     pub async fn view(&self) -> anyhow::Result<Box<State>> {
         let session = self.session;
         let view = ractor::call!(self.here()?, |reply| NodeMessage::Tell {
@@ -177,7 +184,7 @@ impl Client {
         view.context("the session is gone")
     }
 
-    /// Reads what is durable.
+    /// A reader of the durable events.
     pub async fn reading(&self) -> anyhow::Result<LiveReader> {
         let session = self.session;
         let store = ractor::call!(self.here()?, |reply| NodeMessage::Reading { session, reply });
@@ -192,26 +199,26 @@ impl Client {
         }
     }
 
-    /// Has `sink` told of every event from `from` on.
+    /// Sends every event from `from` on to `sink`.
     pub async fn watch(
         &self,
         from: Seq,
         sink: ActorRef<Observation>,
-        family: WatchScope,
+        scope: WatchScope,
     ) -> anyhow::Result<()> {
         match &self.link {
             Link::Here { node, .. } => {
-                let watch = Watch { session: self.session, from, sink, family };
+                let watch = Watch { session: self.session, from, sink, family: scope };
                 node.cast(NodeMessage::Watch(watch)).context("the node has died")
             }
-            Link::There(remote) => remote.watch(from, sink, &family).await,
+            Link::There(remote) => remote.watch(from, sink, &scope).await,
         }
     }
 
-    /// Prompts, and waits until that is in the log. A turn that was cut off is closed first.
+    /// Prompts, and waits until the prompt is in the log. An interrupted turn is closed first.
     ///
     /// # Errors
-    /// The session died before it was: it may be in the log or not.
+    /// The session died first; the prompt may or may not be in the log.
     pub async fn prompt(
         &self,
         setup: &SessionSetup,
@@ -227,8 +234,8 @@ impl Client {
         }
     }
 
-    /// Prompts, if it `joins` only a turn that is under way. What became of it: accepted when it
-    /// is in the log, not open if there is no turn to join.
+    /// Prompts; with `joins` only if a turn is running. Answers `Accepted` once the prompt is in
+    /// the log, and `NotOpen` if there is no turn to join.
     pub async fn prompt_with(
         &self,
         prompt_config: PromptConfig,
@@ -244,11 +251,11 @@ impl Client {
         reply_to.context(DIED)
     }
 
-    /// Chooses how the prompts from now on are taken, and waits until that is in the log. A session
-    /// that has no log yet keeps it for its first prompt. False: nothing has changed.
+    /// Sets the choices for prompts from now on, and waits until they are in the log. A session
+    /// without a log keeps them for its first prompt. False: nothing has changed.
     ///
     /// # Errors
-    /// The session died before it was.
+    /// The session died first.
     pub async fn configure(&self, choices: SessionChoices, by: &str) -> anyhow::Result<bool> {
         let node = match &self.link {
             Link::Here { node, .. } => node,
@@ -262,8 +269,8 @@ impl Client {
         Ok(reply_to.context(DIED)? == Answered::Accepted)
     }
 
-    /// Asks for a summary of what the model has seen, if it `joins` only in a turn that is under
-    /// way. Not open: there is no such turn, nothing to sum up, or a summary on its way already.
+    /// Requests a summary of the conversation; with `joins` only if a turn is running. `NotOpen`:
+    /// there is no such turn, nothing to summarize, or a summary is already being written.
     pub async fn compact(
         &self,
         config: TurnConfig,
@@ -283,32 +290,32 @@ impl Client {
         reply_to.context(DIED)
     }
 
-    /// Prompts without waiting for anything: whoever watches sees what becomes of it.
+    /// Prompts without waiting; observers see the outcome.
     pub fn cast_prompt(
         &self,
         setup: &SessionSetup,
         parts: Vec<PromptPart>,
         by: &str,
     ) -> anyhow::Result<()> {
-        self.tell(prompt(setup.prompt_config(), parts, by, false, None))
+        self.send(prompt(setup.prompt_config(), parts, by, false, None))
     }
 
-    /// Goes on with a turn that was cut off.
+    /// Resumes an interrupted turn.
     pub fn resume(&self, setup: &SessionSetup) -> anyhow::Result<()> {
-        self.tell(SessionMessage::Resume { config: Box::new(setup.config()), close: false })
+        self.send(SessionMessage::Resume { config: Box::new(setup.config()), close: false })
     }
 
     pub async fn interrupt(&self, by: &str) -> anyhow::Result<()> {
         match &self.link {
             Link::Here { .. } => {
                 let interrupted = Fact::new(Turn::Interrupted { by: by.to_owned() });
-                self.tell(SessionMessage::Facts(vec![interrupted]))
+                self.send(SessionMessage::Facts(vec![interrupted]))
             }
             Link::There(remote) => remote.interrupt(by).await,
         }
     }
 
-    /// Answers a question of this session, or of one that descends from it.
+    /// Answers a question of this session or of one that descends from it.
     pub async fn answer(&self, asked: QuestionId, reply: Reply) -> anyhow::Result<Answered> {
         let node = match &self.link {
             Link::Here { node, .. } => node,
@@ -320,23 +327,23 @@ impl Client {
             session,
             message: message(reply_to)
         }) {
-            // a child is open no longer than somebody wants something of it
+            // A child is open only while something uses it.
             Err(_) if session != self.session => Ok(Answered::NotOpen),
             answered => answered.context("the session is gone"),
         }
     }
 
-    /// Takes a node of this process down where it stands; the log has what it takes to go on.
+    /// Stops a node of this process immediately; its log has everything needed to resume.
     pub async fn stop(&self) {
         if let Link::Here { node, .. } = &self.link {
-            // one that is dead already is as good
+            // It may be dead already.
             let _ = node.kill_and_wait(None).await;
         }
     }
 
-    fn tell(&self, message: SessionMessage) -> anyhow::Result<()> {
-        let tell = NodeMessage::Tell { session: self.session, message };
-        self.here()?.cast(tell).context("the node has died")
+    fn send(&self, message: SessionMessage) -> anyhow::Result<()> {
+        let message = NodeMessage::Tell { session: self.session, message };
+        self.here()?.cast(message).context("the node has died")
     }
 }
 
@@ -353,12 +360,12 @@ fn prompt(
     SessionMessage::Prompt { config, prompted, joins, reply_to }
 }
 
-/// How often the next node of a session is looked for when the last one is about to let go of it,
-/// and how long it is given each time: together as long as a node waits for a store.
+/// How often, and how long each time, to look for the next node of a session while the last one
+/// releases it; together as long as a node waits for a store.
 pub const ATTEMPTS: usize = 40;
 pub const BREATH: Duration = Duration::from_millis(50);
 
-/// Whether a node refused because it is about to let go of the session: the next one will do.
+/// Whether a node refused because it is about to release the session; the next node will accept.
 pub fn is_leaving(error: &anyhow::Error) -> bool {
     error.downcast_ref().is_some_and(RpcError::is_leaving)
 }
@@ -369,7 +376,7 @@ pub fn is_locked(error: &anyhow::Error) -> bool {
     matches!(error, Some(leftfold_actors::Error::Store(leftfold_store::Error::Locked { .. })))
 }
 
-/// Waits until the session is closed for good; the reason.
+/// Waits until the session is closed for good, and answers the reason.
 pub async fn closed(opened: &mut Opened) -> String {
     match opened.closed.wait_for(Option::is_some).await {
         Ok(reason) => reason.clone().unwrap_or_default(),
@@ -377,8 +384,8 @@ pub async fn closed(opened: &mut Opened) -> String {
     }
 }
 
-/// The answer in these words to a question; without any, it is dismissed.
-pub fn reply(words: Option<String>, by: &str) -> Reply {
-    let answer = if words.is_some() { Answer::Once } else { Answer::Reject };
-    Reply { answer, feedback: words, by: by.to_owned() }
+/// A reply with this text to a question; without text the question is dismissed.
+pub fn reply(text: Option<String>, by: &str) -> Reply {
+    let answer = if text.is_some() { Answer::Once } else { Answer::Reject };
+    Reply { answer, feedback: text, by: by.to_owned() }
 }

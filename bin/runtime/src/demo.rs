@@ -1,4 +1,4 @@
-//! What the demo carries: a small project with a mistake in it, and the script of its repair.
+//! The data of the demo: a small project with a mistake in it, and the script of its repair.
 
 use leftfold_events::Json;
 use leftfold_events::turn_config::{Limit, ModelSpec};
@@ -15,7 +15,7 @@ pub const PROJECT: [(&str, &str); 3] = [
 ];
 
 const SCRIPT: &str = include_str!("demo/script.json");
-/// Milliseconds of silence.
+/// Milliseconds of silence after which a request fails.
 const TIMEOUT: u64 = 60_000;
 
 pub fn is_model(name: &str) -> bool {

@@ -1,11 +1,12 @@
-//! Where a log parts from what today's code would decide, as JSON for scripts and clients.
+//! Differences between a log's decisions and those of today's code, as JSON for scripts and
+//! clients.
 
 use leftfold_events::event::{Event, Session};
 use leftfold_events::verify::Divergence;
 use leftfold_events::{Envelope, POLICY};
 use serde_json::{Value, json};
 
-/// The policy that the latest node to write the log decided by.
+/// The policy under which the latest node wrote the log.
 pub fn policy_of(events: &[Envelope]) -> u16 {
     let policy = events.iter().rev().find_map(|event| {
         let Event::Session(Session::Created { policy, .. } | Session::Resumed { policy, .. }) =
@@ -27,10 +28,11 @@ pub fn divergences(events: &[Envelope], all: bool) -> anyhow::Result<Vec<Value>>
     as_values(&divergences, events)
 }
 
-/// One object each, with both policies where the log was written under another one.
+/// One JSON object for each divergence, with both policies if the log was written under another
+/// one.
 ///
 /// # Errors
-/// A divergence does not fit into JSON.
+/// A divergence cannot be written as JSON.
 pub fn as_values(divergences: &[Divergence], events: &[Envelope]) -> anyhow::Result<Vec<Value>> {
     let policy = policy_of(events);
     let line = |divergence: &Divergence| {

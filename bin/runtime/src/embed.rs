@@ -27,7 +27,7 @@ use ractor::ActorRef;
 
 use crate::client::{self, Client};
 use crate::project::{Project, new_id};
-use crate::session_paths::{self, Place};
+use crate::session_paths::{self, SessionPlace};
 use crate::session_setup::SessionSetup;
 use crate::slash::{OptionsFor, Prepared};
 use crate::subscription::Subscription;
@@ -58,16 +58,16 @@ impl Leftfold {
         Ok(Self { directory, node: client::node().await? })
     }
 
-    /// Begins a session. No one answers permission questions: what would be asked is denied.
+    /// Begins a session. Nobody answers permission questions, so calls that need one are denied.
     ///
     /// # Errors
-    /// The settings are wrong, or name no model that can be used.
+    /// The settings are wrong, or name no usable model.
     pub async fn new_session(&self) -> anyhow::Result<Session> {
         self.new_session_with(Overrides::default()).await
     }
 
     /// Begins a session with another agent, model or limits than settings say, or with
-    /// [`Overrides::asking`] for a program that answers permission questions itself.
+    /// [`Overrides::interactive`] for a program that answers permission questions itself.
     ///
     /// # Errors
     /// The settings are wrong, or there is no such agent, model or variant.
@@ -78,7 +78,7 @@ impl Leftfold {
             .await
     }
 
-    /// Opens a session that exists: an id, a unique beginning of one, `last`, or a session's folder. If
+    /// Opens an existing session: an id, a unique prefix of one, `last`, or a session's folder. If
     /// another process runs it, this one becomes its client through the node's socket.
     ///
     /// # Errors
@@ -102,8 +102,8 @@ impl Leftfold {
     }
 }
 
-/// Ends the servers and plugins of this process, and waits for processes to be gone. `interrupted`: a call
-/// may still be running, whose processes are ended too.
+/// Ends the servers and plugins of this process, and waits until their processes are gone. With
+/// `interrupted`, also ends the processes of calls that may still be running.
 ///
 /// # Errors
 /// The thread that ends processes died.
@@ -119,18 +119,18 @@ pub async fn end_all(interrupted: bool) -> anyhow::Result<()> {
 /// A session, in this program's node or in the one of another process.
 #[derive(Debug)]
 pub struct Session {
-    place: Place,
+    place: SessionPlace,
     project: Project,
     overrides: Overrides,
     client: Client,
-    /// The last event that was there when it was opened, or that a prompt has waited for.
+    /// The seq of the last event at the opening, or of the last one that a prompt has waited for.
     head: Seq,
 }
 
 impl Session {
     async fn open(
         node: ActorRef<NodeMessage>,
-        place: Place,
+        place: SessionPlace,
         project: Project,
         overrides: Overrides,
     ) -> anyhow::Result<Self> {
@@ -143,11 +143,11 @@ impl Session {
         self.client.session
     }
 
-    /// Prompts, and waits for the end of the turn. `/NAME ARGUMENTS` runs a command of the project. A turn
-    /// that was cut off before is closed first, and a turn under way is joined.
+    /// Prompts, and waits for the end of the turn. `/NAME ARGUMENTS` runs a command of the project.
+    /// An interrupted turn is closed first; a running turn is joined.
     ///
     /// # Errors
-    /// The prompt cannot be taken, or the session is closed before the turn ends.
+    /// The prompt is refused, or the session is closed before the turn ends.
     pub async fn prompt(&mut self, text: &str) -> anyhow::Result<Ended> {
         let mut events = self.watch(self.head + 1).await?;
         let (project, store) = (self.project.clone(), self.place.store.clone());
@@ -172,14 +172,14 @@ impl Session {
                     return Ok(Ended::clone(ended));
                 }
             }
-            // the node may have ended meanwhile
+            // The node may have ended meanwhile.
             let _ = done.send(());
         }
-        bail!("session {0} is closed: `leftfold resume {0}` goes on", self.client.session)
+        bail!("session {0} is closed: continue it with `leftfold resume {0}`", self.client.session)
     }
 
-    /// Events from seq `from` on, those of subagents included: first those in the log, then as they
-    /// become durable, each exactly once.
+    /// Subscribes to the events from seq `from` on, including those of subagents: first the events
+    /// in the log, then new ones as they become durable, each exactly once.
     ///
     /// # Errors
     /// The node has ended.
@@ -187,8 +187,8 @@ impl Session {
         Subscription::open_as(&self.client, from, WatchScope::Live).await
     }
 
-    /// Sends the events to an actor of your own, as [`Session::watch`] does. The actor is sent the next
-    /// ones once it has answered `done`; it misses none, however slow it is.
+    /// Sends the events to an actor of your own, as [`Session::watch`] does. The actor receives the
+    /// next ones once it has answered `done`, so a slow actor misses none.
     ///
     /// # Errors
     /// The node has ended.
@@ -196,7 +196,7 @@ impl Session {
         self.client.watch(from, actor, WatchScope::Live).await
     }
 
-    /// Answers a permission question. Answers whether this was the first answer to it.
+    /// Answers a permission question. Returns whether this was the first answer to it.
     ///
     /// # Errors
     /// The session is closed.
@@ -205,7 +205,7 @@ impl Session {
         Ok(answered == leftfold_actors::Answered::Accepted)
     }
 
-    /// Interrupts the turn that is under way.
+    /// Interrupts the running turn.
     ///
     /// # Errors
     /// The node has ended.
@@ -216,7 +216,7 @@ impl Session {
 
 /// Reads settings and waits for plugins, off the threads of the runtime.
 async fn setup(
-    place: Place,
+    place: SessionPlace,
     project: Project,
     overrides: Overrides,
 ) -> anyhow::Result<SessionSetup> {

@@ -1,5 +1,5 @@
-//! Gathers a [`TurnConfig`]: the one look at the world before an intent. It only reads, and whoever
-//! casts a prompt does it, never a handler.
+//! Gathers a [`TurnConfig`], the only look at the world before an intent. It only reads. Callers
+//! that send a prompt run it, never a message handler.
 
 pub mod agent;
 mod instructions;
@@ -15,29 +15,30 @@ use leftfold_events::{Json, Time};
 pub use agent::Agent;
 pub use instructions::{Named, Sources};
 
-/// What settings and command line have said.
+/// The choices of settings and command line.
 #[derive(Clone, Debug)]
 pub struct TurnSettings {
     pub directory: PathBuf,
     pub worktree: PathBuf,
     pub model: ModelSpec,
     pub agent: Agent,
-    /// The user's rules, to come after the defaults and the agent's own.
+    /// The user's rules, which come after the defaults and the agent's own.
     pub rules: Vec<Rule>,
     pub options: Options,
-    /// The agents that calls may have do something, with what they are for.
+    /// The agents that calls may start as subagents, each with its description.
     pub subagents: Vec<(String, String)>,
     pub sources: Sources,
-    /// The file for the session's plan; `None`: nobody plans there.
+    /// The file for the session's plan; `None`: the session has no planning.
     pub plan: Option<PathBuf>,
 }
 
 const SUMMARY: &str = include_str!("../../../prompts/compaction.md");
 
-/// What a model is told that writes titles, for `Options::title_prompt`.
+/// The prompt for a model that writes titles, for `Options::title_prompt`.
 pub const TITLE: &str = include_str!("../../../prompts/title.md").trim_ascii();
 
-/// The turn configuration in force at `now`; and what it has to do without, for people, with file and reason.
+/// The turn configuration in force at `now`, and the problems with files that were left out, for
+/// people.
 pub fn gather(turn_settings: TurnSettings, now: Time) -> (TurnConfig, Vec<String>) {
     let mut rules = rules::defaults();
     rules.extend(turn_settings.agent.rules.iter().cloned());
@@ -50,18 +51,15 @@ pub fn gather(turn_settings: TurnSettings, now: Time) -> (TurnConfig, Vec<String
     let mut tools = tools(&turn_settings, &rules);
     offer_tasks(&mut tools, &turn_settings.subagents);
     let (name, base) = prompt::base(&turn_settings, &tools);
-    let told = instructions::find(&turn_settings);
+    let found = instructions::find(&turn_settings);
     let Sources { user_folders, .. } = &turn_settings.sources;
-    let skills = leftfold_tools::skills::find(
-        &turn_settings.directory,
-        &turn_settings.worktree,
-        user_folders,
-    );
-    let mut problems = told.problems;
+    let skills =
+        leftfold_tools::skills::find(&turn_settings.directory, &turn_settings.worktree, user_folders);
+    let mut problems = found.problems;
     problems.extend(skills.problems.iter().map(ToString::to_string));
     let second = [
         Some(prompt::environment(&turn_settings, now)),
-        prompt::instructions(&told.texts),
+        prompt::instructions(&found.texts),
         prompt::skills(skills.skills, &rules, &tools),
         turn_settings.options.system.as_ref().map(|text| text.trim().to_owned()),
     ];
@@ -71,7 +69,7 @@ pub fn gather(turn_settings: TurnSettings, now: Time) -> (TurnConfig, Vec<String
     if options.summary_prompt.is_empty() {
         SUMMARY.trim().clone_into(&mut options.summary_prompt);
     }
-    options.instructions = told.paths;
+    options.instructions = found.paths;
     let config = TurnConfig {
         system: vec![base, second.join("\n\n")],
         tools,
@@ -83,8 +81,8 @@ pub fn gather(turn_settings: TurnSettings, now: Time) -> (TurnConfig, Vec<String
     (config, problems)
 }
 
-/// Every tool for this model, if it takes any, that the rules do not hide, and no questions where nobody is there to
-/// answer. Descriptions name no tool that is not among them.
+/// All tools that the model accepts and the rules do not hide. The `question` tool is left out if
+/// nobody can answer. Descriptions name no tool that is left out.
 fn tools(turn_settings: &TurnSettings, rules: &[Rule]) -> Vec<ToolSpec> {
     if !turn_settings.model.abilities.tools {
         return Vec::new();
@@ -102,8 +100,7 @@ fn tools(turn_settings: &TurnSettings, rules: &[Rule]) -> Vec<ToolSpec> {
     offered.iter().map(spec).collect()
 }
 
-/// Adds tools that are none of the built-in ones: to a model that takes any, those that the rules do
-/// not hide.
+/// Adds tools that are not built in, if the model accepts any: those that the rules do not hide.
 pub fn extend(config: &mut TurnConfig, tools: Vec<ToolSpec>) {
     if config.model.abilities.tools {
         let rules = &config.rules;
@@ -111,7 +108,7 @@ pub fn extend(config: &mut TurnConfig, tools: Vec<ToolSpec>) {
     }
 }
 
-/// Names the agents that there are for tasks; without any there is no such tool.
+/// Adds the names of the subagents to the `task` tool; without subagents the tool is removed.
 fn offer_tasks(tools: &mut Vec<ToolSpec>, subagents: &[(String, String)]) {
     if subagents.is_empty() {
         tools.retain(|tool| tool.name != "task");
@@ -120,7 +117,7 @@ fn offer_tasks(tools: &mut Vec<ToolSpec>, subagents: &[(String, String)]) {
         let agents = subagents.iter().map(|(name, about)| format!("\n- {name}: {about}"));
         task.description += "\n\nThe agents are:";
         task.description.extend(agents);
-        // servers that hold a model to the schema hold it to these names
+        // Servers that enforce the schema restrict the model to these names.
         let mut schema = task.schema.value();
         if let Some(agent) = schema.pointer_mut("/properties/subagentType") {
             agent["enum"] = subagents.iter().map(|(name, _)| name.as_str()).collect();
@@ -272,7 +269,7 @@ mod tests {
         );
         assert_eq!(config.system[1..], [expected]);
         assert_eq!(config.options.instructions, [folder.join("AGENTS.md").display().to_string()]);
-        // what was cached is found again
+        // Cached entries are found again.
         assert_eq!(turn_settings(&folder, "m", rules), config);
         assert_eq!(bare.system[0], config.system[0]);
         let config = turn_settings(&folder, "m", vec![Rule::new("skill", "*", Action::Deny)]);

@@ -1,11 +1,11 @@
-//! What a store holds of a session and of the children that it started.
+//! Reads the logs of a session and of its children from a store.
 
 use std::collections::{BTreeSet, HashSet};
 
 use leftfold_events::{Envelope, SessionId};
 use leftfold_store::{Damage, Reader};
 
-use crate::session_paths::Place;
+use crate::session_paths::SessionPlace;
 
 /// The logs of a session and of its children, each in its own order, parents before children.
 #[derive(Debug, Default)]
@@ -15,8 +15,8 @@ pub struct History {
 
 impl History {
     /// # Errors
-    /// A log is damaged, or can not be read.
-    pub fn read(place: &Place) -> anyhow::Result<Self> {
+    /// A log is damaged, or cannot be read.
+    pub fn read(place: &SessionPlace) -> anyhow::Result<Self> {
         let (history, damage) = Self::good(place)?;
         match damage {
             None => Ok(history),
@@ -27,17 +27,18 @@ impl History {
         }
     }
 
-    /// The good part of each log, and the first thing that is wrong.
+    /// The undamaged part of each log, and the first damage.
     ///
     /// # Errors
-    /// The store can not be read at all.
-    pub fn good(place: &Place) -> anyhow::Result<(Self, Option<Damage>)> {
+    /// The store cannot be read at all.
+    pub fn good(place: &SessionPlace) -> anyhow::Result<(Self, Option<Damage>)> {
         let reader = Reader::open(&place.store)?;
         let (mut history, mut damage, mut known) = (Self::default(), None, HashSet::new());
-        // a loop, since subagents may be nested deeper than the stack of a thread
+        // A loop instead of recursion, since subagents may be nested deeper than a thread's stack
+        // allows.
         let mut next = vec![place.session];
         while let Some(session) = next.pop() {
-            // a child is spawned again when its parent goes on with it
+            // A child is spawned again when its parent continues it.
             if !known.insert(session) {
                 continue;
             }
@@ -51,7 +52,7 @@ impl History {
         Ok((history, damage))
     }
 
-    /// The events of the session that was asked for.
+    /// The events of the requested session.
     pub fn root(&self) -> &[Envelope] {
         self.logs.first().map_or(&[], |(_, events)| events)
     }
@@ -60,12 +61,12 @@ impl History {
         self.logs.iter().map(|(session, events)| (*session, events.as_slice()))
     }
 
-    /// All events by time, each once; those of one session in their own order.
+    /// All events by time, each once; events of one session keep their order.
     pub fn by_time(self) -> Vec<Envelope> {
         let mut known = HashSet::new();
         let mut events: Vec<Envelope> =
             self.logs.into_iter().flat_map(|(_, events)| events).collect();
-        // of a child that was forked the log has been read too
+        // Logs of forked children repeat events of the logs they were forked from.
         events.retain(|event| known.insert((event.session, event.seq)));
         events.sort_by_key(|event| event.at);
         events
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
     use crate::session_list;
 
-    /// More than a recursive walk can take on the stack of the thread below.
+    /// More than a recursive walk could take on the stack of the thread below.
     const NESTED: u128 = 2_000;
     const STACK: usize = 512 << 10;
 
@@ -89,7 +90,7 @@ mod tests {
         SessionId::from_ulid(ulid::Ulid::from(at))
     }
 
-    /// A session that was spawned by the one before it, and spawns the next one.
+    /// A session that the previous one spawned, and that spawns the next one.
     fn events(at: u128) -> Vec<Envelope> {
         let created = Session::Created {
             directory: "/p".to_owned(),
@@ -122,7 +123,7 @@ mod tests {
             store.import(id(at), &events(at)).unwrap();
         }
         drop(store);
-        let place = Place { store: folder.path().to_owned(), session: id(1) };
+        let place = SessionPlace { store: folder.path().to_owned(), session: id(1) };
         let looked = move || {
             let (history, damage) = History::good(&place).unwrap();
             assert_eq!(damage, None);

@@ -1,19 +1,19 @@
-//! Sessions of a project, with the user's settings, providers, MCP servers and plugins: one way for every
-//! front end, and for programs that embed Leftfold.
+//! Opens and runs sessions of a project with the user's settings, providers, MCP servers and plugins.
+//! Every front end uses it, and so can other programs.
 //!
-//! | module | is |
+//! | module | purpose |
 //! |---|---|
-//! | `embed` | [`Leftfold`] and [`Session`], for programs that embed it |
-//! | `turn_config` | from settings, project and a caller's wishes to a turn's configuration |
-//! | `gather` | what a configuration reads from the project: system prompt, instructions, skills, tools |
-//! | `agents`, `model`, `auxiliary_agents`, `demo` | who answers: agents and models |
-//! | `resolved_settings`, `secrets`, `approvals` | settings with what plugins add, secrets, remembered approvals |
-//! | `project`, `session_paths`, `history`, `session_list` | where sessions are, and what they did |
-//! | `session_setup`, `client` | what it takes to open a session; a session in this process's node or in another one |
-//! | `remote`, `socket` | the socket of a node: called, and served |
-//! | `slash`, `attach` | commands and attachments of a prompt |
-//! | `forking`, `checkout` | forks |
-//! | `redact_output`, `warnings`, `lines`, `preview` | words that leave the process |
+//! | `embed` | [`Leftfold`] and [`Session`], the API for programs that embed Leftfold |
+//! | `turn_config` | turns settings, project and overrides into a turn's configuration |
+//! | `gather` | reads the parts of a configuration that come from the project: system prompt, instructions, skills, tools |
+//! | `agents`, `model`, `auxiliary_agents`, `demo` | agents and models |
+//! | `resolved_settings`, `secrets`, `approvals` | settings with the plugins' additions, secrets, remembered approvals |
+//! | `project`, `session_paths`, `history`, `session_list` | folders and lists of sessions, and their history |
+//! | `session_setup`, `client` | opens sessions, in this process's node or through another's socket |
+//! | `remote`, `socket` | client and server of a node's socket |
+//! | `slash`, `attach` | slash commands and attachments of a prompt |
+//! | `fork`, `checkout` | makes forks, with files |
+//! | `redact_output`, `warnings`, `lines`, `preview` | text that leaves the process |
 //!
 //! Invariant: nothing here parses a command line or prints a session.
 
@@ -26,7 +26,7 @@ pub mod client;
 pub mod demo;
 pub mod divergence;
 mod embed;
-pub mod forking;
+pub mod fork;
 pub mod gather;
 pub mod history;
 pub mod lines;
@@ -59,10 +59,11 @@ pub use leftfold_events as events;
 pub use ractor;
 pub use turn_config::Overrides;
 
-/// The name of the hidden command that becomes the shell of a call, in a terminal that an editor has opened.
+/// The name of the hidden command that becomes a call's shell, in a terminal that an editor has
+/// opened.
 pub const IN_TERMINAL: &str = "in-terminal";
 
-/// Something is wrong with what the user gave, not with what the program did: exit code 2.
+/// The user's input is wrong, not the program: exit code 2.
 #[derive(Debug)]
 pub struct Usage(pub String);
 
@@ -77,12 +78,12 @@ impl std::error::Error for Usage {}
 /// Writes a line for people to standard error, without secrets and tokens.
 pub fn note(line: &str) {
     use std::io::Write;
-    // nobody may read standard error any more
+    // Nobody may be reading standard error any more.
     let _ = writeln!(std::io::stderr(), "{}", redact_output::clean(line));
 }
 
-/// How long the program waits at its end for what cannot be interrupted: a name look-up, a write
-/// to a pipe that nobody reads.
+/// How long the program waits at its end for work that cannot be interrupted, such as a name lookup
+/// or a write to a pipe that nobody reads.
 const LEAVE: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Runs `work` on a runtime of its own, and ends the servers and plugins that it started.

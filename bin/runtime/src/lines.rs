@@ -1,5 +1,5 @@
-//! Events as the lines of an export: the contents behind a hash stand once, before the first event
-//! that names them. Tokens in them are masked.
+//! Prints events as the lines of an export. The contents behind a hash are printed once, before the
+//! first event that names them. Tokens are masked.
 
 use std::collections::HashSet;
 
@@ -9,37 +9,37 @@ use leftfold_events::{Envelope, Sha256, mask};
 
 #[derive(Debug, Default)]
 pub struct Lines {
-    told: HashSet<Sha256>,
+    printed: HashSet<Sha256>,
 }
 
 impl Lines {
-    /// The lines for `event`, which comes after those asked for before; without their ends.
+    /// The lines for `event`, which must follow the earlier ones; without line ends.
     pub fn of(&mut self, event: &Envelope) -> Vec<String> {
-        self.told(mask::shown(event))
+        self.lines_of(mask::shown(event))
     }
 
-    /// The same with nothing masked.
+    /// The lines for `event` with nothing masked.
     pub fn unmasked(&mut self, event: &Envelope) -> Vec<String> {
-        self.told(mask::unmasked(event))
+        self.lines_of(mask::unmasked(event))
     }
 
-    fn told(&mut self, Shown { line, payloads, .. }: Shown) -> Vec<String> {
+    fn lines_of(&mut self, Shown { line, payloads, .. }: Shown) -> Vec<String> {
         let new = payloads.into_iter().filter(|(hash, _)| self.is_new(*hash));
         new.map(|(_, line)| line).chain([line]).collect()
     }
 
-    /// The same of an event that others watch too, whose lines are written already.
-    pub fn each(&mut self, event: &Recorded, mut tell: impl FnMut(&str)) {
+    /// Passes the lines for `event` to `write`. Observers share the written lines of an event.
+    pub fn each(&mut self, event: &Recorded, mut write: impl FnMut(&str)) {
         for (hash, line) in event.payloads() {
             if self.is_new(*hash) {
-                tell(line);
+                write(line);
             }
         }
-        tell(event.line());
+        write(event.line());
     }
 
-    /// Whether the contents behind `hash` have not been told yet; from now on they have.
+    /// Whether the contents behind `hash` have not been printed yet. Marks them as printed.
     pub fn is_new(&mut self, hash: Sha256) -> bool {
-        self.told.insert(hash)
+        self.printed.insert(hash)
     }
 }

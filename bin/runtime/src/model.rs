@@ -1,4 +1,4 @@
-//! From what settings choose to what a session uses.
+//! Turns the model and options in settings into the model and options of a session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +16,15 @@ use crate::note;
 pub use leftfold_config::environment;
 use leftfold_config::{BaseUrl, Chosen, Script, Settings};
 
-/// A model that is ready to be asked.
+/// A model that is ready for requests.
 pub struct Model {
     pub spec: ModelSpec,
     pub provider: (String, Arc<dyn Provider>),
-    /// Milliseconds of silence.
+    /// Milliseconds of silence after which a request fails.
     pub timeout: u64,
-    /// The model's options, for the request body.
+    /// The model's options for the request body.
     pub request: Json,
-    /// Sets of options by name, to be laid over `request`.
+    /// Sets of options by name, which are laid over `request`.
     pub variants: Vec<(String, Value)>,
 }
 
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Model {
     }
 }
 
-/// The model that `wanted` names, or the one in the settings.
+/// The model that `wanted` names, or the one in settings.
 pub fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<Model> {
     let chosen = settings.resolve_model(wanted, &environment).map_err(usage)?;
     let wire: Wire = chosen.wire.name().parse().map_err(usage)?;
@@ -55,7 +55,7 @@ pub fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<Model
     let config = config(chosen, wire);
     let encrypted = config.base_url.as_ref().is_none_or(|url| url.starts_with("https:"));
     if wire.is_remote() {
-        // while the store is being opened; without a thread the first request does it
+        // Runs while the store is being opened; without a thread the first request does it.
         let thread = std::thread::Builder::new().name("leftfold-warm".into());
         let _ = thread.spawn(move || leftfold_providers::warm(encrypted));
     }
@@ -66,7 +66,7 @@ pub fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<Model
 /// The model that an agent names for itself.
 ///
 /// # Errors
-/// It can not be used: which agent's it is, and where settings say so.
+/// The model cannot be used. The error names the agent and the place in settings.
 pub fn of_agent(settings: &Settings, agent: &Agent) -> Option<anyhow::Result<Model>> {
     let name = agent.model.as_deref()?;
     let chosen = choose(settings, Some(name));
@@ -77,8 +77,8 @@ pub fn of_agent(settings: &Settings, agent: &Agent) -> Option<anyhow::Result<Mod
     }))
 }
 
-/// Lays over the model's options those of its agent, and then those of the agent's variant, if the
-/// model has one of this name (SPEC M8).
+/// Lays the agent's options over the model's, and then those of the agent's variant, if the model
+/// has one of this name (SPEC M8).
 pub fn tune(agent: &Agent, model: &Model, options: &mut Options) {
     agent.tune(options, model.spec.abilities);
     let named = |name: &String| model.variants.iter().find(|(known, _)| known == name);
@@ -97,8 +97,8 @@ fn small(settings: &Settings) -> Option<ModelSpec> {
     Some(chosen.ok()?.spec)
 }
 
-/// The providers of the models that agents and commands name: in a conversation the next prompt may
-/// be for one of them. What is wrong with one is told when it is used.
+/// The providers of the models that agents and commands name, since the next prompt of a
+/// conversation may use them. Errors are reported when a model is used.
 pub fn others(settings: &Settings) -> Vec<(String, Arc<dyn Provider>)> {
     let agents = settings.agents.values().filter_map(|agent| agent.model.as_ref());
     let commands = settings.commands.values().filter_map(|command| command.model.as_ref());
@@ -106,7 +106,7 @@ pub fn others(settings: &Settings) -> Vec<(String, Arc<dyn Provider>)> {
     named.filter_map(|name| Some(choose(settings, Some(name)).ok()?.provider)).collect()
 }
 
-/// Whose models to expect.
+/// The vendor whose models are expected.
 pub fn vendor(
     wire: Wire,
     provider: &str,
@@ -143,7 +143,7 @@ fn config(chosen: Chosen, wire: Wire) -> Config {
     config
 }
 
-/// The options that settings and model give to a turn.
+/// The options of a turn that come from settings and model.
 pub fn options(settings: &Settings, model: &Model) -> Options {
     Options {
         timeout: model.timeout,
@@ -163,8 +163,8 @@ pub fn usage(error: impl std::fmt::Display) -> anyhow::Error {
     Usage(error.to_string()).into()
 }
 
-/// What the model has: its own in settings, and those that its wire is known to understand, where
-/// settings have none of that name and do not say that it `reasons` not at all.
+/// The variants of a model: those in settings, and those that its wire is known to understand
+/// unless settings have the same name or say that the model does not reason (`reasons`).
 pub fn variants(
     wire: Wire,
     vendor: &str,
@@ -181,11 +181,12 @@ pub fn variants(
     all
 }
 
-/// Lays the variant that the caller names over the model's options; where it names none and no
-/// other model either, the one it was `given` before it was cut off. Its name.
+/// Lays the variant that the caller names over the model's options, and answers its name. If the
+/// caller names neither a variant nor another model, the variant `given` to the interrupted turn is
+/// used.
 ///
 /// # Errors
-/// The model has no such variant: which it has.
+/// The model has no such variant; the error lists its variants.
 pub(crate) fn choose_variant(
     model: &mut Model,
     wanted: Option<&str>,
@@ -199,12 +200,13 @@ pub(crate) fn choose_variant(
     Ok(before.and_then(|name| chosen_variant(model, name)))
 }
 
-/// The variant that was chosen before. Settings may have changed since, and the session is to go on.
+/// The variant that was chosen before. If settings no longer have it, the session continues without
+/// it.
 pub(crate) fn chosen_variant(model: &mut Model, name: &str) -> Option<String> {
     match vary(model, name) {
         Ok(()) => Some(name.to_owned()),
         Err(error) => {
-            note(&format!("leftfold: going on without it: {error}"));
+            note(&format!("leftfold: continuing without the variant: {error}"));
             None
         }
     }
@@ -217,7 +219,7 @@ fn vary(model: &mut Model, name: &str) -> Result<(), Usage> {
     if !options.is_object() {
         let at =
             format!("provider.{}.models.{}.variants.{name}", model.spec.provider, model.spec.id);
-        return Err(Usage(format!("`{at}` is no set of options: expected an object")));
+        return Err(Usage(format!("`{at}`: expected an object of options")));
     }
     let mut request = model.request.value();
     merge_options(&mut request, options);
@@ -229,14 +231,14 @@ fn unknown(model: &Model, name: &str) -> Usage {
     let known: Vec<&str> = model.variants.iter().map(|(name, _)| name.as_str()).collect();
     let (provider, id) = (&model.spec.provider, &model.spec.id);
     let hint = if known.is_empty() {
-        format!("it has none; `provider.{provider}.models.{id}.variants` in the settings adds some")
+        format!("it has none; add some at `provider.{provider}.models.{id}.variants` in settings")
     } else {
-        format!("known are {}", known.join(", "))
+        format!("it has {}", known.join(", "))
     };
     Usage(format!("model `{provider}/{id}` has no variant `{name}`: {hint}"))
 }
 
-/// Objects member by member, anything else as a whole; the later wins.
+/// Merges objects member by member, any other value as a whole; `over` wins.
 fn merge_options(under: &mut Value, over: &Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {

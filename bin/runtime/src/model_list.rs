@@ -1,4 +1,4 @@
-//! The models of a provider as they would be used: limits, prices, abilities and variants.
+//! Lists the models of a provider with their effective limits, prices, capabilities and variants.
 
 use leftfold_config::{self as settings, Model, ProviderSummary, Settings};
 use leftfold_events::turn_config::{Limit, Prices};
@@ -7,7 +7,7 @@ use leftfold_providers::{Wire, catalog::Model as Listed};
 
 use crate::model;
 
-/// One model, as it would be used.
+/// One model with its effective values.
 #[derive(Debug)]
 pub struct Row {
     pub name: String,
@@ -20,12 +20,12 @@ pub struct Row {
     pub temperature: bool,
     pub variants: Vec<String>,
     /// `None`: built in.
-    pub place: Option<settings::Place>,
+    pub place: Option<settings::SettingPlace>,
     pub default: bool,
 }
 
-/// The models of a provider: those in settings, then what is listed of it, then the default if
-/// it is neither.
+/// The models of a provider: those in settings, then the built-in list, then the default if it is
+/// in neither.
 pub fn rows(settings: &Settings, summary: &ProviderSummary, default: Option<&str>) -> Vec<Row> {
     let Some(wire) = summary.wire.and_then(|wire| wire.name().parse::<Wire>().ok()) else {
         return Vec::new();
@@ -47,7 +47,7 @@ pub fn rows(settings: &Settings, summary: &ProviderSummary, default: Option<&str
     let named = |rows: &[Row], id: &str| {
         rows.iter().any(|row| row.name == format!("{}/{id}", summary.name))
     };
-    // whoever lists models in settings has no others, and a server that nobody knows may have any
+    // Models listed in settings are the complete list, and an unknown server may have any models.
     if summary.builtin || summary.open && vendor != "generic" {
         for listed in catalog::models(wire, vendor) {
             if !named(&rows, listed.id) && settings.is_shown(&summary.name, listed.id) {

@@ -1,4 +1,4 @@
-//! What a call would change, in lines for whoever is asked to allow it.
+//! Shows the changes that a call would make, as lines for the person who is asked to allow it.
 
 use leftfold_events::event::Resolution;
 use leftfold_tools::{FilePreview, Workspace};
@@ -7,13 +7,13 @@ use crate::redact_output;
 use leftfold_view::clean::{clean, clean_line, clip};
 use leftfold_view::{FileDiff, LineKind};
 
-/// Lines that are shown before the rest is only counted.
+/// The number of lines to show; the rest is only counted.
 pub const LINES: usize = 40;
-/// Columns of a line where nobody knows how wide the terminal is.
+/// Columns of a line if the terminal's width is unknown.
 const COLUMNS: usize = 300;
 
-/// For each file its name and how much changes, then the hunks of its diff. Nothing in them can drive
-/// a terminal.
+/// For each file its name and the number of changed lines, then the hunks of its diff. Control
+/// characters are removed.
 pub fn lines(files: &[FilePreview]) -> Vec<String> {
     let mut lines = Vec::new();
     for file in files {
@@ -23,7 +23,7 @@ pub fn lines(files: &[FilePreview]) -> Vec<String> {
             diff.iter().flat_map(|file| &file.0).filter(|line| line.kind != LineKind::Names);
         lines.extend(hunks.map(|line| clean(&line.text)));
         if file.cut {
-            lines.push("… and more, which is too long to be shown".to_owned());
+            lines.push("… and more that is too long to show".to_owned());
         }
     }
     lines
@@ -44,7 +44,7 @@ fn heading(file: &FilePreview, diff: Option<&FileDiff>) -> String {
     format!("{name}{what} +{additions} -{deletions}")
 }
 
-/// The same, ready to be printed: the beginning, indented; empty if nothing can be said.
+/// The first lines, indented and ready to print; empty without a preview.
 pub fn text(change: &Resolution, workspace: &Workspace) -> String {
     let files = leftfold_tools::preview(change, workspace).unwrap_or_default();
     let lines = lines(&files);

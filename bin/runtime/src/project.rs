@@ -1,4 +1,4 @@
-//! A project, and what a session of it did last.
+//! A project, and the last agent and model of a session in it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,16 +13,16 @@ use leftfold_tools::{OutputLimits, UserFolders, Workspace, skills};
 
 use crate::Usage;
 use crate::gather::{Named, Sources};
-use crate::session_paths::{self, Place};
+use crate::session_paths::{self, SessionPlace};
 use crate::specs;
 
-/// The id of a session that is about to be made.
+/// The id for a new session.
 pub fn new_id() -> SessionId {
     SessionId::from_ulid(ulid::Ulid::new())
 }
 
-/// The plugins of a project that were asked for settings last. They keep running until a session works with
-/// them, and from prompt to prompt. Clones share them.
+/// The plugins of a project that were last asked for settings. They keep running until a session
+/// uses them, and from prompt to prompt. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct HeldPlugins(Arc<Mutex<Plugins>>);
 
@@ -32,24 +32,23 @@ impl HeldPlugins {
     }
 }
 
-/// Where a session works, with which model and agent it did so last, and what a turn that was cut
-/// off was given.
+/// A session's directory, its last model and agent, and the options of an interrupted turn.
 #[derive(Clone, Debug)]
 pub struct Project {
     pub directory: PathBuf,
     pub worktree: PathBuf,
     pub model: Option<String>,
     pub agent: Option<String>,
-    /// What a client has chosen for its prompts.
+    /// The client's choices for its prompts.
     pub choices: SessionChoices,
     pub given: Option<Box<Options>>,
-    /// Servers of tools besides those in settings, before any of the same name there.
+    /// MCP servers besides those in settings; they win over servers of the same name there.
     pub servers: Vec<ServerSpec>,
     pub plugins: HeldPlugins,
 }
 
 impl Project {
-    /// Of a session that does not exist yet.
+    /// A project for a new session.
     pub fn new(directory: PathBuf, worktree: PathBuf) -> Self {
         Self {
             directory,
@@ -63,11 +62,11 @@ impl Project {
         }
     }
 
-    /// Of a session that exists already.
+    /// The project of an existing session.
     ///
     /// # Errors
     /// There is no such session, or its log cannot be read.
-    pub fn of(place: &Place) -> anyhow::Result<Self> {
+    pub fn of(place: &SessionPlace) -> anyhow::Result<Self> {
         let events = leftfold_store::Reader::open(&place.store)?.read(place.session, 1)?;
         let state = leftfold_events::fold(&events);
         let origin = state.origin.ok_or_else(|| {
@@ -82,8 +81,8 @@ impl Project {
         })
     }
 
-    /// Where the tools of a session of this project work, with the settings' limits. Plugins, secrets and
-    /// subagents are for the caller to add.
+    /// The workspace for the tools of a session, with the settings' limits. The caller adds
+    /// plugins, secrets and subagents.
     pub(crate) fn workspace(&self, store: &Path, settings: &Settings) -> Workspace {
         let mut workspace = Workspace::new(&self.directory, &self.worktree, store.join("spill"));
         workspace.limits = output_limits(settings);
@@ -97,7 +96,7 @@ impl Project {
     }
 }
 
-/// Where instruction files and skills are looked for, besides the project.
+/// The places of instruction files and skills, besides the project.
 pub fn sources(settings: &Settings) -> Sources {
     let named = settings.instructions.iter();
     let named =
@@ -109,7 +108,7 @@ pub fn sources(settings: &Settings) -> Sources {
     }
 }
 
-/// Where the user's own skills and instructions are, and the skills that settings name.
+/// The folders of the user's own skills and instructions, and the skills that settings name.
 pub fn user_folders(settings: &Settings) -> UserFolders {
     let folders = settings.skill_folders.iter();
     let folders = folders
@@ -117,7 +116,7 @@ pub fn user_folders(settings: &Settings) -> UserFolders {
     UserFolders { skills: folders.collect(), ..UserFolders::of_environment() }
 }
 
-/// The MCP servers that settings name, and those that a client `handed` over, which win.
+/// The MCP servers in settings, and those that a client `handed` over, which win.
 pub fn servers(directory: &Path, settings: &Settings, handed: &[ServerSpec]) -> Servers {
     let specs = settings.mcp.iter().map(|(name, mcp)| specs::server(name, mcp));
     let specs = specs.filter(|spec| handed.iter().all(|other| other.name != spec.name));
@@ -125,11 +124,11 @@ pub fn servers(directory: &Path, settings: &Settings, handed: &[ServerSpec]) -> 
     Servers::of(directory, &settings.environment(), &specs)
 }
 
-/// How much of a tool's output the model is shown.
+/// The limits for a tool's output to the model.
 pub fn output_limits(settings: &Settings) -> OutputLimits {
-    let whole = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     OutputLimits {
-        max_lines: whole(settings.tool_output.max_lines),
-        max_bytes: whole(settings.tool_output.max_bytes),
+        max_lines: count(settings.tool_output.max_lines),
+        max_bytes: count(settings.tool_output.max_bytes),
     }
 }

@@ -1,15 +1,16 @@
-//! The last look at words that leave the process: tokens by shape are masked, and in what is written
-//! for people known secrets too. Events need only the former, as the log holds no known secret.
+//! Masks text as it leaves the process. Tokens are recognized by their shape and masked everywhere.
+//! Known secrets are masked in text for people; events need only the former, as the log never holds
+//! a known secret.
 
 use std::borrow::Cow;
 use std::sync::{PoisonError, RwLock};
 
 use leftfold_events::{Secrets, mask};
 
-/// Those of every project that this process works in.
+/// The secrets of every project that this process works in.
 static KNOWN: RwLock<Vec<Secrets>> = RwLock::new(Vec::new());
 
-/// From now on none of these is written.
+/// Adds secrets to the masked ones.
 pub fn learn(secrets: &Secrets) {
     let known = |known: &Vec<Secrets>| secrets.is_empty() || known.contains(secrets);
     if !known(&KNOWN.read().unwrap_or_else(PoisonError::into_inner)) {
@@ -17,12 +18,12 @@ pub fn learn(secrets: &Secrets) {
     }
 }
 
-/// `text`, which may be JSON, with its tokens masked.
+/// Masks the tokens in `text`, which may be JSON.
 pub fn masked(text: &str) -> Cow<'_, str> {
     mask::mask(text).map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// Words for people, without tokens and without known secrets.
+/// Masks tokens and known secrets in text for people.
 pub fn clean(text: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(text);
     for secrets in KNOWN.read().unwrap_or_else(PoisonError::into_inner).iter() {

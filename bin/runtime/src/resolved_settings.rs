@@ -1,5 +1,5 @@
-//! The settings that sessions go by: those that are found, and what the plugins add that these name
-//! (SPEC X1, the hook `config`).
+//! The settings of sessions: those found in files and variables, and those that plugins add (SPEC
+//! X1, the hook `config`).
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::specs;
 use crate::warnings;
 use leftfold_config::{self as settings, Layers, Settings};
 
-/// Settings, and the plugins that have been asked for their part.
+/// Settings, and the plugins that have been asked to add to them.
 #[derive(Debug)]
 pub struct ResolvedSettings {
     pub settings: Settings,
@@ -19,16 +19,16 @@ pub struct ResolvedSettings {
 }
 
 impl ResolvedSettings {
-    /// Those of a project, which holds its plugins from now on, for a session in `store`. Waits for
-    /// plugins, so it may block; a project without any waits for nothing.
+    /// The settings of a project for a session in `store`; the project holds the plugins from now
+    /// on. Waits for plugins, so it may block; without plugins it does not wait.
     ///
     /// # Errors
-    /// The settings are wrong. What is wrong with a plugin is among their warnings.
+    /// The settings are wrong. Problems with plugins are among the warnings.
     pub fn of(project: &Project, store: &Path) -> anyhow::Result<Self> {
         let directory = &project.directory;
         let found = without_plugins(directory)?;
         let (plugins, wrong) = plugins(directory, &project.worktree, store, &found);
-        warnings::tell(&wrong);
+        warnings::print_once(&wrong);
         project.plugins.hold(&plugins);
         let layers = asked(directory, &plugins)?;
         let settings = match layers {
@@ -39,7 +39,8 @@ impl ResolvedSettings {
     }
 }
 
-/// The settings in `directory`, with what these plugins add. May block likewise.
+/// The settings in `directory`, with the additions of these plugins. Waits for plugins, so it may
+/// block.
 ///
 /// # Errors
 /// The settings are wrong.
@@ -48,18 +49,18 @@ pub fn settings(directory: &Path, plugins: &Plugins) -> anyhow::Result<Settings>
     settings::load_with(directory, &model::environment, &layers).map_err(model::usage)
 }
 
-/// The same for a command that has no session: plugins are started for it alone, and end with it.
+/// The settings for a command without a session. Plugins are started for it, and end with it.
 ///
 /// # Errors
 /// The settings are wrong.
 pub fn shown(directory: &Path) -> anyhow::Result<Settings> {
     let layers = layers(directory)?;
-    warnings::tell(layers.warnings());
+    warnings::print_once(layers.warnings());
     settings::load_with(directory, &model::environment, &layers).map_err(model::usage)
 }
 
-/// What plugins add to the settings in `directory`, likewise; what keeps them from it is among the
-/// warnings.
+/// The layers that plugins add to the settings in `directory`. Waits for plugins, so it may block.
+/// Problems with plugins are among the warnings.
 ///
 /// # Errors
 /// The settings are wrong.
@@ -68,7 +69,7 @@ pub fn layers(directory: &Path) -> anyhow::Result<Layers> {
     if found.plugins.is_empty() {
         return Ok(no_layers());
     }
-    // there is no session, and so no node that could be reached
+    // Without a session there is no node for plugins to reach.
     let store = Path::new("");
     let (plugins, _) = plugins(directory, &settings::worktree_of(directory), store, &found);
     crate::run_async(async {
@@ -78,7 +79,7 @@ pub fn layers(directory: &Path) -> anyhow::Result<Layers> {
     })?
 }
 
-/// The settings of files and variables alone, without what plugins add.
+/// The settings of files and variables, without the additions of plugins.
 ///
 /// # Errors
 /// The settings are wrong.
@@ -87,12 +88,12 @@ pub fn without_plugins(directory: &Path) -> anyhow::Result<Settings> {
         .map_err(model::usage)
 }
 
-/// What settings rest on where no plugin adds to them.
+/// The layers if no plugin adds any.
 pub fn no_layers() -> Layers {
     Layers::new(leftfold_providers::known())
 }
 
-/// `None` if nobody has anything to add.
+/// `None` if no plugin adds anything.
 fn asked(directory: &Path, plugins: &Plugins) -> anyhow::Result<Option<Layers>> {
     plugins.wait();
     let config_plugins = plugins.config_plugins();
@@ -109,8 +110,8 @@ fn asked(directory: &Path, plugins: &Plugins) -> anyhow::Result<Option<Layers>> 
     Ok(Some(layers))
 }
 
-/// The plugins that settings name, for whoever works in `directory`, and what is wrong with those that can
-/// not be used.
+/// The plugins in settings, for a session in `directory`, and the problems with those that cannot
+/// be used.
 pub fn plugins(
     directory: &Path,
     worktree: &Path,

@@ -1,5 +1,5 @@
-//! What must come into no log: `secrets` in settings, the keys of providers wherever they come from,
-//! and headers that have a credential.
+//! Collects the values that must never reach a log: `secrets` in settings, the keys of providers
+//! from any source, and headers with a credential.
 
 use std::path::Path;
 
@@ -11,7 +11,8 @@ use crate::redact_output;
 use crate::warnings;
 use leftfold_config::{self as settings, Env, Settings};
 
-/// Those of a project whose settings were found to be right before; none if they are no longer.
+/// The secrets of a project whose settings were read without errors before; none if they have
+/// errors now.
 pub fn of(directory: &Path) -> Secrets {
     let known = settings::load(directory, &model::environment, leftfold_providers::known())
         .map_err(model::usage)
@@ -19,7 +20,7 @@ pub fn of(directory: &Path) -> Secrets {
     known.inspect_err(|error| tracing::warn!("{error:#}")).unwrap_or_default()
 }
 
-/// All that is known, with the names that settings give first: those calls may use.
+/// All known secrets, first those that settings name, which calls may use.
 pub fn known(settings: &Settings, env: Env<'_>) -> anyhow::Result<Secrets> {
     let named = settings.secrets.iter().map(|(name, value)| Secret {
         name: name.clone(),
@@ -34,7 +35,7 @@ pub fn known(settings: &Settings, env: Env<'_>) -> anyhow::Result<Secrets> {
              and calls can not use it"
         )
     });
-    warnings::tell(&short.collect::<Vec<_>>());
+    warnings::print_once(&short.collect::<Vec<_>>());
     let own = settings.credentials(env).into_iter();
     let own = own.map(|(name, value)| Secret { name, value, usable: false });
     let known = Secrets::new(named.into_iter().chain(own))?;

@@ -1,4 +1,4 @@
-//! Sessions as lists show them, read from heads alone; and their removal.
+//! Lists sessions from their heads alone, and removes sessions.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -9,24 +9,24 @@ use leftfold_events::{Envelope, SessionId};
 use leftfold_store::{Head, Summary, Tidied};
 
 use crate::history::History;
-use crate::session_paths::Place;
+use crate::session_paths::SessionPlace;
 
 /// Characters of a title in a list.
 const TITLE: usize = 60;
 
-/// Removes a session with what belongs to it alone. Answers which files nothing refers to any more.
+/// Removes a session with everything that only it uses. Answers the removed files that nothing
+/// refers to any more.
 ///
 /// # Errors
 /// It has forks, belongs to another session, or a node has it open.
-pub fn remove(place: &Place) -> anyhow::Result<Tidied> {
+pub fn remove(place: &SessionPlace) -> anyhow::Result<Tidied> {
     let heads = leftfold_store::heads(&place.store);
     let fork_of = |head: &Head| head.summary.as_ref().and_then(|summary| summary.fork_of);
     let own = heads.iter().find(|head| head.session == place.session);
-    let family = family(&heads, place.session);
-    // one that belongs to a session goes with that
-    let shares = |head: &&Head| {
-        parent(head).is_none() && fork_of(head).is_some_and(|of| family.contains(&of))
-    };
+    let tree = descendants(&heads, place.session);
+    // A session that belongs to another one is removed with that one.
+    let shares =
+        |head: &&Head| parent(head).is_none() && fork_of(head).is_some_and(|of| tree.contains(&of));
     let forks = heads.iter().filter(shares).map(|head| head.session.to_string());
     let forks: Vec<String> = forks.collect();
     if !forks.is_empty() {
@@ -37,7 +37,7 @@ pub fn remove(place: &Place) -> anyhow::Result<Tidied> {
         );
     }
     if let Some(parent) = own.and_then(parent) {
-        bail!("session {} belongs to {parent}, and goes with it", place.session);
+        bail!("session {} is a child of {parent}, and is removed with it", place.session);
     } else if own.is_some_and(|head| fork_of(head).is_some()) {
         return remove_fork(place);
     }
@@ -45,11 +45,11 @@ pub fn remove(place: &Place) -> anyhow::Result<Tidied> {
     Ok(Tidied::default())
 }
 
-/// A fork goes with the children that it has started, and leaves what it shared.
-fn remove_fork(place: &Place) -> anyhow::Result<Tidied> {
+/// Removes a fork with the children that it has started; shared events stay.
+fn remove_fork(place: &SessionPlace) -> anyhow::Result<Tidied> {
     let (history, _) = History::good(place)?;
     let mut own = vec![place.session];
-    // parents come before children
+    // Parents come before children.
     for (session, events) in history.sessions() {
         let of_own = |event: &&Envelope| own.contains(&session) && event.session == session;
         let children: Vec<_> = events.iter().filter(of_own).filter_map(Envelope::spawned).collect();
@@ -59,20 +59,21 @@ fn remove_fork(place: &Place) -> anyhow::Result<Tidied> {
     Ok(tidy(&place.store, false))
 }
 
-/// Removes files that no session of a store refers to any more. If a session of it runs, or a log is damaged,
-/// nobody can say which those are: then none is removed, and standard error says so.
+/// Removes files that no session of a store refers to. It removes nothing if a session of the store
+/// runs or a log is damaged, since then the references are not known; standard error gets the
+/// reason.
 pub fn tidy(store: &Path, dry: bool) -> Tidied {
     leftfold_store::tidy(store, dry).unwrap_or_else(|error| {
-        crate::note(&format!("leftfold: nothing unused is removed there: {error}"));
+        crate::note(&format!("leftfold: no unused files are removed: {error}"));
         Tidied::default()
     })
 }
 
-/// What the session has cost with those that descend from it; forks count for themselves.
+/// The cost of the session and of its children; forks are counted separately.
 pub fn cost(store: &Path, head: &Head) -> f64 {
     let heads = leftfold_store::heads(store);
-    let family = family(&heads, head.session);
-    let members = heads.iter().filter(|head| family.contains(&head.session));
+    let tree = descendants(&heads, head.session);
+    let members = heads.iter().filter(|head| tree.contains(&head.session));
     members.filter_map(|head| Some(head.summary.as_ref()?.cost)).sum()
 }
 
@@ -80,22 +81,22 @@ fn parent(head: &Head) -> Option<SessionId> {
     head.summary.as_ref().and_then(|summary| summary.parent)
 }
 
-/// A session and those that descend from it.
-fn family(heads: &[Head], root: SessionId) -> HashSet<SessionId> {
+/// A session and its descendants.
+fn descendants(heads: &[Head], root: SessionId) -> HashSet<SessionId> {
     let mut children: HashMap<SessionId, Vec<SessionId>> = HashMap::new();
     for (parent, head) in heads.iter().filter_map(|head| Some((parent(head)?, head))) {
         children.entry(parent).or_default().push(head.session);
     }
-    let (mut family, mut next) = (HashSet::new(), vec![root]);
+    let (mut tree, mut next) = (HashSet::new(), vec![root]);
     while let Some(session) = next.pop() {
-        if family.insert(session) {
+        if tree.insert(session) {
             next.extend(children.remove(&session).unwrap_or_default());
         }
     }
-    family
+    tree
 }
 
-/// What the session is called: its title, or how its first prompt begins.
+/// The session's title, or the beginning of its first prompt.
 pub fn title(head: &Head) -> String {
     let Some(Summary { title, prompt, .. }) = &head.summary else { return "?".to_owned() };
     let text = title.as_deref().or(prompt.as_deref()).unwrap_or_default();
@@ -106,7 +107,7 @@ pub fn title(head: &Head) -> String {
     }
 }
 
-/// How the session stands, in a word.
+/// The session's state in one word.
 pub fn state(store: &Path, head: &Head) -> &'static str {
     match head.summary.as_ref().and_then(|summary| summary.ended) {
         Some(EndReason::Completed) => "completed",

@@ -1,4 +1,4 @@
-//! Where sessions live, and which one the user means.
+//! Finds the folders of sessions, and the session that a user's argument names.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ pub const SOCKET: &str = "socket";
 
 /// A session and the folder of its store.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct SessionPlace {
     pub store: PathBuf,
     pub session: SessionId,
 }
@@ -25,20 +25,20 @@ pub fn data_dir() -> anyhow::Result<PathBuf> {
         .or_else(|| var("XDG_DATA_HOME").map(|data| data.join("leftfold")))
         .or_else(|| var("HOME").map(|home| home.join(".local/share/leftfold")));
     let unset = || Usage("neither LEFTFOLD_HOME nor HOME is set: set one of them".into());
-    // what events say of files must hold wherever they are read
+    // Absolute, because paths in events must be valid wherever they are read.
     Ok(std::path::absolute(home.ok_or_else(unset)?)?)
 }
 
-/// Where a new session's store goes.
-pub fn new_place(session: SessionId) -> anyhow::Result<Place> {
-    Ok(Place { store: data_dir()?.join("sessions").join(session.to_string()), session })
+/// The place for a new session's store.
+pub fn new_place(session: SessionId) -> anyhow::Result<SessionPlace> {
+    Ok(SessionPlace { store: data_dir()?.join("sessions").join(session.to_string()), session })
 }
 
-/// The session meant by an id, a unique beginning of one, `last`, or a folder.
-pub fn find(text: &str, worktree: &Path) -> anyhow::Result<Place> {
+/// The session that an id, a unique prefix of one, `last`, or a folder names.
+pub fn find(text: &str, worktree: &Path) -> anyhow::Result<SessionPlace> {
     if text == "last" {
         return last(worktree)?.ok_or_else(|| {
-            Usage(format!("there is no session yet for the project {}", worktree.display())).into()
+            Usage(format!("the project {} has no sessions yet", worktree.display())).into()
         });
     }
     if text.contains('/') || Path::new(text).join("db").is_file() {
@@ -46,7 +46,7 @@ pub fn find(text: &str, worktree: &Path) -> anyhow::Result<Place> {
     }
     let sessions = data_dir()?.join("sessions");
     let wanted = text.to_ascii_uppercase();
-    let mut found: Vec<Place> = Vec::new();
+    let mut found: Vec<SessionPlace> = Vec::new();
     for store in folders(&sessions) {
         let root = name(&store);
         let heads = leftfold_store::heads(&store).into_iter().map(|head| head.session);
@@ -54,16 +54,16 @@ pub fn find(text: &str, worktree: &Path) -> anyhow::Result<Place> {
         ids.sort_unstable();
         ids.dedup();
         ids.retain(|id| id.to_string().starts_with(&wanted));
-        found.extend(ids.into_iter().map(|session| Place { store: store.clone(), session }));
+        found.extend(ids.into_iter().map(|session| SessionPlace { store: store.clone(), session }));
     }
     match found.as_slice() {
         [place] => Ok(place.clone()),
         [] => bail!(Usage(format!(
-            "no session `{text}` in {}: give an id, a unique beginning of one, `last`, or a folder",
+            "there is no session `{text}` in {}: give an id, a unique prefix of one, `last`, or a folder",
             sessions.display()
         ))),
         several => bail!(Usage(format!(
-            "`{text}` is the beginning of {} ids: {}",
+            "`{text}` is a prefix of {} ids: {}",
             several.len(),
             several.iter().take(5).map(|p| p.session.to_string()).collect::<Vec<_>>().join(", ")
         ))),
@@ -71,25 +71,24 @@ pub fn find(text: &str, worktree: &Path) -> anyhow::Result<Place> {
 }
 
 /// The project's root session with the newest event.
-pub fn last(worktree: &Path) -> anyhow::Result<Option<Place>> {
-    let mut newest: Option<(Time, Place)> = None;
+pub fn last(worktree: &Path) -> anyhow::Result<Option<SessionPlace>> {
+    let mut newest: Option<(Time, SessionPlace)> = None;
     for store in folders(&data_dir()?.join("sessions")) {
         let Some(session) = name(&store) else { continue };
         let head = leftfold_store::heads(&store).into_iter().find(|head| head.session == session);
-        // a session whose head is gone or unreadable is not passed over: whoever asked for it is
-        // to hear of the damage
+        // A session without a readable head is not skipped, so that the user learns of the damage.
         let Some(at) = head.as_ref().map(|head| head.at).or_else(|| written(&store)) else {
             continue;
         };
         let newer = newest.as_ref().is_none_or(|(known, _)| *known < at);
         if newer && belongs(session, head.as_ref(), &store, worktree) {
-            newest = Some((at, Place { store, session }));
+            newest = Some((at, SessionPlace { store, session }));
         }
     }
     Ok(newest.map(|(_, place)| place))
 }
 
-/// When the database was last written to.
+/// The time of the last write to the database.
 fn written(store: &Path) -> Option<Time> {
     Some(Time::from(std::fs::metadata(store.join("db")).ok()?.modified().ok()?))
 }
@@ -124,8 +123,8 @@ pub fn roots() -> anyhow::Result<Vec<(PathBuf, Head)>> {
     Ok(listed)
 }
 
-/// Whether a session works in this project. Where its head does not say, its log does; where that
-/// can not be read either, it may.
+/// Whether a session belongs to this project, by its head or else by its log. If neither can be
+/// read, it counts as belonging.
 fn belongs(session: SessionId, head: Option<&Head>, store: &Path, worktree: &Path) -> bool {
     let here = |text: &str| Path::new(text) == worktree;
     if let Some(summary) = head.and_then(|head| head.summary.as_ref()) {
@@ -139,21 +138,21 @@ fn belongs(session: SessionId, head: Option<&Head>, store: &Path, worktree: &Pat
     }
 }
 
-fn in_folder(folder: &Path) -> anyhow::Result<Place> {
+fn in_folder(folder: &Path) -> anyhow::Result<SessionPlace> {
     let store = folder
         .canonicalize()
-        .with_context(|| format!("{} can not be opened", folder.display()))
+        .with_context(|| format!("cannot open {}", folder.display()))
         .map_err(|error| Usage(format!("{error:#}")))?;
     let session = match name(&store) {
         Some(id) => id,
-        // a folder that was renamed: its root session is the one that comes first
+        // A renamed folder: its root session is the first one.
         None => leftfold_store::Reader::open(&store)?
             .sessions()
             .first()
             .copied()
             .ok_or_else(|| Usage(format!("{} holds no session", store.display())))?,
     };
-    Ok(Place { store, session })
+    Ok(SessionPlace { store, session })
 }
 
 fn name(store: &Path) -> Option<SessionId> {

@@ -1,4 +1,4 @@
-//! What it takes to open a session, and to prompt it.
+//! Gathers everything needed to open a session and to prompt it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::agents::Agents;
 use crate::gather::TurnSettings;
 use crate::project::{Project, servers};
 use crate::resolved_settings::ResolvedSettings;
-use crate::session_paths::Place;
+use crate::session_paths::SessionPlace;
 use crate::turn_config::{
     self, Extensions, Inherited, Overrides, Resolved, SessionConfigs, resolve,
 };
 use crate::{gather, secrets, session_paths, warnings};
 
-/// What goes with a prompt: the configuration, and who is to answer with which model.
+/// The parts of a prompt besides its text: the configuration, and the agent and model that answer.
 #[derive(Clone, Debug)]
 pub struct PromptConfig {
     pub config: TurnConfig,
@@ -29,13 +29,13 @@ pub struct PromptConfig {
     pub model: ModelRef,
 }
 
-/// All that a session needs to know of the world.
+/// Everything that a session needs to know of the world.
 #[derive(Clone)]
 pub struct SessionSetup {
-    pub place: Place,
+    pub place: SessionPlace,
     pub turn_settings: TurnSettings,
     pub provider: (String, Arc<dyn Provider>),
-    /// Those that later prompts may need.
+    /// Providers that later prompts may need.
     pub others: Vec<(String, Arc<dyn Provider>)>,
     pub workspace: Workspace,
     pub extensions: Extensions,
@@ -48,19 +48,19 @@ impl std::fmt::Debug for SessionSetup {
 }
 
 impl SessionSetup {
-    /// Reads settings, and resolves agent, model and limits. Waits for plugins, so it may block. With `resumes`
-    /// the turn goes on with what it was given before it was cut off.
+    /// Reads settings, and resolves agent, model and limits. Waits for plugins, so it may block.
+    /// With `resumes`, the interrupted turn's own options apply.
     ///
     /// # Errors
     /// [`Usage`]: settings, agent, model or variant are wrong.
     pub fn new(
-        place: Place,
+        place: SessionPlace,
         project: &Project,
         overrides: &Overrides,
         resumes: bool,
     ) -> anyhow::Result<Self> {
         let ResolvedSettings { settings, plugins } = ResolvedSettings::of(project, &place.store)?;
-        warnings::tell(&settings.warnings);
+        warnings::print_once(&settings.warnings);
         let inherited = match resumes {
             true => Inherited::Resumed(project.given.as_deref()),
             false => Inherited::Nothing,
@@ -69,7 +69,7 @@ impl SessionSetup {
         let Resolved { turn_settings, provider, others } =
             resolve(&settings, project, overrides, inherited, plan)?;
         if settings.snapshot() && !turn_settings.options.snapshot {
-            warnings::tell(&[leftfold_snapshots::Error::NoGit.to_string()]);
+            warnings::print_once(&[leftfold_snapshots::Error::NoGit.to_string()]);
         }
         let mut workspace = project.workspace(&place.store, &settings);
         let mcp = servers(&project.directory, &settings, &project.servers);
@@ -86,14 +86,14 @@ impl SessionSetup {
         turn_config::gather(self.turn_settings.clone(), &self.extensions)
     }
 
-    /// What a client needs to prompt after this setup's own prompt.
+    /// The configuration for prompts after this setup's own.
     pub fn prompt_config(&self) -> PromptConfig {
         let (agent, model) =
             (self.turn_settings.agent.name.clone(), self.turn_settings.model.name());
         PromptConfig { config: self.config(), agent, model }
     }
 
-    /// Whether somebody is there to be asked.
+    /// Whether a person can be asked.
     pub fn asks(&self) -> bool {
         self.turn_settings.options.ask == AskMode::Ask
     }
@@ -135,7 +135,7 @@ impl SessionSetup {
     }
 }
 
-/// The file for the session's plan, if there are both agents, so that one can take over from the other.
+/// The file for the session's plan, if both agents exist, so that one can take over from the other.
 fn plan(
     settings: &Settings,
     project: &Project,

@@ -1,5 +1,5 @@
-//! A session and its children as one stream: the root's end comes last, also where the events of
-//! different sessions arrive by different ways.
+//! Orders the events of a session and its children as one stream. The root's end comes last, even
+//! if events of different sessions arrive by different routes.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -14,9 +14,10 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub struct SessionTree {
     root: SessionId,
-    /// For each child, the ends that its parent knows of and that have not come themselves.
+    /// For each child, the number of ends that its parent has recorded but that have not arrived
+    /// from the child.
     missing: HashMap<SessionId, i64>,
-    /// The root's end, and what came after it.
+    /// The root's end, and the events after it.
     held: Vec<Recorded>,
 }
 
@@ -29,7 +30,7 @@ impl SessionTree {
         event.session == self.root
     }
 
-    /// What may be shown, now that `events` have come.
+    /// Takes new `events`, and answers the ones to show now.
     pub fn take(&mut self, events: &[Recorded]) -> Vec<Recorded> {
         let mut ready = Vec::new();
         for event in events {
@@ -60,7 +61,7 @@ impl SessionTree {
             && self.is_root(event)
             && self.is_holding()
         {
-            // whoever goes on waits for no end of the turn before
+            // A resumed session does not wait for ends of the turn before.
             self.missing.clear();
         }
     }
@@ -69,26 +70,26 @@ impl SessionTree {
         !self.held.is_empty()
     }
 
-    /// A child that could not even begin has no end of its own.
+    /// Stops waiting for missing ends: a child that failed to start has none.
     pub fn give_up(&mut self) -> Vec<Recorded> {
         self.missing.clear();
         std::mem::take(&mut self.held)
     }
 }
 
-/// What an observer does with the events of a session and its children.
+/// Receives the events of a session and its children.
 pub(crate) trait Follow: Send + 'static {
     fn take(&mut self, events: &[Recorded]) -> impl Future<Output = ()> + Send;
 }
 
-/// Starts an observer. What comes with it is the last of the session's own events that has been taken,
-/// with all that its children had done by then.
+/// Starts an observer. The receiver holds the seq of the session's last own event for which all
+/// events of its children up to then have been handled.
 pub(crate) async fn follow<F: Follow + Sync>(
     session: SessionId,
     work: F,
 ) -> anyhow::Result<(ActorRef<Observation>, watch::Receiver<Seq>)> {
     let (through, taken) = watch::channel(0);
-    let following = Following { work, family: SessionTree::new(session), through };
+    let following = Following { work, tree: SessionTree::new(session), through };
     let (sink, _) = Actor::spawn(None, Follower(PhantomData), following).await?;
     Ok((sink, taken))
 }
@@ -97,7 +98,7 @@ struct Follower<F>(PhantomData<F>);
 
 struct Following<F> {
     work: F,
-    family: SessionTree,
+    tree: SessionTree,
     through: watch::Sender<Seq>,
 }
 
@@ -121,12 +122,12 @@ impl<F: Follow + Sync> Actor for Follower<F> {
         following: &mut Following<F>,
     ) -> Result<(), ActorProcessingErr> {
         following.work.take(&events).await;
-        // the session's end comes after those of its children
-        let taken = following.family.take(&events);
-        if let Some(last) = taken.iter().rfind(|event| following.family.is_root(event)) {
+        // The session's end comes after those of its children.
+        let taken = following.tree.take(&events);
+        if let Some(last) = taken.iter().rfind(|event| following.tree.is_root(event)) {
             following.through.send_replace(last.seq);
         }
-        // the hub may have gone with the node
+        // The hub may have ended with the node.
         let _ = done.send(());
         Ok(())
     }

@@ -8,7 +8,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From now on they no longer end the process by themselves.
+    /// Signals no longer end the process by themselves after this.
     pub fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {

@@ -1,11 +1,11 @@
-//! MCP servers and plugins: from what settings say of them to what their crates start.
+//! Turns MCP servers and plugins in settings into the specifications that their crates start.
 
 use std::time::Duration;
 
 use leftfold_config::{At, Mcp, McpKind, OAuth, Plugin, Secret, token_store};
 use leftfold_mcp::Endpoint;
 
-/// The server that settings call `name`.
+/// The server with the key `name` in settings.
 pub fn server(name: &str, mcp: &At<Mcp>) -> leftfold_mcp::ServerSpec {
     let timeout = mcp.timeout().map(Duration::from_millis);
     leftfold_mcp::ServerSpec { name: name.to_owned(), endpoint: endpoint(name, mcp), timeout }
@@ -51,7 +51,8 @@ fn oauth(said: &OAuth) -> leftfold_mcp::OAuth {
     }
 }
 
-/// A plugin as it is to be started; why it can not be, or (`None`) it is turned off.
+/// The plugin to start; the error says why it cannot be used, and `None` means that it is turned
+/// off.
 pub fn plugin(plugin: &At<Plugin>) -> Option<Result<leftfold_plugins::PluginProgram, String>> {
     Some(plugin.program()?.map(|program| leftfold_plugins::PluginProgram {
         place: plugin.place().to_string(),

@@ -1,4 +1,4 @@
-//! A subscription to the events of a session, for a task that is no actor.
+//! A subscription to the events of a session, for a task that is not an actor.
 
 use leftfold_actors::{Listener, Observation, WatchScope};
 use leftfold_events::Seq;
@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use crate::client::Client;
 
-/// Events of a session from a seq on. There is one observation at a time: the next comes when
+/// Events of a session from a seq on. Only one observation is sent at a time: the next follows once
 /// this one is `done`.
 #[derive(Debug)]
 pub struct Subscription {
@@ -20,15 +20,15 @@ impl Subscription {
         Self::open_as(client, from, WatchScope::Alone).await
     }
 
-    /// The same, of children too.
-    pub async fn open_as(client: &Client, from: Seq, family: WatchScope) -> anyhow::Result<Self> {
+    /// Subscribes with a scope, which may include children.
+    pub async fn open_as(client: &Client, from: Seq, scope: WatchScope) -> anyhow::Result<Self> {
         let (sender, observations) = mpsc::unbounded_channel();
         let sink = Listener::start(move |observation| {
-            // whoever listened may have gone: then `done` is dropped, which is an answer too
+            // If the listener is gone, `done` is dropped, which counts as an answer.
             let _ = sender.send(observation);
         });
         let sink = sink.await?;
-        client.watch(from, sink.clone(), family).await?;
+        client.watch(from, sink.clone(), scope).await?;
         Ok(Self { observations, sink })
     }
 
@@ -40,7 +40,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        // the hub notices with the next event
+        // The hub notices at the next event.
         self.sink.stop(None);
     }
 }

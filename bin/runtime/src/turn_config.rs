@@ -1,5 +1,5 @@
-//! The one way from settings, project and a caller's wishes to a turn's configuration: used for
-//! prompts, resumed turns, children, and switches of agents within a turn.
+//! Computes a turn's configuration from settings, project and overrides. This is the only place
+//! that does so, for prompts, resumed turns, children, and switches of agents within a turn.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,18 +24,18 @@ use crate::project::{Project, sources};
 use crate::resolved_settings;
 use crate::{Usage, approvals, auxiliary_agents, demo, warnings};
 
-/// Tools that a child has only if its own rules name them: the to-do list belongs to the parent, and
-/// only agents made for it start children of their own.
+/// Tools that a child has only if its own rules name them. The to-do list belongs to the parent,
+/// and only agents made for it start children of their own.
 const PARENT_ONLY: [&str; 5] = ["todowrite", "todoread", "task", PLAN_ENTER, PLAN_EXIT];
 
-/// What a caller asks for instead of what settings and session say.
+/// A caller's options, which win over settings and session.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// `PROVIDER/MODEL`.
     pub model: Option<String>,
     pub agent: Option<String>,
     pub variant: Option<String>,
-    /// Model requests at most.
+    /// The limit of model requests.
     pub max_steps: Option<u32>,
     /// US dollars.
     pub max_cost: Option<f64>,
@@ -43,26 +43,26 @@ pub struct Overrides {
     pub timeout: Option<u64>,
     /// Added to the system prompt.
     pub system: Option<String>,
-    /// What happens to permission questions.
+    /// How permission questions are treated.
     pub ask: AskMode,
 }
 
 impl Overrides {
-    /// For a client that answers permission questions.
-    pub fn asking() -> Self {
+    /// Overrides for a client that answers permission questions.
+    pub fn interactive() -> Self {
         Self { ask: AskMode::Ask, ..Self::default() }
     }
 }
 
-/// What a turn takes over from another one.
+/// The parts of a turn that come from another one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Inherited<'a> {
     Nothing,
-    /// A turn that was cut off goes on with its model and the options that it was given.
+    /// A resumed turn keeps its model and its options.
     Resumed(Option<&'a Options>),
-    /// A child has its parent's model, limit of cost, and people to ask.
+    /// A child has its parent's model, cost limit, and people to ask.
     Parent(&'a TurnConfig),
-    /// An agent that takes over within a turn goes on with the turn's limits.
+    /// An agent that takes over within a turn keeps the turn's limits.
     Before(&'a TurnConfig),
 }
 
@@ -75,7 +75,7 @@ impl<'a> Inherited<'a> {
         }
     }
 
-    /// The configuration that the model comes from where neither agent nor caller names one.
+    /// The configuration that supplies the model if neither agent nor caller names one.
     fn config(self) -> Option<&'a TurnConfig> {
         match self {
             Self::Nothing | Self::Resumed(_) => None,
@@ -84,11 +84,11 @@ impl<'a> Inherited<'a> {
     }
 }
 
-/// Everything but what [`gather`] reads from the project at the moment of a prompt.
+/// Everything except the parts that [`gather`] reads from the project at the time of a prompt.
 pub(crate) struct Resolved {
     pub(crate) turn_settings: TurnSettings,
     pub(crate) provider: (String, Arc<dyn Provider>),
-    /// Those that later prompts may need.
+    /// Providers that later prompts may need.
     pub(crate) others: Vec<(String, Arc<dyn Provider>)>,
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn resolve(
     let agents = Agents::of(settings);
     let chosen = match inherited {
         Inherited::Nothing => project.choices.clone(),
-        // chosen for other turns
+        // The choices are for other turns.
         Inherited::Resumed(_) | Inherited::Parent(_) | Inherited::Before(_) => {
             SessionChoices::default()
         }
@@ -132,7 +132,7 @@ pub(crate) fn resolve(
     auxiliary_agents::lay_over(&mut options, settings, &model)?;
     model::tune(&agent, &model, &mut options);
     model.request.clone_from(&options.request);
-    // another model may have no such variant
+    // Another model may not have this variant.
     let same_model =
         inherited.config().is_none_or(|config| config.model.name() == model.spec.name());
     let given = inherited.options().filter(|_| same_model && overrides.model.is_none());
@@ -164,7 +164,7 @@ pub(crate) fn resolve(
     Ok(Resolved { turn_settings, provider: model.provider, others: model::others(settings) })
 }
 
-/// Limits, and who answers questions.
+/// Sets limits, and who answers questions.
 fn limit(
     options: &mut Options,
     agents: &Agents,
@@ -176,7 +176,7 @@ fn limit(
     options.max_steps = agent.steps.unwrap_or(unlimited);
     options.ask = overrides.ask;
     if let Inherited::Parent(parent) = inherited {
-        // whoever is asked for the parent is asked for the child
+        // A child's questions go to the people who answer its parent's.
         options.ask = parent.options.ask;
         options.max_cost = parent.options.max_cost;
         options.title_prompt.clear();
@@ -190,7 +190,7 @@ fn limit(
     let system = overrides.system.clone().filter(|text| !text.trim().is_empty());
     options.system = system.or_else(|| given.and_then(|given| given.system.clone()));
     if let Inherited::Before(TurnConfig { options: before, .. }) = inherited {
-        // a limit that an agent has is no other agent's
+        // A limit that comes from an agent does not apply to another agent.
         let of_agent = agents.iter().any(|known| known.agent.steps == Some(before.max_steps));
         if let Some(steps) = agent.steps.or(of_agent.then_some(unlimited)) {
             options.max_steps = steps;
@@ -200,7 +200,7 @@ fn limit(
     }
 }
 
-/// The agent that is named, or chosen for the session, or the session's last, or the default one.
+/// The named agent, or the session's choice, or the session's last, or the default.
 fn prompted(
     agents: &Agents,
     settings: &Settings,
@@ -216,9 +216,11 @@ fn prompted(
     }
     let agent = match (&overrides.agent, &project.agent) {
         (Some(name), _) => agents.to_prompt(name)?,
-        // of a subagent's own session, perhaps
+        // The last agent may be that of a subagent's own session.
         (None, Some(last)) => agents.find(last).map_err(|Usage(why)| {
-            Usage(format!("the session's last agent is gone: {why}; --agent names another"))
+            Usage(format!(
+                "the session's last agent cannot be used: {why}; name another with --agent"
+            ))
         })?,
         (None, None) => agents.default(settings)?,
     };
@@ -229,12 +231,12 @@ fn prompted(
 fn subagent(agents: &Agents, name: &str) -> Result<Agent, Usage> {
     let agent = agents.find(name)?;
     if agent.mode == Mode::Primary {
-        return Err(Usage(format!("The agent `{name}` takes prompts of people only.")));
+        return Err(Usage(format!("The agent `{name}` takes prompts only from people.")));
     }
     Ok(agent.clone())
 }
 
-/// The model that is `wanted`, or the agent's own, or the `last` one, or the one in the settings.
+/// The model that is `wanted`, or the agent's own, or the `last` one, or the one in settings.
 fn choose_model(
     settings: &Settings,
     agent: &Agent,
@@ -252,18 +254,18 @@ fn choose_model(
     model::of_agent(settings, agent).unwrap_or_else(|| model::choose(settings, last))
 }
 
-/// The model that is chosen for the session, if there still is one of that name.
+/// The model chosen for the session, if it still exists.
 fn chosen_model(settings: &Settings, agent: &Agent, name: &str) -> Option<Model> {
     let chosen = choose_model(settings, agent, Some(name), None);
     chosen.inspect_err(|error| gone(&format!("{error:#}"))).ok()
 }
 
-/// What was chosen for the session is there no longer: prompts are taken without it.
+/// Warns that a choice for the session no longer exists, so prompts are taken without it.
 fn gone(why: &str) {
-    warnings::tell(&[format!("what was chosen for this session is gone: {why}")]);
+    warnings::print_once(&[format!("a choice of this session is ignored: {why}")]);
 }
 
-/// Rules that keep a child from what is its parent's, unless rules about the agent say otherwise.
+/// Rules that deny a child its parent's tools, unless rules about the agent say otherwise.
 fn denied_to_children(settings: &Settings, agent: &Agent) -> Vec<Rule> {
     let own = |tool: &str| {
         let own = settings.rules_of(&agent.name);
@@ -274,21 +276,21 @@ fn denied_to_children(settings: &Settings, agent: &Agent) -> Vec<Rule> {
     denied.map(|tool| Rule::new(*tool, "*", Action::Deny)).collect()
 }
 
-/// The configuration in force now: the project's instructions, skills and approvals as they are, with the
-/// tools of servers and plugins that could be started. Warnings go to standard error. Waits for servers, so
-/// it may block.
+/// The configuration in force now: the project's current instructions, skills and approvals, with
+/// the tools of the servers and plugins that could be started. Warnings go to standard error. Waits
+/// for servers, so it may block.
 pub(crate) fn gather(mut turn_settings: TurnSettings, extensions: &Extensions) -> TurnConfig {
     let Extensions { mcp: servers, plugins } = extensions;
     turn_settings.options.approved = approvals::of(&turn_settings.worktree);
     let (mut config, problems) = gather::gather(turn_settings, Time::from(SystemTime::now()));
-    warnings::tell(&problems);
+    warnings::print_once(&problems);
     servers.wait();
     plugins.wait();
     gather::extend(&mut config, servers.tools());
     gather::extend(&mut config, plugins.tools());
     config.options.plugins = plugins.specs();
-    warnings::tell(&servers.problems());
-    warnings::tell(&plugins.problems());
+    warnings::print_once(&servers.problems());
+    warnings::print_once(&plugins.problems());
     config
 }
 
@@ -305,13 +307,14 @@ impl Extensions {
         tokio::join!(self.mcp.ready(), self.plugins.ready());
     }
 
-    /// Where calls of their tools go.
+    /// The sources that run calls of their tools.
     pub(crate) fn sources(&self) -> Vec<Arc<dyn ToolSource>> {
         vec![Arc::new(self.plugins.clone()), Arc::new(self.mcp.clone())]
     }
 }
 
-/// Builds the configurations that calls of a session ask for: for children, and for an agent that takes over.
+/// Builds the configurations that calls of a session need: for children, and for an agent that
+/// takes over.
 #[derive(Debug)]
 pub(crate) struct SessionConfigs {
     pub(crate) project: Project,

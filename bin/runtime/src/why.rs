@@ -1,4 +1,4 @@
-//! Says for each open wait of a session who has to act, since when and until when.
+//! Reports each open wait of a session: who has to act, since when and until when.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::history::History;
-use crate::session_paths::Place;
+use crate::session_paths::SessionPlace;
 use leftfold_view::{event_line, words};
 
 /// One wait of a session.
@@ -19,7 +19,8 @@ struct Waiting {
     session: SessionId,
     /// The intent that waits.
     seq: Seq,
-    /// Of an open wait; `None`: the turn's own time, which nobody waits for and which ends all the same.
+    /// The kind of wait; `None`: the turn's own deadline, which ends the turn even if nothing waits
+    /// for it.
     #[serde(serialize_with = "kind")]
     kind: Option<PendingKind>,
     /// Who has to act.
@@ -38,54 +39,54 @@ fn kind<S: serde::Serializer>(kind: &Option<PendingKind>, to: S) -> Result<S::Ok
     }
 }
 
-/// How the session stands and each of its waits, in lines for people; `holder` says which process is the
-/// node of the store.
+/// The session's state and each of its waits, as text for people; `holder` answers the pid of the
+/// store's node.
 ///
 /// # Errors
 /// The log is damaged, or cannot be read.
-pub fn text(place: &Place, holder: impl FnOnce() -> Option<i32>) -> anyhow::Result<String> {
-    let (standing, waits) = look(place, holder)?;
-    let mut text = standing.text(place.session);
+pub fn text(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> anyhow::Result<String> {
+    let (status, waits) = look(place, holder)?;
+    let mut text = status.text(place.session);
     for wait in &waits {
         text += &line(wait, place.session);
     }
     Ok(text)
 }
 
-/// As one JSON object.
+/// The session's state and each of its waits, as one JSON object.
 ///
 /// # Errors
 /// The log is damaged, or cannot be read.
-pub fn report(place: &Place, holder: impl FnOnce() -> Option<i32>) -> anyhow::Result<Value> {
-    let (standing, waits) = look(place, holder)?;
-    let mut report = serde_json::to_value(&standing)?;
+pub fn report(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> anyhow::Result<Value> {
+    let (status, waits) = look(place, holder)?;
+    let mut report = serde_json::to_value(&status)?;
     report["session"] = json!(place.session);
     report["waits"] = json!(waits);
     Ok(report)
 }
 
 fn look(
-    place: &Place,
+    place: &SessionPlace,
     holder: impl FnOnce() -> Option<i32>,
-) -> anyhow::Result<(Standing, Vec<Waiting>)> {
+) -> anyhow::Result<(SessionStatus, Vec<Waiting>)> {
     let history = History::read(place)?;
     let waits = history.sessions().flat_map(|(_, events)| waits(events)).collect();
-    Ok((Standing::of(&fold(history.root()), &place.store, holder), waits))
+    Ok((SessionStatus::of(&fold(history.root()), &place.store, holder), waits))
 }
 
-/// How things stand with the root session.
+/// The state of the root session.
 #[derive(Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
-enum Standing {
-    /// A node goes on with it.
+enum SessionStatus {
+    /// A node runs it.
     Running { node: Option<i32> },
-    /// Its node is gone in the middle of a turn.
+    /// Its node ended in the middle of a turn.
     Interrupted,
-    /// No turn is under way.
+    /// No turn is running.
     Idle { ended: Option<leftfold_events::event::EndReason>, at: Time, queued: usize },
 }
 
-impl Standing {
+impl SessionStatus {
     fn of(state: &State, store: &Path, holder: impl FnOnce() -> Option<i32>) -> Self {
         if state.turn.is_none() {
             let answered = state.last_reply().map_or(0, |reply| reply.asked);
@@ -105,14 +106,14 @@ impl Standing {
             Self::Running { node: Some(pid) } => format!("{session}: running, node pid {pid}\n"),
             Self::Running { node: None } => format!("{session}: running\n"),
             Self::Interrupted => format!(
-                "{session}: cut off, no node runs it: `leftfold resume {session}` goes on\n"
+                "{session}: interrupted, no node runs it: continue with `leftfold resume {session}`\n"
             ),
             Self::Idle { ended, at, queued } => {
                 let ended = ended.map(|reason| format!("{reason:?}").to_lowercase());
                 let ended = ended.map_or_else(|| "none".to_owned(), |e| format!("{e} at {at}"));
-                let mut text = format!("{session}: waits for nothing; last turn: {ended}\n");
+                let mut text = format!("{session}: idle; last turn: {ended}\n");
                 if *queued > 0 {
-                    let _ = writeln!(text, "  {queued} prompts are queued for its next turn");
+                    let _ = writeln!(text, "  {queued} prompts are queued for the next turn");
                 }
                 text
             }
@@ -136,13 +137,13 @@ fn waits(events: &[Envelope]) -> Vec<Waiting> {
         }
     };
     let mut waits: Vec<Waiting> = state.open().into_iter().map(of).collect();
-    // however long each of them may wait, the turn's own time may be over sooner
+    // The turn's own deadline may come before those of its waits.
     waits.extend(state.deadline().map(|wait| Waiting {
         session: state.session,
         seq: wait.intent,
         kind: None,
         owner: "the clock".to_owned(),
-        what: "the time that the turn was given".to_owned(),
+        what: "the turn's time limit".to_owned(),
         since: wait.since,
         until: wait.until,
     }));
@@ -170,7 +171,7 @@ fn owner(kind: PendingKind, state: &State, intent: Seq) -> String {
     }
 }
 
-/// What the intent is about: of one that belongs to a call, the call.
+/// The subject of an intent: its call, if it belongs to one.
 fn what(event: &Envelope, state: &State) -> String {
     let detail = event_line::detail(&event.event);
     let about = matches!(event.event, Event::Tool(_) | Event::Subagent(_));

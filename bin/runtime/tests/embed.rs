@@ -1,4 +1,4 @@
-//! A program that embeds Leftfold: the example, run as a user would.
+//! Runs the example of a program that embeds Leftfold, as a user would.
 #![cfg(test)]
 
 use std::path::PathBuf;

@@ -154,7 +154,7 @@ impl Conversation {
         let session = self.setup.place.session;
         let (client, opened) = match &self.client {
             None => self.sessions.open(session).await?,
-            mine => match self.sessions.reach(session, mine.as_ref()).await? {
+            mine => match self.sessions.client_for(session, mine.as_ref()).await? {
                 (client, Some(opened)) => (client, opened),
                 (_, None) => return Ok(self.seen),
             },

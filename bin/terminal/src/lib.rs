@@ -55,7 +55,7 @@ pub struct Start {
 }
 
 /// Holds a conversation on this terminal until the user leaves it.
-pub fn talk(start: Start) -> anyhow::Result<ExitCode> {
+pub fn run_conversation(start: Start) -> anyhow::Result<ExitCode> {
     if !std::io::stdin().is_terminal() {
         return Err(Usage(
             "a conversation needs a terminal, and standard input is none: \

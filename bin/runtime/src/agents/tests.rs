@@ -2,7 +2,7 @@ use leftfold_config::Mode;
 
 use super::*;
 
-/// What one settings text makes of the agents.
+/// Reads the agents from one settings text.
 fn read(text: &str) -> (Settings, Agents) {
     let folder = tempfile::tempdir().unwrap();
     let text = text.to_owned();
@@ -82,7 +82,7 @@ fn who_is_built_to_read_edits_only_if_rules_of_its_own_let_it() {
         let rule = rules::evaluate(&all, "edit", pattern).unwrap();
         assert_eq!(rule.action, action, "{text} {} {pattern}", agent.name);
     }
-    // a plan that lies outside the project, too
+    // A plan that lies outside the project works too.
     let (settings, agents) = read(r#"{"permission": {"edit": "allow"}}"#);
     let outside = [Rule::new("edit", "/data/plans/a.md", Allow)];
     let agent = agents.find("plan").unwrap();

@@ -1,4 +1,4 @@
-//! Going back in a session, and taking that back.
+//! Reverts a session, and undoes a revert.
 
 use anyhow::Context;
 use leftfold_actors::{Answered, NodeMessage, SessionMessage};
@@ -7,15 +7,15 @@ use leftfold_events::{Fact, Seq, TurnConfig};
 
 use super::{Client, DIED, Link};
 
-/// To the step or prompt that an event belongs to, or (`None`) forward again.
-pub(super) type Back = Option<Seq>;
+/// The event whose step or prompt to revert to; `None` undoes the last revert.
+pub(super) type RevertTarget = Option<Seq>;
 
 impl Client {
-    /// Asks for it. What became of that: why not, or nothing once it is in the log.
+    /// Requests it. Answers the reason of a refusal, or nothing once the revert is in the log.
     pub async fn revert(
         &self,
         config: TurnConfig,
-        back: Back,
+        back: RevertTarget,
         by: &str,
     ) -> anyhow::Result<Result<(), String>> {
         let node = match &self.link {
@@ -28,7 +28,7 @@ impl Client {
             None => Fact::new(Files::UnrevertAsked { by }),
         };
         let (config, prompted) = (Box::new(config), Box::new(asked));
-        let told = ractor::call!(node, |reply_to| NodeMessage::Tell {
+        let answered = ractor::call!(node, |reply_to| NodeMessage::Tell {
             session: self.session,
             message: SessionMessage::Prompt {
                 config,
@@ -37,7 +37,7 @@ impl Client {
                 reply_to: Some(reply_to)
             },
         });
-        if told.context(DIED)? == Answered::Accepted {
+        if answered.context(DIED)? == Answered::Accepted {
             return Ok(Ok(()));
         }
         let state = self.view().await?;
@@ -45,6 +45,8 @@ impl Client {
             Some(to) => state.revert_to(to).map(|_| ()),
             None => state.may_unrevert(),
         };
-        Ok(refused.map_err(|why| why.to_string()).and(Err("it is not possible now".to_owned())))
+        Ok(refused
+            .map_err(|why| why.to_string())
+            .and(Err("the session cannot do that now".to_owned())))
     }
 }

@@ -1,4 +1,4 @@
-//! Agents: who answers a prompt, with which instructions, rules and model.
+//! Agents: each answers prompts with instructions, rules and a model of its own.
 
 use leftfold_config::Mode;
 use leftfold_events::Json;
@@ -10,36 +10,36 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agent {
     pub name: String,
-    /// What it is good for, in a line; empty if nobody has said.
+    /// A description in one line; may be empty.
     pub description: String,
     pub mode: Mode,
-    /// Whether it is built in, changed by settings or not.
+    /// Whether it is built in, even if settings change it.
     pub native: bool,
     /// Whether lists for people leave it out.
     pub hidden: bool,
-    /// Takes the place of the base prompt.
+    /// Replaces the base prompt.
     pub prompt: Option<String>,
-    /// The rules it is built with: after the defaults, before the user's.
+    /// Its built-in rules, which come after the defaults and before the user's.
     pub rules: Vec<Rule>,
-    /// `PROVIDER/MODEL`; `None`: the session's.
+    /// `PROVIDER/MODEL`; `None`: the session's model.
     pub model: Option<String>,
-    /// One of the model's variants; without effect on a model that has none of this name.
+    /// One of the model's variants; ignored if the model has none of this name.
     pub variant: Option<String>,
-    /// For the request body, over the model's own: an object.
+    /// Options for the request body, laid over the model's own: an object.
     pub options: Json,
-    /// Requests to the model at most in a turn.
+    /// The limit of model requests in a turn.
     pub steps: Option<u32>,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
-    /// As settings give it: for clients that show agents in colours.
+    /// As settings give it, for clients that show agents in colours.
     pub color: Option<String>,
 }
 
 impl Agent {
-    /// The agent that takes prompts where nobody names another.
+    /// The agent that takes prompts that name no agent.
     pub const DEFAULT: &'static str = "build";
 
-    /// An agent of which only the name is known.
+    /// An agent with only a name.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -59,15 +59,15 @@ impl Agent {
         }
     }
 
-    /// The built-in `build`, as it is without any settings.
+    /// The built-in `build` agent, without any settings.
     pub fn build() -> Self {
         let rules = rules(&[("question", "*", Action::Allow), ("plan_enter", "*", Action::Allow)]);
         native("build", Mode::Primary, "Does the work: reads, edits, runs commands.", None, rules)
     }
 
     /// Lays the agent's options for the request body over those in `options` (SPEC M8), objects
-    /// member by member; how to sample is said only to a model with the ability (SPEC M14). Wires know
-    /// more models that have it not.
+    /// member by member. Sampling options are sent only to a model with that capability (SPEC M14);
+    /// wires know further models without it.
     pub fn tune(&self, options: &mut Options, abilities: Abilities) {
         let mut request = options.request.value();
         merge(&mut request, self.options.value());
@@ -85,7 +85,7 @@ impl Agent {
     }
 }
 
-/// Lays `above` over `below`: objects member by member, anything else whole.
+/// Lays `above` over `below`: objects member by member, any other value as a whole.
 pub fn merge(below: &mut Value, above: Value) {
     match (below, above) {
         (Value::Object(below), Value::Object(above)) => {
@@ -100,7 +100,7 @@ pub fn merge(below: &mut Value, above: Value) {
     }
 }
 
-/// The agents that there are without any settings (SPEC A2).
+/// The built-in agents (SPEC A2).
 pub fn builtins() -> Vec<Agent> {
     vec![Agent::build(), plan(), general(), explore()]
         .into_iter()
@@ -130,7 +130,7 @@ fn rules(rules: &[(&str, &str, Action)]) -> Vec<Rule> {
         .collect()
 }
 
-/// SPEC A8.
+/// The planning agent (SPEC A8).
 fn plan() -> Agent {
     use Action::{Allow, Deny};
     let rules = rules(&[
@@ -152,7 +152,7 @@ fn general() -> Agent {
     native("general", Mode::Subagent, about, Some(prompt), rules)
 }
 
-/// Commands that only look, as rules name them.
+/// Commands that only read, as patterns of rules.
 const LOOKING: [&str; 14] = [
     "ls *",
     "pwd",
@@ -170,7 +170,7 @@ const LOOKING: [&str; 14] = [
     "git ls-files *",
 ];
 
-/// What makes such a command write, or run others, after all.
+/// Patterns of options that make such a command write or run other commands.
 const WRITING: [&str; 3] = ["*>*", "git * --output*", "git * --ext-diff*"];
 
 fn explore() -> Agent {
@@ -188,7 +188,7 @@ fn explore() -> Agent {
         ("websearch", "*", Allow),
         ("codesearch", "*", Allow),
         ("read", "*", Allow),
-        // as by default
+        // As in the defaults.
         ("read", "*.env", Ask),
         ("read", "*.env.*", Ask),
         ("read", "*.env.example", Allow),
@@ -200,7 +200,7 @@ fn explore() -> Agent {
     native("explore", Mode::Subagent, about, Some(prompt), rules)
 }
 
-/// One that only writes text, for Leftfold itself.
+/// An agent without tools that writes text for Leftfold itself.
 fn silent(name: &str, about: &str) -> Agent {
     let rules = rules(&[("*", "*", Action::Deny)]);
     Agent { hidden: true, ..native(name, Mode::Primary, about, None, rules) }
@@ -293,7 +293,7 @@ mod tests {
         let before = options.clone();
         Agent::build().tune(&mut options, Abilities::default());
         assert_eq!(options, before);
-        // what the model's own settings say outright stays
+        // Options set explicitly by the model's own settings stay.
         agent.tune(&mut fixed, Abilities { sampling: false, ..Abilities::default() });
         let expected = json!({
             "a": 1, "deep": { "x": 1, "y": [2], "z": null }, "temperature": 1.0, "b": { "c": 1 },

@@ -1,5 +1,5 @@
-//! Which instructions stand in the system prompt: the user's own, those of the project from its
-//! root down to the directory, and those that settings name (SPEC M6).
+//! Collects the instructions for the system prompt: the user's own, the project's from its root
+//! down to the directory, and those that settings name (SPEC M6).
 
 use std::path::{Path, PathBuf};
 
@@ -8,31 +8,31 @@ use leftfold_tools::instructions::{self, Instructions, Problem};
 
 use super::TurnSettings;
 
-/// Bytes of all of them together.
+/// The limit for all instructions together, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Where a prompt comes from, besides the project's directory.
+/// The sources of a prompt, besides the project's directory.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// The user's own instructions and skills are there.
+    /// The folders of the user's own instructions and skills.
     pub user_folders: UserFolders,
-    /// As settings name them, in order.
+    /// Entries of settings, in order.
     pub instructions: Vec<Named>,
     /// Whether pages at addresses that are not public may be read.
     pub private_addresses: bool,
 }
 
-/// Instructions as settings name them.
+/// An entry of `instructions` in settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// The folder of the settings.
+    /// The folder of the settings file.
     pub base: PathBuf,
-    /// A path, a pattern of paths, or an address. What is relative starts in `base` and in each
+    /// A path, a pattern of paths, or a URL. Relative ones are searched in `base` and in each
     /// folder from the project's root down to the directory.
     pub text: String,
 }
 
-/// In the order in which a model is told.
+/// In the order in which they go into the prompt.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) texts: Vec<String>,
@@ -65,7 +65,7 @@ pub(super) fn find(turn_settings: &TurnSettings) -> Found {
     found
 }
 
-/// The user's own: the first that exists.
+/// The user's own instruction file: the first that exists.
 fn global(user_folders: &UserFolders) -> Option<PathBuf> {
     let in_config = ["leftfold/AGENTS.md", "opencode/AGENTS.md"];
     let config =
@@ -74,7 +74,8 @@ fn global(user_folders: &UserFolders) -> Option<PathBuf> {
     config.chain(home).find(|path| path.symlink_metadata().is_ok())
 }
 
-/// From the project's root down to the directory; the directory alone if it is not in the project.
+/// The folders from the project's root down to the directory; only the directory if it is outside
+/// the project.
 fn folders(turn_settings: &TurnSettings) -> Vec<PathBuf> {
     let inside = turn_settings.directory.starts_with(&turn_settings.worktree);
     let up = turn_settings.directory.ancestors().take(if inside { usize::MAX } else { 1 });
@@ -85,7 +86,7 @@ fn folders(turn_settings: &TurnSettings) -> Vec<PathBuf> {
 }
 
 impl Named {
-    /// Whether it is an address of the web.
+    /// Whether it is a URL.
     pub fn is_page(&self) -> bool {
         ["http://", "https://"].iter().any(|scheme| self.text.starts_with(scheme))
     }
@@ -119,7 +120,7 @@ impl Found {
                 }
             }
         }
-        // settings of the user's own may name what only some projects have
+        // The user's own settings may name files that only some projects have.
         if files.is_empty() && (is_fixed || named.base.starts_with(worktree)) {
             self.problems.push(format!("`instructions`: there is no file {:?}", named.text));
         }
@@ -142,7 +143,7 @@ impl Found {
         }
         let Instructions { source, cut, .. } = &loaded;
         if self.bytes + loaded.text.len() > MAX_BYTES {
-            let text = "it is left out, for all instructions together would have more than";
+            let text = "it is left out, because all instructions together would exceed";
             return self.problems.push(format!("{source}: {text} {MAX_BYTES} bytes"));
         }
         if *cut {

@@ -1,5 +1,5 @@
-//! Planning: where a session's plan is, what a model is told when it begins and ends to plan (SPEC A8
-//! to A11), and which of the tools that change the agent it has.
+//! Planning: the file of a session's plan, the reminders for the model when planning begins and
+//! ends, and the tools that change the agent (SPEC A8 to A11).
 
 use std::path::{Path, PathBuf};
 
@@ -11,13 +11,13 @@ use leftfold_tools::{PLAN_ENTER, PLAN_EXIT};
 use super::prompt::{fitting, has};
 use super::{Agent, TurnSettings};
 
-/// The agent that plans.
+/// The planning agent.
 const PLAN: &str = "plan";
 const ENTER: &str = include_str!("../../../../prompts/plan/enter.md");
 const LEAVE: &str = include_str!("../../../../prompts/plan/leave.md");
 
-/// The file for the plan of `session`: in the project if Git keeps it, or else in `session_paths`, Leftfold's
-/// own folder. The id alone names it, so it is the same as long as there is the session.
+/// The file for the plan of `session`: in the project if it is a Git worktree, otherwise in `home`,
+/// Leftfold's data folder. It depends only on the id, so it never changes.
 pub fn file(worktree: &Path, home: &Path, session: SessionId) -> PathBuf {
     let in_project = worktree.join(".git").exists();
     let folder = if in_project { worktree.join(".leftfold") } else { real(home) };
@@ -26,7 +26,7 @@ pub fn file(worktree: &Path, home: &Path, session: SessionId) -> PathBuf {
     folder.join("plans").join(format!("{}-{slug}.md", session.created().millis()))
 }
 
-/// With links resolved, as rules see it, as far as it exists.
+/// The path with links resolved as far as it exists, which is how rules see it.
 fn real(path: &Path) -> PathBuf {
     let known = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
     let resolved = known.map(|(above, real)| match path.strip_prefix(above) {
@@ -37,7 +37,7 @@ fn real(path: &Path) -> PathBuf {
     resolved.unwrap_or_else(|| path.to_owned())
 }
 
-/// What it takes to read a plan that is not in the project, and for the agent that plans to write it.
+/// Rules for reading a plan outside the project and, for the planning agent, for writing it.
 pub fn rules(agent: &Agent, plan: Option<&Path>, worktree: &Path) -> Vec<Rule> {
     let outside = plan.filter(|plan| !plan.starts_with(worktree));
     let Some((plan, folder)) = outside.and_then(|plan| Some((plan, plan.parent()?))) else {
@@ -51,8 +51,8 @@ pub fn rules(agent: &Agent, plan: Option<&Path>, worktree: &Path) -> Vec<Rule> {
     rules
 }
 
-/// Whether the agent is offered `tool`: one that changes the agent is for the agent that it leads
-/// away from, in a session with a person.
+/// Whether the agent is offered `tool`. A tool that changes the agent is offered only to the agent
+/// that it switches from, in a session with a person.
 pub(super) fn offers(turn_settings: &TurnSettings, tool: &str) -> bool {
     let there = turn_settings.plan.is_some() && turn_settings.options.ask == AskMode::Ask;
     match tool {
@@ -62,7 +62,7 @@ pub(super) fn offers(turn_settings: &TurnSettings, tool: &str) -> bool {
     }
 }
 
-/// Tells the agent what it will have to say when planning begins or is over.
+/// Adds the reminders for when planning begins or ends.
 pub(super) fn remind(turn_settings: &TurnSettings, tools: &[ToolSpec], options: &mut Options) {
     let Some(plan) = &turn_settings.plan else { return };
     options.plans = turn_settings.agent.name == PLAN;

@@ -1,5 +1,5 @@
-//! The system prompt's two blocks. The first is the same for every project, so that a provider
-//! can keep it; the second changes from project to project and day to day.
+//! Builds the two blocks of the system prompt. The first is the same in every project, so that a
+//! provider can cache it; the second changes with project and day.
 
 use leftfold_events::Time;
 use leftfold_events::rules::{self, Action, Rule};
@@ -11,19 +11,19 @@ use super::TurnSettings;
 const CORE: &str = include_str!("../../../../prompts/system/core.md");
 const THOROUGH: &str = include_str!("../../../../prompts/system/thorough.md");
 
-/// What only some models need to be told.
+/// Families of models that need prompts of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ModelFamily {
     Codex,
     Gpt,
     Gemini,
     Anthropic,
-    /// Any other, which may well be a small one on the user's own machine.
+    /// Any other model, perhaps a small one on the user's own machine.
     Default,
 }
 
 impl ModelFamily {
-    /// By the model's id (SPEC M4), with or without the name of its maker before it.
+    /// The family by the model's id (SPEC M4), with or without its maker's name in front.
     fn of(id: &str) -> Self {
         let id = id.to_lowercase();
         let name = id.rsplit('/').next().unwrap_or_default();
@@ -65,8 +65,8 @@ impl ModelFamily {
     }
 }
 
-/// The prompt that the system begins with, its name and its text: the agent's own, or else the base
-/// prompt of the model's family (SPEC M2).
+/// The name and text of the first prompt: the agent's own, or the base prompt of the model's family
+/// (SPEC M2).
 pub(super) fn base(turn_settings: &TurnSettings, tools: &[ToolSpec]) -> (String, String) {
     if let Some(prompt) = &turn_settings.agent.prompt {
         return (format!("agent:{}", turn_settings.agent.name), prompt.trim().to_owned());
@@ -116,7 +116,7 @@ fn names_missing(line: &str, offered: &dyn Fn(&str) -> bool) -> bool {
     quoted.into_iter().any(|name| leftfold_tools::find(name).is_some() && !offered(name))
 }
 
-/// Where and when the model works.
+/// The place and date for the model.
 pub(super) fn environment(turn_settings: &TurnSettings, now: Time) -> String {
     let git = if turn_settings.worktree.join(".git").exists() { "yes" } else { "no" };
     let date = now.to_string();
@@ -131,7 +131,7 @@ pub(super) fn environment(turn_settings: &TurnSettings, now: Time) -> String {
     )
 }
 
-/// The texts of instructions, the weakest first; `None` if there are none.
+/// The instruction texts, weakest first; `None` if there are none.
 pub(super) fn instructions(texts: &[String]) -> Option<String> {
     if texts.is_empty() {
         return None;
@@ -140,7 +140,7 @@ pub(super) fn instructions(texts: &[String]) -> Option<String> {
     Some(format!("<instructions>\n{intro}\n\n{}\n</instructions>", texts.join("\n\n")))
 }
 
-/// The skills that rules do not deny; `None` if there are none, or no tool to load them.
+/// The skills that the rules do not deny; `None` if there are none, or no tool to load them.
 pub(super) fn skills(found: Vec<Skill>, rules: &[Rule], tools: &[ToolSpec]) -> Option<String> {
     let denied = |skill: &Skill| {
         let rule = rules::evaluate(rules, "skill", &skill.name);

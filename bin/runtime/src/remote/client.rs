@@ -1,4 +1,4 @@
-//! The other end of the socket, for this program's own commands.
+//! A blocking client of the socket, for this program's own commands.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ use super::wire::{self, RpcError};
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Bytes that are taken from the socket at a time.
+/// Bytes to read from the socket at a time.
 const BUFFER: usize = 64 << 10;
 
 /// A connection to the node of a store.
@@ -32,7 +32,7 @@ pub fn connect(store: &Path) -> io::Result<Connection> {
 }
 
 impl Connection {
-    /// Asks, and waits for the answer. An error of the node's is an [`RpcError`].
+    /// Sends a request, and waits for the answer. An error of the node is an [`RpcError`].
     pub fn call(&mut self, method: &str, params: &Value) -> anyhow::Result<Value> {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         self.stream.get_mut().write_all(format!("{request}\n").as_bytes())?;
@@ -41,9 +41,9 @@ impl Connection {
             match self.line().context("the node does not answer")? {
                 Some(line) if line.get("id").is_some() => break line,
                 Some(line) if line["method"] == wire::RESTED_METHOD => {
-                    return Err(RpcError::leaving("the node has let go of the session").into());
+                    return Err(RpcError::leaving("the node has released the session").into());
                 }
-                // a notification
+                // A notification.
                 Some(_) => {}
                 None => bail!("the node died before it answered"),
             }
@@ -55,12 +55,12 @@ impl Connection {
         Ok(answer.get_mut("result").map(Value::take).unwrap_or_default())
     }
 
-    /// Replaces `lines` by what has come of a session that is being watched, at least one line
-    /// and whole ones: see [`carried`]. False when the node is gone.
+    /// Replaces `lines` with the next notifications of a watched session: at least one, and only
+    /// whole lines; see [`carried`]. False when the node is gone.
     pub fn events(&mut self, lines: &mut String) -> io::Result<bool> {
         lines.clear();
         self.stream.read_line(lines)?;
-        // a node that dies may leave half a line
+        // A node that dies may leave half a line.
         if !lines.ends_with('\n') {
             return Ok(false);
         }
@@ -79,7 +79,7 @@ impl Connection {
     fn raw(&mut self) -> io::Result<Option<String>> {
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
-        // a node that dies may leave half a line
+        // A node that dies may leave half a line.
         Ok((line.pop() == Some('\n')).then_some(line))
     }
 }

@@ -1,4 +1,4 @@
-//! A session in the node of another process, reached through the socket of its store.
+//! A client of a session in the node of another process, through the socket of its store.
 
 pub mod client;
 pub(crate) mod path;
@@ -24,17 +24,17 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{Mutex, watch};
 
-use crate::session_paths::Place;
+use crate::session_paths::SessionPlace;
 use leftfold_view::QuestionId;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a node that is looked for may take to answer.
+/// How long a node may take to answer the handshake.
 const HELLO: Duration = Duration::from_secs(5);
-/// Events in one observation at most.
+/// The largest number of events in one observation.
 const BATCH: usize = 512;
 
-/// Clones share a connection for what they ask; each watch has one of its own.
+/// Clones share one connection for requests; each watch has a connection of its own.
 #[derive(Clone, Debug)]
 pub struct Remote(Arc<Inner>);
 
@@ -42,58 +42,58 @@ pub struct Remote(Arc<Inner>);
 struct Inner {
     store: PathBuf,
     session: SessionId,
-    asking: Mutex<Talk>,
+    requests: Mutex<RemoteConnection>,
     over: AtomicBool,
     /// Becomes `Some` when the node has died.
     died: watch::Sender<Option<String>>,
 }
 
 impl Remote {
-    /// The session as the node of its store has it; `None` if no other process is that node, or it
-    /// does not answer.
-    pub async fn attach(place: &Place) -> Option<(Self, Opened)> {
+    /// Attaches to the session in the node of its store; `None` if no other process is that node,
+    /// or it does not answer.
+    pub async fn attach(place: &SessionPlace) -> Option<(Self, Opened)> {
         path::identity(&place.store)?;
         let found = tokio::time::timeout(HELLO, Self::find(place)).await;
         let found = found.unwrap_or_else(|late| Err(late.into()));
         found.inspect_err(|error| tracing::debug!("no node to attach to: {error:#}")).ok()
     }
 
-    async fn find(place: &Place) -> anyhow::Result<(Self, Opened)> {
-        let Place { store, session } = place.clone();
-        let mut talk = Talk::connect(&place.store)?;
-        let state = talk.state(session).await?;
+    async fn find(place: &SessionPlace) -> anyhow::Result<(Self, Opened)> {
+        let SessionPlace { store, session } = place.clone();
+        let mut connection = RemoteConnection::connect(&place.store)?;
+        let state = connection.state(session).await?;
         let (died, closed) = watch::channel(None);
         let opened = Opened {
             head: state.seq,
-            // whether anybody goes on with its turn is for the node to know
+            // The other node decides about resuming its turn.
             unfinished: false,
             questions: state.questions(),
             ended: state.ended,
             closed,
         };
-        let (asking, over) = (Mutex::new(talk), AtomicBool::new(false));
-        Ok((Self(Arc::new(Inner { store, session, asking, over, died })), opened))
+        let (requests, over) = (Mutex::new(connection), AtomicBool::new(false));
+        Ok((Self(Arc::new(Inner { store, session, requests, over, died })), opened))
     }
 
-    /// The process that is the node of the store, if it can be reached.
+    /// The pid of the node of the store, if the node answers.
     pub fn holder(store: &std::path::Path) -> Option<i32> {
-        Talk::connect(store).ok()?.stream.get_ref().peer_cred().ok()?.pid()
+        RemoteConnection::connect(store).ok()?.stream.get_ref().peer_cred().ok()?.pid()
     }
 
-    /// Whether there is nobody to be asked any more, in good order or not.
+    /// Whether the node has ended, in good order or not.
     pub fn is_over(&self) -> bool {
         self.0.over.load(Ordering::Acquire)
     }
 
-    /// Asks, and waits for the answer. An error of the node's is an [`RpcError`].
+    /// Sends a request, and waits for the answer. An error of the node is an [`RpcError`].
     pub async fn call(&self, method: &'static str, params: Value) -> anyhow::Result<Value> {
         let inner = Arc::clone(&self.0);
-        // to its end, whatever becomes of whoever asks
+        // Runs to its end even if the caller is dropped.
         let asked = tokio::spawn(async move {
-            let mut talk = inner.asking.lock().await;
-            tokio::time::timeout(PATIENCE, talk.call(method, params)).await
+            let mut connection = inner.requests.lock().await;
+            tokio::time::timeout(PATIENCE, connection.call(method, params)).await
         });
-        match asked.await.context("asking failed")? {
+        match asked.await.context("the request failed")? {
             Ok(Err(error)) if error.downcast_ref().is_some_and(RpcError::is_leaving) => {
                 self.end(true);
                 Err(error)
@@ -121,7 +121,7 @@ impl Remote {
         Ok(if asked["accepted"] == true { Answered::Accepted } else { Answered::NotOpen })
     }
 
-    /// Why it is refused, if it is.
+    /// Answers the reason if the revert is refused.
     pub async fn revert(&self, back: Option<Seq>, by: &str) -> anyhow::Result<Result<(), String>> {
         let mut params = json!({ "session": self.0.session, "by": by });
         let method = match back {
@@ -158,25 +158,26 @@ impl Remote {
         })
     }
 
-    /// Has `sink` told of every event from `from` on.
+    /// Sends every event from `from` on to `sink`.
     pub async fn watch(
         &self,
         from: Seq,
         sink: ActorRef<Observation>,
-        family: &WatchScope,
+        scope: &WatchScope,
     ) -> anyhow::Result<()> {
-        let mut talk = Talk::connect(&self.0.store).with_context(|| gone(self.0.session))?;
+        let mut connection =
+            RemoteConnection::connect(&self.0.store).with_context(|| gone(self.0.session))?;
         let mut params = json!({ "session": self.0.session, "from": from });
-        match family {
+        match scope {
             WatchScope::Alone => {}
             WatchScope::Live => params["children"] = json!({}),
             WatchScope::Whole(named) => params["children"] = json!(**named),
         }
-        let watching = tokio::time::timeout(PATIENCE, talk.call("_leftfold/watch", params));
+        let watching = tokio::time::timeout(PATIENCE, connection.call("_leftfold/watch", params));
         watching.await.context("the node does not answer")??;
         let remote = self.clone();
         tokio::spawn(async move {
-            if let Some(rested) = follow(&mut talk, &sink).await {
+            if let Some(rested) = follow(&mut connection, &sink).await {
                 remote.end(rested);
             }
         });
@@ -192,41 +193,41 @@ impl Remote {
 }
 
 fn gone(session: SessionId) -> String {
-    format!("the node of session {session} is gone: `leftfold resume {session}` goes on")
+    format!("the node of session {session} has ended: continue with `leftfold resume {session}`")
 }
 
-/// Hands on what is told until the node is gone: whether it let go of the store in good order.
-/// `None`: nobody listens any more.
-async fn follow(talk: &mut Talk, sink: &ActorRef<Observation>) -> Option<bool> {
+/// Forwards events until the node is gone. True: it released the store in good order. `None`:
+/// nobody listens any more.
+async fn follow(connection: &mut RemoteConnection, sink: &ActorRef<Observation>) -> Option<bool> {
     let (mut contents, mut events) = (Contents::default(), Vec::new());
     loop {
-        // a node that is killed may end the connection in any way
-        let Ok(Some(line)) = talk.line().await else { return Some(false) };
+        // A killed node may end the connection in any way.
+        let Ok(Some(line)) = connection.line().await else { return Some(false) };
         if wire::is_rested(&line) {
             return Some(true);
         }
         events.extend(wire::carried(&line).and_then(|line| contents.event(line)));
-        let more = talk.stream.buffer().contains(&b'\n') && events.len() < BATCH;
+        let more = connection.stream.buffer().contains(&b'\n') && events.len() < BATCH;
         if events.is_empty() || more {
             continue;
         }
         let (done, shown) = ractor::concurrency::oneshot();
         let events: std::sync::Arc<[_]> = std::mem::take(&mut events).into();
         let events = Recorded::all(&events).collect();
-        // a dead sink drops its port, which is an answer too
+        // A dead sink drops its port, which counts as an answer.
         let _ = sink.cast(Observation { events, done: done.into() });
         shown.await.ok()?;
     }
 }
 
-/// One connection: what is asked is answered in order.
+/// One connection; requests are answered in order.
 #[derive(Debug)]
-struct Talk {
+struct RemoteConnection {
     stream: BufReader<UnixStream>,
     last: u64,
 }
 
-impl Talk {
+impl RemoteConnection {
     /// Connects to the node of the store, if that is another process.
     fn connect(store: &std::path::Path) -> anyhow::Result<Self> {
         let stream = path::connect(store)?;
@@ -244,10 +245,10 @@ impl Talk {
         let request =
             json!({ "jsonrpc": "2.0", "id": self.last, "method": method, "params": params });
         let sent = self.stream.get_mut().write_all(format!("{request}\n").as_bytes()).await;
-        // what it has said last can still be read when it reads no more
+        // If the write fails, the node's last messages can still be read.
         while let Some(line) = self.line().await? {
             if wire::is_rested(&line) {
-                return Err(RpcError::leaving("the node has let go of the session").into());
+                return Err(RpcError::leaving("the node has released the session").into());
             }
             let mut answer: Value = serde_json::from_str(&line)?;
             if answer["id"] != self.last {
@@ -265,12 +266,12 @@ impl Talk {
     async fn line(&mut self) -> anyhow::Result<Option<String>> {
         match next_line(&mut self.stream, usize::MAX).await? {
             Some(framing::Line::Whole(line)) => Ok(Some(String::from_utf8(line)?)),
-            // a node that dies may leave half a line
+            // A node that dies may leave half a line.
             Some(framing::Line::Unfinished(_) | framing::Line::TooLong { .. }) | None => Ok(None),
         }
     }
 
-    /// The fold of all that is durable in the session.
+    /// The fold of the session's durable events.
     async fn state(&mut self, session: SessionId) -> anyhow::Result<State> {
         let (mut from, mut contents, mut events) = (1, Contents::default(), Vec::new());
         loop {
@@ -286,12 +287,12 @@ impl Talk {
     }
 }
 
-/// What stands behind the hashes in events, as it was told before them.
+/// The contents behind hashes, as received before the events that name them.
 #[derive(Debug, Default)]
 struct Contents(HashMap<Sha256, Arc<str>>);
 
 impl Contents {
-    /// The event on a line, if there is one that is known here.
+    /// The event on a line, if its type is known.
     fn event(&mut self, line: &str) -> Option<Envelope> {
         match line::read(line) {
             Ok(Line::Event(mut event)) => {

@@ -1,4 +1,4 @@
-//! Where the socket is, and how it comes to be there.
+//! Finds, makes and removes the socket in a store's folder.
 
 use crate::session_paths::SOCKET;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -9,13 +9,13 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// How the folder begins in which a socket is made.
+/// The prefix of the folder in which a socket is made.
 const NURSERY: &str = ".socket-";
 
-/// Bytes in a path that every system takes for a socket's.
+/// The longest path in bytes that every system accepts for a socket.
 const MAX_PATH: usize = 100;
 
-/// Tells one socket from another in the same place.
+/// Distinguishes sockets at the same path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     device: u64,
@@ -23,7 +23,7 @@ pub struct Identity {
     changed: (i64, i64),
 }
 
-/// The socket that stands in the store's folder, whether or not somebody serves it.
+/// The socket in the store's folder, whether or not a process serves it.
 pub fn identity(store: &Path) -> Option<Identity> {
     let metadata = fs::symlink_metadata(store.join(SOCKET)).ok()?;
     Some(Identity {
@@ -33,8 +33,8 @@ pub fn identity(store: &Path) -> Option<Identity> {
     })
 }
 
-/// A way to a file in `folder` that is short enough for a socket, good for as long as the second
-/// part lives.
+/// A path to a file in `folder` that is short enough for a socket. It is valid while the second
+/// value lives.
 fn way(folder: &Path, name: &str) -> io::Result<(PathBuf, Option<File>)> {
     let path = folder.join(name);
     if path.as_os_str().as_bytes().len() <= MAX_PATH {
@@ -44,11 +44,11 @@ fn way(folder: &Path, name: &str) -> io::Result<(PathBuf, Option<File>)> {
     Ok((PathBuf::from(format!("/proc/self/fd/{}/{name}", open.as_raw_fd())), Some(open)))
 }
 
-/// Listens in the store's folder, in place of whatever socket a dead node has left there. Only
-/// the store's node may do so.
+/// Listens in the store's folder, and replaces a socket that a dead node has left there. Only the
+/// store's node may call this.
 ///
-/// The socket is made in a folder that nobody else can enter, and moved into its place once its
-/// own mode is right: there is no moment at which others could connect.
+/// The socket is made in a folder that only the user can enter, and moved into place once its own
+/// mode is set, so other users can never connect.
 pub(crate) fn bind(store: &Path) -> io::Result<UnixListener> {
     clear(store);
     let nursery = store.join(format!("{NURSERY}{}", std::process::id()));
@@ -66,7 +66,7 @@ fn bind_in(nursery: &Path, store: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Removes what a node that died while it made its socket has left.
+/// Removes the remains of a node that died while it made its socket.
 fn clear(store: &Path) {
     for entry in fs::read_dir(store).into_iter().flatten().flatten() {
         if entry.file_name().as_bytes().starts_with(NURSERY.as_bytes()) {

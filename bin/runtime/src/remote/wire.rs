@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0, one object a line.
+//! JSON-RPC 2.0, one object on a line.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use crate::redact_output;
 
-/// Bytes in a line from a client at most.
+/// The longest line from a client, in bytes.
 pub(crate) const MAX_LINE: usize = 16 << 20;
 
 const LEAVING: i64 = -32001;
 const PARAMS: i64 = -32602;
 
-/// An error as JSON-RPC has it.
+/// A JSON-RPC error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub struct RpcError {
     pub code: i64,
@@ -43,27 +43,27 @@ impl RpcError {
         Self { code: -32603, message: redact_output::clean(&why.to_string()).into_owned() }
     }
 
-    /// An error of the program's own; one that is an answer already stays as it is.
+    /// An internal error; an [`RpcError`] stays as it is.
     pub fn of(error: anyhow::Error) -> Self {
         error.downcast::<Self>().unwrap_or_else(|error| Self::internal(format!("{error:#}")))
     }
 
-    /// The session is not one that is open here.
+    /// The session is not open here.
     pub fn not_open(session: impl std::fmt::Display) -> Self {
         Self { code: -32000, message: format!("session {session} is not open in this node") }
     }
 
-    /// The node is about to let go of the session; nothing was done.
+    /// The node is about to release the session, and did nothing.
     pub fn leaving(why: impl Into<String>) -> Self {
         Self { code: LEAVING, message: why.into() }
     }
 
-    /// Whether what was asked is not possible as it was asked.
+    /// Whether the parameters of the request are wrong.
     pub fn is_params(&self) -> bool {
         self.code == PARAMS
     }
 
-    /// Whether the node refused because it is about to let go of the session.
+    /// Whether the node refused because it is about to release the session.
     pub fn is_leaving(&self) -> bool {
         self.code == LEAVING
     }
@@ -77,20 +77,20 @@ impl std::fmt::Display for RpcError {
 
 impl std::error::Error for RpcError {}
 
-/// What a client asks.
+/// A client's request.
 #[derive(Debug)]
 pub(crate) struct Request {
-    /// `None`: a notification, which is never answered.
+    /// `None`: a notification, which gets no answer.
     pub id: Option<Value>,
     pub method: String,
     pub params: Value,
 }
 
-/// Reads a request; an error comes with the id to be answered under.
+/// Reads a request; an error comes with the id for its answer.
 pub(crate) fn request(line: &[u8]) -> Result<Request, (Value, RpcError)> {
     let value = serde_json::from_slice(line).map_err(|e| (Value::Null, RpcError::parse(e)))?;
     let Value::Object(mut object) = value else {
-        let why = "a request is one JSON object; batches are not known here";
+        let why = "a request is one JSON object; batches are not supported";
         return Err((Value::Null, RpcError::request(why)));
     };
     let id = object.remove("id");
@@ -99,21 +99,21 @@ pub(crate) fn request(line: &[u8]) -> Result<Request, (Value, RpcError)> {
             id.clone().unwrap_or_default()
         }
         Some(Value::Bool(_) | Value::Array(_) | Value::Object(_)) => {
-            let why = "`id` is to be a string or a number";
+            let why = "`id` must be a string or a number";
             return Err((Value::Null, RpcError::request(why)));
         }
     };
     if object.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return Err((answer_to, RpcError::request(r#"`jsonrpc` is to be "2.0""#)));
+        return Err((answer_to, RpcError::request(r#"`jsonrpc` must be "2.0""#)));
     }
     let Some(Value::String(method)) = object.remove("method") else {
-        return Err((answer_to, RpcError::request("`method` is to be a string")));
+        return Err((answer_to, RpcError::request("`method` must be a string")));
     };
     let params = object.remove("params").unwrap_or_else(|| json!({}));
     Ok(Request { id, method, params })
 }
 
-/// The params of a method; the error names the field.
+/// Reads the parameters of a method; the error names the field.
 pub(crate) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
     serde_path_to_error::deserialize(params).map_err(|error| {
         let path = error.path().to_string();
@@ -133,12 +133,12 @@ pub(crate) fn answer(id: &Value, result: Result<Value, RpcError>) -> Vec<u8> {
 
 const EVENT: &str = r#"{"jsonrpc":"2.0","method":"_leftfold/event","params":"#;
 
-/// Adds the notification that carries a line of an export, with its end.
+/// Appends the notification for a line of an export, with its end.
 pub(crate) fn event(line: &str, to: &mut Vec<u8>) {
     [EVENT, line, "}\n"].into_iter().for_each(|text| to.extend_from_slice(text.as_bytes()));
 }
 
-/// The line that such a notification carries, byte for byte.
+/// The line in such a notification, byte for byte.
 pub fn carried(notification: &str) -> Option<&str> {
     notification.strip_prefix(EVENT)?.strip_suffix('}')
 }
@@ -146,7 +146,7 @@ pub fn carried(notification: &str) -> Option<&str> {
 pub(crate) const RESTED_METHOD: &str = "_leftfold/rested";
 const RESTED: &str = r#"{"jsonrpc":"2.0","method":"_leftfold/rested","params":{}}"#;
 
-/// The notification that the node lets go of the store because all in it is at rest, with its end.
+/// The notification that the node releases the store because all its sessions rest, with its end.
 pub(crate) fn rested() -> Vec<u8> {
     [RESTED, "\n"].concat().into_bytes()
 }
@@ -155,10 +155,10 @@ pub(crate) fn is_rested(notification: &str) -> bool {
     notification == RESTED
 }
 
-/// Characters of a client's own name that are kept.
+/// Characters to keep of a client's own name.
 const NAME: usize = 100;
 
-/// Who a client with this name, of the process `pid`, is in the log.
+/// The name in the log of the client `name` in process `pid`.
 pub fn name_of(name: &str, pid: Option<i32>) -> String {
     let name: String = name.chars().filter(|c| !c.is_control()).take(NAME).collect();
     match pid {
@@ -193,12 +193,12 @@ mod tests {
     fn params_errors_name_the_field() {
         #[derive(Debug, serde::Deserialize)]
         #[expect(dead_code, reason = "only its form counts")]
-        struct Wanted {
+        struct ReadParams {
             from: u64,
         }
-        let wrong = params::<Wanted>(json!({ "from": "x" })).unwrap_err();
+        let wrong = params::<ReadParams>(json!({ "from": "x" })).unwrap_err();
         assert!(wrong.message.contains("`from`"), "{wrong}");
-        let missing = params::<Wanted>(json!({})).unwrap_err();
+        let missing = params::<ReadParams>(json!({})).unwrap_err();
         assert!(missing.message.contains("`from`"), "{missing}");
     }
 }

@@ -1,4 +1,4 @@
-//! The commands that there are without any settings. Settings may change each, or replace its text.
+//! The built-in commands. Settings may change or replace each.
 
 /// A command that is built in.
 #[derive(Debug)]
@@ -6,7 +6,7 @@ pub(super) struct Builtin {
     pub(super) name: &'static str,
     pub(super) description: &'static str,
     pub(super) template: &'static str,
-    /// The agent that carries it out in a session of its own.
+    /// The agent that runs it in a session of its own.
     pub(super) subtask: Option<&'static str>,
 }
 
@@ -19,7 +19,7 @@ pub(super) const ALL: [Builtin; 2] = [
     },
     Builtin {
         name: "review",
-        description: "Review what is not committed, a commit or a branch",
+        description: "Review uncommitted changes, a commit or a branch",
         template: include_str!("../../../../prompts/commands/review.md"),
         subtask: Some("explore"),
     },

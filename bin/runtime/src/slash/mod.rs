@@ -1,5 +1,5 @@
-//! Commands: prompts that stand in settings or Markdown files and are called by `/NAME ARGUMENTS`; and what
-//! a prompt has attached by naming it.
+//! Slash commands: prompts from settings or Markdown files, called as `/NAME ARGUMENTS`. Also
+//! resolves files and resources that a prompt mentions.
 
 mod builtin;
 mod remote;
@@ -27,7 +27,7 @@ use crate::turn_config::Overrides;
 use leftfold_config::{self as settings, At, Hint, Settings};
 use template::Piece;
 
-/// A prompt with what it is to be answered by: a command may name an agent and a model of its own.
+/// A prompt, and the agent and model that answer it; a command may name its own.
 #[derive(Debug)]
 pub struct Prepared {
     pub project: Project,
@@ -35,35 +35,35 @@ pub struct Prepared {
     call: Option<Call>,
 }
 
-/// Whom `--agent` and `--model` are for.
+/// The scope of `--agent` and `--model`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionsFor {
-    /// This very prompt: they win over what the command names.
+    /// This prompt only: the options win over the command's own.
     ForPrompt,
-    /// All of a conversation: what the command names wins.
+    /// The whole conversation: the command's own win over the options.
     ForAll,
 }
 
-/// A command with what was typed behind it.
+/// A command, and the arguments typed after it.
 #[derive(Debug)]
 struct Call {
     name: String,
     template: String,
     arguments: String,
-    /// The agent that carries it out in a session of its own.
+    /// The agent that runs it in a session of its own.
     subtask: Option<String>,
-    /// The server that says what it is, and what it is called there.
+    /// The server that supplies the prompt, and the prompt's name there.
     remote: Option<(String, String)>,
-    /// Whether it is a skill that is called.
+    /// Whether it is a skill.
     skill: bool,
 }
 
 impl Prepared {
-    /// Finds the command that `text` calls, if it calls one; a path at its start is none. Sessions of
-    /// the project are in `store`. May wait for plugins, and block.
+    /// Finds the command that `text` calls, if any; a text that begins with a path calls none.
+    /// `store` is the folder of the project's sessions. Waits for plugins, so it may block.
     ///
     /// # Errors
-    /// There is no such command, or it names an agent that there is not.
+    /// There is no such command, or the agent that it names does not exist.
     pub fn new(
         (project, store): (&Project, &Path),
         overrides: &Overrides,
@@ -96,7 +96,7 @@ impl Prepared {
             if template.is_empty() {
                 let place = command.key_place();
                 return Err(Usage(format!(
-                    "{place}: the command `/{word}` has no template: write what it is to say"
+                    "{place}: the command `/{word}` has no template: add the text of its prompt"
                 ))
                 .into());
             }
@@ -139,11 +139,11 @@ impl Prepared {
         Ok(())
     }
 
-    /// The prompt's parts. `parts` is the prompt as it was typed. A template's command lines become parts
-    /// that the session runs as calls; files and resources that it mentions are read here.
+    /// The prompt's parts. `parts` is the prompt as it was typed. Shell lines of a template become
+    /// parts that the session runs as calls; mentioned files and resources are read here.
     ///
     /// # Errors
-    /// The rules do not allow one of the files or resources, or it can not be read.
+    /// The rules do not allow a file or resource, or it cannot be read.
     pub async fn parts(
         &self,
         setup: &SessionSetup,
@@ -172,7 +172,9 @@ impl Prepared {
             text.push(PromptPart { kind, ..PromptPart::text(piece) });
         }
         if text.iter().all(|part| part.text.trim().is_empty()) {
-            return Err(Usage(format!("the command `/{}` says nothing", call.name)).into());
+            return Err(
+                Usage(format!("the prompt of the command `/{}` is empty", call.name)).into()
+            );
         }
         if let Some(agent) = &call.subtask {
             return Ok(subtask::parts(agent, text, files, parts));
@@ -182,8 +184,8 @@ impl Prepared {
     }
 }
 
-/// The commands that there are in `directory`, its skills, and the prompts of connected servers: a name and
-/// a description each.
+/// Names and descriptions of the commands in `directory`, of its skills, and of the prompts of
+/// connected servers.
 pub fn list(directory: &Path, extensions: &Extensions) -> anyhow::Result<Vec<(String, String)>> {
     let settings = resolved_settings::settings(directory, &extensions.plugins)?;
     let described = |name: &str| {
@@ -205,7 +207,7 @@ fn names(settings: &Settings) -> impl Iterator<Item = &str> {
     builtin::ALL.iter().map(|builtin| builtin.name).chain(others)
 }
 
-/// The name in `/NAME …`; a sign that no name has makes it a text like any other.
+/// The name in `/NAME …`. With a character that names never have, it is ordinary text.
 fn called(text: &str) -> Option<&str> {
     let word = text.strip_prefix('/')?.split_whitespace().next()?;
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '/' | ':' | '.');
@@ -221,17 +223,19 @@ fn unknown(word: &str, settings: &Settings) -> Usage {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let hint = match settings.commands.is_empty() {
         true => format!(
-            "; there are {} and those that you put into `.leftfold/commands/NAME.md`",
+            "; the commands are {}, and those in `.leftfold/commands/NAME.md`",
             names.join(", ")
         ),
         false => Hint::toward(&format!("/{word}"), &names).to_string(),
     };
-    Usage(format!("there is no command `/{word}`{hint}. A space before it makes it a prompt"))
+    Usage(format!(
+        "there is no command `/{word}`{hint}. To send it as a prompt, put a space before it"
+    ))
 }
 
-/// Where the tools are run that a command's template, or a prompt, needs.
+/// Runs the tools that a command's template or a prompt needs.
 struct PartReader<'a> {
-    /// What errors call it.
+    /// The name of the command or prompt in errors.
     whose: String,
     setup: &'a SessionSetup,
     config: TurnConfig,
@@ -242,7 +246,7 @@ impl<'a> PartReader<'a> {
         Self { whose: format!("the command `/{}`", call.name), setup, config: setup.config() }
     }
 
-    /// A resource of a server, or a file; nothing if it is neither.
+    /// The parts for a mentioned resource of a server or file; empty if it is neither.
     async fn mentioned(&self, mention: &str) -> anyhow::Result<Vec<PromptPart>> {
         if self.setup.extensions.mcp.addressed(mention).is_some() {
             return self.resource(mention).await;
@@ -250,7 +254,7 @@ impl<'a> PartReader<'a> {
         Ok(self.file(mention).await?.into_iter().collect())
     }
 
-    /// A file's contents; nothing if there is none, or none that is text.
+    /// A file's contents; `None` if it does not exist or is not text.
     async fn file(&self, path: &str) -> anyhow::Result<Option<PromptPart>> {
         let place = match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
             (Some(rest), Some(home)) => Path::new(&home).join(rest),
@@ -266,7 +270,7 @@ impl<'a> PartReader<'a> {
         Ok(is_text.then_some(PromptPart { kind: PromptKind::Text, ..part }))
     }
 
-    /// Runs a tool, if rules allow it: there is no call yet that could be asked about.
+    /// Runs a tool if the rules allow it. Nothing can be asked, because there is no call yet.
     async fn run(&self, tool: &str, input: &serde_json::Value) -> anyhow::Result<Output> {
         let workspace = self.setup.workspace.clone();
         let spec =

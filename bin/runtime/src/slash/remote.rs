@@ -8,7 +8,7 @@ use crate::project::Project;
 use crate::session_setup::SessionSetup;
 use leftfold_config::Settings;
 
-/// The call that `word` makes, if it begins with the name of a server that there is.
+/// The call in `word`, if it begins with the name of a known server.
 pub(super) fn call(
     word: &str,
     arguments: &str,
@@ -31,7 +31,7 @@ pub(super) fn call(
     })
 }
 
-/// What the server says in place of what was typed.
+/// The parts that the server supplies for the prompt.
 pub(super) async fn parts(
     call: &Call,
     (server, prompt): &(String, String),
@@ -42,7 +42,7 @@ pub(super) async fn parts(
     let said = setup.extensions.mcp.prompt(server, prompt, &words).await;
     let said = said.map_err(|why| Usage(format!("the command `/{}`: {why}", call.name)))?;
     if said.text.trim().is_empty() && said.media.is_empty() {
-        return Err(Usage(format!("the command `/{}` says nothing", call.name)).into());
+        return Err(Usage(format!("the prompt of the command `/{}` is empty", call.name)).into());
     }
     let text = Some(said.text).filter(|text| !text.trim().is_empty()).map(PromptPart::text);
     let media = said.media.into_iter().map(|media| PromptPart {

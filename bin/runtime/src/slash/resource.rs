@@ -1,5 +1,5 @@
-//! Resources of MCP servers that a prompt names as `@SERVER:URI`: what they say goes with it, as a file does
-//! that a command names.
+//! Resources of MCP servers that a prompt mentions as `@SERVER:URI`. Their contents are attached,
+//! as those of a file are.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,11 +14,10 @@ use super::{PartReader, template};
 use crate::session_setup::SessionSetup;
 use crate::warnings;
 
-/// The parts of a prompt, and what the resources have that are named in its words. What is attached to it
-/// already is not searched.
+/// The parts of a prompt, and the resources mentioned in its text. Attachments are not searched.
 ///
 /// # Errors
-/// The rules do not allow one of them to be read.
+/// The rules do not allow a resource to be read.
 pub(super) async fn attached(
     setup: &SessionSetup,
     mut parts: Vec<PromptPart>,
@@ -45,7 +44,8 @@ pub(super) async fn attached(
 }
 
 impl PartReader<'_> {
-    /// What a mention stands for; nothing if it is not one of a server's resource, or that can not be read.
+    /// The parts for a mentioned resource; empty if it is not a server's resource or cannot be
+    /// read.
     pub(super) async fn resource(&self, mention: &str) -> anyhow::Result<Vec<PromptPart>> {
         let servers = &self.setup.extensions.mcp;
         let Some((server, uri)) = servers.addressed(mention) else { return Ok(Vec::new()) };
@@ -56,20 +56,20 @@ impl PartReader<'_> {
         Ok(match read {
             Ok(output) => parts(&server, uri, output),
             Err(why) => {
-                warnings::tell(&[format!("`@{mention}` is not attached: {why}")]);
+                warnings::print_once(&[format!("`@{mention}` is not attached: {why}")]);
                 Vec::new()
             }
         })
     }
 
-    /// Has a server's tool read what is at an address; why there is nothing, if so.
+    /// Reads a resource with the server's tool; the inner error says why it has no contents.
     async fn read(&self, tool: &str, uri: &str) -> anyhow::Result<Result<Output, String>> {
         let workspace = Arc::new(self.setup.workspace.clone());
         let (name, input) = (tool.to_owned(), Json::from_value(&json!({ "uri": uri })));
         let spec = CallSpec { id: String::new(), name, input };
         let resolved = leftfold_tools::resolve(&spec, &workspace);
         self.judged(&resolved)?;
-        // the name of the file for what is cut off
+        // The file name for output beyond the limit.
         let cx = Context::new(workspace, tool, "");
         let cancel = cx.cancel.clone();
         let mut running = pin!(leftfold_tools::run(&resolved, cx));
@@ -84,7 +84,7 @@ impl PartReader<'_> {
     }
 }
 
-/// The text, headed by its address, and pictures and the like.
+/// The text, headed by its URI, and media.
 fn parts(server: &str, uri: &str, output: Output) -> Vec<PromptPart> {
     let text = output.output.trim_end();
     let text = format!("<resource server=\"{server}\" uri=\"{uri}\">\n{text}\n</resource>");

@@ -11,7 +11,7 @@ use crate::project::{self, Project};
 use crate::session_setup::SessionSetup;
 use leftfold_config::Settings;
 
-/// Names and descriptions of those that there are.
+/// Names and descriptions of all skills.
 pub(super) fn list(
     directory: &Path,
     worktree: &Path,
@@ -21,7 +21,7 @@ pub(super) fn list(
     found.skills.into_iter().map(|skill| (skill.name, skill.description))
 }
 
-/// The call that `word` makes, if a skill has this name.
+/// The call in `word`, if a skill has this name.
 pub(super) fn call(
     word: &str,
     arguments: &str,
@@ -39,10 +39,10 @@ pub(super) fn call(
     })
 }
 
-/// What a model would get that loads it, and what was typed behind it.
+/// The text that a model gets when it loads the skill, and the typed arguments.
 ///
 /// # Errors
-/// The rules do not allow it, or it can not be read.
+/// The rules do not allow it, or the skill cannot be read.
 pub(super) async fn parts(
     call: &Call,
     setup: &SessionSetup,

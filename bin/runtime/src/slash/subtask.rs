@@ -1,5 +1,5 @@
-//! Commands that another agent carries out in a session of its own, while the session's agent only
-//! tells what came of it (SPEC L10).
+//! Commands that another agent runs in a session of its own; the session's agent only reports the
+//! result (SPEC L10).
 
 use leftfold_config::Mode;
 use leftfold_events::event::{PromptKind, PromptPart};
@@ -9,14 +9,14 @@ use crate::Usage;
 use crate::agents::Agents;
 use leftfold_config::{self as settings, At, Settings};
 
-/// Who carries out what is to be a task and names no agent that takes tasks.
+/// The agent for a subtask that names no agent that takes tasks.
 const ANY: &str = "general";
 
-/// The agent that carries the command out, if it is to be a task: if settings say so, or name an agent
-/// that only takes tasks, or, where they say nothing of it, if it is built in as one.
+/// The agent that runs the command, if it is a subtask: because settings say so, because settings
+/// name an agent that only takes tasks, or because it is built in as one and settings say nothing.
 ///
 /// # Errors
-/// The command names an agent that there is not.
+/// The command names an agent that does not exist.
 pub(super) fn agent(
     name: &str,
     said: Option<&At<settings::Command>>,
@@ -39,8 +39,8 @@ pub(super) fn agent(
     Ok(subtask.then(|| if takes_tasks { wanted.as_str() } else { ANY }.to_owned()))
 }
 
-/// The parts of a prompt: `typed`, and behind its first part the task. The task is `text`, its first part
-/// with the agent's name, followed by the texts of `files`; media stay with the prompt.
+/// The parts of a prompt: `typed`, with the task after its first part. The task is `text`, with the
+/// agent's name in its first part, followed by the texts of `files`; media stay with the prompt.
 pub(super) fn parts(
     agent: &str,
     mut text: Vec<PromptPart>,

@@ -1,16 +1,16 @@
-//! The text of a command: what is filled into it, and what it refers to.
+//! Templates of commands: fills in arguments, and finds shell lines and mentions.
 
-/// A stretch of a filled template.
+/// A piece of a filled template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Text(String),
-    /// A command line whose output takes this place: it stood in `` !`…` ``.
+    /// A shell line from `` !`…` ``, which its output replaces.
     Shell(String),
 }
 
-/// Puts the arguments into a template: `$ARGUMENTS` is all of them as typed, `$1` and so on one each,
-/// of which the highest takes the rest. Arguments that the template has no place for come after it.
-/// Each command line stands between two texts, which may be empty.
+/// Fills the arguments into a template: `$ARGUMENTS` stands for all of them as typed, `$1` and so
+/// on for one each; the highest number takes the rest. Without a placeholder the arguments are
+/// appended. Text pieces, which may be empty, surround each shell line.
 pub(super) fn fill(template: &str, arguments: &str) -> Vec<Piece> {
     let arguments = arguments.trim();
     let words = words(arguments);
@@ -33,14 +33,14 @@ pub(super) fn fill(template: &str, arguments: &str) -> Vec<Piece> {
 
 const ALL: &str = "$ARGUMENTS";
 
-/// The first `` !`…` ``, with what stands before and after it.
+/// The first `` !`…` ``, with the text before and after it.
 fn shell(text: &str) -> Option<(&str, &str, &str)> {
     let (before, opened) = text.split_once("!`")?;
     let (line, after) = opened.split_once('`')?;
     (!line.trim().is_empty()).then_some((before, line, after))
 }
 
-/// Arguments as a shell would cut them, with quotes of both kinds and nothing else that is special.
+/// Splits arguments as a shell would, with both kinds of quotes and no other special characters.
 pub(super) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -67,12 +67,12 @@ fn number(text: &str) -> Option<(usize, usize)> {
     (1..100).contains(&number).then_some((number, length))
 }
 
-/// The places `$1`, `$2`… in a text.
+/// The placeholders `$1`, `$2`… in a text.
 fn numbers(text: &str) -> impl Iterator<Item = usize> {
     text.split('$').skip(1).filter_map(|after| Some(number(after)?.0))
 }
 
-/// What is put in is not searched again.
+/// Replaces placeholders; replaced text is not searched again.
 fn substitute(text: &str, all: &str, words: &[String], last: usize) -> String {
     let mut filled = String::new();
     let mut rest = text;
@@ -95,7 +95,8 @@ fn substitute(text: &str, all: &str, words: &[String], last: usize) -> String {
     filled + rest
 }
 
-/// What may be files in a text: the words behind an `@` that stands alone, each once.
+/// Possible mentions in a text: the words after an `@` that follows a space or begins a line, each
+/// once.
 pub(super) fn mentions(text: &str) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     for (at, _) in text.match_indices('@') {

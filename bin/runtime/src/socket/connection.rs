@@ -1,6 +1,6 @@
-//! One client's connection, over the socket or over standard input and output. Its requests are answered one after the other; what it watches comes
-//! between the answers. Everything goes through one short queue, so a client that does not read
-//! holds up itself alone.
+//! One client's connection, over the socket or over standard input and output. Requests are
+//! answered one after the other; events of watches are sent between the answers. Everything goes
+//! through one short queue, so a client that does not read delays only itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,71 +17,71 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::methods;
-use super::peer::{Door, House, Peer};
+use super::peer::{Peer, SocketContext, SocketState};
 use super::sessions::Sessions;
 use crate::lines::Lines;
 use crate::remote::wire::{self, MAX_LINE, Request, RpcError};
 use crate::subscription::Subscription;
 
-/// Pieces that wait for a client.
+/// Pieces that may wait for a client.
 pub const QUEUE: usize = 8;
-/// Bytes of lines after which no further one is added to a piece.
+/// Bytes after which no further line is added to a piece.
 const PIECE: usize = 64 << 10;
-/// Sessions that one client watches at most.
+/// Sessions that one client may watch.
 const WATCHES: usize = 64;
-/// How long a client is waited for that is to know that the node rests.
+/// How long to wait for a client to read the notice that the node rests.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long those who watch are waited for, to be told of the last that has happened.
+/// How long to wait for watching clients to receive the last events.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long a request that was sent before the end takes to be seen.
+/// How long a request sent before the end may take to arrive.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
-/// For each that watches: all of them together are told some 500 times a second at most, since each piece of
-/// news wakes a process, and many of them would take the machine away from the session that they watch.
+/// The interval for each watcher, so that all together receive at most some 500 pieces a second.
+/// Each piece wakes a process, and many would slow down the session that they watch.
 const SHARE: Duration = Duration::from_millis(2);
-/// Nobody waits longer for what has happened: about as long as pieces of text are gathered.
+/// The longest delay of an event, about as long as pieces of text are collected.
 const LONGEST_SHARE: Duration = Duration::from_millis(100);
 
-/// Serves a client until it goes.
-pub(super) async fn serve(stream: UnixStream, mut house: House) {
+/// Serves a client until it leaves.
+pub(super) async fn serve(stream: UnixStream, mut context: SocketContext) {
     let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
     let (reading, writing) = stream.into_split();
     let (queue, waiting) = mpsc::channel(QUEUE);
     let writer = tokio::spawn(write(waiting, writing));
-    let peer = Peer::at_socket(house.clone(), pid);
-    let mut connection = Connection::new(peer, queue, Some(house.clone()));
+    let peer = Peer::at_socket(context.clone(), pid);
+    let mut connection = Connection::new(peer, queue, Some(context.clone()));
     let mut reading = BufReader::with_capacity(64 << 10, reading);
     loop {
         let line = tokio::select! {
             biased;
             line = next_line(&mut reading, MAX_LINE) => line,
-            // what is on its way is still taken
-            () = quiet(&mut house) => break,
+            // Requests on their way are still accepted.
+            () = quiet(&mut context) => break,
         };
         let Ok(Some(line)) = line else { break };
         if connection.take(line).await.is_err() {
             break;
         }
     }
-    // what it was answered still goes out; what it watched ends
-    connection.end(house.door()).await;
+    // Its answers are still sent; its watches end.
+    connection.end(context.state()).await;
     let _ = writer.await;
 }
 
-/// The same where there is something that closes; never, where there is not.
-async fn over(house: &mut Option<House>) {
-    match house {
-        Some(house) => quiet(house).await,
+/// Waits for the end of the connection's node; forever, if there is none.
+async fn over(context: &mut Option<SocketContext>) {
+    match context {
+        Some(context) => quiet(context).await,
         None => std::future::pending().await,
     }
 }
 
-/// Waits until the node is about to end, and then for as long as a request may be on its way.
-async fn quiet(house: &mut House) {
-    house.closing().await;
+/// Waits until the node is about to end, and then as long as a request may be on its way.
+async fn quiet(context: &mut SocketContext) {
+    context.closing().await;
     tokio::time::sleep(ON_ITS_WAY).await;
 }
 
-/// Takes the lines of a client that is not at the socket, for as long as it sends any.
+/// Accepts the lines of a client that is not at the socket, as long as it sends any.
 pub async fn serve_lines(
     sessions: Arc<dyn Sessions>,
     name: &'static str,
@@ -101,28 +101,28 @@ struct Connection {
     peer: Peer,
     queue: mpsc::Sender<Vec<u8>>,
     watches: JoinSet<()>,
-    /// What closes before the process ends, if anything does.
-    house: Option<House>,
+    /// Announces the end of the node, if that may come before the end of the process.
+    context: Option<SocketContext>,
 }
 
-/// The client no longer takes what it is sent.
+/// The client no longer reads.
 struct Gone;
 
 impl Connection {
-    fn new(peer: Peer, queue: mpsc::Sender<Vec<u8>>, house: Option<House>) -> Self {
-        Self { peer, queue, watches: JoinSet::new(), house }
+    fn new(peer: Peer, queue: mpsc::Sender<Vec<u8>>, context: Option<SocketContext>) -> Self {
+        Self { peer, queue, watches: JoinSet::new(), context }
     }
 
-    /// The client is told whether this is no death: then what it has asked and was not answered was
-    /// not taken either.
-    async fn end(mut self, door: Door) {
-        if door != Door::Gone {
+    /// Tells the client whether the node releases the store in good order; requests without an
+    /// answer were then not accepted.
+    async fn end(mut self, state: SocketState) {
+        if state != SocketState::Gone {
             let told = async { while self.watches.join_next().await.is_some() {} };
             let _ = tokio::time::timeout(LAST_WORDS, told).await;
         }
         self.watches.shutdown().await;
-        if matches!(door, Door::Ending | Door::Resting) {
-            // one that does not read takes it for a death
+        if matches!(state, SocketState::Ending | SocketState::Resting) {
+            // A client that does not read takes it for a crash.
             let _ = tokio::time::timeout(PATIENCE, self.queue.send(wire::rested())).await;
         }
     }
@@ -133,11 +133,11 @@ impl Connection {
             Line::Whole(line) => line,
             Line::TooLong { .. } => {
                 let mib = MAX_LINE >> 20;
-                let why = format!("the line is longer than {mib} MiB and was passed over");
+                let why = format!("the line is longer than {mib} MiB and was skipped");
                 return self.answer(&Value::Null, Err(RpcError::request(why))).await;
             }
             Line::Unfinished(_) => {
-                let error = RpcError::parse("the connection ended in the middle of it");
+                let error = RpcError::parse("the connection ended in the middle of the line");
                 return self.answer(&Value::Null, Err(error)).await;
             }
         };
@@ -149,9 +149,9 @@ impl Connection {
 
     async fn request(&mut self, request: Request) -> Result<(), Gone> {
         let Request { id, method, params } = request;
-        let (result, tap) = match method.as_str() {
+        let (result, subscription) = match method.as_str() {
             methods::WATCH => match self.watch(params).await {
-                Ok(tap) => (Ok(json!({})), Some(tap)),
+                Ok(subscription) => (Ok(json!({})), Some(subscription)),
                 Err(error) => (Err(error), None),
             },
             method => (methods::call(&self.peer, method, params).await, None),
@@ -159,8 +159,8 @@ impl Connection {
         if let Some(id) = id {
             self.answer(&id, result).await?;
         }
-        if let Some(tap) = tap {
-            self.watches.spawn(follow(tap, self.queue.clone(), self.house.clone()));
+        if let Some(subscription) = subscription {
+            self.watches.spawn(follow(subscription, self.queue.clone(), self.context.clone()));
         }
         Ok(())
     }
@@ -168,7 +168,9 @@ impl Connection {
     async fn watch(&mut self, params: Value) -> Result<Subscription, RpcError> {
         while self.watches.try_join_next().is_some() {}
         if self.watches.len() >= WATCHES {
-            let why = format!("a connection watches {WATCHES} sessions at most: open another one");
+            let why = format!(
+                "a connection can watch at most {WATCHES} sessions: open another connection"
+            );
             return Err(RpcError::request(why));
         }
         methods::watch(&self.peer, params).await
@@ -179,14 +181,18 @@ impl Connection {
     }
 }
 
-/// Sends on what happens in a session, to the last of it when the node ends.
-async fn follow(mut tap: Subscription, queue: mpsc::Sender<Vec<u8>>, mut house: Option<House>) {
+/// Sends the events of a session, up to the last one when the node ends.
+async fn follow(
+    mut subscription: Subscription,
+    queue: mpsc::Sender<Vec<u8>>,
+    mut context: Option<SocketContext>,
+) {
     let (mut lines, throttle) = (Lines::default(), Throttle::new());
     loop {
         let next = tokio::select! {
             biased;
-            next = tap.next() => next,
-            () = over(&mut house) => None,
+            next = subscription.next() => next,
+            () = over(&mut context) => None,
         };
         let Some(Observation { events, done }) = next else { return };
         let began = Instant::now();
@@ -203,9 +209,9 @@ async fn follow(mut tap: Subscription, queue: mpsc::Sender<Vec<u8>>, mut house: 
         drop(events);
         tokio::select! {
             () = throttle.keep(began) => {}
-            () = over(&mut house) => {}
+            () = over(&mut context) => {}
         }
-        // the hub may have gone with the node
+        // The hub may have ended with the node.
         let _ = done.send(());
     }
 }
@@ -218,10 +224,10 @@ async fn write(mut waiting: mpsc::Receiver<Vec<u8>>, mut to: OwnedWriteHalf) {
     }
 }
 
-/// How many watch, in all of this process's stores.
+/// The number of watchers, over all of this process's stores.
 static WATCHING: AtomicU32 = AtomicU32::new(0);
 
-/// One that watches, while it does.
+/// A watcher, as long as it watches.
 struct Throttle(());
 
 impl Throttle {
@@ -230,8 +236,8 @@ impl Throttle {
         Self(())
     }
 
-    /// Waits until it is this one's turn again, which was told something at `began`. What happens
-    /// after a silence is told at once; what happens in this time goes out in one piece.
+    /// Waits for this watcher's next turn after events were sent at `began`. Events after a pause
+    /// are sent at once; events within the interval are sent in one piece.
     async fn keep(&self, began: Instant) {
         let share = SHARE.saturating_mul(WATCHING.load(Ordering::Relaxed));
         tokio::time::sleep_until(began + share.min(LONGEST_SHARE)).await;

@@ -1,4 +1,4 @@
-//! The sessions that descend from one, as clients of that one reach them.
+//! Finds the descendants of a session for its clients.
 
 use leftfold_events::{Seq, SessionId};
 
@@ -7,36 +7,36 @@ use crate::client::Client;
 use crate::remote::wire::RpcError;
 use leftfold_view::QuestionId;
 
-/// Ancestors at most between a session and the one that it is reached by.
+/// The most ancestors between a session and the one that it is reached by.
 const DEPTH: usize = 64;
 
-/// The way to `wanted`, if it descends from the session of `root`.
+/// A client of `wanted`, if it descends from the session of `root`.
 pub(super) async fn descendant(root: &Client, wanted: SessionId) -> Option<Client> {
-    family(root).await.contains(&wanted).then(|| root.of(wanted))
+    subtree(root).await.contains(&wanted).then(|| root.of(wanted))
 }
 
-/// The session of `root` and those that descend from it, parents before children: as far as they are
-/// open in the node, or were spawned by one that is.
-pub(super) async fn family(root: &Client) -> Vec<SessionId> {
-    let (mut family, mut looked) = (vec![root.session], 0);
-    while let Some(session) = family.get(looked).copied() {
+/// The session of `root` and its descendants, parents before children: those that are open in the
+/// node, or were spawned by an open one.
+pub(super) async fn subtree(root: &Client) -> Vec<SessionId> {
+    let (mut subtree, mut looked) = (vec![root.session], 0);
+    while let Some(session) = subtree.get(looked).copied() {
         looked += 1;
-        // one that is not open has nothing under way
+        // A session that is not open has nothing running.
         let Ok(state) = root.of(session).view().await else { continue };
         for child in &state.children {
-            if !family.contains(&child.session) {
-                family.push(child.session);
+            if !subtree.contains(&child.session) {
+                subtree.push(child.session);
             }
         }
     }
-    family
+    subtree
 }
 
-/// The open question that is meant: by its seq only in the session of `root`, by its call in those
-/// that descend from it, too.
+/// The open question that `which` names: by its seq only in the session of `root`, by its call also
+/// in its descendants.
 ///
 /// # Errors
-/// Several are meant.
+/// Several questions match.
 pub(super) async fn question(root: &Client, which: &Which) -> Result<Option<QuestionId>, RpcError> {
     let state = root.view().await.map_err(RpcError::internal)?;
     let own = which.open(&state).map(|of| (root.session, of));
@@ -63,8 +63,7 @@ pub(super) async fn question(root: &Client, which: &Which) -> Result<Option<Ques
         several => {
             let names: Vec<String> = several.iter().map(|(s, of)| format!("{s} {of}")).collect();
             let why = format!(
-                "several subagents have asked there: name the one that is meant with its question, as in \
-                 {}",
+                "several subagents have open questions on this call: name one with its seq, as in {}",
                 names.join(" or ")
             );
             Err(RpcError::params(why))

@@ -1,4 +1,5 @@
-//! Forks of sessions whose store a node holds: it makes them, as nobody else may write there.
+//! Forks of sessions in a store that this node holds. The node makes them, since no other process
+//! may write there.
 
 use std::sync::Arc;
 
@@ -6,12 +7,12 @@ use leftfold_events::{Seq, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::peer::{Door, Peer, blocking};
+use super::peer::{Peer, SocketState, blocking};
 use super::sessions::{Holder, Sessions};
 use crate::Usage;
-use crate::forking::{self, FORK, Forked, Wanted};
+use crate::fork::{self, FORK, ForkRequest, Forked};
 use crate::remote::wire::{self, RpcError};
-use crate::session_paths::Place;
+use crate::session_paths::SessionPlace;
 
 #[derive(Deserialize)]
 struct Fork {
@@ -24,24 +25,24 @@ struct Fork {
 /// Any session of the store can be forked, open or not.
 pub(super) async fn fork(peer: &Peer, params: Value) -> Result<Value, RpcError> {
     let Fork { session, at, files } = wire::params(params.clone())?;
-    if peer.house.door() != Door::Open {
-        let why = format!("the node lets go of session {session}: ask again");
+    if peer.context.state() != SocketState::Open {
+        let why = format!("the node is releasing session {session}: ask again");
         return Err(RpcError::leaving(why));
     }
     let (node, store, busy) =
-        match peer.house.sessions.holder(session, peer.house.store.as_deref()).await? {
+        match peer.context.sessions.holder(session, peer.context.store.as_deref()).await? {
             Holder::Here { node, store, busy } => (node, store, busy),
             Holder::There(remote) => return remote.call(FORK, params).await.map_err(RpcError::of),
         };
     if files && busy {
         return Err(RpcError::params(
-            "a turn is under way, which may change files: without --files they are left as they are",
+            "a turn is running, which may change files: wait for its end, or fork without --files",
         ));
     }
-    let place = Place { store: store.dir().to_owned(), session };
+    let place = SessionPlace { store: store.dir().to_owned(), session };
     let read = move || store.read(session, 1, usize::MAX).map_err(|e| RpcError::of(e.into()));
     let events = blocking(read).await?;
-    let made = forking::make(&node, &place, events, Wanted { at, files }).await;
+    let made = fork::make(&node, &place, events, ForkRequest { at, files }).await;
     let Forked { session, notice } = made.map_err(|error| match error.downcast::<Usage>() {
         Ok(Usage(why)) => RpcError::params(why),
         Err(error) => RpcError::of(error),
@@ -49,7 +50,7 @@ pub(super) async fn fork(peer: &Peer, params: Value) -> Result<Value, RpcError> 
     Ok(json!({ "session": session, "notice": notice }))
 }
 
-/// A fork of a session, made as for any client: its id.
+/// Forks a session for a client, and answers the fork's id.
 pub async fn fork_as(
     sessions: Arc<dyn Sessions>,
     name: &'static str,

@@ -1,4 +1,4 @@
-//! What a client can ask.
+//! The methods that a client can call.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use super::descendants;
 use super::forks;
-use super::peer::{Door, Peer, blocking};
+use super::peer::{Peer, SocketState, blocking};
 use super::question::{Search, Which};
 use super::reports;
 use crate::client::Client;
-use crate::forking::FORK;
+use crate::fork::FORK;
 use crate::lines::Lines;
 use crate::remote::wire::{self, RpcError};
 use crate::subscription::Subscription;
@@ -41,26 +41,26 @@ pub const METHODS: [&str; 12] = [
     reports::WHY,
 ];
 
-/// Events in one answer to `read` at most, and the bytes after which no further one is begun.
+/// The most events in one answer to `read`, and the bytes after which no further event is added.
 const CHUNK: usize = 512;
 const BYTES: usize = 4 << 20;
 
 #[derive(Deserialize)]
-struct Read {
+struct ReadParams {
     session: SessionId,
     from: Seq,
     to: Option<Seq>,
 }
 
 #[derive(Deserialize)]
-struct Watch {
+struct WatchParams {
     session: SessionId,
     from: Seq,
     children: Option<HashMap<SessionId, Seq>>,
 }
 
 #[derive(Deserialize)]
-struct Prompt {
+struct PromptParams {
     session: SessionId,
     text: Option<String>,
     parts: Option<Vec<PromptPart>>,
@@ -68,7 +68,7 @@ struct Prompt {
 }
 
 #[derive(Deserialize)]
-struct AnswerTo {
+struct AnswerParams {
     session: SessionId,
     of: Option<Seq>,
     call: Option<String>,
@@ -78,31 +78,31 @@ struct AnswerTo {
 }
 
 #[derive(Deserialize)]
-struct Configure {
+struct ConfigureParams {
     session: SessionId,
     choices: SessionChoices,
     by: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Back {
+struct RevertParams {
     session: SessionId,
     to: Seq,
     by: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Ours {
+struct SessionParams {
     session: SessionId,
     by: Option<String>,
 }
 
-/// Whether a method is one of these, or was meant to be.
-pub fn is_ours(method: &str) -> bool {
+/// Whether a method has Leftfold's prefix.
+pub fn is_leftfold_method(method: &str) -> bool {
     method.starts_with("_leftfold/")
 }
 
-/// Every method but [`WATCH`].
+/// Calls every method except [`WATCH`].
 pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Value, RpcError> {
     let known = METHODS.iter().find(|known| **known == method);
     let Some(&method) = known else { return Err(RpcError::method(method, &METHODS)) };
@@ -122,11 +122,11 @@ pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Val
         "_leftfold/compact" => compact(peer, wire::params(params)?).await,
         "_leftfold/configure" => configure(peer, wire::params(params)?).await,
         "_leftfold/revert" => {
-            let Back { session, to, by } = wire::params(params)?;
+            let RevertParams { session, to, by } = wire::params(params)?;
             revert(peer, session, Some(to), by).await
         }
         "_leftfold/unrevert" => {
-            let Ours { session, by } = wire::params(params)?;
+            let SessionParams { session, by } = wire::params(params)?;
             revert(peer, session, None, by).await
         }
         reports::VERIFY => reports::verify(peer, params).await,
@@ -136,19 +136,19 @@ pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Val
 }
 
 pub(super) async fn watch(peer: &Peer, params: Value) -> Result<Subscription, RpcError> {
-    let Watch { session, from, children } = wire::params(params)?;
+    let WatchParams { session, from, children } = wire::params(params)?;
     first(from)?;
     children.iter().flat_map(HashMap::values).try_for_each(|from| first(*from))?;
-    let family = children.map_or(WatchScope::Alone, |named| WatchScope::Whole(Arc::new(named)));
-    Subscription::open_as(&peer.open(session).await?, from, family).await.map_err(RpcError::of)
+    let scope = children.map_or(WatchScope::Alone, |named| WatchScope::Whole(Arc::new(named)));
+    Subscription::open_as(&peer.open(session).await?, from, scope).await.map_err(RpcError::of)
 }
 
 fn first(from: Seq) -> Result<(), RpcError> {
     if from == 0 { Err(RpcError::params("`from`: the first event is 1")) } else { Ok(()) }
 }
 
-async fn read(peer: &Peer, asked: Read) -> Result<Value, RpcError> {
-    let Read { session, from, to } = asked;
+async fn read(peer: &Peer, asked: ReadParams) -> Result<Value, RpcError> {
+    let ReadParams { session, from, to } = asked;
     first(from)?;
     let store = peer.open(session).await?.reading().await.map_err(RpcError::internal)?;
     let to = to.unwrap_or(Seq::MAX);
@@ -159,7 +159,7 @@ async fn read(peer: &Peer, asked: Read) -> Result<Value, RpcError> {
     .await
 }
 
-/// Lines up to `to`, and where the next page begins if there may be one.
+/// Lines up to `to`, and the start of the next page if there may be one.
 fn page(events: &[Envelope], from: Seq, to: Seq) -> Value {
     let (mut lines, mut bytes, mut next) = (Lines::default(), 0, from);
     let mut page: Vec<Value> = Vec::new();
@@ -169,7 +169,7 @@ fn page(events: &[Envelope], from: Seq, to: Seq) -> Value {
         }
         for line in lines.of(event) {
             bytes += line.len();
-            // it was made as JSON a moment ago
+            // The line was made as JSON just before.
             page.extend(serde_json::from_str::<Value>(&line).ok());
         }
         next = event.seq + 1;
@@ -178,31 +178,32 @@ fn page(events: &[Envelope], from: Seq, to: Seq) -> Value {
     json!({ "lines": page, "next": (more && next <= to).then_some(next) })
 }
 
-async fn prompt(peer: &Peer, asked: Prompt) -> Result<Value, RpcError> {
-    let Prompt { session, text, parts, by } = asked;
+async fn prompt(peer: &Peer, asked: PromptParams) -> Result<Value, RpcError> {
+    let PromptParams { session, text, parts, by } = asked;
     let parts = match (text, parts) {
         (Some(text), None) => vec![PromptPart::text(text)],
         (None, Some(parts)) => parts,
         (None, None) | (Some(_), Some(_)) => {
-            return Err(RpcError::params("params: either `text` or `parts` is the prompt"));
+            return Err(RpcError::params("params: give the prompt as either `text` or `parts`"));
         }
     };
     if parts.iter().all(|part| part.text.trim().is_empty()) {
         return Err(RpcError::params("`text`: the prompt is empty"));
     }
     let ended = || {
-        let how = format!("the turn has ended: `leftfold run --session {session}` begins another");
+        let how =
+            format!("the turn has ended: start another with `leftfold run --session {session}`");
         RpcError::leaving(how)
     };
-    match peer.house.door() {
-        Door::Open => {}
-        Door::Ending | Door::Gone => return Err(ended()),
-        Door::Resting => {
-            let why = format!("the node lets go of session {session}: ask once more");
+    match peer.context.state() {
+        SocketState::Open => {}
+        SocketState::Ending | SocketState::Gone => return Err(ended()),
+        SocketState::Resting => {
+            let why = format!("the node is releasing session {session}: ask again");
             return Err(RpcError::leaving(why));
         }
     }
-    let sessions = &peer.house.sessions;
+    let sessions = &peer.context.sessions;
     let client = peer.open(session).await?;
     let prompt_config = sessions.prompt_config(session).await.map_err(RpcError::of)?;
     let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
@@ -212,15 +213,16 @@ async fn prompt(peer: &Peer, asked: Prompt) -> Result<Value, RpcError> {
     }
 }
 
-/// Not accepted: there is nothing to be summed up, or a summary is being written.
-async fn compact(peer: &Peer, asked: Ours) -> Result<Value, RpcError> {
-    let Ours { session, by } = asked;
-    let leaving = || RpcError::leaving(format!("the node lets go of session {session}: ask again"));
-    match peer.house.door() {
-        Door::Open => {}
-        Door::Ending | Door::Gone | Door::Resting => return Err(leaving()),
+/// Not accepted: nothing to summarize, or a summary is already being written.
+async fn compact(peer: &Peer, asked: SessionParams) -> Result<Value, RpcError> {
+    let SessionParams { session, by } = asked;
+    let leaving =
+        || RpcError::leaving(format!("the node is releasing session {session}: ask again"));
+    match peer.context.state() {
+        SocketState::Open => {}
+        SocketState::Ending | SocketState::Gone | SocketState::Resting => return Err(leaving()),
     }
-    let sessions = &peer.house.sessions;
+    let sessions = &peer.context.sessions;
     let client = peer.open(session).await?;
     let config = sessions.prompt_config(session).await.map_err(RpcError::of)?.config;
     let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
@@ -232,9 +234,9 @@ async fn compact(peer: &Peer, asked: Ours) -> Result<Value, RpcError> {
     Ok(json!({ "accepted": accepted }))
 }
 
-/// How the prompts from now on are taken. Not accepted: nothing has changed.
-async fn configure(peer: &Peer, asked: Configure) -> Result<Value, RpcError> {
-    let Configure { session, choices, by } = asked;
+/// Sets the choices for prompts from now on. Not accepted: nothing has changed.
+async fn configure(peer: &Peer, asked: ConfigureParams) -> Result<Value, RpcError> {
+    let ConfigureParams { session, choices, by } = asked;
     let client = peer.open(session).await?;
     if client.view().await.map_err(RpcError::internal)?.origin.is_none() {
         return Err(RpcError::params(format!("session {session} has no log yet: prompt it first")));
@@ -244,50 +246,51 @@ async fn configure(peer: &Peer, asked: Configure) -> Result<Value, RpcError> {
     Ok(json!({ "accepted": accepted }))
 }
 
-/// Refused: with what to do instead.
+/// If refused, says what to do instead.
 async fn revert(
     peer: &Peer,
     session: SessionId,
     back: Option<Seq>,
     by: Option<String>,
 ) -> Result<Value, RpcError> {
-    match peer.house.door() {
-        Door::Open => {}
-        Door::Ending | Door::Gone | Door::Resting => {
-            let why = format!("the node lets go of session {session}: ask again");
+    match peer.context.state() {
+        SocketState::Open => {}
+        SocketState::Ending | SocketState::Gone | SocketState::Resting => {
+            let why = format!("the node is releasing session {session}: ask again");
             return Err(RpcError::leaving(why));
         }
     }
     let client = peer.open(session).await?;
-    let config = peer.house.sessions.prompt_config(session).await.map_err(RpcError::of)?.config;
+    let config = peer.context.sessions.prompt_config(session).await.map_err(RpcError::of)?.config;
     let by = peer.by(by.as_deref());
     let refused = client.revert(config, back, &by).await.map_err(RpcError::of)?.err();
     Ok(json!({ "accepted": refused.is_none(), "refused": refused }))
 }
 
-async fn cancel(peer: &Peer, asked: Ours) -> Result<Value, RpcError> {
-    let Ours { session, by } = asked;
+async fn cancel(peer: &Peer, asked: SessionParams) -> Result<Value, RpcError> {
+    let SessionParams { session, by } = asked;
     let by = peer.by(by.as_deref());
     peer.open(session).await?.interrupt(&by).await.map_err(RpcError::of)?;
     Ok(json!({}))
 }
 
-async fn answer(peer: &Peer, asked: AnswerTo) -> Result<Value, RpcError> {
-    let AnswerTo { session, of, call, reply, feedback, by } = asked;
+async fn answer(peer: &Peer, asked: AnswerParams) -> Result<Value, RpcError> {
+    let AnswerParams { session, of, call, reply, feedback, by } = asked;
     let which = match (of, call) {
         (Some(of), None) => Which::Of(of),
         (None, Some(call)) => Which::Call(call),
         (None, None) | (Some(_), Some(_)) => {
-            return Err(RpcError::params("params: either `of` or `call` says which question"));
+            return Err(RpcError::params("params: name the question by either `of` or `call`"));
         }
     };
     let client = peer.open(session).await?;
     if let Some((session, of)) = descendants::question(&client, &which).await? {
         let reply = Reply { answer: reply, feedback, by: peer.by(by.as_deref()) };
-        // from before the answer, so that what becomes of it is not missed
-        let tap = Subscription::open(&client.of(session), of).await.map_err(RpcError::internal)?;
+        // Subscribed before the answer is given, so that its outcome is not missed.
+        let subscription =
+            Subscription::open(&client.of(session), of).await.map_err(RpcError::internal)?;
         let by = match client.answer((session, of), reply).await.map_err(RpcError::internal)? {
-            Answered::Accepted => return durable(tap, (session, of)).await,
+            Answered::Accepted => return durable(subscription, (session, of)).await,
             Answered::Already { by } => Some(by),
             Answered::NotOpen => None,
         };
@@ -298,17 +301,17 @@ async fn answer(peer: &Peer, asked: AnswerTo) -> Result<Value, RpcError> {
     closed(&client, which).await
 }
 
-/// What became of a question that is not open, in the session or in one that descends from it.
+/// The outcome of a question that is not open, in the session or a descendant.
 async fn closed(client: &Client, which: Which) -> Result<Value, RpcError> {
-    let family = match which {
+    let sessions = match which {
         Which::Of(_) => vec![client.session],
-        Which::Call(_) => descendants::family(client).await,
+        Which::Call(_) => descendants::subtree(client).await,
     };
-    for session in family {
-        // whatever has closed the question may still be on its way to the disk
+    for session in sessions {
+        // The event that closed the question may not be durable yet.
         if let Ok(state) = client.of(session).view().await {
-            let tap = Subscription::open(&client.of(session), state.seq.max(1)).await;
-            tap.map_err(RpcError::internal)?.next().await;
+            let subscription = Subscription::open(&client.of(session), state.seq.max(1)).await;
+            subscription.map_err(RpcError::internal)?.next().await;
         }
         let store = client.reading().await.map_err(RpcError::internal)?;
         let which = which.clone();
@@ -320,15 +323,18 @@ async fn closed(client: &Client, which: Which) -> Result<Value, RpcError> {
     Ok(json!({ "accepted": false, "session": null, "of": null, "by": null }))
 }
 
-/// Waits until an answer that was accepted stands in the log, or its question was closed before.
-async fn durable(mut tap: Subscription, (session, of): QuestionId) -> Result<Value, RpcError> {
-    while let Some(observation) = tap.next().await {
+/// Waits until an accepted answer is in the log, or its question was closed first.
+async fn durable(
+    mut subscription: Subscription,
+    (session, of): QuestionId,
+) -> Result<Value, RpcError> {
+    while let Some(observation) = subscription.next().await {
         let accepted = observation.events.iter().find_map(|event| counts(event, of));
         if let Some(accepted) = accepted {
             let result = json!({ "accepted": accepted, "session": session, "of": of, "by": null });
             return Ok(result);
         }
-        // the hub may have gone with the node
+        // The hub may have ended with the node.
         let _ = observation.done.send(());
     }
     Err(RpcError::internal("the node has died"))
@@ -344,7 +350,7 @@ fn counts(event: &Envelope, of: Seq) -> Option<bool> {
     (over || matches!(&event.event, Event::Turn(Turn::Ended(_)))).then_some(false)
 }
 
-/// What the log says of a question.
+/// Searches the log for a question.
 fn search(store: &LiveReader, session: SessionId, which: Which) -> Result<Search, RpcError> {
     let (mut from, mut search) = (1, Search::new(which));
     loop {

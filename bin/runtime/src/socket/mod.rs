@@ -42,6 +42,6 @@ mod sessions;
 pub use crate::remote::{RpcError, name_of};
 pub use connection::{QUEUE, serve_lines};
 pub use forks::fork_as;
-pub use methods::{METHODS, is_ours};
+pub use methods::{METHODS, is_leftfold_method};
 pub use server::{Bound, Sockets, bind};
 pub use sessions::{SessionRegistry, Sessions, SingleSession};

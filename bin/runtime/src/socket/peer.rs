@@ -1,4 +1,4 @@
-//! A client at the other end of a connection, and what all connections of a socket share.
+//! A client at the other end of a connection, and the state that all connections of a socket share.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,88 +10,88 @@ use super::sessions::Sessions;
 use crate::client::Client;
 use crate::remote::wire::{RpcError, name_of};
 
-/// Whether clients are let in.
+/// Whether new clients are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Door {
+pub(super) enum SocketState {
     Open,
-    /// The node ends: a turn is cut off, or nobody knows.
+    /// The node ends in the middle of a turn, or for an unknown reason.
     Gone,
-    /// The node has done what it was to do, and ends.
+    /// The node has finished its task, and ends.
     Ending,
-    /// The node is about to let go of the store, in which all is at rest.
+    /// The node is about to release the store, in which all sessions rest.
     Resting,
 }
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Clone)]
-pub(super) struct House {
+pub(super) struct SocketContext {
     pub(super) sessions: Arc<dyn Sessions>,
-    /// Whose sessions can be reached; `None`: those of all.
+    /// The store whose sessions can be reached; `None`: those of all stores.
     pub(super) store: Option<PathBuf>,
-    door: watch::Receiver<Door>,
+    state: watch::Receiver<SocketState>,
     _alive: Option<mpsc::Sender<()>>,
 }
 
-impl House {
-    /// One that is open as long as `door` says so. Whoever has the other end of `alive` is told when the
+impl SocketContext {
+    /// A socket of one store, open until `state` changes. The receiver of `alive` learns when the
     /// last connection is gone.
     pub(super) fn of_store(
         sessions: Arc<dyn Sessions>,
         store: PathBuf,
-        door: watch::Receiver<Door>,
+        state: watch::Receiver<SocketState>,
         alive: mpsc::Sender<()>,
     ) -> Self {
-        Self { sessions, store: Some(store), door, _alive: Some(alive) }
+        Self { sessions, store: Some(store), state, _alive: Some(alive) }
     }
 
-    /// One that is open for as long as the process runs.
+    /// A connection that is open as long as the process runs.
     pub(super) fn of_process(sessions: Arc<dyn Sessions>) -> Self {
-        let (_, door) = watch::channel(Door::Open);
-        Self { sessions, store: None, door, _alive: None }
+        let (_, state) = watch::channel(SocketState::Open);
+        Self { sessions, store: None, state, _alive: None }
     }
 
-    pub(super) fn door(&self) -> Door {
-        *self.door.borrow()
+    pub(super) fn state(&self) -> SocketState {
+        *self.state.borrow()
     }
 
-    /// Waits until no more clients are let in.
+    /// Waits until no more clients are accepted.
     pub(super) async fn closing(&mut self) {
-        // a socket that was dropped is closed too
-        let _ = self.door.wait_for(|door| *door != Door::Open).await;
+        // A dropped socket is closed too.
+        let _ = self.state.wait_for(|state| *state != SocketState::Open).await;
     }
 }
 
-/// Who is at the other end.
+/// The client at the other end.
 pub(super) struct Peer {
-    pub(super) house: House,
-    /// What a client is called that does not say.
+    pub(super) context: SocketContext,
+    /// The name for a client that gives none.
     name: &'static str,
     pid: Option<i32>,
 }
 
 impl Peer {
-    /// A client of another process, whose id may not be known.
-    pub(super) fn at_socket(house: House, pid: Option<i32>) -> Self {
-        Self { house, name: "socket", pid }
+    /// A client of another process, whose pid may not be known.
+    pub(super) fn at_socket(context: SocketContext, pid: Option<i32>) -> Self {
+        Self { context, name: "socket", pid }
     }
 
     /// This process's own client.
     pub(super) fn own(sessions: Arc<dyn Sessions>, name: &'static str) -> Self {
-        Self { house: House::of_process(sessions), name, pid: None }
+        Self { context: SocketContext::of_process(sessions), name, pid: None }
     }
 
-    /// Who and where, for the log.
+    /// The client's name and process, for the log.
     pub(super) fn by(&self, name: Option<&str>) -> String {
         name_of(name.unwrap_or(self.name), self.pid)
     }
 
-    /// A session that the client names.
+    /// Opens a session that the client names.
     pub(super) async fn open(&self, session: SessionId) -> Result<Client, RpcError> {
-        self.house.sessions.client(session, self.house.store.as_deref()).await
+        self.context.sessions.client(session, self.context.store.as_deref()).await
     }
 }
 
-/// Work that waits for the disk.
+/// Runs work that waits for the disk.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
 ) -> Result<T, RpcError> {

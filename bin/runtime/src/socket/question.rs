@@ -1,10 +1,10 @@
-//! Which question a client means, and what became of it.
+//! Identifies the question that a client names, and its outcome.
 
 use leftfold_events::event::{Event, Permission};
 use leftfold_events::state::Phase;
 use leftfold_events::{Envelope, Seq, State};
 
-/// How a client names a question.
+/// A client's name for a question.
 #[derive(Clone, Debug)]
 pub enum Which {
     Of(Seq),
@@ -22,7 +22,7 @@ impl Which {
         }
     }
 
-    /// The open question that is meant.
+    /// The open question that matches.
     pub fn open(&self, state: &State) -> Option<Seq> {
         state.calls().find_map(|call| {
             let Phase::Asking { wait, .. } = &call.phase else { return None };
@@ -31,7 +31,7 @@ impl Which {
     }
 }
 
-/// The last question that is meant, looked for in a log from its beginning on.
+/// Searches a log from its beginning for the last question that matches.
 #[derive(Debug)]
 pub struct Search {
     which: Which,

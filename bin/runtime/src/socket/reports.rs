@@ -1,4 +1,4 @@
-//! What can be said of a session's log by whoever reads it: also by its node, for its clients.
+//! Reports on a session's log that its node makes for clients: `verify` and `why`.
 
 use leftfold_events::SessionId;
 use serde::Deserialize;
@@ -19,7 +19,7 @@ struct Verify {
     all: bool,
 }
 
-/// Would this node decide the same? The first divergence, or all.
+/// Compares the log with the decisions of this node's code. Answers the first divergence, or all.
 pub(super) async fn verify(peer: &Peer, params: Value) -> Result<Value, RpcError> {
     let Verify { session, all } = wire::params(params)?;
     let store = peer.open(session).await?.reading().await.map_err(RpcError::internal)?;
@@ -36,11 +36,11 @@ struct Why {
     session: SessionId,
 }
 
-/// What the session waits for.
+/// Reports what the session waits for.
 pub(super) async fn why(peer: &Peer, params: Value) -> Result<Value, RpcError> {
     let Why { session } = wire::params(params)?;
     let store = peer.open(session).await?.reading().await.map_err(RpcError::internal)?;
-    let place = crate::session_paths::Place { store: store.dir().to_owned(), session };
+    let place = crate::session_paths::SessionPlace { store: store.dir().to_owned(), session };
     blocking(move || {
         let holder = || i32::try_from(std::process::id()).ok();
         why::report(&place, holder).map_err(RpcError::of)

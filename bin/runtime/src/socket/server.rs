@@ -1,4 +1,4 @@
-//! Takes connections.
+//! Accepts connections to the socket of a store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,83 +10,83 @@ use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 
 use super::connection;
-use super::peer::{Door, House};
+use super::peer::{SocketContext, SocketState};
 use super::sessions::Sessions;
 use crate::remote::path::{self, Identity};
 
-/// How long a machine that has no more file descriptors is left alone.
+/// How long to wait when the machine has no file descriptors left.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// How long the end waits for what clients have asked already.
+/// How long the end waits for answers to requests that have arrived.
 const LAST_ANSWERS: Duration = Duration::from_millis(250);
 
-/// A socket that stands in its store's folder, and is removed when this is dropped.
+/// A socket in its store's folder, which is removed when this is dropped.
 #[derive(Debug)]
-struct Standing {
+struct SocketFile {
     store: PathBuf,
     bound: Option<Identity>,
 }
 
-impl Standing {
-    /// The store's lock is still held, so that this is no other node's socket.
+impl SocketFile {
+    /// The store's lock is still held, so this cannot be another node's socket.
     fn remove(&mut self) {
         path::remove(&self.store, self.bound.take());
     }
 }
 
-impl Drop for Standing {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         self.remove();
     }
 }
 
-/// A socket to which clients may connect already; they are heard once it is served.
+/// A socket that clients can connect to already; they are answered once it is served.
 #[derive(Debug)]
 pub struct Bound {
-    standing: Standing,
+    file: SocketFile,
     listener: UnixListener,
 }
 
 /// A socket that is being served; connections end with the process.
 #[derive(Debug)]
 pub struct Served {
-    standing: Standing,
-    door: watch::Sender<Door>,
-    /// Ends when nobody is served any more.
+    file: SocketFile,
+    state: watch::Sender<SocketState>,
+    /// Ends when no client is served any more.
     serving: mpsc::Receiver<()>,
 }
 
 impl Served {
-    /// Ends it in good order: what was asked before is still answered, within reason. Unless a
-    /// turn is `cut_off`, whoever watches is told that this is no death.
+    /// Closes the socket in good order: earlier requests are still answered, within the time limit.
+    /// Unless a turn is `cut_off`, watching clients are told that this is not a crash.
     pub async fn close(mut self, cut_off: bool) {
-        self.door.send_replace(if cut_off { Door::Gone } else { Door::Ending });
+        self.state.send_replace(if cut_off { SocketState::Gone } else { SocketState::Ending });
         let _ = tokio::time::timeout(LAST_ANSWERS, self.serving.recv()).await;
     }
 }
 
 impl StoreGuard for Served {
     fn rest(self: Box<Self>) {
-        self.door.send_replace(Door::Resting);
+        self.state.send_replace(SocketState::Resting);
     }
 }
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // before clients are told, who would look for it
-        self.standing.remove();
-        self.door.send_if_modified(|door| {
-            let open = *door == Door::Open;
-            *door = if open { Door::Gone } else { *door };
+        // Before clients are told, since they would look for it again.
+        self.file.remove();
+        self.state.send_if_modified(|state| {
+            let open = *state == SocketState::Open;
+            *state = if open { SocketState::Gone } else { *state };
             open
         });
     }
 }
 
-/// Makes the socket of `store`, of which this process is the node.
+/// Makes the socket of `store`, whose node this process is.
 ///
 /// # Errors
-/// It can not be made, as on a disk that is read-only; the node does without.
+/// The socket cannot be made, as on a read-only disk; the node works without one.
 pub fn bind(store: &Path) -> anyhow::Result<Bound> {
     let listen = || {
         let listener = path::bind(store)?;
@@ -95,25 +95,32 @@ pub fn bind(store: &Path) -> anyhow::Result<Bound> {
     };
     let listener = listen().with_context(|| {
         let socket = store.join(crate::session_paths::SOCKET);
-        format!("other processes can not reach this node: no socket {}", socket.display())
+        format!(
+            "other processes cannot reach this node: cannot make the socket {}",
+            socket.display()
+        )
     })?;
-    let standing = Standing { store: store.to_owned(), bound: path::identity(store) };
-    Ok(Bound { standing, listener })
+    let file = SocketFile { store: store.to_owned(), bound: path::identity(store) };
+    Ok(Bound { file, listener })
 }
 
 impl Bound {
-    /// Hears who has connected, and whoever does from now on.
+    /// Answers clients that have connected, and those that connect from now on.
     pub fn serve(self, sessions: Arc<dyn Sessions>) -> Served {
-        let Self { standing, listener } = self;
-        let (door, seen) = watch::channel(Door::Open);
+        let Self { file, listener } = self;
+        let (state, seen) = watch::channel(SocketState::Open);
         let (alive, serving) = mpsc::channel(1);
-        let house = House::of_store(sessions, standing.store.clone(), seen, alive);
-        tokio::spawn(accept(listener, house));
-        Served { standing, door, serving }
+        let context = SocketContext::of_store(sessions, file.store.clone(), seen, alive);
+        tokio::spawn(accept(listener, context));
+        Served { file, state, serving }
     }
 }
 
 /// Serves the socket of every store that a node holds.
+///
+/// The node tells this [`StoreListener`] which stores it holds. A socket is made after the store's
+/// lock was taken, and removed before the lock is released, so no node ever touches another node's
+/// socket.
 pub struct Sockets(pub Arc<dyn Sessions>);
 
 impl std::fmt::Debug for Sockets {
@@ -123,7 +130,7 @@ impl std::fmt::Debug for Sockets {
 }
 
 impl StoreListener for Sockets {
-    /// Without a socket the sessions go on all the same.
+    /// Without a socket the sessions run all the same.
     fn hold(&self, store: &Path) -> Box<dyn StoreGuard> {
         match bind(store) {
             Ok(bound) => Box::new(bound.serve(Arc::clone(&self.0))),
@@ -142,16 +149,16 @@ impl StoreGuard for NoSocket {
     fn rest(self: Box<Self>) {}
 }
 
-async fn accept(listener: UnixListener, mut house: House) {
+async fn accept(listener: UnixListener, mut context: SocketContext) {
     loop {
         let accepted = tokio::select! {
             biased;
             accepted = listener.accept() => accepted,
-            () = house.closing() => return,
+            () = context.closing() => return,
         };
         match accepted {
             Ok((stream, _)) => {
-                tokio::spawn(connection::serve(stream, house.clone()));
+                tokio::spawn(connection::serve(stream, context.clone()));
             }
             Err(error) => {
                 tracing::warn!("a client could not connect: {error}");

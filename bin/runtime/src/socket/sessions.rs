@@ -1,4 +1,4 @@
-//! The sessions of a node, as its clients reach them.
+//! The sessions of a node that its clients can reach.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,38 +17,39 @@ use crate::client::Client;
 use crate::project::Project;
 use crate::remote::Remote;
 use crate::remote::wire::RpcError;
-use crate::session_paths::{self, Place};
+use crate::session_paths::{self, SessionPlace};
 use crate::session_setup::{PromptConfig, SessionSetup};
 use crate::turn_config::Overrides;
 
 #[async_trait]
 pub trait Sessions: Send + Sync + 'static {
-    /// A session, opened if need be. With `store`, it is to be in that folder.
+    /// A client of the session, which is opened if necessary. With `store`, the session must be in
+    /// that folder.
     ///
     /// # Errors
-    /// There is none, or it can not be opened.
+    /// There is no such session, or it cannot be opened.
     async fn client(&self, session: SessionId, store: Option<&Path>) -> Result<Client, RpcError>;
 
-    /// What goes with a prompt to a session that is open.
+    /// The configuration for a prompt to an open session.
     ///
     /// # Errors
     /// The settings are wrong.
     async fn prompt_config(&self, session: SessionId) -> anyhow::Result<PromptConfig>;
 
-    /// Whether a prompt only joins a turn that is under way.
+    /// Whether prompts only join a running turn.
     fn only_joins(&self) -> bool;
 
-    /// Who can write to the session's store; with `store`, to that one, which this node holds.
+    /// The writer of the session's store; with `store`, of that store, which this node holds.
     ///
     /// # Errors
-    /// Nobody, any more.
+    /// There is no writer any more.
     async fn holder(&self, session: SessionId, store: Option<&Path>) -> Result<Holder, RpcError>;
 }
 
-/// Who can write to a session's store.
+/// The writer of a session's store.
 #[derive(Debug)]
 pub enum Holder {
-    /// This node; `busy` while a turn is under way there.
+    /// This node; `busy` while a turn is running there.
     Here {
         node: ActorRef<NodeMessage>,
         store: LiveReader,
@@ -57,18 +58,19 @@ pub enum Holder {
     There(Remote),
 }
 
-/// The store of a session that is open here, and whether its turn is under way.
+/// The store of a session that is open here, and whether its turn is running.
 async fn held(client: &Client) -> Result<Holder, RpcError> {
     if let Some(remote) = client.remote() {
         return Ok(Holder::There(remote.clone()));
     }
-    let gone = |_| RpcError::leaving("the node has let go of the session");
+    let gone = |_| RpcError::leaving("the node has released the session");
     let busy = client.view().await.map_err(gone)?.turn.is_some();
     let (node, store) = (client.here().map_err(gone)?, client.reading().await.map_err(gone)?);
     Ok(Holder::Here { node: node.clone(), store, busy })
 }
 
-/// The one session of a node that drives a single turn.
+/// The only session of a node that runs a single turn. Prompts can only join that turn: the Session
+/// refuses a prompt after the turn's end before anything is appended.
 #[derive(Debug)]
 pub struct SingleSession {
     client: Client,
@@ -92,7 +94,7 @@ impl Sessions for SingleSession {
     }
 
     async fn prompt_config(&self, session: SessionId) -> anyhow::Result<PromptConfig> {
-        // a child has its own, from its parent
+        // A child's configuration comes from its parent.
         let ours = self.client.session == session;
         let prompt_config = ours.then(|| self.prompt_config.clone());
         prompt_config.ok_or_else(|| RpcError::not_open(session).into())
@@ -107,25 +109,25 @@ impl Sessions for SingleSession {
     }
 }
 
-/// Whether a store has a fork of this id that belongs to nobody.
+/// Whether a store has a fork of this id that has no parent.
 fn is_fork(store: &Path, session: SessionId) -> bool {
     let heads = leftfold_store::heads(store).into_iter();
     let summary = heads.filter(|head| head.session == session).find_map(|head| head.summary);
     summary.is_some_and(|summary| summary.fork_of.is_some() && summary.parent.is_none())
 }
 
-/// Whether there is such a session.
-fn has(place: &Place) -> bool {
-    let Place { store, session } = place;
+/// Whether the session exists.
+fn has(place: &SessionPlace) -> bool {
+    let SessionPlace { store, session } = place;
     store.join("db").is_file() && store.join("heads").join(session.to_string()).is_file()
 }
 
-/// The sessions of a node that lives on.
+/// The sessions of a long-lived node, which are opened when a client names them.
 pub struct SessionRegistry {
     node: ActorRef<NodeMessage>,
-    /// The one store of all sessions, if there is to be one.
+    /// The single store of all sessions, if one was requested.
     store: Option<PathBuf>,
-    known: Mutex<HashMap<SessionId, Known>>,
+    known: Mutex<HashMap<SessionId, RegisteredSession>>,
     hosts: OnceLock<Hosts>,
 }
 
@@ -135,19 +137,19 @@ impl std::fmt::Debug for SessionRegistry {
     }
 }
 
-/// Who has files and terminals of its own for the calls of a session.
+/// Supplies the files and terminals for a session's calls.
 type Hosts = Box<dyn Fn(SessionId) -> Arc<dyn Host> + Send + Sync>;
 
-/// How a session is driven.
+/// A known session, and the overrides for its prompts.
 #[derive(Clone)]
-struct Known {
-    place: Place,
+struct RegisteredSession {
+    place: SessionPlace,
     project: Arc<Project>,
     overrides: Overrides,
     client: Option<Client>,
 }
 
-impl Known {
+impl RegisteredSession {
     fn setup(&self) -> anyhow::Result<SessionSetup> {
         SessionSetup::new(self.place.clone(), &self.project, &self.overrides, false)
     }
@@ -158,10 +160,10 @@ impl SessionRegistry {
         Arc::new(Self { node, store, known: Mutex::default(), hosts: OnceLock::new() })
     }
 
-    /// From now on these are asked, as long as nobody else was named before.
+    /// Sets the hosts of sessions, unless they were set before.
     pub fn hosted_by(&self, hosts: Hosts) {
         if self.hosts.set(hosts).is_err() {
-            tracing::warn!("the sessions of a node have one client with files of its own");
+            tracing::warn!("a node's sessions can have only one host");
         }
     }
 
@@ -169,16 +171,16 @@ impl SessionRegistry {
         self.hosts.get().map(|host| host(session))
     }
 
-    /// Where the session `id` is: in the one store of the node, or in its own.
-    pub fn place(&self, session: SessionId) -> anyhow::Result<Place> {
+    /// The place of the session `id`: in the node's single store, or in its own.
+    pub fn place(&self, session: SessionId) -> anyhow::Result<SessionPlace> {
         match &self.store {
-            Some(store) => Ok(Place { store: store.clone(), session }),
+            Some(store) => Ok(SessionPlace { store: store.clone(), session }),
             None => session_paths::new_place(session),
         }
     }
 
-    /// Where a session is that there is already: forks are with the one that they come from.
-    pub fn existing(&self, session: SessionId) -> Option<Place> {
+    /// The place of an existing session; forks are in the store of their origin.
+    pub fn existing(&self, session: SessionId) -> Option<SessionPlace> {
         if let Some(known) = self.known().get(&session) {
             return Some(known.place.clone()).filter(has);
         }
@@ -187,11 +189,11 @@ impl SessionRegistry {
             return own;
         }
         let stores = session_paths::stores().unwrap_or_default().into_iter();
-        let mut places = stores.map(|store| Place { store, session });
+        let mut places = stores.map(|store| SessionPlace { store, session });
         places.find(|place| has(place) && is_fork(&place.store, session))
     }
 
-    /// The heads of the sessions that this node can open, but for those that belong to another.
+    /// The heads of the sessions that this node can open, except those of other sessions' children.
     pub fn listed(&self) -> anyhow::Result<Vec<Head>> {
         let Some(store) = &self.store else {
             return Ok(session_paths::listed()?.into_iter().map(|(_, head)| head).collect());
@@ -201,29 +203,29 @@ impl SessionRegistry {
         Ok(heads)
     }
 
-    /// From now on the session is known, and how it is driven.
-    pub fn learn(&self, place: Place, project: Arc<Project>, overrides: Overrides) {
+    /// Registers a session with the overrides for its prompts.
+    pub fn learn(&self, place: SessionPlace, project: Arc<Project>, overrides: Overrides) {
         let session = place.session;
-        self.known().insert(session, Known { place, project, overrides, client: None });
+        self.known().insert(session, RegisteredSession { place, project, overrides, client: None });
     }
 
-    /// From now on the session's prompts are taken like this, as far as its log does not say otherwise.
+    /// Sets the choices for the session's prompts, which its log may override.
     pub fn configure(&self, session: SessionId, choices: SessionChoices) {
         if let Some(known) = self.known().get_mut(&session) {
             known.project = Arc::new(Project { choices, ..(*known.project).clone() });
         }
     }
 
-    /// From now on the session is driven like this.
-    pub fn drive(&self, session: SessionId, overrides: Overrides) {
+    /// Sets the overrides for the session's prompts.
+    pub fn set_overrides(&self, session: SessionId, overrides: Overrides) {
         if let Some(known) = self.known().get_mut(&session) {
             known.overrides = overrides;
         }
     }
 
-    /// The way to a session that is known: `mine`, as long as it leads there. Otherwise the session
-    /// is opened, and there is something to be known of it.
-    pub async fn reach(
+    /// A client of a registered session: `mine` if it is still valid. Otherwise the session is
+    /// opened, and `Opened` says how it was found.
+    pub async fn client_for(
         &self,
         session: SessionId,
         mine: Option<&Client>,
@@ -239,7 +241,7 @@ impl SessionRegistry {
         Ok((client, Some(opened)))
     }
 
-    /// Opens a session that is known.
+    /// Opens a registered session.
     pub async fn open(&self, session: SessionId) -> anyhow::Result<(Client, Opened)> {
         let known = self.knowledge(session)?;
         let mut setup = known.setup()?;
@@ -251,15 +253,15 @@ impl SessionRegistry {
         Ok(opened)
     }
 
-    fn knowledge(&self, session: SessionId) -> Result<Known, RpcError> {
+    fn knowledge(&self, session: SessionId) -> Result<RegisteredSession, RpcError> {
         self.known().get(&session).cloned().ok_or_else(|| RpcError::not_open(session))
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<SessionId, Known>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<SessionId, RegisteredSession>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session that descends from one that is known, and is in its store.
+    /// A client of a descendant of a registered session in the same store.
     async fn descendant(&self, session: SessionId, store: Option<&Path>) -> Option<Client> {
         for client in self.clients_in(store) {
             if let Some(found) = descendants::descendant(&client, session).await {
@@ -269,30 +271,33 @@ impl SessionRegistry {
         None
     }
 
-    /// The sessions that are open here, in that store or in any.
+    /// The sessions that are open here, in `store` or in any store.
     fn clients_in(&self, store: Option<&Path>) -> Vec<Client> {
-        let here = |known: &&Known| store.is_none_or(|store| known.place.store == store);
+        let here =
+            |known: &&RegisteredSession| store.is_none_or(|store| known.place.store == store);
         let known = self.known();
         known.values().filter(here).filter_map(|known| known.client.clone()).collect()
     }
 
-    /// Knows a session of which there is nothing but its log.
-    async fn find(&self, session: SessionId, store: Option<&Path>) -> anyhow::Result<Place> {
+    /// Registers a session that is only known by its log.
+    async fn find(&self, session: SessionId, store: Option<&Path>) -> anyhow::Result<SessionPlace> {
         let not_open = || RpcError::not_open(session);
         if let Some(known) = self.known().get(&session) {
             return Ok(known.place.clone());
         }
         let place = match store {
-            Some(store) if is_fork(store, session) => Place { store: store.to_owned(), session },
+            Some(store) if is_fork(store, session) => {
+                SessionPlace { store: store.to_owned(), session }
+            }
             Some(_) => Some(self.place(session)?).filter(has).ok_or_else(not_open)?,
             None => self.existing(session).ok_or_else(not_open)?,
         };
         let looked = place.clone();
         let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await??;
-        let known = Known {
+        let known = RegisteredSession {
             place: place.clone(),
             project: Arc::new(project),
-            overrides: Overrides::asking(),
+            overrides: Overrides::interactive(),
             client: None,
         };
         self.known().entry(session).or_insert(known);
@@ -310,12 +315,12 @@ impl Sessions for SessionRegistry {
         if store.is_some_and(|store| place.store != store) {
             return Err(RpcError::not_open(session));
         }
-        Ok(self.reach(session, None).await.map_err(RpcError::of)?.0)
+        Ok(self.client_for(session, None).await.map_err(RpcError::of)?.0)
     }
 
     async fn prompt_config(&self, session: SessionId) -> anyhow::Result<PromptConfig> {
         let mut known = self.knowledge(session)?;
-        // whoever has chosen
+        // An open client has the choices of its log.
         if let Some(client) = &known.client
             && let Ok(state) = client.view().await
             && state.origin.is_some()
@@ -338,12 +343,12 @@ impl Sessions for SessionRegistry {
         };
         let (mut found, mut working) = (None, false);
         for client in self.clients_in(Some(folder)) {
-            // one that rests is as good as none
+            // A resting session counts as not open.
             if let Ok(Holder::Here { store, busy, .. }) = held(&client).await {
                 (found, working) = (Some(store), working || busy);
             }
         }
-        let store = found.ok_or_else(|| RpcError::leaving("the node lets go of the store"))?;
+        let store = found.ok_or_else(|| RpcError::leaving("the node is releasing the store"))?;
         Ok(Holder::Here { node: self.node.clone(), store, busy: working })
     }
 }

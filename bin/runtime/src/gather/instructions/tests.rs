@@ -1,4 +1,4 @@
-//! Which files are found, in which order, and what is said of the others.
+//! Tests of the files found, their order, and the problems reported for others.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ impl Site {
         }
     }
 
-    /// In `work/a/b`, where `work` is the project.
+    /// Searches in `work/a/b`, where `work` is the project.
     fn find(&self, named: &[(&str, &str)]) -> Found {
         let (directory, worktree) = (self.path("work/a/b"), self.path("work"));
         fs::create_dir_all(&directory).unwrap();
@@ -55,7 +55,7 @@ impl Site {
         })
     }
 
-    /// The files found, below the site.
+    /// The files found, relative to the site.
     fn found(&self, named: &[(&str, &str)]) -> Vec<String> {
         let Found { paths, texts, .. } = self.find(named);
         let root = format!("{}/", self.path("").display().to_string().trim_end_matches('/'));
@@ -83,7 +83,7 @@ fn the_users_own_first_then_from_the_root_down_then_the_settings() {
     let notes = site.path("notes.md").display().to_string();
     for (base, text, more) in [
         ("work", "docs/*.md", &["work/docs/x.md"][..]),
-        // settings of the user's own mean the project at hand, too
+        // The user's own settings also apply to the current project.
         ("config/leftfold", "docs/x.md", &["work/docs/x.md"]),
         ("work", notes.as_str(), &["notes.md"]),
         ("work", "~/.claude/*.md", &["home/.claude/CLAUDE.md"]),

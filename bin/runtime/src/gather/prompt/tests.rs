@@ -1,4 +1,4 @@
-//! The prompts as texts.
+//! Tests of the prompts' texts.
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn prompts_are_short_and_have_no_empty_part() {
     for text in own.into_iter().chain([CORE, THOROUGH]) {
         assert!(text.len() < 2_600, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-        // with no tools at all, each heading still has something below it
+        // Even without tools, each heading keeps text below it.
         let bare = fitting(text, &|_| false);
         let lines: Vec<&str> = bare.lines().collect();
         for (at, line) in lines.iter().enumerate().filter(|(_, line)| !line.starts_with(['-', ' ']))

@@ -1,5 +1,8 @@
-//! The making of a fork: a session in the same store that shares another one's events up to a point. The
-//! node opens it, and its Session writes what it is told: that it is a fork, and which files are wanted.
+//! Makes forks: new sessions in the same store that share another session's events up to a point.
+//!
+//! The node of whichever process holds the store opens the fork, and `SessionMessage::Begin` tells
+//! its Session to write the first events: `session.forked`, and `files.checkout_asked` if files are
+//! wanted.
 
 use std::sync::Arc;
 use std::thread;
@@ -22,90 +25,90 @@ use tokio::sync::mpsc;
 
 use crate::client::{self, closed};
 use crate::remote::{self, RpcError};
-use crate::session_paths::{self, Place};
+use crate::session_paths::{self, SessionPlace};
 use crate::{Usage, checkout, project};
 
-/// The method of a node that makes forks.
+/// The node's method that makes forks.
 pub(crate) const FORK: &str = "_leftfold/fork";
-/// Who asks for the files.
+/// The `by` of the request for files.
 const BY: &str = "fork";
 /// How long a node that was started for a fork may take to stop.
 const STOP: Duration = Duration::from_secs(2);
 
-/// Where a fork leaves a session, and with what.
+/// The point of the fork, and whether to restore files.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted {
-    /// The last event that is shared; `None`: the last one there is.
+pub struct ForkRequest {
+    /// The last event to share; `None`: the session's last.
     pub at: Option<Seq>,
-    /// Put the project's files back as they were there.
+    /// Whether to restore the project's files to their state at that event.
     pub files: bool,
 }
 
-/// A fork that was made.
+/// A new fork.
 #[derive(Debug)]
 pub struct Forked {
     pub session: SessionId,
-    /// For people: what became of the files, if they were to be put back.
+    /// For people: the restored files, if they were requested.
     pub notice: Option<String>,
 }
 
-/// A new session in the same store, made by the store's node if there is one.
+/// Makes a fork in the same store, by the store's node if there is one.
 ///
 /// # Errors
-/// Those of [`make`]; nodes come and go.
-pub fn begin(place: &Place, wanted: Wanted) -> anyhow::Result<Place> {
+/// Those of [`make`]; or the store's nodes start and end too quickly to ask one.
+pub fn begin(place: &SessionPlace, wanted: ForkRequest) -> anyhow::Result<SessionPlace> {
     let Forked { session, notice } = fork(place, wanted)?;
     if let Some(notice) = notice {
         crate::note(&format!("leftfold: {notice}"));
     }
-    Ok(Place { session, ..place.clone() })
+    Ok(SessionPlace { session, ..place.clone() })
 }
 
-fn fork(place: &Place, wanted: Wanted) -> anyhow::Result<Forked> {
+fn fork(place: &SessionPlace, wanted: ForkRequest) -> anyhow::Result<Forked> {
     let mut locked = None;
     for _ in 0..client::ATTEMPTS {
         match ask(place, wanted) {
             Ok(forked) => return Ok(forked),
-            Err(Fault::Refused(error)) => return Err(error),
-            // it lets go of the store in a moment
-            Err(Fault::Leaving) => thread::sleep(client::BREATH),
-            Err(Fault::Nobody) => match (make_alone(place, wanted), locked.take()) {
-                // its node may not have made its socket yet when it was looked for
+            Err(AskError::Refused(error)) => return Err(error),
+            // It will release the store shortly.
+            Err(AskError::Leaving) => thread::sleep(client::BREATH),
+            Err(AskError::Nobody) => match (make_alone(place, wanted), locked.take()) {
+                // Its node may not have made its socket yet at the first attempt.
                 (Err(error), None) if client::is_locked(&error) => locked = Some(error),
                 (made, _) => return made,
             },
         }
     }
-    bail!("another node has the store of session {}, and can not be reached", place.session)
+    bail!("another node has the store of session {}, and does not answer", place.session)
 }
 
-/// Why a store's node has made no fork.
-enum Fault {
+/// The reason why a store's node has made no fork.
+enum AskError {
     /// There is no node.
     Nobody,
-    /// It lets go of the store; nothing was done.
+    /// It is releasing the store, and did nothing.
     Leaving,
     Refused(anyhow::Error),
 }
 
-/// Has the node of the store make a fork.
-fn ask(place: &Place, Wanted { at, files }: Wanted) -> Result<Forked, Fault> {
-    let Ok(mut node) = remote::client::connect(&place.store) else { return Err(Fault::Nobody) };
+/// Asks the node of the store to make a fork.
+fn ask(place: &SessionPlace, ForkRequest { at, files }: ForkRequest) -> Result<Forked, AskError> {
+    let Ok(mut node) = remote::client::connect(&place.store) else { return Err(AskError::Nobody) };
     let params = json!({ "session": place.session, "at": at, "files": files });
     let made = node.call(FORK, &params).map_err(|error| match error.downcast::<RpcError>() {
-        Ok(error) if error.is_leaving() => Fault::Leaving,
-        Ok(error) if error.is_params() => Fault::Refused(Usage(error.message).into()),
-        Ok(error) => Fault::Refused(error.into()),
-        Err(error) => Fault::Refused(error),
+        Ok(error) if error.is_leaving() => AskError::Leaving,
+        Ok(error) if error.is_params() => AskError::Refused(Usage(error.message).into()),
+        Ok(error) => AskError::Refused(error.into()),
+        Err(error) => AskError::Refused(error),
     })?;
     let session = made["session"].as_str().and_then(|id| id.parse().ok());
-    let unknown = || Fault::Refused(anyhow::anyhow!("the node's answer names no fork: {made}"));
+    let unknown = || AskError::Refused(anyhow::anyhow!("the node's answer names no fork: {made}"));
     let notice = made["notice"].as_str().map(str::to_owned);
     Ok(Forked { session: session.ok_or_else(unknown)?, notice })
 }
 
-/// [`make`] in a node that is started for it and lets go of the store afterwards.
-fn make_alone(of: &Place, wanted: Wanted) -> anyhow::Result<Forked> {
+/// Calls [`make`] in a node that is started for it and releases the store afterwards.
+fn make_alone(of: &SessionPlace, wanted: ForkRequest) -> anyhow::Result<Forked> {
     let made = async {
         let events = Reader::open(&of.store)?.read(of.session, 1)?;
         let node = client::node().await?;
@@ -118,33 +121,34 @@ fn make_alone(of: &Place, wanted: Wanted) -> anyhow::Result<Forked> {
     crate::run_async(made)?
 }
 
-/// A new session in the store of `of`, made by a node of this process, which shares the `events` of that
-/// session up to a point. What was open there is closed: it is the other session's.
+/// Makes a fork in the store of `of`, by a node of this process. The fork shares the `events` of
+/// that session up to a point. Calls and questions open there are closed in the fork; they belong
+/// to the other session.
 ///
 /// # Errors
-/// [`Usage`]: there is no such event, or nothing to share yet. The store can not be opened or written;
-/// files can not be put back, and the error names the fork, which is made all the same.
+/// [`Usage`]: there is no such event, or nothing to share yet. The store cannot be opened or
+/// written. Files cannot be restored: the error names the fork, which exists nevertheless.
 pub async fn make(
     node: &ActorRef<NodeMessage>,
-    of: &Place,
+    of: &SessionPlace,
     events: Vec<Envelope>,
-    wanted: Wanted,
+    wanted: ForkRequest,
 ) -> anyhow::Result<Forked> {
     let at = fork_point(of, &events, wanted.at)?;
     let paths = wanted.files.then(|| checkout::plan(&events, at)).transpose()?;
     let open = open(of, &events, at)?;
     let session = open.session;
     let made = write(node, open, at, paths).await;
-    // whoever goes on with it opens it with a configuration
+    // The next prompt opens the fork again, with a configuration.
     let closed = ractor::call!(node, |reply| NodeMessage::Close { session, reply });
     let notice = made?;
     closed.context("the node has died")?;
     Ok(Forked { session, notice })
 }
 
-/// The last event that is shared.
-fn fork_point(of: &Place, events: &[Envelope], wanted: Option<Seq>) -> anyhow::Result<Seq> {
-    let Place { store, session } = of;
+/// The last event to share.
+fn fork_point(of: &SessionPlace, events: &[Envelope], wanted: Option<Seq>) -> anyhow::Result<Seq> {
+    let SessionPlace { store, session } = of;
     let Some(head) = events.last().map(|event| event.seq) else {
         bail!(Usage(format!("there is no session {session} in {}", store.display())));
     };
@@ -163,8 +167,9 @@ fn fork_point(of: &Place, events: &[Envelope], wanted: Option<Seq>) -> anyhow::R
     Ok(at)
 }
 
-/// A fork asks no model and runs no call before it is opened again, so nothing of the settings is read.
-fn open(of: &Place, events: &[Envelope], at: Seq) -> anyhow::Result<Box<OpenSession>> {
+/// Opens the fork without settings: before it is opened again it requests no model and runs no
+/// call.
+fn open(of: &SessionPlace, events: &[Envelope], at: Seq) -> anyhow::Result<Box<OpenSession>> {
     let state = fold(events.iter().filter(|event| event.seq <= at));
     let origin = state.origin.context("the session has no beginning")?;
     let spill = of.store.join("spill");
@@ -187,7 +192,8 @@ fn open(of: &Place, events: &[Envelope], at: Seq) -> anyhow::Result<Box<OpenSess
     }))
 }
 
-/// Has its Session write the fork, and then waits for the files. Gives what became of these.
+/// Tells the fork's Session to write its first events, waits for the files, and answers a notice
+/// about them.
 async fn write(
     node: &ActorRef<NodeMessage>,
     open: Box<OpenSession>,
@@ -201,7 +207,7 @@ async fn write(
     let sink = Listener::start(move |Observation { events, done }| {
         for event in events.iter() {
             if let Event::Files(event) = &event.event {
-                // whoever waited may have gone
+                // The receiver may be gone.
                 let _ = sender.send(event.clone());
             }
         }
@@ -226,18 +232,18 @@ async fn write(
         Err(_) => bail!(closed(&mut opened).await),
     }
     if !restores {
-        return Ok(paths.map(|_| "the files are as they were there".to_owned()));
+        return Ok(paths.map(|_| "no file had to be restored".to_owned()));
     }
     let restored = tokio::select! {
         restored = restored(&mut outcomes) => restored,
         why = closed(&mut opened) => Err(anyhow::anyhow!(why)),
     };
     let done = restored
-        .with_context(|| format!("the fork {session} is made, and the files are as they were"))?;
-    Ok(Some(format!("{done}; `leftfold unrevert {session}` takes that back")))
+        .with_context(|| format!("the fork {session} exists, but its files were not restored"))?;
+    Ok(Some(format!("{done}; undo this with `leftfold unrevert {session}`")))
 }
 
-/// The files that were put back, for people.
+/// Describes the restored files, for people.
 async fn restored(outcomes: &mut mpsc::UnboundedReceiver<Files>) -> anyhow::Result<String> {
     while let Some(outcome) = outcomes.recv().await {
         match outcome {
