@@ -15,7 +15,7 @@ use leftfold_store::Store;
 
 use crate::cli::Import;
 use leftfold_config::worktree_of;
-use leftfold_import::{self as import, LeftOut, LogStart, Misuse, Origin};
+use leftfold_import::{self as import, LeftOut, LogStart, Origin, UnreadableFile};
 use leftfold_runtime::Usage;
 use leftfold_runtime::secrets;
 use leftfold_runtime::session_paths::{self, SessionPlace};
@@ -73,7 +73,7 @@ fn contents(file: &Path) -> anyhow::Result<(Vec<u8>, String)> {
 /// imported twice.
 fn foreign(origin: Origin, text: &str, name: &str, path: &Path) -> anyhow::Result<Sessions> {
     let transcript = import::read(origin, text, name, Some(path).filter(|path| path.exists()))
-        .map_err(|Misuse(why)| Usage(why))?;
+        .map_err(|UnreadableFile(why)| Usage(why))?;
     let here = std::env::current_dir()?;
     let directory = transcript.directory.clone().filter(|folder| folder.is_absolute());
     let directory = directory.unwrap_or_else(|| here.clone());

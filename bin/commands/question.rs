@@ -69,7 +69,7 @@ impl PendingQuestion {
     fn reply(&self, line: &str) -> Reply {
         match &self.question.question {
             None => reply(line),
-            Some(question) => client::reply(question.understood(line), BY),
+            Some(question) => client::reply(question.parse_answer(line), BY),
         }
     }
 }

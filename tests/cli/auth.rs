@@ -57,7 +57,7 @@ fn settings_and_variables_come_before_what_is_stored() {
     let server = Server::start(vec![]);
     let site = Site::served(&server).env("ANTHROPIC_API_KEY", "sk-of-the-environment");
     for (provider, first) in [("local", "settings"), ("anthropic", "ANTHROPIC_API_KEY")] {
-        login(&site, provider, KEY).ok().saying(&[first, "comes before"]);
+        login(&site, provider, KEY).ok().saying(&[first, "takes precedence"]);
     }
     let shown = site.run(&["auth", "list", "--format", "json"]).ok();
     let lines: Vec<Value> =
@@ -126,7 +126,7 @@ fn a_key_is_forgotten() {
     let site = Site::bare().env("OPENAI_API_KEY", "sk-of-the-environment");
     login(&site, "openai", KEY).ok();
     login(&site, "xai", "xai-0123456789abcdef").ok();
-    site.run(&["auth", "logout", "openai"]).ok().saying(&["OPENAI_API_KEY is set"]);
+    site.run(&["auth", "logout", "openai"]).ok().saying(&["from the variable OPENAI_API_KEY"]);
     assert_eq!(stored(&site).as_object().unwrap().keys().collect::<Vec<_>>(), ["xai"]);
     site.run(&["auth", "logout", "openai"])
         .with(2)

@@ -237,7 +237,7 @@ fn what_somebody_elses_project_would_have_done_is_told_and_not_done() {
     for part in ["off-program", "docs/a.md into", "agent.plan", "/stay` is", "word@", "--token"] {
         assert!(!said.contains(part), "{part}: {found:#?}");
     }
-    assert_eq!(about(&found, "mcp", "theirs: the project names it, left alone")["status"], "note");
+    assert_eq!(about(&found, "mcp", "theirs: not started")["status"], "note");
     about(&found, "instructions", "page.example/?key=***: not read");
     assert!(!common::exists(&site.project().join("started")));
     let ran = site.run(&["doctor", "--format", "json", "--start"]).ok();

@@ -70,7 +70,7 @@ fn the_limit_of_steps_ends_a_turn() {
 fn text_output_says_why_on_stderr() {
     let site = Site::scripted(&script(json!([bash("true"), says("never")])));
     let ran = site.run(&["run", "--max-steps", "1", "go"]).with(4);
-    assert!(ran.stderr.contains("the limit of steps is reached"), "{ran:?}");
+    assert!(ran.stderr.contains("the step limit is reached"), "{ran:?}");
 }
 
 #[test]

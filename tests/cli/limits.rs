@@ -128,7 +128,7 @@ fn what_can_not_be_given_is_refused_before_anything_happens() {
         (["--max-cost", "much"], "US dollars"),
         (["--timeout", "soon"], "90s, 5m, 1h"),
         (["--timeout", "0"], "above 0"),
-        (["--variant", "quik"], "known are quick"),
+        (["--variant", "quik"], "it has quick"),
         (["--file", "nowhere.txt"], "nowhere.txt"),
         (["--file", "."], "folder"),
     ] {

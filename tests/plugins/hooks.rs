@@ -254,7 +254,7 @@ fn one_that_is_slow_is_cut_off_and_the_session_goes_on() {
 #[test]
 fn what_goes_wrong_is_a_warning() {
     for (manner, outcome, warning) in [
-        (json!("crash"), "gone", "plugin `d`: it has ended; the turn goes on without it"),
+        (json!("crash"), "gone", "plugin `d`: it has ended; the turn continues without it"),
         (json!("refuse"), "failed", "plugin `d`: I will not"),
         (json!({ "denny": 1 }), "failed", "unknown field `denny`; known are `args`, `deny`"),
     ] {

@@ -87,7 +87,7 @@ fn any_event_says_what_it_follows_from_and_what_came_of_it() {
     assert_eq!(ruled["decided_on"], expected[2]);
     // a question that nobody was there to answer
     let denied = explained(&site, &seq("permission.ruled", 1), &[]);
-    for part in ["deny", "read `", "nobody is there to be asked", "tool.resolved"] {
+    for part in ["deny", "read `", "nobody can be asked", "tool.resolved"] {
         assert!(denied.contains(part), "{part}: {denied}");
     }
     let started = report(&site, &seq("tool.started", 0));

@@ -127,7 +127,7 @@ fn it_belongs_to_the_fork_in_lists_counts_and_removals() {
         ids.len() == 2 && ids.contains(&root.as_str()) && ids.contains(&fork.as_str()),
         "{ids:?}"
     );
-    site.run(&["sessions", "rm", heir]).with(1).saying(&["belongs to", &fork]);
+    site.run(&["sessions", "rm", heir]).with(1).saying(&["is a child of", &fork]);
     // a fork of the forked child stays with the fork that it belongs to
     let of_heir = site.run(&["fork", heir]).ok().stdout.trim().to_owned();
     site.run(&["sessions", "rm", &fork]).with(1).saying(&[&of_heir]);

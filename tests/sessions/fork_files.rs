@@ -54,7 +54,7 @@ fn files_are_what_the_fork_has_been_told_of_them() {
         assert_eq!(files(&site), ["two", "new", ""], "{at}");
     }
     let ran = fork(&site, &seq(&events, "tool.finished", 1), &[]).ok();
-    ran.saying(&["the files are as they were there"]);
+    ran.saying(&["no file had to be restored"]);
     assert_eq!(
         (files(&site), site.text("mine")),
         (["two", "new", ""].map(str::to_owned), "mine\n".to_owned())

@@ -25,7 +25,7 @@ fn it_is_made_by_a_run_that_goes_on_with_its_own_turn() {
     // errors are reported as usual
     site.run(&["fork", "last", "--at", "1"]).with(2).saying(&["before the first prompt"]);
     site.run(&["fork", "last", "--at", "999"]).with(2).saying(&["there is no 999"]);
-    site.run(&["fork", "last", "--at", &at, "--files"]).with(2).saying(&["a turn is under way"]);
+    site.run(&["fork", "last", "--at", &at, "--files"]).with(2).saying(&["a turn is running"]);
     // a fork of the fork, which the node has not opened
     let second = site.run(&["fork", fork]).ok().stdout.trim().to_owned();
     let root = prompt["session"].as_str().unwrap();

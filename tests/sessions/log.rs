@@ -149,7 +149,7 @@ fn a_session_is_named_by_id_beginning_last_or_folder() {
     assert_eq!(site.run(&["replay", copy.to_str().unwrap()]).ok().stdout, whole);
     // a second session makes the prefix ambiguous
     site.prompt("another").ok();
-    site.run(&["replay", "0"]).with(2).saying(&["beginning of 2 ids"]);
+    site.run(&["replay", "0"]).with(2).saying(&["prefix of 2 ids"]);
 }
 
 #[test]

@@ -63,8 +63,7 @@ fn a_walk_goes_forward_and_back_and_shows_the_state_there() {
     let shown = live.wait().ok().stdout;
     let told = |seq: &usize| shown.lines().filter(|line| *line == whole[seq - 1]).count();
     assert_eq!([3, 4, 5, last, 1].iter().map(told).collect::<Vec<_>>(), [1, 2, 1, 1, 1], "{shown}");
-    for part in ["that was the last", "that was the first", "Enter or n: next", "no event from 999"]
-    {
+    for part in ["that was the last", "that was the first", "Enter or n: next", "no event at 999"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let objects: Vec<Value> =
@@ -112,16 +111,16 @@ fn a_run_that_failed_says_why_at_each_decision() {
     site.prompt("mend it").ok();
     let text = replayed(&site, &[]).join("\n");
     for part in [
-        "after attempt 1: busy (again in 0.001 s, as the server has asked)",
-        "attempt 2 (the step is tried again)",
-        "step 2 (the calls of the last reply are done)",
+        "after attempt 1: busy (again in 0.001 s, as the server requested)",
+        "attempt 2 (the step is retried)",
+        "step 2 (the calls of the last reply have finished)",
         "failed: ",
         "\n                 -alpha\n                 +beta\n",
         "exit 3",
         "\n                 assertion failed\n",
         "deny by bash `rm *` (bash `rm -r build`; edit `build`)",
-        "it would be asked about, and nobody is there to be asked",
-        "completed after 7 steps (the model has answered without a call; denied bash `rm -r build`; ",
+        "the rules say ask, but nobody can be asked",
+        "completed after 7 steps (the model answered without a call; denied bash `rm -r build`; ",
     ] {
         assert!(text.contains(part), "{part}:\n{text}");
     }

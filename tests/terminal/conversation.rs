@@ -98,7 +98,7 @@ fn an_empty_line_says_how_to_leave() {
     terminal.until_prompt().press("half a line").until("half a line").press(CTRL_C);
     terminal.until_prompt().press("/nonsense\r").until("There is no /nonsense: see /help");
     terminal.until_prompt().press("/help\r").until("interrupt the turn");
-    terminal.until_prompt().press(CTRL_C).until("so does another Ctrl-C");
+    terminal.until_prompt().press(CTRL_C).until("To leave, press Ctrl-C again");
     terminal.until_prompt().press(CTRL_C);
     assert_eq!(terminal.wait(), 0);
     // nothing was said, so there is no session
@@ -138,7 +138,7 @@ fn a_terminal_that_goes_leaves_a_turn_that_can_be_resumed() {
             assert_eq!(marked(events[0]["session"].as_str().unwrap()), [], "left behind");
         }
         let mut terminal = site.terminal(&["--continue"], 80);
-        terminal.until("The last turn was cut off.").until("[y]es").press("y");
+        terminal.until("The last turn was interrupted.").until("[y]es").press("y");
         terminal.until("outcome unknown").until("Nobody knows.").until_prompt().press(CTRL_D);
         assert_eq!(terminal.wait(), 0);
         site.assert_sound();

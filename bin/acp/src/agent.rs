@@ -1,4 +1,4 @@
-//! The agent's side of the protocol: its methods, and the sessions of this connection.
+//! The agent's side of ACP: its methods, and the sessions of this connection.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,7 +29,7 @@ use serde_json::json;
 use super::authentication;
 use super::choices::{self, AvailableChoices};
 use super::content::{self, invalid};
-use super::conversation::{Arguments, Conversation, Wish};
+use super::conversation::{Arguments, SessionActor, SessionCommand};
 use super::errors::{report, to_error};
 use super::flow::Flow;
 use super::host::ClientHost;
@@ -40,7 +40,7 @@ use leftfold_runtime::session_paths::SessionPlace;
 use leftfold_runtime::socket::{self, SessionRegistry};
 use leftfold_runtime::turn_config::Overrides;
 
-/// A handler of requests that is a method of the agent's.
+/// Wraps a method of the agent as a handler of requests.
 macro_rules! on {
     ($agent:ident.$method:ident, $request:ty => $response:ty) => {{
         let agent = Arc::clone(&$agent);
@@ -59,7 +59,7 @@ pub(super) async fn serve(
     flow: Flow,
     channel: Channel,
 ) -> Result<(), Error> {
-    let agent = Agent::new(all, node, flow);
+    let agent = AcpAgent::new(all, node, flow);
     let cancel = Arc::clone(&agent);
     AgentRole
         .v1()
@@ -123,7 +123,7 @@ pub(super) async fn serve(
         .await
 }
 
-/// Who this is, and what works.
+/// The agent's name and capabilities.
 fn introduction(request: &InitializeRequest) -> InitializeResponse {
     let prompts = PromptCapabilities::new().image(true).embedded_context(true);
     let sessions = SessionCapabilities::new()
@@ -146,30 +146,31 @@ fn introduction(request: &InitializeRequest) -> InitializeResponse {
         .auth_methods(authentication::methods(&request.client_capabilities))
 }
 
-/// The methods beside the protocol's; `_leftfold/watch` is to have events as notifications.
+/// The methods besides the protocol's. Clients that call `_leftfold/watch` receive events as
+/// notifications.
 fn methods() -> schema::Meta {
     let methods = json!({ "methods": socket::METHODS });
     [("leftfold".to_owned(), methods)].into_iter().collect()
 }
 
-pub(super) struct Agent {
-    /// The sessions of the node, those of other connections too.
+pub(super) struct AcpAgent {
+    /// The sessions of the node, including those of other connections.
     pub(super) all: Arc<SessionRegistry>,
     pub(super) node: ActorRef<NodeMessage>,
     flow: Flow,
-    /// What the client has offered.
+    /// The client's capabilities.
     abilities: Mutex<Arc<ClientCapabilities>>,
-    sessions: Mutex<HashMap<SessionId, Entry>>,
+    sessions: Mutex<HashMap<SessionId, SessionEntry>>,
 }
 
 #[derive(Clone)]
-pub(super) struct Entry {
+pub(super) struct SessionEntry {
     pub(super) shared: Arc<Shared>,
-    pub(super) talk: ActorRef<Wish>,
+    pub(super) actor: ActorRef<SessionCommand>,
     pub(super) place: SessionPlace,
 }
 
-impl Agent {
+impl AcpAgent {
     fn new(all: Arc<SessionRegistry>, node: ActorRef<NodeMessage>, flow: Flow) -> Arc<Self> {
         let (abilities, sessions) = Default::default();
         let agent = Arc::new(Self { all, node, flow, abilities, sessions });
@@ -186,11 +187,11 @@ impl Agent {
         agent
     }
 
-    pub(super) fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Entry>> {
+    pub(super) fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, SessionEntry>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn session(&self, id: &SessionId) -> Result<Entry, Error> {
+    pub(super) fn session(&self, id: &SessionId) -> Result<SessionEntry, Error> {
         self.sessions().get(id).cloned().ok_or_else(|| unknown(id))
     }
 
@@ -206,7 +207,7 @@ impl Agent {
         responder.respond(response)
     }
 
-    /// Whether a model can be asked, as far as settings and keys tell.
+    /// Whether settings and keys allow requests to a model.
     async fn authenticate(
         &self,
         _: AuthenticateRequest,
@@ -222,7 +223,7 @@ impl Agent {
         place: SessionPlace,
         project: Project,
         connection: ConnectionTo<Editor>,
-    ) -> Result<Entry, Error> {
+    ) -> Result<SessionEntry, Error> {
         let abilities = self.abilities.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (flow, project) = (self.flow.clone(), Arc::new(project));
         let shared = Shared::new(id.clone(), connection, flow, abilities, Arc::clone(&project));
@@ -232,21 +233,21 @@ impl Agent {
             shared: Arc::clone(&shared),
             place: place.clone(),
         };
-        let (talk, _) =
-            Actor::spawn(None, Conversation, arguments).await.map_err(|e| to_error(&e.into()))?;
+        let (actor, _) =
+            Actor::spawn(None, SessionActor, arguments).await.map_err(|e| to_error(&e.into()))?;
         let mut sessions = self.sessions();
         if let Some(first) = sessions.get(&id) {
-            // somebody else has opened it meanwhile, and it is not to be told of twice
-            talk.stop(None);
+            // Another request has opened it in the meantime; one observer is enough.
+            actor.stop(None);
             return Ok(first.clone());
         }
         self.all.learn(place.clone(), project, Overrides::interactive());
-        let entry = Entry { shared, talk, place };
+        let entry = SessionEntry { shared, actor, place };
         sessions.insert(id, entry.clone());
         Ok(entry)
     }
 
-    /// How it is taken is settled here: what is chosen later is for later prompts.
+    /// Fixes the choices for this prompt now; later choices apply to later prompts.
     async fn prompt(
         &self,
         request: PromptRequest,
@@ -257,18 +258,18 @@ impl Agent {
         let parts = content::parts(request.prompt)?;
         let project = session.shared.project();
         let ticket = session.shared.prompts.add(responder);
-        wish(&session, Wish::Prompt { ticket, parts, project })
+        send_command(&session, SessionCommand::Prompt { ticket, parts, project })
     }
 
-    /// A notification has no answer: one for an unknown session is only traced.
+    /// A notification gets no answer, so an unknown session is only logged.
     fn cancel(&self, id: &SessionId) {
         match self.session(id) {
             Ok(session) => {
                 session.shared.prompts.cancel();
-                // if it is gone, so are its prompts
-                let _ = wish(&session, Wish::Cancel);
+                // If the session is gone, so are its prompts.
+                let _ = send_command(&session, SessionCommand::Cancel);
             }
-            Err(_) => tracing::warn!("session/cancel for a session that is not open: {id}"),
+            Err(_) => tracing::warn!("session/cancel names a session that is not open: {id}"),
         }
     }
 
@@ -283,9 +284,9 @@ impl Agent {
         let shared = Arc::clone(&session.shared);
         let done = move |logged: Result<(), Error>| {
             report(responder.respond_with_result(logged.map(|()| SetSessionModeResponse::new())));
-            shared.tell_choices(available.updates());
+            shared.send_choices(available.updates());
         };
-        wish(&session, Wish::Configure(Box::new(done)))
+        send_command(&session, SessionCommand::Configure(Box::new(done)))
     }
 
     async fn set_option(
@@ -297,7 +298,7 @@ impl Agent {
         let session = self.session(&request.session_id)?;
         let Some(value) = request.value.as_value_id() else {
             return Err(invalid(&format!(
-                "value: the option `{}` has names as values",
+                "value: the values of the option `{}` are names",
                 request.config_id
             )));
         };
@@ -309,15 +310,20 @@ impl Agent {
                 logged.map(|()| SetSessionConfigOptionResponse::new(available.options()));
             report(responder.respond_with_result(response));
             if is_mode {
-                shared.tell_choices(available.updates());
+                shared.send_choices(available.updates());
             }
         };
-        wish(&session, Wish::Configure(Box::new(done)))
+        send_command(&session, SessionCommand::Configure(Box::new(done)))
     }
 
-    /// Applies a choice to the prompts that come in from now on; answers all choices in force.
-    fn choose(&self, session: &Entry, id: &str, value: &str) -> Result<AvailableChoices, Error> {
-        let Entry { shared, place, .. } = session;
+    /// Applies a choice to the prompts from now on, and answers all choices in force.
+    fn choose(
+        &self,
+        session: &SessionEntry,
+        id: &str,
+        value: &str,
+    ) -> Result<AvailableChoices, Error> {
+        let SessionEntry { shared, place, .. } = session;
         let project = shared.project();
         let before = AvailableChoices::of(place, &project).map_err(|error| to_error(&error))?;
         let chosen = choices::choose(&project.choices, &before, id, value)
@@ -330,8 +336,14 @@ impl Agent {
     }
 }
 
-pub(super) fn wish(session: &Entry, wish: Wish) -> Result<(), Error> {
-    session.talk.cast(wish).map_err(|gone| to_error(&anyhow::anyhow!("the session died: {gone}")))
+pub(super) fn send_command(
+    session: &SessionEntry,
+    send_command: SessionCommand,
+) -> Result<(), Error> {
+    session
+        .actor
+        .cast(send_command)
+        .map_err(|gone| to_error(&anyhow::anyhow!("the session died: {gone}")))
 }
 
 pub(super) fn unknown(id: &SessionId) -> Error {

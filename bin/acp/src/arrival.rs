@@ -1,4 +1,4 @@
-//! A client that waits for a session that it loads or resumes.
+//! A client's pending request to load or resume a session.
 
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::Responder;
@@ -6,11 +6,11 @@ use agent_client_protocol::v1::schema::{LoadSessionResponse, ResumeSessionRespon
 
 use super::choices::AvailableChoices;
 
-/// A client's request that waits for a session to be opened.
+/// A request that waits until a session is opened.
 pub(super) enum Arrival {
-    /// To be told all of it.
+    /// The client wants all of its history.
     Load(Responder<LoadSessionResponse>),
-    /// Knows it already.
+    /// The client knows the history.
     Resume(Responder<ResumeSessionResponse>),
 }
 
@@ -19,7 +19,7 @@ impl Arrival {
         matches!(self, Self::Load(_))
     }
 
-    /// The session is there, with what can be chosen in it.
+    /// Answers the request: the session is open and has these choices.
     pub(super) fn arrived(self, available: Option<&AvailableChoices>) -> Result<(), Error> {
         let (modes, options) =
             (available.map(AvailableChoices::modes), available.map(AvailableChoices::options));

@@ -1,4 +1,4 @@
-//! Keys. They are not told over the protocol: a client is told how a person gives them.
+//! Authentication. Keys are never sent over the protocol; a client learns how a person stores them.
 
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{
@@ -10,18 +10,19 @@ use leftfold_runtime::{model, resolved_settings};
 
 const LOGIN: &str = "leftfold-auth-login";
 
-/// What a client that has a terminal can run; the environment's and stored keys need nothing.
+/// The methods for a client with a terminal. Keys in the environment and stored keys need no
+/// method.
 pub(super) fn methods(client: &ClientCapabilities) -> Vec<AuthMethod> {
     if !client.auth.terminal {
         return Vec::new();
     }
     let login = AuthMethodTerminal::new(LOGIN, "Store a key")
-        .description("Asks for the key of a provider and stores it for you alone".to_owned())
+        .description("Asks for a provider's key and stores it for your user only".to_owned())
         .args(vec!["auth".to_owned(), "login".to_owned()]);
     vec![AuthMethod::Terminal(login)]
 }
 
-/// Whether there is a model that can be asked, as far as settings and keys tell.
+/// Whether settings and keys allow requests to any model.
 pub(super) fn check() -> Result<AuthenticateResponse, Error> {
     let directory = std::env::current_dir().map_err(|error| to_error(&error.into()))?;
     let settings =
@@ -30,6 +31,6 @@ pub(super) fn check() -> Result<AuthenticateResponse, Error> {
     if summaries.any(|summary| summary.is_usable()) {
         return Ok(AuthenticateResponse::new());
     }
-    let why = "there is no key for any provider: `leftfold auth login PROVIDER` stores one";
+    let why = "no provider has a key: store one with `leftfold auth login PROVIDER`";
     Err(Error::auth_required().data(why))
 }

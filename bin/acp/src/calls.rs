@@ -1,4 +1,4 @@
-//! Tool calls as a client shows them.
+//! Converts tool calls to the protocol's form.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use agent_client_protocol::v1::schema::{Diff, ToolCallContent, ToolCallLocation,
 use leftfold_events::event::{Class, Finished};
 use leftfold_view::{Call, DiffLine, FileDiff, LineKind};
 
-/// The kind of a tool call: by the tool's name where that says more than the class of the call.
+/// The kind of a tool call, by the tool's name if that is more specific than its class.
 pub(super) fn kind(name: &str, class: Option<Class>) -> ToolKind {
     match (name, class) {
         ("read", _) => ToolKind::Read,
@@ -22,15 +22,15 @@ pub(super) fn kind(name: &str, class: Option<Class>) -> ToolKind {
     }
 }
 
-/// A line that says what a call is about.
+/// One line about the call.
 pub(super) fn title(call: &Call) -> String {
     let input = &call.input;
-    let said = ["description", "command", "filePath", "path", "pattern", "url"]
+    let argument = ["description", "command", "filePath", "path", "pattern", "url"]
         .iter()
         .find_map(|field| input.get(field)?.as_str().filter(|text| !text.trim().is_empty()));
     let asked = || input.get("questions")?.get(0)?.get("question")?.as_str();
-    match said.or_else(asked).and_then(|text| text.trim().lines().next()) {
-        Some(said) => format!("{}: {said}", call.name),
+    match argument.or_else(asked).and_then(|text| text.trim().lines().next()) {
+        Some(argument) => format!("{}: {argument}", call.name),
         None => call.name.clone(),
     }
 }
@@ -40,10 +40,10 @@ pub(super) fn locations(paths: &[String]) -> Vec<ToolCallLocation> {
     absolute.map(ToolCallLocation::new).collect()
 }
 
-/// The result of a call: the diff of each file that it changed, or else its output.
+/// The result of a call: the diff of each changed file, or else its output.
 pub(super) fn content(finished: &Finished, paths: &[String]) -> Vec<ToolCallContent> {
-    let whole = !finished.is_error && finished.metadata.value().get("diff_truncated").is_none();
-    let files = FileDiff::of_call(finished).filter(|_| whole).unwrap_or_default();
+    let complete = !finished.is_error && finished.metadata.value().get("diff_truncated").is_none();
+    let files = FileDiff::of_call(finished).filter(|_| complete).unwrap_or_default();
     let changes = match paths {
         [path] => Some(changes(&files, path)),
         several => of_many(&files, several),
@@ -54,8 +54,8 @@ pub(super) fn content(finished: &Finished, paths: &[String]) -> Vec<ToolCallCont
     text(&finished.output)
 }
 
-/// The changes of each file, by those of the absolute `paths` that its name in the diff is the end of;
-/// none if that is not clear for one of them.
+/// The changes of each file. The name in the diff must be the end of exactly one of the absolute
+/// `paths`; `None` if one is ambiguous.
 fn of_many(files: &[FileDiff], paths: &[String]) -> Option<Vec<ToolCallContent>> {
     let mut all = Vec::new();
     for file in files {

@@ -1,4 +1,4 @@
-//! What a client may choose for a session: its agent (a mode, to the protocol), model and variant.
+//! The choices of a client for a session: agent (the protocol's mode), model and variant.
 
 use leftfold_runtime::session_setup::SessionSetup;
 use std::sync::Arc;
@@ -23,18 +23,18 @@ use leftfold_runtime::session_paths::SessionPlace;
 use leftfold_runtime::slash;
 use leftfold_runtime::turn_config::Overrides;
 
-/// The ids of what can be chosen.
+/// The ids of the options.
 pub(super) const MODE: &str = "mode";
 const MODEL: &str = "model";
 const VARIANT: &str = "thought_level";
 
-/// The variant that is none.
+/// The value for no variant.
 const PLAIN: &str = "default";
 
 /// Sets the option `id` to `value` and keeps the other choices of `before`.
 ///
 /// # Errors
-/// There is no such option, or no such value: which there are.
+/// There is no such option or value; the error lists the ones that exist.
 pub(super) fn choose(
     before: &SessionChoices,
     available: &AvailableChoices,
@@ -52,7 +52,7 @@ pub(super) fn choose(
             known(value, "model", models.map(|model| model.name.as_str()))?;
             let (provider, id) = value.split_once('/').unwrap_or((value, ""));
             chosen.model = Some(ModelRef { provider: provider.to_owned(), id: id.to_owned() });
-            // another model may not have it
+            // Another model may not have the variant.
             chosen.variant = None;
         }
         VARIANT => {
@@ -74,15 +74,15 @@ fn known<'a>(
     if known.contains(&value) {
         return Ok(());
     }
-    Err(Usage(format!("there is no {what} `{value}`: known are {}", known.join(", "))))
+    Err(Usage(format!("there is no {what} `{value}`: choose one of {}", known.join(", "))))
 }
 
-/// What there is to choose from in a project, and what is in force.
+/// The possible choices in a project, and the ones in force.
 #[derive(Debug)]
 pub(super) struct AvailableChoices {
     agents: Vec<Agent>,
     agent: String,
-    /// Of each provider that can be used, its models.
+    /// The usable providers with their models.
     models: Vec<(String, Vec<model_list::Row>)>,
     model: String,
     variants: Vec<String>,
@@ -93,7 +93,7 @@ pub(super) struct AvailableChoices {
 
 impl AvailableChoices {
     /// # Errors
-    /// The settings are wrong, or say too little for a prompt to be taken.
+    /// The settings are wrong or not sufficient for a prompt.
     pub(super) fn of(place: &SessionPlace, project: &Project) -> anyhow::Result<Self> {
         let setup = SessionSetup::new(place.clone(), project, &Overrides::interactive(), false)?;
         let settings = resolved_settings::settings(&project.directory, &setup.extensions.plugins)?;
@@ -160,7 +160,7 @@ impl AvailableChoices {
         options
     }
 
-    /// The models by provider; the one in force is among them whether it is listed or not.
+    /// The models by provider. The model in force is included even if it is not listed.
     fn groups(&self) -> Vec<SessionConfigSelectGroup> {
         let group = |(provider, models): &(String, Vec<model_list::Row>)| {
             let models = models.iter().map(|row| choice(&row.name, short(&row.name)));
@@ -176,7 +176,7 @@ impl AvailableChoices {
         groups
     }
 
-    /// What a client is told when something else than itself has chosen.
+    /// The updates for a client after somebody else has changed a choice.
     pub(super) fn updates(&self) -> [SessionUpdate; 2] {
         let mode = CurrentModeUpdate::new(Arc::<str>::from(self.agent.as_str()));
         let options = ConfigOptionUpdate::new(self.options());
@@ -185,7 +185,7 @@ impl AvailableChoices {
 
     pub(super) fn commands(&self) -> SessionUpdate {
         let command = |(name, description): &(String, String)| {
-            let hint = UnstructuredCommandInput::new("what stands behind the command's name");
+            let hint = UnstructuredCommandInput::new("arguments of the command");
             AvailableCommand::new(name.clone(), description.clone())
                 .input(AvailableCommandInput::Unstructured(hint))
         };

@@ -1,6 +1,5 @@
-//! Summaries that take the place of what a model has seen, as a client is told of them: by the
-//! protocol's own word where the client knows it, and else as a call that has the summary as its
-//! content, which every client can show.
+//! Shows summaries to a client: with the protocol's own update if the client knows it, otherwise as
+//! a call with the summary as its content, which every client can show.
 
 use agent_client_protocol::v1::schema::{
     CompactionStatus, CompactionUpdate, Meta, SessionUpdate, ToolCall, ToolCallStatus,
@@ -12,7 +11,7 @@ use serde_json::json;
 
 use super::calls;
 
-/// `known`: whether the client knows the protocol's own word.
+/// `known`: whether the client knows the protocol's own update.
 pub(super) fn started(compaction: Seq, known: bool) -> SessionUpdate {
     if known {
         let update = CompactionUpdate::new(id(compaction), CompactionStatus::InProgress);
@@ -20,7 +19,7 @@ pub(super) fn started(compaction: Seq, known: bool) -> SessionUpdate {
     }
     let mut meta = Meta::new();
     meta.insert("leftfold/compaction".to_owned(), json!(true));
-    let call = ToolCall::new(id(compaction), "Summing up the conversation")
+    let call = ToolCall::new(id(compaction), "Summarizing the conversation")
         .kind(ToolKind::Think)
         .status(ToolCallStatus::InProgress)
         .meta(meta);

@@ -1,4 +1,4 @@
-//! What a client sends as a prompt, as parts of one.
+//! Converts the content of a client's prompt to prompt parts.
 
 use std::borrow::Cow;
 
@@ -13,8 +13,8 @@ use serde_json::json;
 /// The parts of a prompt.
 ///
 /// # Errors
-/// `invalid params` for a prompt that is empty, or for content that is not understood; it names
-/// which.
+/// `invalid params` if the prompt is empty, or for content that is not supported; the error names
+/// it.
 pub(super) fn parts(blocks: Vec<ContentBlock>) -> Result<Vec<PromptPart>, Error> {
     let mut parts = Vec::with_capacity(blocks.len());
     for (index, block) in blocks.into_iter().enumerate() {
@@ -39,8 +39,8 @@ fn part(block: ContentBlock) -> Result<PromptPart, String> {
         ContentBlock::Image(image) => image_part(image),
         ContentBlock::ResourceLink(link) => Ok(PromptPart::text(link_text(&link))),
         ContentBlock::Resource(EmbeddedResource { resource, .. }) => resource_part(resource),
-        ContentBlock::Audio(_) => Err("audio is not understood".into()),
-        _ => Err("this kind of content is not understood".into()),
+        ContentBlock::Audio(_) => Err("audio is not supported".into()),
+        _ => Err("this kind of content is not supported".into()),
     }
 }
 
@@ -48,16 +48,16 @@ fn image_part(image: ImageContent) -> Result<PromptPart, String> {
     media(image.data, image.uri.as_deref().map(name_of))
 }
 
-/// What no model can be shown is refused: in the log it would fail every later request, too. The bytes
-/// tell what it is, not the client.
+/// Refuses media that no model accepts, because in the log it would fail every later request too.
+/// The type follows from the bytes, not from the client.
 fn media(base64: String, name: Option<String>) -> Result<PromptPart, String> {
     let bytes = leftfold_tools::decode(&base64).filter(|bytes| !bytes.is_empty());
     let bytes = bytes.ok_or("its data is not base64")?;
     let known = leftfold_tools::recognise(&bytes);
-    let known = known.ok_or("it is no PNG, JPEG, GIF or WebP picture, and no PDF")?;
+    let known = known.ok_or("it is neither a PNG, JPEG, GIF or WebP image nor a PDF")?;
     if bytes.len() as u64 > known.max {
         let (kind, most) = (known.mime, known.max >> 20);
-        return Err(format!("it has {} bytes, and of {kind} models take {most} MiB", bytes.len()));
+        return Err(format!("it has {} bytes; models accept {kind} up to {most} MiB", bytes.len()));
     }
     let mime = Some(known.mime.to_owned());
     Ok(PromptPart { kind: PromptKind::Media, text: base64, mime, name })
@@ -83,11 +83,11 @@ fn resource_part(resource: EmbeddedResourceResource) -> Result<PromptPart, Strin
         EmbeddedResourceResource::BlobResourceContents(BlobResourceContents {
             blob, uri, ..
         }) => media(blob, Some(name_of(&uri))),
-        _ => Err("this kind of resource is not understood".into()),
+        _ => Err("this kind of resource is not supported".into()),
     }
 }
 
-/// A file's path, which the tools understand, or the URI as it is.
+/// A file's path, which the tools understand, or the URI unchanged.
 fn path_of(uri: &str) -> Cow<'_, str> {
     uri.strip_prefix("file://").map_or(Cow::Borrowed(uri), decoded)
 }
@@ -97,7 +97,7 @@ fn name_of(uri: &str) -> String {
     path.rsplit('/').next().unwrap_or(&path).to_owned()
 }
 
-/// Editors write a blank in a path as `%20`, and all that is not ASCII as its bytes.
+/// Editors percent-encode spaces and non-ASCII characters in paths.
 fn decoded(path: &str) -> Cow<'_, str> {
     if !path.contains('%') {
         return Cow::Borrowed(path);
@@ -111,7 +111,7 @@ fn decoded(path: &str) -> Cow<'_, str> {
         bytes.push(byte.unwrap_or(*first));
         rest = if byte.is_some() { &more[2..] } else { more };
     }
-    // what does not make a text was meant as it stands
+    // Bytes that are not UTF-8 were meant literally.
     String::from_utf8(bytes).map_or(Cow::Borrowed(path), Cow::Owned)
 }
 
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(read(json!([link])).unwrap()[0].text, "[a b.rs](/p/a b.rs)");
     }
 
-    /// The first bytes of a picture.
+    /// The first bytes of a PNG image.
     const PNG: &str = "iVBORw0KGgo=";
 
     #[test]

@@ -1,5 +1,9 @@
-//! One session of the connection. It takes what the client wants of it one after the other, so that
-//! a cancel never overtakes the prompt it is for.
+//! The actor for one session of the connection. It handles the client's requests one after the
+//! other, so that a cancel never overtakes its prompt.
+//!
+//! A prompt is answered by the `turn.ended` that follows its own `turn.prompted` in the log, so an
+//! answer never overtakes the updates before it, and the end of an older turn answers nobody.
+//! `session/load` is a watch from the first event on.
 
 use leftfold_runtime::session_setup::SessionSetup;
 use std::sync::Arc;
@@ -24,17 +28,17 @@ use leftfold_runtime::slash::{OptionsFor, Prepared};
 use leftfold_runtime::socket::SessionRegistry;
 use leftfold_runtime::turn_config::Overrides;
 
-pub(super) enum Wish {
-    /// Already among the prompts that wait, as `ticket`.
+pub(super) enum SessionCommand {
+    /// The prompt already waits in the list, as `ticket`.
     Prompt {
         ticket: u64,
         parts: Vec<PromptPart>,
-        /// With what is chosen when it comes in.
+        /// The choices in force when it came in.
         project: Arc<Project>,
     },
-    /// The client has chosen something, and is answered once that is in the log.
+    /// The client has made a choice, and is answered once it is in the log.
     Configure(Answer),
-    /// Everything that waits is already marked.
+    /// The waiting prompts are already marked as cancelled.
     Cancel,
     Arrive(Arrival),
 }
@@ -42,13 +46,13 @@ pub(super) enum Wish {
 /// Answers a client.
 type Answer = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
-pub(super) struct Conversation;
+pub(super) struct SessionActor;
 
-pub(super) struct Talk {
+pub(super) struct SessionState {
     all: Arc<SessionRegistry>,
     shared: Arc<Shared>,
     place: SessionPlace,
-    /// Whoever tells the client of the session.
+    /// The observer that sends updates to the client.
     sink: Option<ActorRef<Observation>>,
 }
 
@@ -58,27 +62,27 @@ pub(super) struct Arguments {
     pub(super) place: SessionPlace,
 }
 
-impl Actor for Conversation {
-    type Msg = Wish;
-    type State = Talk;
+impl Actor for SessionActor {
+    type Msg = SessionCommand;
+    type State = SessionState;
     type Arguments = Arguments;
 
     async fn pre_start(
         &self,
-        _: ActorRef<Wish>,
+        _: ActorRef<SessionCommand>,
         arguments: Arguments,
-    ) -> Result<Talk, ActorProcessingErr> {
+    ) -> Result<SessionState, ActorProcessingErr> {
         let Arguments { all, shared, place } = arguments;
-        Ok(Talk { all, shared, place, sink: None })
+        Ok(SessionState { all, shared, place, sink: None })
     }
 
-    /// A session that was closed is told of no more, until it is opened again.
+    /// Stops the observer: a closed session sends no updates until it is opened again.
     async fn post_stop(
         &self,
-        _: ActorRef<Wish>,
-        talk: &mut Talk,
+        _: ActorRef<SessionCommand>,
+        state: &mut SessionState,
     ) -> Result<(), ActorProcessingErr> {
-        if let Some(sink) = talk.sink.take() {
+        if let Some(sink) = state.sink.take() {
             sink.stop(None);
         }
         Ok(())
@@ -86,28 +90,29 @@ impl Actor for Conversation {
 
     async fn handle(
         &self,
-        _: ActorRef<Wish>,
-        wish: Wish,
-        talk: &mut Talk,
+        _: ActorRef<SessionCommand>,
+        wish: SessionCommand,
+        state: &mut SessionState,
     ) -> Result<(), ActorProcessingErr> {
         match wish {
-            Wish::Prompt { ticket, .. } if talk.shared.prompts.answer_cancelled(ticket) => {}
-            Wish::Prompt { ticket, parts, project } => {
-                if let Err(error) = talk.prompt(ticket, parts, &project).await {
-                    talk.shared.prompts.fail(ticket, &to_error(&error));
+            SessionCommand::Prompt { ticket, .. }
+                if state.shared.prompts.answer_cancelled(ticket) => {}
+            SessionCommand::Prompt { ticket, parts, project } => {
+                if let Err(error) = state.prompt(ticket, parts, &project).await {
+                    state.shared.prompts.fail(ticket, &to_error(&error));
                 }
             }
-            Wish::Configure(answer) => {
-                answer(talk.configure().await.map_err(|error| to_error(&error)));
+            SessionCommand::Configure(answer) => {
+                answer(state.configure().await.map_err(|error| to_error(&error)));
             }
-            Wish::Cancel => talk.cancel().await,
-            Wish::Arrive(arrival) => talk.arrive(arrival).await,
+            SessionCommand::Cancel => state.cancel().await,
+            SessionCommand::Arrive(arrival) => state.arrive(arrival).await,
         }
         Ok(())
     }
 }
 
-impl Talk {
+impl SessionState {
     async fn prompt(
         &mut self,
         ticket: u64,
@@ -116,7 +121,7 @@ impl Talk {
     ) -> anyhow::Result<()> {
         let first = parts.first().filter(|part| part.kind == PromptKind::Text);
         let text = first.map_or("", |part| part.text.as_str());
-        self.tell_commands();
+        self.send_commands();
         let prepared = Prepared::new(
             (project, self.place.store.as_path()),
             &Overrides::interactive(),
@@ -125,7 +130,7 @@ impl Talk {
         )?;
         let setup =
             SessionSetup::new(self.place.clone(), &prepared.project, &prepared.overrides, false)?;
-        // servers may take long to start, and whoever takes the prompt back is not to wait for them
+        // Servers may start slowly; a cancel of the prompt must not wait for them.
         tokio::select! {
             () = setup.extensions.ready() => {}
             () = self.shared.prompts.taken_back(ticket) => {}
@@ -144,7 +149,7 @@ impl Talk {
         }
     }
 
-    /// The choice comes first: a session that is new has no log for it before.
+    /// Logs the choices first. For a new session they go with its first prompt.
     async fn prompted(
         &mut self,
         project: &Project,
@@ -158,7 +163,7 @@ impl Talk {
         client.prompt(setup, parts, BY).await
     }
 
-    /// Logs what is chosen. A session that is new is told with its first prompt.
+    /// Logs the choices. For a new session they go with its first prompt.
     async fn configure(&mut self) -> anyhow::Result<()> {
         if self.all.existing(self.place.session).is_none() {
             return Ok(());
@@ -176,23 +181,23 @@ impl Talk {
     }
 
     async fn log_choice(&self, client: &Client, choices: &SessionChoices) -> anyhow::Result<()> {
-        self.shared.chooses(choices.clone());
+        self.shared.expect_choice(choices.clone());
         let logged = client.configure(choices.clone(), BY).await;
         if !matches!(logged, Ok(true)) {
-            // no event says so
-            self.shared.has_chosen(choices);
+            // No event announces it.
+            self.shared.confirm_choice(choices);
         }
         logged.map(|_| ())
     }
 
-    /// Commands come and go with settings and files.
-    fn tell_commands(&self) {
+    /// Sends the list of commands, which changes with settings and files.
+    fn send_commands(&self) {
         if let Ok(available) = AvailableChoices::of(&self.place, &self.shared.project()) {
-            self.shared.tell_commands(available.commands());
+            self.shared.send_commands(available.commands());
         }
     }
 
-    /// The way to the session, of which the client is told from now on.
+    /// A client of the session; the ACP client receives its events from now on.
     async fn client(&mut self) -> anyhow::Result<Client> {
         let session = self.place.session;
         let Some(sink) = self.sink.clone() else {
@@ -208,7 +213,7 @@ impl Talk {
         Ok(client)
     }
 
-    /// Has the client told of every event from `from` on.
+    /// Sends every event from `from` on to the client.
     async fn watch(
         &mut self,
         client: Client,
@@ -239,7 +244,7 @@ impl Talk {
         Ok(client)
     }
 
-    /// From now on this is the way to the session; if it is closed for good, its prompts are over.
+    /// Uses this client for the session from now on. If it is closed for good, its prompts fail.
     fn attend(&self, client: &Client, mut opened: Opened) {
         self.shared.reach_by(client.clone());
         let shared = Arc::clone(&self.shared);
@@ -250,24 +255,25 @@ impl Talk {
     }
 
     async fn cancel(&self) {
-        let wanted = self.shared.prompts.cancelled() || self.shared.is_under_way();
+        let wanted = self.shared.prompts.cancelled() || self.shared.is_running();
         let Some(client) = self.shared.client().filter(|_| wanted) else { return };
         if let Err(error) = client.interrupt(BY).await {
             tracing::warn!("{error:#}");
         }
     }
 
-    /// Who resumes is told nothing of what was before, but asked what is still open.
+    /// Answers a load or resume. A resuming client gets no history, but gets the questions that are
+    /// still open.
     async fn arrive(&mut self, arrival: Arrival) {
         if self.shared.prompts.any() {
-            let error = Error::invalid_request().data("a turn is under way in this session");
+            let error = Error::invalid_request().data("a turn is running in this session");
             let _ = arrival.failed(error);
             return;
         }
         match self.all.open(self.place.session).await {
             Ok((client, opened)) => {
                 if let Err(error) = self.watch(client, opened, 1, Some(arrival)).await {
-                    tracing::error!("a session can not be watched: {error:#}");
+                    tracing::error!("cannot watch a session: {error:#}");
                 }
             }
             Err(error) => {

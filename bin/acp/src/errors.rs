@@ -1,16 +1,16 @@
-//! Errors as the client is told them.
+//! Converts errors to the protocol's.
 
 use agent_client_protocol::Error;
 use leftfold_runtime::{Usage, redact_output};
 
-/// A usage error is the client's to repair.
+/// A usage error is one that the client can correct.
 pub(super) fn to_error(error: &anyhow::Error) -> Error {
     let standard =
         if error.is::<Usage>() { Error::invalid_params() } else { Error::internal_error() };
     Error::new(standard.code, redact_output::clean(&format!("{error:#}")).into_owned())
 }
 
-/// A client that has gone needs nothing more.
+/// Ignores the failure to send to a client that is gone.
 pub(super) fn report(sent: Result<(), Error>) {
     if let Err(error) = sent {
         tracing::debug!("the client is gone: {error}");

@@ -1,35 +1,36 @@
-//! How much may wait between a node and its client, in both directions.
+//! Limits how much may be queued between a node and its client, in both directions. A client that
+//! reads slowly delays its observers, which then catch up from the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
-/// Updates of one session that may wait to be written before its observer is kept waiting.
+/// Updates of one session that may be queued before its observer has to wait.
 const BACKLOG: u64 = 256;
 
-/// Requests that wait for their answers before no further line is read.
+/// Unanswered requests before no further line is read.
 const REQUESTS: u64 = 1024;
 
-/// Lines, and their bytes, that are read while a client does not read what it was sent.
+/// Lines, and their bytes, that are read while a client does not read its output.
 const UNREAD: u64 = 1024;
 const UNREAD_BYTES: usize = 64 << 20;
 
-/// What was handed to the connection and what has been written, in updates: so that a client that
-/// reads slowly makes its observers wait, and not this process grow.
+/// Counts updates handed to the connection and updates written. A slow client makes its observers
+/// wait instead of growing this process.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     handed: Arc<AtomicU64>,
     written: watch::Receiver<Written>,
 }
 
-/// What has been written.
+/// The amounts written so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Written {
     pub(super) updates: u64,
-    /// To requests of the client's.
+    /// Answers to requests of the client.
     pub(super) answers: u64,
-    /// Whether something is being written, so that nobody knows whether the client reads.
+    /// Whether a write is in progress, so that it is not known whether the client reads.
     pub(super) busy: bool,
 }
 
@@ -38,35 +39,35 @@ impl Flow {
         Self { handed: Arc::default(), written }
     }
 
-    /// One more update is on its way.
+    /// Counts one more update as handed over.
     pub(super) fn hand(&self) {
         self.handed.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Waits until not too much waits.
+    /// Waits until the queue has room.
     pub(super) async fn room(&mut self) {
         let handed = self.handed.load(Ordering::Acquire);
-        // a writer that is gone makes nobody wait
+        // If the writer is gone, nobody has to wait.
         let _ = self.written.wait_for(|written| written.updates + BACKLOG >= handed).await;
     }
 }
 
-/// What was read, so that a client that asks and does not read has to wait, and not this process
-/// grow.
-pub(super) struct Taken {
+/// Counts the input read. A client that sends requests without reading has to wait, instead of
+/// growing this process.
+pub(super) struct ReadBudget {
     written: watch::Receiver<Written>,
     requests: u64,
-    /// Since the client was last seen to have read everything.
+    /// Lines since the client last had read everything.
     lines: u64,
     bytes: usize,
 }
 
-impl Taken {
+impl ReadBudget {
     pub(super) fn new(written: watch::Receiver<Written>) -> Self {
         Self { written, requests: 0, lines: 0, bytes: 0 }
     }
 
-    /// A line was read; whether it is a `request` that waits for its answer.
+    /// Counts a line; `request` says whether it waits for an answer.
     pub(super) fn take(&mut self, request: bool, bytes: usize) {
         self.requests += u64::from(request);
         self.lines += 1;
@@ -80,7 +81,7 @@ impl Taken {
             let few = lines < UNREAD && bytes < UNREAD_BYTES;
             written.answers + REQUESTS > requests && (few || !written.busy)
         };
-        // a writer that is gone makes nobody wait
+        // If the writer is gone, nobody has to wait.
         if let Ok(written) = self.written.wait_for(fits).await
             && !written.busy
         {

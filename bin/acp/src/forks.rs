@@ -1,6 +1,5 @@
-//! `session/fork`: another session that goes on from where one stands, which the protocol has not made
-//! stable yet. It is what `leftfold fork` makes; `_meta` may say after which event:
-//! `{"leftfold/at": SEQ}`.
+//! `session/fork`, which the protocol has not made stable yet: forks a session as `leftfold fork`
+//! does. `_meta` may name the last shared event: `{"leftfold/at": SEQ}`.
 
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client as Editor, Error};
 use leftfold_events::{Seq, SessionId as Session};
 
-use super::agent::{Agent, unknown};
+use super::agent::{AcpAgent, unknown};
 use super::choices::AvailableChoices;
 use super::content::invalid;
 use super::errors::to_error;
@@ -23,10 +22,10 @@ use leftfold_runtime::project::Project;
 use leftfold_runtime::session_paths::SessionPlace;
 use leftfold_runtime::socket::{self, RpcError};
 
-/// The field of `_meta` that says after which event.
+/// The field of `_meta` with the last shared event.
 const AT: &str = "leftfold/at";
 
-impl Agent {
+impl AcpAgent {
     pub(super) async fn fork(
         self: &Arc<Self>,
         request: ForkSessionRequest,
@@ -64,7 +63,7 @@ impl Agent {
         let entry = self.begin(id.clone(), place, project, connection).await?;
         let available = AvailableChoices::of(&entry.place, &entry.shared.project());
         let available = available.map_err(|error| to_error(&error))?;
-        entry.shared.tell_commands(available.commands());
+        entry.shared.send_commands(available.commands());
         Ok(ForkSessionResponse::new(id)
             .modes(available.modes())
             .config_options(available.options())
@@ -72,8 +71,8 @@ impl Agent {
     }
 }
 
-impl Agent {
-    /// A node that is about to let go of the session is asked once more.
+impl AcpAgent {
+    /// Asks again if the node is releasing the session.
     async fn make_fork(&self, of: Session, at: Option<Seq>) -> Result<Session, RpcError> {
         let mut left = client::ATTEMPTS;
         loop {

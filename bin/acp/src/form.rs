@@ -1,4 +1,4 @@
-//! Questions of the `question` tool as forms, for clients that have them (elicitation).
+//! Shows questions of the `question` tool as forms, for clients that support elicitation.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use agent_client_protocol::v1::schema::{
 
 use leftfold_view::{Choice, Question};
 
-/// What was chosen of the options, and words beside them.
+/// The fields of the form: the chosen options, and a free text.
 const CHOICE: &str = "answer";
 const WORDS: &str = "words";
 
@@ -50,13 +50,13 @@ fn choice(question: &Question) -> Option<ElicitationPropertySchema> {
     }
 }
 
-/// The answer in words; none if it was dismissed. Words come before what was chosen, and a form may be
-/// left empty.
+/// The answer as text; `None` if it was dismissed. The free text wins over chosen options; a form
+/// may be left empty.
 pub(super) fn answer(response: CreateElicitationResponse, question: &Question) -> Option<String> {
     let ElicitationAction::Accept(accepted) = response.action else { return None };
     let mut content = accepted.content.unwrap_or_default();
     let given = [WORDS, CHOICE].into_iter().find_map(|name| words(&mut content, name));
-    given.or_else(|| question.unsaid())
+    given.or_else(|| question.default_answer())
 }
 
 fn words(content: &mut BTreeMap<String, ElicitationContentValue>, name: &str) -> Option<String> {
@@ -76,7 +76,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use leftfold_view::question::GO_ON;
+    use leftfold_view::question::CONTINUE;
 
     fn form(question: &Value) -> Value {
         let question: Question = serde_json::from_value(question.clone()).unwrap();
@@ -115,8 +115,8 @@ mod tests {
                 json!({ "action": "accept", "content": { "answer": "red", "words": " green " } }),
                 Some("green"),
             ),
-            (json!({ "action": "accept", "content": { "words": "" } }), Some(GO_ON)),
-            (json!({ "action": "accept" }), Some(GO_ON)),
+            (json!({ "action": "accept", "content": { "words": "" } }), Some(CONTINUE)),
+            (json!({ "action": "accept" }), Some(CONTINUE)),
             (json!({ "action": "decline" }), None),
             (json!({ "action": "cancel" }), None),
         ] {

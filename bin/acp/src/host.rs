@@ -1,7 +1,14 @@
-//! The client's files and terminals, for the calls of the sessions that it has open.
+//! The client's files and terminals as the `Host` of the sessions that it has open. Tools use it
+//! like the disk, with the same checks of paths and of files that the model has seen, and its
+//! answers become part of `tool.finished`, so a log replays without the client.
 //!
-//! Invariant: nothing that would be masked on its way out goes to the client as a file's text or a
-//! command; such a call does without it.
+//! A command in a client's terminal runs through this program (`leftfold in-terminal`), which
+//! becomes the shell. It takes only the allowed variables of the editor's environment, and carries
+//! the call's mark, by which its processes are ended with the call or by the next node. After a
+//! crash the call is lost like any other.
+//!
+//! Invariant: text that would be masked on its way out is never sent to the client as a file or a
+//! command; such a call does not use the client.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -27,7 +34,7 @@ use super::shared::Shared;
 use leftfold_runtime::IN_TERMINAL;
 use leftfold_runtime::redact_output;
 
-/// The client, as the calls of one session and of its children reach it.
+/// The client, for the calls of one session and of its children.
 pub(super) struct ClientHost {
     pub(super) session: Session,
     /// The session, while the client has it open.
@@ -67,7 +74,7 @@ impl Host for ClientHost {
             let asked = shared.connection.send_request(request);
             let terminal = answer(asked).await?.terminal_id;
             shared.shows(call, terminal.clone()).await;
-            let shown = Shown { shared, terminal };
+            let shown = ClientTerminal { shared, terminal };
             Ok(Arc::new(shown) as Arc<dyn Terminal>)
         }))
     }
@@ -77,16 +84,16 @@ fn is_masked(text: &str) -> bool {
     redact_output::masked(text) != text
 }
 
-/// The call that is meant, if it is the session's own: of its children's, the client has no calls that
-/// a terminal could be shown in.
+/// The session's own call that `call_env` names. Calls of children are unknown to the client, so it
+/// cannot show a terminal in them.
 fn call_of(call_env: &str, session: Session) -> Option<Seq> {
     let mut parts = call_env.rsplitn(4, ':');
     let (_attempt, call, of) = (parts.next()?, parts.next()?, parts.next()?);
     call.parse().ok().filter(|_| of == session.to_string())
 }
 
-/// The command as this program, which then becomes the shell: so that it gets no more of the client's
-/// environment than it would get of this process's.
+/// The command line that starts this program, which then becomes the shell, so that the command
+/// gets no more of the client's environment than it would get of this process's.
 fn request(
     session: &SessionId,
     program: &Path,
@@ -112,8 +119,8 @@ fn request(
     )
 }
 
-/// From a client that has gone there is none, ever: the node is about to leave as well, and nothing of
-/// that is to get into a log. The call is then cut off, or ends at its deadline.
+/// A client that is gone never answers. The node is then about to end too, and this must not reach
+/// a log. The call is interrupted, or ends at its deadline.
 async fn answer<T: JsonRpcResponse + Send>(asked: SentRequest<T>) -> Result<T, HostError> {
     match asked.block_task().await {
         Ok(answer) => Ok(answer),
@@ -127,18 +134,18 @@ fn has_gone(error: &Error) -> bool {
 }
 
 /// A command in one of the client's terminals.
-struct Shown {
+struct ClientTerminal {
     shared: Arc<Shared>,
     terminal: TerminalId,
 }
 
-impl Shown {
+impl ClientTerminal {
     fn ids(&self) -> (SessionId, TerminalId) {
         (self.shared.id.clone(), self.terminal.clone())
     }
 }
 
-impl Terminal for Shown {
+impl Terminal for ClientTerminal {
     fn output(&self) -> BoxFuture<'static, Result<TerminalOutput, HostError>> {
         let (session, terminal) = self.ids();
         let asked =

@@ -1,28 +1,35 @@
-//! `leftfold node`: the long-lived node, driven over standard input and output by the Agent Client
-//! Protocol (version 1).
+//! `leftfold node`: the long-lived node, which speaks the Agent Client Protocol (version 1) over
+//! standard input and output. The protocol's types and JSON-RPC come from the crate
+//! `agent-client-protocol`.
 //!
-//! | file | is |
+//! ```text
+//! stdin ─► wire ─► agent ─► conversation ─► Node      one actor for each session: prompts, loads
+//!                              (in order)              and cancels in the order in which they came
+//! stdout ◄─ wire ◄─ updates ◄─ view ◄─ Observers      an observer like any other
+//! ```
+//!
+//! | file | purpose |
 //! |---|---|
-//! | `wire` | lines on stdin and stdout, with a limit to their length; the methods of the socket |
-//! | `flow` | how much may wait in either direction |
-//! | `params` | requests that are not what their method takes |
+//! | `wire` | lines on stdin and stdout, with a limited length; the methods of the socket |
+//! | `flow` | limits on queued input and output |
+//! | `params` | rejects requests with wrong parameters |
 //! | `agent` | the methods of the protocol, and the sessions of this connection |
 //! | `opening`, `listing`, `forks` | sessions: new, loaded and resumed; listed, closed and deleted; forked |
-//! | `choices` | what a client may choose: agent, model, variant; commands |
-//! | `authentication` | how a person gives keys |
-//! | `conversation` | one session: takes its prompts, loads and cancels one after the other |
-//! | `shared` | what all parts of a session know |
+//! | `choices` | the client's choices: agent, model, variant; commands |
+//! | `authentication` | the ways for a person to store keys |
+//! | `conversation` | one session: handles its prompts, loads and cancels one after the other |
+//! | `shared` | state that all parts of a session share |
 //! | `updates` | an observer: turns durable events into updates, questions and answers |
-//! | `view`, `calls`, `compaction` | what an event is to a client: pure |
-//! | `content` | what a client's content is to a session: pure |
+//! | `view`, `calls`, `compaction` | convert events for the client: pure |
+//! | `content` | converts a client's content for the session: pure |
 //! | `host` | the client's files and terminals, for calls |
-//! | `terminals` | what a client is shown of calls that run in its terminals: pure |
-//! | `servers` | servers of tools that come with a session |
-//! | `question`, `form` | questions, as permissions or as forms, and what a client answers |
+//! | `terminals` | shows calls that run in the client's terminals: pure |
+//! | `servers` | MCP servers that the client supplies for a session |
+//! | `question`, `form` | questions as permissions or as forms, and the client's answers |
 //! | `prompts` | prompts that wait for the end of their turn |
 //!
-//! Invariant: whatever a client is told of a session comes from its durable events, but for which of its
-//! own terminals a call runs in.
+//! Invariant: everything that a client receives about a session comes from durable events, except
+//! which of its own terminals a call runs in.
 
 mod agent;
 mod arrival;
@@ -62,11 +69,11 @@ use leftfold_runtime::client;
 use leftfold_runtime::socket::{SessionRegistry, Sockets};
 use std::path::PathBuf;
 
-/// How long each step of leaving may take; together they stay below a second.
+/// How long each step of the shutdown may take; together they stay below a second.
 const STEP: Duration = Duration::from_millis(300);
 
-/// Serves ACP on standard input and output until the input ends. With `store` all sessions are kept in that
-/// one folder.
+/// Serves ACP on standard input and output until the input ends. With `store` all sessions are kept
+/// in that folder.
 ///
 /// # Errors
 /// The node cannot be started, or the connection fails.
@@ -74,7 +81,7 @@ pub fn serve(store: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let store = store.map(std::path::absolute).transpose().context("the store's folder")?;
     let runtime = leftfold_runtime::runtime()?;
     let outcome = runtime.block_on(run(store));
-    // a read of standard input that never ends must not hold up the end
+    // A read of standard input may never return and must not delay the end.
     runtime.shutdown_background();
     outcome.map(|()| ExitCode::SUCCESS)
 }
@@ -105,20 +112,20 @@ async fn run(store: Option<std::path::PathBuf>) -> anyhow::Result<()> {
     spoken
 }
 
-/// Turns under way are not ended: they stay cut off in their logs, and `leftfold resume` goes on.
-/// First nobody may write any more, then their processes are ended.
+/// Shuts down. Running turns stay interrupted in their logs, for `leftfold resume`. First the
+/// actors are stopped, so that nothing of the end reaches a log; then processes are ended.
 async fn leave(node: ActorRef<NodeMessage>) {
     if node.stop_and_wait(None, Some(STEP)).await.is_err() {
         tracing::warn!("the node did not stop in time");
     }
     let ended = async {
         tokio::join!(leftfold_mcp::close(), leftfold_plugins::close());
-        // what runs in the client's terminals descends from the client
+        // Processes in the client's terminals descend from the client.
         let others = leftfold_process::settled();
         let ours = tokio::task::spawn_blocking(leftfold_process::end_descendants);
         tokio::join!(ours, others).0
     };
     if tokio::time::timeout(STEP, ended).await.is_err() {
-        tracing::warn!("processes of calls do not end in time");
+        tracing::warn!("processes of calls did not end in time");
     }
 }

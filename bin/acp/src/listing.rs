@@ -1,4 +1,4 @@
-//! Sessions that are on disk, whether this connection knows them or not.
+//! Lists, closes and deletes sessions on disk, including those that this connection has not opened.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use agent_client_protocol::{Client as Editor, Error};
 use leftfold_actors::NodeMessage;
 use leftfold_store::Head;
 
-use super::agent::{Agent, unknown, wish};
+use super::agent::{AcpAgent, send_command, unknown};
 use super::content::invalid;
-use super::conversation::Wish;
+use super::conversation::SessionCommand;
 use super::errors::to_error;
 use leftfold_runtime::client;
 use leftfold_runtime::session_list;
@@ -23,8 +23,9 @@ use leftfold_runtime::session_paths::SessionPlace;
 /// Sessions in one answer.
 const PAGE: usize = 100;
 
-impl Agent {
-    /// Those of a directory, or all: the latest first. A cursor is the last session's time and id.
+impl AcpAgent {
+    /// The sessions of a directory, or all sessions, latest first. A cursor is the last session's
+    /// time and id.
     pub(super) async fn list(
         self: &Arc<Self>,
         request: ListSessionsRequest,
@@ -37,7 +38,7 @@ impl Agent {
     }
 
     fn page(&self, request: &ListSessionsRequest) -> Result<ListSessionsResponse, Error> {
-        // one that is gone has sessions, too
+        // A deleted directory may have sessions too.
         let here = request.cwd.as_deref().map(resolved);
         let mut heads = self.all.listed().map_err(|error| to_error(&error))?;
         heads.retain(|head| match (&here, &head.summary) {
@@ -49,7 +50,7 @@ impl Agent {
         if let Some(cursor) = &request.cursor {
             let id = cursor.split_once(' ').map(|(_, id)| id.parse::<leftfold_events::SessionId>());
             if !matches!(id, Some(Ok(_))) {
-                return Err(invalid("cursor: it is none that this agent has given"));
+                return Err(invalid("cursor: this agent did not issue it"));
             }
             heads.retain(|head| place_of(head) < *cursor);
         }
@@ -58,7 +59,7 @@ impl Agent {
         Ok(ListSessionsResponse::new(sessions).next_cursor(next))
     }
 
-    /// Ends the turn under way, and lets go of the session.
+    /// Interrupts the running turn, and closes the session.
     pub(super) async fn close(
         self: &Arc<Self>,
         request: CloseSessionRequest,
@@ -69,13 +70,13 @@ impl Agent {
         self.session(&id)?;
         let agent = Arc::clone(self);
         tokio::spawn(async move {
-            agent.let_go(&id).await;
+            agent.close_session(&id).await;
             responder.respond(CloseSessionResponse::new())
         });
         Ok(())
     }
 
-    /// One that is gone already is as good as deleted.
+    /// A session that does not exist counts as deleted.
     pub(super) async fn delete(
         self: &Arc<Self>,
         request: DeleteSessionRequest,
@@ -88,21 +89,21 @@ impl Agent {
         let place = self.all.existing(session).map_or_else(own, Ok)?;
         let agent = Arc::clone(self);
         tokio::spawn(async move {
-            agent.let_go(&id).await;
+            agent.close_session(&id).await;
             let removed = remove(&place).await.map_err(|error| to_error(&error));
             responder.respond_with_result(removed.map(|()| DeleteSessionResponse::new()))
         });
         Ok(())
     }
 
-    /// Interrupts what is under way, waits for its end, and closes the session.
-    async fn let_go(&self, id: &SessionId) {
+    /// Interrupts the running turn, waits for its end, and closes the session.
+    async fn close_session(&self, id: &SessionId) {
         let Ok(entry) = self.session(id) else { return };
         entry.shared.prompts.cancel();
-        // if it is gone, so is what it did
-        let _ = wish(&entry, Wish::Cancel);
+        // If the session is gone, so is its turn.
+        let _ = send_command(&entry, SessionCommand::Cancel);
         entry.shared.rested().await;
-        entry.talk.stop(None);
+        entry.actor.stop(None);
         self.sessions().remove(id);
         let session = entry.place.session;
         let closed = ractor::call!(self.node, |reply| NodeMessage::Close { session, reply });
@@ -112,7 +113,7 @@ impl Agent {
     }
 }
 
-/// Whoever has just read the log may hold the store a moment longer.
+/// A process that has just read the log may hold the store a moment longer.
 async fn remove(place: &SessionPlace) -> anyhow::Result<()> {
     let mut left = client::ATTEMPTS;
     loop {
@@ -137,7 +138,7 @@ fn resolved(cwd: &Path) -> PathBuf {
     cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned())
 }
 
-/// Where a session stands in the list.
+/// A session's position in the list.
 fn place_of(head: &Head) -> String {
     format!("{} {}", head.at, head.session)
 }

@@ -1,4 +1,4 @@
-//! Sessions of a connection: new ones, and those that there are already.
+//! Opens sessions of a connection: new ones and existing ones.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use agent_client_protocol::v1::schema::{
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client as Editor, Error};
 
-use super::agent::{Agent, Entry, unknown, wish};
+use super::agent::{AcpAgent, SessionEntry, send_command, unknown};
 use super::arrival::Arrival;
 use super::choices::AvailableChoices;
 use super::content::invalid;
-use super::conversation::Wish;
+use super::conversation::SessionCommand;
 use super::errors::to_error;
 use super::servers::{handed, ignored};
 use leftfold_config as settings;
 use leftfold_runtime::project::{self, Project};
 
-impl Agent {
-    /// Nothing is written before the first prompt; but what keeps it from working is said now.
+impl AcpAgent {
+    /// Writes nothing before the first prompt, but reports errors in settings now.
     pub(super) async fn new_session(
         &self,
         request: NewSessionRequest,
@@ -42,7 +42,7 @@ impl Agent {
             .config_options(available.options())
             .meta(ignored(&request.mcp_servers));
         responder.respond(response)?;
-        entry.shared.tell_commands(available.commands());
+        entry.shared.send_commands(available.commands());
         Ok(())
     }
 
@@ -66,7 +66,7 @@ impl Agent {
         self.open(session_id, &cwd, &mcp_servers, Arrival::Resume(responder), connection)
     }
 
-    /// The history is read from the log beside everything else.
+    /// Reads the history from the log, concurrently with other requests.
     fn open(
         self: &Arc<Self>,
         id: SessionId,
@@ -76,11 +76,11 @@ impl Agent {
         connection: ConnectionTo<Editor>,
     ) -> Result<(), Error> {
         directory(cwd)?;
-        // the answer has no place for it that a client would read
+        // The answer has no field for it that clients read.
         ignored(servers);
         let servers = handed(servers);
         if let Ok(known) = self.session(&id) {
-            return wish(&known, Wish::Arrive(arrival));
+            return send_command(&known, SessionCommand::Arrive(arrival));
         }
         let session = id.0.parse().map_err(|_| unknown(&id))?;
         let place = self.all.existing(session).ok_or_else(|| unknown(&id))?;
@@ -88,7 +88,7 @@ impl Agent {
         tokio::spawn(async move {
             let looked = place.clone();
             let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await;
-            let entry: Result<Entry, Error> = match project {
+            let entry: Result<SessionEntry, Error> = match project {
                 Ok(Ok(project)) => {
                     let project = Project { servers, ..project };
                     agent.begin(id, place, project, connection).await
@@ -96,9 +96,9 @@ impl Agent {
                 Ok(Err(error)) => Err(to_error(&error)),
                 Err(died) => Err(to_error(&died.into())),
             };
-            // a client that has gone needs no answer
+            // A client that is gone needs no answer.
             let _ = match entry {
-                Ok(entry) => wish(&entry, Wish::Arrive(arrival)),
+                Ok(entry) => send_command(&entry, SessionCommand::Arrive(arrival)),
                 Err(error) => arrival.failed(error),
             };
         });

@@ -1,5 +1,5 @@
-//! Requests whose parameters are not what their method takes: the answer names the field, and does not
-//! send back what came, in which there may be keys.
+//! Rejects requests whose parameters do not fit their method; the agent never sees them. The answer
+//! names the field, and does not repeat the received value, which may contain keys.
 
 use agent_client_protocol::v1::schema::{
     AGENT_METHOD_NAMES, AuthenticateRequest, CloseSessionRequest, DeleteSessionRequest,
@@ -13,7 +13,8 @@ use serde_json::{Map, Value};
 
 use super::content::invalid;
 
-/// The answer to a request that can not be understood; none, if it can, or is none of the protocol's.
+/// The error answer for a request with wrong parameters; `None` if they are right or the method is
+/// not the protocol's.
 pub(super) fn refused(frame: &TransportFrame) -> Option<TransportFrame> {
     let TransportFrame::Single(RawJsonRpcMessage::Request(request)) = frame else { return None };
     let params = match &request.params {
@@ -26,7 +27,7 @@ pub(super) fn refused(frame: &TransportFrame) -> Option<TransportFrame> {
     Some(TransportFrame::Single(answer))
 }
 
-/// What is wrong with the parameters of a method.
+/// The problem with the parameters of a method.
 fn wrong(method: &str, params: &Value) -> Option<String> {
     let names = AGENT_METHOD_NAMES;
     let check = match method {

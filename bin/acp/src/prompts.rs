@@ -1,4 +1,4 @@
-//! Prompts that a client waits for an answer to.
+//! The prompts for which a client waits for an answer.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,28 +10,28 @@ use tokio::sync::watch;
 
 /// The prompts of one session, in the order in which they came.
 #[derive(Default)]
-pub(super) struct Prompts {
+pub(super) struct PendingPrompts {
     waiting: Mutex<Waiting>,
-    /// How often the client has taken prompts back.
+    /// The number of the client's cancels.
     cancels: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct Waiting {
     last: u64,
-    prompts: Vec<Prompt>,
+    prompts: Vec<PendingPrompt>,
 }
 
-struct Prompt {
+struct PendingPrompt {
     ticket: u64,
     responder: Responder<PromptResponse>,
     /// Its `turn.prompted` is in the log, so the next end of a turn is its answer.
     taken: bool,
-    /// The client has taken it back, and is to be told so whatever the turn came to.
+    /// The client has cancelled it, and gets that answer however the turn ends.
     cancelled: bool,
 }
 
-impl Prompts {
+impl PendingPrompts {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -40,7 +40,7 @@ impl Prompts {
         let mut waiting = self.lock();
         waiting.last += 1;
         let ticket = waiting.last;
-        waiting.prompts.push(Prompt { ticket, responder, taken: false, cancelled: false });
+        waiting.prompts.push(PendingPrompt { ticket, responder, taken: false, cancelled: false });
         ticket
     }
 
@@ -49,14 +49,14 @@ impl Prompts {
         self.cancels.send_modify(|cancels| *cancels += 1);
     }
 
-    /// Waits until the client takes this prompt back.
+    /// Waits until the client cancels this prompt.
     pub(super) async fn taken_back(&self, ticket: u64) {
-        let is = |prompt: &Prompt| prompt.ticket == ticket && prompt.cancelled;
-        // this end holds the other one
+        let is = |prompt: &PendingPrompt| prompt.ticket == ticket && prompt.cancelled;
+        // The sender is held by this value, so waiting cannot fail.
         let _ = self.cancels.subscribe().wait_for(|_| self.lock().prompts.iter().any(is)).await;
     }
 
-    /// Whether the client has taken back something that waits.
+    /// Whether the client has cancelled a waiting prompt.
     pub(super) fn cancelled(&self) -> bool {
         self.lock().prompts.iter().any(|prompt| prompt.cancelled)
     }
@@ -65,7 +65,8 @@ impl Prompts {
         !self.lock().prompts.is_empty()
     }
 
-    /// Answers a prompt that was taken back before it was passed on. False: it was not.
+    /// Answers a prompt that was cancelled before it was sent to the session. False: it was not
+    /// cancelled.
     pub(super) fn answer_cancelled(&self, ticket: u64) -> bool {
         let found = self.remove(|prompt| prompt.ticket == ticket && prompt.cancelled);
         let cancelled = !found.is_empty();
@@ -75,14 +76,14 @@ impl Prompts {
         cancelled
     }
 
-    /// A prompt of this client's has come into the log: the first that has not yet.
+    /// The next of this client's prompts is in the log.
     pub(super) fn taken(&self) {
         if let Some(prompt) = self.lock().prompts.iter_mut().find(|prompt| !prompt.taken) {
             prompt.taken = true;
         }
     }
 
-    /// A turn has ended: that is the answer to every prompt in it.
+    /// Answers every prompt of a turn that has ended.
     pub(super) fn ended(&self, ended: &Ended, finish: Option<Finish>) {
         for prompt in self.remove(|prompt| prompt.taken) {
             let stop =
@@ -103,26 +104,26 @@ impl Prompts {
         }
     }
 
-    fn remove(&self, which: impl Fn(&Prompt) -> bool) -> Vec<Prompt> {
+    fn remove(&self, which: impl Fn(&PendingPrompt) -> bool) -> Vec<PendingPrompt> {
         self.lock().prompts.extract_if(.., |prompt| which(prompt)).collect()
     }
 }
 
-fn answer(prompt: Prompt, stop: Result<StopReason, Error>) {
+fn answer(prompt: PendingPrompt, stop: Result<StopReason, Error>) {
     let answered = prompt.responder.respond_with_result(stop.map(PromptResponse::new));
     if let Err(error) = answered {
         tracing::debug!("the client is gone: {error}");
     }
 }
 
-/// What the end of a turn is to the protocol. A failure is an error.
+/// Converts the end of a turn to the protocol's; a failure is an error.
 fn stop(ended: &Ended, finish: Option<Finish>) -> Result<StopReason, Error> {
     match (ended.reason, finish) {
         (EndReason::Completed, Some(Finish::Length)) => Ok(StopReason::MaxTokens),
         (EndReason::Completed | EndReason::Error, Some(Finish::ContentFilter)) => {
             Ok(StopReason::Refusal)
         }
-        // the person who rejected the call knows why the turn is over
+        // The person who rejected the call knows why the turn ended.
         (EndReason::Completed | EndReason::Blocked, _) => Ok(StopReason::EndTurn),
         (EndReason::Aborted, _) => Ok(StopReason::Cancelled),
         (EndReason::MaxSteps | EndReason::Limit, _) => Ok(StopReason::MaxTurnRequests),

@@ -1,5 +1,5 @@
-//! Questions, as clients can ask them that know of permissions alone: each answer is an option, and so is
-//! none.
+//! Asks questions as permission requests, for clients without forms: each answer is an option, and
+//! so is the dismissal.
 
 use std::sync::Arc;
 
@@ -16,25 +16,25 @@ use leftfold_view::{FileDiff, OpenQuestion, Question, Transcript};
 use super::shared::BY;
 use super::{calls, view};
 
-/// The answers to a permission, as ids of options.
+/// The ids of the options of a permission.
 const ONCE: &str = "once";
 const ALWAYS: &str = "always";
 const REJECT: &str = "reject";
 /// Prefix of the ids of other answers; the index of the answer follows.
 const ANSWER: &str = "answer-";
 
-/// A question as a client is asked it.
+/// A question as the client gets it.
 #[derive(Debug)]
-pub(super) struct Asking {
+pub(super) struct PermissionPrompt {
     pub(super) open: OpenQuestion,
     pub(super) call: ToolCallUpdate,
     pub(super) options: Vec<PermissionOption>,
-    /// What the options of a question in words answer.
+    /// The answers behind the options of a question of a tool.
     pub(super) answers: Vec<String>,
 }
 
-impl Asking {
-    /// The question with the call that it is about, and all that was said of that.
+impl PermissionPrompt {
+    /// The question, with everything known about its call.
     pub(super) fn new(open: &OpenQuestion, transcript: &Transcript) -> Self {
         let (session, _) = open.id;
         let (what, answers, options) = match &open.question {
@@ -62,12 +62,13 @@ impl Asking {
         Self { open: open.clone(), call, options, answers }
     }
 
-    /// The question with what would become of the files as they are now, where that can be said.
+    /// The question, with the change that the call would make to the current files if it can be
+    /// computed.
     pub(super) async fn with_change(mut self, workspace: &Arc<Workspace>) -> Self {
         let Some(change) = self.open.change.take() else { return self };
         let workspace = Arc::clone(workspace);
         let files = move || leftfold_tools::preview(&change, &workspace);
-        // files are read; without an answer the question is as good as it was
+        // Reading the files may fail; the question is then asked without the change.
         let files = tokio::task::spawn_blocking(files).await.ok().flatten();
         let content = self.call.fields.content.get_or_insert_default();
         content.extend(files.unwrap_or_default().iter().flat_map(preview));
@@ -79,8 +80,7 @@ fn preview(file: &FilePreview) -> Vec<ToolCallContent> {
     let mut shown = calls::changes(&FileDiff::parse(&file.diff), &file.path.to_string_lossy());
     if file.cut {
         let FilePreview { name, additions, deletions, .. } = file;
-        let more =
-            format!("{name}: +{additions} -{deletions}, which is too long to be shown whole");
+        let more = format!("{name}: +{additions} -{deletions}, too long to show in full");
         shown.extend(calls::text(&more));
     }
     shown
@@ -99,11 +99,11 @@ fn permission_options(permission: &str, always: &[String]) -> Vec<PermissionOpti
     ]
 }
 
-/// What may be answered. One option can be chosen, so of questions that take several answers, too,
-/// it is one. Whoever has other words dismisses the question and prompts with them.
+/// The possible answers. Only one option can be chosen, even for questions that allow several. To
+/// answer in other words, the user dismisses the question and prompts.
 fn answers(question: &Question) -> Vec<String> {
     match question.options.as_slice() {
-        [] => question.unsaid().into_iter().collect(),
+        [] => question.default_answer().into_iter().collect(),
         options => options.iter().map(|option| option.label.clone()).collect(),
     }
 }
@@ -117,20 +117,21 @@ fn options(answers: &[String]) -> Vec<PermissionOption> {
     answers.iter().enumerate().map(answer).chain([dismiss]).collect()
 }
 
-/// The answer to a question in words that the option of this id stands for.
+/// The answer behind the option with this id.
 fn answer_of<'a>(id: &str, answers: &'a [String]) -> Option<&'a String> {
     answers.get(id.strip_prefix(ANSWER)?.parse::<usize>().ok()?)
 }
 
-/// What the client shows of the question: options have no room for what they would mean.
+/// The text of the question. It includes the options' descriptions, for which options have no
+/// field.
 fn text(question: &Question) -> String {
     let mut text = question.titled();
     question.numbered().for_each(|option| text.extend(["\n", &option]));
     text
 }
 
-/// What the client's answer is to the session; none if the connection is gone, so that the question
-/// stays open.
+/// The session's reply for the client's answer; `None` if the connection is gone, so that the
+/// question stays open.
 pub(super) fn replied<T>(
     response: Result<T, Error>,
     reply: impl FnOnce(T) -> Reply,
@@ -141,13 +142,13 @@ pub(super) fn replied<T>(
             None
         }
         Err(error) => {
-            let why = format!("The client could not be asked: {}", error.message);
+            let why = format!("The client did not answer the question: {}", error.message);
             Some(Reply { answer: Answer::Reject, feedback: Some(why), by: BY.to_owned() })
         }
     }
 }
 
-/// The answer that the chosen option stands for.
+/// The reply behind the chosen option.
 pub(super) fn chosen(response: &RequestPermissionResponse, answers: &[String]) -> Reply {
     let chosen = match &response.outcome {
         RequestPermissionOutcome::Selected(selected) => &*selected.option_id.0,

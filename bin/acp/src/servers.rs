@@ -1,4 +1,4 @@
-//! Servers of tools that an editor hands over with a session.
+//! MCP servers that an editor supplies for a session.
 
 use agent_client_protocol::v1::schema::{self, HttpHeader, McpServer};
 use leftfold_mcp::{Endpoint, OAuth, ServerSpec};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use leftfold_config as settings;
 
-/// Those that can be used.
+/// The supplied servers that can be used.
 pub(super) fn handed(servers: &[McpServer]) -> Vec<ServerSpec> {
     servers.iter().filter_map(spec).collect()
 }
@@ -21,7 +21,7 @@ fn spec(server: &McpServer) -> Option<ServerSpec> {
             (&server.name, Endpoint::Local { command, environment, cwd: None })
         }
         McpServer::Http(server) => (&server.name, remote(&server.url, &server.headers)),
-        // found out to be one when it is connected to
+        // Connecting to it shows whether it speaks SSE.
         McpServer::Sse(server) => (&server.name, remote(&server.url, &server.headers)),
         _ => return None,
     };
@@ -34,8 +34,8 @@ fn remote(url: &str, headers: &[HttpHeader]) -> Endpoint {
     Endpoint::Remote { url: url.to_owned(), headers, oauth }
 }
 
-/// Says of the others that they are not used: to people on standard error, to programs in the answer.
-/// An editor that has some configured is not to be refused for it.
+/// Reports the other servers as unused: on standard error for people, in the answer for programs.
+/// The session is not refused, because the editor may always send them.
 pub(super) fn ignored(servers: &[McpServer]) -> Option<schema::Meta> {
     let name = |server: &McpServer| match server {
         McpServer::Http(server) => server.name.clone(),
@@ -48,7 +48,7 @@ pub(super) fn ignored(servers: &[McpServer]) -> Option<schema::Meta> {
         return None;
     }
     leftfold_runtime::note(&format!(
-        "leftfold: MCP servers are ignored that speak neither over stdio nor HTTP: {}",
+        "leftfold: these MCP servers are ignored, because they use neither stdio nor HTTP: {}",
         names.join(", ")
     ));
     let mut meta = schema::Meta::new();

@@ -1,4 +1,4 @@
-//! What all parts of one session of the connection know, and what they tell its client.
+//! The state that all parts of one session of the connection share, and the updates that they send.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,37 +15,37 @@ use tokio::sync::watch;
 
 use super::errors::report;
 use super::flow::Flow;
-use super::prompts::Prompts;
+use super::prompts::PendingPrompts;
 use super::terminals::{self, Terminals};
 use super::view;
 use leftfold_runtime::client::Client;
 use leftfold_runtime::project::Project;
 use leftfold_view::QuestionId;
 
-/// Who this client is in the log.
+/// The `by` of this client in the log.
 pub(super) const BY: &str = "acp";
 
-/// What all parts of one session of the connection know.
+/// The state that all parts of one session of the connection share.
 pub(super) struct Shared {
     pub(super) id: SessionId,
     pub(super) connection: ConnectionTo<Editor>,
     pub(super) flow: Flow,
-    pub(super) prompts: Prompts,
-    /// The way to the session, once it was opened.
+    pub(super) prompts: PendingPrompts,
+    /// The client of the session, once it is open.
     client: Mutex<Option<Client>>,
-    /// The last event that the client was told of.
+    /// The last event sent to the client.
     seen: watch::Sender<Seq>,
-    /// Whether a turn is under way, whoever began it.
-    under_way: watch::Sender<bool>,
-    /// What the client has offered.
+    /// Whether a turn is running, whichever client started it.
+    running: watch::Sender<bool>,
+    /// The client's capabilities.
     pub(super) abilities: Arc<ClientCapabilities>,
-    /// The client's terminals in which calls of the turn under way run.
+    /// The client's terminals in which calls of the running turn run.
     terminals: Mutex<Terminals>,
-    /// What was said last of the commands that there are.
+    /// The last list of commands sent to the client.
     commands: Mutex<Option<SessionUpdate>>,
-    /// Where the session works, and how its next prompts are to be taken.
+    /// The session's project, with the choices for its next prompts.
     project: Mutex<Arc<Project>>,
-    /// What this client has chosen and its session has not been told of yet by the log.
+    /// Choices of this client that the log has not confirmed yet.
     own_choices: Mutex<Vec<SessionChoices>>,
 }
 
@@ -61,10 +61,10 @@ impl Shared {
             id,
             connection,
             flow,
-            prompts: Prompts::default(),
+            prompts: PendingPrompts::default(),
             client: Mutex::default(),
             seen: watch::Sender::default(),
-            under_way: watch::Sender::new(false),
+            running: watch::Sender::new(false),
             abilities,
             terminals: Mutex::default(),
             commands: Mutex::default(),
@@ -89,33 +89,33 @@ impl Shared {
         *self.project.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(project);
     }
 
-    /// This client has chosen, and the log is about to say so.
-    pub(super) fn chooses(&self, choices: SessionChoices) {
+    /// Notes a choice of this client that is about to be logged.
+    pub(super) fn expect_choice(&self, choices: SessionChoices) {
         self.own_choices.lock().unwrap_or_else(PoisonError::into_inner).push(choices);
     }
 
-    /// Takes a choice of this client's back, if it is one.
-    pub(super) fn has_chosen(&self, choices: &SessionChoices) -> bool {
+    /// Removes a choice of this client, and answers whether it was one.
+    pub(super) fn confirm_choice(&self, choices: &SessionChoices) -> bool {
         let mut own = self.own_choices.lock().unwrap_or_else(PoisonError::into_inner);
         let found = own.iter().position(|own| own == choices);
         found.map(|at| own.remove(at)).is_some()
     }
 
-    pub(super) fn tell_choices(&self, updates: impl IntoIterator<Item = SessionUpdate>) {
+    pub(super) fn send_choices(&self, updates: impl IntoIterator<Item = SessionUpdate>) {
         updates.into_iter().for_each(|update| self.update(update));
     }
 
-    /// For whoever begins anew.
-    pub(super) fn tell_commands_again(&self, commands: SessionUpdate) {
+    /// Sends the list of commands even if it has not changed, for a client that loads the session.
+    pub(super) fn resend_commands(&self, commands: SessionUpdate) {
         *self.commands.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.tell_commands(commands);
+        self.send_commands(commands);
     }
 
-    /// Told where it is not what was told last.
-    pub(super) fn tell_commands(&self, commands: SessionUpdate) {
-        let mut told = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.as_ref() != Some(&commands) {
-            *told = Some(commands.clone());
+    /// Sends the list of commands if it has changed.
+    pub(super) fn send_commands(&self, commands: SessionUpdate) {
+        let mut sent = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        if sent.as_ref() != Some(&commands) {
+            *sent = Some(commands.clone());
             self.update(commands);
         }
     }
@@ -126,7 +126,7 @@ impl Shared {
         report(self.connection.send_notification(update));
     }
 
-    /// Tells the session an answer of the client's.
+    /// Sends the client's answer to the session.
     pub(super) async fn answer(&self, asked: QuestionId, reply: Option<Reply>) {
         let Some((reply, client)) = reply.zip(self.client()) else { return };
         match client.answer(asked, reply).await {
@@ -148,11 +148,12 @@ impl Shared {
         self.terminals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The call runs in this terminal of the client's, which is told so when it knows of the call.
+    /// Notes that the call runs in this terminal of the client, and sends it once the client knows
+    /// the call.
     pub(super) async fn shows(&self, call: Seq, terminal: TerminalId) {
-        // this end holds the other one
+        // The sender is held by this value, so waiting cannot fail.
         let _ = self.seen.subscribe().wait_for(|seen| *seen >= call).await;
-        if !self.is_under_way() {
+        if !self.is_running() {
             return;
         }
         self.terminals().add(call, terminal.clone());
@@ -165,23 +166,23 @@ impl Shared {
         self.seen.send_replace(seq);
     }
 
-    /// Whether a turn is under way from now on.
-    pub(super) fn is_now(&self, under_way: bool) {
-        self.under_way.send_replace(under_way);
+    /// Sets whether a turn is running.
+    pub(super) fn set_running(&self, running: bool) {
+        self.running.send_replace(running);
     }
 
-    pub(super) fn is_under_way(&self) -> bool {
-        *self.under_way.borrow()
+    pub(super) fn is_running(&self) -> bool {
+        *self.running.borrow()
     }
 
-    /// Waits until no turn is under way.
+    /// Waits until no turn is running.
     pub(super) async fn rested(&self) {
-        // this end holds the other one
-        let _ = self.under_way.subscribe().wait_for(|under_way| !under_way).await;
+        // The sender is held by this value, so waiting cannot fail.
+        let _ = self.running.subscribe().wait_for(|running| !running).await;
     }
 
     /// Whether `by` is this client.
-    pub(super) fn is_me(&self, by: &str) -> bool {
+    pub(super) fn is_this_client(&self, by: &str) -> bool {
         self.client().is_some_and(|client| client.name(BY) == by)
     }
 }

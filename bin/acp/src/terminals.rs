@@ -1,4 +1,5 @@
-//! What a client is shown of calls that run in its own terminals: those, and not their output as text.
+//! Shows calls that run in the client's own terminals: the terminal takes the place of their output
+//! as text.
 
 use std::collections::HashMap;
 
@@ -22,7 +23,7 @@ impl Terminals {
         self.0.clear();
     }
 
-    /// The update with the call's terminal in it; `None` if it only tells of progress that the
+    /// Puts the call's terminal into the update; `None` if the update only has progress that the
     /// terminal shows.
     pub(super) fn with(&self, update: SessionUpdate) -> Option<SessionUpdate> {
         let SessionUpdate::ToolCallUpdate(mut about) = update else { return Some(update) };
@@ -59,9 +60,9 @@ mod tests {
                 .with(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(call.to_owned(), fields)))
         };
         let text = || ToolCallUpdateFields::new().content(vec!["out".into()]);
-        let content = |told: Option<SessionUpdate>| {
-            let Some(SessionUpdate::ToolCallUpdate(told)) = told else { return None };
-            told.fields.content
+        let content = |update: Option<SessionUpdate>| {
+            let Some(SessionUpdate::ToolCallUpdate(update)) = update else { return None };
+            update.fields.content
         };
         assert_eq!(content(update("call-8", text())), Some(vec!["out".into()]));
         assert_eq!(update("call-7", text()), None);

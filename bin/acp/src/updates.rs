@@ -1,5 +1,7 @@
-//! The observer of one session: what has become durable goes to the client, as updates, as
-//! questions, and in the end as the answer to its prompts.
+//! The observer of one session. It sends durable events to the client as updates and questions, and
+//! answers its prompts at the end of the turn. A question is the observation of `permission.asked`:
+//! the first answer counts, and a question that somebody else has answered is withdrawn from the
+//! client.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,9 +20,9 @@ use super::choices::AvailableChoices;
 use super::errors::report;
 use super::flow::Flow;
 use super::form;
-use super::question::{Asking, chosen, replied};
+use super::question::{PermissionPrompt, chosen, replied};
 use super::shared::{BY, Shared};
-use super::view::{self, View};
+use super::view::{self, UpdateRenderer};
 use leftfold_runtime::project::Project;
 use leftfold_runtime::session_paths::SessionPlace;
 
@@ -29,21 +31,22 @@ pub(super) struct Updates;
 pub(super) struct Watching {
     shared: Arc<Shared>,
     place: SessionPlace,
-    /// Where the calls that are asked about would run.
+    /// The workspace in which the calls in question would run.
     workspace: Arc<Workspace>,
     transcript: Transcript,
-    view: View,
+    view: UpdateRenderer,
     flow: Flow,
-    /// The last event that was told.
+    /// The last event sent.
     seen: Seq,
-    /// Events up to and with this one are history.
+    /// Events up to and including this one are history.
     history: Seq,
-    /// Whether the turn that history ends in was cut off, so that nobody waits for an answer.
+    /// Whether the last turn of the history was interrupted, so that no question waits for an
+    /// answer.
     cut_off: bool,
-    /// To be answered when history has been told.
+    /// The load or resume to answer after the history.
     arrival: Option<Arrival>,
-    /// Whether the client knows the prompts of servers.
-    told_prompts: bool,
+    /// Whether the client has the list of servers' prompts.
+    sent_server_prompts: bool,
     /// Questions that the client has not answered yet.
     asked: HashMap<QuestionId, RequestCancellationHandle>,
 }
@@ -52,7 +55,7 @@ pub(super) struct Arguments {
     pub(super) shared: Arc<Shared>,
     pub(super) workspace: Arc<Workspace>,
     pub(super) place: SessionPlace,
-    /// The first event that is told.
+    /// The first event to send.
     pub(super) from: Seq,
     pub(super) history: Seq,
     pub(super) cut_off: bool,
@@ -73,7 +76,7 @@ impl Actor for Updates {
         let (flow, asked, seen) = (shared.flow.clone(), HashMap::new(), from - 1);
         let session = shared.abilities.session.as_ref();
         let knows_compaction = session.is_some_and(|session| session.compaction.is_some());
-        let view = View::new(knows_compaction);
+        let view = UpdateRenderer::new(knows_compaction);
         let transcript = Transcript::live(place.session);
         let transcript = if from == 1 { transcript.from_start() } else { transcript };
         shared.has_seen(seen);
@@ -88,7 +91,7 @@ impl Actor for Updates {
             history,
             cut_off,
             arrival,
-            told_prompts: false,
+            sent_server_prompts: false,
             asked,
         })
     }
@@ -101,27 +104,27 @@ impl Actor for Updates {
     ) -> Result<(), ActorProcessingErr> {
         let Observation { events, done } = observation;
         for event in events.iter().map(Recorded::masked) {
-            // a session that was opened again is watched once more
+            // A session that was opened again is watched again, so events may repeat.
             if !watching.transcript.is_root(event) {
-                watching.tell_of_subagent(event).await;
+                watching.follow_subagent(event).await;
             } else if event.seq > watching.seen {
-                watching.tell(event).await;
+                watching.send(event).await;
             }
         }
         watching.flow.room().await;
-        // the hub may have gone with the node
+        // The hub may have ended with the node.
         let _ = done.send(());
         Ok(())
     }
 
-    /// Another one tells of the session from its beginning.
+    /// Another observer sends the session from its beginning.
     async fn post_stop(
         &self,
         _: ActorRef<Observation>,
         watching: &mut Watching,
     ) -> Result<(), ActorProcessingErr> {
         if let Some(arrival) = watching.arrival.take() {
-            let why = "the session was opened again, or closed, before it was there";
+            let why = "the session was opened again or closed before it had loaded";
             report(arrival.failed(Error::invalid_request().data(why)));
         }
         Ok(())
@@ -129,7 +132,7 @@ impl Actor for Updates {
 }
 
 impl Watching {
-    async fn tell(&mut self, event: &Envelope) {
+    async fn send(&mut self, event: &Envelope) {
         self.seen = event.seq;
         self.shared.has_seen(event.seq);
         let live = event.seq > self.history;
@@ -149,7 +152,7 @@ impl Watching {
             } else if let Change::AgentSwitched { agent, .. } = &change
                 && live
             {
-                // who took over in the past is known from the log
+                // The log already has earlier switches.
                 self.switched(agent.clone());
             } else if let Change::Asked(question) = &change
                 && live
@@ -170,37 +173,37 @@ impl Watching {
                 .ok();
             report(arrival.arrived(available.as_ref()));
             if let Some(available) = available {
-                self.shared.tell_commands_again(available.commands());
+                self.shared.resend_commands(available.commands());
             }
             self.arrived().await;
         }
     }
 
-    /// Servers are started with the first turn, and have commands to available from then on.
-    fn tell_prompts_of_servers(&mut self) {
-        if std::mem::replace(&mut self.told_prompts, true) {
+    /// Servers start with the first turn; their prompts become commands then.
+    fn send_server_prompts(&mut self) {
+        if std::mem::replace(&mut self.sent_server_prompts, true) {
             return;
         }
         if let Ok(available) = AvailableChoices::of(&self.place, &self.shared.project()) {
-            self.shared.tell_commands(available.commands());
+            self.shared.send_commands(available.commands());
         }
     }
 
     fn turn_ended(&mut self, live: bool, ended: &Ended, finish: Option<Finish>) {
-        self.shared.is_now(false);
+        self.shared.set_running(false);
         self.shared.terminals().clear();
         if live {
             self.withdraw_all();
-            self.tell_prompts_of_servers();
+            self.send_server_prompts();
             self.shared.prompts.ended(ended, finish);
         }
     }
 
-    /// What a subagent asks, and what becomes of the calls that it has asked about. Of a turn that nobody
-    /// goes on with, nothing is asked.
-    async fn tell_of_subagent(&mut self, event: &Envelope) {
+    /// Sends a subagent's questions, and the outcome of the calls they are about. Questions of an
+    /// interrupted turn are not sent.
+    async fn follow_subagent(&mut self, event: &Envelope) {
         let session = event.session;
-        let worked = self.works(session);
+        let worked = self.is_working(session);
         let changes = self.transcript.apply(event);
         for change in &changes {
             let view = self.transcript.session(session);
@@ -208,13 +211,13 @@ impl Watching {
                 self.update(update);
             }
             if let Change::Asked(question) = change {
-                if !self.cut_off && self.works(session) && self.arrival.is_none() {
+                if !self.cut_off && self.is_working(session) && self.arrival.is_none() {
                     self.ask_now((session, *question)).await;
                 }
             } else if let Change::QuestionClosed(question) = change {
                 self.settled((session, *question));
             } else if let Change::TurnEnded { .. } = change {
-                self.silent(session);
+                self.close_questions(session);
             }
         }
         for change in changes.iter().filter(|_| worked) {
@@ -224,62 +227,62 @@ impl Watching {
         }
     }
 
-    /// Whether a subagent is at work, as far as its parent knows.
-    fn works(&self, subagent: SessionId) -> bool {
+    /// Whether a subagent is running, as far as its parent knows.
+    fn is_working(&self, subagent: SessionId) -> bool {
         self.transcript.subagent(subagent).is_some_and(|status| status.works)
     }
 
     fn prompted(&mut self, live: bool, by: &str, parts: &[PromptPart]) {
-        self.shared.is_now(true);
+        self.shared.set_running(true);
         self.cut_off &= !live;
-        if live && self.shared.is_me(by) {
+        if live && self.shared.is_this_client(by) {
             self.shared.prompts.taken();
         } else {
             view::prompt(parts).into_iter().for_each(|update| self.update(update));
         }
     }
 
-    /// History has been told. What it leaves open is the client's too, unless nobody goes on with it.
+    /// Ends the history. Its open questions go to the client, unless its turn was interrupted.
     async fn arrived(&mut self) {
         if self.cut_off {
-            self.shared.is_now(false);
+            self.shared.set_running(false);
             return;
         }
         let root = self.place.session;
         let open = self.transcript.open_questions().map(|open| open.id);
-        let open = open.filter(|(session, _)| *session == root || self.works(*session));
+        let open = open.filter(|(session, _)| *session == root || self.is_working(*session));
         for id in open.collect::<Vec<_>>() {
             self.ask_now(id).await;
         }
     }
 
-    /// Another agent has taken over, and the next prompts are for it.
+    /// Another agent has taken over, and gets the next prompts.
     fn switched(&self, agent: String) {
         let project = self.shared.project();
         let mut choices = project.choices.clone();
-        // as the log has it
+        // The same choice as in the log.
         choices.agent = choices.agent.map(|_| agent.clone());
-        self.takes(Project { agent: Some(agent), choices, ..(*project).clone() });
+        self.set_project(Project { agent: Some(agent), choices, ..(*project).clone() });
     }
 
-    /// Somebody else has chosen how prompts are taken.
+    /// Another client has changed the choices.
     fn configured(&self, choices: &SessionChoices, by: &str) {
         let project = self.shared.project();
-        let own = self.shared.is_me(by) && self.shared.has_chosen(choices);
+        let own = self.shared.is_this_client(by) && self.shared.confirm_choice(choices);
         if project.choices != *choices && !own {
-            self.takes(Project { choices: choices.clone(), ..(*project).clone() });
+            self.set_project(Project { choices: choices.clone(), ..(*project).clone() });
         }
     }
 
-    /// From now on the session's prompts are taken like this, and the client is told.
-    fn takes(&self, project: Project) {
+    /// Sets the choices for prompts from now on, and sends them to the client.
+    fn set_project(&self, project: Project) {
         if let Ok(available) = AvailableChoices::of(&self.place, &project) {
-            self.shared.tell_choices(available.updates());
+            self.shared.send_choices(available.updates());
         }
         self.shared.set_project(project);
     }
 
-    /// Who knows what was before is not told of it.
+    /// Sends an update, unless it belongs to history that the client knows.
     fn update(&self, update: SessionUpdate) {
         let update = self.shared.terminals().with(update);
         if self.arrival.as_ref().is_none_or(Arrival::wants_history)
@@ -292,17 +295,17 @@ impl Watching {
     async fn ask_now(&mut self, (session, question): QuestionId) {
         let view = self.transcript.session(session);
         if let Some(open) = view.and_then(|view| view.question(question)) {
-            let asking = Asking::new(open, &self.transcript);
-            self.ask(asking).await;
+            let prompt = PermissionPrompt::new(open, &self.transcript);
+            self.ask(prompt).await;
         }
     }
 
-    /// Asks the client; its answer is the session's to judge.
-    async fn ask(&mut self, asking: Asking) {
-        let asked = asking.open.id;
+    /// Asks the client; the session decides whether its answer counts.
+    async fn ask(&mut self, prompt: PermissionPrompt) {
+        let asked = prompt.open.id;
         let (id, shared) = (self.shared.id.clone(), Arc::clone(&self.shared));
-        if let Some(question) = asking.open.question.as_ref().filter(|_| shared.has_forms()) {
-            let request = form::request(id, asking.call.tool_call_id, question);
+        if let Some(question) = prompt.open.question.as_ref().filter(|_| shared.has_forms()) {
+            let request = form::request(id, prompt.call.tool_call_id, question);
             let sent = shared.connection.send_request(request);
             self.asked.insert(asked, sent.cancellation_handle());
             let question = question.clone();
@@ -314,8 +317,8 @@ impl Watching {
             });
             return;
         }
-        let asking = asking.with_change(&self.workspace).await;
-        let Asking { call, options, answers, .. } = asking;
+        let prompt = prompt.with_change(&self.workspace).await;
+        let PermissionPrompt { call, options, answers, .. } = prompt;
         let sent = shared.connection.send_request(RequestPermissionRequest::new(id, call, options));
         self.asked.insert(asked, sent.cancellation_handle());
         tokio::spawn(async move {
@@ -324,16 +327,16 @@ impl Watching {
         });
     }
 
-    /// The question is open no longer, whoever answered it.
+    /// Withdraws a question that anybody has answered.
     fn settled(&mut self, asked: QuestionId) {
         if let Some(asked) = self.asked.remove(&asked) {
-            // it does nothing if the client was the one who answered
+            // Withdrawing does nothing if this client has answered.
             report(asked.cancel());
         }
     }
 
-    /// A child's turn is over, and with it whatever it has asked.
-    fn silent(&mut self, child: SessionId) {
+    /// Withdraws the questions of a child whose turn has ended.
+    fn close_questions(&mut self, child: SessionId) {
         let cancelled = self.shared.prompts.cancelled();
         let over = self.asked.extract_if(|(session, _), _| *session == child);
         for (_, asked) in over.filter(|_| !cancelled) {
@@ -341,7 +344,7 @@ impl Watching {
         }
     }
 
-    /// A client that has cancelled answers its questions itself.
+    /// A client that cancels answers its questions itself.
     fn withdraw_all(&mut self) {
         let cancelled = self.shared.prompts.cancelled();
         for (_, asked) in self.asked.drain().filter(|_| !cancelled) {

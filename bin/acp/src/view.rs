@@ -1,5 +1,5 @@
-//! What a change in a session is to a client, which knows only the session itself: what its subagents do
-//! stands under the call that started them.
+//! Converts changes in a session to updates. The client knows only the session itself, so the work
+//! of its subagents appears in the call that started them.
 
 use std::collections::HashMap;
 
@@ -18,24 +18,24 @@ use leftfold_view::{Call, CallStep, Change, Outcome, SessionView, Transcript};
 
 use super::{calls, compaction};
 
-/// Lines that are shown of what the subagents of one call do: the last.
+/// The number of lines to show of the subagents of one call; older ones are dropped.
 const LINES: usize = 40;
 
 /// Renders the changes of a session and its subagents.
 #[derive(Debug)]
-pub(super) struct View {
-    /// Whether the client knows the protocol's own word for a compaction.
+pub(super) struct UpdateRenderer {
+    /// Whether the client knows the protocol's own update for a compaction.
     knows_compaction: bool,
-    /// For each call of the session's, what is said of its subagents.
+    /// For each call of the session, the lines about its subagents.
     lines: HashMap<Seq, Vec<String>>,
 }
 
-impl View {
+impl UpdateRenderer {
     pub(super) fn new(knows_compaction: bool) -> Self {
         Self { knows_compaction, lines: HashMap::new() }
     }
 
-    /// What the client is told of a change in the session itself.
+    /// The updates for a change in the session itself.
     pub(super) fn updates(
         &mut self,
         session: &SessionView,
@@ -47,7 +47,7 @@ impl View {
                 Some(SessionUpdate::SessionInfoUpdate(info))
             }
             Change::Streamed { request, kind, text, purpose: Purpose::Turn } => {
-                // one message for each reply
+                // Each reply is one message.
                 let chunk = ContentChunk::new(text.clone().into());
                 let chunk = chunk.message_id(MessageId::new(request.to_string()));
                 Some(match kind {
@@ -99,7 +99,7 @@ impl View {
         }
     }
 
-    /// The content of the session's call that a subagent works for, with one more line.
+    /// The session's call that a subagent works for, with one more line of content.
     pub(super) fn progress(
         &mut self,
         transcript: &Transcript,
@@ -120,7 +120,7 @@ impl View {
     }
 }
 
-/// What becomes of a subagent's call that the client was asked about.
+/// The update for a subagent's call that the client was asked about.
 pub(super) fn of_subagent(session: &SessionView, change: &Change) -> Option<SessionUpdate> {
     let Change::Call { call, step } = change else { return None };
     let call = session.call(*call).filter(|call| call.known && call.asked)?;
@@ -146,14 +146,14 @@ fn call_update(call: &Call, step: &CallStep, id: String) -> Option<SessionUpdate
 }
 
 fn called(call: &Call) -> SessionUpdate {
-    let told = ToolCall::new(id(call.seq), call.name.clone())
+    let update = ToolCall::new(id(call.seq), call.name.clone())
         .kind(calls::kind(&call.name, None))
         .status(ToolCallStatus::Pending)
         .raw_input(call.input.clone());
-    SessionUpdate::ToolCall(told)
+    SessionUpdate::ToolCall(update)
 }
 
-/// All that is known of a call before it runs.
+/// Everything known about a call before it runs.
 pub(super) fn fields(call: &Call) -> ToolCallUpdateFields {
     let fields = ToolCallUpdateFields::new()
         .kind(calls::kind(&call.name, call.class))
@@ -174,7 +174,9 @@ fn ended(call: &Call, outcome: &Outcome) -> ToolCallUpdateFields {
             format!("Rejected by {by}{why}")
         }
         Outcome::TimedOut { .. } => "Nobody answered in time.".to_owned(),
-        Outcome::Lost => "Cut off by a crash: nobody knows whether or how far it ran.".to_owned(),
+        Outcome::Lost => {
+            "Interrupted by a crash: it is not known whether or how far it ran.".to_owned()
+        }
         Outcome::Cancelled => "Stopped.".to_owned(),
     };
     ToolCallUpdateFields::new().status(ToolCallStatus::Failed).content(calls::text(&why))
@@ -198,7 +200,7 @@ fn used(session: &SessionView, usage: &Usage) -> Option<SessionUpdate> {
     (size > 0).then_some(SessionUpdate::UsageUpdate(usage))
 }
 
-/// Models repeat their call ids, logs not their seqs.
+/// The id of a call for the client: its seq, since models repeat their call ids.
 pub(super) fn id(call: Seq) -> String {
     format!("call-{call}")
 }
@@ -213,7 +215,7 @@ fn plan(todos: &[TodoItem]) -> Plan {
             TodoStatus::Pending => PlanEntryStatus::Pending,
             TodoStatus::InProgress => PlanEntryStatus::InProgress,
             TodoStatus::Completed => PlanEntryStatus::Completed,
-            // a plan has no word for it
+            // The protocol's plan has no such status.
             TodoStatus::Cancelled => return None,
         };
         let priority = match todo.priority {
@@ -226,7 +228,7 @@ fn plan(todos: &[TodoItem]) -> Plan {
     Plan::new(todos.iter().filter_map(entry).collect())
 }
 
-/// A prompt as a client is shown it that did not send it, or has forgotten it.
+/// A prompt as updates, for a client that did not send it or loads the session.
 pub(super) fn prompt(parts: &[PromptPart]) -> Vec<SessionUpdate> {
     let block = |part: &PromptPart| match part.kind {
         PromptKind::Text | PromptKind::Task | PromptKind::Command => part.text.clone().into(),

@@ -1,4 +1,4 @@
-//! Standard input and output as frames: one JSON-RPC message a line.
+//! Reads and writes frames on standard input and output: one JSON-RPC message on a line.
 
 use std::io;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use tokio::io::{AsyncBufRead, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use super::flow::{Flow, Taken, Written};
+use super::flow::{Flow, ReadBudget, Written};
 use super::params;
 use super::shared::BY;
 use leftfold_runtime::redact_output;
 use leftfold_runtime::socket::{self, QUEUE, Sessions};
 
-/// The longest line that is read, in bytes: a prompt with some pictures in it. Of longer ones only
-/// the end is looked for.
+/// The longest line that is read, in bytes: a prompt with some images. The rest of a longer line is
+/// skipped.
 const LONGEST: usize = 32 << 20;
 
-/// What a line that is not passed on counts for, in bytes.
+/// The bytes that a skipped line counts for.
 const HEAD: usize = 4 << 10;
 
 /// The two tasks that read and write.
@@ -48,22 +48,22 @@ impl Wire {
     pub(super) async fn broken(&mut self) -> String {
         match (&mut self.broken).await {
             Ok(error) => error.to_string(),
-            // it ended in good order, which is not for this to report
+            // A writer that ends in good order is not broken.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// Lets the writer come to the end of what it was given.
+    /// Waits until the writer has written everything in its queue.
     pub(super) async fn drain(self, patience: Duration) {
         self.reader.abort();
         if tokio::time::timeout(patience, self.writer).await.is_err() {
-            tracing::warn!("the client did not read everything");
+            tracing::warn!("the client did not read all output");
         }
     }
 }
 
-/// The connection's end of standard input and output. The methods that this node has beside the
-/// protocol's are answered from `sessions`.
+/// The connection's end of standard input and output. `sessions` answers the node's methods besides
+/// the protocol's.
 pub(super) fn stdio(sessions: Arc<dyn Sessions>) -> (Channel, Wire) {
     let (ours, theirs) = Channel::duplex();
     let (incoming, outgoing) = (ours.tx, ours.rx);
@@ -71,16 +71,16 @@ pub(super) fn stdio(sessions: Arc<dyn Sessions>) -> (Channel, Wire) {
     let (ask, asked) = mpsc::channel(QUEUE);
     let (answers, answered) = mpsc::channel(QUEUE);
     let (count, written) = watch::channel(Written::default());
-    let taken = Taken::new(written.clone());
+    let taken = ReadBudget::new(written.clone());
     let reader = tokio::spawn(read(incoming, refuse, ask, taken));
     tokio::spawn(socket::serve_lines(sessions, BY, asked, answers));
     let (breaks, broken) = oneshot::channel();
     let lines = unfold(answered, async |mut answered| Some((answered.recv().await?, answered)));
-    let frames = select(outgoing, refusals).map(Out::Frame);
-    let out = select(frames, Box::pin(lines).map(Out::Line));
+    let frames = select(outgoing, refusals).map(Outgoing::Frame);
+    let out = select(frames, Box::pin(lines).map(Outgoing::Line));
     let writer = tokio::spawn(async move {
         if let Err(error) = write(out, &count).await {
-            // whoever waits for it may have left already
+            // The receiver may be gone already.
             let _ = breaks.send(error);
         }
     });
@@ -92,19 +92,19 @@ async fn read(
     incoming: UnboundedSender<TransportFrame>,
     refuse: UnboundedSender<TransportFrame>,
     ask: mpsc::Sender<Vec<u8>>,
-    mut taken: Taken,
+    mut taken: ReadBudget,
 ) {
     let mut input = BufReader::new(tokio::io::stdin());
     while let Some((read, bytes)) = next_frame(&mut input).await {
         let (to, request, frame) = match read {
-            Read::Ours(line) => {
+            Incoming::Leftfold(line) => {
                 if ask.send(line).await.is_err() {
                     return;
                 }
                 continue;
             }
-            Read::Frame(frame) => (&incoming, is_request(&frame), frame),
-            Read::Refused(answer) => (&refuse, is_answer(&answer), answer),
+            Incoming::Frame(frame) => (&incoming, is_request(&frame), frame),
+            Incoming::Refused(answer) => (&refuse, is_answer(&answer), answer),
         };
         taken.take(request, bytes);
         if to.unbounded_send(frame).is_err() {
@@ -114,15 +114,15 @@ async fn read(
     }
 }
 
-/// What is written.
-enum Out {
+/// The output.
+enum Outgoing {
     Frame(TransportFrame),
-    /// With its end.
+    /// With its line end.
     Line(Vec<u8>),
 }
 
 async fn write(
-    mut out: impl Stream<Item = Out> + Unpin,
+    mut out: impl Stream<Item = Outgoing> + Unpin,
     count: &watch::Sender<Written>,
 ) -> io::Result<()> {
     let mut stdout = tokio::io::stdout();
@@ -132,8 +132,8 @@ async fn write(
         let (mut updates, mut answers) = (0, 0);
         while let Some(line) = next {
             match line {
-                Out::Line(line) => stdout.write_all(&line).await?,
-                Out::Frame(frame) => {
+                Outgoing::Line(line) => stdout.write_all(&line).await?,
+                Outgoing::Frame(frame) => {
                     updates += u64::from(is_update(&frame));
                     answers += u64::from(is_answer(&frame));
                     match frame.to_json() {
@@ -141,7 +141,7 @@ async fn write(
                             let line = redact_output::masked(&line);
                             stdout.write_all(format!("{line}\n").as_bytes()).await?;
                         }
-                        Err(error) => tracing::error!("a message can not be written: {error}"),
+                        Err(error) => tracing::error!("cannot write a message: {error}"),
                     }
                 }
             }
@@ -164,13 +164,13 @@ fn is_update(frame: &TransportFrame) -> bool {
     &*notification.method == CLIENT_METHOD_NAMES.session_update
 }
 
-/// Whether a frame asks for an answer that names it.
+/// Whether a frame is a request with an id.
 fn is_request(frame: &TransportFrame) -> bool {
     let TransportFrame::Single(RawJsonRpcMessage::Request(request)) = frame else { return false };
     request.id != RawJsonRpcId::Null
 }
 
-/// Whether a frame answers a request that had a name, or refuses it.
+/// Whether a frame answers a request with an id, or is an error for one.
 fn is_answer(frame: &TransportFrame) -> bool {
     let TransportFrame::Single(RawJsonRpcMessage::Response(response)) = frame else {
         return false;
@@ -184,32 +184,32 @@ fn method(frame: &TransportFrame) -> Option<&str> {
     if let RawJsonRpcMessage::Request(request) = message {
         return Some(&request.method);
     }
-    let RawJsonRpcMessage::Notification(told) = message else { return None };
-    Some(&told.method)
+    let RawJsonRpcMessage::Notification(notification) = message else { return None };
+    Some(&notification.method)
 }
 
-/// What a line is.
-enum Read {
+/// The content of an input line.
+enum Incoming {
     Frame(TransportFrame),
-    /// A line with one of the methods beside the protocol's.
-    Ours(Vec<u8>),
-    /// Not passed on: this is the answer to it.
+    /// A line with one of the node's methods besides the protocol's.
+    Leftfold(Vec<u8>),
+    /// Not passed on; this is the answer to it.
     Refused(TransportFrame),
 }
 
 /// The next line that is not empty, and its bytes; `None` at the end of input.
-async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<(Read, usize)> {
+async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<(Incoming, usize)> {
     loop {
         let line = match next_line(input, LONGEST).await {
             Ok(line) => line?,
             Err(error) => {
-                tracing::error!("standard input can not be read: {error}");
+                tracing::error!("cannot read standard input: {error}");
                 return None;
             }
         };
         let line = match line {
             Line::TooLong { first, length, .. } => {
-                return Some((Read::Refused(too_long(&first, length)), HEAD));
+                return Some((Incoming::Refused(too_long(&first, length)), HEAD));
             }
             Line::Whole(line) | Line::Unfinished(line) => line,
         };
@@ -219,7 +219,7 @@ async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<(Read, us
                 let what = format!("the line is not UTF-8: {}", error.utf8_error());
                 let error = Error::parse_error().data(json!(what));
                 let frame = TransportFrame::Malformed { raw: String::new(), error };
-                return Some((Read::Frame(frame), HEAD));
+                return Some((Incoming::Frame(frame), HEAD));
             }
         };
         if text.trim().is_empty() {
@@ -229,9 +229,9 @@ async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<(Read, us
         let (frame, bytes) = (parse(&text), text.len());
         let ours = method(&frame).is_some_and(socket::is_leftfold_method);
         let read = match params::refused(&frame) {
-            _ if ours => Read::Ours(text.into_owned().into_bytes()),
-            Some(answer) => Read::Refused(answer),
-            None => Read::Frame(frame),
+            _ if ours => Incoming::Leftfold(text.into_owned().into_bytes()),
+            Some(answer) => Incoming::Refused(answer),
+            None => Incoming::Frame(frame),
         };
         return Some((read, bytes));
     }
@@ -240,7 +240,7 @@ async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<(Read, us
 fn parse(text: &str) -> TransportFrame {
     let frame = TransportFrame::parse_json(text);
     let TransportFrame::Malformed { raw, error } = frame else { return frame };
-    // what is wrong, and not the whole line back
+    // The error says what is wrong and does not repeat the line.
     let error = match serde_json::from_str::<Value>(text) {
         Err(what) => Error::parse_error().data(json!(what.to_string())),
         Ok(_) => error,
@@ -249,15 +249,15 @@ fn parse(text: &str) -> TransportFrame {
 }
 
 fn too_long(head: &[u8], length: usize) -> TransportFrame {
-    let what = format!("the line has {length} bytes, and {LONGEST} are read at most");
+    let what = format!("the line has {length} bytes; at most {LONGEST} are accepted");
     let error = Error::invalid_request().data(json!(what));
     TransportFrame::Single(RawJsonRpcMessage::response(id_in(head), Err(error)))
 }
 
-/// The id of a request of which only the beginning is known; null if it comes later.
+/// The id of a request of which only the beginning was read; null if the id comes later.
 fn id_in(head: &[u8]) -> RawJsonRpcId {
     let mut id = RawJsonRpcId::Null;
-    // it ends in an error for certain, where the text ends
+    // The beginning always ends in an error, at its end.
     let _ = serde_json::Deserializer::from_slice(head).deserialize_map(IdOf(&mut id));
     id
 }
@@ -302,7 +302,7 @@ mod tests {
         bytes.resize(LONGEST + 1, b'x');
         bytes.extend(b"\nnext\n");
         let mut input = BufReader::new(&bytes[..]);
-        let Some((Read::Refused(answer), HEAD)) = next_frame(&mut input).await else {
+        let Some((Incoming::Refused(answer), HEAD)) = next_frame(&mut input).await else {
             panic!("it was read");
         };
         let answer: Value = serde_json::from_str(&answer.to_json().unwrap()).unwrap();

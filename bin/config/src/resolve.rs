@@ -284,8 +284,8 @@ impl Settings {
         // how many of the built-in providers are shown to those who have not asked for them
         const MAIN: usize = 3;
         let builtin = self.known().builtin.iter().map(|builtin| builtin.name);
-        let unsaid = builtin.clone().filter(|name| self.provider(name).is_none());
-        let names = self.providers.keys().map(String::as_str).chain(unsaid);
+        let default_answer = builtin.clone().filter(|name| self.provider(name).is_none());
+        let names = self.providers.keys().map(String::as_str).chain(default_answer);
         let mut all = Vec::new();
         for name in names.filter(|name| self.allows(name).is_ok()) {
             let candidate = self.candidate(name);

@@ -1,19 +1,19 @@
-//! Codex: a rollout, which is a line for each item of the conversation besides events for its own screen.
-//! Older ones have the items bare.
+//! Reads sessions of Codex: a rollout with one line for each item of the conversation, and for each
+//! event of its own user interface. Older rollouts have the items without a wrapper.
 
 use leftfold_events::event::{CallSpec, Finish, ModelRef, PromptPart, Usage};
 use leftfold_events::{Json, Time};
 use serde_json::{Value, json};
 
 use super::{
-    Item, Outcome, Part, Reply, Transcript, What, count, data_url, media, objects, text, time,
+    Item, ItemKind, Outcome, Part, Reply, Transcript, count, data_url, media, objects, text, time,
 };
 
-/// What a line may be.
+/// The types of lines.
 pub(super) const KINDS: [&str; 5] =
     ["session_meta", "response_item", "event_msg", "turn_context", "compacted"];
 
-/// Beginnings of what Codex tells its models in the user's name.
+/// Beginnings of texts that Codex sends to models in the user's name.
 const ASIDES: [&str; 7] = [
     "<environment_context>",
     "<user_instructions>",
@@ -37,7 +37,7 @@ struct Reader {
     transcript: Transcript,
     at: Time,
     model: ModelRef,
-    /// Tokens of the session so far, as was last told.
+    /// The session's tokens so far, by the last count.
     counted: u64,
     /// Whether the last reply may have more parts.
     open: bool,
@@ -57,16 +57,16 @@ impl Reader {
             "response_item" => self.item(payload),
             "event_msg" => self.event(payload),
             "compacted" => self.compacted(payload),
-            // the first line of an older rollout
+            // The first line of an older rollout.
             "" if record["id"].is_string() => self.meta(record),
-            // and all others
+            // All other lines of an older rollout.
             _ if payload.is_null() => self.item(record),
             other => self.transcript.left_out.one(format!("line `{other}`")),
         }
     }
 
     fn meta(&mut self, meta: &Value) {
-        // a rollout that was forked has those of the others behind its own
+        // A forked rollout has the first lines of its origins after its own.
         if !self.transcript.id.is_empty() {
             return;
         }
@@ -78,7 +78,7 @@ impl Reader {
         }
     }
 
-    fn add(&mut self, what: What) {
+    fn add(&mut self, what: ItemKind) {
         self.open = false;
         self.transcript.items.push(Item { at: self.at, what });
     }
@@ -89,7 +89,7 @@ impl Reader {
             "reasoning" => {
                 let summary = texts(&item["summary"]);
                 let text = if summary.is_empty() { texts(&item["content"]) } else { summary };
-                // what is sealed was sealed for one account
+                // Encrypted reasoning is only valid for the account that it was made for.
                 self.part(Part::Reasoning { text, signature: None, redacted: false });
             }
             "function_call" => {
@@ -107,7 +107,7 @@ impl Reader {
             }
             "function_call_output" | "custom_tool_call_output" => {
                 let outcome = outcome(item);
-                self.add(What::Outcome(outcome));
+                self.add(ItemKind::Outcome(outcome));
             }
             "" if item["record_type"].is_string() => {}
             "ghost_snapshot" | "other" => {}
@@ -119,7 +119,7 @@ impl Reader {
         match text(item, "role") {
             "assistant" => self.part(Part::Text(texts(&item["content"]))),
             "user" => self.prompt(item),
-            // system and developer: who goes on has words of its own
+            // System and developer messages: a continued session has Leftfold's own.
             _ => {}
         }
     }
@@ -133,15 +133,15 @@ impl Reader {
                     let image = data_url(text(block, "image_url"));
                     parts.extend(image.map(|(mime, base64)| media(mime, "", base64)));
                 }
-                _ => parts.extend(self.said(text(block, "text"))),
+                _ => parts.extend(self.user_text(text(block, "text"))),
             }
         }
         if !parts.is_empty() {
-            self.add(What::Prompt(parts));
+            self.add(ItemKind::Prompt(parts));
         }
     }
 
-    fn said(&mut self, words: &str) -> Option<PromptPart> {
+    fn user_text(&mut self, words: &str) -> Option<PromptPart> {
         if let Some((_, rest)) = words.split_once("<cwd>")
             && self.transcript.directory.is_none()
         {
@@ -159,7 +159,7 @@ impl Reader {
 
     fn part(&mut self, part: Part) {
         let last = self.transcript.items.last_mut().filter(|_| self.open);
-        if let Some(Item { what: What::Reply(reply), .. }) = last {
+        if let Some(Item { what: ItemKind::Reply(reply), .. }) = last {
             reply.parts.push(part);
             return;
         }
@@ -171,15 +171,15 @@ impl Reader {
             usage: Usage::default(),
             cost: 0.0,
         };
-        self.add(What::Reply(reply));
+        self.add(ItemKind::Reply(reply));
         self.open = true;
     }
 
     fn event(&mut self, event: &Value) {
         match text(event, "type") {
             "token_count" => self.tokens(&event["info"]),
-            "turn_aborted" => self.add(What::Interrupted),
-            "error" => self.add(What::Failed(text(event, "message").to_owned())),
+            "turn_aborted" => self.add(ItemKind::Interrupted),
+            "error" => self.add(ItemKind::Failed(text(event, "message").to_owned())),
             "thread_rolled_back" => self.roll_back(count(&event["num_turns"])),
             "thread_name_updated" => {
                 self.transcript.title = event["thread_name"].as_str().map(str::to_owned);
@@ -188,7 +188,7 @@ impl Reader {
         }
     }
 
-    /// The last exchange's, once: the same numbers are told again and again.
+    /// Counts the last exchange's tokens once, since Codex repeats the numbers.
     fn tokens(&mut self, info: &Value) {
         let total = count(&info["total_token_usage"]["total_tokens"]);
         if total == self.counted {
@@ -197,8 +197,9 @@ impl Reader {
         self.counted = total;
         self.open = false;
         let replies = self.transcript.items.iter_mut().rev();
-        let last = replies.map(|item| &mut item.what).find(|what| matches!(what, What::Reply(_)));
-        if let Some(What::Reply(reply)) = last {
+        let last =
+            replies.map(|item| &mut item.what).find(|what| matches!(what, ItemKind::Reply(_)));
+        if let Some(ItemKind::Reply(reply)) = last {
             reply.usage += usage(&info["last_token_usage"]);
         }
     }
@@ -206,7 +207,7 @@ impl Reader {
     fn roll_back(&mut self, turns: u64) {
         for _ in 0..turns {
             let items = &mut self.transcript.items;
-            let last = items.iter().rposition(|item| matches!(item.what, What::Prompt(_)));
+            let last = items.iter().rposition(|item| matches!(item.what, ItemKind::Prompt(_)));
             items.truncate(last.unwrap_or(0));
         }
         self.open = false;
@@ -215,9 +216,9 @@ impl Reader {
 
     fn compacted(&mut self, compacted: &Value) {
         match text(compacted, "message") {
-            // then the conversation stays whole here
+            // Without a readable summary, the conversation is kept in full.
             "" => self.transcript.left_out.one("sealed summary"),
-            summary => self.add(What::Summary(summary.to_owned())),
+            summary => self.add(ItemKind::Summary(summary.to_owned())),
         }
     }
 }
@@ -247,7 +248,7 @@ fn outcome(item: &Value) -> Outcome {
     }
 }
 
-/// What a command has printed, out of the JSON that it used to be wrapped in.
+/// A command's output, without the JSON that older versions wrapped it in.
 fn shell(text: &str) -> Option<String> {
     let wrapped: Value = serde_json::from_str(text).ok()?;
     wrapped.get("metadata")?;

@@ -1,8 +1,12 @@
-//! Sessions that other agents have kept, told as if Leftfold had led them.
+//! Imports sessions of other agents as logs of Leftfold.
 //!
-//! A reader for each format makes a [`Transcript`] of a file, and `log_builder` a log of that: what users,
-//! models and tools have said are its facts, and every intent between them is what `next` decides on
-//! those. So the log folds to the same conversation, and whatever can be done with a log can be done with it.
+//! A reader for each format turns a file into a [`Transcript`], and `log_builder` turns that into a
+//! log. Messages of users, models and tools become facts, settled one by one, and every intent
+//! between them is decided by `next`. So the log folds to the same conversation, is sound whatever
+//! the file contains, and ends at rest or waiting for a model.
+//!
+//! `session.imported{through}` says up to where no decision was made by Leftfold; `verify` begins
+//! after it.
 
 mod claude;
 mod codex;
@@ -26,21 +30,21 @@ use serde_json::Value;
 
 pub use log_builder::{LogStart, build_logs};
 
-/// A file is not what it was taken for: which file, where, and what was expected.
+/// A file cannot be imported: which file, where, and what was expected.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Misuse(pub String);
+pub struct UnreadableFile(pub String);
 
-/// Whose session it is.
+/// The agent that wrote a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Origin {
-    /// What `leftfold export` has printed
+    /// The output of `leftfold export`
     Leftfold,
     /// A file in ~/.claude/projects
     Claude,
     /// A rollout in ~/.codex/sessions
     Codex,
-    /// What `opencode export` prints, or a session's file in its storage
+    /// The output of `opencode export`, or a session's file in its storage
     Opencode,
 }
 
@@ -56,17 +60,17 @@ impl Origin {
     }
 }
 
-/// A session as it was kept, in the order in which its model has seen it.
+/// A session of another agent, in the order in which its model has seen it.
 #[derive(Debug, Default)]
 pub struct Transcript {
-    /// What the other program calls it.
+    /// The other program's id of the session.
     pub id: String,
-    /// Of that program.
+    /// The other program's version.
     pub version: String,
     pub directory: Option<PathBuf>,
     pub title: Option<String>,
     pub items: Vec<Item>,
-    /// Sessions that calls of this one have started, by the ids of these.
+    /// Sessions that calls of this one have started, by the calls' ids.
     pub children: HashMap<String, Transcript>,
     pub left_out: LeftOut,
 }
@@ -74,25 +78,25 @@ pub struct Transcript {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
     pub at: Time,
-    pub what: What,
+    pub what: ItemKind,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
+pub enum ItemKind {
     Prompt(Vec<PromptPart>),
     Reply(Reply),
     Outcome(Outcome),
-    /// Stands for all that was said before.
+    /// Replaces everything said before.
     Summary(String),
-    /// The user has stopped what was going on.
+    /// The user has interrupted the turn.
     Interrupted,
-    /// The model could not be asked.
+    /// A request to the model failed.
     Failed(String),
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
-    /// What tells it from others, if its parts may stand apart.
+    /// The id that connects parts of a reply that are apart in the file.
     pub id: String,
     pub model: ModelRef,
     pub parts: Vec<Part>,
@@ -104,7 +108,7 @@ pub struct Reply {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     Text(String),
-    /// A signature is there only where it may be sent back.
+    /// A signature is kept only if it may be sent back.
     Reasoning {
         text: String,
         signature: Option<String>,
@@ -113,7 +117,7 @@ pub enum Part {
     Call(CallSpec),
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Outcome {
     pub call: String,
@@ -129,17 +133,18 @@ impl Reply {
     }
 }
 
-/// What a log can not hold of a session, or a reader could not make out.
+/// Content that a log cannot hold or a reader did not understand.
 #[derive(Debug, Default)]
 pub struct LeftOut {
-    /// Each with its line.
+    /// Bad lines with their numbers.
     pub bad: Vec<String>,
-    /// How many of each kind.
+    /// The count of each kind of content.
     pub kinds: BTreeMap<String, usize>,
 }
 
 impl Transcript {
-    /// In an order in which a log can tell it, with all that its children leave out.
+    /// Puts items into an order that a log allows, and adds the children's left-out content to its
+    /// own.
     fn put_in_order(&mut self) {
         self.items = order::put(std::mem::take(&mut self.items));
         self.children.values_mut().for_each(Self::put_in_order);
@@ -149,7 +154,7 @@ impl Transcript {
     }
 
     fn says_something(&self) -> bool {
-        let is_word = |item: &Item| matches!(item.what, What::Prompt(_) | What::Reply(_));
+        let is_word = |item: &Item| matches!(item.what, ItemKind::Prompt(_) | ItemKind::Reply(_));
         self.items.iter().any(is_word)
     }
 }
@@ -171,16 +176,17 @@ impl LeftOut {
     }
 }
 
-/// Reads a session of another agent. `name` is what errors call the file, `path` where it is, if anywhere.
+/// Reads a session of another agent. `name` is the file's name in errors, `path` its place, if it
+/// is a file.
 ///
 /// # Errors
-/// There is no session in it.
+/// The file has no session.
 pub fn read(
     origin: Origin,
     text: &str,
     name: &str,
     path: Option<&Path>,
-) -> Result<Transcript, Misuse> {
+) -> Result<Transcript, UnreadableFile> {
     let mut transcript = match origin {
         Origin::Leftfold => Transcript::default(),
         Origin::Claude => claude::read(text, name, path),
@@ -193,15 +199,16 @@ pub fn read(
     }
     let bad = transcript.left_out.bad.first();
     let bad = bad.map_or_else(String::new, |bad| format!("; {bad}"));
-    Err(Misuse(format!("{name}: there is no conversation of {} in it{bad}", origin.name())))
+    Err(UnreadableFile(format!("{name}: the file has no conversation of {}{bad}", origin.name())))
 }
 
-/// Whose session a file holds, told from what it says; Leftfold's own if nothing speaks for another's.
+/// The agent that wrote a file, recognized by its content; Leftfold if nothing points to another
+/// one.
 pub fn origin(text: &str) -> Origin {
     const ENOUGH: usize = 200;
     let by_line = text.lines().take(ENOUGH).filter(|line| !line.trim().is_empty());
     let found = by_line.filter_map(|line| serde_json::from_str(line).ok()).find_map(|v| of(&v));
-    found.or_else(|| of(&opencode::whole(text)?)).unwrap_or(Origin::Leftfold)
+    found.or_else(|| of(&opencode::json_value(text)?)).unwrap_or(Origin::Leftfold)
 }
 
 fn of(value: &Value) -> Option<Origin> {
@@ -225,7 +232,7 @@ fn of(value: &Value) -> Option<Origin> {
     (is_claude && !kind.is_empty()).then_some(Origin::Claude)
 }
 
-/// Each line that is an object, with its number from 1; the others are noted.
+/// Each line that is a JSON object, with its number from 1; other lines are noted as bad.
 fn objects(text: &str, name: &str, left_out: &mut LeftOut) -> Vec<(usize, Value)> {
     let mut objects = Vec::new();
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -238,7 +245,7 @@ fn objects(text: &str, name: &str, left_out: &mut LeftOut) -> Vec<(usize, Value)
     objects
 }
 
-/// A text of an object; empty if it has none.
+/// A text field of an object; empty if it has none.
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
@@ -247,7 +254,7 @@ fn count(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-/// An RFC 3339 time, or the one before it.
+/// An RFC 3339 time; `before` if there is none.
 fn time(value: &Value, before: Time) -> Time {
     serde_json::from_value(value.clone()).unwrap_or(before)
 }

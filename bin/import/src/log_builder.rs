@@ -1,4 +1,4 @@
-//! Makes a log of a transcript, and of each session that its calls have started.
+//! Builds a log from a transcript, and a log for each session that its calls have started.
 
 mod children;
 
@@ -15,19 +15,19 @@ use leftfold_events::{
     Envelope, Event, Fact, Json, POLICY, Secrets, Seq, SessionId, Sha256, Time, admits, settle,
 };
 
-use super::{Item, LeftOut, Origin, Outcome, Part, Reply, Transcript, What};
+use super::{Item, ItemKind, LeftOut, Origin, Outcome, Part, Reply, Transcript};
 
-/// Tools by these names have the core do something, which they have not done there.
+/// Tools of these names make Leftfold's core act, which the other agent's tools did not.
 const OURS: [&str; 3] = ["batch", "plan_enter", "plan_exit"];
 
-/// Milliseconds: a hundred years, in which somebody may go on with what was cut off.
+/// A hundred years in milliseconds: the time in which an interrupted turn may be resumed.
 const FAR: u64 = 100 * 365 * 24 * 60 * 60 * 1000;
 
-/// Where the session is to be.
+/// The id, place and parent of the new session.
 #[derive(Clone, Debug)]
 pub struct LogStart<'a> {
     pub session: SessionId,
-    /// If a call of another has started it.
+    /// The parent, if a call of another session has started it.
     pub parent: Option<Parent>,
     pub directory: String,
     pub worktree: String,
@@ -35,7 +35,7 @@ pub struct LogStart<'a> {
     pub secrets: &'a Secrets,
 }
 
-/// The session whose call has started another, and what the call says of that.
+/// The session whose call has started another one, and the facts of that call.
 #[derive(Clone, Debug)]
 pub struct Parent {
     session: SessionId,
@@ -43,11 +43,12 @@ pub struct Parent {
     title: String,
 }
 
-/// Logs of sessions, those that start others first.
+/// Logs of sessions; parents come before children.
 type Logs = Vec<(SessionId, Vec<Envelope>)>;
 
-/// The log, which is at rest or waits for a model at most, and those of the sessions that its calls have
-/// started, which are at rest; and what could not be told in them.
+/// Builds the session's log, which ends at rest or waiting for a model, and the logs of the
+/// sessions that its calls have started, which end at rest. Also answers the content that could not
+/// be imported.
 pub fn build_logs(start: &LogStart<'_>, transcript: &Transcript) -> (Logs, LeftOut) {
     let Built { sessions, left_out, .. } = build(start, transcript);
     (sessions, left_out)
@@ -56,7 +57,7 @@ pub fn build_logs(start: &LogStart<'_>, transcript: &Transcript) -> (Logs, LeftO
 struct Built {
     sessions: Logs,
     left_out: LeftOut,
-    /// Of the first.
+    /// The state after the first log.
     state: State,
 }
 
@@ -83,8 +84,8 @@ fn build(start: &LogStart<'_>, transcript: &Transcript) -> Built {
         builder.at = builder.at.max(item.at);
         builder.configure(transcript.items.iter().skip(index).find_map(model));
         let following = transcript.items.get(index + 1);
-        // then it came while tools ran, and joins their turn
-        let joins = following.is_some_and(|item| matches!(item.what, What::Outcome(_)));
+        // It was sent while tools ran, and joins their turn.
+        let joins = following.is_some_and(|item| matches!(item.what, ItemKind::Outcome(_)));
         builder.item(item, joins);
     }
     builder.end();
@@ -103,7 +104,7 @@ fn build(start: &LogStart<'_>, transcript: &Transcript) -> Built {
 }
 
 fn model(item: &Item) -> Option<&ModelRef> {
-    if let What::Reply(reply) = &item.what { Some(&reply.model) } else { None }
+    if let ItemKind::Reply(reply) = &item.what { Some(&reply.model) } else { None }
 }
 
 struct LogBuilder<'a> {
@@ -111,19 +112,19 @@ struct LogBuilder<'a> {
     session: SessionId,
     start: &'a LogStart<'a>,
     transcript: &'a Transcript,
-    /// Calls that start sessions and have not been looked at yet.
+    /// Calls that start sessions and are not resolved yet.
     spawning: HashSet<String>,
-    /// What came of these.
+    /// The logs of these sessions.
     children: Logs,
-    /// How many of the transcript's own.
+    /// The number of the transcript's own children with a log.
     concluded: usize,
     by: String,
     secrets: &'a Secrets,
     events: Vec<Envelope>,
     at: Time,
-    /// The one in force.
+    /// The current model.
     model: Option<ModelRef>,
-    /// Of calls that have not begun yet: eight run at once.
+    /// Outcomes of calls that have not started yet, since at most eight run at once.
     outcomes: Vec<Outcome>,
     left_out: LeftOut,
 }
@@ -158,26 +159,26 @@ impl LogBuilder<'_> {
 
     fn item(&mut self, item: &Item, joins: bool) {
         match &item.what {
-            What::Prompt(parts) => self.prompt(parts, joins),
-            What::Reply(reply) => self.reply(reply),
-            What::Outcome(outcome) => {
+            ItemKind::Prompt(parts) => self.prompt(parts, joins),
+            ItemKind::Reply(reply) => self.reply(reply),
+            ItemKind::Outcome(outcome) => {
                 self.outcomes.push(outcome.clone());
                 self.hand_out();
             }
-            What::Summary(summary) => self.summary(summary),
-            What::Interrupted => {
+            ItemKind::Summary(summary) => self.summary(summary),
+            ItemKind::Interrupted => {
                 self.give_up_children();
                 self.fact(Fact::new(Turn::Interrupted { by: self.by.clone() }));
             }
-            What::Failed(message) => {
+            ItemKind::Failed(message) => {
                 self.lose();
                 self.fail(FailureClass::Other, message);
             }
         }
     }
 
-    /// What still runs is over for good: a call without a result becomes one that was lost.
-    /// A session that a call has started has come to its end.
+    /// Ends everything that still runs: a call without a result becomes a lost one, and a started
+    /// session ends.
     fn end(&mut self) {
         self.lose();
         self.forget_outcomes();
@@ -186,7 +187,7 @@ impl LogBuilder<'_> {
         }
     }
 
-    /// Settles a fact, and has every call that it brings about looked at.
+    /// Settles a fact, and resolves every call that it leads to.
     fn fact(&mut self, fact: Fact) {
         self.settle(fact);
         while let Some((of, resolution)) = self.unresolved() {
@@ -230,7 +231,7 @@ impl LogBuilder<'_> {
         })
     }
 
-    /// The turn configuration says which model it was; everything else of it is for whoever goes on.
+    /// The turn configuration names the model; its other parts are for whoever resumes the session.
     fn configure(&mut self, model: Option<&ModelRef>) {
         let Some(model) = model.filter(|model| self.model.as_ref() != Some(model)) else { return };
         self.model = Some(model.clone());
@@ -238,7 +239,7 @@ impl LogBuilder<'_> {
         let config = TurnConfig {
             model: ModelSpec { provider, id, ..ModelSpec::default() },
             rules: vec![Rule::new("*", "*", Action::Allow)],
-            // nothing is decided here that was not so there, and what was cut off is not overdue
+            // Pruning and deadlines would add decisions that the other agent did not make.
             options: Options { prune: false, timeout: FAR, ..Options::default() },
             prompt: "imported".to_owned(),
             ..TurnConfig::default()
@@ -296,7 +297,7 @@ impl LogBuilder<'_> {
         self.fact(Fact::of(of, Model::Finished { finish, usage, cost, body_sha256 }));
     }
 
-    /// Gives outcomes to the calls that run.
+    /// Gives outcomes to the running calls.
     fn hand_out(&mut self) {
         while let Some((at, call, of)) = self.due() {
             let id = self.outcomes[at].call.clone();
@@ -309,7 +310,7 @@ impl LogBuilder<'_> {
         }
     }
 
-    /// An outcome whose call runs, that call, and since when.
+    /// An outcome whose call is running, the call's seq, and the seq of its start.
     fn due(&self) -> Option<(usize, Seq, Seq)> {
         let running: HashMap<&str, (Seq, Seq)> =
             self.state.calls().fold(HashMap::new(), |mut all, call| {
@@ -325,7 +326,7 @@ impl LogBuilder<'_> {
         })
     }
 
-    /// Calls that have no outcome by now are told as lost.
+    /// Calls without an outcome become lost.
     fn lose(&mut self) {
         self.hand_out();
         self.give_up_children();

@@ -1,5 +1,5 @@
-//! OpenCode: a session with its messages and their parts, as `opencode export` prints it or as its storage
-//! keeps it in a file each.
+//! Reads sessions of OpenCode: a session with its messages and their parts, as `opencode export`
+//! prints it or as its storage keeps it in separate files.
 
 use std::fs;
 use std::path::Path;
@@ -8,19 +8,25 @@ use leftfold_events::event::{Attachment, CallSpec, Finish, ModelRef, PromptPart,
 use leftfold_events::{Json, Time};
 use serde_json::Value;
 
-use super::{Item, Outcome, Part, Reply, Transcript, What, count, data_url, media, storage, text};
-use crate::Misuse;
+use super::{
+    Item, ItemKind, Outcome, Part, Reply, Transcript, count, data_url, media, storage, text,
+};
+use crate::UnreadableFile;
 
-/// The one value in a file, whatever a shell has put before it.
-pub(super) fn whole(file: &str) -> Option<Value> {
+/// The only JSON value in a file, after any text that a shell printed before it.
+pub(super) fn json_value(file: &str) -> Option<Value> {
     let start = file.find('{')?;
     serde_json::from_str(file.get(start..)?).ok()
 }
 
-/// Subagents of subagents that are read at most.
+/// The deepest nesting of subagents that are read.
 const DEEPEST: usize = 8;
 
-pub(super) fn read(file: &str, name: &str, path: Option<&Path>) -> Result<Transcript, Misuse> {
+pub(super) fn read(
+    file: &str,
+    name: &str,
+    path: Option<&Path>,
+) -> Result<Transcript, UnreadableFile> {
     read_at(file, name, path, 0)
 }
 
@@ -29,22 +35,22 @@ fn read_at(
     name: &str,
     path: Option<&Path>,
     depth: usize,
-) -> Result<Transcript, Misuse> {
-    let Some(mut whole) = whole(file) else {
+) -> Result<Transcript, UnreadableFile> {
+    let Some(mut export) = json_value(file) else {
         let found = file.find('{').map_or(file, |start| &file[start..]);
         let why = serde_json::from_str::<Value>(found).err();
         let why = why.map_or_else(String::new, |why| format!(": {why}"));
-        return Err(Misuse(format!("{name}: not what `opencode export` prints{why}")));
+        return Err(UnreadableFile(format!("{name}: not what `opencode export` prints{why}")));
     };
     let (transcript, started) = Default::default();
     let mut reader = Reader { transcript, at: Time::default(), started };
-    if whole["messages"].is_null() {
-        let messages = storage::messages(&whole, path, &mut reader.transcript.left_out)?;
-        whole = serde_json::json!({ "info": whole, "messages": messages });
+    if export["messages"].is_null() {
+        let messages = storage::messages(&export, path, &mut reader.transcript.left_out)?;
+        export = serde_json::json!({ "info": export, "messages": messages });
     }
-    reader.about(&whole["info"]);
-    let hidden = whole["info"]["revert"]["messageID"].as_str();
-    for message in whole["messages"].as_array().into_iter().flatten() {
+    reader.about(&export["info"]);
+    let hidden = export["info"]["revert"]["messageID"].as_str();
+    for message in export["messages"].as_array().into_iter().flatten() {
         if hidden.is_some_and(|first| text(&message["info"], "id") >= first) {
             reader.transcript.left_out.one("message that was taken back");
             continue;
@@ -73,7 +79,7 @@ impl Reader {
         transcript.title = info["title"].as_str().map(str::to_owned);
     }
 
-    /// A session that a call has started, if its file is beside that of this one.
+    /// Reads a session that a call has started, if its file is beside this one's.
     fn child(&mut self, call: String, session: &str, path: Option<&Path>, depth: usize) {
         let is_plain = session.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
         let beside =
@@ -84,11 +90,11 @@ impl Reader {
         };
         match read_at(&file, &path.display().to_string(), Some(&path), depth + 1) {
             Ok(child) => drop(self.transcript.children.insert(call, child)),
-            Err(Misuse(why)) => self.transcript.left_out.bad.push(why),
+            Err(UnreadableFile(why)) => self.transcript.left_out.bad.push(why),
         }
     }
 
-    fn add(&mut self, what: What) {
+    fn add(&mut self, what: ItemKind) {
         self.transcript.items.push(Item { at: self.at, what });
     }
 
@@ -99,7 +105,7 @@ impl Reader {
         match text(info, "role") {
             "user" => self.user(parts),
             "assistant" if info["summary"].as_bool().unwrap_or_default() => {
-                self.add(What::Summary(texts(parts)));
+                self.add(ItemKind::Summary(texts(parts)));
             }
             "assistant" => self.assistant(info, parts),
             other => self.transcript.left_out.one(format!("message of `{other}`")),
@@ -116,17 +122,17 @@ impl Reader {
                 "file" => {
                     prompt.extend(file(part).map(|(mime, name, data)| media(mime, name, data)));
                 }
-                // who is named, and what comes of it, stands in the texts
+                // The texts contain the named agent and its result.
                 "agent" | "compaction" => {}
                 other => self.transcript.left_out.one(format!("part `{other}`")),
             }
         }
         if !prompt.is_empty() {
-            self.add(What::Prompt(prompt));
+            self.add(ItemKind::Prompt(prompt));
         }
     }
 
-    /// One message may be several exchanges, each of which begins with a `step-start`.
+    /// Reads a message, which may be several exchanges; each begins with a `step-start`.
     fn assistant(&mut self, info: &Value, parts: &[Value]) {
         let is_start = |part: &&Value| text(part, "type") == "step-start";
         let starts = parts.iter().filter(is_start).count();
@@ -144,10 +150,10 @@ impl Reader {
         let error = &info["error"];
         match text(error, "name") {
             "" => {}
-            "MessageAbortedError" => self.add(What::Interrupted),
+            "MessageAbortedError" => self.add(ItemKind::Interrupted),
             name => {
                 let message = error["data"]["message"].as_str().unwrap_or(name);
-                self.add(What::Failed(message.to_owned()));
+                self.add(ItemKind::Failed(message.to_owned()));
             }
         }
     }
@@ -192,13 +198,13 @@ impl Reader {
         if reply.parts.is_empty() {
             return;
         }
-        self.add(What::Reply(reply));
-        outcomes.into_iter().for_each(|outcome| self.add(What::Outcome(outcome)));
+        self.add(ItemKind::Reply(reply));
+        outcomes.into_iter().for_each(|outcome| self.add(ItemKind::Outcome(outcome)));
     }
 }
 
 fn reasoning(info: &Value, part: &Value) -> Part {
-    // others seal what they think for one account, or by the id of a reply
+    // Other vendors encrypt reasoning for one account or by the id of a reply.
     let sealed = &part["metadata"]["anthropic"];
     let is_theirs = text(info, "providerID") == "anthropic";
     let signature = |key: &str| sealed[key].as_str().filter(|_| is_theirs).map(str::to_owned);
@@ -219,14 +225,14 @@ fn call(part: &Value) -> CallSpec {
     }
 }
 
-/// The session that a call has started.
+/// The call, and the session that it has started.
 fn started(part: &Value) -> Option<(String, String)> {
     let metadata = &part["state"]["metadata"];
     let session = metadata["sessionId"].as_str().or_else(|| metadata["sessionID"].as_str())?;
     Some((text(part, "callID").to_owned(), session.to_owned()))
 }
 
-/// Of a call that has come to its end.
+/// The outcome of an ended call.
 fn outcome(part: &Value) -> Option<Outcome> {
     let state = &part["state"];
     let is_error = match text(state, "status") {
@@ -251,7 +257,7 @@ fn outcome(part: &Value) -> Option<Outcome> {
     })
 }
 
-/// Media type, name and contents; texts stand in the conversation already.
+/// Media type, name and contents; text files are part of the conversation already.
 fn file(part: &Value) -> Option<(&str, &str, &str)> {
     let mime = text(part, "mime");
     let (_, data) = data_url(text(part, "url"))?;

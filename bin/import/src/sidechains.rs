@@ -1,5 +1,6 @@
-//! Subagents of Claude Code. Their records stand among the others or in a file of their own; which call has
-//! started one is told by its result, which names the subagent, or by its prompt, if no other has the same.
+//! Finds subagents of Claude Code. Their records are among the session's or in a file of their own.
+//! The call that started one is known by its result, which names the subagent, or by its prompt if
+//! no other call has that prompt.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -9,19 +10,19 @@ use serde_json::Value;
 
 use super::{LeftOut, objects, text};
 
-/// What one subagent has done.
+/// One subagent's records.
 pub(super) struct Sidechain {
     /// The call that has started it.
     pub(super) call: String,
     pub(super) records: Vec<Value>,
-    /// Where they stand among those of the session that has started it.
+    /// The indices of its records among those of its parent session.
     pub(super) at: Vec<usize>,
     /// Its own file.
     pub(super) path: Option<PathBuf>,
 }
 
-/// Those of the session with these records, whose file is at `path`, if anywhere. `seen` are files that are
-/// being read already.
+/// The subagents of the session with these records, whose file is at `path` if it has one. `seen`
+/// are files that are being read already.
 pub(super) fn find(
     records: &[Value],
     path: Option<&Path>,
@@ -64,7 +65,7 @@ fn own_file(call: String, path: PathBuf, left_out: &mut LeftOut) -> Option<Sidec
     Some(Sidechain { call, records, at: Vec::new(), path: Some(path) })
 }
 
-/// The records of subagents; none in a subagent's own file, which has nothing else.
+/// The records of subagents; none in a subagent's own file, which consists of them.
 fn asides(records: &[Value]) -> Vec<usize> {
     let is_aside = |record: &Value| record["isSidechain"].as_bool().unwrap_or_default();
     let is_message = |record: &Value| record["message"].is_object();
@@ -90,7 +91,7 @@ fn results<'a>(records: &'a [Value], asides: &[usize]) -> Vec<(String, &'a str)>
     named.collect()
 }
 
-/// The file of a subagent, if it is there.
+/// The file of a subagent, if it exists.
 fn file(path: Option<&Path>, agent: &str) -> Option<PathBuf> {
     let is_plain =
         !agent.is_empty() && agent.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
@@ -100,7 +101,7 @@ fn file(path: Option<&Path>, agent: &str) -> Option<PathBuf> {
     places.into_iter().map(|place| place.join(&name)).find(|path| path.is_file())
 }
 
-/// Of the records `at`, those that begin with the prompt of one call and of no other.
+/// The records among `at` that begin with the prompt of exactly one call.
 fn by_prompt(records: &[Value], asides: &[usize], at: &[usize]) -> Vec<(String, Vec<usize>)> {
     let mut calls: HashMap<&str, Vec<&str>> = HashMap::new();
     let blocks =
@@ -131,10 +132,10 @@ fn by_prompt(records: &[Value], asides: &[usize], at: &[usize]) -> Vec<(String, 
     found
 }
 
-/// The first record of the chain that the one at `at` belongs to.
+/// The first record of the chain of the record at `at`.
 fn root(records: &[Value], at: usize) -> usize {
     let mut root = at;
-    // a parent stands before its children, so this comes to an end
+    // A parent comes before its children, so this loop ends.
     while let Some(parent) = records[root]["parentUuid"].as_str() {
         let before = records[..root].iter().rposition(|record| text(record, "uuid") == parent);
         match before.filter(|at| records[*at]["isSidechain"].as_bool().unwrap_or_default()) {

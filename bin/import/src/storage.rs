@@ -1,5 +1,5 @@
-//! OpenCode's storage: `session/PROJECT/SESSION.json`, `message/SESSION/*.json` and `part/MESSAGE/*.json`,
-//! whose names are in the order in which they were made.
+//! Reads OpenCode's storage: `session/PROJECT/SESSION.json`, `message/SESSION/*.json` and
+//! `part/MESSAGE/*.json`. The names sort by time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,20 +8,20 @@ use leftfold_framing::surrogates::repair;
 use serde_json::{Value, json};
 
 use super::{LeftOut, text};
-use crate::Misuse;
+use crate::UnreadableFile;
 
-/// The messages of the session `info`, whose file is at `path`, as an export has them.
+/// The messages of the session `info` with the file `path`, in the form of an export.
 pub(super) fn messages(
     info: &Value,
     path: Option<&Path>,
     left_out: &mut LeftOut,
-) -> Result<Vec<Value>, Misuse> {
+) -> Result<Vec<Value>, UnreadableFile> {
     let storage = path.and_then(|path| path.ancestors().nth(3)).map(Path::to_owned);
     let session = text(info, "id");
     let storage = storage.filter(|storage| storage.join("message").join(session).is_dir());
     let storage = storage.ok_or_else(|| {
-        Misuse(format!(
-            "the messages of {session} are not beside it: newer versions of OpenCode keep sessions in a \
+        UnreadableFile(format!(
+            "the messages of {session} are missing beside it: newer versions of OpenCode keep sessions in a \
              database, so run `opencode export {session} > FILE` and import that"
         ))
     })?;

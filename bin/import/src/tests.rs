@@ -6,7 +6,7 @@ use leftfold_events::{Envelope, Secrets, SessionId, fold};
 
 use super::*;
 
-/// A line for each record; the calls of one reply have branches of their own.
+/// One line for each record; the calls of one reply are branches of their own.
 const CLAUDE: &str = r#"
 {"type":"user","uuid":"1","parentUuid":null,"sessionId":"s","timestamp":"2026-03-01T10:00:00Z","message":{"role":"user","content":"Go."}}
 {"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"m1","model":"c","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{}}]}}
@@ -56,7 +56,7 @@ fn log(origin: Origin, text: &str) -> Option<Vec<Envelope>> {
     Some(logs(origin, text)?.remove(0).1)
 }
 
-/// Whatever the file was: in order, at rest or waiting for a model alone, and to be gone on with.
+/// Checks that a log is in order, is at rest or waits only for a model, and can be resumed.
 fn assert_sound(events: &[Envelope], of: &str) {
     assert!(events.iter().map(|event| event.seq).eq(1..=events.len() as u64), "{of}");
     assert!(events.windows(2).all(|pair| pair[0].at <= pair[1].at), "{of}");
@@ -95,7 +95,8 @@ fn any_part_of_a_file_makes_a_sound_log() {
     assert!(logs > 150, "{logs}");
 }
 
-/// Two tasks at once, of which one is known by its prompt and one by what its result says, with one of its own.
+/// Two tasks at once: one is recognized by its prompt, and one, which has a task of its own, by its
+/// result.
 const TASKS: &str = r#"
 {"type":"user","uuid":"1","parentUuid":null,"sessionId":"x","timestamp":"2026-03-01T10:00:00Z","message":{"role":"user","content":"Go."}}
 {"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"m1","model":"c","content":[{"type":"tool_use","id":"t1","name":"Task","input":{"prompt":"Look.","subagent_type":"scout"}}]}}

@@ -53,8 +53,11 @@ pub fn gather(turn_settings: TurnSettings, now: Time) -> (TurnConfig, Vec<String
     let (name, base) = prompt::base(&turn_settings, &tools);
     let found = instructions::find(&turn_settings);
     let Sources { user_folders, .. } = &turn_settings.sources;
-    let skills =
-        leftfold_tools::skills::find(&turn_settings.directory, &turn_settings.worktree, user_folders);
+    let skills = leftfold_tools::skills::find(
+        &turn_settings.directory,
+        &turn_settings.worktree,
+        user_folders,
+    );
     let mut problems = found.problems;
     problems.extend(skills.problems.iter().map(ToString::to_string));
     let second = [

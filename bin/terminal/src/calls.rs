@@ -1,4 +1,4 @@
-//! Tool calls as they are shown: a heading with how it went, and a short look at what it did.
+//! Tool calls on the terminal: a heading with the outcome, and an excerpt of the result.
 
 use leftfold_events::event::Finished;
 use leftfold_tools::FilePreview;
@@ -9,19 +9,19 @@ use super::style::{Face, Look};
 use leftfold_runtime::preview::LINES;
 use leftfold_view::clean::{clean, clean_line, clip};
 
-/// Lines of a diff, or of the end of what a command printed.
+/// The number of lines to show of a diff or of a command's last output.
 const EXCERPT: usize = 12;
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum CallMark {
     Well,
     Failed,
-    /// It was not run, or nobody knows.
-    Not,
+    /// It did not run, or the outcome is unknown.
+    NotRun,
 }
 
-/// A call as it is shown on a terminal like this.
+/// A call, and the terminal to show it on.
 #[derive(Clone, Copy)]
 pub(super) struct CallBlock<'a> {
     pub(super) call: &'a Call,
@@ -33,12 +33,12 @@ impl CallBlock<'_> {
         clean_line(&self.call.name)
     }
 
-    /// The argument that says most.
+    /// The main argument.
     pub(super) fn argument(self) -> String {
         words::argument(&self.call.input).map(clean).unwrap_or_default()
     }
 
-    /// The tool, and the argument that says most, in one line.
+    /// The tool and its main argument, in one line.
     pub(super) fn heading(self) -> String {
         let brief = self.argument();
         let mut lines = brief.trim().lines();
@@ -47,14 +47,14 @@ impl CallBlock<'_> {
         format!("{} {first}{more}", self.name()).trim_end().to_owned()
     }
 
-    /// The last line that the call has printed so far.
+    /// The last line of the call's output so far.
     pub(super) fn tail(self) -> String {
         let text = clean(&self.call.tail);
         let last = text.lines().rev().find(|line| !line.trim().is_empty());
         last.unwrap_or_default().trim().to_owned()
     }
 
-    /// What would change, for whoever has to allow it; from the arguments alone where no more is known.
+    /// The changes that a question shows; from the arguments alone if no more is known.
     pub(super) fn preview(self, change: &[FilePreview]) -> Vec<String> {
         if !change.is_empty() {
             return changes(&leftfold_runtime::preview::lines(change), LINES, self.look);
@@ -72,12 +72,12 @@ impl CallBlock<'_> {
         changes(&lines, LINES, self.look)
     }
 
-    /// The heading of a call that has come to its end.
-    pub(super) fn ended(self, mark: Mark, note: &str) -> String {
+    /// The heading of an ended call.
+    pub(super) fn ended(self, mark: CallMark, note: &str) -> String {
         let (face, sign) = match mark {
-            Mark::Well => (Face::GREEN, "✓"),
-            Mark::Failed => (Face::RED, "✗"),
-            Mark::Not => (Face::YELLOW, "–"),
+            CallMark::Well => (Face::GREEN, "✓"),
+            CallMark::Failed => (Face::RED, "✗"),
+            CallMark::NotRun => (Face::YELLOW, "–"),
         };
         let Look { style, columns } = self.look;
         let room = columns.saturating_sub(3);
@@ -91,8 +91,7 @@ impl CallBlock<'_> {
         line
     }
 
-    /// The whole block of a call that has run. `previewed`: a question has shown already what it would
-    /// change.
+    /// All lines of a finished call. With `previewed`, a question has already shown its changes.
     pub(super) fn finished(self, finished: &Finished, previewed: bool) -> Vec<String> {
         let metadata = finished.metadata.value();
         let exit = metadata.get("exit").and_then(Value::as_i64).filter(|exit| *exit != 0);
@@ -108,7 +107,7 @@ impl CallBlock<'_> {
         if took >= 1000 {
             notes.push(duration(took));
         }
-        let mark = if failed { Mark::Failed } else { Mark::Well };
+        let mark = if failed { CallMark::Failed } else { CallMark::Well };
         let mut block = vec![self.ended(mark, &notes.join(" · "))];
         match FileDiff::of_call(finished) {
             Some(_) if previewed => {}
@@ -122,21 +121,21 @@ impl CallBlock<'_> {
     }
 }
 
-/// Lines added and taken away.
+/// The numbers of added and removed lines.
 fn counted(metadata: &Value) -> Option<String> {
     let number = |key| metadata.get(key).and_then(Value::as_u64);
     let (additions, deletions) = (number("additions")?, number("deletions")?);
     Some(format!("+{additions} -{deletions}"))
 }
 
-/// Without the first file's names, and where its first change is.
+/// The lines of a diff, without the first file's names and the head of its first hunk.
 fn diff_lines(files: &[FileDiff]) -> Vec<String> {
     let lines = files.iter().flat_map(|file| &file.0);
     let changes = lines.skip_while(|line| line.kind == LineKind::Names).skip(1);
     changes.map(|line| clean(&line.text)).collect()
 }
 
-/// The beginning of a diff, coloured.
+/// The first lines of a diff, in colours.
 fn changes(lines: &[String], most: usize, look: Look) -> Vec<String> {
     let Look { style, columns } = look;
     let painted = |line: &String| {
@@ -155,7 +154,7 @@ fn changes(lines: &[String], most: usize, look: Look) -> Vec<String> {
     shown
 }
 
-/// The end of what a command printed.
+/// The last lines of a command's output.
 fn output(output: &str, look: Look) -> Vec<String> {
     let Look { style, columns } = look;
     let text = clean(output);
@@ -172,7 +171,7 @@ fn output(output: &str, look: Look) -> Vec<String> {
     shown
 }
 
-/// As people say it: `450 ms`, `1.2 s`, `3 min 20 s`.
+/// A duration such as `450 ms`, `1.2 s` or `3 min 20 s`.
 pub(super) fn duration(millis: u64) -> String {
     match millis {
         0..1000 => format!("{millis} ms"),

@@ -1,4 +1,4 @@
-//! The conversation: what is typed becomes prompts and answers, what is observed is shown.
+//! The conversation: turns typed lines into prompts and answers, and shows observed events.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use leftfold_events::{Envelope, Seq, Time};
 use ractor::ActorRef;
 
 use super::BY;
-use super::input::{Input, Read};
+use super::input::{Input, LineKind};
 use super::input_events::{InputEvent, InputEvents};
 use super::keys::Mode;
 use super::render::Renderer;
@@ -22,28 +22,28 @@ use leftfold_runtime::socket::SessionRegistry;
 use leftfold_runtime::turn_config::Overrides;
 use leftfold_view::QuestionId;
 
-/// What the terminal is used for at the moment.
+/// The current use of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The last turn is shown, up to this event.
+    /// Showing the last turn, up to this event.
     History(Seq),
     Prompt,
-    /// A turn is under way; one of this terminal's once its prompt is `running`.
+    /// A turn is running. `running` is set once this terminal's own prompt is in it.
     Turn {
         running: bool,
     },
-    /// A key is to answer the question of this intent.
+    /// A key answers the question of this intent.
     Question(QuestionId),
-    /// The reason why that is not allowed, or the answer, is being typed.
+    /// The user types the reason of a rejection, or an answer.
     Reason(QuestionId),
-    /// A key is to say whether the turn that was cut off goes on.
+    /// A key says whether to resume the interrupted turn.
     Resume,
 }
 
-/// Why a conversation is over.
+/// Why a conversation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leave {
-    /// The user has said so.
+pub(super) enum ExitReason {
+    /// The user has left it.
     Done,
     Signal(&'static str),
     /// The terminal is gone.
@@ -52,11 +52,11 @@ pub(super) enum Leave {
 
 pub(super) struct Conversation {
     pub(super) setup: SessionSetup,
-    /// With what is chosen for its prompts.
+    /// Includes the choices for the next prompts.
     pub(super) project: Project,
-    /// That is to be written into the log before the next prompt.
+    /// Whether the choices must be logged before the next prompt.
     pub(super) unlogged: bool,
-    /// What goes for every prompt.
+    /// The options of every prompt.
     pub(super) overrides: Overrides,
     pub(super) sessions: Arc<SessionRegistry>,
     pub(super) sink: ActorRef<Observation>,
@@ -67,19 +67,19 @@ pub(super) struct Conversation {
     pub(super) screen: Screen,
     pub(super) mode: Mode,
     pub(super) stage: Stage,
-    /// A turn was cut off, and the next prompt closes it.
+    /// A turn was interrupted; the next prompt closes it.
     pub(super) unfinished: bool,
-    /// Ctrl-C has been pressed to no effect.
+    /// The last Ctrl-C met an empty line.
     pub(super) warned: bool,
     /// The questions that were answered here.
     pub(super) answered: HashSet<QuestionId>,
-    /// The options, by their places, that are chosen for the question on the screen.
+    /// The indices of the options chosen for the current question.
     pub(super) chosen: Vec<usize>,
     /// The questions that were shown above the line that is being typed.
     pub(super) announced: HashSet<QuestionId>,
-    /// The last event that was observed.
+    /// The last observed event.
     seen: Seq,
-    /// Lines that wait until nobody types any more.
+    /// Lines to print once no line is being typed.
     held: String,
 }
 
@@ -117,27 +117,27 @@ impl Conversation {
         }
     }
 
-    /// Goes on with a session that there is already: its last turn, which begins at `from`, is shown.
-    pub(super) async fn go_on(&mut self, from: Seq) -> anyhow::Result<()> {
+    /// Continues an existing session, and shows its last turn, which begins at `from`.
+    pub(super) async fn continue_session(&mut self, from: Seq) -> anyhow::Result<()> {
         let head = self.open(Some(from)).await?;
         self.stage = Stage::History(head);
         Ok(())
     }
 
-    /// Listens and acts until somebody leaves.
-    pub(super) async fn run(&mut self) -> anyhow::Result<Leave> {
+    /// Handles input events until the user leaves.
+    pub(super) async fn run(&mut self) -> anyhow::Result<ExitReason> {
         if self.stage == Stage::Prompt {
             self.take_prompt()?;
         }
         loop {
             let ticking = matches!(self.stage, Stage::Turn { .. });
-            let heard = self.input_events.hear(ticking).await;
-            let left = match heard {
+            let event = self.input_events.next(ticking).await;
+            let left = match event {
                 InputEvent::Observed(observation) => self.observe(observation)?,
                 InputEvent::Typed(typed) => self.typed(typed).await?,
                 InputEvent::Keys(keys) => self.keys(&keys).await?,
                 InputEvent::Signal("SIGINT") => self.interrupt().await?,
-                InputEvent::Signal(name) => Some(Leave::Signal(name)),
+                InputEvent::Signal(name) => Some(ExitReason::Signal(name)),
                 InputEvent::Continued => self.continued()?,
                 InputEvent::Tick => self.paint("")?,
                 InputEvent::Closed(reason) => anyhow::bail!("the session is closed: {reason}"),
@@ -148,8 +148,8 @@ impl Conversation {
         }
     }
 
-    /// Has the session open, here or where it is open already, and watches it: from `from`, from
-    /// where it was watched to, or from what comes next. Its head.
+    /// Opens the session, here or through the node that has it, and watches it: from `from`, or
+    /// from the last watched event, or from the next one. Answers the session's head.
     pub(super) async fn open(&mut self, from: Option<Seq>) -> anyhow::Result<Seq> {
         let session = self.setup.place.session;
         let (client, opened) = match &self.client {
@@ -166,16 +166,16 @@ impl Conversation {
         client.watch(from.unwrap_or(next), self.sink.clone(), WatchScope::Live).await?;
         self.seen = self.seen.max(from.unwrap_or(next) - 1);
         self.client = Some(client);
-        self.input_events.attend(opened);
+        self.input_events.watch_close(opened);
         Ok(head)
     }
 
-    fn observe(&mut self, observation: Observation) -> anyhow::Result<Option<Leave>> {
+    fn observe(&mut self, observation: Observation) -> anyhow::Result<Option<ExitReason>> {
         let Observation { events, done } = observation;
         self.renderer.resize(screen::columns());
         let mut text = String::new();
         let mut last = None;
-        // a session that was opened again is watched once more
+        // A session that was opened again is watched again, so events may repeat.
         let seen = self.seen;
         for event in events.iter().map(Recorded::masked) {
             let own = self.renderer.transcript.is_root(event);
@@ -189,18 +189,18 @@ impl Conversation {
             }
         }
         let gone = self.paint(&text)?;
-        // the hub may have gone with the node
+        // The hub may have ended with the node.
         let _ = done.send(());
         match last {
             Some(Stage::Resume) => self.ask_to_resume()?,
             Some(Stage::Prompt) => self.take_prompt()?,
             Some(Stage::Turn { .. }) => self.join_turn()?,
-            _ => self.see_to_questions()?,
+            _ => self.update_question()?,
         }
         Ok(gone)
     }
 
-    /// What an event changes for this terminal; the stage that it is to go to.
+    /// Shows an event; answers the stage that it leads to.
     fn follow(&mut self, event: &Envelope) -> Option<Stage> {
         let resumed = matches!(event.event, Event::Session(Session::Resumed { .. }));
         if let Stage::History(head) = self.stage {
@@ -220,28 +220,28 @@ impl Conversation {
                 None
             }
             Event::Turn(Turn::Switched { agent, .. }) => {
-                // the next prompts are for the agent that has taken over
+                // The next prompts go to the agent that has taken over.
                 if let Err(error) = self.switched(agent) {
-                    tracing::warn!("the agent {agent} can not be prompted: {error:#}");
+                    tracing::warn!("the agent {agent} cannot be prompted: {error:#}");
                 }
                 None
             }
-            // by this terminal or another client
+            // By this terminal or another client.
             Event::Session(Session::Configured { choices, .. }) => {
                 if *choices != self.project.choices
                     && let Err(error) = self.take_choices(choices.clone())
                 {
-                    tracing::warn!("the choice can not be taken: {error:#}");
+                    tracing::warn!("the choice cannot be taken: {error:#}");
                 }
                 None
             }
-            // somebody else goes on with what was cut off
+            // Another client has resumed the turn.
             Event::Session(_) if resumed && self.stage == Stage::Resume => {
                 Some(Stage::Turn { running: true })
             }
             Event::Turn(Turn::Ended(_)) => match self.stage {
                 Stage::Turn { running: true } | Stage::Question(_) => Some(Stage::Prompt),
-                // its line comes first
+                // The line comes first.
                 Stage::Reason(_) => None,
                 Stage::Turn { .. } | Stage::Prompt | Stage::Resume | Stage::History(_) => None,
             },
@@ -258,55 +258,55 @@ impl Conversation {
         }
     }
 
-    /// Follows the turn that is under way, whoever began it.
+    /// Follows the running turn, whichever client started it.
     pub(super) fn join_turn(&mut self) -> anyhow::Result<()> {
         self.input_events.ignore_keys();
-        self.renderer.asking = None;
+        self.renderer.question_keys = None;
         self.mode.watch();
         self.stage = Stage::Turn { running: true };
         if self.renderer.turn().is_none() {
-            // it has ended in the same breath
+            // It has ended in the meantime.
             return self.take_prompt();
         }
         self.paint("")?;
-        self.see_to_questions()
+        self.update_question()
     }
 
     pub(super) fn client(&self) -> anyhow::Result<&Client> {
         self.client.as_ref().ok_or_else(|| anyhow::anyhow!("the session is not open"))
     }
 
-    /// Ctrl-C while no line is read.
-    async fn interrupt(&mut self) -> anyhow::Result<Option<Leave>> {
+    /// Handles Ctrl-C while no line is read.
+    async fn interrupt(&mut self) -> anyhow::Result<Option<ExitReason>> {
         match self.stage {
             Stage::Turn { .. } | Stage::Question(_) if self.warned => {
-                return Ok(Some(Leave::Signal("SIGINT")));
+                return Ok(Some(ExitReason::Signal("SIGINT")));
             }
             Stage::Turn { .. } | Stage::Question(_) => {
                 self.warned = true;
                 self.client()?.interrupt("SIGINT").await?;
             }
-            Stage::Resume | Stage::History(_) => return Ok(Some(Leave::Done)),
-            // a terminal without line editing leaves the signal to the program
+            Stage::Resume | Stage::History(_) => return Ok(Some(ExitReason::Done)),
+            // Without line editing, the terminal sends the signal to the program.
             Stage::Prompt | Stage::Reason(_) => return self.interrupted_prompt(true),
         }
         Ok(None)
     }
 
-    /// The terminal as it was found, at the beginning of a line.
-    pub(super) fn let_go_of_terminal(&mut self) {
+    /// Restores the terminal's mode, with the cursor at the beginning of a line.
+    pub(super) fn release_terminal(&mut self) {
         self.input_events.ignore_keys();
         if self.types() {
             self.input.abandon();
         }
-        // a terminal that is gone needs nothing any more
+        // If the terminal is gone, there is nothing to restore.
         let column = self.renderer.markdown.column();
         let end = if column > 0 || self.types() { "\n" } else { "" };
         let _ = self.screen.paint(end, 0, Vec::new());
         self.mode.restore();
     }
 
-    fn continued(&mut self) -> anyhow::Result<Option<Leave>> {
+    fn continued(&mut self) -> anyhow::Result<Option<ExitReason>> {
         if !self.types() {
             self.mode.watch();
         }
@@ -315,22 +315,22 @@ impl Conversation {
 
     pub(super) fn take_prompt(&mut self) -> anyhow::Result<()> {
         self.input_events.ignore_keys();
-        self.renderer.asking = None;
+        self.renderer.question_keys = None;
         self.stage = Stage::Turn { running: false };
         self.paint("")?;
         self.mode.restore();
         (self.stage, self.warned) = (Stage::Prompt, false);
-        self.input.read(Read::Prompt);
+        self.input.read(LineKind::Prompt);
         Ok(())
     }
 
-    /// Whether a line is being edited: the screen is not ours then.
+    /// Whether a line is being edited; the line editor then owns the screen.
     pub(super) fn types(&self) -> bool {
         matches!(self.stage, Stage::Prompt | Stage::Reason(_))
     }
 
-    /// Shows `text` and, below it, how things stand.
-    pub(super) fn paint(&mut self, text: &str) -> anyhow::Result<Option<Leave>> {
+    /// Prints `text` and, below it, the status.
+    pub(super) fn paint(&mut self, text: &str) -> anyhow::Result<Option<ExitReason>> {
         self.held.push_str(text);
         if self.types() {
             self.input.print_above(&mut self.held, self.stage == Stage::Prompt);
@@ -342,8 +342,8 @@ impl Conversation {
         match self.screen.paint(&text, column, self.renderer.live(now)) {
             Ok(()) => Ok(None),
             Err(error) => {
-                tracing::debug!("the terminal can not be written: {error}");
-                Ok(Some(Leave::Gone))
+                tracing::debug!("cannot write to the terminal: {error}");
+                Ok(Some(ExitReason::Gone))
             }
         }
     }

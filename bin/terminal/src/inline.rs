@@ -1,18 +1,18 @@
-//! Markup within a line: bold, italic, code. What cannot be told yet is left for later.
+//! Parses markup within a line: bold, italic, code. Text that may still become markup waits.
 
 use super::style::Face;
 
-/// Text that waits longer than this for its closing mark is taken as it stands.
+/// Text that waits longer than this many bytes for its closing mark is printed as it is.
 const PATIENCE: usize = 200;
 
 const CODE: Face = Face::CYAN;
 const ITALIC: Face = Face { italic: true, ..Face::PLAIN };
 
-/// Text as it stands and its face.
+/// Literal text and its face.
 pub(super) type Span = (Face, String);
 
-/// The spans that are certain, and how many bytes they took up. `complete`: the line ends here, so
-/// everything is certain.
+/// The spans that are certain, and the number of bytes in them. With `complete` the line ends here,
+/// so everything is certain.
 pub(super) fn spans(text: &str, complete: bool) -> (Vec<Span>, usize) {
     let mut spans = Vec::new();
     let used = parse(text, 0, Face::PLAIN, complete, &mut spans);
@@ -56,15 +56,15 @@ fn parse(text: &str, from: usize, face: Face, complete: bool, spans: &mut Vec<Sp
 }
 
 enum Found {
-    /// A whole span: its marks are `marker` bytes long, the closing one begins at `end`.
+    /// A complete span: its marks are `marker` bytes long, and the closing one begins at `end`.
     Span { marker: usize, end: usize, face: Face },
-    /// So many bytes are no markup.
+    /// This many bytes are not markup.
     Literal(usize),
-    /// So many bytes open something that is not closed in this text.
+    /// This many bytes open a span that is not closed in this text.
     Open(usize),
 }
 
-/// What the mark at `at` means.
+/// Classifies the mark at `at`.
 fn mark(text: &str, at: usize) -> Found {
     let rest = &text[at..];
     let sign = rest.chars().next().unwrap_or_default();
@@ -95,7 +95,7 @@ fn mark(text: &str, at: usize) -> Found {
     }
 }
 
-/// Where the run of exactly `run` backquotes begins that closes the one at the beginning.
+/// The start of the run of exactly `run` backquotes that closes the one at the beginning.
 fn closing_code(rest: &str, run: usize) -> Option<usize> {
     let mut at = run;
     while let Some(found) = rest[at..].find('`') {
@@ -109,13 +109,13 @@ fn closing_code(rest: &str, run: usize) -> Option<usize> {
     None
 }
 
-/// Where the mark begins that closes the one at the beginning.
+/// The start of the mark that closes the one at the beginning.
 fn closing(rest: &str, sign: char, run: usize) -> Option<usize> {
     let mut at = run;
     while let Some(found) = rest[at..].find([sign, '`']) {
         let begin = at + found;
         if rest[begin..].starts_with('`') {
-            // marks within code mean nothing
+            // Marks within code are not markup.
             let ticks = rest[begin..].len() - rest[begin..].trim_start_matches('`').len();
             at = begin + closing_code(&rest[begin..], ticks)? + ticks;
             continue;

@@ -1,4 +1,4 @@
-//! Lines that the user types, with history, on a thread of its own: reading blocks.
+//! Reads lines from the user, with history, on a thread of its own because reading blocks.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -23,36 +23,36 @@ use tokio::sync::mpsc;
 use super::style::{Face, Style};
 use leftfold_runtime::redact_output;
 
-/// Prompts that the history remembers.
+/// The number of prompts in the history.
 const HISTORY: usize = 1000;
-/// Pasted text is no longer marked as such.
+/// Turns off the marking of pasted text.
 const PASTE_OFF: &[u8] = b"\x1b[?2004l";
 
-/// What came of reading a line.
+/// The result of reading a line.
 #[derive(Debug)]
 pub(super) enum Typed {
     Line(String),
-    /// Ctrl-C; whether there was nothing in the line.
+    /// Ctrl-C; `empty` says whether the line was empty.
     Interrupted {
         empty: bool,
     },
     /// Ctrl-D in an empty line.
     End,
-    /// The terminal can not be read any more.
+    /// The terminal cannot be read any more.
     Gone(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Read {
-    /// What goes to the model.
+pub(super) enum LineKind {
+    /// A prompt.
     Prompt,
-    /// Why something is not allowed.
+    /// The reason of a rejection.
     Reason,
-    /// The answer to a question, which begins so.
+    /// The answer to a question, with this text in the line already.
     Answer(String),
 }
 
-impl Read {
+impl LineKind {
     fn sign(&self) -> &'static str {
         match self {
             Self::Prompt => "› ",
@@ -61,23 +61,23 @@ impl Read {
         }
     }
 
-    /// What stands in the line already.
-    fn begun(&self) -> &str {
+    /// The text in the line at the start.
+    fn prefix(&self) -> &str {
         match self {
             Self::Prompt | Self::Reason => "",
-            Self::Answer(begun) => begun,
+            Self::Answer(prefix) => prefix,
         }
     }
 }
 
-/// Has lines read, one after the other.
+/// Requests lines, one after the other.
 pub(super) struct Input {
-    wanted: blocking::Sender<Read>,
+    wanted: blocking::Sender<LineKind>,
     printer: Option<Box<dyn ExternalPrinter + Send>>,
 }
 
 impl Input {
-    /// Lines go to `typed`, prompts are remembered in `history`.
+    /// Starts the thread. Lines go to `typed`; prompts are kept in `history`.
     pub(super) fn start(
         history: PathBuf,
         style: Style,
@@ -86,7 +86,7 @@ impl Input {
         let empty = Arc::new(AtomicBool::new(false));
         let mut editor = editor(style, Arc::clone(&empty))?;
         let (wanted, asked) = blocking::channel();
-        // on a terminal without line editing there is nothing to print above
+        // Without line editing, nothing can be printed above the line.
         let printer = editor.create_external_printer().ok();
         let mut lines = Lines { editor, history, empty };
         std::thread::Builder::new().name("input".to_owned()).spawn(move || {
@@ -100,33 +100,34 @@ impl Input {
         Ok(Self { wanted, printer: printer.map(|printer| Box::new(printer) as _) })
     }
 
-    pub(super) fn read(&self, what: Read) {
-        // the thread lives as long as this does
+    pub(super) fn read(&self, what: LineKind) {
+        // The thread lives as long as this value.
         let _ = self.wanted.send(what);
     }
 
-    /// Prints the whole lines of `text` above the line that is being typed, and takes them out of it.
+    /// Prints the complete lines of `text` above the line that is being typed, and removes them
+    /// from `text`.
     pub(super) fn print_above(&mut self, text: &mut String, allowed: bool) {
         let Some(printer) = self.printer.as_mut().filter(|_| allowed) else { return };
         let Some(end) = text.rfind('\n') else { return };
         let lines: String = text.drain(..=end).collect();
         if let Err(error) = printer.print(lines) {
-            tracing::debug!("nothing can be printed above the line: {error}");
+            tracing::debug!("cannot print above the input line: {error}");
         }
     }
 
-    /// Undoes what reading a line has asked of the terminal, if that can not end by itself.
+    /// Undoes the terminal settings of reading a line, if the reading thread cannot.
     pub(super) fn abandon(&self) {
         if self.printer.is_some() {
             let mut stdout = std::io::stdout();
-            // a terminal that is gone has forgotten it anyway
+            // A terminal that is gone needs no reset.
             let _ = stdout.write_all(PASTE_OFF).and_then(|()| stdout.flush());
         }
     }
 }
 
 struct Lines {
-    editor: Editor<Hand, FileHistory>,
+    editor: Editor<LineHelper, FileHistory>,
     history: PathBuf,
     /// Whether the last Ctrl-C met an empty line.
     empty: Arc<AtomicBool>,
@@ -135,16 +136,16 @@ struct Lines {
 impl Lines {
     fn load(&mut self) {
         if let Err(error) = self.editor.load_history(&self.history) {
-            tracing::debug!("no history from {}: {error}", self.history.display());
+            tracing::debug!("cannot read the history {}: {error}", self.history.display());
         }
     }
 
-    fn read(&mut self, what: &Read) -> Typed {
+    fn read(&mut self, what: &LineKind) -> Typed {
         self.empty.store(true, Ordering::Release);
-        match self.editor.readline_with_initial(what.sign(), (what.begun(), "")) {
+        match self.editor.readline_with_initial(what.sign(), (what.prefix(), "")) {
             Ok(line) => {
                 let line = line.replace("\\\n", "\n");
-                if *what == Read::Prompt && !line.trim().is_empty() {
+                if *what == LineKind::Prompt && !line.trim().is_empty() {
                     self.remember(&line);
                 }
                 Typed::Line(line)
@@ -163,12 +164,15 @@ impl Lines {
             .add_history_entry(&*redact_output::clean(line))
             .and_then(|new| if new { self.editor.append_history(&self.history) } else { Ok(()) });
         if let Err(error) = kept {
-            tracing::warn!("the history is not kept in {}: {error}", self.history.display());
+            tracing::warn!("cannot save the history in {}: {error}", self.history.display());
         }
     }
 }
 
-fn editor(style: Style, empty: Arc<AtomicBool>) -> rustyline::Result<Editor<Hand, FileHistory>> {
+fn editor(
+    style: Style,
+    empty: Arc<AtomicBool>,
+) -> rustyline::Result<Editor<LineHelper, FileHistory>> {
     let config = Config::builder()
         .max_history_size(HISTORY)?
         .history_ignore_dups(true)?
@@ -177,7 +181,7 @@ fn editor(style: Style, empty: Arc<AtomicBool>) -> rustyline::Result<Editor<Hand
         .build();
     let history = FileHistory::with_config(&config);
     let mut editor = Editor::with_history(config, history)?;
-    editor.set_helper(Some(Hand { style }));
+    editor.set_helper(Some(LineHelper { style }));
     editor.set_auto_add_history(false);
     let interrupt = EventHandler::Conditional(Box::new(Interrupt { empty }));
     editor.bind_sequence(KeyEvent::ctrl('C'), interrupt);
@@ -186,7 +190,7 @@ fn editor(style: Style, empty: Arc<AtomicBool>) -> rustyline::Result<Editor<Hand
     Ok(editor)
 }
 
-/// Notes what Ctrl-C met, and leaves the rest to the default.
+/// Notes whether Ctrl-C met an empty line, and leaves the rest to the default handler.
 struct Interrupt {
     empty: Arc<AtomicBool>,
 }
@@ -198,29 +202,29 @@ impl ConditionalEventHandler for Interrupt {
     }
 }
 
-/// How lines look and when they are complete.
-struct Hand {
+/// The look of lines, and the rule for complete ones.
+struct LineHelper {
     style: Style,
 }
 
-impl Helper for Hand {}
+impl Helper for LineHelper {}
 
-impl Completer for Hand {
+impl Completer for LineHelper {
     type Candidate = String;
 }
 
-impl Hinter for Hand {
+impl Hinter for LineHelper {
     type Hint = String;
 }
 
-impl Highlighter for Hand {
+impl Highlighter for LineHelper {
     fn highlight_prompt<'b, 's: 'b, 'p: 'b>(&'s self, prompt: &'p str, _: bool) -> Cow<'b, str> {
         Cow::Owned(self.style.paint(Face::CYAN, prompt))
     }
 }
 
-impl Validator for Hand {
-    /// A backslash at the end of a line asks for another one.
+impl Validator for LineHelper {
+    /// A backslash at the end of a line continues it on the next one.
     fn validate(&self, ctx: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         Ok(if ctx.input().ends_with('\\') {
             ValidationResult::Incomplete

@@ -1,4 +1,4 @@
-//! Everything that a conversation listens to, one thing at a time.
+//! Everything that a conversation waits for, as one stream of events.
 
 use std::io;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::keys::Keys;
 use leftfold_runtime::client;
 use leftfold_runtime::signals::Signals;
 
-/// How often what is waited for is painted again.
+/// How often the status line is painted again.
 const TICK: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) enum InputEvent {
     Keys(String),
     /// The signal's name.
     Signal(&'static str),
-    /// The program was stopped and goes on: the terminal may have another mode.
+    /// The program was stopped and continued; the terminal may have another mode now.
     Continued,
     Tick,
     /// The session is closed for good, for this reason.
@@ -47,13 +47,13 @@ impl InputEvents {
     ) -> anyhow::Result<(Self, ActorRef<Observation>)> {
         let (sender, observed) = mpsc::unbounded_channel();
         let sink = Listener::start(move |observation| {
-            // a conversation that is over has dropped its end, and the hub with it is on its way out
+            // The conversation may be over; the hub is then about to end too.
             let _ = sender.send(observation);
         });
         let sink = sink.await?;
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // the kernel has no name for it in this enum of signals that all systems have
+        // The portable enum of signals has no name for SIGCONT.
         let continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
         let signals = Signals::new()?;
         let input_events =
@@ -61,8 +61,8 @@ impl InputEvents {
         Ok((input_events, sink))
     }
 
-    /// Hears, too, when the session is closed.
-    pub(super) fn attend(&mut self, opened: Opened) {
+    /// Also reports when this session is closed.
+    pub(super) fn watch_close(&mut self, opened: Opened) {
         self.opened = Some(opened);
     }
 
@@ -75,8 +75,8 @@ impl InputEvents {
         self.keys = None;
     }
 
-    /// The next thing; time passes only if `ticking`.
-    pub(super) async fn hear(&mut self, ticking: bool) -> InputEvent {
+    /// The next event; ticks come only if `ticking`.
+    pub(super) async fn next(&mut self, ticking: bool) -> InputEvent {
         let Self { observed, typed, keys, signals, continued, tick, opened } = self;
         tokio::select! {
             biased;

@@ -1,4 +1,4 @@
-//! Single keys while no line is read, and the terminal's mode with them.
+//! Reads single keys while no line is read, and manages the terminal's mode.
 
 use std::io::{self, PipeWriter};
 use std::os::fd::AsFd;
@@ -10,10 +10,10 @@ use tokio::sync::mpsc;
 
 use leftfold_view::clean::Cleaner;
 
-/// What Ctrl-D sends while keys are read.
+/// The character that Ctrl-D sends while keys are read.
 pub(super) const CTRL_D: char = '\u{4}';
 
-/// The terminal's mode as it was found. It is put back in the end, however that comes.
+/// The terminal's original mode, which is restored at the end, also after a panic.
 pub(super) struct Mode {
     found: Option<Termios>,
 }
@@ -23,8 +23,8 @@ impl Mode {
         Self { found: termios::tcgetattr(io::stdin()).ok() }
     }
 
-    /// While a turn runs: keys make no echo between the lines, come one by one, and Ctrl-C stays a
-    /// signal. What is typed ahead is there when the next line is read.
+    /// Sets the mode for a running turn: no echo, keys come one by one, and Ctrl-C stays a signal.
+    /// Keys typed ahead are in the next line that is read.
     pub(super) fn watch(&self) {
         let Some(mut mode) = self.found.clone() else { return };
         mode.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
@@ -51,21 +51,21 @@ fn set(mode: &Termios) {
     }
 }
 
-/// Reads keys as long as this is held.
+/// Reads keys as long as this value lives.
 #[derive(Debug)]
 pub(super) struct Keys {
-    /// Closes when this is dropped, which ends the reading.
+    /// Closes on drop, which ends the reading.
     _hold: PipeWriter,
     pressed: mpsc::UnboundedReceiver<String>,
-    /// Has the next keys read.
+    /// Requests the next keys.
     more: blocking::Sender<()>,
-    /// Whether they are being read.
+    /// Whether keys are being read.
     reading: bool,
 }
 
 impl Keys {
-    /// Keys pressed from now on are heard: what was typed before the question was seen is no answer
-    /// to it.
+    /// Starts reading. Earlier keys are dropped, because keys typed before the question was shown
+    /// do not answer it.
     pub(super) fn start() -> io::Result<Self> {
         let (held, hold) = io::pipe()?;
         let (sender, pressed) = mpsc::unbounded_channel();
@@ -84,12 +84,11 @@ impl Keys {
         Ok(Self { _hold: hold, pressed, more, reading: false })
     }
 
-    /// What is typed at once: one key, or more if they come faster than they are heard. `None`:
-    /// there is nothing to be read any more. Nothing is read ahead, so that what comes after a key
-    /// is left to whoever reads next.
+    /// The keys typed at once: one, or more if they come faster than they are read. `None`: the
+    /// terminal has ended. Nothing is read ahead, so that later keys are left to the next reader.
     pub(super) async fn next(&mut self) -> Option<String> {
         if !std::mem::replace(&mut self.reading, true) {
-            // a reader that has ended has dropped its end of `pressed`, too
+            // A reader that has ended has dropped its end of `pressed` too.
             let _ = self.more.send(());
         }
         let pressed = self.pressed.recv().await;
@@ -98,7 +97,7 @@ impl Keys {
     }
 }
 
-/// What is typed next; `None` when nobody wants to know any more.
+/// The bytes typed next; `None` when this value is dropped.
 fn next(held: &io::PipeReader) -> Option<Vec<u8>> {
     let stdin = io::stdin();
     loop {
@@ -122,7 +121,7 @@ fn next(held: &io::PipeReader) -> Option<Vec<u8>> {
     }
 }
 
-/// What was typed, with ends of lines as `\n`; without the sequences of cursor keys.
+/// The typed text with line ends as `\n`, and without the sequences of cursor keys.
 fn keys(cleaner: &mut Cleaner, bytes: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(bytes) else { return String::new() };
     let mut keys = String::new();
@@ -134,7 +133,7 @@ fn keys(cleaner: &mut Cleaner, bytes: &[u8]) -> String {
     keys
 }
 
-/// One key alone, which is nothing pasted.
+/// The key, if it is a single one and therefore not pasted.
 pub(super) fn single(keys: &str) -> Option<char> {
     let mut chars = keys.chars();
     let key = chars.next()?;
@@ -150,7 +149,7 @@ mod tests {
         for (bytes, expected) in [
             (&b"o"[..], Some('o')),
             (b"A", Some('a')),
-            // the sequence of a cursor key ends in a letter
+            // The sequence of a cursor key ends in a letter.
             (b"\x1b[A", None),
             (b"\x1b[Ab", Some('b')),
             (b"once", None),

@@ -1,7 +1,5 @@
 //! `leftfold` without a subcommand: a conversation on a terminal.
 
-mod asking;
-mod back;
 mod calls;
 mod conversation;
 mod inline;
@@ -10,8 +8,10 @@ mod input_events;
 mod keys;
 mod markdown;
 mod question;
+mod question_prompt;
 mod render;
 mod screen;
+mod session_commands;
 mod status;
 mod style;
 #[cfg(test)]
@@ -28,7 +28,7 @@ use leftfold_events::event::{Event, Turn};
 use leftfold_events::{Envelope, Seq};
 use leftfold_store::Reader;
 
-use self::conversation::{Conversation, Leave};
+use self::conversation::{Conversation, ExitReason};
 use self::input::Input;
 use self::input_events::InputEvents;
 use self::render::Renderer;
@@ -43,13 +43,13 @@ use leftfold_runtime::session_setup::SessionSetup;
 use leftfold_runtime::socket::{SessionRegistry, Sockets};
 use leftfold_runtime::turn_config::Overrides;
 
-/// Who prompts and answers here.
+/// The `by` of prompts and answers from here.
 const BY: &str = "terminal";
 
-/// How a conversation begins.
+/// The start of a conversation.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// The session to go on with: an id, a unique beginning of one, `last`, or a folder.
+    /// The session to continue: an id, a unique prefix of one, `last`, or a folder.
     pub session: Option<String>,
     pub overrides: Overrides,
 }
@@ -58,8 +58,8 @@ pub struct Start {
 pub fn run_conversation(start: Start) -> anyhow::Result<ExitCode> {
     if !std::io::stdin().is_terminal() {
         return Err(Usage(
-            "a conversation needs a terminal, and standard input is none: \
-             `leftfold run -` takes one prompt from a pipe"
+            "a conversation needs a terminal, but standard input is not one: \
+             to run one prompt from a pipe, use `leftfold run -`"
                 .into(),
         )
         .into());
@@ -114,7 +114,7 @@ async fn converse(
         screen,
     );
     if let Some(from) = last_turn(history) {
-        conversation.go_on(from).await?;
+        conversation.continue_session(from).await?;
     }
     let left = conversation.run().await;
     conversation.leave(left).await
@@ -132,7 +132,7 @@ fn greeting(setup: &SessionSetup, look: Look) -> String {
     format!("{}\n", look.style.paint(Face::DIM, &line))
 }
 
-/// Where the last turn begins.
+/// The seq at which the last turn begins.
 fn last_turn(history: &[Envelope]) -> Option<Seq> {
     let mut begins = None;
     let mut over = true;
@@ -146,34 +146,34 @@ fn last_turn(history: &[Envelope]) -> Option<Seq> {
 }
 
 impl Conversation {
-    /// Puts the terminal back, ends what runs, and says how to go on.
-    async fn leave(mut self, left: anyhow::Result<Leave>) -> anyhow::Result<ExitCode> {
-        self.let_go_of_terminal();
+    /// Restores the terminal, ends servers and processes, and says how to continue the session.
+    async fn leave(mut self, left: anyhow::Result<ExitReason>) -> anyhow::Result<ExitCode> {
+        self.release_terminal();
         if let Some(client) = &self.client {
-            // in the node of another process the turn goes on
+            // In the node of another process the turn continues.
             let cut = self.renderer.turn().is_some() || self.unfinished;
             let cut = cut && client.remote().is_none();
-            // nothing of what is broken off here may still become an outcome: first the node, then
-            // what it has started
+            // An interrupted call must not report an outcome: the node stops first, then its
+            // processes.
             client.stop().await;
             tokio::join!(leftfold_mcp::close(), leftfold_plugins::close());
             tokio::task::spawn_blocking(leftfold_process::end_descendants).await?;
             leftfold_process::settled().await;
             let line = farewell(&client.session.to_string(), cut);
             let line = self.renderer.look.style.paint(Face::DIM, &line);
-            // a terminal that is gone needs no farewell
+            // If the terminal is gone, the message is dropped.
             let _ = self.screen.print(&format!("{line}\n"));
         }
         Ok(ExitCode::from(match left? {
-            Leave::Done => 0,
-            Leave::Signal("SIGINT") => 130,
-            Leave::Signal("SIGTERM") => 143,
-            Leave::Signal(_) | Leave::Gone => 129,
+            ExitReason::Done => 0,
+            ExitReason::Signal("SIGINT") => 130,
+            ExitReason::Signal("SIGTERM") => 143,
+            ExitReason::Signal(_) | ExitReason::Gone => 129,
         }))
     }
 }
 
 fn farewell(session: &str, cut: bool) -> String {
-    let state = if cut { "the turn is cut off; " } else { "" };
+    let state = if cut { "the turn is interrupted; " } else { "" };
     format!("{state}`leftfold --session {session}` goes on")
 }

@@ -1,37 +1,38 @@
-//! Markdown that stays readable while it streams: words are printed as soon as their look is
-//! certain, and what has been printed never changes. Without colours the source stands as it is,
-//! only wrapped.
+//! Markdown that stays readable while it streams. Words are printed as soon as their look is
+//! certain; printed text never changes. Without colours the source is printed as it is, only
+//! wrapped.
 
 use super::inline;
 use super::style::{Face, Style};
 use super::wrap::Wrap;
 use leftfold_view::clean::clip;
 
-/// Prose wider than this is hard to read, whatever the terminal's width.
+/// The widest prose in columns; wider text is hard to read.
 const MEASURE: usize = 100;
-/// Columns of a rule.
+/// The width of a horizontal rule in columns.
 const RULE: usize = 40;
 
 #[derive(Clone, Debug)]
 pub(super) struct Markdown {
     style: Style,
     wrap: Wrap,
-    /// The face of the line under way, once its kind is known.
+    /// The face of the current line, once its kind is known.
     line: Option<Face>,
     /// Text whose look is not certain yet.
     pending: String,
-    /// The marks that will close the block of code under way.
+    /// The marks that will close the current block of code.
     fence: Option<String>,
 }
 
 impl Markdown {
     pub(super) fn new(style: Style, columns: usize) -> Self {
-        // the last column stays free: a terminal that has filled it is of two minds where it is
+        // The last column stays free, because terminals differ about the cursor's place after it is
+        // filled.
         let wrap = Wrap::new(style, columns.saturating_sub(1).min(MEASURE));
         Self { style, wrap, line: None, pending: String::new(), fence: None }
     }
 
-    /// More text, without control characters; what can be printed now.
+    /// Takes more text without control characters, and answers the output that is certain.
     pub(super) fn push(&mut self, text: &str) -> String {
         self.pending.push_str(text);
         let mut out = String::new();
@@ -39,7 +40,7 @@ impl Markdown {
         out
     }
 
-    /// The text has come to its end; what was left of it, with the end of its line.
+    /// Ends the text, and answers the remaining output with its line end.
     pub(super) fn finish(&mut self) -> String {
         let open = self.line.is_some() || !self.pending.is_empty();
         let out = if open { self.push("\n") } else { String::new() };
@@ -51,17 +52,17 @@ impl Markdown {
         self.line.is_none() && self.pending.is_empty()
     }
 
-    /// The terminal has another width now.
+    /// Sets another width.
     pub(super) fn resize(&mut self, columns: usize) {
         self.wrap = Self::new(self.style, columns).wrap;
     }
 
-    /// The column at which printed text ends.
+    /// The column after the printed text.
     pub(super) fn column(&self) -> usize {
         self.wrap.column()
     }
 
-    /// What is not certain yet, as it is to stand after the printed text for the time being.
+    /// The text that is not certain yet, to show after the printed text for now.
     pub(super) fn tail(&self) -> String {
         if self.line.is_none() {
             return clip(&self.pending, self.wrap.width());
@@ -69,11 +70,11 @@ impl Markdown {
         let mut out = String::new();
         let mut wrap = self.wrap.clone();
         wrap.push(self.line.unwrap_or_default(), &self.pending, &mut out);
-        wrap.let_go(&mut out);
+        wrap.flush_word(&mut out);
         out
     }
 
-    /// Takes one line, or the certain part of one; whether anything was taken.
+    /// Handles one line, or the certain part of one; answers whether there was any.
     fn step(&mut self, out: &mut String) -> bool {
         let end = self.pending.find('\n');
         let text = self.pending[..end.unwrap_or(self.pending.len())].to_owned();
@@ -90,7 +91,7 @@ impl Markdown {
         end.is_some()
     }
 
-    /// Finds out what kind of line begins, and takes what makes it one.
+    /// Determines the kind of a new line, and consumes its prefix.
     fn begin(&mut self, text: &str, complete: bool, out: &mut String) -> bool {
         match kind(text, complete, self.fence.as_deref()) {
             Kind::Unknown => false,
@@ -98,10 +99,10 @@ impl Markdown {
                 let marks = text.trim_start().chars().take_while(|c| matches!(c, '`' | '~'));
                 let marks: String = marks.collect();
                 self.fence = if self.fence.is_some() { None } else { Some(marks) };
-                self.whole(Face::DIM, text, out)
+                self.print_line(Face::DIM, text, out)
             }
-            Kind::Rule if self.style.colour => self.whole(Face::DIM, &"─".repeat(RULE), out),
-            Kind::Code | Kind::Rule => self.whole(Face::PLAIN, text, out),
+            Kind::Rule if self.style.colour => self.print_line(Face::DIM, &"─".repeat(RULE), out),
+            Kind::Code | Kind::Rule => self.print_line(Face::PLAIN, text, out),
             Kind::Prose { face, prefix, shown, mark } => {
                 self.line = Some(face);
                 let shown = if self.style.colour { &*shown } else { &text[..prefix] };
@@ -112,8 +113,8 @@ impl Markdown {
         }
     }
 
-    /// Prints `shown` for a complete line, however long it is.
-    fn whole(&mut self, face: Face, shown: &str, out: &mut String) -> bool {
+    /// Prints `shown` for a complete line of any length.
+    fn print_line(&mut self, face: Face, shown: &str, out: &mut String) -> bool {
         self.style.write(out, face, shown);
         out.push('\n');
         let end = self.pending.find('\n').map_or(self.pending.len(), |end| end + 1);
@@ -136,24 +137,24 @@ impl Markdown {
 }
 
 enum Kind {
-    /// More of the line must be there.
+    /// More of the line is needed.
     Unknown,
     /// Begins or ends a block of code.
     Fence,
-    /// Printed as it is: code, or a table.
+    /// Printed unchanged: code, or a table.
     Code,
     Rule,
     Prose {
         face: Face,
-        /// Bytes of the source that make the line what it is.
+        /// The length of the line's markup in bytes.
         prefix: usize,
-        /// What stands for them.
+        /// The text to print instead of the markup.
         shown: String,
         mark: Face,
     },
 }
 
-/// What kind of line begins with `text`. `complete`: it is all of it.
+/// The kind of the line that begins with `text`; with `complete`, `text` is all of it.
 fn kind(text: &str, complete: bool, fence: Option<&str>) -> Kind {
     let bare = text.trim_start();
     let indent = text.len() - bare.len();
@@ -177,7 +178,7 @@ fn kind(text: &str, complete: bool, fence: Option<&str>) -> Kind {
     if complete && rule {
         return Kind::Rule;
     }
-    // as long as there is nothing but signs, they can still become anything
+    // A line of marks alone can still become anything.
     if !complete && bare.len() < 10 && bare.chars().all(begins) {
         return Kind::Unknown;
     }

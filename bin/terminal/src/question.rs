@@ -1,5 +1,5 @@
-//! Questions on the terminal: what they show, and which keys answer what. A permission takes one key. To a
-//! question in words digits choose, Enter answers, and anything else begins an answer in the user's own
+//! The text of questions, and the meaning of keys. A permission takes one key. For a question with
+//! options, digits choose, Enter answers, and any other key begins an answer in the user's own
 //! words.
 
 use leftfold_actors::Reply;
@@ -10,7 +10,7 @@ use leftfold_view::{OpenQuestion, Question, QuestionId};
 use super::BY;
 use super::calls::CallBlock;
 use super::conversation::{Conversation, Stage};
-use super::input::Read;
+use super::input::LineKind;
 use super::keys::CTRL_D;
 use super::render::Renderer;
 use super::style::{Face, Look};
@@ -20,26 +20,26 @@ use leftfold_view::clean::{clean, clean_line};
 
 /// The keys of a permission question.
 pub(super) const PERMISSION: &str = "  allow? [o]nce  [a]lways  [n]o  no [b]ecause… ";
-/// The keys of the question whether to go on with a turn that was cut off.
-pub(super) const RESUME: &str = "  go on with it? [y]es  [n]o ";
+/// The keys of the question whether to resume an interrupted turn.
+pub(super) const RESUME: &str = "  resume it? [y]es  [n]o ";
 
-/// How a question is answered that comes while a line is being typed.
-pub(super) const ANNOUNCED: &str = "  Enter on an empty line: answer, and follow the turn";
+/// How to answer a question that arrives while a line is being typed.
+pub(super) const ANNOUNCED: &str = "  to answer and follow the turn, press Enter on an empty line";
 
-/// What a key means for a permission question.
+/// The meaning of a key for a permission question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum PermissionKey {
     Reply(Answer),
-    /// No, and a line with the reason follows.
+    /// No; a line with the reason follows.
     Because,
 }
 
-pub(super) fn choice(key: char) -> Option<Choice> {
+pub(super) fn choice(key: char) -> Option<PermissionKey> {
     match key {
-        'o' | 'y' => Some(Choice::Reply(Answer::Once)),
-        'a' => Some(Choice::Reply(Answer::Always)),
-        'n' => Some(Choice::Reply(Answer::Reject)),
-        'b' => Some(Choice::Because),
+        'o' | 'y' => Some(PermissionKey::Reply(Answer::Once)),
+        'a' => Some(PermissionKey::Reply(Answer::Always)),
+        'n' => Some(PermissionKey::Reply(Answer::Reject)),
+        'b' => Some(PermissionKey::Because),
         _ => None,
     }
 }
@@ -48,40 +48,41 @@ pub(super) fn reply(answer: Answer, feedback: Option<String>) -> Reply {
     Reply { answer, feedback, by: BY.to_owned() }
 }
 
-/// Options that have a digit of their own. Of more, the number is typed as a line.
+/// Options with a digit of their own. With more options, the number is typed as a line.
 const DIGITS: usize = 9;
 
-/// What keys come to.
+/// The result of keys.
 #[derive(Debug, PartialEq, Eq)]
-enum Pressed {
-    /// Other options are chosen, or none.
+enum KeyAction {
+    /// The chosen options have changed.
     Chosen,
     Answer,
     Dismiss,
-    /// A line begins, with this in it.
+    /// Begin a line with this text in it.
     Words(String),
 }
 
-/// What these keys, pressed at once, come to after those that have `chosen` options already.
-fn pressed(question: &Question, chosen: &mut Vec<usize>, keys: &str) -> Pressed {
+/// The result of these keys, pressed at once, after `chosen` options.
+fn pressed(question: &Question, chosen: &mut Vec<usize>, keys: &str) -> KeyAction {
     let digits = question.options.len() <= DIGITS && !question.options.is_empty();
     for (at, key) in keys.char_indices() {
         match key {
             '\n' if chosen.is_empty() => {}
-            '\n' => return Pressed::Answer,
-            CTRL_D => return Pressed::Dismiss,
+            '\n' => return KeyAction::Answer,
+            CTRL_D => return KeyAction::Dismiss,
             '0'..='9' if digits => choose(question, chosen, key),
             _ => {
                 let line = keys[at..].lines().next().unwrap_or_default();
                 let words = line.chars().filter(|c| !c.is_control()).collect::<String>();
-                return Pressed::Words(words.trim_start().to_owned());
+                return KeyAction::Words(words.trim_start().to_owned());
             }
         }
     }
-    Pressed::Chosen
+    KeyAction::Chosen
 }
 
-/// The option of a digit, instead of the one before, or besides the others; or no longer.
+/// Chooses the option of a digit: instead of the previous one or, for multiple answers, in
+/// addition; chosen again, it is removed.
 fn choose(question: &Question, chosen: &mut Vec<usize>, digit: char) {
     let place = digit.to_digit(10).and_then(|digit| usize::try_from(digit).ok()?.checked_sub(1));
     let Some(place) = place.filter(|place| *place < question.options.len()) else { return };
@@ -97,7 +98,7 @@ fn choose(question: &Question, chosen: &mut Vec<usize>, digit: char) {
     chosen.sort_unstable();
 }
 
-/// The line that says what is chosen and what the keys do.
+/// The line that shows the chosen options and the keys.
 pub(super) fn keys(question: &Question, chosen: &[usize]) -> String {
     if !chosen.is_empty() {
         let numbers: Vec<_> = chosen.iter().map(|place| (place + 1).to_string()).collect();
@@ -115,9 +116,9 @@ pub(super) fn keys(question: &Question, chosen: &[usize]) -> String {
     format!("  {choose}; [Ctrl-D] dismisses ")
 }
 
-/// What a typed line answers. `None`: there is nothing in it.
+/// The reply in a typed line. `None`: the line is empty.
 pub(super) fn typed(question: &Question, line: &str) -> Option<Reply> {
-    question.understood(line).map(|words| client::reply(Some(words), BY))
+    question.parse_answer(line).map(|words| client::reply(Some(words), BY))
 }
 
 impl Conversation {
@@ -128,30 +129,30 @@ impl Conversation {
         keys: &str,
     ) -> anyhow::Result<()> {
         match pressed(question, &mut self.chosen, keys) {
-            Pressed::Chosen => {
+            KeyAction::Chosen => {
                 let keys = self::keys(question, &self.chosen);
-                if self.renderer.asking.as_ref() != Some(&keys) {
+                if self.renderer.question_keys.as_ref() != Some(&keys) {
                     self.screen.remind(&keys)?;
-                    self.renderer.asking = Some(keys);
+                    self.renderer.question_keys = Some(keys);
                     self.paint("")?;
                 }
             }
-            Pressed::Answer => {
+            KeyAction::Answer => {
                 let answer = question.chosen(&self.chosen);
                 self.stop_asking();
                 self.answer(of, client::reply(Some(answer), BY)).await?;
             }
-            Pressed::Dismiss => {
+            KeyAction::Dismiss => {
                 self.stop_asking();
                 self.answer(of, client::reply(None, BY)).await?;
             }
-            Pressed::Words(words) => self.begin_line(of, Read::Answer(words))?,
+            KeyAction::Words(words) => self.begin_line(of, LineKind::Answer(words))?,
         }
         Ok(())
     }
 
-    /// Has a line typed, instead of a key, for the question.
-    pub(super) fn begin_line(&mut self, of: QuestionId, read: Read) -> anyhow::Result<()> {
+    /// Starts typing a line for the question.
+    pub(super) fn begin_line(&mut self, of: QuestionId, read: LineKind) -> anyhow::Result<()> {
         self.stop_asking();
         self.screen.print("")?;
         self.mode.restore();
@@ -162,8 +163,8 @@ impl Conversation {
 }
 
 impl Renderer {
-    /// What a question is about, before its keys are named: with `change`, what its call would change,
-    /// as far as that is known. Nothing else that has to be allowed is cut.
+    /// The text of a question above its keys. `change` are the changes that its call would make, if
+    /// known. Nothing else that needs permission is shortened.
     pub(super) fn question(&mut self, open: &OpenQuestion, change: &[FilePreview]) -> String {
         let mut out = self.asked_by(open);
         if let Some(question) = &open.question {
@@ -200,14 +201,14 @@ impl Renderer {
         out
     }
 
-    /// Which subagent asks, if it is one.
+    /// The subagent that asks, if it is one.
     fn asked_by(&mut self, open: &OpenQuestion) -> String {
         let Some(status) = self.transcript.subagent(open.id.0) else { return String::new() };
         let from = format!("  {} asks:", clean_line(&status.agent));
         self.note(Face::DIM, &from)
     }
 
-    /// The question and its options, in as many rows as they need.
+    /// The question and its options, on as many rows as needed.
     pub(super) fn question_in_words(&mut self, question: &Question) -> String {
         let Look { style, columns } = self.look;
         let mut out = self.text_ends();
@@ -231,18 +232,18 @@ impl Renderer {
         out
     }
 
-    /// What was said to a question in words.
+    /// The answer to a question of a tool.
     pub(super) fn answered_in_words(
         &mut self,
         reply: Answer,
         words: Option<&str>,
         by: &str,
     ) -> String {
-        let said = clean_line(words.unwrap_or_default());
+        let text = clean_line(words.unwrap_or_default());
         let answer = match reply {
-            Answer::Reject if said.is_empty() => format!("  → dismissed{by}"),
-            Answer::Reject => format!("  → not answered{by}: {said}"),
-            Answer::Once | Answer::Always => format!("  → {said}{by}"),
+            Answer::Reject if text.is_empty() => format!("  → dismissed{by}"),
+            Answer::Reject => format!("  → not answered{by}: {text}"),
+            Answer::Once | Answer::Always => format!("  → {text}{by}"),
         };
         self.note(Face::DIM, &answer)
     }
@@ -262,18 +263,18 @@ mod tests {
 
     #[test]
     fn keys_choose_and_answer() {
-        let words = |words: &str| Pressed::Words(words.to_owned());
+        let words = |words: &str| KeyAction::Words(words.to_owned());
         for (multiple, keys, expected, places) in [
-            (false, "2", Pressed::Chosen, vec![1]),
-            (false, "23", Pressed::Chosen, vec![2]),
-            (false, "22", Pressed::Chosen, vec![1]),
-            (false, "4", Pressed::Chosen, vec![]),
-            (false, "0", Pressed::Chosen, vec![]),
-            (false, "\n", Pressed::Chosen, vec![]),
-            (false, "2\n", Pressed::Answer, vec![1]),
-            (true, "31\n", Pressed::Answer, vec![0, 2]),
-            (true, "313", Pressed::Chosen, vec![0]),
-            (true, "3\u{4}", Pressed::Dismiss, vec![2]),
+            (false, "2", KeyAction::Chosen, vec![1]),
+            (false, "23", KeyAction::Chosen, vec![2]),
+            (false, "22", KeyAction::Chosen, vec![1]),
+            (false, "4", KeyAction::Chosen, vec![]),
+            (false, "0", KeyAction::Chosen, vec![]),
+            (false, "\n", KeyAction::Chosen, vec![]),
+            (false, "2\n", KeyAction::Answer, vec![1]),
+            (true, "31\n", KeyAction::Answer, vec![0, 2]),
+            (true, "313", KeyAction::Chosen, vec![0]),
+            (true, "3\u{4}", KeyAction::Dismiss, vec![2]),
             (false, "neither\n", words("neither"), vec![]),
             (false, " \n", words(""), vec![]),
         ] {
@@ -281,7 +282,7 @@ mod tests {
             assert_eq!(pressed(&question(3, multiple), &mut chosen, keys), expected, "{keys:?}");
             assert_eq!(chosen, places, "{keys:?}");
         }
-        // there are no digits for so many, and nothing to choose from among none
+        // No digits for ten options, and nothing to choose among none.
         for options in [0, 10] {
             assert_eq!(pressed(&question(options, true), &mut Vec::new(), "10"), words("10"));
         }

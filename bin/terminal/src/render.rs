@@ -1,4 +1,4 @@
-//! From events to what a terminal shows of them: no I/O, no clock.
+//! Turns events into terminal text, without I/O or clock.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use leftfold_view::words::first_line;
 use leftfold_view::{CallStep, Change, CompactionEnd, Outcome, Question, QuestionId, Transcript};
 
 use super::BY;
-use super::calls::{CallBlock, Mark, duration};
+use super::calls::{CallBlock, CallMark, duration};
 use super::markdown::Markdown;
 use super::style::{Face, Look, Style};
 use super::wrap::Wrap;
@@ -19,18 +19,18 @@ use leftfold_view::clean::{Cleaner, clean, clean_line};
 #[derive(Debug)]
 pub(super) struct Renderer {
     pub(super) look: Look,
-    /// Who prompts and answers here, as the log has it.
+    /// This terminal's `by` in the log.
     pub(super) me: String,
     pub(super) markdown: Markdown,
     pub(super) cleaner: Cleaner,
-    /// Prompts of this terminal up to here come from the log, those after it from the user's own
-    /// line, which shows them already.
+    /// This terminal's prompts up to this event are shown from the log. Later ones are already on
+    /// the screen as typed lines.
     head: Seq,
     pub(super) transcript: Transcript,
-    /// The calls of which a question has shown already what they would change.
+    /// The calls whose changes a question has already shown.
     pub(super) previewed: HashSet<(SessionId, Seq)>,
-    /// The keys that an open question wants.
-    pub(super) asking: Option<String>,
+    /// The keys of the open question.
+    pub(super) question_keys: Option<String>,
 }
 
 impl Renderer {
@@ -43,22 +43,22 @@ impl Renderer {
             head,
             transcript: Transcript::live(root),
             previewed: HashSet::new(),
-            asking: None,
+            question_keys: None,
         }
     }
 
-    /// When the turn under way began.
+    /// When the running turn began.
     pub(super) fn turn(&self) -> Option<Time> {
         self.transcript.root()?.turn
     }
 
-    /// The open question at this place, if it is one in words.
+    /// The open question with this id, if it is one of a tool.
     pub(super) fn question_of(&self, id: QuestionId) -> Option<Question> {
         let mut open = self.transcript.open_questions();
         open.find(|open| open.id == id)?.question.clone()
     }
 
-    /// The terminal has another width now: lines that begin from here on have it, too.
+    /// Sets another width for lines that begin from here on.
     pub(super) fn resize(&mut self, columns: usize) {
         if columns != self.look.columns && self.markdown.is_between_lines() {
             self.look.columns = columns;
@@ -66,7 +66,8 @@ impl Renderer {
         }
     }
 
-    /// What is to be printed for good. What a subagent shows is for its parent.
+    /// The text to print permanently for an event. A subagent's text is left out, because it is for
+    /// its parent.
     pub(super) fn show(&mut self, event: &Envelope) -> String {
         let changes = self.transcript.apply(event);
         if !self.transcript.is_root(event) {
@@ -98,7 +99,7 @@ impl Renderer {
             }
             Change::Replied { .. } | Change::RequestFailed => self.text_ends(),
             Change::Retry { error, until, void_text, .. } => {
-                let void = if void_text { "; the text above does not count" } else { "" };
+                let void = if void_text { "; the text above is void" } else { "" };
                 let wait = until.map(|until| duration(until.since(event.at)));
                 let wait = wait.map(|wait| format!(" in {wait}")).unwrap_or_default();
                 let note = format!("[retrying{wait}: {}{void}]", clean_line(&error));
@@ -108,9 +109,7 @@ impl Renderer {
                 self.answered(question, reply, feedback.as_deref(), &by)
             }
             Change::QuestionTimedOut(_) => self.note(Face::DIM, "  → nobody answered in time"),
-            Change::CompactionStarted(_) => {
-                self.note(Face::DIM, "[making room: a summary is written]")
-            }
+            Change::CompactionStarted(_) => self.note(Face::DIM, "[compacting: writing a summary]"),
             Change::CompactionEnded { end: CompactionEnd::Failed { message }, .. } => {
                 self.note(Face::YELLOW, &format!("[no summary: {}]", clean_line(&message)))
             }
@@ -168,21 +167,21 @@ impl Renderer {
                 let previewed = self.previewed.contains(&(session.id, seq));
                 block.finished(finished, previewed).join("\n")
             }
-            Outcome::Unresolved(error) => block.ended(Mark::Failed, first_line(error)),
-            Outcome::Denied => block.ended(Mark::Not, "not allowed by the rules"),
-            // the answer is all there is to say of it
+            Outcome::Unresolved(error) => block.ended(CallMark::Failed, first_line(error)),
+            Outcome::Denied => block.ended(CallMark::NotRun, "denied by the rules"),
+            // The answer already says it.
             Outcome::Rejected { in_words: true, .. } => return String::new(),
             Outcome::Rejected { by, feedback, .. } => {
                 let why = feedback.as_deref().map(|why| format!(": {}", clean_line(why)));
                 let note = format!("rejected{}{}", self.by(by), why.unwrap_or_default());
-                block.ended(Mark::Not, &note)
+                block.ended(CallMark::NotRun, &note)
             }
             Outcome::TimedOut { asked: true } => {
-                block.ended(Mark::Not, "not allowed: nobody answered in time")
+                block.ended(CallMark::NotRun, "denied: nobody answered in time")
             }
-            Outcome::TimedOut { asked: false } => block.ended(Mark::Not, "timed out"),
-            Outcome::Lost => block.ended(Mark::Not, "outcome unknown after a crash"),
-            Outcome::Cancelled => block.ended(Mark::Not, "stopped"),
+            Outcome::TimedOut { asked: false } => block.ended(CallMark::NotRun, "timed out"),
+            Outcome::Lost => block.ended(CallMark::NotRun, "outcome unknown after a crash"),
+            Outcome::Cancelled => block.ended(CallMark::NotRun, "stopped"),
         };
         self.line(&shown)
     }
@@ -200,7 +199,7 @@ impl Renderer {
             return self.answered_in_words(reply, feedback, &by);
         }
         let note = match reply {
-            // the end of the call says so
+            // The end of the call says it.
             Answer::Reject => return String::new(),
             Answer::Once => format!("  allowed once{by}"),
             Answer::Always => {
@@ -212,12 +211,12 @@ impl Renderer {
         self.note(Face::DIM, &note)
     }
 
-    /// Who has answered, if it was not this terminal.
+    /// The client that answered, if it was not this terminal.
     fn by(&self, by: &str) -> String {
         if by == self.me { String::new() } else { format!(" by {}", clean_line(by)) }
     }
 
-    /// A line of its own, in one face; in as many rows as it needs.
+    /// A line of its own in one face, on as many rows as needed.
     pub(super) fn note(&mut self, face: Face, text: &str) -> String {
         let Look { style, columns } = self.look;
         let bare = text.trim_start();
@@ -225,7 +224,7 @@ impl Renderer {
         let mut wrap = Wrap::new(Style::default(), columns.saturating_sub(1));
         wrap.begin(Face::PLAIN, &text[..text.len() - bare.len()], &mut rows);
         wrap.push(Face::PLAIN, bare, &mut rows);
-        wrap.let_go(&mut rows);
+        wrap.flush_word(&mut rows);
         let rows: Vec<String> = rows.split('\n').map(|row| style.paint(face, row)).collect();
         self.line(&rows.join("\n"))
     }
@@ -243,7 +242,7 @@ impl Renderer {
     }
 }
 
-/// What a turn has cost: tokens, money and time.
+/// The tokens, cost and time of a turn.
 fn spent(ended: &Ended, millis: u64) -> String {
     let usage = &ended.usage;
     let input = usage.input + usage.cache_read + usage.cache_write;

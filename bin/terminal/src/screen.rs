@@ -1,4 +1,4 @@
-//! The terminal itself: text that stays, and below it a few rows that are painted over.
+//! The terminal's screen: permanent text, and below it a few rows that are repainted.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -6,19 +6,19 @@ use rustix::termios;
 
 use super::style::Style;
 
-/// Columns where nobody says how many there are.
+/// Columns if the terminal's width is unknown.
 const COLUMNS: usize = 80;
 
-/// Writes to standard output. The first failure is the last thing it does: a terminal that is gone
-/// does not come back.
+/// Writes to standard output. After the first failure it writes nothing more, since a terminal that
+/// is gone does not come back.
 #[derive(Debug)]
 pub(super) struct Screen<W = io::Stdout> {
     out: W,
     /// Whether the cursor can be moved.
     moves: bool,
-    /// The rows painted below the text, as they stand there.
+    /// The rows currently painted below the text.
     live: Vec<String>,
-    /// Where the text ends.
+    /// The column at which the text ends.
     column: usize,
 }
 
@@ -33,7 +33,7 @@ impl<W: Write> Screen<W> {
         Self { out, moves, live: Vec::new(), column: 0 }
     }
 
-    /// Adds `text`, which ends at `column`, and puts `live` below it.
+    /// Adds `text`, which ends at `column`, and paints `live` below it.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -50,7 +50,7 @@ impl<W: Write> Screen<W> {
         self.out.flush()
     }
 
-    /// Text that begins at a line's beginning and ends with one, with nothing below it.
+    /// Prints complete lines, with nothing below them.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -58,7 +58,7 @@ impl<W: Write> Screen<W> {
         self.paint(text, 0, Vec::new())
     }
 
-    /// Names the keys where they can not stand below the text.
+    /// Prints the keys of a question if they cannot be painted below the text.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -66,7 +66,7 @@ impl<W: Write> Screen<W> {
         if self.moves { Ok(()) } else { self.print(&format!("{keys}\n")) }
     }
 
-    /// What takes the cursor back to where the text ends, and away with what follows.
+    /// The codes that move the cursor to the text's end and erase everything after it.
     fn erased(&self) -> String {
         let mut codes = String::new();
         if self.live.iter().all(String::is_empty) && self.live.len() < 2 {
@@ -84,7 +84,7 @@ impl<W: Write> Screen<W> {
     }
 }
 
-/// Colours, unless the user or the terminal does not want them.
+/// Colours, unless the user or the terminal rules them out.
 pub(super) fn style() -> Style {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     Style { colour: io::stdout().is_terminal() && !is_dumb() && !refused }

@@ -1,5 +1,4 @@
-//! What stands below the conversation for the time being: the unfinished end of the text, and one
-//! line that says what is waited for.
+//! The rows below the conversation: the unfinished end of the text, and one status line.
 
 use leftfold_events::Time;
 use leftfold_events::event::Purpose;
@@ -12,18 +11,18 @@ use leftfold_view::clean::clean_line;
 use leftfold_view::clean::clip;
 
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠧", "⠇", "⠏"];
-/// Milliseconds of one picture of the spinner.
+/// Milliseconds for one frame of the spinner.
 const FRAME: u64 = 250;
-/// Milliseconds after which text that does not go on is waited for.
+/// Milliseconds without new text before the status shows a wait.
 const PAUSE: u64 = 1500;
 
 impl Renderer {
-    /// Rows that are painted over again and again. The first goes on where printed text ends.
+    /// The repainted rows. The first continues the printed text.
     pub(super) fn live(&self, now: Time) -> Vec<String> {
         let tail = self.markdown.tail();
         let column = self.markdown.column();
         let mut rows: Vec<String> = tail.split('\n').map(str::to_owned).collect();
-        let asking = self.asking.as_ref().map(|keys| (Face::BOLD, keys.clone()));
+        let asking = self.question_keys.as_ref().map(|keys| (Face::BOLD, keys.clone()));
         if let Some((face, status)) = asking.or_else(|| Some((Face::DIM, self.status(now)?))) {
             let status = clip(&status, self.look.columns.saturating_sub(1));
             let status = self.look.style.paint(face, &status);
@@ -35,7 +34,7 @@ impl Renderer {
         rows
     }
 
-    /// What is waited for, and for how long already.
+    /// The pending work, and for how long it has been running.
     fn status(&self, now: Time) -> Option<String> {
         let session = self.transcript.root()?;
         if let Some(Retry { until, error }) = &session.retry {
@@ -63,13 +62,13 @@ impl Renderer {
         }
         let what = match purpose {
             Purpose::Turn => "waiting for the model",
-            Purpose::Title => "looking for a title",
+            Purpose::Title => "generating a title",
             Purpose::Compaction => "writing a summary",
         };
         Some(format!("{spinner} {what} · {}", waited(now.since(since))))
     }
 
-    /// What the subagents at work do.
+    /// The work of the running subagents.
     fn delegated(&self) -> Option<String> {
         let said = |status: &SubagentStatus| {
             let calls = match status.calls {
@@ -84,7 +83,7 @@ impl Renderer {
     }
 }
 
-/// In whole seconds: what is finer only flickers.
+/// In whole seconds, because fractions would only flicker.
 fn waited(millis: u64) -> String {
     if millis < 60_000 { format!("{} s", millis / 1000) } else { duration(millis) }
 }

@@ -1,8 +1,8 @@
-//! How text looks: colours where the terminal has them, nothing where it has not.
+//! Colours of text on terminals that have them.
 
 use std::fmt::Write;
 
-/// How a piece of text stands out.
+/// The look of a piece of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Face {
     pub(super) bold: bool,
@@ -11,7 +11,7 @@ pub(super) struct Face {
     pub(super) colour: Option<Colour>,
 }
 
-/// Of the terminal's own palette, so that it fits light and dark ones.
+/// From the terminal's own palette, which fits light and dark themes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Colour {
     Red = 31,
@@ -30,7 +30,7 @@ impl Face {
     pub(super) const CYAN: Self = Self { colour: Some(Colour::Cyan), ..Self::PLAIN };
     pub(super) const HEADING: Self = Self { bold: true, colour: Some(Colour::Cyan), ..Self::PLAIN };
 
-    /// This face with what `other` adds to it.
+    /// This face with the attributes of `other` added.
     pub(super) fn with(self, other: Self) -> Self {
         Self {
             bold: self.bold || other.bold,
@@ -41,7 +41,7 @@ impl Face {
     }
 }
 
-/// Whether faces show at all.
+/// Whether colours are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Style {
     pub(super) colour: bool,
@@ -68,7 +68,7 @@ impl Style {
     }
 }
 
-/// What the terminal is like.
+/// The properties of the terminal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub(super) style: Style,

@@ -1,12 +1,12 @@
-//! What becomes of the lines that the user types.
+//! Handles the lines that the user types.
 
 use leftfold_events::event::{Answer, PromptPart, SessionChoices};
 
 use super::BY;
-use super::conversation::{Conversation, Leave, Stage};
+use super::conversation::{Conversation, ExitReason, Stage};
 use super::input::Typed;
 use super::style::Face;
-use super::{back, question};
+use super::{question, session_commands};
 use leftfold_runtime::agents::Agents;
 use leftfold_runtime::client;
 use leftfold_runtime::project::Project;
@@ -19,23 +19,23 @@ use leftfold_view::QuestionId;
 use leftfold_view::clean::clean_line;
 
 impl Conversation {
-    pub(super) async fn typed(&mut self, typed: Typed) -> anyhow::Result<Option<Leave>> {
+    pub(super) async fn typed(&mut self, typed: Typed) -> anyhow::Result<Option<ExitReason>> {
         if let Stage::Reason(of) = self.stage {
             return self.reason(of, typed).await;
         }
         let line = match typed {
             Typed::Line(line) => line,
             Typed::Interrupted { empty } => return self.interrupted_prompt(empty),
-            Typed::End => return Ok(Some(Leave::Done)),
+            Typed::End => return Ok(Some(ExitReason::Done)),
             Typed::Gone(why) => {
-                tracing::debug!("the terminal can not be read: {why}");
-                return Ok(Some(Leave::Gone));
+                tracing::debug!("cannot read the terminal: {why}");
+                return Ok(Some(ExitReason::Gone));
             }
         };
         self.warned = false;
         match command(&line) {
-            Some("/exit") => return Ok(Some(Leave::Done)),
-            Some(command) if back::is_known(command) => self.carry_out(command).await?,
+            Some("/exit") => return Ok(Some(ExitReason::Done)),
+            Some(command) if session_commands::is_known(command) => self.carry_out(command).await?,
             Some(command) => match self.builtin(command, &line).await {
                 Some(text) => {
                     self.screen.print(&text)?;
@@ -67,13 +67,13 @@ impl Conversation {
             Err(error) => {
                 let note = self
                     .renderer
-                    .note(Face::RED, &redact_output::clean(&format!("not taken: {error:#}")));
+                    .note(Face::RED, &redact_output::clean(&format!("not sent: {error:#}")));
                 self.screen.print(&note)?;
                 return self.take_prompt();
             }
         };
         self.mode.watch();
-        // a turn that was cut off has an end of its own, which comes first
+        // An interrupted turn is closed first.
         self.stage = Stage::Turn { running: false };
         let prompted = self.send(&setup, parts).await;
         if prompted.is_err() && self.client.is_none() {
@@ -82,14 +82,14 @@ impl Conversation {
         if let Err(error) = prompted {
             let note = self
                 .renderer
-                .note(Face::RED, &redact_output::clean(&format!("not taken: {error:#}")));
+                .note(Face::RED, &redact_output::clean(&format!("not sent: {error:#}")));
             self.paint(&note)?;
             self.take_prompt()?;
         }
         Ok(())
     }
 
-    /// What a prompt comes to, and the setup that it is one of.
+    /// Prepares a prompt, and the setup for it.
     async fn prepare(
         &self,
         prepared: &Prepared,
@@ -118,7 +118,7 @@ impl Conversation {
         }
     }
 
-    /// What a command of the terminal's own says; `None` if it is one of the project's.
+    /// The output of a built-in command of the terminal; `None` if it is not one.
     async fn builtin(&mut self, command: &str, line: &str) -> Option<String> {
         let argument = line[command.len()..].trim();
         let listed = slash::list(&self.setup.turn_settings.directory, &self.setup.extensions);
@@ -135,15 +135,14 @@ impl Conversation {
                 Ok(said) => format!("  {said}\n"),
                 Err(error) => format!("  {error:#}\n"),
             }),
-            // one of a server that is not known yet is for the server to say
+            // A server may have the command even if it is not known here.
             _ if command.contains(':') => None,
             _ if of_project.iter().any(|(name, _)| *name == command[1..]) => None,
             _ => Some(unknown(command)),
         }
     }
 
-    /// Has another agent take the prompts from now on (SPEC A5), those of other clients too; without a name
-    /// tells which there are.
+    /// Sets the agent for the next prompts (SPEC A5), also of other clients; without a name, lists the agents.
     async fn choose_agent(&mut self, name: &str) -> anyhow::Result<String> {
         let directory = &self.setup.turn_settings.directory;
         let settings = resolved_settings::settings(directory, &self.setup.extensions.plugins)?;
@@ -162,7 +161,7 @@ impl Conversation {
         Ok(format!("agent: {name}, {}", self.setup.turn_settings.model.name()))
     }
 
-    /// Writes into the log what is chosen. A new session writes it with its first prompt.
+    /// Logs the choices. A new session logs them with its first prompt.
     async fn log_choices(&mut self) -> anyhow::Result<()> {
         if self.unlogged {
             self.client()?.configure(self.project.choices.clone(), BY).await?;
@@ -171,7 +170,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// An agent has taken over, and the next prompts are for it.
+    /// Another agent has taken over and gets the next prompts.
     pub(super) fn switched(&mut self, agent: &str) -> anyhow::Result<()> {
         let mut choices = self.project.choices.clone();
         choices.agent = choices.agent.map(|_| agent.to_owned());
@@ -180,7 +179,7 @@ impl Conversation {
         self.take_choices(choices)
     }
 
-    /// Prompts are taken like this from now on.
+    /// Applies the choices to the next prompts.
     pub(super) fn take_choices(&mut self, choices: SessionChoices) -> anyhow::Result<()> {
         let agent = self.overrides.agent.clone().filter(|_| choices.agent.is_none());
         let overrides = Overrides { agent, ..self.overrides.clone() };
@@ -188,17 +187,17 @@ impl Conversation {
         self.setup = SessionSetup::new(self.setup.place.clone(), &project, &overrides, false)?;
         let session = self.setup.place.session;
         self.sessions.configure(session, project.choices.clone());
-        self.sessions.drive(session, overrides.clone());
+        self.sessions.set_overrides(session, overrides.clone());
         (self.project, self.overrides) = (project, overrides);
         Ok(())
     }
 
-    async fn reason(&mut self, of: QuestionId, typed: Typed) -> anyhow::Result<Option<Leave>> {
+    async fn reason(&mut self, of: QuestionId, typed: Typed) -> anyhow::Result<Option<ExitReason>> {
         self.stage = Stage::Turn { running: true };
         self.mode.watch();
         self.paint("")?;
         match typed {
-            Typed::Gone(_) => return Ok(Some(Leave::Gone)),
+            Typed::Gone(_) => return Ok(Some(ExitReason::Gone)),
             Typed::Interrupted { .. } => self.client()?.interrupt("SIGINT").await?,
             Typed::Line(line) if !line.trim().is_empty() => {
                 let answer = self.renderer.question_of(of);
@@ -206,24 +205,24 @@ impl Conversation {
                 let because = || question::reply(Answer::Reject, Some(line.trim().to_owned()));
                 self.answer(of, answer.unwrap_or_else(because)).await?;
             }
-            // without a word the question stands as it stood
+            // An empty line leaves the question open.
             Typed::Line(_) | Typed::End => {}
         }
         if self.renderer.turn().is_none() {
             self.take_prompt()?;
         }
-        self.see_to_questions()?;
+        self.update_question()?;
         Ok(None)
     }
 
-    /// Ctrl-C in a line: it is thrown away. In an empty one it is about to leave.
-    pub(super) fn interrupted_prompt(&mut self, empty: bool) -> anyhow::Result<Option<Leave>> {
+    /// Handles Ctrl-C in a line: the line is dropped. In an empty line, a second one leaves.
+    pub(super) fn interrupted_prompt(&mut self, empty: bool) -> anyhow::Result<Option<ExitReason>> {
         if empty && self.warned {
-            return Ok(Some(Leave::Done));
+            return Ok(Some(ExitReason::Done));
         }
         self.warned = empty;
         if empty {
-            let note = "Ctrl-D or /exit leaves; so does another Ctrl-C.";
+            let note = "To leave, press Ctrl-C again or Ctrl-D, or type /exit.";
             let note = self.renderer.look.style.paint(Face::DIM, note);
             self.screen.print(&format!("{note}\n"))?;
         }
@@ -234,20 +233,22 @@ impl Conversation {
 }
 
 const HELP: &str = concat!(
-    "  /exit, Ctrl-D   leave; the session stays\n",
-    "  /agent [NAME]   another agent for the next prompts\n",
-    "  /undo, /redo    take back the last prompt and what it changed in files; and that again\n",
-    "  /compact        replace what was said so far by a summary\n",
+    "  /exit, Ctrl-D   leave; the session is kept\n",
+    "  /agent [NAME]   use another agent for the next prompts; without NAME list them\n",
+    "  /undo, /redo    revert the last prompt and its file changes; undo that revert\n",
+    "  /compact        replace the conversation so far with a summary\n",
     "  Ctrl-C          interrupt the turn\n",
-    "  Alt-Enter       another line; so does a \\ at the end; a paste stays together\n",
-    "  up, Ctrl-R      earlier prompts\n",
+    "  Alt-Enter       start a new line (or end the line with \\); pasted lines stay together\n",
+    "  up, Ctrl-R      recall earlier prompts\n",
 );
 
 fn unknown(command: &str) -> String {
-    format!("  There is no {command}: see /help. A space before it makes it a prompt.\n")
+    format!(
+        "  There is no command {command}: see /help. To send it as a prompt, put a space before it.\n"
+    )
 }
 
-/// The command that a line is, if it is one. A path is none.
+/// The command in a line, if it is one. A path is not a command.
 fn command(line: &str) -> Option<&str> {
     let word = line.strip_prefix('/')?.split_whitespace().next().unwrap_or_default();
     (!word.contains('/')).then(|| &line[..=word.len()])

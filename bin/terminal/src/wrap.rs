@@ -1,5 +1,5 @@
-//! Words into lines of the terminal's width. Only whole words are let go, so nothing that has
-//! been printed ever has to move.
+//! Wraps words at the terminal's width. Only complete words are printed, so printed text never
+//! moves.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -10,13 +10,13 @@ pub(super) struct Wrap {
     pub(super) style: Style,
     /// Columns that may be filled.
     width: usize,
-    /// Columns that lines after the first begin with.
+    /// Indent of lines after the first, in columns.
     indent: usize,
-    /// Columns filled in the line under way.
+    /// Columns filled in the current line.
     column: usize,
-    /// Whether a space stands before the word under way.
+    /// Whether a space precedes the current word.
     space: bool,
-    /// The word under way: it may still grow.
+    /// The current word, which may still grow.
     word: Vec<(Face, String)>,
 }
 
@@ -34,7 +34,7 @@ impl Wrap {
         self.column
     }
 
-    /// What begins a line, with the indent of the lines that it runs over into.
+    /// Prints the prefix of a line; lines that it wraps to are indented to match.
     pub(super) fn begin(&mut self, face: Face, prefix: &str, out: &mut String) {
         self.style.write(out, face, prefix);
         self.column += prefix.width();
@@ -45,7 +45,7 @@ impl Wrap {
     pub(super) fn push(&mut self, face: Face, text: &str, out: &mut String) {
         for (i, piece) in text.split(' ').enumerate() {
             if i > 0 {
-                self.let_go(out);
+                self.flush_word(out);
                 self.space = true;
             }
             if piece.is_empty() {
@@ -53,34 +53,34 @@ impl Wrap {
             }
             self.piece(face, piece, out);
             if self.word.iter().map(|(_, text)| text.width()).sum::<usize>() > self.width {
-                // it will be broken anyway
-                self.let_go(out);
+                // The word is too wide for a line and will be broken anyway.
+                self.flush_word(out);
             }
         }
     }
 
-    /// More of the word under way. Wide characters are words of their own: their scripts have no
-    /// spaces.
+    /// Adds to the current word. Wide characters are words of their own, because their scripts have
+    /// no spaces.
     fn piece(&mut self, face: Face, piece: &str, out: &mut String) {
         for part in piece.split_inclusive(is_wide) {
             let narrow = part.trim_end_matches(is_wide);
             for text in [narrow, &part[narrow.len()..]].into_iter().filter(|t| !t.is_empty()) {
                 if text.starts_with(is_wide) {
-                    self.let_go(out);
+                    self.flush_word(out);
                 }
                 match self.word.last_mut() {
                     Some((last, word)) if *last == face => word.push_str(text),
                     _ => self.word.push((face, text.to_owned())),
                 }
                 if text.starts_with(is_wide) {
-                    self.let_go(out);
+                    self.flush_word(out);
                 }
             }
         }
     }
 
-    /// Prints the word under way.
-    pub(super) fn let_go(&mut self, out: &mut String) {
+    /// Prints the current word.
+    pub(super) fn flush_word(&mut self, out: &mut String) {
         let word = std::mem::take(&mut self.word);
         if word.is_empty() {
             return;
@@ -98,9 +98,9 @@ impl Wrap {
         }
     }
 
-    /// Ends the line under way.
+    /// Ends the current line.
     pub(super) fn end_line(&mut self, out: &mut String) {
-        self.let_go(out);
+        self.flush_word(out);
         out.push('\n');
         (self.column, self.indent, self.space) = (0, 0, false);
     }
@@ -111,7 +111,7 @@ impl Wrap {
         self.column = self.indent;
     }
 
-    /// A word that is wider than a whole line is broken.
+    /// Prints a word; one that is wider than a line is broken.
     fn write(&mut self, face: Face, text: &str, out: &mut String) {
         let mut rest = text;
         while self.column + rest.width() > self.width {

@@ -1,4 +1,4 @@
-//! What an event changes in a transcript, in the order in which people see it.
+//! The changes that an event makes in a transcript, in the order in which people see them.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use leftfold_events::event::{
 use leftfold_events::state::Figures;
 use leftfold_events::{Seq, Time};
 
-/// One step of what people see. Calls and questions are named by their seqs and looked up in the
-/// [`SessionView`](crate::SessionView).
+/// One change that people see. Calls and questions are named by their seqs; the
+/// [`SessionView`](crate::SessionView) has their contents.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     Prompted {
@@ -22,15 +22,17 @@ pub enum Change {
         model: ModelRef,
     },
     Titled(String),
-    /// A node goes on with the session. `close`: only to end the turn that was cut off.
+    /// A node has resumed the session; with `close` only to end the interrupted turn.
     Resumed {
         close: bool,
     },
-    /// From here on the session is a fork: whatever was open before is not open here.
+    /// From here on the session is a fork. Calls and questions open before are not open in the
+    /// fork.
     Forked,
-    /// The model is asked. Requests for a title change nothing that people see.
+    /// A model request has started. Requests for a title are left out, because people see nothing
+    /// of them.
     Requested(Purpose),
-    /// The reply to `request` goes on.
+    /// The reply to `request` continues.
     Streamed {
         request: Seq,
         kind: PartKind,
@@ -42,7 +44,7 @@ pub enum Change {
         purpose: Purpose,
     },
     RequestFailed,
-    /// The request is made again at `until`. What the failed attempt has shown is void.
+    /// The request is made again at `until`. The output of the failed attempt is void.
     Retry {
         error: String,
         until: Option<Time>,
@@ -56,7 +58,7 @@ pub enum Change {
     },
     /// The question at this seq waits for its answer.
     Asked(Seq),
-    /// The question at this seq, if it was one, is open no longer.
+    /// The question at this seq, if it was one, is no longer open.
     QuestionClosed(Seq),
     Answered {
         question: Seq,
@@ -64,30 +66,30 @@ pub enum Change {
         feedback: Option<String>,
         by: String,
     },
-    /// Nobody answered a question that a running call had asked; the call goes on.
+    /// Nobody answered a question of a running call in time; the call continues.
     QuestionTimedOut(Seq),
-    /// Somebody wants a summary now.
+    /// A summary was requested.
     CompactionAsked {
         by: String,
     },
     CompactionStarted(Seq),
     CompactionEnded {
-        /// The seq of the compaction, if its start was seen.
+        /// The seq of the compaction, if the transcript has its start.
         compaction: Option<Seq>,
         end: CompactionEnd,
     },
     Todos,
-    /// Files were put back; or why they were not.
+    /// Files were restored; or the reason why not.
     Restored(Result<(), String>),
-    /// A line for people about files that were put back, or about trouble with files and plugins.
+    /// A line for people about restored files, or about problems with files and plugins.
     Notice(String),
     TurnEnded {
         ended: Box<Ended>,
         /// How the model's last reply ended.
         finish: Option<Finish>,
-        /// When the turn began, if that was seen.
+        /// When the turn began, if the transcript has its start.
         since: Option<Time>,
-        /// Files that its calls have changed.
+        /// The files that the turn's calls have changed.
         changed: Figures,
     },
 }
@@ -96,48 +98,48 @@ pub enum Change {
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallStep {
     Called,
-    /// It is known what the call would do.
+    /// The call's effects are known.
     Resolved,
     Running,
-    /// The call's `tail` is another one.
+    /// The call's `tail` has changed.
     Progressed,
     /// A plugin has replaced the result's title or metadata.
     Revised {
         title: Option<String>,
-        /// The whole metadata.
+        /// The complete metadata.
         metadata: Option<serde_json::Value>,
     },
     Ended {
         outcome: Outcome,
-        /// False for a call that had run into its time limit and is now stopped.
+        /// False for a call that had timed out and is now stopped.
         first: bool,
     },
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     Finished(Arc<Finished>),
-    /// It can not run; the model is told this.
+    /// It cannot run; the model gets this message.
     Unresolved(String),
-    /// The rules forbid it.
+    /// The rules deny it.
     Denied,
     Rejected {
         by: String,
         feedback: Option<String>,
-        /// What was rejected is a question in words, and no permission.
+        /// Whether the rejected question was one of the `question` tool, not a permission.
         in_words: bool,
     },
-    /// `asked`: nobody answered the question whether it may run.
+    /// `asked`: nobody answered in time whether the call may run.
     TimedOut {
         asked: bool,
     },
-    /// Nobody knows whether or how far it ran.
+    /// It is not known whether or how far it ran.
     Lost,
     Cancelled,
 }
 
-/// How a compaction ended.
+/// The outcome of a compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompactionEnd {
     Finished {
@@ -146,6 +148,6 @@ pub enum CompactionEnd {
     Failed {
         message: String,
     },
-    /// The turn ended before it.
+    /// The turn ended first.
     Cancelled,
 }

@@ -1,9 +1,9 @@
-//! Text from models and tools must not drive the user's terminal: escape sequences and control
-//! characters are taken out before anything is printed.
+//! Removes escape sequences and control characters from text of models and tools before it is
+//! printed, so that the text cannot control the user's terminal.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Takes control sequences out of text that comes in pieces: one may be spread over several.
+/// Removes control sequences from text in pieces; a sequence may span several pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cleaner {
     #[default]
@@ -12,13 +12,13 @@ pub enum Cleaner {
     Escape,
     /// After `ESC [`, up to its final byte.
     Sequence,
-    /// After ESC and intermediate bytes: one more follows.
+    /// After ESC and intermediate bytes; one more byte follows.
     Designation,
-    /// A title, a link, a device string: up to BEL, `ESC \` or the end of the line.
+    /// In a title, link or device string, which ends with BEL, `ESC \` or the line.
     Command,
 }
 
-/// Columns that a tab moves on.
+/// The spaces that replace a tab.
 const TAB: &str = "    ";
 
 impl Cleaner {
@@ -32,7 +32,7 @@ impl Cleaner {
 
     fn step(&mut self, c: char, out: &mut String) {
         if c == '\n' || (c.is_control() && *self != Self::Command && c != '\u{1b}') {
-            // no sequence goes on after a line's end or another control character
+            // A line end or another control character ends every sequence.
             *self = after_control(c);
             match c {
                 '\n' => out.push('\n'),
@@ -63,7 +63,7 @@ impl Cleaner {
     }
 }
 
-/// The 8-bit forms of the introducers are honoured by some terminals.
+/// Some terminals accept the 8-bit forms of the introducers.
 fn after_control(c: char) -> Cleaner {
     match c {
         '\u{9b}' => Cleaner::Sequence,
@@ -72,13 +72,13 @@ fn after_control(c: char) -> Cleaner {
     }
 }
 
-/// Characters that show nothing but turn the direction of what stands around them, so that text
-/// would read otherwise than it is.
+/// Invisible characters that change the direction of the text around them, so that it would look
+/// different from what it is.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// A whole text at once. Of a line that was written over (progress bars), the last state stays.
+/// Cleans a complete text. Of a line that was overwritten (a progress bar), the last state stays.
 pub fn clean(text: &str) -> String {
     let lines = text.split('\n').map(|line| {
         let line = line.trim_end_matches('\r');
@@ -87,12 +87,12 @@ pub fn clean(text: &str) -> String {
     Cleaner::default().clean(&lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// Cleans a text, and joins its lines into one.
+/// Cleans a text and joins its lines into one.
 pub fn clean_line(text: &str) -> String {
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// At most `columns` of the text, with a mark where something was left out.
+/// At most `columns` of the text, with a mark if something was left out.
 pub fn clip(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();

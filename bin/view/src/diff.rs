@@ -1,42 +1,43 @@
-//! A unified diff of one or more files, line by line. The files themselves are never read.
+//! Parses a unified diff of one or more files into lines. The files themselves are never read.
 
 use leftfold_events::event::Finished;
 
-/// The part of one file: its names, then its hunks.
+/// The part of a diff for one file: its names, then its hunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileDiff(pub Vec<DiffLine>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiffLine {
     pub kind: LineKind,
-    /// As it stands in the diff, with its mark.
+    /// The line as it is in the diff, with its mark.
     pub text: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineKind {
-    /// One of those before the first hunk, such as `--- a/name`.
+    /// A line before the first hunk, such as `--- a/name`.
     Names,
-    /// `@@ -1,3 +1,4 @@`: a hunk begins.
+    /// `@@ -1,3 +1,4 @@`: the head of a hunk.
     Hunk,
     Context,
     Removed,
     Added,
-    /// `\ No newline at end of file`, about the line before it.
+    /// `\ No newline at end of file`, a note about the line before it.
     Note,
 }
 
 impl FileDiff {
-    /// What a call has changed; `None` if its result has no diff.
+    /// The changes in a call's result; `None` if the result has no diff.
     pub fn of_call(finished: &Finished) -> Option<Vec<Self>> {
         Some(Self::parse(finished.metadata.value().get("diff")?.as_str()?))
     }
 
-    /// A diff may be cut off anywhere; whatever cannot be read stands among the names.
+    /// Parses a diff, which may be cut off anywhere. Lines that cannot be parsed become `Names`.
     pub fn parse(diff: &str) -> Vec<Self> {
         let mut files: Vec<Self> = Vec::new();
         let mut in_names = true;
-        // Lines of the old text that the hunk still has. While it has some, `--- ` begins a removed line.
+        // Lines of the old text left in the hunk. While there are some, `--- ` begins a removed
+        // line.
         let mut old = 0_u64;
         for text in diff.split_terminator('\n') {
             let kind = match text.as_bytes().first() {
@@ -68,7 +69,7 @@ impl FileDiff {
         files
     }
 
-    /// What follows `key` in one of the lines of names.
+    /// The text after `key` in one of the lines of names.
     pub fn after(&self, key: &str) -> Option<&str> {
         let mut names = self.0.iter().take_while(|line| line.kind == LineKind::Names);
         names.find_map(|line| line.text.strip_prefix(key))
@@ -80,7 +81,7 @@ impl FileDiff {
     }
 }
 
-/// The 3 of `@@ -1,3 +1,4 @@`; one line where no length stands.
+/// The 3 of `@@ -1,3 +1,4 @@`; a missing length means one line.
 fn old_length(head: &str) -> Option<u64> {
     let range = head.strip_prefix("@@ -")?.split(' ').next()?;
     range.split_once(',').map_or("1", |(_, length)| length).parse().ok()

@@ -1,4 +1,4 @@
-//! Events in a line each, as `replay` prints them and others name them.
+//! Events as one line each, for `replay` and other lists.
 
 use std::fmt::Write;
 
@@ -11,12 +11,12 @@ use leftfold_events::{Envelope, Seq, State, Time};
 use crate::file_changes;
 use crate::reason::reason;
 use crate::session::SessionView;
-use crate::text::{excerpt, said};
+use crate::text::{answer_text, excerpt};
 use crate::words::{brief, first_line, quoted, shorten};
 
-/// One event of a replay, with seq, the time since the session began, and why it was decided; below it
-/// what changed in a file, or how a command's output ended that failed. `before` is the state that it
-/// found, `view` is the session's view with it.
+/// One event of a replay: seq, time since the session began, details and the reason for a decision.
+/// Changes of a file, or the last output of a failed command, follow below. `before` is the state
+/// before the event; `view` is the session's view including the event.
 pub fn replayed(event: &Envelope, before: &State, began: Time, view: &SessionView) -> String {
     let since = event.at.since(began);
     let mut line = format!(
@@ -42,7 +42,7 @@ pub fn replayed(event: &Envelope, before: &State, began: Time, view: &SessionVie
     line
 }
 
-/// Columns before what stands below an event.
+/// Indent of the lines below an event, in columns.
 const BELOW: usize = 17;
 
 fn below(event: &Envelope) -> Vec<String> {
@@ -50,14 +50,14 @@ fn below(event: &Envelope) -> Vec<String> {
     if is_seen_below(finished) { excerpt(finished) } else { Vec::new() }
 }
 
-/// Whether a line is too little for a result.
+/// Whether the result needs more than its one line.
 fn is_seen_below(finished: &Finished) -> bool {
     let metadata = finished.metadata.value();
     metadata["diff"].is_string() || metadata["exit"].as_i64().is_some_and(|exit| exit != 0)
 }
 
-/// Of a question of the `question` tool and of its answer: both, so that neither has to be looked
-/// for.
+/// A question of the `question` tool together with its answer, so that readers need not look for
+/// the other.
 fn asked(event: &Envelope, view: &SessionView) -> Option<String> {
     let Event::Permission(permission) = &event.event else { return None };
     match permission {
@@ -70,13 +70,13 @@ fn asked(event: &Envelope, view: &SessionView) -> Option<String> {
         }
         Permission::Answered { reply, by, feedback } => {
             let question = view.question(event.of?)?.question.as_ref()?;
-            let said = said(*reply, feedback.as_deref());
-            Some(format!("{} → {} by {by}", quoted(&question.titled()), quoted(&said)))
+            let answer = answer_text(*reply, feedback.as_deref());
+            Some(format!("{} → {} by {by}", quoted(&question.titled()), quoted(&answer)))
         }
     }
 }
 
-/// The details of an event, in one line; empty if its type says everything.
+/// The details of an event in one line; empty if its type says everything.
 pub fn detail(event: &Event) -> String {
     match event {
         Event::Session(Session::Created { directory, agent, .. }) => {
@@ -122,7 +122,7 @@ pub fn detail(event: &Event) -> String {
     }
 }
 
-/// What is chosen, and by whom.
+/// The choices, and the client that made them.
 fn choices_detail(choices: &SessionChoices, by: &str) -> String {
     let SessionChoices { agent, model, variant } = choices;
     let agent = agent.as_ref().map(|agent| format!("agent {agent}"));
@@ -225,7 +225,7 @@ fn plugin_detail(event: &Hook) -> String {
         Hook::Called { plugin, hook } => format!("{plugin}, {}", hook.name()),
         Hook::Returned { outcome: HookOutcome::Returned, output, .. } => match output.as_str() {
             "{}" => "nothing to say".to_owned(),
-            said => shorten(said, 120),
+            text => shorten(text, 120),
         },
         Hook::Returned { message, .. } => {
             first_line(message.as_deref().unwrap_or("no answer")).to_owned()

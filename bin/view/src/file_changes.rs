@@ -1,14 +1,14 @@
-//! Files that calls have changed or that were put back, in words.
+//! Describes changed and restored files.
 
 use leftfold_events::event::{Change, FileChange, Files};
 use leftfold_events::state::Figures;
 use leftfold_events::{Seq, State};
 use serde_json::{Value, json};
 
-/// Files that are named one by one.
+/// The number of files to name one by one.
 const NAMED: usize = 50;
 
-/// The lines that people are shown of an event.
+/// The lines to show people for an event.
 pub fn notices(event: &Files) -> Vec<String> {
     match event {
         Files::SnapshotFailed { message } => vec![format!("[no snapshot of files: {message}]")],
@@ -56,7 +56,7 @@ fn line(file: &FileChange) -> String {
         Change::Modified => 'M',
         Change::Deleted => 'D',
     };
-    // whatever is in its name
+    // File names may have control characters.
     let path = path.replace(char::is_control, "?");
     format!("{letter} {path} +{additions} -{deletions}")
 }
@@ -68,8 +68,7 @@ pub fn sum(figures: &Figures) -> String {
     format!("{files} file{s} changed, +{additions} -{deletions}")
 }
 
-/// The changes of a session and of each of its turns, without those that were reverted, as fields of an
-/// object.
+/// The changes of a session and of each of its turns, except reverted ones, as fields of an object.
 pub fn described(state: &State) -> Vec<(&'static str, Value)> {
     let mut turns: Vec<Seq> = state.files.changes.iter().map(|changed| changed.turn).collect();
     turns.dedup();

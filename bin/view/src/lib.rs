@@ -1,18 +1,18 @@
-//! Events as people see them. Every front end folds a session and its subagents with a [`Transcript`] and
-//! renders what that tells it.
+//! Turns events into what people see. Every front end folds a session and its subagents with a
+//! [`Transcript`] and renders the changes that the fold returns.
 //!
-//! | module | is |
+//! | module | purpose |
 //! |---|---|
 //! | `transcript` | a root session and the tree of its subagents |
 //! | `session` | one session: messages with their parts, calls, questions, retries, usage, todos |
-//! | `change` | what an event changes in a session, for front ends that print as it happens |
-//! | `question` | the questions that a session asks people, and what a typed answer means |
+//! | `change` | the changes that an event makes in a session, for front ends that print live |
+//! | `question` | the questions that a session asks people, and the parsing of typed answers |
 //! | `text` | changes as plain text, for `run` and `observe`, and lines about subagents |
-//! | `event_line`, `reason` | an event in one line, and why it was decided, for `replay` and others |
+//! | `event_line`, `reason` | an event in one line, and the reason for it, for `replay` and others |
 //! | `diff` | a unified diff as files, hunks and typed lines |
 //! | `file_changes` | changed files in words |
-//! | `clean` | text without anything that could drive a terminal |
-//! | `words` | texts cut down to one line, without tokens |
+//! | `clean` | removes control sequences from text |
+//! | `words` | shortens texts to one line, with tokens masked |
 //!
 //! Invariant: nothing here does I/O, reads a clock or knows an actor.
 

@@ -1,5 +1,5 @@
-//! Questions to people: those of the `question` tool, and those that a running tool asks. The log has
-//! the questions of the tool in the call's arguments, and asks them one by one as the permission
+//! Questions to people: those of the `question` tool, and those that a running tool asks. The log
+//! has the tool's questions in the call's arguments, and asks them one by one as the permission
 //! `question`.
 
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use serde_json::Value;
 
 /// The permission that a question is asked as.
 pub(crate) const PERMISSION: &str = "question";
-/// The option that is offered where a question names none and nothing can be typed.
-pub const GO_ON: &str = "Go on as you think best";
+/// The option for a question without options if no answer can be typed.
+pub const CONTINUE: &str = "Go on as you think best";
 
-/// Identifies a question: the session that asks, and the seq of its `permission.asked`.
+/// Identifies a question by the session that asks and the seq of its `permission.asked`.
 pub type QuestionId = (SessionId, Seq);
 
 /// One question to a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Question {
     pub question: String,
-    /// A word or two about it; may be empty.
+    /// A short title; may be empty.
     #[serde(default)]
     pub header: String,
-    /// Answers to choose from; may be empty.
+    /// The options to choose from; may be empty.
     #[serde(default)]
     pub options: Vec<Choice>,
-    /// Whether more than one of them may be chosen.
+    /// Whether several options may be chosen.
     #[serde(default, deserialize_with = "or_false")]
     pub multiple: bool,
-    /// Of one that a call asks while it runs, which of its questions it belongs to.
+    /// For a question of a running call: its number among the call's questions.
     #[serde(skip)]
     run: Option<u32>,
 }
@@ -53,12 +53,12 @@ fn or_false<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error
 }
 
 impl Question {
-    /// A question of which no more is known than its text.
+    /// A question of which only the text is known.
     pub(crate) fn bare(question: &str) -> Self {
         Self { question: question.to_owned(), ..Self::default() }
     }
 
-    /// One that a running tool asks for somebody.
+    /// A question that a running tool asks through a form.
     pub(crate) fn of_field(elicitation: u32, from: &str, field: form::Field) -> Self {
         let option = |form::Choice { label, description, .. }| Choice { label, description };
         Self {
@@ -74,22 +74,22 @@ impl Question {
         self.run == Some(elicitation)
     }
 
-    /// Whether a call asks it while it runs: a dismissal does not end the call then.
+    /// Whether a running call asks it. A dismissal then does not end the call.
     pub fn in_run(&self) -> bool {
         self.run.is_some()
     }
 
-    /// What an answer without a word means: the model is to decide, and a running tool, which takes words
-    /// for a value, gets none. `None`: it is a dismissal.
-    pub fn unsaid(&self) -> Option<String> {
+    /// The answer for "allow" without a text: the model decides; a running tool, which takes a text
+    /// for a value, gets none. `None`: it counts as a dismissal.
+    pub fn default_answer(&self) -> Option<String> {
         if !self.in_run() {
-            return Some(GO_ON.to_owned());
+            return Some(CONTINUE.to_owned());
         }
         let leaves_out = self.options.iter().any(|option| option.label == form::LEFT_OUT);
         leaves_out.then(|| form::LEFT_OUT.to_owned())
     }
 
-    /// The question with its header, in front of it.
+    /// The question after its header.
     pub fn titled(&self) -> String {
         match self.header.trim() {
             "" => self.question.clone(),
@@ -97,7 +97,7 @@ impl Question {
         }
     }
 
-    /// The options as they are numbered for people, each with what it would mean.
+    /// The numbered options, each with its description.
     pub fn numbered(&self) -> impl Iterator<Item = String> {
         self.options.iter().zip(1..).map(
             |(Choice { label, description }, number)| match description.trim() {
@@ -107,15 +107,15 @@ impl Question {
         )
     }
 
-    /// The answer that consists of the options at these places, which are counted from 0.
+    /// The answer that consists of the options at these indices, counted from 0.
     pub fn chosen(&self, places: &[usize]) -> String {
         let labels = places.iter().filter_map(|place| self.options.get(*place));
         labels.map(|option| option.label.as_str()).collect::<Vec<_>>().join(", ")
     }
 
-    /// What a typed line says: the numbers of options, or an answer in its own words. `None`: it is
-    /// empty.
-    pub fn understood(&self, line: &str) -> Option<String> {
+    /// Parses a typed line: numbers of options, or an answer in the user's own words. `None`: the
+    /// line is empty.
+    pub fn parse_answer(&self, line: &str) -> Option<String> {
         let line = line.trim();
         if line.is_empty() {
             return None;
@@ -123,7 +123,7 @@ impl Question {
         Some(self.numbers(line).map_or_else(|| line.to_owned(), |places| self.chosen(&places)))
     }
 
-    /// The places that a line of numbers names, if it is one and all of them exist.
+    /// The indices in a line of numbers, if it is one and all options exist.
     fn numbers(&self, line: &str) -> Option<Vec<usize>> {
         let mut places = Vec::new();
         for number in line.split(',') {
@@ -139,7 +139,7 @@ impl Question {
     }
 }
 
-/// A question to a person: whether something is allowed, or one in words.
+/// A question to a person: a permission, or a question of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenQuestion {
     pub id: QuestionId,
@@ -149,14 +149,14 @@ pub struct OpenQuestion {
     pub patterns: Vec<String>,
     /// The patterns that an "always" would allow from now on.
     pub always: Vec<String>,
-    /// The question, if it is one in words.
+    /// The question of a tool, if it is one.
     pub question: Option<Question>,
     /// The call, if it would change files.
     pub change: Option<Arc<Resolution>>,
 }
 
 impl OpenQuestion {
-    /// A question of which only its permission is known.
+    /// A question of which only the permission is known.
     pub fn of_access(id: QuestionId, permission: &str, patterns: &[String]) -> Self {
         Self {
             id,
@@ -169,7 +169,7 @@ impl OpenQuestion {
         }
     }
 
-    /// Whether a call asks it while it runs.
+    /// Whether a running call asks it.
     pub fn is_in_run(&self) -> bool {
         self.question.as_ref().is_some_and(Question::in_run)
     }
@@ -201,10 +201,10 @@ mod tests {
             ("1, 4", "1, 4", "1, 4"),
             ("neither, thanks", "neither, thanks", "neither, thanks"),
         ] {
-            assert_eq!(colours(false).understood(line).as_deref(), Some(one), "{line:?}");
-            assert_eq!(colours(true).understood(line).as_deref(), Some(several), "{line:?}");
+            assert_eq!(colours(false).parse_answer(line).as_deref(), Some(one), "{line:?}");
+            assert_eq!(colours(true).parse_answer(line).as_deref(), Some(several), "{line:?}");
         }
-        assert_eq!(colours(true).understood("  "), None);
-        assert_eq!(Question::bare("How many?").understood("1").as_deref(), Some("1"));
+        assert_eq!(colours(true).parse_answer("  "), None);
+        assert_eq!(Question::bare("How many?").parse_answer("1").as_deref(), Some("1"));
     }
 }

@@ -1,5 +1,5 @@
-//! Why a session decided an event, and how long it waited for it: read off the state right before the
-//! event.
+//! Computes, from the state right before an event, why the session decided it and how long it
+//! waited for it.
 
 use leftfold_events::event::{
     Compaction, EndReason, Ended, Event, Model, Permission, Purpose, Session, Tool, Turn,
@@ -12,7 +12,8 @@ use serde_json::json;
 
 use crate::words::shorten;
 
-/// The reason of `event`, which `before` was the state for. `None` where the event says all there is.
+/// The reason of `event`; `before` is the state right before it. `None` if the event needs no
+/// reason.
 pub fn reason(before: &State, event: &Envelope) -> Option<String> {
     match &event.event {
         Event::Model(model) => model_reason(before, event, model),
@@ -23,7 +24,7 @@ pub fn reason(before: &State, event: &Envelope) -> Option<String> {
         Event::Permission(Permission::Answered { .. }) => took(before, event),
         Event::Compaction(Compaction::Started { auto, .. }) => Some(full(before, *auto)),
         Event::Compaction(Compaction::Pruned { .. }) => {
-            Some("old output is no longer worth its tokens".to_owned())
+            Some("old tool output is dropped to save tokens".to_owned())
         }
         Event::Compaction(_) => took(before, event),
         Event::Turn(Turn::Ended(ended)) => end_reason(before, ended),
@@ -31,7 +32,8 @@ pub fn reason(before: &State, event: &Envelope) -> Option<String> {
         Event::Session(Session::Resumed { .. }) => {
             let open = before.open().into_iter().map(|(kind, _)| named(kind));
             let open: Vec<String> = open.collect();
-            (!open.is_empty()).then(|| format!("cut off while it waited for: {}", open.join(", ")))
+            (!open.is_empty())
+                .then(|| format!("interrupted while waiting for: {}", open.join(", ")))
         }
         Event::Hook(leftfold_events::event::Hook::Returned { .. }) => took(before, event),
         Event::Session(_)
@@ -50,18 +52,18 @@ fn model_reason(before: &State, event: &Envelope, model: &Model) -> Option<Strin
         Model::Requested { purpose: Purpose::Turn, attempt, .. } => {
             let any = before.calls().next().is_some();
             let why = match &turn.model_status {
-                ModelStatus::Again if *attempt > 1 => "the step is tried again",
-                ModelStatus::Answered { .. } if any => "the calls of the last reply are done",
-                ModelStatus::Answered { .. } => "a prompt has come meanwhile",
-                ModelStatus::Due if turn.step == 0 => "a prompt has come",
-                ModelStatus::Due if any => "the calls of the last reply are done",
+                ModelStatus::Again if *attempt > 1 => "the step is retried",
+                ModelStatus::Answered { .. } if any => "the calls of the last reply have finished",
+                ModelStatus::Answered { .. } => "a prompt arrived during the step",
+                ModelStatus::Due if turn.step == 0 => "a prompt arrived",
+                ModelStatus::Due if any => "the calls of the last reply have finished",
                 ModelStatus::Due
                 | ModelStatus::Again
                 | ModelStatus::Waiting(_)
                 | ModelStatus::Failed(_)
                 | ModelStatus::Backoff(_)
                 | ModelStatus::Compacting(_)
-                | ModelStatus::CompactionFailed { .. } => "the turn goes on",
+                | ModelStatus::CompactionFailed { .. } => "the turn continues",
             };
             Some(why.to_owned())
         }
@@ -69,7 +71,7 @@ fn model_reason(before: &State, event: &Envelope, model: &Model) -> Option<Strin
             let wait = event.until.map(|until| seconds(until.since(event.at)))?;
             let hint =
                 matches!(&turn.model_status, ModelStatus::Failed(f) if f.retry_after.is_some());
-            let asked = if hint { ", as the server has asked" } else { "" };
+            let asked = if hint { ", as the server requested" } else { "" };
             Some(format!("again in {wait}{asked}"))
         }
         Model::Finished { .. } | Model::Failed { .. } => took(before, event),
@@ -81,11 +83,11 @@ fn tool_reason(before: &State, event: &Envelope, tool: &Tool) -> Option<String> 
     let call = || before.calls().find(|call| Some(call.seq) == event.of);
     match tool {
         Tool::Started { attempt, .. } if *attempt > 1 => {
-            Some("its node died; it has no effect, so it runs once more".to_owned())
+            Some("its node died; it only reads, so it runs again".to_owned())
         }
-        Tool::Lost { attempt: 0, .. } => Some("it had not begun when its node died".to_owned()),
+        Tool::Lost { attempt: 0, .. } => Some("its node died before it started".to_owned()),
         Tool::Lost { .. } => {
-            Some("its node died while it ran: nobody knows how far it came".to_owned())
+            Some("its node died while it ran: it is not known how far it got".to_owned())
         }
         Tool::Cancelled { .. } => Some(cancelled(before, call()?)),
         Tool::Finished(_) => took(before, event),
@@ -105,18 +107,18 @@ fn cancelled(before: &State, call: &Call) -> String {
     match (&call.phase, stop) {
         (Phase::TimedOut { .. }, _) => {
             let limit = call.resolved.as_ref().map_or(0, |resolved| resolved.timeout);
-            format!("it has run for longer than {}", seconds(limit))
+            format!("it exceeded its time limit of {}", seconds(limit))
         }
         (_, Some(stop)) => format!("the turn is stopped: {}", word(stop)),
-        (_, None) => "there is no step left in which the model would hear of it".to_owned(),
+        (_, None) => "no step is left in which the model could use its result".to_owned(),
     }
 }
 
-/// What was judged, and why it came out so where the rule alone does not say it.
+/// The judged permission and patterns, and more if the rule alone does not explain the result.
 fn ruled(before: &State, of: Option<Seq>, action: Action, rule: Option<&Rule>) -> Option<String> {
     let call = before.calls().find(|call| Some(call.seq) == of)?;
     if let Some(veto) = &call.vetoed {
-        return Some(format!("the plugin {} says: {}", veto.plugin, shorten(&veto.reason, 200)));
+        return Some(format!("the plugin {} decided: {}", veto.plugin, shorten(&veto.reason, 200)));
     }
     let judged = |access: &leftfold_events::event::Access| {
         format!("{} `{}`", access.permission, access.patterns.join("`, `"))
@@ -128,10 +130,10 @@ fn ruled(before: &State, of: Option<Seq>, action: Action, rule: Option<&Rule>) -
         (Action::Deny, rule)
             if options.ask == AskMode::Deny && rule.is_none_or(|r| r.action == Action::Ask) =>
         {
-            "; it would be asked about, and nobody is there to be asked"
+            "; the rules say ask, but nobody can be asked"
         }
         (Action::Allow, Some(rule)) if rule.action == Action::Ask => {
-            "; it would be asked about, and everything is allowed beforehand"
+            "; the rules say ask, and everything is allowed in advance"
         }
         (Action::Allow, Some(rule)) if before.approved.contains(rule) => {
             "; an earlier answer was “always”"
@@ -139,16 +141,16 @@ fn ruled(before: &State, of: Option<Seq>, action: Action, rule: Option<&Rule>) -
         (Action::Allow, Some(rule)) if options.approved.contains(rule) => {
             "; an answer in another session was “always”"
         }
-        (Action::Ask, None) => "; no rule is about it",
+        (Action::Ask, None) => "; no rule matches",
         (Action::Allow | Action::Ask | Action::Deny, _) => "",
     };
-    let said = format!("{judged}{why}");
-    (!said.is_empty()).then_some(said)
+    let text = format!("{judged}{why}");
+    (!text.is_empty()).then_some(text)
 }
 
 fn full(before: &State, auto: bool) -> String {
     if !auto {
-        return "somebody has asked for it".to_owned();
+        return "requested by a client".to_owned();
     }
     if let Some(ModelStatus::Failed(failure)) = before.turn.as_ref().map(|turn| &turn.model_status)
     {
@@ -156,7 +158,7 @@ fn full(before: &State, auto: bool) -> String {
     }
     let taken = before.last_reply().map_or(0, |reply| reply.usage.total());
     let room = before.usable().unwrap_or_default();
-    format!("the last exchange took up {taken} tokens, and {room} may be taken up")
+    format!("the last exchange used {taken} tokens of the {room} that fit")
 }
 
 fn end_reason(before: &State, ended: &Ended) -> Option<String> {
@@ -166,9 +168,11 @@ fn end_reason(before: &State, ended: &Ended) -> Option<String> {
     let denials: Vec<String> = denials.collect();
     let denials = shorten(&denials.join("; "), 200);
     let why = match ended.reason {
-        EndReason::Completed => "the model has answered without a call".to_owned(),
-        EndReason::Aborted => "it was interrupted".to_owned(),
-        EndReason::MaxSteps => format!("no more than {} steps", before.config.options.max_steps),
+        EndReason::Completed => "the model answered without a call".to_owned(),
+        EndReason::Aborted => "the turn was interrupted".to_owned(),
+        EndReason::MaxSteps => {
+            format!("the limit of {} steps was reached", before.config.options.max_steps)
+        }
         EndReason::Error | EndReason::Blocked | EndReason::Limit => String::new(),
     };
     let parts = [why, denials].into_iter().filter(|part| !part.is_empty());
@@ -180,13 +184,13 @@ fn elapsed(before: &State, event: &Envelope) -> String {
     match waited(before, event.of) {
         Some((kind, wait)) => {
             let over = wait.until.since(wait.since);
-            format!("{} was waited for, for {}", named(kind), seconds(over))
+            format!("waited for {} for {}", named(kind), seconds(over))
         }
-        None => "the time of the turn is up".to_owned(),
+        None => "the turn's time limit was reached".to_owned(),
     }
 }
 
-/// How long the outcome of `of` was waited for.
+/// How long the outcome of `of` took.
 fn took(before: &State, event: &Envelope) -> Option<String> {
     let (_, wait) = waited(before, event.of)?;
     Some(format!("after {}", seconds(event.at.since(wait.since))))

@@ -1,5 +1,5 @@
-//! One session as people see it: its messages and their parts, its calls and questions, and how things
-//! stand.
+//! One session as people see it: messages with their parts, calls, questions, and the session's
+//! status.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -29,61 +29,61 @@ pub struct SessionView {
     pub title: Option<String>,
     pub agent: String,
     pub model: Option<ModelRef>,
-    /// When the turn under way began.
+    /// When the current turn began.
     pub turn: Option<Time>,
-    /// The model request that is waited for; one for a title is none.
+    /// The pending model request, unless it is for a title.
     pub request: Option<Request>,
     pub retry: Option<Retry>,
-    /// The `compaction.started` under way.
+    /// The `compaction.started` of the current compaction.
     pub compaction: Option<Seq>,
     pub todos: Vec<TodoItem>,
-    /// Tokens that the last exchange took up in the model's context; `None` before the first, and after
-    /// a summary.
+    /// Tokens that the last exchange used in the model's context; `None` before the first exchange
+    /// and after a summary.
     pub context_used: Option<u64>,
-    /// Tokens that the model can take; 0 if that is not known.
+    /// The size of the model's context in tokens; 0 if unknown.
     pub context_size: u64,
-    /// Of this session's own requests; its subagents have their own.
+    /// The usage of this session's own requests; subagents have their own.
     pub usage: Usage,
     pub cost: Cost,
-    /// How the last turn ended.
+    /// The end of the last turn.
     pub ended: Option<Box<Ended>>,
-    /// When a node last went on with the session.
+    /// When a node last resumed the session.
     pub resumed: Time,
-    /// Whether messages are kept, and the calls of all turns.
-    keeps: bool,
+    /// Whether messages, and the calls of all turns, are kept.
+    keeps_messages: bool,
     messages: Vec<Message>,
     /// The first message that a revert hides.
     reverted: Option<Seq>,
-    /// Where the restore under way goes back to.
+    /// The target of the current restore.
     restoring: Option<Seq>,
     calls: BTreeMap<Seq, Call>,
-    /// Those of this turn.
+    /// The questions of this turn.
     questions: BTreeMap<Seq, OpenQuestion>,
-    /// Those that wait for an answer, in the order in which they were asked.
+    /// The unanswered questions, in the order in which they were asked.
     open: Vec<Seq>,
     /// From the intents about a call to the call.
     links: HashMap<Seq, Seq>,
-    /// Requests whose replies are no part of the conversation.
+    /// Requests whose replies are not part of the conversation.
     titles: HashSet<Seq>,
     compactions: HashSet<Seq>,
     /// Whether the last attempt has shown text, and reasoning.
     shown: (bool, bool),
     finish: Option<Finish>,
-    /// Files that the calls of this turn have changed.
+    /// The files that the calls of this turn have changed.
     changed: Vec<FileChange>,
 }
 
-/// A model request under way.
+/// A pending model request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     pub seq: Seq,
     pub since: Time,
     pub purpose: Purpose,
-    /// When text last came.
+    /// When text last arrived.
     pub text_at: Option<Time>,
 }
 
-/// A model request that failed and is made again.
+/// A failed model request that will be made again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retry {
     pub until: Time,
@@ -95,7 +95,7 @@ pub struct Retry {
 pub enum Message {
     User(Prompt),
     Assistant(Reply),
-    /// Stands for everything before it in what the model is sent.
+    /// Replaces everything before it in requests to the model.
     Summary {
         seq: Seq,
         at: Time,
@@ -116,17 +116,17 @@ pub struct Prompt {
 /// A model's reply to one request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reply {
-    /// Of its `model.requested`, or of the `tool.batched` where a prompt has made the call.
+    /// The seq of its `model.requested`, or of the `tool.batched` if a prompt made the call.
     pub seq: Seq,
     pub at: Time,
     pub model: ModelRef,
     pub step: u32,
     pub attempt: u32,
     pub parts: Vec<Part>,
-    /// `None` while it streams, and where it failed.
+    /// `None` while it streams, and if it failed.
     pub finish: Option<Finish>,
     pub error: Option<String>,
-    /// The request was made again, and the next reply stands for this one.
+    /// The request was made again; the next reply replaces this one.
     pub void: bool,
     pub usage: Usage,
     pub cost: Cost,
@@ -150,42 +150,42 @@ pub enum Part {
 #[derive(Clone, Debug, Default)]
 pub struct Call {
     pub seq: Seq,
-    /// The model's id for it.
+    /// The model's id for the call.
     pub id: String,
-    /// As the model wrote it, and as it was repaired once it is resolved.
+    /// The name that the model wrote; the repaired name once the call is resolved.
     pub name: String,
     pub input: Value,
-    /// Whether the call's beginning was seen. Without it, name and input may be missing.
+    /// Whether the transcript has the call's start. Otherwise name and input may be missing.
     pub known: bool,
-    /// The call or prompt that brought it forth.
+    /// The call or prompt that created it.
     pub parent: Option<Seq>,
     pub class: Option<Class>,
     /// Absolute paths that it reads or writes.
     pub paths: Vec<String>,
-    /// A person was asked about it, or by it.
+    /// Whether a person was asked about it, or by it.
     pub asked: bool,
-    /// When it last began to run.
+    /// When it last started to run.
     pub started: Option<Time>,
     pub ended: Option<Time>,
-    /// How it ended, where the transcript keeps messages.
+    /// Its outcome, if the transcript keeps messages.
     pub outcome: Option<Outcome>,
-    /// The end of what it has printed so far.
+    /// The end of its output so far.
     pub tail: String,
-    /// The result's title, where a plugin has given it another one.
+    /// The result's title, if a plugin has replaced it.
     pub title: Option<String>,
     pub metadata: Option<Value>,
     /// The subagent that works for it.
     pub subagent: Option<SessionId>,
-    /// The call, if it would change files and has not begun.
+    /// The call, if it would change files and has not started.
     change: Option<Arc<Resolution>>,
     /// Its questions, and whether each has been asked already.
     asks: Vec<(Question, bool)>,
 }
 
-/// How things stand with a call.
+/// The status of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallStatus {
-    /// It is looked into, or waits for a person or for other calls.
+    /// It is being resolved, or waits for a person or for other calls.
     Pending,
     Running,
     Completed,
@@ -193,7 +193,7 @@ pub enum CallStatus {
 }
 
 impl Call {
-    /// The tool and the argument that says most, in one line.
+    /// The tool and its main argument, in one line.
     pub fn heading(&self) -> String {
         words::heading(&self.name, &self.input)
     }
@@ -202,7 +202,7 @@ impl Call {
         self.started.is_some() && self.ended.is_none()
     }
 
-    /// How things stand; of an ended call only in a transcript that keeps messages.
+    /// The call's status. Ended calls have one only if the transcript keeps messages.
     pub fn status(&self) -> CallStatus {
         match &self.outcome {
             Some(Outcome::Finished(finished)) if !finished.is_error => CallStatus::Completed,
@@ -212,7 +212,7 @@ impl Call {
         }
     }
 
-    /// What is asked as the first of `texts`; the others are what was wrong with the last answer.
+    /// The question for the first of `texts`; the others say why the last answer was wrong.
     fn next_question(&mut self, texts: &[String]) -> Question {
         let (text, wrong) = texts.split_first().map_or(("", texts), |(text, wrong)| (text, wrong));
         let matching = |asked: bool| {
@@ -247,11 +247,11 @@ impl Message {
 }
 
 impl SessionView {
-    pub(crate) fn new(id: SessionId, keeps: bool) -> Self {
-        Self { id, keeps, ..Self::default() }
+    pub(crate) fn new(id: SessionId, keeps_messages: bool) -> Self {
+        Self { id, keeps_messages, ..Self::default() }
     }
 
-    /// The view of a log, at least from the beginning of a turn. It keeps no messages.
+    /// The view of a log from the beginning of a turn or earlier. It keeps no messages.
     pub fn of<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Self {
         let mut view = Self::default();
         for event in events {
@@ -261,7 +261,7 @@ impl SessionView {
         view
     }
 
-    /// The conversation without what a revert hides; empty in a transcript that keeps no messages.
+    /// The conversation without reverted messages; empty if the transcript keeps no messages.
     pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Message> {
         let end = self.reverted.unwrap_or(Seq::MAX);
         self.messages.iter().filter(move |message| message.seq() < end)
@@ -281,14 +281,14 @@ impl SessionView {
         self.questions.get(&seq)
     }
 
-    /// The questions that wait for an answer, in the order in which they were asked.
+    /// The unanswered questions, in the order in which they were asked.
     pub fn open_questions(&self) -> impl Iterator<Item = &OpenQuestion> {
         self.open.iter().filter_map(|seq| self.questions.get(seq))
     }
 
-    /// Forgets what is under way: nobody goes on with it.
+    /// Forgets pending work that nothing will resume.
     pub(crate) fn rest(&mut self) {
-        if !self.keeps {
+        if !self.keeps_messages {
             self.calls.clear();
         }
         self.links.clear();
@@ -297,7 +297,7 @@ impl SessionView {
         (self.request, self.retry) = (None, None);
     }
 
-    /// Takes an event in. Returns what it changes for people, in the order in which they see it.
+    /// Applies an event. Returns the changes for people, in the order in which they see them.
     pub fn apply(&mut self, event: &Envelope) -> Vec<Change> {
         (self.seq, self.at) = (event.seq, event.at);
         match &event.event {
@@ -343,7 +343,7 @@ impl SessionView {
         }
     }
 
-    /// The wait for the intent at `of` is over.
+    /// The deadline of the intent at `of` has passed.
     fn elapsed(&mut self, of: Seq, at: Time) -> Vec<Change> {
         let asked = self.close_question(of);
         let mut changes = vec![Change::QuestionClosed(of)];
@@ -364,7 +364,7 @@ impl SessionView {
                 self.model = Some(model.clone());
                 self.drop_reverted();
                 let (parts, by) = (parts.clone(), by.clone());
-                if self.keeps {
+                if self.keeps_messages {
                     self.messages.push(Message::User(Prompt {
                         seq: event.seq,
                         at: event.at,
@@ -474,7 +474,7 @@ impl SessionView {
         (self.retry, self.shown) = (None, (false, false));
         if purpose == Purpose::Compaction {
             self.compactions.insert(seq);
-        } else if self.keeps {
+        } else if self.keeps_messages {
             let model = model.clone();
             let reply = Reply { seq, at, model, step, attempt, ..Reply::default() };
             self.messages.push(Message::Assistant(reply));
@@ -514,7 +514,7 @@ impl SessionView {
             Message::User(_) | Message::Summary { .. } => None,
         });
         if let Some(reply) = last.filter(|_| purpose == Purpose::Turn) {
-            // once there is a call, the reply stands as far as it came
+            // With a call, the reply counts as far as it got.
             reply.void = !reply.parts.iter().any(|part| matches!(part, Part::Call(_)));
         }
         vec![Change::Retry { error, until, void_text, void_reasoning, purpose }]
@@ -539,13 +539,13 @@ impl SessionView {
             ..Call::default()
         };
         self.calls.insert(seq, call);
-        if self.keeps {
+        if self.keeps_messages {
             self.place_call(seq, parent, event);
         }
         vec![Change::Call { call: seq, step: CallStep::Called }]
     }
 
-    /// A call stands in the reply that has made it, or in the one of the call that has.
+    /// Puts a call into the reply that made it, or into the reply of its parent call.
     fn place_call(&mut self, call: Seq, parent: Option<Seq>, event: &Envelope) {
         let of = event.of.unwrap_or_default();
         let reply = self.messages.iter_mut().rev().find_map(|message| match message {
@@ -566,7 +566,7 @@ impl SessionView {
         }
     }
 
-    /// The call that an event is about, which names an intent about it or the call itself.
+    /// The call of an event whose `of` names the call itself or an intent about it.
     fn call_of(&self, of: Seq) -> Seq {
         self.links.get(&of).copied().unwrap_or(of)
     }
@@ -643,7 +643,7 @@ impl SessionView {
         vec![Change::Call { call: seq, step: CallStep::Resolved }]
     }
 
-    /// The end of a call that may have been running, and of the question that it was asking.
+    /// Ends a call that may have been running, and its open question.
     fn end_run(&mut self, call: Seq, outcome: Outcome, at: Time) -> Vec<Change> {
         let asking = self.question_in_run(call);
         let mut changes = self.end_call(call, outcome, at);
@@ -652,12 +652,12 @@ impl SessionView {
     }
 
     fn end_call(&mut self, seq: Seq, outcome: Outcome, at: Time) -> Vec<Change> {
-        let keeps = self.keeps;
+        let keeps_messages = self.keeps_messages;
         let call = self.call_mut(seq);
         let first = call.ended.is_none();
         call.ended.get_or_insert(at);
         call.tail.clear();
-        if keeps && first {
+        if keeps_messages && first {
             call.outcome = Some(outcome.clone());
         }
         let questions = &self.questions;
@@ -675,7 +675,7 @@ impl SessionView {
         self.questions.get(&question).is_some_and(OpenQuestion::is_in_run)
     }
 
-    /// Whether the question was open.
+    /// Closes a question, and answers whether it was open.
     fn close_question(&mut self, seq: Seq) -> bool {
         let before = self.open.len();
         self.open.retain(|open| *open != seq);
@@ -735,7 +735,7 @@ impl SessionView {
             }
             Compaction::Finished { summary } => {
                 self.context_used = None;
-                if self.keeps {
+                if self.keeps_messages {
                     let (seq, at, text) = (envelope.seq, envelope.at, summary.clone());
                     self.messages.push(Message::Summary { seq, at, text });
                 }
@@ -772,7 +772,7 @@ impl SessionView {
         changes
     }
 
-    /// The reverted messages are gone for good.
+    /// Removes reverted messages for good.
     fn drop_reverted(&mut self) {
         if let Some(from) = self.reverted.take() {
             self.messages.retain(|message| message.seq() < from);
@@ -797,11 +797,11 @@ impl SessionView {
     /// Applies a plugin's change of a call's result.
     fn revised(&mut self, seq: Seq, output: &Json) -> Option<Change> {
         let call = self.calls.get_mut(&seq).filter(|call| call.known)?;
-        let said = output.value();
-        let title = said["title"].as_str().map(str::to_owned);
-        let metadata = said["metadata"].is_object().then(|| {
+        let changed = output.value();
+        let title = changed["title"].as_str().map(str::to_owned);
+        let metadata = changed["metadata"].is_object().then(|| {
             let metadata = call.metadata.get_or_insert_with(|| json!({}));
-            context::merge(metadata, &said["metadata"]);
+            context::merge(metadata, &changed["metadata"]);
             metadata.clone()
         });
         if title.is_none() && metadata.is_none() {
@@ -821,7 +821,7 @@ impl SessionView {
 }
 
 impl Reply {
-    /// A piece belongs to the part of its id.
+    /// Appends a piece to the part with its id.
     fn append(&mut self, kind: PartKind, id: &str, piece: &str) {
         let known = self.parts.iter_mut().find_map(|part| match (part, kind) {
             (Part::Text { id: known, text }, PartKind::Text)
@@ -839,9 +839,9 @@ impl Reply {
     }
 }
 
-/// Lines that warn people at once of a plugin in trouble.
+/// A warning for people about a plugin with problems.
 fn plugin_notice(event: &Hook) -> Option<String> {
     let Hook::Returned { outcome, message: Some(message), .. } = event else { return None };
-    let without = if outcome.cuts_off() { "; the turn goes on without it" } else { "" };
+    let without = if outcome.cuts_off() { "; the turn continues without it" } else { "" };
     Some(format!("[warning: {}{without}]", words::first_line(message)))
 }

@@ -1,4 +1,4 @@
-//! Events in; text, messages and questions out.
+//! Feeds events in, and checks text, messages and questions.
 
 use leftfold_events::{Envelope, Event, Seq, SessionId, Time, form};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn session(id: u8) -> SessionId {
     SessionId::from_bytes(bytes)
 }
 
-/// A log of several sessions, one event a second.
+/// A log of several sessions, with one event a second.
 #[derive(Default)]
 struct Log {
     events: Vec<Envelope>,
@@ -86,7 +86,7 @@ impl Log {
         called
     }
 
-    /// The seq of `tool.called`.
+    /// Adds the events up to `tool.resolved`; answers the seq of `tool.called`.
     fn resolved(&mut self, id: u8, name: &str, class: &str, input: &Value) -> Seq {
         let called = self.called(id, 0, name, input);
         let permission = if name == "question" { "question" } else { "bash" };
@@ -155,12 +155,12 @@ impl Log {
     }
 
     fn transcript(&self) -> Transcript {
-        let mut transcript = Transcript::whole(session(ROOT));
+        let mut transcript = Transcript::full(session(ROOT));
         self.events.iter().for_each(|event| drop(transcript.apply(event)));
         transcript
     }
 
-    /// Standard output and standard error, each as a whole.
+    /// All of standard output and of standard error.
     fn text(&self) -> (String, String) {
         let (mut transcript, mut renderer) =
             (Transcript::live(session(ROOT)), TextRenderer::default());
@@ -174,7 +174,7 @@ impl Log {
         (text, notes)
     }
 
-    /// The changes of the last event in a transcript that follows what happens.
+    /// The changes of the last event in a live transcript.
     fn last_changes(&self) -> Vec<Change> {
         let mut transcript = Transcript::live(session(ROOT));
         self.events.iter().map(|event| transcript.apply(event)).last().unwrap_or_default()
@@ -277,7 +277,7 @@ fn calls_have_phases_and_one_end() {
     log.finished(run, "a", false);
     assert_eq!(phase(&log), "bash ls failed, bash ls completed");
     assert_eq!(log.text().1, "  ✗ stopped\n  ✓ a\n");
-    // each event counts once
+    // Each event counts once.
     let mut transcript = log.transcript();
     assert_eq!(transcript.apply(&log.events[2]), []);
 }
@@ -312,7 +312,7 @@ fn every_question_of_a_call_is_found_by_its_event() {
     assert_eq!(question(permission), None);
     log.answered(asked[0], "once", Some("red"));
     log.answered(asked[1], "reject", None);
-    // the rejection has ended the call, and closed what else was asked about it
+    // The rejection has ended the call and closed its other questions.
     let view = SessionView::of(&log.events);
     let open: Vec<Seq> = view.open_questions().map(|open| open.id.1).collect();
     assert_eq!(open, [unknown]);
@@ -360,7 +360,7 @@ fn what_a_running_call_asks_goes_with_its_end() {
         assert_eq!(SessionView::of(&log.events).open_questions().count(), 0, "{kind}");
     }
     log.events.truncate(before);
-    // a dismissal, or nobody's answer in time, leaves the call running
+    // A dismissal, or no answer in time, leaves the call running.
     log.add(second, "session.deadline_passed", &json!({}));
     let expected = [Change::QuestionClosed(second), Change::QuestionTimedOut(second)];
     assert_eq!(log.last_changes(), expected);
@@ -452,9 +452,9 @@ fn a_forks_prefix_is_its_own() {
     log.seqs[usize::from(ROOT)] = 2;
     log.add(0, "session.forked", &json!({ "from": session(PARENT), "at": 2 }));
     log.prompted("after");
-    // once the fork has begun, events of the other session are not its own
+    // Once the fork has begun, events of the other session are not its own.
     log.in_session(PARENT, 0, "turn.prompted", &prompted);
-    let mut transcript = Transcript::whole(session(ROOT)).from_start();
+    let mut transcript = Transcript::full(session(ROOT)).from_start();
     log.events.iter().for_each(|event| drop(transcript.apply(event)));
     assert_eq!(messages(&transcript), [r#"user "before""#, r#"user "after""#]);
     assert_eq!(transcript.open_questions().count(), 0);
@@ -492,7 +492,7 @@ fn summaries_and_reverts_change_what_there_is_to_see() {
     assert_eq!(messages(&log.transcript()), last);
     let notes = log.text().1;
     assert!(notes.starts_with("[making room: a summary is written]\n[summary of 6 characters]\n"));
-    // a turn that ends before its summary takes that with it
+    // A turn that ends before its summary cancels it.
     log.add(0, "compaction.started", &json!({ "through": 1, "auto": true }));
     log.ended(ROOT, "aborted");
     let cancelled = |change: &Change| matches!(change, Change::CompactionEnded { .. });

@@ -1,4 +1,4 @@
-//! A transcript as plain text: what `run`, `observe` and the lines about subagents show.
+//! Renders a transcript as plain text, for `run`, `observe` and the lines about subagents.
 
 use leftfold_events::SessionId;
 use leftfold_events::event::{Answer, EndReason, Ended, Finished, PartKind};
@@ -21,13 +21,13 @@ pub struct TextOutput {
 /// Turns the changes of a transcript into text.
 #[derive(Debug, Default)]
 pub struct TextRenderer {
-    /// Whether the last thing on standard output was text without an end of line.
+    /// Whether standard output ends with text without a line end.
     open_line: bool,
 }
 
 impl TextRenderer {
-    /// What is shown of `changes` in `session`. What a subagent says is for the model that has started it;
-    /// of what it does there are notes.
+    /// Renders `changes` in `session`. A subagent's text is left out, because it is for the model
+    /// that started it; its actions become notes.
     pub fn render(
         &mut self,
         transcript: &Transcript,
@@ -82,7 +82,7 @@ impl TextRenderer {
             Change::Resumed { .. } => self.note(output, "[resumed]"),
             Change::Notice(line) => self.note(output, line),
             Change::CompactionStarted(_) => {
-                self.note(output, "[making room: a summary is written]");
+                self.note(output, "[compacting: writing a summary]");
             }
             Change::CompactionEnded { end: CompactionEnd::Finished { summary }, .. } => {
                 let written = format!("[summary of {} characters]", summary.chars().count());
@@ -102,8 +102,8 @@ impl TextRenderer {
             Change::Answered { question, reply, feedback, .. } => {
                 let asked = session.question(*question).and_then(|open| open.question.as_ref());
                 if let Some(asked) = asked.map(Question::titled) {
-                    let said = said(*reply, feedback.as_deref());
-                    self.note(output, &format!("  ? {asked} → {said}"));
+                    let answer = answer_text(*reply, feedback.as_deref());
+                    self.note(output, &format!("  ? {asked} → {answer}"));
                 }
             }
             Change::Prompted { .. }
@@ -175,29 +175,29 @@ impl TextRenderer {
     }
 }
 
-/// Why a turn ended before its time.
+/// Why a turn ended early.
 pub fn stopped(reason: EndReason) -> Option<&'static str> {
     match reason {
         EndReason::Completed => None,
         EndReason::Error => Some("error"),
         EndReason::Blocked => Some("stopped: a call was rejected"),
         EndReason::Aborted => Some("interrupted"),
-        EndReason::MaxSteps => Some("stopped: the limit of steps is reached"),
+        EndReason::MaxSteps => Some("stopped: the step limit is reached"),
         EndReason::Limit => Some("stopped: a limit is reached"),
     }
 }
 
-/// Lines about subagents below this depth are indented no further.
+/// Lines about subagents below this depth are not indented further.
 const DEEPEST: usize = 20;
 
-/// The line that a change in a subagent is worth, indented by its depth.
+/// The line for a change in a subagent, indented by its depth.
 pub fn subagent_line(
     transcript: &Transcript,
     session: SessionId,
     change: &Change,
 ) -> Option<String> {
     let (status, view) = (transcript.subagent(session)?, transcript.session(session)?);
-    let said = if let Change::Call { call, step } = change {
+    let text = if let Change::Call { call, step } = change {
         called(status, view.call(*call)?, step)?
     } else if let Change::Asked(question) = change {
         asks(view.question(*question)?)
@@ -207,7 +207,7 @@ pub fn subagent_line(
             EndReason::Blocked => "was stopped: a call was rejected",
             EndReason::Error => "failed",
             EndReason::Aborted => "was interrupted",
-            EndReason::MaxSteps => "has used up its steps",
+            EndReason::MaxSteps => "has reached its step limit",
             EndReason::Limit => "has reached a limit",
         };
         how.to_owned()
@@ -215,7 +215,7 @@ pub fn subagent_line(
         return None;
     };
     let indent = "  ".repeat(status.depth.min(DEEPEST));
-    Some(format!("{indent}{} {said}", status.agent))
+    Some(format!("{indent}{} {text}", status.agent))
 }
 
 fn called(status: &SubagentStatus, call: &Call, step: &CallStep) -> Option<String> {
@@ -238,20 +238,20 @@ fn asks(open: &OpenQuestion) -> String {
     format!("asks for {}: {}", open.permission, open.patterns.join(", "))
 }
 
-/// An answer to a question of the `question` tool.
-pub(crate) fn said(reply: Answer, feedback: Option<&str>) -> String {
+/// The text of an answer to a question of the `question` tool.
+pub(crate) fn answer_text(reply: Answer, feedback: Option<&str>) -> String {
     match (reply, feedback.map(str::trim).filter(|words| !words.is_empty())) {
         (Answer::Once | Answer::Always, Some(answer)) => answer.to_owned(),
-        (Answer::Once | Answer::Always, None) => "(agreed, without a word)".to_owned(),
+        (Answer::Once | Answer::Always, None) => "(agreed without a comment)".to_owned(),
         (Answer::Reject, Some(why)) => format!("(not answered: {why})"),
         (Answer::Reject, None) => "(dismissed)".to_owned(),
     }
 }
 
-/// Lines of output, and of a diff, that are shown of a call.
+/// The number of lines to show of a call's output or diff.
 const EXCERPT: usize = 8;
 
-/// How a call ended, in one line.
+/// The outcome of a call in one line.
 fn summary(finished: &Finished) -> String {
     let exit = finished.metadata.value().get("exit").and_then(serde_json::Value::as_i64);
     let mark = if finished.is_error || exit.is_some_and(|exit| exit != 0) { "✗" } else { "✓" };
@@ -266,7 +266,7 @@ fn summary(finished: &Finished) -> String {
     }
 }
 
-/// The diff of a changed file, or the last lines that a command printed.
+/// The diff of a changed file, or the last lines of a command's output.
 pub(crate) fn excerpt(finished: &Finished) -> Vec<String> {
     if let Some(files) = FileDiff::of_call(finished) {
         let lines = files.iter().flat_map(|file| &file.0);

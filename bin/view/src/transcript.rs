@@ -1,4 +1,4 @@
-//! A session and its subagents as people see them.
+//! The fold of a root session and its subagents into what people see.
 
 use std::collections::BTreeMap;
 
@@ -10,34 +10,33 @@ use crate::question::OpenQuestion;
 use crate::session::SessionView;
 use crate::words::heading;
 
-/// The fold of the events of a root session and of the sessions that descend from it.
+/// The fold of the events of a root session and of its descendants.
 ///
-/// Each event counts once: one that comes again, because its session was watched once more, changes
-/// nothing.
+/// Each event counts once: an event that arrives again, after a new watch, changes nothing.
 #[derive(Debug)]
 pub struct Transcript {
     root: SessionId,
-    /// Whether events of another session that come before any of the root's are its own: a fork shares
-    /// them with the session that it comes from.
+    /// Whether events of another session before any of the root's belong to the root: a fork shares
+    /// them with its origin.
     prefix: bool,
-    keeps: bool,
+    keeps_messages: bool,
     sessions: BTreeMap<SessionId, (SessionView, SubagentStatus)>,
-    /// Cost of the subagents in this turn, or in the last one.
+    /// The cost of the subagents in this turn or the last one.
     pub subagent_cost: Cost,
 }
 
-/// How things stand with a session that descends from the root.
+/// The status of a descendant of the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubagentStatus {
     pub agent: String,
-    /// The session that has spawned it, if that was seen.
+    /// The session that has spawned it, if the transcript has that event.
     pub parent: Option<SessionId>,
-    /// The seq of the root's call that it works for; 0 if it is not known.
+    /// The seq of the root's call that it works for; 0 if unknown.
     pub under: Seq,
     /// 1 for the root's own children.
     pub depth: usize,
     pub works: bool,
-    /// How many calls it has made since it was spawned.
+    /// The number of its calls since it was spawned.
     pub calls: usize,
     /// Its last call, in one line.
     pub last: String,
@@ -51,19 +50,19 @@ impl SubagentStatus {
 }
 
 impl Transcript {
-    /// A transcript that follows what happens: it has the calls and questions of the turn under way, and
-    /// keeps no messages.
+    /// A transcript for live output: it has the calls and questions of the current turn, and keeps
+    /// no messages.
     pub fn live(root: SessionId) -> Self {
         let sessions = BTreeMap::new();
-        Self { root, prefix: false, keeps: false, sessions, subagent_cost: 0.0 }
+        Self { root, prefix: false, keeps_messages: false, sessions, subagent_cost: 0.0 }
     }
 
     /// A transcript that keeps all messages with their parts, calls and results.
-    pub fn whole(root: SessionId) -> Self {
-        Self { keeps: true, ..Self::live(root) }
+    pub fn full(root: SessionId) -> Self {
+        Self { keeps_messages: true, ..Self::live(root) }
     }
 
-    /// Creates a transcript for a log that is applied from its first event on, a fork's prefix included.
+    /// For a log that is applied from its first event on, including a fork's shared events.
     pub fn from_start(self) -> Self {
         Self { prefix: true, ..self }
     }
@@ -92,18 +91,19 @@ impl Transcript {
         status.filter(|_| id != self.root)
     }
 
-    /// Every subagent. Those of one parent have it as their `parent`.
+    /// Every subagent; each names its `parent`.
     pub fn subagents(&self) -> impl Iterator<Item = (SessionId, &SubagentStatus)> {
         let all = self.sessions.iter().filter(|(id, _)| **id != self.root);
         all.map(|(id, (_, status))| (*id, status))
     }
 
-    /// The subagents that are at work.
+    /// The running subagents.
     pub fn at_work(&self) -> impl Iterator<Item = &SubagentStatus> {
         self.subagents().map(|(_, status)| status).filter(|status| status.works)
     }
 
-    /// Every open question, the root's own first. After a crash a subagent's count once it goes on.
+    /// Every open question, the root's own first. After a crash, questions of a subagent count once
+    /// it is resumed.
     pub fn open_questions(&self) -> impl Iterator<Item = &OpenQuestion> {
         let resumed = self.root().map(|root| root.resumed).unwrap_or_default();
         let children = self.sessions.values().map(|(view, _)| view);
@@ -111,13 +111,13 @@ impl Transcript {
         self.root().into_iter().chain(children).flat_map(SessionView::open_questions)
     }
 
-    /// Takes an event in. Returns what it changes for people in the session that it belongs to, in the
-    /// order in which they see it.
+    /// Applies an event. Returns the changes for people in the event's session, in the order in
+    /// which they see them.
     pub fn apply(&mut self, event: &Envelope) -> Vec<Change> {
         self.prefix &= event.session != self.root;
         let id = self.session_of(event);
-        let keeps = self.keeps;
-        let new = || (SessionView::new(id, keeps), SubagentStatus::new("subagent"));
+        let keeps_messages = self.keeps_messages;
+        let new = || (SessionView::new(id, keeps_messages), SubagentStatus::new("subagent"));
         let (view, status) = self.sessions.entry(id).or_insert_with(new);
         if event.seq <= view.seq {
             return Vec::new();
@@ -145,7 +145,7 @@ impl Transcript {
         changes
     }
 
-    /// No subagent outlives the root's turn.
+    /// Ends all subagents: none outlives the root's turn.
     fn rest(&mut self) {
         for (_, (view, status)) in self.sessions.iter_mut().filter(|(id, _)| **id != self.root) {
             status.works = false;
@@ -170,8 +170,8 @@ impl Transcript {
                 if let Some((view, _)) = self.sessions.get_mut(&parent) {
                     view.set_subagent(call, *session);
                 }
-                let keeps = self.keeps;
-                let new = || (SessionView::new(*session, keeps), spawned.clone());
+                let keeps_messages = self.keeps_messages;
+                let new = || (SessionView::new(*session, keeps_messages), spawned.clone());
                 self.sessions.entry(*session).or_insert_with(new).1 = spawned.clone();
             }
             Subagent::Ended { session, cost, .. } => {

@@ -1,4 +1,4 @@
-//! Texts cut down to one line. Tokens are masked before a text is cut: half a token is not recognised as
+//! Shortens texts to one line. Tokens are masked first, because half a token is not recognized as
 //! one.
 
 use std::borrow::Cow;
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use leftfold_events::mask;
 use serde_json::Value;
 
-/// The argument of a call that says most.
+/// The main argument of a call.
 pub fn argument(input: &Value) -> Option<&str> {
     ["command", "filePath", "pattern", "url", "description"]
         .iter()
@@ -14,7 +14,7 @@ pub fn argument(input: &Value) -> Option<&str> {
         .or_else(|| input.get("questions")?.get(0)?.get("question")?.as_str())
 }
 
-/// The argument of a call that says most, in one line; empty without one.
+/// The main argument of a call in one line; empty without one.
 pub fn brief(input: &Value) -> String {
     argument(input).map(|text| shorten(first_line(text), 100)).unwrap_or_default()
 }
@@ -38,7 +38,7 @@ pub fn first_line(text: &str) -> &str {
     text.trim().lines().next().unwrap_or_default()
 }
 
-/// A call in one line: its tool and the argument that says most.
+/// A call in one line: its tool and the main argument.
 pub fn heading(name: &str, input: &Value) -> String {
     format!("{name} {}", brief(input)).trim_end().to_owned()
 }

@@ -1,5 +1,6 @@
-//! Sessions that calls of the other one have started. Which id such a session has is for the core to say, when
-//! it decides to spawn it; so it is told when the call comes to its end, and before that.
+//! Builds the sessions that calls of the imported session have started. The core chooses the id of
+//! such a session when it decides to spawn it, so the session is built once its call ends: by then
+//! `next` has spawned it.
 
 use std::collections::HashSet;
 
@@ -8,24 +9,24 @@ use leftfold_events::state::{Call, Delegated, Phase};
 use leftfold_events::{Fact, Json, Seq, State};
 use serde_json::json;
 
-use super::{Built, LogBuilder, LogStart, Parent, Transcript, What, build};
+use super::{Built, ItemKind, LogBuilder, LogStart, Parent, Transcript, build};
 
-/// Who did it, where nobody has said so.
+/// The agent, if the file names none.
 const ANY: &str = "general";
 
-/// What a call has become of which only its session is known.
-const NO_RESULT: &str = "What came of this task was not kept.";
+/// The outcome of a call of which only the session is known.
+const NO_RESULT: &str = "The result of this task was not recorded.";
 
-/// The calls with a session of their own that have come to an end, each of which waits for it.
+/// The ended calls with a session of their own, which each waits for.
 pub(super) fn spawning(transcript: &Transcript) -> HashSet<String> {
     let ended = transcript.items.iter().filter_map(|item| {
-        let What::Outcome(outcome) = &item.what else { return None };
+        let ItemKind::Outcome(outcome) = &item.what else { return None };
         Some(outcome.call.as_str())
     });
     ended.filter(|call| transcript.children.contains_key(*call)).map(str::to_owned).collect()
 }
 
-/// A call that starts a session, as the tool of ours would resolve it.
+/// A call that starts a session, as Leftfold's own `task` tool would resolve it.
 pub(super) fn task(call: &Call) -> Resolution {
     let input = call.input.value();
     let text = |keys: &[&str]| keys.iter().find_map(|key| input[*key].as_str());
@@ -48,7 +49,8 @@ pub(super) fn task(call: &Call) -> Resolution {
 }
 
 impl LogBuilder<'_> {
-    /// Tells the session that the call at `seq` has started, if that is not told yet, and its end.
+    /// Builds the session that the call at `seq` has started, unless it is built already, and ends
+    /// it.
     pub(super) fn conclude(&mut self, call: &str, seq: Seq) {
         let open = |state: &State| {
             let child = state.open_children().find(|child| child.call == seq)?;
@@ -78,10 +80,10 @@ impl LogBuilder<'_> {
         self.fact(Fact::of(spawned, ended));
     }
 
-    /// Calls that still wait for their sessions have come to no end that is known.
+    /// Ends the calls that still wait for their sessions, whose end is unknown.
     pub(super) fn give_up_children(&mut self) {
         let mut last = 0;
-        // one that has been stopped takes no result
+        // A call that was stopped takes no result.
         while let Some((call, seq, of)) =
             self.waiting_for_child().filter(|(_, seq, _)| *seq != last)
         {

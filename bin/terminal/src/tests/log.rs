@@ -48,7 +48,7 @@ impl Log {
         self.add(Some(of), Model::Streamed { parts: vec![part] });
     }
 
-    /// Up to the resolution; the seq of `tool.called`.
+    /// Adds the events of a call up to its resolution; answers the seq of `tool.called`.
     pub(super) fn called(
         &mut self,
         of: Seq,

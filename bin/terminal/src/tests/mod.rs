@@ -1,5 +1,5 @@
-//! Events in, text out: what a terminal shows of them, with and without colours, and where the
-//! cursor has to go for that.
+//! Feeds events in, and checks the terminal's text with and without colours, and the cursor's
+//! movements.
 
 mod log;
 
@@ -17,7 +17,7 @@ use super::render::Renderer;
 use super::screen::Screen;
 use super::style::{Look, Style};
 
-/// The text of a reply in pieces of so many characters.
+/// A log with a reply in pieces of `chunk` characters.
 fn reply(text: &str, chunk: usize) -> Log {
     let mut log = Log::default();
     log.prompted("go", "terminal");
@@ -81,7 +81,7 @@ let not_wrapped = \"**no markup**, however long the line of code may be, it stay
 the end
 <2>6,200 in (5,000 cached) · 30 out · $0.0123";
 
-/// Colour codes so that they can be read.
+/// Makes colour codes readable.
 fn legible(text: &str) -> String {
     let mut out = String::new();
     for (i, piece) in text.split("\x1b[").enumerate() {
@@ -254,7 +254,7 @@ impl Write for Painted {
     }
 }
 
-/// A terminal of `columns`, and what it shows after each event was painted `after` so many
+/// The screen of a terminal with `columns`, after each event was painted `after` that many
 /// milliseconds.
 fn screens(log: &Log, columns: u16, after: u64) -> Vec<String> {
     let size = |n| std::num::NonZero::new(n).unwrap();
@@ -268,7 +268,7 @@ fn screens(log: &Log, columns: u16, after: u64) -> Vec<String> {
         let live = renderer.live(event.at.plus(after));
         screen.paint(&text, renderer.markdown.column(), live).unwrap();
         let bytes = String::from_utf8(painted.0.take()).unwrap();
-        // as a terminal's driver does
+        // As a terminal's driver does.
         parser.process(bytes.replace('\n', "\r\n").as_bytes());
         parser.screen().contents()
     });

@@ -1,17 +1,17 @@
-//! Questions that are answered with a key.
+//! Shows questions, and answers them with keys.
 
 use leftfold_actors::{Answered, Reply};
 
-use super::conversation::{Conversation, Leave, Stage};
-use super::input::Read;
+use super::conversation::{Conversation, ExitReason, Stage};
+use super::input::LineKind;
 use super::keys;
-use super::question::{self, Choice};
+use super::question::{self, PermissionKey};
 use super::style::Face;
 use leftfold_view::{OpenQuestion, QuestionId};
 
 impl Conversation {
-    /// Asks the first question that is open, and stops asking one that is not.
-    pub(super) fn see_to_questions(&mut self) -> anyhow::Result<()> {
+    /// Shows the first open question, and removes one that is no longer open.
+    pub(super) fn update_question(&mut self) -> anyhow::Result<()> {
         let pending: Vec<OpenQuestion> =
             self.renderer.transcript.open_questions().cloned().collect();
         if let Stage::Question(asked) = self.stage {
@@ -28,7 +28,7 @@ impl Conversation {
             return self.announce(&question);
         }
         let Stage::Turn { running: true } = self.stage else { return Ok(()) };
-        let text = self.shown(&question);
+        let text = self.question_text(&question);
         self.stage = Stage::Question(question.id);
         self.chosen.clear();
         let asked = question.question.as_ref();
@@ -37,18 +37,18 @@ impl Conversation {
         self.ask(&text, &keys)
     }
 
-    /// Shows a question of somebody else's turn while a line is being typed.
+    /// Shows a question of another client's turn above the line that is being typed.
     fn announce(&mut self, question: &OpenQuestion) -> anyhow::Result<()> {
         if self.announced.insert(question.id) {
-            let mut text = self.shown(question);
+            let mut text = self.question_text(question);
             text += &self.renderer.note(Face::DIM, question::ANNOUNCED);
             self.paint(&text)?;
         }
         Ok(())
     }
 
-    /// What a question is about, with what would become of the files as they are now.
-    fn shown(&mut self, question: &OpenQuestion) -> String {
+    /// The text of a question, with the change that its call would make to the current files.
+    fn question_text(&mut self, question: &OpenQuestion) -> String {
         let change = question.change.as_ref();
         let files = change.and_then(|call| leftfold_tools::preview(call, &self.setup.workspace));
         self.renderer.question(question, &files.unwrap_or_default())
@@ -57,12 +57,12 @@ impl Conversation {
     pub(super) fn ask_to_resume(&mut self) -> anyhow::Result<()> {
         self.mode.watch();
         self.stage = Stage::Resume;
-        let text = self.renderer.note(Face::YELLOW, "The last turn was cut off.");
+        let text = self.renderer.note(Face::YELLOW, "The last turn was interrupted.");
         self.ask(&text, question::RESUME)
     }
 
     fn ask(&mut self, text: &str, keys: &str) -> anyhow::Result<()> {
-        self.renderer.asking = Some(keys.to_owned());
+        self.renderer.question_keys = Some(keys.to_owned());
         self.input_events.listen_to_keys()?;
         self.paint(text)?;
         self.screen.remind(keys)?;
@@ -71,11 +71,11 @@ impl Conversation {
 
     pub(super) fn stop_asking(&mut self) {
         self.input_events.ignore_keys();
-        self.renderer.asking = None;
+        self.renderer.question_keys = None;
         self.stage = Stage::Turn { running: true };
     }
 
-    pub(super) async fn keys(&mut self, keys: &str) -> anyhow::Result<Option<Leave>> {
+    pub(super) async fn keys(&mut self, keys: &str) -> anyhow::Result<Option<ExitReason>> {
         let key = keys::single(keys);
         match self.stage {
             Stage::Question(of) => match (self.renderer.question_of(of), key) {
@@ -100,29 +100,29 @@ impl Conversation {
             | Stage::Turn { .. }
             | Stage::Reason(_) => {}
         }
-        self.see_to_questions()?;
+        self.update_question()?;
         Ok(None)
     }
 
-    /// What a key means for a permission.
+    /// Acts on a key for a permission question.
     async fn allow(&mut self, of: QuestionId, key: char) -> anyhow::Result<()> {
         match question::choice(key) {
-            Some(Choice::Reply(answer)) => {
+            Some(PermissionKey::Reply(answer)) => {
                 self.stop_asking();
                 self.answer(of, question::reply(answer, None)).await
             }
-            Some(Choice::Because) => self.begin_line(of, Read::Reason),
+            Some(PermissionKey::Because) => self.begin_line(of, LineKind::Reason),
             None => Ok(()),
         }
     }
 
     pub(super) async fn answer(&mut self, of: QuestionId, reply: Reply) -> anyhow::Result<()> {
         self.answered.insert(of);
-        let told = self.client()?.answer(of, reply).await?;
-        let note = match told {
+        let answered = self.client()?.answer(of, reply).await?;
+        let note = match answered {
             Answered::Accepted => String::new(),
             Answered::Already { .. } | Answered::NotOpen => {
-                self.renderer.note(Face::YELLOW, &format!("  {told}"))
+                self.renderer.note(Face::YELLOW, &format!("  {answered}"))
             }
         };
         self.paint(&note)?;

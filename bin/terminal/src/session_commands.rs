@@ -1,4 +1,4 @@
-//! Commands of the conversation that the session carries out: going back and forth, and making room.
+//! Commands of the conversation that the session performs: `/undo`, `/redo` and `/compact`.
 
 use leftfold_actors::Answered;
 use leftfold_events::state::Message;
@@ -18,27 +18,27 @@ pub(super) fn is_known(command: &str) -> bool {
     [UNDO, REDO, COMPACT].contains(&command)
 }
 
-/// What became of a command.
-enum Done {
-    /// It is in the log; what comes of it is shown as it is observed.
+/// The outcome of a command.
+enum CommandOutcome {
+    /// It is in the log; its effects are shown when they are observed.
     Accepted,
     /// A turn has begun, which ends like any other.
     Turn,
-    /// Why it was not.
+    /// The reason of a refusal.
     Refused(String),
 }
 
 impl Conversation {
     pub(super) async fn carry_out(&mut self, command: &str) -> anyhow::Result<()> {
         let refused = match self.asked_of_session(command).await {
-            Ok(Done::Accepted) => None,
-            Ok(Done::Turn) => {
+            Ok(CommandOutcome::Accepted) => None,
+            Ok(CommandOutcome::Turn) => {
                 self.mode.watch();
                 self.stage = Stage::Turn { running: true };
                 self.paint("")?;
                 return Ok(());
             }
-            Ok(Done::Refused(why)) => Some(why),
+            Ok(CommandOutcome::Refused(why)) => Some(why),
             Err(error) => Some(format!("{error:#}")),
         };
         if let Some(why) = refused {
@@ -48,9 +48,9 @@ impl Conversation {
         self.take_prompt()
     }
 
-    async fn asked_of_session(&mut self, command: &str) -> anyhow::Result<Done> {
+    async fn asked_of_session(&mut self, command: &str) -> anyhow::Result<CommandOutcome> {
         if self.client.is_none() {
-            return Ok(Done::Refused("the session has only begun".to_owned()));
+            return Ok(CommandOutcome::Refused("the session has only begun".to_owned()));
         }
         let mut left = client::ATTEMPTS;
         loop {
@@ -63,27 +63,31 @@ impl Conversation {
         }
     }
 
-    async fn attempt(&self, command: &str) -> anyhow::Result<Done> {
+    async fn attempt(&self, command: &str) -> anyhow::Result<CommandOutcome> {
         let client = self.client()?;
         if command == COMPACT {
             let told = client.compact(self.setup.prompt_config().config, BY, false).await?;
-            let refused = || Done::Refused("there is nothing to be summed up".to_owned());
-            return Ok(if told == Answered::Accepted { Done::Turn } else { refused() });
+            let refused = || CommandOutcome::Refused("there is nothing to be summed up".to_owned());
+            return Ok(if told == Answered::Accepted { CommandOutcome::Turn } else { refused() });
         }
         let back = match command {
             UNDO => match last_prompt(&self.state().await?) {
                 Some(prompt) => Some(prompt),
-                None => return Ok(Done::Refused("there is no prompt to go back to".to_owned())),
+                None => {
+                    return Ok(CommandOutcome::Refused(
+                        "there is no prompt to go back to".to_owned(),
+                    ));
+                }
             },
             _ => None,
         };
         Ok(match client.revert(self.setup.prompt_config().config, back, BY).await? {
-            Ok(()) => Done::Accepted,
-            Err(why) => Done::Refused(why),
+            Ok(()) => CommandOutcome::Accepted,
+            Err(why) => CommandOutcome::Refused(why),
         })
     }
 
-    /// The session as it is; in the node of another process, as it is in the log.
+    /// The session's current state; if another process is the node, the state in the log.
     async fn state(&self) -> anyhow::Result<State> {
         let client = self.client()?;
         if client.remote().is_none() {
@@ -93,7 +97,7 @@ impl Conversation {
     }
 }
 
-/// The last prompt that was not taken back.
+/// The last prompt that was not reverted.
 fn last_prompt(state: &State) -> Option<Seq> {
     state.messages.iter().rev().find_map(|message| match message {
         Message::User(prompt) => Some(prompt.seq),
