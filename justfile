@@ -1,12 +1,12 @@
-# Lists what there is.
+# List the recipes.
 default:
     @just --list
 
-# What has to pass.
+# Run everything that must pass.
 ci:
     bash .ci/run
 
-# Watch the demo.
+# Run the demo.
 demo:
     cargo run -- demo
 
@@ -17,10 +17,10 @@ lint:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
 
-# Speed, as ratios.
+# Measure speed, as ratios.
 bench:
     cargo bench --workspace
 
-# Licences, advisories and sources of dependencies.
+# Check licences, advisories and sources of dependencies.
 deny:
     cargo deny check

@@ -1,15 +1,14 @@
 #!/bin/sh
-# A plugin for Leftfold: tells the model with each prompt which branch the project is on, and commands
-# that they are run by an agent.
+# A plugin for Leftfold: adds the project's branch to each prompt, and sets a variable for commands that
+# says that an agent runs them.
 #
 # In `leftfold.json`, as a list of the program and its arguments:
 #
 #     "plugin": [["sh", "./examples/plugins/branch.sh"]]
 #
-# Messages are JSON, one a line; a shell has no parser for it, so this takes them apart by hand. It can
-# because each line begins `{"jsonrpc":"2.0","id":N,"method":"M"`, and nothing before these two can hold
-# anything else. What is written back has to be JSON again: text from outside is cut down to plain
-# characters.
+# Messages are JSON, one on a line. A shell has no JSON parser, so this script takes them apart by hand,
+# which works because each line begins with `{"jsonrpc":"2.0","id":N,"method":"M"`. Answers must be valid
+# JSON, so text from outside is reduced to plain characters.
 
 answer() {
     printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" "$2"
@@ -18,7 +17,7 @@ answer() {
 while IFS= read -r line; do
     case $line in
     '{"jsonrpc":"2.0","id":'*) ;;
-    *) continue ;; # news: nothing to be answered
+    *) continue ;; # a notification, which gets no answer
     esac
     id=${line#'{"jsonrpc":"2.0","id":'}
     id=${id%%,*}
@@ -26,7 +25,7 @@ while IFS= read -r line; do
     method=${method%%'"'*}
     case $method in
     initialize)
-        # plugins are started in the session's folder
+        # Plugins are started in the session's folder.
         answer "$id" '{"name":"branch","hooks":["chat.message","shell.env"]}'
         ;;
     chat.message)

@@ -1,27 +1,27 @@
 #!/usr/bin/env python3
-"""A plugin for Leftfold: keeps the model's hands off generated files, and counts words for it, which
-the command `/words FILE` asks for.
+"""A plugin for Leftfold: stops the model from editing generated files, and gives it a tool that counts
+words, which the command `/words FILE` uses.
 
 In `leftfold.json`, as a list of the program and its arguments:
 
     "plugin": [["python3", "./examples/plugins/guard.py"]]
 
-It speaks JSON-RPC 2.0 over standard input and output, one message a line, and needs nothing but
-Python's own library. Whatever it prints for people has to go to standard error.
+It speaks JSON-RPC 2.0 over standard input and output, one message on a line, and needs only Python's
+standard library. Text for people must go to standard error.
 """
 
 import json
 import os
 import sys
 
-# Text near the top of a file by which whoever has generated it says so.
+# Text near the top of a file that marks it as generated.
 MARKS = ("@generated", "DO NOT EDIT")
-# Tools of Leftfold's that change one file, whose path is the argument `filePath`.
+# Leftfold's tools that change one file; its path is the argument `filePath`.
 EDITS = ("edit", "write", "multiedit")
 
 
 def initialize(params):
-    """The first question: where we are. The answer says who we are and what we want."""
+    """The first request. It names the project's folder; the answer has our name, hooks and tools."""
     os.chdir(params["directory"])
     return {
         "name": "guard",
@@ -35,7 +35,7 @@ def initialize(params):
                     "properties": {"path": {"type": "string"}},
                     "required": ["path"],
                 },
-                # it changes nothing, so a call that a crash has cut off may be made again
+                # It changes nothing, so a call that a crash interrupted may run again.
                 "readOnly": True,
             }
         ],
@@ -43,7 +43,7 @@ def initialize(params):
 
 
 def config(params):
-    """Once, with the settings in force: those that we add. Here a command, if the name is free."""
+    """Called once with the current settings; answers additions: here a command, if the name is free."""
     if "words" in params["settings"].get("command", {}):
         return {}
     words = {
@@ -63,7 +63,7 @@ def is_generated(path):
 
 
 def before(params):
-    """Before a call is looked into: `{}` lets it be, `deny` forbids it, `args` changes it."""
+    """Called before a call is resolved: `{}` accepts it, `deny` rejects it, `args` changes its arguments."""
     path = params["args"].get("filePath") if isinstance(params["args"], dict) else None
     if params["tool"].lower() in EDITS and isinstance(path, str) and is_generated(path):
         return {"deny": path + " is generated: change what it is made from."}
@@ -71,7 +71,7 @@ def before(params):
 
 
 def tool(params):
-    """A call of our own tool. An error here is told to the model."""
+    """Runs our own tool. An error goes to the model."""
     with open(params["args"]["path"], encoding="utf-8") as file:
         return "%d words" % len(file.read().split())
 
@@ -88,11 +88,11 @@ def main():
     for line in sys.stdin:
         message = json.loads(line)
         if "id" not in message:
-            continue  # news, such as `cancel`: nothing to be answered
+            continue  # a notification such as `cancel`, which gets no answer
         answer = {"jsonrpc": "2.0", "id": message["id"]}
         try:
             answer["result"] = METHODS[message["method"]](message.get("params", {}))
-        except Exception as error:  # whatever it is, the answer must not stay out
+        except Exception as error:  # every request needs an answer
             answer["error"] = {"code": -32000, "message": str(error) or repr(error)}
         print(json.dumps(answer), flush=True)
 

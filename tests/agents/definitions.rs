@@ -88,7 +88,7 @@ fn what_is_broken_names_file_and_line() {
             "---\nmode: boss\n---\n",
             ":2:1: `agent.x.mode`: expected \"primary\", \"subagent\" or \"all\"",
         ),
-        ("---\ndescription: a\n", ":1:1: the head of the file can not be read"),
+        ("---\ndescription: a\n", ":1:1: the front matter cannot be read"),
         ("---\nmode: all\nsteps: [\n---\n", ":3:1: the head of the file"),
         (
             "---\npermission:\n  bash:\n    ls: allow\n    rm: maybe\n---\n",

@@ -112,7 +112,7 @@ fn the_model_that_would_be_used_and_why() {
         (
             Site::bare().env("ANTHROPIC_API_KEY", "k"),
             "anthropic/claude-sonnet-5-5",
-            "there is a key for anthropic",
+            "anthropic has a key",
         ),
         (Site::bare().setting("provider", listed.clone()), "x/only", "no other is listed"),
     ] {
@@ -231,13 +231,12 @@ fn a_key_that_is_none_is_told_the_nearest() {
         for format in ["text", "json"] {
             let ran = site.run(&["config", "--format", format, key]).with(2);
             assert_eq!(ran.stdout, "");
-            let expected =
-                format!("leftfold: `{key}` is no setting here; did you mean `{right}`?\n");
+            let expected = format!("leftfold: `{key}` is not a setting; did you mean `{right}`?\n");
             assert!(ran.stderr == expected, "{ran:?}");
         }
     }
-    site.run(&["config", "zzzzzz"]).with(2).saying(&["known are `model`"]);
-    site.run(&["config", "mcp.nothing"]).with(2).saying(&["`mcp.nothing` is no setting here"]);
+    site.run(&["config", "zzzzzz"]).with(2).saying(&["valid names are `model`"]);
+    site.run(&["config", "mcp.nothing"]).with(2).saying(&["`mcp.nothing` is not a setting"]);
 }
 
 #[test]
@@ -245,7 +244,7 @@ fn broken_settings_are_told_as_a_run_tells_them() {
     for (text, place) in [
         (
             "{\n  \"modle\": \"a/b\" }",
-            ":2:3: `modle` is no setting that Leftfold knows; did you mean `model`?",
+            ":2:3: `modle` is not a setting of Leftfold; did you mean `model`?",
         ),
         ("{\"retry\": {\"attempts\": \"x\"}}", ":1:24: `retry.attempts`: expected a whole number"),
         ("{\"title\": true}\r\n}", ":2:1: not valid JSON"),

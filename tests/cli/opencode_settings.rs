@@ -134,10 +134,7 @@ fn what_a_user_of_opencode_may_have_is_taken_without_an_error() {
         (ALL_ABOUT, &[][..]),
         (PROVIDERS, &[]),
         (RULES, &[]),
-        (
-            AGENTS,
-            &["opencode.json:22:35: there is no folder", "opencode.json:22:57: `skills.urls`"],
-        ),
+        (AGENTS, &["opencode.json:22:35: the skills folder", "opencode.json:22:57: `skills.urls`"]),
         (
             PLUGINS,
             &[

@@ -145,7 +145,11 @@ fn it_is_gone_on_with_and_the_model_is_told_all_of_it() {
     let verified = site.run(&["verify", &session]).ok().stdout;
     assert!(!verified.contains("; 0 decisions since"), "{verified}");
     let explained = site.run(&["explain", &session, "6"]);
-    assert!(explained.stderr.contains("Claude Code asked this model"), "{}", explained.stderr);
+    assert!(
+        explained.stderr.contains("Claude Code sent a prompt and tools of its own"),
+        "{}",
+        explained.stderr
+    );
     // a fork at any event counts as imported too
     let forked = site.run(&["fork", &session, "--at", "16"]).ok();
     site.run(&["check", forked.stdout.trim()]).ok();

@@ -93,9 +93,9 @@ fn what_a_plugin_adds_is_shown_with_its_place() {
 fn a_wrong_answer_is_told_by_its_field_and_breaks_nothing() {
     for (answer, told) in [
         (json!({ "permission": { "bash": "sometimes" } }), "plugin d: `permission.bash`: expected"),
-        (json!({ "modell": "a/b" }), "plugin d: `modell` is no setting that Leftfold knows"),
+        (json!({ "modell": "a/b" }), "plugin d: `modell` is not a setting of Leftfold"),
         (json!([]), "plugin d: the settings as a whole: expected an object, found a list"),
-        (json!({ "plugin": [["sh"]] }), "plugin d: `plugin` is not for plugins to set"),
+        (json!({ "plugin": [["sh"]] }), "plugin d: plugins cannot set `plugin`"),
         (json!("refuse"), "plugin `d`: I will not"),
         (json!("crash"), "plugin `d`: it has ended"),
     ] {

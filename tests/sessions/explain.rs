@@ -99,7 +99,7 @@ fn any_event_says_what_it_follows_from_and_what_came_of_it() {
     assert!(finished["reason"].as_str().unwrap().starts_with("after "), "{finished}");
     let ended = report(&site, &seq("turn.ended", 0));
     assert!(from(&ended, "from").contains(&seq("turn.prompted", 0)), "{ended}");
-    assert!(explained(&site, &seq("turn.prompted", 0), &[]).contains("was told"));
+    assert!(explained(&site, &seq("turn.prompted", 0), &[]).contains("from outside the session"));
     // every event
     for event in &events {
         explained(&site, &event["seq"], &[]);

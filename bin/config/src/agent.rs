@@ -11,14 +11,14 @@ use crate::error::Error;
 use crate::permission::Permission;
 use crate::typed::{At, amount, filled, model_name};
 
-/// Whose prompts an agent takes.
+/// The senders of prompts that an agent accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum Mode {
-    /// People's.
+    /// People.
     Primary,
-    /// Other agents'.
+    /// Other agents.
     Subagent,
     All,
 }
@@ -38,7 +38,7 @@ impl Mode {
     }
 }
 
-/// An agent. What is not said stays as it is.
+/// An agent. Fields that settings do not set keep the built-in agent's values.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(inline)]
@@ -61,7 +61,7 @@ pub struct Agent {
     #[serde(alias = "topP", deserialize_with = "amount")]
     #[schemars(range(min = 0))]
     pub top_p: Option<f64>,
-    /// Requests to the model in one turn.
+    /// The limit of model requests in one turn.
     #[serde(alias = "maxSteps")]
     pub steps: Option<NonZeroU32>,
     pub disable: bool,
@@ -69,7 +69,7 @@ pub struct Agent {
     pub hidden: Option<bool>,
     #[serde(deserialize_with = "filled")]
     pub color: Option<String>,
-    /// For the request body.
+    /// Options for the request body.
     options: Map<String, Value>,
     pub(crate) permission: Option<At<Permission>>,
     /// The older form of `permission`.
@@ -81,27 +81,28 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Those under `options`, and every key that means nothing else.
+    /// The options under `options`, and every key that has no other meaning.
     pub fn options(&self) -> Map<String, Value> {
         let mut options = self.options.clone();
-        // the name is that of the entry
+        // The entry's key is the name.
         let rest = self.rest.iter().filter(|(key, _)| *key != "name");
         options.extend(rest.map(|(key, value)| (key.clone(), Value::clone(value))));
         options
     }
 
-    /// An agent may have any keys, but rules that are lost to a slip would be missed too late.
+    /// An agent may have any keys, but misspelt rules would be noticed too late, so keys close to
+    /// those of rules are errors.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.rest.iter().try_for_each(|(key, at)| at.no_slip_of(key, &["permission", "tools"]))
     }
 }
 
-/// A command that is typed as `/NAME`.
+/// A command that people type as `/NAME`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(inline)]
 pub struct Command {
-    /// The prompt that it stands for.
+    /// The text of its prompt.
     #[serde(deserialize_with = "filled")]
     pub template: Option<String>,
     #[serde(deserialize_with = "filled")]
@@ -111,7 +112,7 @@ pub struct Command {
     /// `PROVIDER/MODEL`.
     #[serde(deserialize_with = "model_name")]
     pub model: Option<At<String>>,
-    /// Whether an agent carries it out in a session of its own.
+    /// Whether an agent runs it in a session of its own.
     pub subtask: Option<bool>,
     #[serde(rename = "@rest")]
     #[schemars(flatten)]

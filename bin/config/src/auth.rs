@@ -1,8 +1,8 @@
-//! The keys that `leftfold auth login` was given: `LEFTFOLD_HOME/auth.json`, which nobody but its
-//! owner can read, as `{"PROVIDER": {"type": "api", "key": "..."}}`.
+//! The keys stored by `leftfold auth login` in `LEFTFOLD_HOME/auth.json`, which only its owner can
+//! read: `{"PROVIDER": {"type": "api", "key": "..."}}`.
 //!
-//! A key in settings or in a variable comes first. Entries of other types are somebody else's and
-//! are kept as they are.
+//! A key in settings or in a variable takes precedence. Entries of other types belong to other
+//! programs and are kept unchanged.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Read, Write};
@@ -19,10 +19,10 @@ const FILE: &str = "auth.json";
 /// Only the owner can read and write.
 const MODE: u32 = 0o600;
 
-/// The largest file that is read, in bytes.
+/// The largest accepted file, in bytes.
 const LARGEST: u64 = 1024 * 1024;
 
-/// Why stored keys can not be used.
+/// The reasons why stored keys cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("neither LEFTFOLD_HOME nor HOME is set: set one of them, to say where keys are kept")]
@@ -30,11 +30,11 @@ pub enum Error {
     #[error("{}: {what}: {source}", path.display())]
     Io { path: PathBuf, what: &'static str, source: io::Error },
     #[error(
-        "{} can be read by others (its mode is {mode:o}) and that can not be changed ({source}): run `chmod 600` on it as its owner",
+        "{} can be read by others (its mode is {mode:o}) and changing that failed ({source}): run `chmod 600` on it as its owner",
         path.display()
     )]
     Open { path: PathBuf, mode: u32, source: io::Error },
-    // what is wrong in it is told without a word of it
+    // The message repeats nothing of the file, which may contain keys.
     #[error(
         "{}:{line}:{column}: not an object such as {{\"PROVIDER\": {{\"type\": \"api\", \"key\": \"...\"}}}}: repair or remove the file",
         path.display()
@@ -46,7 +46,7 @@ pub enum Error {
 #[derive(Clone, Default, PartialEq)]
 pub struct Keys(Map<String, Value>);
 
-/// Names providers, and none of the keys.
+/// Prints the names of providers, and none of the keys.
 impl std::fmt::Debug for Keys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
@@ -60,9 +60,9 @@ impl Keys {
     }
 
     fn read(path: &Path) -> Result<Self, Error> {
-        let failed = |source| Error::Io { path: path.to_owned(), what: "can not be read", source };
+        let failed = |source| Error::Io { path: path.to_owned(), what: "cannot be read", source };
         let file = match File::open(path) {
-            // a data folder that is none is for those to say who need one
+            // Commands that need a data folder report that it is missing.
             Err(error) if is_absent(&error) => return Ok(Self::default()),
             file => file.map_err(failed)?,
         };
@@ -85,13 +85,13 @@ impl Keys {
         (!key.is_empty()).then(|| Secret::new(key))
     }
 
-    /// The providers that have one.
+    /// The providers that have a stored key.
     pub fn providers(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str).filter(|name| self.of(name).is_some())
     }
 }
 
-/// Where keys are kept, if anything says where this user's data are.
+/// The file of the keys; `None` if no variable says where this user's data is.
 pub fn path(env: Env<'_>) -> Option<PathBuf> {
     let folder = |name| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = folder("LEFTFOLD_HOME")
@@ -100,12 +100,12 @@ pub fn path(env: Env<'_>) -> Option<PathBuf> {
     Some(home?.join(FILE))
 }
 
-/// The file with the tokens of servers of tools, beside the keys of providers.
+/// The file with the OAuth tokens of MCP servers, beside the keys of providers.
 pub fn token_store() -> Option<PathBuf> {
     path(&environment).map(|keys| keys.with_file_name("mcp-auth.json"))
 }
 
-/// Stores a key in place of the one that is there. The file.
+/// Stores a key, replaces an earlier one, and answers the file's path.
 pub fn store(env: Env<'_>, provider: &str, key: &Secret) -> Result<PathBuf, Error> {
     let (path, _) = change(env, |keys| {
         let entry = json!({ "type": "api", "key": key.reveal() });
@@ -115,15 +115,16 @@ pub fn store(env: Env<'_>, provider: &str, key: &Secret) -> Result<PathBuf, Erro
     Ok(path)
 }
 
-/// Forgets the key of a provider. Whether there was one.
+/// Removes the key of a provider, and answers whether there was one.
 pub fn forget(env: Env<'_>, provider: &str) -> Result<bool, Error> {
     Ok(change(env, |keys| keys.0.shift_remove(provider).is_some())?.1)
 }
 
-/// Changes what is stored, if `change` says so; who does so at the same time waits.
+/// Changes the stored keys if `change` answers true. Another process that changes them at the same
+/// time waits.
 fn change(env: Env<'_>, change: impl FnOnce(&mut Keys) -> bool) -> Result<(PathBuf, bool), Error> {
     let path = path(env).ok_or(Error::NoHome)?;
-    let failed = |source| Error::Io { path: path.clone(), what: "can not be written", source };
+    let failed = |source| Error::Io { path: path.clone(), what: "cannot be written", source };
     let folder = path.parent().unwrap_or(&path);
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     let lock = private(&folder.join("auth.lock")).map_err(failed)?;
@@ -136,9 +137,10 @@ fn change(env: Env<'_>, change: impl FnOnce(&mut Keys) -> bool) -> Result<(PathB
     Ok((path, changed))
 }
 
-/// A reader sees the old file or the new one at any time, and a crash leaves one of them.
+/// Replaces the file at once: readers see the old file or the new one, and a crash leaves one of
+/// them.
 fn replace(path: &Path, keys: &Keys) -> io::Result<()> {
-    // a link leads to where the file really is
+    // Follows a link to the real file.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let new = path.with_extension("new");
     let mut file = private(&new)?;
@@ -151,14 +153,14 @@ fn replace(path: &Path, keys: &Keys) -> io::Result<()> {
     File::open(path.parent().unwrap_or(&path))?.sync_all()
 }
 
-/// A new or emptied file that nobody else can read from the start.
+/// Creates or empties a file, with a mode that only the owner can read from the start.
 fn private(path: &Path) -> io::Result<File> {
     File::options().write(true).create(true).truncate(true).mode(MODE).open(path)
 }
 
-/// Takes from others what they could read.
+/// Takes other users' access away from a file that they could read.
 fn close(file: &File, path: &Path) -> Result<(), Error> {
-    let failed = |source| Error::Io { path: path.to_owned(), what: "can not be read", source };
+    let failed = |source| Error::Io { path: path.to_owned(), what: "cannot be read", source };
     let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
     if mode & 0o077 == 0 {
         return Ok(());
@@ -168,11 +170,11 @@ fn close(file: &File, path: &Path) -> Result<(), Error> {
         mode,
         source,
     })?;
-    // standard error may be closed
+    // Standard error may be closed.
     let _ = writeln!(
         io::stderr(),
-        "leftfold: {} could be read by others (its mode was {mode:o}); it is {MODE:o} now: if \
-         somebody may have read the keys in it, replace them",
+        "leftfold: {} could be read by others (its mode was {mode:o}); it is now {MODE:o}: if \
+         somebody may have read its keys, replace them",
         path.display()
     );
     Ok(())

@@ -1,5 +1,5 @@
-//! Every key and credential that settings, variables and `leftfold auth` give, to providers above all, and
-//! whether it is in use or not: what a file or a command shows may be another one's.
+//! Collects every key and credential in settings, variables and stored keys, used or not, so that
+//! they can be masked: a file or command may print any of them.
 
 use serde_json::{Map, Value};
 
@@ -34,8 +34,8 @@ impl Settings {
     }
 }
 
-/// Fields whose names say that they are credentials, and all that stands below them. Rules and plugins hold
-/// none, and `secrets` have names of their own.
+/// Fields with names of credentials, and all values below them. Rules and plugins have none, and
+/// `secrets` have names of their own.
 fn fields(all: &Map<String, Value>, path: &mut Vec<String>, found: &mut Found) {
     for (name, value) in all {
         path.push(name.clone());
@@ -71,7 +71,7 @@ fn text_at(text: &str, path: &[String], found: &mut Found) {
             found.push((format!("{name}.apiKey"), text.to_owned()));
         }
         ["provider", name, .., "headers", header] => {
-            // the credential alone, too, without the word before it
+            // The credential alone too, without the scheme before it.
             let value = text.trim();
             let bare = value.split_once(' ').map_or(value, |(_, bare)| bare);
             let name = format!("{name}.{header}");
@@ -84,7 +84,7 @@ fn text_at(text: &str, path: &[String], found: &mut Found) {
     }
 }
 
-/// The password before the `@` of an address, and the parameters of its query that are named as keys.
+/// The password before the `@` of a URL, and the query parameters with names of keys.
 fn address(name: &str, address: &str, found: &mut Found) {
     let Some((_, rest)) = address.split_once("://") else { return };
     let (host, query) = rest.split_once('?').unwrap_or((rest, ""));

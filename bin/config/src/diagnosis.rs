@@ -12,23 +12,23 @@ use crate::sources::{self, Project};
 use crate::tree::Node;
 use crate::{project_effects, schema};
 
-/// Every source by itself, and what they come to.
+/// The problems of each source, and the merged settings.
 #[derive(Debug)]
 pub struct Diagnosis {
-    /// The sources that were found, the weakest first.
+    /// The sources that exist, weakest first.
     pub sources: Vec<Arc<Source>>,
-    /// The first error of each source; if none has any, the one that only all of them together have.
+    /// The first error of each source; if none has any, the first error of the merged settings.
     pub errors: Vec<Error>,
-    /// Keys that Leftfold knows and has nothing for, with their places.
+    /// Known keys without an effect, with their places.
     pub idle: Vec<(SettingPlace, String)>,
-    /// Programs that the project's own files start, addresses that they send prompts to, calls that they
-    /// allow: each with its place.
+    /// The effects of the project's own files, with their places: programs that they start,
+    /// addresses that they send prompts to, calls that they allow.
     pub project_effects: Vec<(SettingPlace, String)>,
-    /// If there are no errors.
+    /// The settings, if there are no errors.
     pub settings: Option<Settings>,
 }
 
-/// Reads every source by itself, and goes on after errors.
+/// Reads every source by itself, and continues after errors.
 pub fn diagnose(directory: &Path, env: Env<'_>, layers: &Layers) -> Diagnosis {
     let (sources, errors, idle, project_effects) = Default::default();
     let mut diagnosis = Diagnosis { sources, errors, idle, project_effects, settings: None };
@@ -56,7 +56,7 @@ pub fn diagnose(directory: &Path, env: Env<'_>, layers: &Layers) -> Diagnosis {
 }
 
 impl Diagnosis {
-    /// `project`: the one that the source came with.
+    /// `project`: the project that the source came with, if any.
     fn part(&mut self, node: &Node, project: Option<&Project>) {
         let idle = node.entries().iter().filter(|entry| schema::is_idle(&entry.key));
         self.idle.extend(idle.map(|entry| (entry.at.clone(), entry.key.clone())));
@@ -66,7 +66,7 @@ impl Diagnosis {
     }
 }
 
-/// Whether a file that came with the project in `directory` says what stands at `place`.
+/// Whether the setting at `place` is in a file that came with the project in `directory`.
 pub fn is_of_project(place: &SettingPlace, directory: &Path, env: Env<'_>) -> bool {
     Project::of(directory, env).has(&place.source)
 }

@@ -1,11 +1,11 @@
-//! Errors in settings: each says where it is, what is wrong and what to do.
+//! Errors in settings. Each says where it is, what is wrong and what to do.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::source::SettingPlace;
 
-/// Settings that cannot be used, or a model that they do not lead to.
+/// The reason why settings, or the model they name, cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{path}: cannot be read: {reason}", path = .path.display())]
@@ -18,11 +18,11 @@ pub enum Error {
     Encoding { path: PathBuf, line: usize, column: usize },
     #[error("{place}: not valid JSON: {reason}")]
     Syntax { place: SettingPlace, reason: String },
-    #[error("{place}: the head of the file can not be read: {problem}")]
+    #[error("{place}: the front matter cannot be read: {problem}")]
     Head { place: SettingPlace, problem: String },
-    #[error("{place}: `{key}` is set twice: it stands in line {first} already")]
+    #[error("{place}: `{key}` is set twice: first in line {first}")]
     Twice { place: SettingPlace, key: String, first: usize },
-    #[error("{place}: `{key}` is no setting that Leftfold knows{hint}")]
+    #[error("{place}: `{key}` is not a setting of Leftfold{hint}")]
     UnknownKey { place: SettingPlace, key: String, hint: Hint },
     #[error("{place}: {key}: expected {expected}, found {found}{hint}")]
     Wrong { place: SettingPlace, key: String, expected: String, found: String, hint: Hint },
@@ -61,7 +61,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error that the value at `path` is not what was expected.
+    /// The error for a value at `path` that is not the expected one.
     pub(crate) fn wrong(
         place: &SettingPlace,
         path: &str,
@@ -82,30 +82,31 @@ impl Error {
     }
 }
 
-/// The end of a message: the right name for a wrong one, or all right names.
+/// The end of a message: the right name for a wrong one, or all valid names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hint(String);
 
 impl Hint {
-    /// Says what `wrong` may have been meant to be, and what else there is if that is not much:
-    /// beside the right name, a long list would only hide it.
+    /// Suggests the name that is closest to `wrong`. If none is close, lists the valid names.
     pub fn toward<S: AsRef<str>>(wrong: &str, known: impl IntoIterator<Item = S>) -> Self {
         const SHORT: usize = 12;
         let known: Vec<String> = known.into_iter().map(|name| name.as_ref().to_owned()).collect();
         Self(match (nearest(wrong, &known), known.len()) {
             (_, 0) => String::new(),
-            (Some(near), 2..=SHORT) => format!("{} Known are {}", meant(near), quoted(&known)),
+            (Some(near), 2..=SHORT) => {
+                format!("{} Valid names are {}", meant(near), quoted(&known))
+            }
             (Some(near), _) => meant(near),
-            (None, _) => format!("; known are {}", quoted(&known)),
+            (None, _) => format!("; valid names are {}", quoted(&known)),
         })
     }
 
-    /// Says what is surely meant.
+    /// Suggests a single right name.
     pub(crate) fn exactly(right: &str) -> Self {
         Self(meant(right))
     }
 
-    /// Says nothing where no right name is near; for where the expectation lists them anyway.
+    /// Suggests a close name, and nothing otherwise; for messages that list the names anyway.
     pub(crate) fn only_near(wrong: &str, known: &[&str]) -> Self {
         let known: Vec<String> = known.iter().map(|name| (*name).to_owned()).collect();
         Self(nearest(wrong, &known).map(meant).unwrap_or_default())
@@ -122,7 +123,7 @@ impl fmt::Display for Hint {
     }
 }
 
-/// `a`, `b`, `c`; long lists are cut.
+/// `a`, `b`, `c`; long lists are shortened.
 pub(crate) fn quoted(names: &[String]) -> String {
     const MOST: usize = 50;
     let mut text: Vec<String> = names.iter().take(MOST).map(|name| format!("`{name}`")).collect();
@@ -132,10 +133,11 @@ pub(crate) fn quoted(names: &[String]) -> String {
     text.join(", ")
 }
 
-/// The known name that is most like `wrong`, if any is like it. Case, `_` and `-` do not count.
+/// The known name that is most similar to `wrong`, if one is similar. Case, `_` and `-` do not
+/// count.
 pub(crate) fn nearest<'a>(wrong: &str, known: &'a [String]) -> Option<&'a str> {
     const ENOUGH: f64 = 0.6;
-    // the comparison takes time in proportion to both lengths
+    // The comparison takes time in proportion to both lengths.
     const LONGEST: usize = 200;
     if wrong.len() > LONGEST {
         return None;
@@ -150,13 +152,13 @@ pub(crate) fn nearest<'a>(wrong: &str, known: &'a [String]) -> Option<&'a str> {
         })
         .filter(|(likeness, _, _)| *likeness >= ENOUGH)
         .collect();
-    // of two that are as like, letters in the wrong order are a likelier slip than others, and
-    // after that the one that is listed first
+    // Among equally similar names, swapped letters are the more likely mistake; then the first
+    // listed name wins.
     near.sort_by(|one, other| other.0.total_cmp(&one.0).then(other.1.cmp(&one.1)));
     near.first().map(|(_, _, name)| name.as_str())
 }
 
-/// Whether they differ in case, `_`, `-` and one letter at most.
+/// Whether two names differ only in case, `_`, `-` and at most one letter.
 pub(crate) fn is_slip(one: &str, other: &str) -> bool {
     let (one, other) = (plain(one), plain(other));
     one.len().abs_diff(other.len()) <= 1 && strsim::damerau_levenshtein(&one, &other) <= 1

@@ -20,21 +20,21 @@ debug_without_values!(Mcp Line OAuth Client Plugin Program PluginProgram);
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum McpKind {
-    /// A program that is started here.
+    /// A program on this machine.
     Local,
-    /// Asked over HTTP.
+    /// A server reached over HTTP.
     Remote,
 }
 
-/// A server of the Model Context Protocol. Files may say it in parts, so that what is missing is known only
-/// at the end.
+/// An MCP server. Several files may define parts of it, so missing parts are reported only after
+/// the merge.
 #[derive(Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(inline)]
 pub struct Mcp {
     #[serde(rename = "type")]
     kind: Option<McpKind>,
-    /// The program, and its arguments.
+    /// The program and its arguments.
     command: Option<At<Line>>,
     environment: IndexMap<String, At<Secret>>,
     #[serde(deserialize_with = "filled")]
@@ -47,19 +47,19 @@ pub struct Mcp {
     oauth: OAuth,
 }
 
-/// How to sign in at a server.
+/// The way to sign in to a server.
 #[derive(Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename = "@an object")]
 #[schemars(untagged, inline)]
 pub enum OAuth {
-    /// Nobody is to sign in.
+    /// No sign-in.
     #[serde(rename = "false")]
     Off(#[schemars(extend("const" = false))] bool),
     #[serde(rename = "an object")]
     As(Client),
 }
 
-/// By default whoever is asked to sign in can.
+/// Signing in is possible by default.
 impl Default for OAuth {
     fn default() -> Self {
         Self::As(Client::default())
@@ -73,13 +73,13 @@ pub struct Client {
     #[serde(deserialize_with = "filled")]
     pub client_id: Option<String>,
     client_secret: Secret,
-    /// Separated by blanks.
+    /// Separated by spaces.
     #[serde(deserialize_with = "filled")]
     pub scope: Option<String>,
-    /// Where a document about this client is.
+    /// The URL of this client's metadata document.
     #[serde(deserialize_with = "filled")]
     pub client_metadata: Option<String>,
-    /// Of this machine, where the browser is sent back to.
+    /// The port on this machine that the browser is sent back to.
     pub callback_port: Option<NonZeroU16>,
 }
 
@@ -90,7 +90,7 @@ impl Client {
 }
 
 impl Mcp {
-    /// As `leftfold mcp` shows it.
+    /// The kind's name in `leftfold mcp`.
     pub fn kind_name(&self) -> &'static str {
         match self.kind() {
             McpKind::Local => "local",
@@ -98,7 +98,7 @@ impl Mcp {
         }
     }
 
-    /// The kind that settings say, or else the one that has an address or none.
+    /// The kind in settings, or else the kind that follows from having a URL.
     pub fn kind(&self) -> McpKind {
         let by_url = if self.url().is_some() { McpKind::Remote } else { McpKind::Local };
         self.kind.unwrap_or(by_url)
@@ -138,7 +138,8 @@ impl Mcp {
         self.timeout.map(|time| time.get().min(NEVER))
     }
 
-    /// An error for each variable without which the server is not what its user meant.
+    /// An error for each variable that is not set and without which the server would not be the
+    /// intended one.
     pub fn unset(&self) -> impl Iterator<Item = Error> {
         let command = self.command.iter().flat_map(|line| line.parts()).flat_map(At::unset);
         let headers = self.headers.values().flat_map(At::unset);
@@ -150,7 +151,7 @@ impl Mcp {
     }
 }
 
-/// Without what a variable that is not set stands for.
+/// Leaves out variables whose values refer to variables that are not set.
 fn set_variables(variables: &IndexMap<String, At<Secret>>) -> Vec<(String, String)> {
     let set = variables.iter().filter(|(_, value)| value.unset_variables().is_empty());
     set.map(|(name, value)| (name.clone(), value.reveal().to_owned())).collect()
@@ -181,7 +182,7 @@ impl At<Line> {
     }
 }
 
-/// Words for the lack of a program.
+/// Describes the missing program.
 fn no_program(first: Option<&str>) -> Option<&'static str> {
     match first {
         None => Some("nothing in it"),
@@ -197,7 +198,7 @@ fn no_program(first: Option<&str>) -> Option<&'static str> {
 )]
 #[schemars(untagged, inline)]
 pub enum Plugin {
-    /// A package of JavaScript, as other agents have them.
+    /// A JavaScript package, which other agents accept.
     #[serde(rename = "a string")]
     Package(String),
     /// A program and its arguments; or a package and its options.
@@ -219,9 +220,9 @@ pub struct Program {
     enabled: Option<bool>,
 }
 
-/// A plugin as it is started.
+/// A plugin that can be started.
 pub struct PluginProgram {
-    /// The program, and its arguments.
+    /// The program and its arguments.
     pub command: Vec<String>,
     pub environment: Vec<(String, String)>,
     /// In milliseconds.
@@ -229,7 +230,8 @@ pub struct PluginProgram {
 }
 
 impl At<Plugin> {
-    /// As it is to be started; why it can not be, or (`None`) it is turned off.
+    /// The program to start; the error says why it cannot be used, and `None` means that the plugin
+    /// is turned off.
     pub fn program(&self) -> Option<Result<PluginProgram, String>> {
         Some(match &**self {
             Plugin::Package(name) => Err(self.is_package(name)),
@@ -287,7 +289,7 @@ fn start<T>(
     if !unset.is_empty() {
         return Err(unset.join("; "));
     }
-    // parts that begin with `./` or `../` start at the file they stand in
+    // Parts that begin with `./` or `../` are relative to their file.
     let word = |part: &At<T>| match text(part) {
         text if text.starts_with("./") || text.starts_with("../") => {
             part.place().source.path(text).display().to_string()
@@ -321,7 +323,8 @@ pub(crate) struct SkillPlaces {
 }
 
 impl Skills {
-    /// The folders, each as it is written; an empty one (a variable that is not set, perhaps) says nothing.
+    /// The folders as written; empty ones, for example from a variable that is not set, are left
+    /// out.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &At<String>> {
         let paths = match self {
             Self::Paths(paths) | Self::Places(SkillPlaces { paths, .. }) => paths,
@@ -329,7 +332,7 @@ impl Skills {
         paths.iter().filter(|path| !path.trim().is_empty())
     }
 
-    /// Where it stands that there are some on the web.
+    /// The place of `urls`, which have no effect.
     pub(crate) fn urls(&self) -> Option<&SettingPlace> {
         match self {
             Self::Places(SkillPlaces { urls: Some(urls), .. }) if !urls.is_empty() => {

@@ -1,31 +1,31 @@
-//! Settings in words that OpenCode has left behind.
+//! Translates settings under names that OpenCode has given up.
 
 use crate::tree::{Entry, Node, Text, Tree};
 
-/// Keys of an agent that mean the same: of both, the later one counts.
+/// Keys of an agent with the same meaning; of both, the later one counts.
 const ALIASES: [[&str; 2]; 2] = [["topP", "top_p"], ["maxSteps", "steps"]];
 
-/// Puts older words in a tree into those of today.
+/// Renames older keys in a tree.
 pub(crate) fn translate(root: &mut Node) {
     modes(root);
     let Tree::Map(entries) = &mut root.tree else { return };
     let Some(agents) = entries.iter_mut().find(|entry| entry.key == "agent") else { return };
     let Tree::Map(agents) = &mut agents.node.tree else { return };
     for agent in agents {
-        let Tree::Map(said) = &mut agent.node.tree else { continue };
+        let Tree::Map(fields) = &mut agent.node.tree else { continue };
         for aliases in ALIASES {
             let is_one = |entry: &Entry| aliases.contains(&entry.key.as_str());
-            if said.iter().filter(|entry| is_one(entry)).count() == 2
-                && let Some(first) = said.iter().position(is_one)
+            if fields.iter().filter(|entry| is_one(entry)).count() == 2
+                && let Some(first) = fields.iter().position(is_one)
             {
-                said.remove(first);
+                fields.remove(first);
             }
         }
     }
 }
 
-/// A mode is an agent that takes prompts of people. What is no object stays where it is, for its reader
-/// to say so.
+/// Turns a mode into an agent that takes prompts from people. A value that is not an object stays
+/// in place, and its reader reports it.
 fn modes(root: &mut Node) {
     let Tree::Map(entries) = &mut root.tree else { return };
     let is_map = |entry: &Entry| entry.node.is_map();
@@ -43,8 +43,8 @@ fn modes(root: &mut Node) {
 }
 
 fn primary(mode: &mut Entry) {
-    let Tree::Map(said) = &mut mode.node.tree else { return };
-    said.retain(|entry| entry.key != "mode");
+    let Tree::Map(fields) = &mut mode.node.tree else { return };
+    fields.retain(|entry| entry.key != "mode");
     let node = Node { at: mode.at.clone(), tree: Tree::Text(Text::plain("primary")) };
-    said.push(Entry { key: "mode".to_owned(), at: mode.at.clone(), node });
+    fields.push(Entry { key: "mode".to_owned(), at: mode.at.clone(), node });
 }

@@ -1,21 +1,26 @@
-//! Settings: found, read, merged, and asked which model to use.
+//! Settings: finds, reads and merges them, and resolves the model to use.
 //!
-//! Files are JSON with comments, or Markdown for agents and commands. Each is judged by itself, so that nothing wrong hides behind a
-//! file that overrides it, and then laid over the ones before: objects are merged, `plugin` and
-//! `instructions` joined, permission rules put after the earlier ones, and everything else
-//! replaced. [`load`](load()) reads files and the variables it is given, and changes nothing.
+//! Files are JSON with comments, or Markdown for agents and commands. Each source is checked by
+//! itself, so that an overriding file hides no error, and then merged into the ones before: objects
+//! are merged, `plugin` and `instructions` joined, permission rules put after the earlier ones, and
+//! everything else replaced. [`load`](load()) reads files and the given variables, and changes
+//! nothing.
+//!
+//! A key of settings is a field of [`Settings`] or of a type below it: serde reads these types from
+//! the tree, and `leftfold config --schema` prints them as a JSON Schema. A new key needs its field
+//! and nothing else. Only `secrecy` decides which values may be shown.
 //!
 //! | module | content |
 //! | --- | --- |
 //! | `source`, `sources` | where settings come from, and in which order |
-//! | `tree`, `markdown`, `legacy` | a source as a tree in which every value knows its place |
+//! | `tree`, `markdown`, `legacy` | a source as a tree of values with their places |
 //! | `typed` | a tree read into Rust types by serde |
 //! | `settings`, `provider`, `agent`, `extensions`, `permission` | these types |
 //! | `schema` | the same types as a JSON Schema |
 //! | `load` | all sources read and merged |
 //! | `resolve` | providers, models and keys |
-//! | `redacted_view`, `plugin_layers`, `secrecy`, `credentials` | as much of them as may be shown, and to whom |
-//! | `diagnosis`, `project_effects` | all that is wrong in them, or worth a look |
+//! | `redacted_view`, `plugin_layers`, `secrecy`, `credentials` | the parts that may be shown to people and plugins |
+//! | `diagnosis`, `project_effects` | every error, and effects worth a review |
 
 mod agent;
 pub mod auth;

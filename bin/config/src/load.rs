@@ -1,5 +1,5 @@
-//! Settings read: each source by itself, so that nothing wrong hides behind a source that overrides it,
-//! and then all of them merged.
+//! Reads settings: each source by itself, so that an overriding source hides no error, and then all
+//! of them merged.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::settings::{JOINED, Settings};
 use crate::source::{Env, SettingPlace, Source};
 use crate::sources::{self, Document, Layer, Project};
 use crate::tree::{self, Node, Tree};
-use crate::typed::{self, Stranger};
+use crate::typed::{self, LeftOutKey};
 use crate::{legacy, markdown, permission};
 
-/// The base of settings besides files: the providers that this build knows, and the settings that each plugin
-/// adds, in the order in which they were asked.
+/// The settings besides files: the providers that this build knows, and the settings that each
+/// plugin adds, in the order in which the plugins were asked.
 #[derive(Clone)]
 pub struct Layers {
     pub(crate) providers: &'static KnownProviders,
@@ -50,7 +50,7 @@ pub(crate) struct Part {
     settings: Settings,
     /// Without the keys that are left out.
     pub(crate) node: Node,
-    strangers: Vec<Stranger>,
+    left_out: Vec<LeftOutKey>,
 }
 
 /// Reads one source.
@@ -65,19 +65,20 @@ pub(crate) fn read(
         None => tree::parse(text, source, env)?,
     };
     legacy::translate(&mut node);
-    let (settings, strangers) = typed::read::<Settings>(&node)?;
+    let (settings, left_out) = typed::read::<Settings>(&node)?;
     settings.check(providers)?;
-    let places: Vec<SettingPlace> = strangers.iter().map(|(place, _)| place.clone()).collect();
+    let places: Vec<SettingPlace> = left_out.iter().map(|(place, _)| place.clone()).collect();
     node.remove(&places);
-    Ok(Part { source: Arc::clone(source), settings, node, strangers })
+    Ok(Part { source: Arc::clone(source), settings, node, left_out })
 }
 
-/// Reads all settings that are in force in `directory`, and the stored keys. `env` gives the
-/// variables: `HOME`, `XDG_CONFIG_HOME`, `LEFTFOLD_HOME`, `XDG_DATA_HOME`, `LEFTFOLD_CONFIG`, `LEFTFOLD_CONFIG_CONTENT`, `OPENCODE_CONFIG`,
-/// `OPENCODE_CONFIG_DIR`, `OPENCODE_CONFIG_CONTENT` and what files refer to.
+/// Reads all settings that apply in `directory`, and the stored keys. `env` gives the variables:
+/// `HOME`, `XDG_CONFIG_HOME`, `LEFTFOLD_HOME`, `XDG_DATA_HOME`, `LEFTFOLD_CONFIG`,
+/// `LEFTFOLD_CONFIG_CONTENT`, `OPENCODE_CONFIG`, `OPENCODE_CONFIG_DIR`, `OPENCODE_CONFIG_CONTENT`,
+/// and variables that files refer to.
 ///
 /// # Errors
-/// The first thing that is wrong in any source, with file, line, column and key: see [`Error`].
+/// The first error in any source, with file, line, column and key: see [`Error`].
 pub fn load(
     directory: &Path,
     env: Env<'_>,
@@ -86,17 +87,17 @@ pub fn load(
     load_with(directory, env, &Layers::new(providers))
 }
 
-/// Reads the settings in `directory`, with what plugins add.
+/// Reads the settings in `directory`, with the additions of plugins.
 ///
 /// # Errors
-/// The first thing that is wrong in any source, as for [`load`].
+/// The first error in any source, as for [`load`].
 pub fn load_with(directory: &Path, env: Env<'_>, layers: &Layers) -> Result<Settings, Error> {
     let documents = sources::read_all(directory, env, &layers.all)?;
     let parts = documents.iter().map(|document| read(document, env, layers.providers));
     merge(parts.collect::<Result<_, _>>()?, (directory, env), layers)
 }
 
-/// Merges sources, the weakest first.
+/// Merges sources, weakest first.
 pub(crate) fn merge(
     parts: Vec<Part>,
     (directory, env): (&Path, Env<'_>),
@@ -105,10 +106,10 @@ pub(crate) fn merge(
     let mut tree: Option<Node> = None;
     let mut sources = Vec::new();
     let mut rules = Settings::default();
-    let mut strangers = Vec::new();
+    let mut left_out = Vec::new();
     for part in parts {
         rules.append_rules(&part.settings);
-        strangers.extend(part.strangers);
+        left_out.extend(part.left_out);
         sources.push(part.source);
         match &mut tree {
             Some(tree) => {
@@ -128,11 +129,13 @@ pub(crate) fn merge(
     };
     settings.check(layers.providers)?;
     settings.rules = rules.rules;
-    let of_all = [&rules.said].into_iter().chain(rules.agent_said.values());
-    settings.warnings = of_all.flat_map(|said| permission::without_effect(said)).collect();
-    (settings.said, settings.agent_said) = (rules.said, rules.agent_said);
-    settings.warnings.extend(strangers.iter().map(|(place, path)| {
-        format!("{place}: `{path}` is not known to Leftfold and has no effect")
+    let of_all = [&rules.placed_rules].into_iter().chain(rules.agent_placed_rules.values());
+    settings.warnings =
+        of_all.flat_map(|placed_rules| permission::without_effect(placed_rules)).collect();
+    (settings.placed_rules, settings.agent_placed_rules) =
+        (rules.placed_rules, rules.agent_placed_rules);
+    settings.warnings.extend(left_out.iter().map(|(place, path)| {
+        format!("{place}: `{path}` is not a setting of Leftfold and has no effect")
     }));
     let project = Project::of(directory, env);
     settings.find_skills(directory, |source| !project.has(source));

@@ -1,5 +1,6 @@
-//! Agents and commands in Markdown files: the head says what a settings file would say under the
-//! entry's name, and the body is its text. So they are merged, judged and shown as settings are.
+//! Agents and commands in Markdown files. The front matter has the keys that a settings file would
+//! have under the entry's name, and the body is its text, so the files are merged, checked and
+//! shown like settings.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,19 +13,19 @@ use crate::error::Error;
 use crate::source::{SettingPlace, Source, is_absent};
 use crate::tree::{Entry, Node, Text, Tree};
 
-/// Folders within folders that are looked into.
+/// The deepest nesting of folders to search.
 const DEEPEST: usize = 8;
-/// Files of one folder that are read at most.
+/// The most files to read in one folder.
 const MOST: usize = 2_000;
 
-/// The entry of settings that a Markdown file holds.
+/// The settings entry that a Markdown file defines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entered {
-    /// The key at the top of the settings.
+    /// The top-level key in settings.
     key: &'static str,
-    /// Its path below the folder, without the ending.
+    /// The file's path below the folder, without the extension.
     name: String,
-    /// The key of its body.
+    /// The key for the body.
     body: &'static str,
 }
 
@@ -37,11 +38,10 @@ const KINDS: [(&str, &str, &str); 6] = [
     ("commands", "command", "template"),
 ];
 
-/// The Markdown files in the folders for agents and commands below `folder`, in the order of their
-/// names.
+/// The Markdown files in the folders for agents and commands below `folder`, sorted by name.
 ///
 /// # Errors
-/// A folder that is there and can not be read.
+/// A folder exists but cannot be read.
 pub(crate) fn find(folder: &Path) -> io::Result<Vec<(PathBuf, Entered)>> {
     let mut found = Vec::new();
     for (name, key, body) in KINDS {
@@ -53,7 +53,7 @@ pub(crate) fn find(folder: &Path) -> io::Result<Vec<(PathBuf, Entered)>> {
     Ok(found)
 }
 
-/// `above`: the path below the first folder, with a slash at its end if there is any.
+/// `above`: the path below the first folder, with a trailing slash unless it is empty.
 fn walk(
     folder: &Path,
     above: &str,
@@ -83,7 +83,7 @@ fn walk(
     Ok(())
 }
 
-/// The tree that a settings file would have that said the same.
+/// The tree of an equivalent settings file.
 pub(crate) fn parse(text: &str, source: &Arc<Source>, entered: &Entered) -> Result<Node, Error> {
     let read = front_matter::read::<Map<String, Value>>(text).map_err(|broken| {
         let place = SettingPlace { source: Arc::clone(source), line: broken.line, column: 1 };
@@ -100,14 +100,14 @@ pub(crate) fn parse(text: &str, source: &Arc<Source>, entered: &Entered) -> Resu
         let node = Node { at: at.clone(), tree: Tree::Text(Text::plain(body)) };
         entries.push(Entry { key: entered.body.to_owned(), at, node });
     }
-    // in files that were written for OpenCode the head may have a name of its own
+    // In files for OpenCode, the front matter may set a name.
     let named = read.front.get("name").and_then(Value::as_str).map(str::trim);
     let named = named.filter(|name| !name.is_empty() && !source.own);
     let wrapped = lines.under(named.unwrap_or(&entered.name), node);
     Ok(lines.under(entered.key, wrapped))
 }
 
-/// Finds the lines of keys: what YAML makes of a text has none.
+/// Finds the lines of keys, which parsed YAML does not have.
 struct Head<'a> {
     source: &'a Arc<Source>,
     lines: &'a [&'a str],
@@ -123,11 +123,11 @@ impl Head<'_> {
         Node { at: self.place(1), tree: Tree::Map(vec![entry]) }
     }
 
-    /// `line`: where the map's own key stands, counted from 1.
+    /// `line`: the line of the map's own key, counted from 1.
     fn map(&self, map: &Map<String, Value>, line: usize, nested: bool) -> Node {
-        // to leave a value out and to have none is the same in a head
-        let said = map.iter().filter(|(_, value)| !value.is_null());
-        let entries = said.map(|(key, value)| {
+        // In front matter, a key without a value counts as absent.
+        let fields = map.iter().filter(|(_, value)| !value.is_null());
+        let entries = fields.map(|(key, value)| {
             let line = self.line_of(key, line, nested);
             let node = self.node(value, line);
             Entry { key: key.clone(), at: self.place(line), node }
@@ -149,8 +149,8 @@ impl Head<'_> {
         Node { at: self.place(line), tree }
     }
 
-    /// The first line behind `after` that begins with a key; `after` if none does, as where all
-    /// stands in one line.
+    /// The first line after `after` that begins with the key; `after` if none does, as when
+    /// everything is on one line.
     fn line_of(&self, key: &str, after: usize, nested: bool) -> usize {
         let is_it = |line: &&str| {
             let inner = line.trim_start();

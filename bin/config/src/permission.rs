@@ -28,7 +28,7 @@ impl From<Action> for rules::Action {
     }
 }
 
-/// One action for all, or one for each name.
+/// One action for everything, or one for each name.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename = "@\"allow\", \"ask\" or \"deny\"")]
 #[schemars(untagged, inline)]
@@ -42,23 +42,24 @@ pub(crate) enum OneOrEach<T> {
 /// By permission, and then by pattern.
 pub(crate) type Permission = OneOrEach<OneOrEach<Action>>;
 
-/// A rule, and how and where settings say so.
+/// A rule, with its place and text in settings.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Said {
+pub(crate) struct PlacedRule {
     pub(crate) rule: Rule,
     pub(crate) path: Vec<String>,
     pub(crate) value: Value,
     pub(crate) place: SettingPlace,
 }
 
-/// The rules of one source, or of one agent in it: those of the older key `tools` (a boolean for
-/// each tool) come before those of `permission`. `holder` is the path of what has these keys.
+/// The rules of one source, or of one agent in it. The rules of the older key `tools` (a boolean
+/// for each tool) come before those of `permission`. `holder` is the path of the object with these
+/// keys.
 pub(crate) fn rules(
     holder: &[&str],
     tools: &IndexMap<String, At<bool>>,
     permission: Option<&At<Permission>>,
-) -> Vec<Said> {
-    let said = |path: &[&str], rule: Rule, value: Value, place: &SettingPlace| Said {
+) -> Vec<PlacedRule> {
+    let placed = |path: &[&str], rule: Rule, value: Value, place: &SettingPlace| PlacedRule {
         rule,
         path: [holder, path].concat().into_iter().map(str::to_owned).collect(),
         value,
@@ -67,13 +68,13 @@ pub(crate) fn rules(
     let one =
         |path: &[&str], permission: &str, pattern: &str, action: Action, place: &SettingPlace| {
             let action = rules::Action::from(action);
-            said(path, Rule::new(permission, pattern, action), json!(action), place)
+            placed(path, Rule::new(permission, pattern, action), json!(action), place)
         };
     let mut all = Vec::new();
     for (tool, is_allowed) in tools {
         let action = if **is_allowed { rules::Action::Allow } else { rules::Action::Deny };
         let rule = Rule::new(permission_of(tool), "*", action);
-        all.push(said(&["tools", tool], rule, json!(**is_allowed), is_allowed.place()));
+        all.push(placed(&["tools", tool], rule, json!(**is_allowed), is_allowed.place()));
     }
     let Some(permission) = permission else { return all };
     let names = match &**permission {
@@ -97,10 +98,10 @@ pub(crate) fn rules(
     all
 }
 
-/// A warning for each rule that is named after a tool with another permission: calls that change files
-/// need `edit`, whichever tool they are for (SPEC Q7).
-pub(crate) fn without_effect(said: &[Said]) -> impl Iterator<Item = String> {
-    said.iter().filter_map(|Said { rule, path, place, .. }| {
+/// A warning for each rule with the name of a tool that has another permission: calls that change
+/// files need `edit`, whichever tool makes them (SPEC Q7).
+pub(crate) fn without_effect(rules: &[PlacedRule]) -> impl Iterator<Item = String> {
+    rules.iter().filter_map(|PlacedRule { rule, path, place, .. }| {
         let meant = permission_of(&rule.permission);
         (meant != rule.permission).then(|| {
             let path = path.join(".");

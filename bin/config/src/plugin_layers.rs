@@ -1,7 +1,8 @@
 //! The settings that plugins see, and those that they add.
 //!
-//! A plugin sees as one object what `leftfold config` would show. A list or text with a hidden part is left out
-//! as a whole, so a plugin that returns the settings it was given changes nothing.
+//! A plugin sees one object with the values that `leftfold config` would show. A list or text with
+//! a hidden part is left out entirely, so a plugin that returns the settings it received changes
+//! nothing.
 
 use std::path::Path;
 
@@ -17,11 +18,11 @@ use crate::sources::Layer;
 use crate::tree::{Entry, Node, Tree};
 
 impl Layers {
-    /// Puts the settings in force to the plugin `name`, which settings name at `place`, and keeps what
-    /// it adds. If that is wrong, it is a warning, and then nothing of it counts.
+    /// Passes the current settings to the plugin `name`, defined at `place`, and keeps its
+    /// additions. If they are wrong, they are dropped with a warning.
     ///
     /// # Errors
-    /// Those of [`load_with`]: the settings are wrong without it.
+    /// As for [`load_with`]: the settings are wrong without the plugin.
     pub fn add(
         &mut self,
         (directory, env): (&Path, Env<'_>),
@@ -39,26 +40,26 @@ impl Layers {
         if value.is_null() {
             return Ok(());
         }
-        let plugins = value.as_object_mut().and_then(|said| said.shift_remove("plugin"));
+        let plugins = value.as_object_mut().and_then(|fields| fields.shift_remove("plugin"));
         if plugins.is_some() {
-            self.warn(format!("plugin {name}: `plugin` is not for plugins to set, and left out"));
+            self.warn(format!("plugin {name}: plugins cannot set `plugin`, so it is left out"));
         }
         self.all.push(Layer { plugin: name.to_owned(), value });
         if let Err(error) = load_with(directory, env, self) {
             self.all.pop();
-            self.warn(format!("{error}. Nothing of what this plugin adds to settings counts"));
+            self.warn(format!("{error}. All settings that this plugin adds are ignored"));
         }
         Ok(())
     }
 }
 
-/// The settings, as far as they may be shown.
+/// The settings, without secrets.
 fn settings(settings: &Settings) -> Value {
     let visible = settings.tree.as_ref().and_then(|tree| visible(tree, &Spot::at(&[]), false));
     visible.unwrap_or_else(|| Value::Object(Map::new()))
 }
 
-/// `secret`: what stands before it says that this is one.
+/// `secret`: the key says that the value is a secret.
 fn visible(node: &Node, spot: &Spot, secret: bool) -> Option<Value> {
     match &node.tree {
         Tree::Map(entries) => Some(map(entries, spot).into()),
@@ -67,7 +68,7 @@ fn visible(node: &Node, spot: &Spot, secret: bool) -> Option<Value> {
             let item = |(index, node): (usize, &Node)| {
                 let visible = visible(node, &spot.item(index), after_flag);
                 after_flag = node.text().is_some_and(secrecy::is_flag);
-                visible.filter(|visible| is_whole(node, visible))
+                visible.filter(|visible| is_complete(node, visible))
             };
             items.iter().enumerate().map(item).collect::<Option<Vec<_>>>().map(Value::Array)
         }
@@ -93,9 +94,10 @@ fn map(entries: &[Entry], spot: &Spot) -> Map<String, Value> {
 }
 
 /// Whether nothing is left out of it.
-fn is_whole(node: &Node, visible: &Value) -> bool {
-    let (Tree::Map(entries), Value::Object(said)) = (&node.tree, visible) else { return true };
-    let whole =
-        |entry: &Entry| said.get(&entry.key).is_some_and(|visible| is_whole(&entry.node, visible));
-    entries.iter().all(whole)
+fn is_complete(node: &Node, visible: &Value) -> bool {
+    let (Tree::Map(entries), Value::Object(fields)) = (&node.tree, visible) else { return true };
+    let complete = |entry: &Entry| {
+        fields.get(&entry.key).is_some_and(|visible| is_complete(&entry.node, visible))
+    };
+    entries.iter().all(complete)
 }

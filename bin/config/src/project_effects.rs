@@ -1,5 +1,6 @@
-//! The effects of settings that came with a project: programs that they start, files and variables that they
-//! send, calls that they allow. A user who opens somebody else's project may not want them.
+//! Finds the effects of settings that came with a project: programs that they start, files and
+//! variables that they send, calls that they allow. A user who opens a stranger's project may not
+//! want them.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -7,7 +8,7 @@ use crate::secrecy;
 use crate::source::SettingPlace;
 use crate::tree::{Node, Reference, Tree, below};
 
-/// With the places, in words that go on from "this file of the project".
+/// The effects with their places, as phrases that continue "this project file".
 pub(crate) fn of(root: &Node, worktree: &Path) -> Vec<(SettingPlace, String)> {
     let mut found = Found { worktree, all: Vec::new() };
     found.servers(root);
@@ -15,7 +16,7 @@ pub(crate) fn of(root: &Node, worktree: &Path) -> Vec<(SettingPlace, String)> {
     found.providers(root);
     found.texts(root);
     for (key, what) in SETS {
-        found.tell_if(root.get(key), || format!("sets `{key}`, {what}"));
+        found.add_if(root.get(key), || format!("sets `{key}`, {what}"));
     }
     found.rules(root, "");
     for (name, agent) in entries(root, "agent") {
@@ -26,9 +27,9 @@ pub(crate) fn of(root: &Node, worktree: &Path) -> Vec<(SettingPlace, String)> {
 }
 
 const SETS: [(&str, &str); 3] = [
-    ("secrets", "values that calls can be filled in with"),
-    ("environment", "variables of yours that commands get"),
-    ("webfetch", "which may let pages of your own network be read"),
+    ("secrets", "values that calls can use"),
+    ("environment", "which of your variables commands get"),
+    ("webfetch", "which may allow reading pages in your own network"),
 ];
 
 struct Found<'a> {
@@ -37,21 +38,21 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn tell(&mut self, node: &Node, what: String) {
+    fn add(&mut self, node: &Node, what: String) {
         self.all.push((node.at.clone(), what));
     }
 
-    fn tell_if(&mut self, node: Option<&Node>, what: impl FnOnce() -> String) {
+    fn add_if(&mut self, node: Option<&Node>, what: impl FnOnce() -> String) {
         if let Some(node) = node {
-            self.tell(node, what());
+            self.add(node, what());
         }
     }
 
-    /// Those that ask about more, or deny it, harm nobody.
+    /// Rules that ask or deny are harmless.
     fn rules(&mut self, holder: &Node, above: &str) {
         for key in ["permission", "tools"] {
             let rules = holder.get(key).filter(|rules| allows(rules));
-            self.tell_if(rules, || {
+            self.add_if(rules, || {
                 format!("sets `{above}{key}`, which allows calls without asking")
             });
         }
@@ -65,23 +66,25 @@ impl Found<'_> {
                 continue;
             }
             if let Some(program) = server.get("command").and_then(program) {
-                self.tell(server, format!("starts {program} as the MCP server `{name}`"));
+                self.add(server, format!("starts {program} as the MCP server `{name}`"));
             } else if let Some(url) = server.get("url").and_then(Node::text) {
                 let host = host(url);
-                self.tell(server, format!("has the MCP server `{name}` at {host} called"));
+                self.add(server, format!("connects to the MCP server `{name}` at {host}"));
             }
         }
     }
 
-    /// Packages are not run here.
+    /// JavaScript packages are not run.
     fn plugins(&mut self, root: &Node) {
         for plugin in root.get("plugin").map(Node::items).unwrap_or_default() {
             let command = plugin.get("command").unwrap_or(plugin);
             let is_package = plugin.items().get(1).is_some_and(Node::is_map);
             if let Some(program) = program(command).filter(|_| !is_package) {
-                self.tell(
+                self.add(
                     plugin,
-                    format!("starts {program} as a plugin, with a say in all that is done"),
+                    format!(
+                        "starts {program} as a plugin, which can change prompts, calls and settings"
+                    ),
                 );
             }
         }
@@ -93,32 +96,32 @@ impl Found<'_> {
             let url = options.and_then(|options| options.get("baseURL"));
             for url in url.into_iter().chain(provider.get("api")) {
                 let host = url.text().map(host).unwrap_or_default();
-                self.tell(url, format!("has prompts for `{name}`, and its key, sent to {host}"));
+                self.add(url, format!("sends prompts for `{name}`, and its key, to {host}"));
             }
         }
     }
 
-    /// Texts that go to models, or to a shell, with no more than a prompt.
+    /// Texts that reach models, or a shell, through nothing more than a prompt.
     fn texts(&mut self, root: &Node) {
         for named in root.get("instructions").map(Node::items).unwrap_or_default() {
             let Some(text) = named.text() else { continue };
             let is_page = text.starts_with("http://") || text.starts_with("https://");
             let text = secrecy::masked(text);
             if is_page {
-                self.tell(named, format!("has every model told what stands at {text}"));
+                self.add(named, format!("adds the page {text} to every prompt"));
             } else if self.is_outside(named, &text) {
-                self.tell(named, format!("has every model told what is in {text}"));
+                self.add(named, format!("adds the file {text} to every prompt"));
             }
         }
         for (name, command) in entries(root, "command") {
             let template = command.get("template");
             if template.and_then(Node::text).is_some_and(|text| text.contains("!`")) {
-                self.tell(command, format!("has the shell run lines when `/{name}` is typed"));
+                self.add(command, format!("runs shell lines when `/{name}` is typed"));
             }
         }
     }
 
-    /// Variables, and files from elsewhere, that are put into values.
+    /// Variables, and files outside the project, that are inserted into values.
     fn references(&mut self, node: &Node, path: &str) {
         match &node.tree {
             Tree::Text(text) => {
@@ -130,7 +133,7 @@ impl Found<'_> {
                         }
                         Reference::File(_) => continue,
                     };
-                    self.tell(node, format!("puts {what} into `{path}`"));
+                    self.add(node, format!("puts {what} into `{path}`"));
                 }
             }
             Tree::Map(entries) => {
@@ -146,17 +149,17 @@ impl Found<'_> {
         }
     }
 
-    /// Whether a path leads out of the project, by itself or by a link.
+    /// Whether a path leads out of the project, directly or through a link.
     fn is_outside(&self, node: &Node, path: &str) -> bool {
-        let mut whole = PathBuf::new();
+        let mut full = PathBuf::new();
         for part in node.at.source.path(path).components() {
             if part == Component::ParentDir {
-                whole.pop();
+                full.pop();
             } else {
-                whole.push(part);
+                full.push(part);
             }
         }
-        !whole.canonicalize().unwrap_or(whole).starts_with(self.worktree)
+        !full.canonicalize().unwrap_or(full).starts_with(self.worktree)
     }
 }
 
@@ -169,12 +172,12 @@ fn allows(rules: &Node) -> bool {
     }
 }
 
-/// The program of a command line, and no arguments: there may be secrets in them.
+/// The program of a command line, without arguments, which may contain secrets.
 fn program(command: &Node) -> Option<String> {
     Some(format!("`{}`", command.items().first()?.text()?))
 }
 
-/// The part of an address that says who is called.
+/// The host in a URL.
 fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

@@ -13,10 +13,10 @@ use crate::error::Error;
 use crate::secrecy::{Secret, debug_without_values};
 use crate::typed::{At, Idle, amount, filled};
 
-/// How long a provider may stay silent unless settings say otherwise, in milliseconds.
+/// The default limit for a provider's silence, in milliseconds.
 pub(crate) const TIMEOUT: u64 = 300_000;
 /// The time limit that `false` stands for, in milliseconds: a year. Every wait has an end, so that
-/// times stay within what a log can write down.
+/// times stay within the range of a log.
 pub const NEVER: u64 = 365 * 24 * 60 * 60 * 1000;
 
 /// A provider.
@@ -24,10 +24,10 @@ pub const NEVER: u64 = 365 * 24 * 60 * 60 * 1000;
 #[serde(default)]
 #[schemars(inline)]
 pub struct Provider {
-    /// The wire format: `leftfold models` shows those of the built-in providers.
+    /// The wire format; `leftfold models` shows those of the built-in providers.
     #[schemars(with = "String")]
     pub(crate) wire: Option<At<Value>>,
-    /// Whose quirks to expect on that wire.
+    /// The vendor whose quirks to expect on that wire.
     #[serde(deserialize_with = "filled")]
     pub vendor: Option<String>,
     pub(crate) options: ProviderOptions,
@@ -38,9 +38,9 @@ pub struct Provider {
     #[serde(deserialize_with = "filled")]
     pub name: Option<String>,
     id: Idle<Value>,
-    /// The address, where `options.baseURL` says none.
+    /// The address, if `options.baseURL` gives none.
     api: Option<At<String>>,
-    /// Variables that may hold the key, the first that is set counts.
+    /// Variables that may hold the key; the first that is set counts.
     pub env: Vec<String>,
     /// If given, no other models may be used.
     pub whitelist: Option<Vec<String>>,
@@ -63,7 +63,7 @@ pub(crate) struct ProviderOptions {
     chunk_timeout: Option<TimeLimit>,
     /// The script that a provider with the wire `scripted` plays, or its path.
     script: Option<At<ScriptText>>,
-    /// The provider's own.
+    /// The provider's own options.
     #[serde(rename = "@rest")]
     #[schemars(flatten)]
     rest: IndexMap<String, At<Value>>,
@@ -159,13 +159,13 @@ impl Provider {
         }
     }
 
-    /// Options that are the provider's own.
+    /// The provider's own options.
     pub fn own_options(&self) -> Map<String, Value> {
         let rest = self.options.rest.iter();
         rest.map(|(key, value)| (key.clone(), Value::clone(value))).collect()
     }
 
-    /// Whether the lists of the provider let a model be used; else the setting that does not.
+    /// Whether the provider's lists allow a model; otherwise the setting that excludes it.
     pub(crate) fn shows(&self, id: &str) -> Result<(), &'static str> {
         let named = |names: &[String]| names.iter().any(|name| name == id);
         if named(&self.blacklist) {
@@ -185,7 +185,7 @@ impl Provider {
     }
 }
 
-/// A model. The catalog says the rest.
+/// A model. The catalog supplies the rest.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(inline)]
@@ -196,14 +196,14 @@ pub struct Model {
     pub options: Map<String, Value>,
     /// Sets of options by name.
     pub variants: Map<String, Value>,
-    /// The name by which the provider knows it, if that is another one.
+    /// The provider's name for it, if that differs.
     #[serde(deserialize_with = "filled")]
     pub id: Option<String>,
     /// The name for people.
     #[serde(deserialize_with = "filled")]
     pub name: Option<String>,
     pub headers: IndexMap<String, Secret>,
-    /// Whether it takes images and other files.
+    /// Whether it accepts images and other files.
     attachment: Option<bool>,
     experimental: Idle<Value>,
     #[serde(deserialize_with = "filled")]
@@ -218,7 +218,7 @@ pub struct Model {
     release_date: Idle<Value>,
     status: Idle<Value>,
     structured_output: Idle<Value>,
-    /// Whether it takes a temperature.
+    /// Whether it accepts a temperature.
     temperature: Option<bool>,
     /// Whether it can call tools.
     tool_call: Option<bool>,
@@ -235,11 +235,11 @@ impl Model {
     }
 }
 
-/// A model's abilities; `None` is for the catalog to say.
+/// A model's capabilities; for `None` the catalog decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Abilities {
     pub tools: Option<bool>,
-    /// Takes images and other files.
+    /// Accepts images and other files.
     pub images: Option<bool>,
     pub reasoning: Option<bool>,
     pub temperature: Option<bool>,

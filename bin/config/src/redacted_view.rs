@@ -1,4 +1,4 @@
-//! Every value in force and where it comes from, without what must not be shown.
+//! Lists every current value and its source, without secrets.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Hint, nearest};
 use crate::load::{Layers, load_with};
-use crate::permission::Said;
+use crate::permission::PlacedRule;
 use crate::provider::TIMEOUT;
 use crate::resolve::FromEnv;
 use crate::settings::{Compaction, Retry, Settings, Task, ToolOutput};
@@ -16,13 +16,13 @@ use crate::source::{Env, SettingPlace, Source};
 use crate::tree::{Entry, Node, Reference, Text, Tree, below};
 use crate::{schema, secrecy};
 
-/// The settings in force in a directory.
+/// The settings that apply in a directory.
 #[derive(Debug)]
 pub struct RedactedView {
-    /// The sources that were read, the weakest first.
+    /// The sources that were read, weakest first.
     pub sources: Vec<Arc<Source>>,
-    /// In the order of the settings' documentation; lists in theirs, and rules in
-    /// the order in which the last that matches decides.
+    /// In the order of the settings' documentation. Lists keep their own order; rules are in the
+    /// order in which the last match decides.
     pub items: Vec<Item>,
     /// Why no model can be used.
     pub problem: Option<String>,
@@ -31,31 +31,31 @@ pub struct RedactedView {
 /// One value.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// As errors write it: `a.b[0]["c d"]`.
+    /// The key as errors write it: `a.b[0]["c d"]`.
     pub key: String,
     pub path: Vec<String>,
     pub shown: Shown,
     pub origin: Origin,
     /// A remark for people.
     pub note: Option<String>,
-    /// The rule that this is.
+    /// The rule that the value defines.
     pub rule: Option<Rule>,
 }
 
-/// As much of a value as may be shown.
+/// The visible part of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shown {
     Value(Value),
-    /// As it stands in the file: what it refers to may be a secret.
+    /// The text in the file, since the values that it refers to may be secrets.
     Written(String, Vec<Reference>),
-    /// A secret, and whether it is there.
+    /// A secret, and whether it is set.
     Hidden {
         set: bool,
         references: Vec<Reference>,
     },
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     Place(SettingPlace),
@@ -65,11 +65,11 @@ pub enum Origin {
     Default,
 }
 
-/// Reads all settings that are in force in `directory` with these `layers`; `agent` is the agent that takes prompts
-/// unless settings name another.
+/// Reads all settings that apply in `directory` with these `layers`; `agent` takes prompts unless
+/// settings name another agent.
 ///
 /// # Errors
-/// Those of [`load_with`].
+/// As for [`load_with`].
 pub fn redacted_view(
     directory: &Path,
     agent: &str,
@@ -99,7 +99,7 @@ struct List {
     items: Vec<Item>,
 }
 
-/// A path on the way down, and how it is written.
+/// A path in the tree, and its written form.
 #[derive(Clone)]
 pub(crate) struct Spot {
     path: Vec<String>,
@@ -128,7 +128,7 @@ impl Spot {
         self.path.iter().map(String::as_str).collect()
     }
 
-    /// Rules are listed by themselves, in an order that a merged tree does not keep.
+    /// Rules are listed separately, since a merged tree loses their order.
     fn has_rules(&self) -> bool {
         matches!(self.path()[..], ["permission" | "tools"] | ["agent", _, "permission" | "tools"])
     }
@@ -146,7 +146,7 @@ impl List {
         self.items.iter().any(|item| item.path == spot.path)
     }
 
-    /// `secret`: what stands before it says that this is one.
+    /// `secret`: the key says that the value is a secret.
     fn walk(&mut self, node: &Node, spot: &Spot, secret: bool) {
         match &node.tree {
             _ if spot.has_rules() => {}
@@ -216,7 +216,7 @@ impl List {
             let spot = Spot::at(&["provider", provider, "options", option]);
             let set = value.is_some();
             if set {
-                // what a file has there is empty, or it would be used
+                // The value in the file is empty; otherwise it would be used.
                 self.items.retain(|item| item.path != spot.path);
             }
             let shown = match value {
@@ -249,8 +249,9 @@ impl List {
             let item = self.push(spot, Shown::Value(json!(rule.action)), Origin::Default);
             item.rule = Some(rule);
         }
-        let of_agents = settings.agent_said.values().flatten();
-        for Said { rule, path, value, place } in settings.said.iter().chain(of_agents) {
+        let of_agents = settings.agent_placed_rules.values().flatten();
+        for PlacedRule { rule, path, value, place } in settings.placed_rules.iter().chain(of_agents)
+        {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             let origin = Origin::Place(place.clone());
             let item = self.push(Spot::at(&path), Shown::Value(value.clone()), origin);
@@ -282,7 +283,7 @@ fn shown_text(text: &Text, spot: &Spot, secret: bool) -> Shown {
     Shown::Written(secrecy::masked(&text.written), references)
 }
 
-/// Where a value surely is a name and no secret, wherever it comes from.
+/// Whether a value is certainly a name and not a secret, whatever its source.
 fn is_name(path: &[&str]) -> bool {
     matches!(
         path,
@@ -293,11 +294,11 @@ fn is_name(path: &[&str]) -> bool {
 }
 
 impl RedactedView {
-    /// The values at and under `wanted`, with or without brackets around odd names; none if it is
-    /// a setting that nobody has set.
+    /// The values at and under `wanted`, with or without brackets around unusual names; none if the
+    /// setting exists but is not set.
     ///
     /// # Errors
-    /// There is no such setting; says which is nearest.
+    /// There is no such setting; the error names the closest one.
     pub fn find(&self, wanted: &str) -> Result<Vec<&Item>, String> {
         let steps = steps(wanted);
         let exact: Vec<&Item> =
@@ -314,7 +315,7 @@ impl RedactedView {
         }
     }
 
-    /// The error about the first step that leads nowhere.
+    /// The error about the first step that does not exist.
     fn unknown(&self, wanted: &str, steps: &[String]) -> Option<String> {
         let (at, names) = (0..steps.len())
             .map(|at| (at, self.names(&steps[..at])))
@@ -333,10 +334,10 @@ impl RedactedView {
             Some(near) => Hint::exactly(&near),
             None => Hint::toward(&steps[at], names.iter().map(|name| below(&parent, name))),
         };
-        Some(format!("`{wanted}` is no setting here{hint}"))
+        Some(format!("`{wanted}` is not a setting{hint}"))
     }
 
-    /// The keys that there are, or could be, at a path.
+    /// The keys that exist, or could exist, at a path.
     fn names(&self, parent: &[String]) -> Vec<String> {
         let mut names: Vec<String> = schema::at(parent).into_iter().map(str::to_owned).collect();
         for item in self.items.iter().filter(|item| item.path.starts_with(parent)) {
@@ -348,7 +349,7 @@ impl RedactedView {
     }
 }
 
-/// `a.b["c d"][0]` cut into its keys. What is not closed is part of a name.
+/// Splits `a.b["c d"][0]` into its keys. An unclosed bracket is part of a name.
 fn steps(text: &str) -> Vec<String> {
     let mut steps = Vec::new();
     let mut rest = text;
@@ -367,7 +368,7 @@ fn steps(text: &str) -> Vec<String> {
     steps
 }
 
-/// `["name"]` or `[0]`, and what follows.
+/// Parses `["name"]` or `[0]`, and answers the rest.
 fn bracket(text: &str) -> Option<(String, &str)> {
     let inside = text.strip_prefix('[')?;
     if inside.starts_with('"') {

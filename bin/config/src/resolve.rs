@@ -1,6 +1,6 @@
-//! Which providers and models there are, which one to use, and all that is needed to reach it.
+//! Resolves providers and models: which exist, which one to use, and how to reach it.
 //!
-//! A key comes from settings, then from variables, then from `leftfold auth login`.
+//! A key comes from settings, else from variables, else from `leftfold auth login`.
 
 use std::sync::LazyLock;
 
@@ -17,22 +17,22 @@ use crate::source::Env;
 use crate::tree::below;
 use crate::typed::At;
 
-/// A model that can be used.
+/// A usable model.
 #[derive(Clone, PartialEq)]
 pub struct Chosen {
     pub provider: String,
     pub wire: KnownWire,
     pub vendor: Option<String>,
-    /// The model as settings and users call it.
+    /// The model's name in settings and for users.
     pub model: String,
-    /// The model as the provider calls it.
+    /// The provider's name for the model.
     pub model_id: String,
     /// `None`: the vendor's own.
     pub base_url: Option<BaseUrl>,
     pub api_key: Option<Secret>,
-    /// Those of the model replace those of the provider.
+    /// The model's headers replace the provider's.
     pub headers: Vec<(String, Secret)>,
-    /// Milliseconds of silence.
+    /// Milliseconds of silence after which a request fails.
     pub timeout: u64,
     /// Milliseconds of silence within an answer; `None`: the wire's own default.
     pub stall: Option<u64>,
@@ -40,7 +40,7 @@ pub struct Chosen {
     pub limit: Limits,
     pub cost: Costs,
     pub abilities: Abilities,
-    /// The model's options, for the request body.
+    /// The model's options for the request body.
     pub options: Map<String, Value>,
     /// The provider's options that have no field here.
     pub provider_options: Map<String, Value>,
@@ -49,8 +49,8 @@ pub struct Chosen {
 
 debug_without_values!(Chosen);
 
-/// An endpoint. Settings give it with its version (`https://host/v1`), as OpenCode users write
-/// it; the vendors' variables usually hold the bare host.
+/// An endpoint. In settings it includes the version (`https://host/v1`), as OpenCode users write
+/// it; the vendors' variables usually hold only the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BaseUrl {
     Settings(String),
@@ -58,7 +58,7 @@ pub enum BaseUrl {
 }
 
 impl Limits {
-    /// These limits, and `known` where nothing is said.
+    /// These limits, completed from `known`.
     pub fn over(self, known: Limit) -> Limit {
         Limit {
             context: self.context.unwrap_or(known.context),
@@ -69,7 +69,7 @@ impl Limits {
 }
 
 impl Costs {
-    /// These prices, and `known` where nothing is said.
+    /// These prices, completed from `known`.
     pub fn over(&self, known: Prices) -> Prices {
         Prices {
             input: self.input.unwrap_or(known.input),
@@ -81,7 +81,7 @@ impl Costs {
 }
 
 impl Abilities {
-    /// These abilities, and `known` where nothing is said.
+    /// These capabilities, completed from `known`.
     pub fn over(self, known: turn_config::Abilities) -> turn_config::Abilities {
         turn_config::Abilities {
             tools: self.tools.unwrap_or(known.tools),
@@ -91,42 +91,42 @@ impl Abilities {
     }
 }
 
-/// A provider as `leftfold models` and `leftfold auth` show it.
+/// A provider for `leftfold models` and `leftfold auth`.
 #[derive(Clone, Debug)]
 pub struct ProviderSummary {
     pub name: String,
-    /// `None`: settings do not say enough.
+    /// `None`: settings do not define it.
     pub wire: Option<KnownWire>,
     pub vendor: Option<String>,
     pub base_url: Option<BaseUrl>,
     pub key: KeyState,
-    /// Its models that settings name.
+    /// Its models in settings.
     pub models: IndexMap<String, At<Model>>,
-    /// Whether it also has models that settings do not name.
+    /// Whether it accepts models that settings do not name.
     pub open: bool,
     pub builtin: bool,
-    /// The setting by which it may not be used.
+    /// The setting that turns it off.
     pub disabled: Option<&'static str>,
 }
 
-/// Whether there is a key.
+/// The status of a provider's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyState {
     From(KeySource),
-    /// None is sure to be needed.
+    /// It is not certain that a key is needed.
     Unneeded,
-    /// The variables where it is looked for, of which there may be none.
+    /// The variables that may hold the key; may be empty.
     Missing(Vec<String>),
 }
 
 impl ProviderSummary {
-    /// Whether a model of it could be asked, as far as settings tell.
+    /// Whether settings allow requests to its models.
     pub fn is_usable(&self) -> bool {
         self.disabled.is_none() && !matches!(self.key, KeyState::Missing(_))
     }
 }
 
-/// Where a key comes from.
+/// The source of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySource {
     Settings,
@@ -144,15 +144,15 @@ pub(crate) struct FromEnv<'a> {
 }
 
 impl Settings {
-    /// The model `wanted` (`PROVIDER/MODEL`; the part after the first slash may have more of
-    /// them), or else the one that settings name, or else the default of a built-in provider
-    /// whose key is there, or else the only one that settings list.
+    /// Resolves the model `wanted` (`PROVIDER/MODEL`; the model's name may contain slashes).
+    /// Without it, uses the model in settings, else the default of a built-in provider that has a
+    /// key, else the only model listed in settings.
     ///
     /// A provider that lists models in settings has no others, unless it is built in.
     ///
     /// # Errors
-    /// No such provider or model, with the nearest that exist; a key or another variable that is
-    /// missing, by name; nothing to choose from.
+    /// No such provider or model, with the closest names; a missing key or variable, by name; or no
+    /// model to choose.
     pub fn resolve_model(&self, wanted: Option<&str>, env: Env<'_>) -> Result<Chosen, Error> {
         match (wanted, &self.model) {
             (Some(name), _) => self.find(name, "", env),
@@ -161,15 +161,15 @@ impl Settings {
         }
     }
 
-    /// The model that is used if none is asked for.
+    /// The default model.
     pub fn default_name(&self, env: Env<'_>) -> Option<String> {
         let named = self.model_name().map(str::to_owned);
         named.or_else(|| self.default_model(env).ok().map(|(name, _)| name))
     }
 
-    /// The model that is used where settings name none, and why.
+    /// The default model if settings name none, and the reason.
     pub(crate) fn default_model(&self, env: Env<'_>) -> Result<(String, String), Error> {
-        // keys are there for many programs: what was set up for this one comes first
+        // Keys may be meant for other programs; settings are for this one and win.
         let listed = self.listed();
         if let [only] = listed.as_slice() {
             return Ok((only.clone(), "no other is listed".to_owned()));
@@ -182,14 +182,14 @@ impl Settings {
         };
         match self.known().builtin.iter().find(is_usable) {
             Some(Builtin { name, model, .. }) => {
-                Ok((format!("{name}/{model}"), format!("there is a key for {name}")))
+                Ok((format!("{name}/{model}"), format!("{name} has a key")))
             }
             None if listed.is_empty() => Err(Error::NoModel { listed: String::new() }),
             None => Err(Error::NoModel { listed: format!("; settings list {}", quoted(&listed)) }),
         }
     }
 
-    /// Every model that settings name.
+    /// Every model in settings.
     fn listed(&self) -> Vec<String> {
         let usable = self.providers.iter().filter(|(name, _)| self.allows(name).is_ok());
         let models = usable.flat_map(|(name, provider)| {
@@ -199,7 +199,7 @@ impl Settings {
         models.collect()
     }
 
-    /// `origin`: where the name comes from, as the end of what errors call it.
+    /// `origin`: the source of the name, for the end of errors.
     fn find(&self, name: &str, origin: &str, env: Env<'_>) -> Result<Chosen, Error> {
         let (model, origin) = (name.to_owned(), origin.to_owned());
         let split = name.split_once('/').filter(|(name, id)| !name.is_empty() && !id.is_empty());
@@ -217,8 +217,8 @@ impl Settings {
             return Err(Error::Disabled { model, origin, provider, by });
         }
         let candidate = self.candidate(name);
-        let Candidate { said, builtin, .. } = candidate;
-        if let Err(list) = said.shows(id) {
+        let Candidate { settings, builtin, .. } = candidate;
+        if let Err(list) = settings.shows(id) {
             let by = format!("{}.{list}", below("provider", name));
             return Err(Error::Hidden { model, origin, by });
         }
@@ -226,18 +226,18 @@ impl Settings {
             let hint = Hint::toward(name, self.provider_names());
             return Err(Error::UnknownProvider { model, origin, provider, hint });
         }
-        let said_of_model = match said.models.get(id) {
-            Some(said) => Model::clone(said),
+        let model_settings = match settings.models.get(id) {
+            Some(settings) => Model::clone(settings),
             None if candidate.is_open() => Model::default(),
             None => {
-                let (id, hint) = (id.to_owned(), Hint::toward(id, said.models.keys()));
+                let (id, hint) = (id.to_owned(), Hint::toward(id, settings.models.keys()));
                 return Err(Error::UnknownModel { model, origin, provider, id, hint });
             }
         };
-        candidate.choose(id, said_of_model, env)
+        candidate.choose(id, model_settings, env)
     }
 
-    /// The names of all providers, the built-in ones first.
+    /// The names of all providers, built-in ones first.
     pub fn provider_names(&self) -> Vec<&str> {
         let known = self.known().builtin.iter().map(|builtin| builtin.name);
         let others = self.providers.keys().map(String::as_str);
@@ -250,10 +250,10 @@ impl Settings {
         let summary = |candidate: Candidate<'_>| ProviderSummary {
             name: candidate.name.to_owned(),
             wire: candidate.wire(),
-            vendor: candidate.said.vendor.clone(),
+            vendor: candidate.settings.vendor.clone(),
             base_url: candidate.base_url(env),
             key: candidate.key_state(env),
-            models: candidate.said.models.clone(),
+            models: candidate.settings.models.clone(),
             open: candidate.is_open(),
             builtin: candidate.builtin.is_some(),
             disabled: self.allows(candidate.name).err(),
@@ -261,7 +261,7 @@ impl Settings {
         candidates.map(summary).collect()
     }
 
-    /// Whether the provider may be used at all; else the setting that does not let it.
+    /// Whether the provider may be used; otherwise the setting that turns it off.
     fn allows(&self, provider: &str) -> Result<(), &'static str> {
         let named = |names: &[String]| names.iter().any(|name| name == provider);
         if named(&self.disabled_providers) {
@@ -275,13 +275,13 @@ impl Settings {
 
     /// Whether the model may be listed.
     pub fn is_shown(&self, provider: &str, id: &str) -> bool {
-        self.candidate(provider).said.shows(id).is_ok()
+        self.candidate(provider).settings.shows(id).is_ok()
     }
 
-    /// Keys and addresses that no file gives to the providers which may be used: from the variable
-    /// that is set, or from the first that could be.
+    /// Keys and addresses that come from variables, for the providers that may be used: the
+    /// variable that is set, or the first possible one.
     pub(crate) fn in_variables(&self, env: Env<'_>) -> Vec<(&str, FromEnv<'_>)> {
-        // how many of the built-in providers are shown to those who have not asked for them
+        // The number of built-in providers to show without a request for more.
         const MAIN: usize = 3;
         let builtin = self.known().builtin.iter().map(|builtin| builtin.name);
         let default_answer = builtin.clone().filter(|name| self.provider(name).is_none());
@@ -289,15 +289,15 @@ impl Settings {
         let mut all = Vec::new();
         for name in names.filter(|name| self.allows(name).is_ok()) {
             let candidate = self.candidate(name);
-            let Candidate { said, builtin: build, .. } = candidate;
+            let Candidate { settings, builtin: build, .. } = candidate;
             let variables: Vec<&str> = candidate.variables(build).collect();
             let found = variables.iter().find(|name| set(env, name).is_some());
             let is_asked_for = self.provider(name).is_some()
                 || !builtin.clone().skip(MAIN).any(|builtin| builtin == name);
             let first = variables.first().filter(|_| is_asked_for && candidate.stored.is_none());
-            let key = found.or(first).filter(|_| said.api_key().is_none());
+            let key = found.or(first).filter(|_| settings.api_key().is_none());
             let key = key.map(|variable| ("apiKey", *variable));
-            let address = build.filter(|_| said.base_url().is_none());
+            let address = build.filter(|_| settings.base_url().is_none());
             let address = address.map(|builtin| ("baseURL", builtin.base_url));
             all.extend(key.into_iter().chain(address).map(|(option, variable)| {
                 (name, FromEnv { option, variable, value: set(env, variable) })
@@ -306,7 +306,7 @@ impl Settings {
         all
     }
 
-    /// The providers whose keys come from what was stored.
+    /// The providers whose keys come from `leftfold auth login`.
     pub(crate) fn by_stored_key(&self, env: Env<'_>) -> Vec<&str> {
         let is_used = |name: &&str| {
             let key = self.candidate(name).key(env);
@@ -318,34 +318,40 @@ impl Settings {
     fn candidate<'a>(&'a self, name: &'a str) -> Candidate<'a> {
         static NOTHING: LazyLock<Provider> = LazyLock::new(Provider::default);
         let known = self.known();
-        let said = self.provider(name).unwrap_or_else(|| &NOTHING);
-        Candidate { name, said, builtin: known.builtin(name), stored: self.stored.of(name), known }
+        let settings = self.provider(name).unwrap_or_else(|| &NOTHING);
+        Candidate {
+            name,
+            settings,
+            builtin: known.builtin(name),
+            stored: self.stored.of(name),
+            known,
+        }
     }
 }
 
-/// A provider, with what settings and the build say of it.
+/// A provider with its settings and its built-in definition.
 struct Candidate<'a> {
     name: &'a str,
-    said: &'a Provider,
+    settings: &'a Provider,
     builtin: Option<&'static Builtin>,
-    /// The key that `leftfold auth login` was given.
+    /// The key from `leftfold auth login`.
     stored: Option<Secret>,
     known: &'static KnownProviders,
 }
 
 impl<'a> Candidate<'a> {
     fn choose(&self, id: &str, model: Model, env: Env<'_>) -> Result<Chosen, Error> {
-        let said = self.said;
+        let settings = self.settings;
         let (provider, path) = (self.name.to_owned(), below("provider", self.name));
         let Some(wire) = self.wire() else {
             let wires: Vec<&str> = self.known.wires.iter().map(|wire| wire.name).collect();
-            let npm = said.npm.as_ref();
+            let npm = settings.npm.as_ref();
             let npm = npm.map(|name| format!(" (its npm package `{name}` is not known)"));
             let (npm, known) = (npm.unwrap_or_default(), alternatives(&wires));
             return Err(Error::NoWire { provider, npm, path, known });
         };
         if wire.is_remote {
-            if let Some(unset) = said.unset().next() {
+            if let Some(unset) = settings.unset().next() {
                 return Err(unset);
             }
             if let KeyState::Missing(variables) = self.key_state(env) {
@@ -353,65 +359,65 @@ impl<'a> Candidate<'a> {
                 return Err(Error::MissingKey { provider, path, variables });
             }
         }
-        // header names do not depend on case
+        // Header names are case-insensitive.
         let is_replaced = |name: &str| model.headers.keys().any(|k| k.eq_ignore_ascii_case(name));
-        let headers = said.options.headers.iter().filter(|(name, _)| !is_replaced(name));
+        let headers = settings.options.headers.iter().filter(|(name, _)| !is_replaced(name));
         let headers = headers.map(|(name, value)| (name.clone(), Secret::clone(value)));
         Ok(Chosen {
             provider,
             wire,
-            vendor: said.vendor.clone(),
+            vendor: settings.vendor.clone(),
             model: id.to_owned(),
             headers: headers.chain(model.headers.clone()).collect(),
             abilities: model.abilities(),
             model_id: model.id.unwrap_or_else(|| id.to_owned()),
             base_url: self.base_url(env),
             api_key: self.key(env).map(|(key, _)| key),
-            timeout: said.timeout(),
-            stall: said.stall(),
-            script: said.script(),
+            timeout: settings.timeout(),
+            stall: settings.stall(),
+            script: settings.script(),
             limit: model.limit,
             cost: model.cost,
             options: model.options,
-            provider_options: said.own_options(),
+            provider_options: settings.own_options(),
             variants: model.variants,
         })
     }
 
-    /// Whether it also has models that settings do not name.
+    /// Whether it accepts models that settings do not name.
     fn is_open(&self) -> bool {
-        self.builtin.is_some() || self.said.models.is_empty()
+        self.builtin.is_some() || self.settings.models.is_empty()
     }
 
-    /// The wire format that settings name, or else the one of the npm package, of the provider's name, or of
-    /// servers of which only the address is given.
+    /// The wire format in settings, else the one of the npm package, else of the provider's name,
+    /// else the one for servers with only an address.
     fn wire(&self) -> Option<KnownWire> {
-        let (said, known) = (self.said, self.known);
-        let by_npm = || known.wire_of_npm(said.npm.as_deref()?);
-        // an address without more is what most servers of other people's models need
-        let is_bare = said.npm.is_none() && said.base_url().is_some();
-        let named = said.wire.as_ref().and_then(|name| known.wire(name.text()));
+        let (settings, known) = (self.settings, self.known);
+        let by_npm = || known.wire_of_npm(settings.npm.as_deref()?);
+        // An address alone means a server for other vendors' models, most of which speak this wire.
+        let is_bare = settings.npm.is_none() && settings.base_url().is_some();
+        let named = settings.wire.as_ref().and_then(|name| known.wire(name.text()));
         let found = named.or_else(by_npm).or_else(|| known.wire_of(self.name));
         found.or(known.usual_wire.filter(|_| is_bare))
     }
 
     fn base_url(&self, env: Env<'_>) -> Option<BaseUrl> {
-        if let Some(url) = self.said.base_url() {
+        if let Some(url) = self.settings.base_url() {
             return Some(BaseUrl::Settings(url.to_owned()));
         }
         let name = self.builtin?.base_url;
         set(env, name).map(|value| BaseUrl::Variable { name, value })
     }
 
-    /// The variables that may hold the key, if settings do not give it.
+    /// The variables that may hold the key if settings do not set it.
     fn variables(&self, builtin: Option<&'static Builtin>) -> impl Iterator<Item = &'a str> {
         let own = builtin.map_or(&[] as &[&str], |builtin| builtin.keys);
-        self.said.env.iter().map(String::as_str).chain(own.iter().copied())
+        self.settings.env.iter().map(String::as_str).chain(own.iter().copied())
     }
 
-    /// The key, and where it comes from.
+    /// The key and its source.
     fn key(&self, env: Env<'_>) -> Option<(Secret, KeySource)> {
-        if let Some(key) = self.said.api_key() {
+        if let Some(key) = self.settings.api_key() {
             return Some((key.clone(), KeySource::Settings));
         }
         let set = |name| Some((Secret::new(set(env, name)?), KeySource::Variable(name.to_owned())));
@@ -419,23 +425,23 @@ impl<'a> Candidate<'a> {
         self.variables(self.builtin).find_map(set).or_else(stored)
     }
 
-    /// A key is sure to be needed by the built-in providers at their own address, and where variables for it
-    /// are named.
+    /// The status of the key. A key is certainly needed by built-in providers at their own address,
+    /// and if variables for it are named.
     fn key_state(&self, env: Env<'_>) -> KeyState {
-        let unset = self.said.unset_of_key();
+        let unset = self.settings.unset_of_key();
         if !unset.is_empty() {
             return KeyState::Missing(unset);
         }
         if let Some((_, source)) = self.key(env) {
             return KeyState::From(source);
         }
-        let at_home = self.builtin.filter(|_| self.said.base_url().is_none());
+        let at_home = self.builtin.filter(|_| self.settings.base_url().is_none());
         let names: Vec<String> = self.variables(at_home).map(str::to_owned).collect();
         if names.is_empty() { KeyState::Unneeded } else { KeyState::Missing(names) }
     }
 }
 
-/// The value of a variable, without blanks around it; `None` if it is empty.
+/// The trimmed value of a variable; `None` if it is empty.
 pub(crate) fn set(env: Env<'_>, name: &str) -> Option<String> {
     env(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }

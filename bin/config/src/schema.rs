@@ -1,4 +1,4 @@
-//! The JSON Schema of a settings file: for editors, and for the names of the keys that there are at a path.
+//! The JSON Schema of a settings file, for editors and for the valid keys at a path.
 
 use std::sync::LazyLock;
 
@@ -19,17 +19,17 @@ pub fn schema() -> &'static Value {
     &SCHEMA
 }
 
-/// Every key at the top, in the order of the documentation.
+/// Every top-level key, in the order of the documentation.
 pub(crate) fn top() -> Vec<&'static str> {
     keys(&SCHEMA)
 }
 
-/// Whether a key at the top is accepted and has no effect.
+/// Whether a top-level key is accepted and has no effect.
 pub(crate) fn is_idle(key: &str) -> bool {
     SCHEMA["properties"][key]["deprecated"] == true
 }
 
-/// The keys that settings have a meaning for at a path.
+/// The keys that settings define at a path.
 pub(crate) fn at(path: &[String]) -> Vec<&'static str> {
     let found = path.iter().try_fold(&*SCHEMA, |schema, step| below(schema, step));
     found.map(keys).unwrap_or_default()
@@ -50,8 +50,8 @@ fn alternatives(schema: &'static Value) -> impl Iterator<Item = &'static Value> 
     schema["anyOf"].as_array().into_iter().flatten()
 }
 
-/// Drops `null` beside the real type: a key that is not set is left out. Drops formats and defaults that say
-/// nothing to people. An object that takes no other keys says so.
+/// Simplifies a schema: drops `null` beside the real type, because unset keys are left out; drops
+/// formats and defaults that do not help people; and marks objects that accept no other keys.
 fn simplify(schema: &mut Value) {
     match schema {
         Value::Object(map) => {

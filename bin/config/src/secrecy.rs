@@ -1,10 +1,10 @@
-//! Which parts of settings may be shown. In doubt a value is hidden: a value that is hidden by mistake costs a look
-//! into the file, one that is shown by mistake costs a key.
+//! Decides which parts of settings may be shown. When in doubt, a value is hidden: a value hidden
+//! by mistake costs a look into the file, a value shown by mistake costs a key.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A value that is shown to nobody.
+/// A value that is never shown.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
@@ -24,7 +24,7 @@ impl Secret {
     }
 }
 
-/// Implements `Debug` with a type's name alone: values may be secrets.
+/// Implements `Debug` with only the type's name, because values may be secrets.
 macro_rules! debug_without_values {
     ($($name:ident)*) => {
         $(impl std::fmt::Debug for $name {
@@ -39,7 +39,7 @@ pub(crate) use debug_without_values;
 
 debug_without_values!(Secret);
 
-/// Words that make what is named by them a credential.
+/// Words in names of credentials.
 const WORDS: [&str; 12] = [
     "key",
     "auth",
@@ -54,7 +54,7 @@ const WORDS: [&str; 12] = [
     "sig",
     "login",
 ];
-/// Parts of names that do so wherever they stand.
+/// Parts of names that mark a credential anywhere in the name.
 const PARTS: [&str; 9] = [
     "password",
     "passwd",
@@ -66,7 +66,7 @@ const PARTS: [&str; 9] = [
     "privatekey",
     "accesskey",
 ];
-/// How credentials of well-known services begin.
+/// The prefixes of well-known services' credentials.
 const BEGINNINGS: [&str; 17] = [
     "sk-",
     "sk_",
@@ -102,7 +102,7 @@ const HARMLESS: [&str; 13] = [
     "x-client-name",
     "x-title",
 ];
-/// Below these keys the next one is a name that users choose, which says nothing.
+/// Below these keys, users choose the next one, so its name proves nothing.
 const NAMED: [&str; 7] = ["provider", "agent", "command", "mcp", "formatter", "lsp", "mode"];
 
 const HIDDEN: &str = "***";
@@ -130,7 +130,7 @@ pub(crate) fn hides(path: &[String]) -> bool {
     })
 }
 
-/// Whether what has this name is a credential: `apiKey`, `GITHUB_TOKEN`, `--password`.
+/// Whether a name is that of a credential: `apiKey`, `GITHUB_TOKEN`, `--password`.
 pub(crate) fn is_credential(name: &str) -> bool {
     let words = words(name);
     let whole = words.concat();
@@ -139,7 +139,7 @@ pub(crate) fn is_credential(name: &str) -> bool {
         || whole.ends_with("token")
 }
 
-/// The words of a name in lower case: a capital after a small letter begins one.
+/// The words of a name in lower case; a capital after a small letter begins one.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut small = false;
@@ -155,7 +155,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether a text has a credential in it, wherever it stands.
+/// Whether a text contains a credential.
 pub fn has_credential(text: &str) -> bool {
     const SHORTEST: usize = 12;
     let mut words = text.split(|c: char| c.is_whitespace() || "\"'=:,;()".contains(c)).peekable();
@@ -170,13 +170,12 @@ pub fn has_credential(text: &str) -> bool {
     false
 }
 
-/// Small letters, perhaps after a capital.
+/// Lower-case letters, perhaps after a capital.
 fn is_prose(word: &str) -> bool {
     word.chars().skip(1).all(|c| c.is_lowercase() || c == '-')
 }
 
-/// The text without what its own words call a credential: `--token X`, `KEY=X`, `?api_key=X`, and
-/// the user of an address.
+/// The text with credentials masked: `--token X`, `KEY=X`, `?api_key=X`, and the user of a URL.
 pub fn masked(text: &str) -> String {
     let mut masked = String::with_capacity(text.len());
     let mut after_flag = false;
@@ -195,7 +194,7 @@ pub fn masked(text: &str) -> String {
     masked
 }
 
-/// `--token` or `Token:`, whose value is what follows.
+/// `--token` or `Token:`, followed by its value.
 pub(crate) fn is_flag(word: &str) -> bool {
     let open = word.starts_with('-') && !word.contains(['=', ':']);
     (open || word.ends_with(':')) && is_credential(word)
@@ -209,7 +208,7 @@ fn is_scheme(word: &str) -> bool {
 fn assignment(part: &str, masked: &mut String) {
     let named = part.match_indices(['=', ':']).find(|(at, sign)| {
         let name = &part[..*at];
-        // the colon of an address stands before a port
+        // The colon of a URL precedes a port.
         is_credential(name) && (*sign == "=" || !name.contains("://"))
     });
     let Some((at, _)) = named.filter(|(at, _)| at + 1 < part.len()) else {
@@ -220,7 +219,7 @@ fn assignment(part: &str, masked: &mut String) {
     masked.extend([name, HIDDEN, end]);
 }
 
-/// `http://user:password@host` without what stands before the `@`.
+/// `http://user:password@host` without the part before the `@`.
 fn without_user(word: &str) -> String {
     let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());

@@ -1,4 +1,4 @@
-//! The settings: a field for each key at the top of a file, and what all sources together come to.
+//! The settings: a field for each top-level key of a file, and the result of merging all sources.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use crate::agent::{Agent, Command};
 use crate::auth::Keys;
 use crate::error::{Error, in_quotes};
 use crate::extensions::{Mcp, Plugin, Skills};
-use crate::permission::{self, Permission, Said};
+use crate::permission::{self, Permission, PlacedRule};
 use crate::provider::{NEVER, Provider};
 use crate::secrecy::Secret;
 use crate::source::Source;
 use crate::tree::Node;
 use crate::typed::{At, Idle, filled, model_name, positive};
 
-/// Lists that grow from file to file instead of being replaced.
+/// Lists that are joined across files instead of being replaced.
 pub(crate) const JOINED: [&str; 2] = ["plugin", "instructions"];
 
 type Object = Map<String, Value>;
@@ -108,25 +108,25 @@ pub struct Settings {
     pub rules: Vec<Rule>,
     /// These rules with their places.
     #[serde(skip)]
-    pub(crate) said: Vec<Said>,
+    pub(crate) placed_rules: Vec<PlacedRule>,
     /// The rules of each agent, with their places.
     #[serde(skip)]
-    pub(crate) agent_said: IndexMap<String, Vec<Said>>,
-    /// The folders that `skills` names, as they were found.
+    pub(crate) agent_placed_rules: IndexMap<String, Vec<PlacedRule>>,
+    /// The folders in `skills` that exist.
     #[serde(skip)]
     pub skill_folders: Vec<SkillFolder>,
-    /// Keys for which no settings are needed.
+    /// Keys stored by `leftfold auth login`.
     #[serde(skip)]
     pub stored: Keys,
     #[serde(skip)]
     pub(crate) known: Option<&'static KnownProviders>,
-    /// The sources that were read, the weakest first.
+    /// The sources that were read, weakest first.
     #[serde(skip)]
     pub sources: Vec<Arc<Source>>,
-    /// The sources merged; `None` if there are none.
+    /// The merged sources; `None` if there are none.
     #[serde(skip)]
     pub(crate) tree: Option<Node>,
-    /// Parts of them that have no effect, for people.
+    /// Warnings about parts without an effect, for people.
     #[serde(skip)]
     pub warnings: Vec<String>,
 }
@@ -135,7 +135,7 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillFolder {
     pub path: PathBuf,
-    /// The user's own settings name it, and not those that came with a project.
+    /// Whether the user's own settings name it, not those of a project.
     pub own: bool,
 }
 
@@ -247,7 +247,7 @@ fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     positive(deserializer).map(|time| time.min(NEVER))
 }
 
-/// Those whose variable is not set are left out.
+/// Leaves out entries whose variable is not set.
 fn set_secrets<'de, D>(deserializer: D) -> Result<IndexMap<String, Secret>, D::Error>
 where
     D: Deserializer<'de>,
@@ -257,7 +257,7 @@ where
     Ok(secrets)
 }
 
-/// Tells what was read, and none of the values: any of them may be a secret.
+/// Prints the sources, and none of the values, which may be secrets.
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
@@ -285,14 +285,17 @@ impl Settings {
         self.snapshot.unwrap_or(true)
     }
 
-    /// Names of variables that commands are given besides the usual ones.
+    /// Names of further variables that commands get.
     pub fn environment(&self) -> Vec<String> {
         self.environment.iter().map(|name| name.to_string()).collect()
     }
 
     /// The rules that settings give to one agent.
     pub fn rules_of(&self, agent: &str) -> Vec<Rule> {
-        self.agent_said.get(agent).map(|said| bare(said)).unwrap_or_default()
+        self.agent_placed_rules
+            .get(agent)
+            .map(|placed_rules| bare(placed_rules))
+            .unwrap_or_default()
     }
 
     /// The wire formats and providers that this build knows.
@@ -301,7 +304,7 @@ impl Settings {
         self.known.unwrap_or_else(|| &NONE)
     }
 
-    /// Refuses what the types of single values can not.
+    /// Checks conditions across several values, which the types alone cannot.
     pub(crate) fn check(&self, known: &KnownProviders) -> Result<(), Error> {
         self.providers.values().try_for_each(|provider| provider.check(known))?;
         self.agents.values().try_for_each(|agent| agent.check())?;
@@ -310,28 +313,28 @@ impl Settings {
         self.plugins.iter().try_for_each(At::<Plugin>::check)?;
         match self.environment.iter().find(|name| is_credential(name)) {
             Some(name) => Err(name.wrong(
-                "a name that is no key's, token's or password's (commands never get those)",
+                "a variable that is not a key, token or password (commands never get those)",
                 &in_quotes(name),
             )),
             None => Ok(()),
         }
     }
 
-    /// Puts the rules of one source after those of the sources before it: a merge of objects would not
-    /// keep their order.
+    /// Puts the rules of one source after those of earlier sources; merging objects would lose
+    /// their order.
     pub(crate) fn append_rules(&mut self, source: &Self) {
         let rules = permission::rules(&[], &source.tools, source.permission.as_ref());
         self.rules.extend(bare(&rules));
-        self.said.extend(rules);
+        self.placed_rules.extend(rules);
         for (name, agent) in &source.agents {
             let holder = ["agent", name];
             let rules = permission::rules(&holder, &agent.tools, agent.permission.as_ref());
-            self.agent_said.entry(name.clone()).or_default().extend(rules);
+            self.agent_placed_rules.entry(name.clone()).or_default().extend(rules);
         }
     }
 
-    /// Looks for the folders of skills, and warns of those that are not there. `is_own` tells whether the
-    /// user wrote a source.
+    /// Finds the folders of skills, and warns of missing ones. `is_own` says whether the user wrote
+    /// a source.
     pub(crate) fn find_skills(&mut self, directory: &Path, is_own: impl Fn(&Source) -> bool) {
         let Some(skills) = &self.skills else { return };
         for text in skills.paths() {
@@ -343,7 +346,7 @@ impl Settings {
             let path: PathBuf = path.components().collect();
             if !path.is_dir() {
                 let (place, path) = (text.place(), path.display());
-                self.warnings.push(format!("{place}: there is no folder {path} with skills"));
+                self.warnings.push(format!("{place}: the skills folder {path} does not exist"));
             }
             self.skill_folders.push(SkillFolder { path, own: is_own(source) });
         }
@@ -354,6 +357,6 @@ impl Settings {
     }
 }
 
-fn bare(said: &[Said]) -> Vec<Rule> {
-    said.iter().map(|said| said.rule.clone()).collect()
+fn bare(placed_rules: &[PlacedRule]) -> Vec<Rule> {
+    placed_rules.iter().map(|placed_rules| placed_rules.rule.clone()).collect()
 }

@@ -1,4 +1,4 @@
-//! Where settings come from: a file, a variable or a plugin, and a place within one.
+//! A source of settings (a file, a variable or a plugin) and places within it.
 
 use std::fmt;
 use std::fs::File;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// The largest settings file, or file that one includes, in bytes.
 const LARGEST: u64 = 1024 * 1024;
 
-/// Environment variables, asked by name.
+/// Looks up an environment variable by name.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The process's own environment.
@@ -22,9 +22,9 @@ pub fn environment(name: &str) -> Option<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     File,
-    /// The name is that of a variable.
+    /// The name is a variable's.
     Variable,
-    /// The name is that of a plugin, after the word `plugin`.
+    /// The name is a plugin's, after the word `plugin`.
     Plugin,
 }
 
@@ -35,14 +35,14 @@ pub struct Source {
     pub name: String,
     /// Relative paths in it start here.
     pub base: PathBuf,
-    /// Whether it was written for Leftfold: then an unknown key is a mistake, not somebody else's.
+    /// Whether it was written for Leftfold; then an unknown key is an error.
     pub own: bool,
     pub kind: Kind,
     pub(crate) home: Option<PathBuf>,
 }
 
 impl Source {
-    /// The path that `text` stands for in this source: `~/` is the home folder.
+    /// The path that `text` names in this source; `~/` is the home folder.
     pub fn path(&self, text: &str) -> PathBuf {
         self.base.join(expand(text, self.home.as_deref()))
     }
@@ -59,7 +59,7 @@ impl Source {
     }
 }
 
-/// Where a value stands. Lines and columns count from 1, columns in characters; both are 0 where the
+/// The place of a value. Lines and columns count from 1, columns in characters; both are 0 if the
 /// source has none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingPlace {
@@ -102,7 +102,7 @@ impl NotUtf8 {
     }
 }
 
-/// Whether there is no such file.
+/// Whether the error means that the file does not exist.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

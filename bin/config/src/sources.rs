@@ -1,4 +1,4 @@
-//! Where settings are found, in the order in which later ones win.
+//! Finds the sources of settings, in the order in which later ones win.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::source::{Env, Kind, NotUtf8, Source, expand, is_absent, read_text};
 
 const OPENCODE: [&str; 2] = ["opencode.json", "opencode.jsonc"];
 const OWN: [&str; 2] = ["leftfold.json", "leftfold.jsonc"];
-/// In each folder of a project: first what was made for OpenCode, so that Leftfold's own win.
+/// The files in each folder of a project. OpenCode's come first, so that Leftfold's own win.
 const PROJECT_OPENCODE: [&str; 4] =
     ["opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc"];
 const PROJECT_OWN: [&str; 4] =
@@ -29,7 +29,7 @@ pub(crate) struct Layer {
 pub(crate) struct Document {
     pub(crate) source: Arc<Source>,
     pub(crate) text: String,
-    /// The entry that it holds, if it is Markdown.
+    /// The entry that it defines, if it is Markdown.
     pub(crate) entered: Option<Entered>,
 }
 
@@ -45,7 +45,7 @@ fn resolved(directory: &Path) -> io::Result<PathBuf> {
     directory.canonicalize()
 }
 
-/// All settings in force in `directory` with these `layers`, the weakest first.
+/// Reads all sources that apply in `directory` with these `layers`, weakest first.
 pub(crate) fn read_all(
     directory: &Path,
     env: Env<'_>,
@@ -65,7 +65,7 @@ pub(crate) fn read_all(
         all.folder(&theirs, (&OPENCODE, false), &theirs)?;
         all.folder(&ours, (&OWN, true), &ours)?;
     }
-    // a file that is not there is OpenCode's business
+    // A file for OpenCode may be missing.
     if let Some(path) = named("OPENCODE_CONFIG")
         && let Some(text) = existing(&path)?
     {
@@ -78,7 +78,8 @@ pub(crate) fn read_all(
     if let Some(folder) = named("OPENCODE_CONFIG_DIR") {
         all.folder(&folder, (&OPENCODE, false), &folder)?;
     }
-    // files name plugins, and whoever starts this process has the last word
+    // Files name plugins, so plugins come after files; variables come last, because the user who
+    // starts this process decides.
     for Layer { plugin, value } in layers {
         let name = format!("plugin {plugin}");
         all.add((name, Kind::Plugin), (&directory, true), value.to_string(), None);
@@ -105,8 +106,8 @@ struct Gathered {
 }
 
 impl Gathered {
-    /// Those of `names` that exist in `folder`, and the agents and commands in Markdown below `markdown`,
-    /// which come after them.
+    /// Adds the files of `names` that exist in `folder`, and after them the agents and commands in
+    /// Markdown below `markdown`.
     fn folder(
         &mut self,
         folder: &Path,
@@ -140,7 +141,7 @@ impl Gathered {
         text: String,
         entered: Option<Entered>,
     ) {
-        // where the project is the folder of the global settings, they count once
+        // If the project is the folder of the global settings, its files count once.
         if self.documents.iter().any(|document| document.source.name == name) {
             return;
         }
@@ -171,12 +172,12 @@ fn given(env: Env<'_>, name: &str) -> Option<String> {
     env(name).filter(|value| !value.trim().is_empty())
 }
 
-/// A folder from a variable. Relative ones are to be ignored, says the XDG specification.
+/// A folder from a variable. The XDG specification says that relative paths are ignored.
 fn absolute(env: Env<'_>, name: &str) -> Option<PathBuf> {
     given(env, name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// Text in another encoding has a place; what else can be wrong with a file has none.
+/// The error for an unreadable file; wrong encoding has a place, other errors have none.
 fn unreadable(path: PathBuf, error: &io::Error, named: bool) -> Error {
     let encoding = error.get_ref().and_then(|error| error.downcast_ref::<NotUtf8>());
     if let Some(&NotUtf8 { line, column }) = encoding {
@@ -189,7 +190,7 @@ fn unreadable(path: PathBuf, error: &io::Error, named: bool) -> Error {
     }
 }
 
-/// Which files came with the project.
+/// Identifies the files that came with the project.
 pub(crate) struct Project {
     pub(crate) worktree: PathBuf,
     /// The folder of the user's own settings.

@@ -1,5 +1,5 @@
-//! JSON with comments as a tree in which every value knows where it stands, and `{env:NAME}` and
-//! `{file:PATH}` in its strings. Never knows which settings there are.
+//! Parses JSON with comments into a tree in which every value has its place, and replaces
+//! `{env:NAME}` and `{file:PATH}` in its strings. It knows nothing of particular settings.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Number, Value};
 use crate::error::Error;
 use crate::source::{Env, Kind, SettingPlace, Source, read_text};
 
-/// Deeper nesting is refused: readers of the log go no deeper either.
+/// The deepest nesting; readers of the log have the same limit.
 const DEEPEST: usize = 100;
 
 /// A value and its place.
@@ -39,13 +39,13 @@ pub(crate) struct Entry {
     pub(crate) node: Node,
 }
 
-/// A string after substitution.
+/// A string after replacement of its references.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text {
     pub(crate) value: String,
-    /// The values that were put in, in order.
+    /// The inserted values, in order.
     pub(crate) references: Vec<Reference>,
-    /// As it stands in the source; empty if it refers to nothing.
+    /// The text in the source; empty if it has no references.
     pub(crate) written: String,
 }
 
@@ -61,7 +61,7 @@ impl Text {
         Self { value: text.to_owned(), ..Self::default() }
     }
 
-    /// Variables it names that are not set; they count as empty.
+    /// The variables in its references that are not set; they count as empty.
     pub(crate) fn unset(&self) -> impl Iterator<Item = &str> {
         self.references.iter().filter_map(|reference| match reference {
             Reference::Variable { name, set: false } => Some(name.as_str()),
@@ -89,12 +89,12 @@ impl Node {
         matches!(self.tree, Tree::Map(_))
     }
 
-    /// None if this is no object.
+    /// Empty if this is not an object.
     pub(crate) fn entries(&self) -> &[Entry] {
         if let Tree::Map(entries) = &self.tree { entries } else { &[] }
     }
 
-    /// None if this is no list.
+    /// Empty if this is not a list.
     pub(crate) fn items(&self) -> &[Self] {
         if let Tree::List(items) = &self.tree { items } else { &[] }
     }
@@ -107,8 +107,8 @@ impl Node {
         self.entries().iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
 
-    /// Lays `over` on top of this: objects are merged, anything else is replaced. Lists that
-    /// stand directly under one of the keys in `joined` are put one after the other.
+    /// Merges `over` into this: objects are merged, other values replaced. Lists directly under one
+    /// of the keys in `joined` are concatenated.
     pub(crate) fn merge(&mut self, over: Self, joined: &[&str]) {
         match (&mut self.tree, over.tree) {
             (Tree::Map(below), Tree::Map(above)) => {
@@ -123,7 +123,7 @@ impl Node {
         }
     }
 
-    /// Takes out every key that stands at one of `places`.
+    /// Removes every key at one of `places`.
     pub(crate) fn remove(&mut self, places: &[SettingPlace]) {
         match &mut self.tree {
             Tree::Map(entries) => {
@@ -147,7 +147,8 @@ impl Entry {
         }
     }
 
-    /// Has each item of a list once. A relative path is another one in each folder.
+    /// Removes duplicate items of a list. Equal relative paths from different folders are
+    /// different.
     pub(crate) fn unique(&mut self) {
         let Tree::List(items) = &mut self.node.tree else { return };
         let mut once: Vec<Node> = Vec::new();
@@ -163,7 +164,7 @@ impl Entry {
     }
 }
 
-/// The path of `key` below `parent`: `a.b`, or `a["b c"]` where a plain one would mislead.
+/// The path of `key` below `parent`: `a.b`, or `a["b c"]` for an unusual name.
 pub(crate) fn below(parent: &str, key: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '$' | '@');
     match (parent.is_empty(), !key.is_empty() && key.chars().all(plain)) {
@@ -173,11 +174,11 @@ pub(crate) fn below(parent: &str, key: &str) -> String {
     }
 }
 
-/// Reads the text of a source, with `{env:X}` and `{file:X}` replaced in every string value. Values of a
-/// plugin have no line.
+/// Parses the text of a source, and replaces `{env:X}` and `{file:X}` in every string value. Values
+/// of a plugin have no line.
 pub(crate) fn parse(text: &str, source: &Arc<Source>, env: Env<'_>) -> Result<Node, Error> {
     let reader = Reader { source, lines: Lines::new(text), env };
-    // JSON with comments and trailing commas, as editors know it, and nothing looser
+    // JSON with comments and trailing commas, as editors accept it, and nothing looser.
     let options = ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -242,7 +243,7 @@ impl Reader<'_> {
             let at = self.place(property.range.start);
             let path = below(path, &key);
             if let Some(first) = entries.iter().position(|entry| entry.key == key) {
-                // another program's file is read as that program would: the last one counts
+                // In files of other programs the last duplicate counts, as it does for them.
                 let first = entries.remove(first);
                 if self.source.own {
                     return Err(Error::Twice { place: at, key: path, first: first.at.line });
@@ -272,7 +273,7 @@ impl Reader<'_> {
 /// Finds lines by offset.
 struct Lines<'a> {
     text: &'a str,
-    /// Where each line starts, in bytes.
+    /// The start of each line, in bytes.
     starts: Vec<usize>,
 }
 
@@ -291,9 +292,9 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Replaces every reference in `raw`. An unset variable counts as empty and is remembered; a file
-/// gives its contents without the blanks around them. What was put in is not searched again.
-/// A brace that is never closed, or opens anything else, is text.
+/// Replaces every reference in `raw`. An unset variable counts as empty and is recorded; a file
+/// gives its trimmed contents. Inserted text is not searched again. A brace that is not closed, or
+/// begins something else, is text.
 fn substitute(raw: &str, key: &str, at: &SettingPlace, env: Env<'_>) -> Result<Text, Error> {
     let mut text = Text::default();
     let mut rest = raw;
@@ -332,7 +333,7 @@ enum Found<'a> {
     File(&'a str),
 }
 
-/// The first reference in `text`, with what stands before and after it.
+/// The first reference in `text`, with the text before and after it.
 fn next_reference(text: &str) -> Option<(&str, Found<'_>, &str)> {
     text.match_indices('{').find_map(|(at, _)| {
         let (before, opened) = text.split_at(at);

@@ -1,13 +1,13 @@
 //! A tree read into Rust types by serde. Each error has the place and the path of the value that is wrong.
 //!
-//! A type can ask for more than serde tells it:
-//! - [`At`] also has the value's place, and the variables it lacks.
+//! A type can get more than serde gives it:
+//! - [`At`] also has the value's place, and its variables that are not set.
 //! - An enum whose serde name begins with `@` has a variant for each kind of value (`a string`, `an object`,
 //!   `false`, …). The rest of its name says what is expected.
 //! - A struct takes the keys that it has no field for into a field called [`REST`]. Without that field, such a
 //!   key is an error in Leftfold's own files, and left out of others.
 //!
-//! Never knows which settings there are.
+//! It knows nothing of particular settings.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -34,17 +34,17 @@ const REST: &str = "@rest";
 const AT: &str = "@at";
 
 /// A key that is left out, and its path.
-pub(crate) type Stranger = (SettingPlace, String);
+pub(crate) type LeftOutKey = (SettingPlace, String);
 
-/// Reads a whole tree, and tells which keys were left out.
-pub(crate) fn read<T: DeserializeOwned>(root: &Node) -> Result<(T, Vec<Stranger>), Error> {
+/// Reads a tree, and answers the keys that were left out.
+pub(crate) fn read<T: DeserializeOwned>(root: &Node) -> Result<(T, Vec<LeftOutKey>), Error> {
     let strangers = RefCell::default();
     let view = View { node: root, key_at: &root.at, path: String::new(), strangers: &strangers };
     let value = T::deserialize(view.clone()).map_err(|fault| view.settle(fault))?;
     Ok((value, strangers.into_inner()))
 }
 
-/// A value, and where it stands.
+/// A value with its place.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename = "@at")]
 pub struct At<T> {
@@ -89,7 +89,7 @@ impl<T> At<T> {
         &self.here.place
     }
 
-    /// Where its key stands: of an object, the place where the last source says something of it.
+    /// The place of its key; for an object, in the last source that sets a part of it.
     pub fn key_place(&self) -> &SettingPlace {
         &self.here.key_place
     }
@@ -109,8 +109,8 @@ impl<T> At<T> {
         Error::wrong(&self.here.place, &self.here.path, expected, found)
     }
 
-    /// Where any key may stand: refuses one of Leftfold's own files that is but a slip away from
-    /// one of `known`, which nobody else would mean.
+    /// Rejects a key of Leftfold's own files that is one typing mistake away from one of `known`,
+    /// in places that accept any key.
     pub(crate) fn no_slip_of(&self, key: &str, known: &[&str]) -> Result<(), Error> {
         let is_meant = |known: &&&str| self.here.key_place.source.own && is_slip(key, known);
         let Some(right) = known.iter().find(is_meant) else { return Ok(()) };
@@ -120,12 +120,12 @@ impl<T> At<T> {
 }
 
 impl At<Value> {
-    /// The text of a string; "" of anything else.
+    /// The text of a string; "" for anything else.
     pub(crate) fn text(&self) -> &str {
         self.value.as_str().unwrap_or_default()
     }
 
-    /// Refuses any but these names.
+    /// Rejects all names except these.
     pub(crate) fn one_of(&self, names: &[&str]) -> Result<(), Error> {
         match self.value.as_str() {
             Some(text) => one_of(&self.here, text, names),
@@ -133,7 +133,7 @@ impl At<Value> {
         }
     }
 
-    /// Refuses anything but a string.
+    /// Rejects anything but a string.
     pub(crate) fn is_text(&self) -> Result<(), Error> {
         match self.value.is_string() {
             true => Ok(()),
@@ -148,7 +148,7 @@ impl AsRef<str> for At<String> {
     }
 }
 
-/// Refuses any text, which surely is no secret, but these names.
+/// Rejects all texts except these names; the text is known not to be a secret.
 fn one_of(here: &Here, text: &str, names: &[&str]) -> Result<(), Error> {
     if names.contains(&text) {
         return Ok(());
@@ -163,7 +163,7 @@ fn one_of(here: &Here, text: &str, names: &[&str]) -> Result<(), Error> {
     Err(error)
 }
 
-/// A setting of OpenCode's that is accepted and has no effect.
+/// A setting of OpenCode that is accepted and has no effect.
 #[derive(Clone, Debug, PartialEq, JsonSchema)]
 #[schemars(inline, bound = "T: JsonSchema", extend("deprecated" = true))]
 pub struct Idle<T>(#[schemars(with = "T")] PhantomData<T>);
@@ -180,7 +180,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Idle<T> {
     }
 }
 
-/// A string; an empty one (a variable that is not set, perhaps) says nothing.
+/// A string; an empty one, for example from a variable that is not set, counts as absent.
 pub(crate) fn filled<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -219,14 +219,14 @@ pub(crate) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
 
 const AMOUNT: &str = "a number that is not negative";
 
-/// An error of serde or of a type, which has no place until the value is known.
+/// An error of serde or of a type, which gets its place once the value is known.
 #[derive(Debug)]
-enum Fault {
+enum UnplacedError {
     Placed(Box<Error>),
     Expected { expected: String, found: Option<String> },
 }
 
-impl Display for Fault {
+impl Display for UnplacedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Placed(error) => error.fmt(f),
@@ -235,20 +235,20 @@ impl Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for UnplacedError {}
 
-impl de::Error for Fault {
+impl de::Error for UnplacedError {
     /// The text says what was expected.
     fn custom<T: Display>(expected: T) -> Self {
         Self::Expected { expected: in_words(&expected.to_string()), found: None }
     }
 
-    /// The value may be a secret, and is not told.
+    /// The value may be a secret, so it is not printed.
     fn invalid_type(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
         Self::custom(expected)
     }
 
-    /// A type that says this of a string is sure that it is no secret.
+    /// Types that report a string this way are certain that it is not a secret.
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
         let expected = in_words(&expected.to_string());
         let found = if let Unexpected::Str(text) = found {
@@ -262,7 +262,7 @@ impl de::Error for Fault {
     }
 }
 
-/// In the words of people who write settings what serde calls by Rust's names.
+/// Replaces serde's names of Rust types with words for people who write settings.
 fn in_words(expected: &str) -> String {
     match expected {
         "u64" => "a whole number that is not negative".to_owned(),
@@ -277,14 +277,14 @@ fn in_words(expected: &str) -> String {
     }
 }
 
-/// A value together with the path of keys that leads to it.
+/// A value with the path of keys that leads to it.
 #[derive(Clone)]
 struct View<'a> {
     node: &'a Node,
-    /// Where its key stands, if it has one: what is wrong about the key is wrong there.
+    /// The place of its key, if it has one; errors about the key are reported there.
     key_at: &'a SettingPlace,
     path: String,
-    strangers: &'a RefCell<Vec<Stranger>>,
+    strangers: &'a RefCell<Vec<LeftOutKey>>,
 }
 
 impl<'a> View<'a> {
@@ -296,11 +296,12 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Says where it is, if that is not said yet. Of the value it tells the type alone: it may be a secret.
-    fn settle(&self, fault: Fault) -> Error {
+    /// Adds place and path to an error that has none. Of the value it names only the type, because
+    /// the value may be a secret.
+    fn settle(&self, fault: UnplacedError) -> Error {
         match fault {
-            Fault::Placed(error) => *error,
-            Fault::Expected { expected, found } => {
+            UnplacedError::Placed(error) => *error,
+            UnplacedError::Expected { expected, found } => {
                 let found = found.as_deref().unwrap_or(self.kind());
                 Error::wrong(&self.node.at, &self.path, expected, found)
             }
@@ -322,7 +323,7 @@ impl<'a> View<'a> {
     }
 
     fn whole(&self) -> Option<u64> {
-        // the largest whole number of which a float still knows its neighbours
+        // The largest whole number that a float represents exactly, together with its neighbours.
         const EXACT: f64 = 9_007_199_254_740_992.0;
         let Tree::Number(number) = &self.node.tree else { return None };
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
@@ -342,9 +343,9 @@ impl<'a> View<'a> {
 }
 
 impl<'de> Deserializer<'de> for View<'_> {
-    type Error = Fault;
+    type Error = UnplacedError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, UnplacedError> {
         match &self.node.tree {
             Tree::Null => visitor.visit_unit(),
             Tree::Bool(value) => visitor.visit_bool(*value),
@@ -359,30 +360,30 @@ impl<'de> Deserializer<'de> for View<'_> {
         }
     }
 
-    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, UnplacedError> {
         match self.whole() {
             Some(whole) => visitor.visit_u64(whole),
             None => self.deserialize_any(visitor),
         }
     }
 
-    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, UnplacedError> {
         self.deserialize_u64(visitor)
     }
 
-    fn deserialize_u16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_u16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, UnplacedError> {
         self.deserialize_u64(visitor)
     }
 
-    /// A key that stands there has a value: `null` is none.
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    /// A key with the value `null` counts as absent.
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, UnplacedError> {
         visitor.visit_some(self)
     }
 
-    /// serde_json's map takes `null` for an empty one.
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    /// serde_json's map would accept `null` as an empty map.
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, UnplacedError> {
         if !self.node.is_map() {
-            return Err(Fault::custom("an object"));
+            return Err(UnplacedError::custom("an object"));
         }
         self.deserialize_any(visitor)
     }
@@ -391,7 +392,7 @@ impl<'de> Deserializer<'de> for View<'_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, UnplacedError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -400,14 +401,14 @@ impl<'de> Deserializer<'de> for View<'_> {
         name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, UnplacedError> {
         if name == AT {
-            let here = serde_json::to_value(self.here()).map_err(Fault::custom)?;
+            let here = serde_json::to_value(self.here()).map_err(UnplacedError::custom)?;
             let parts = [("value", Item::Value(self)), ("here", Item::Here(here))];
             return visitor.visit_map(Entries::of(parts.into()));
         }
         if !self.node.is_map() {
-            return Err(Fault::custom("an object"));
+            return Err(UnplacedError::custom("an object"));
         }
         let (known, unknown): (Vec<_>, Vec<_>) =
             self.entries().partition(|(key, _)| fields.contains(key));
@@ -433,7 +434,7 @@ impl<'de> Deserializer<'de> for View<'_> {
         name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, UnplacedError> {
         if let Some(expected) = name.strip_prefix('@') {
             let kinds = match &self.node.tree {
                 Tree::Bool(false) => ["false", "a boolean"],
@@ -443,20 +444,23 @@ impl<'de> Deserializer<'de> for View<'_> {
                 }
             };
             let Some(kind) = kinds.into_iter().find(|kind| variants.contains(kind)) else {
-                return Err(Fault::custom(expected));
+                return Err(UnplacedError::custom(expected));
             };
             let variant = Entries::of(vec![(kind, Item::Value(self))]);
             return visitor.visit_enum(MapAccessDeserializer::new(variant));
         }
         let Some(text) = self.node.text() else {
-            return Err(Fault::custom(alternatives(variants)));
+            return Err(UnplacedError::custom(alternatives(variants)));
         };
         one_of(&self.here(), text, variants)?;
-        let variant: StrDeserializer<'_, Fault> = text.into_deserializer();
+        let variant: StrDeserializer<'_, UnplacedError> = text.into_deserializer();
         visitor.visit_enum(variant)
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(
+        self,
+        visitor: V,
+    ) -> Result<V::Value, UnplacedError> {
         visitor.visit_unit()
     }
 
@@ -473,12 +477,12 @@ struct Items<'v, 'a> {
 }
 
 impl<'de> SeqAccess<'de> for Items<'_, '_> {
-    type Error = Fault;
+    type Error = UnplacedError;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
-    ) -> Result<Option<S::Value>, Fault> {
+    ) -> Result<Option<S::Value>, UnplacedError> {
         let Some(node) = self.items.get(self.at) else { return Ok(None) };
         let path = format!("{}[{}]", self.list.path, self.at);
         let view = View { node, key_at: &node.at, path, ..self.list.clone() };
@@ -487,7 +491,7 @@ impl<'de> SeqAccess<'de> for Items<'_, '_> {
     }
 }
 
-/// Keys and values of an object, or what serde takes for one.
+/// Keys and values of an object, or of a value that serde reads as one.
 struct Entries<'a> {
     entries: std::vec::IntoIter<(&'a str, Item<'a>)>,
     value: Option<Item<'a>>,
@@ -495,7 +499,7 @@ struct Entries<'a> {
 
 enum Item<'a> {
     Value(View<'a>),
-    /// The entries that have no field.
+    /// The entries without a field.
     Rest(Vec<(&'a str, View<'a>)>),
     Here(Value),
 }
@@ -511,19 +515,22 @@ impl<'a> Entries<'a> {
 }
 
 impl<'de> MapAccess<'de> for Entries<'_> {
-    type Error = Fault;
+    type Error = UnplacedError;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
-    ) -> Result<Option<S::Value>, Fault> {
+    ) -> Result<Option<S::Value>, UnplacedError> {
         let Some((key, value)) = self.entries.next() else { return Ok(None) };
         self.value = Some(value);
-        let key: StrDeserializer<'_, Fault> = key.into_deserializer();
+        let key: StrDeserializer<'_, UnplacedError> = key.into_deserializer();
         seed.deserialize(key).map(Some)
     }
 
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Fault> {
+    fn next_value_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<S::Value, UnplacedError> {
         match self.value.take() {
             Some(Item::Value(view)) => {
                 seed.deserialize(view.clone()).map_err(|fault| view.settle(fault).into())
@@ -531,13 +538,13 @@ impl<'de> MapAccess<'de> for Entries<'_> {
             Some(Item::Rest(rest)) => {
                 seed.deserialize(MapAccessDeserializer::new(Self::new(rest.into_iter())))
             }
-            Some(Item::Here(here)) => seed.deserialize(here).map_err(Fault::custom),
-            None => Err(Fault::custom("a key before its value")),
+            Some(Item::Here(here)) => seed.deserialize(here).map_err(UnplacedError::custom),
+            None => Err(UnplacedError::custom("a key before its value")),
         }
     }
 }
 
-impl From<Error> for Fault {
+impl From<Error> for UnplacedError {
     fn from(error: Error) -> Self {
         Self::Placed(Box::new(error))
     }

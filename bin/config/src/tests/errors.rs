@@ -1,4 +1,4 @@
-//! What is said of settings that are not right: file, line, column, key, what was expected.
+//! Tests of the errors about wrong settings: file, line, column, key, expectation.
 
 use super::*;
 
@@ -13,19 +13,19 @@ fn errors_name_place_key_and_what_is_right() {
     assert_errors(&[
         (
             "{\n  \"permissions\": {}\n}",
-            "leftfold.json:2:3: `permissions` is no setting that Leftfold knows; did you mean `permission`?",
+            "leftfold.json:2:3: `permissions` is not a setting of Leftfold; did you mean `permission`?",
         ),
         (
             "{ \"tool_output\": {\n\t\"maxLines\": 1 } }",
-            "leftfold.json:2:2: `tool_output.maxLines` is no setting that Leftfold knows; did you mean `max_lines`? Known are `max_lines`, `max_bytes`",
+            "leftfold.json:2:2: `tool_output.maxLines` is not a setting of Leftfold; did you mean `max_lines`? Valid names are `max_lines`, `max_bytes`",
         ),
         (
             r#"{"retry": {"zzz": 1}}"#,
-            "leftfold.json:1:12: `retry.zzz` is no setting that Leftfold knows; known are `attempts`",
+            "leftfold.json:1:12: `retry.zzz` is not a setting of Leftfold; valid names are `attempts`",
         ),
         (
             r#"{"provider": {"p": {"models": {"m": {"limits": {}}}}}}"#,
-            "leftfold.json:1:38: `provider.p.models.m.limits` is no setting that Leftfold knows; did you mean `limit`?",
+            "leftfold.json:1:38: `provider.p.models.m.limits` is not a setting of Leftfold; did you mean `limit`?",
         ),
         (r#"{"title": "yes"}"#, "leftfold.json:1:11: `title`: expected a boolean, found a string"),
         (
@@ -128,7 +128,7 @@ fn errors_say_what_was_expected_and_what_was_found() {
         ("[]", "leftfold.json:1:1: the settings as a whole: expected an object, found a list"),
         (
             "{\"title\": true,\n \"title\": false}",
-            "leftfold.json:2:2: `title` is set twice: it stands in line 1 already",
+            "leftfold.json:2:2: `title` is set twice: first in line 1",
         ),
         (
             "{\"title\": true\n \"snapshot\": false}",
@@ -173,7 +173,7 @@ fn errors_name_the_right_source() {
             World::new().var("LEFTFOLD_CONFIG", "gone.json"),
             "LEFTFOLD_CONFIG names gone.json, which cannot be read: No such file or directory (os error 2)".into(),
         ),
-        // what is wrong is told even where a stronger source overrides it
+        // An error is reported even if a stronger source overrides it.
         (
             World::with(wrong).var("LEFTFOLD_CONFIG_CONTENT", r#"{ "title": true }"#),
             format!("leftfold.json:1:12: {tail}"),
@@ -195,7 +195,7 @@ fn unreadable_files_are_named() {
     let world = World::with(&" ".repeat(1024 * 1024 + 1));
     assert_eq!(world.error(), "leftfold.json: cannot be read: it is larger than 1048576 bytes");
 
-    // a plain file where a folder of settings might be is none of this loader's business
+    // A file in place of a folder of settings is ignored.
     assert!(World::new().file(".leftfold", "").load_in("").is_ok());
 
     let world = World::new();
@@ -229,7 +229,7 @@ fn damaged_text_gives_an_error_and_never_a_panic() {
     };
     let cuts: Vec<usize> = text.char_indices().map(|(at, _)| at).filter(|at| *at > 0).collect();
     for cut in &cuts {
-        // only blanks may be missing for the rest to be right
+        // A cut text is right only if nothing but blanks is missing.
         assert!(read(&text[..*cut]).is_err(), "cut at {cut}");
         for other in ["\"", "{", "}", "]", ",", "\\", "-", "\u{0}", "€"] {
             let changed = format!("{}{other}{}", &text[..*cut], &text[*cut..]);
@@ -246,7 +246,7 @@ fn errors_about_servers_name_place_and_key() {
     assert_errors(&[
         (
             r#"{"mcp": {"m": {"comand": ["a"]}}}"#,
-            "leftfold.json:1:16: `mcp.m.comand` is no setting that Leftfold knows; did you mean `command`? Known are `type`, `command`, `environment`, `cwd`, `url`, `headers`, `enabled`, `timeout`, `oauth`",
+            "leftfold.json:1:16: `mcp.m.comand` is not a setting of Leftfold; did you mean `command`? Valid names are `type`, `command`, `environment`, `cwd`, `url`, `headers`, `enabled`, `timeout`, `oauth`",
         ),
         (
             "{\"mcp\": {\n \"m\": {\"type\": \"stdio\"}}}",

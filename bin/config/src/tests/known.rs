@@ -1,4 +1,4 @@
-//! The providers that these tests have settings refer to. A build hands its own.
+//! The built-in providers for these tests.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! What plugins add to settings, and what they are told of them.
+//! Tests of the settings that plugins add and see.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::{Layers, Settings, load_with, redacted_view};
 const PLACE: &str = "leftfold.json:1:2";
 
 impl World {
-    /// Asks the plugin `g`, which answers that.
+    /// Asks the plugin `g`, which gives that answer.
     fn advised(&self, layers: &mut Layers, answer: impl FnOnce(Value) -> Value) {
         let ask = |settings| Ok(answer(settings));
         layers.add((&self.path(""), &self.env()), ("g", PLACE), ask).unwrap();
@@ -37,7 +37,7 @@ fn plugins_come_after_files_and_before_variables() {
     assert_eq!(settings.small_model.as_ref().map(|model| model.as_str()), Some("variable/m"));
     assert!(!settings.title());
     assert_eq!(super::rules(&settings), ["edit * Ask", "edit * Deny"]);
-    // the next one is told of it
+    // The next plugin sees the addition.
     world.advised(&mut layers, |told| {
         assert_eq!(told["model"], "plugin/m");
         Value::Null
@@ -61,14 +61,14 @@ fn what_is_wrong_counts_for_nothing_and_is_told() {
         assert_eq!(settings.model_name(), Some("file/m"));
         let [warning] = &settings.warnings[..] else { panic!("{:?}", settings.warnings) };
         assert!(warning.contains(told), "{warning}");
-        assert!(warning.ends_with("Nothing of what this plugin adds to settings counts"));
+        assert!(warning.ends_with("All settings that this plugin adds are ignored"));
     }
-    // but for `plugin`, which is left out by itself
+    // `plugin` alone is left out.
     let mut layers = Layers::new(known());
     world.advised(&mut layers, |_| json!({ "plugin": [["sh"]], "model": "plugin/m" }));
     let settings = world.with_layers(&layers);
     assert_eq!((settings.model_name(), settings.plugins.len()), (Some("plugin/m"), 0));
-    assert_eq!(settings.warnings, ["plugin g: `plugin` is not for plugins to set, and left out"]);
+    assert_eq!(settings.warnings, ["plugin g: plugins cannot set `plugin`, so it is left out"]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! A project folder with files and variables of its own for each test: nothing of the machine's
-//! environment is looked at.
+//! Tests of the settings. Each test has a project folder with files and variables of its own, and
+//! reads nothing of the machine's environment.
 
 mod errors;
 mod known;
@@ -31,7 +31,7 @@ impl World {
         Self { root, variables }
     }
 
-    /// A world whose only settings are `text` in `leftfold.json`.
+    /// A world with only `text` in `leftfold.json`.
     fn with(text: &str) -> Self {
         Self::new().file("leftfold.json", text)
     }
@@ -70,7 +70,7 @@ impl World {
         self.load_in("").unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// What is said of settings that are not right, with paths relative to the project.
+    /// The error about the settings, with paths relative to the project.
     fn error(&self) -> String {
         self.plain(&self.load_in("").expect_err("these settings are wrong"))
     }
@@ -81,12 +81,12 @@ impl World {
     }
 }
 
-/// Without any variables.
+/// An environment without variables.
 fn nothing() -> Env<'static> {
     &|_| None
 }
 
-/// All that sources say, merged.
+/// All values of all sources, merged.
 fn kept(settings: &Settings) -> Value {
     settings.tree.as_ref().map(|tree| tree.value()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! From settings and variables to the model that is used.
+//! Tests of the model that settings and variables lead to.
 
 use super::*;
 use crate::provider::TIMEOUT;
@@ -73,7 +73,7 @@ fn which_model_is_taken() {
             None,
             "anthropic/claude-sonnet-5-5",
         ),
-        // what settings say of one model of a built-in provider leaves the others as they are
+        // Settings for one model of a built-in provider keep the others.
         (
             r#"{ "provider": { "anthropic": { "models": { "a": {} } } } }"#,
             &[key],
@@ -81,7 +81,7 @@ fn which_model_is_taken() {
             "anthropic/b",
         ),
         (one, &[], None, "p/only"),
-        // a key is there for many programs, settings for this one
+        // A key may be meant for other programs; settings are for this one.
         (one, &[key], None, "p/only"),
     ] {
         let mut world = World::with(settings);
@@ -118,7 +118,7 @@ fn openai_needs_no_settings_but_a_model() {
     assert_eq!(chosen.api_key.unwrap().reveal(), "k");
     let (name, value) = ("OPENAI_BASE_URL", "http://v/v1".to_owned());
     assert_eq!(chosen.base_url, Some(BaseUrl::Variable { name, value }));
-    // the key is there for many programs: what is set up here comes first
+    // A key may be meant for other programs; settings are for this one.
     let one = r#"{ "provider": { "p": { "wire": "scripted", "models": { "only": {} } } } }"#;
     let chosen = env().file("opencode.json", one).choose(None).unwrap();
     assert_eq!(chosen.provider, "p");
@@ -191,18 +191,18 @@ fn errors_name_what_is_missing_and_what_is_near() {
         (
             "{\n\"model\": \"zzz/m\" }",
             None,
-            "model `zzz/m` (leftfold.json:2:10): there is no provider `zzz`; known are `anthropic`, `openai`, `google`, `xai`, `deepseek`, `mistral`, `groq`, `moonshotai`, `alibaba`, `openrouter`, `ollama`, `lmstudio`",
+            "model `zzz/m` (leftfold.json:2:10): there is no provider `zzz`; valid names are `anthropic`, `openai`, `google`, `xai`, `deepseek`, `mistral`, `groq`, `moonshotai`, `alibaba`, `openrouter`, `ollama`, `lmstudio`",
         ),
         (
             PROVIDERS,
             Some("local/org/lage"),
-            "model `local/org/lage`: provider `local` lists no model `org/lage`; did you mean `org/large`? Known are `m`, `org/large`",
+            "model `local/org/lage`: provider `local` lists no model `org/lage`; did you mean `org/large`? Valid names are `m`, `org/large`",
         ),
         (PROVIDERS, Some("m"), "model `m`: expected PROVIDER/MODEL; did you mean `local/m`?"),
         (
             PROVIDERS,
             Some("local/"),
-            "model `local/`: expected PROVIDER/MODEL; did you mean `local/m`? Known are `local/m`, `local/org/large`",
+            "model `local/`: expected PROVIDER/MODEL; did you mean `local/m`? Valid names are `local/m`, `local/org/large`",
         ),
         ("{}", Some("gpt"), "model `gpt`: expected PROVIDER/MODEL"),
         (

@@ -1,4 +1,4 @@
-//! Which sources count, how they are merged, and what stands in for `{env:X}` and `{file:X}`.
+//! Tests of the sources, their merging, and the replacement of `{env:X}` and `{file:X}`.
 
 use super::*;
 use crate::Script;
@@ -16,7 +16,7 @@ fn nothing_at_all_gives_the_defaults() {
 
 #[test]
 fn later_sources_win() {
-    // each source in turn, the strongest first, is taken away
+    // Removes one source after the other, strongest first.
     let order = [
         "LEFTFOLD_CONFIG_CONTENT",
         "LEFTFOLD_CONFIG",

@@ -1,14 +1,14 @@
-//! Slips that people make, at every level, and the right name that each of them is told.
+//! Tests of misspelt names at every level, and of the suggested right names.
 
 use super::*;
 
 fn assert_told(text: &str, place: &str, key: &str, right: &str) {
     let error = World::with(text).error();
     let expected = format!(
-        "leftfold.json:{place}: `{key}` is no setting that Leftfold knows; did you mean `{right}`?"
+        "leftfold.json:{place}: `{key}` is not a setting of Leftfold; did you mean `{right}`?"
     );
     assert!(error.starts_with(&expected), "{text}\n{error}\n{expected}");
-    // what is somebody else's file may have keys for somebody else
+    // Files of other programs may have keys of other programs.
     assert!(World::new().file("opencode.json", text).load_in("").is_ok(), "{text}");
 }
 
@@ -111,7 +111,7 @@ fn text_that_is_no_json_is_told_line_and_column() {
         ("{\"plugin\": [1", "1:12", "unterminated array"),
         ("{ /* never closed", "1:3", "comment"),
         ("{\"username\": \"\\q\"}", "1:15", "escape"),
-        // columns are characters, and lines end as they do elsewhere
+        // Columns count characters, and all kinds of line ends count as lines.
         ("{\"username\": \"é𝄞\", x}", "1:20", "unexpected token"),
         ("{\r\n  \"title\": true,\r\n  x}", "3:3", "unexpected token"),
         ("\u{feff}{x}", "1:2", "unexpected token"),
@@ -177,7 +177,7 @@ fn files_that_cannot_be_read_are_told_by_name() {
     let expected =
         "LEFTFOLD_CONFIG names folder, which cannot be read: Is a directory (os error 21)";
     assert_eq!(world.error(), expected);
-    // a link that leads to itself is closed even to root
+    // A link to itself is unreadable even for root.
     let world = World::new();
     std::os::unix::fs::symlink("leftfold.json", world.path("leftfold.json")).unwrap();
     let error = world.error();
