@@ -33,7 +33,7 @@ fn it_is_made_by_a_run_that_goes_on_with_its_own_turn() {
     site.run(&["sessions", "rm", fork]).with(1).saying(&[&second]);
     // a run only serves its own turn
     let prompted = site.run(&["fork", "last", "--at", &at, "otherwise"]).with(1);
-    let prompted = prompted.saying(&["is made", "leftfold run --session"]);
+    let prompted = prompted.saying(&["exists", "leftfold run --session"]);
     assert_eq!(prompted.stdout, "");
     site.file("go", "");
     let events = live.wait().ok().events();

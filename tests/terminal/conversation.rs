@@ -96,7 +96,7 @@ fn an_empty_line_says_how_to_leave() {
     let site = Site::scripted(&script(json!([says("never")])));
     let mut terminal = site.terminal(&[], 80);
     terminal.until_prompt().press("half a line").until("half a line").press(CTRL_C);
-    terminal.until_prompt().press("/nonsense\r").until("There is no /nonsense: see /help");
+    terminal.until_prompt().press("/nonsense\r").until("There is no command /nonsense: see /help");
     terminal.until_prompt().press("/help\r").until("interrupt the turn");
     terminal.until_prompt().press(CTRL_C).until("To leave, press Ctrl-C again");
     terminal.until_prompt().press(CTRL_C);
