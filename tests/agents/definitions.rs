@@ -89,7 +89,7 @@ fn what_is_broken_names_file_and_line() {
             ":2:1: `agent.x.mode`: expected \"primary\", \"subagent\" or \"all\"",
         ),
         ("---\ndescription: a\n", ":1:1: the front matter cannot be read"),
-        ("---\nmode: all\nsteps: [\n---\n", ":3:1: the head of the file"),
+        ("---\nmode: all\nsteps: [\n---\n", ":3:1: the front matter"),
         (
             "---\npermission:\n  bash:\n    ls: allow\n    rm: maybe\n---\n",
             ":5:1: `agent.x.permission.bash.rm`",
@@ -204,7 +204,7 @@ fn wrong_agents_are_named() {
             "there is no agent `biuld`; did you mean `build`?",
         ),
         (&["run", "--agent", "plan", "go"], "there is no agent `plan`"),
-        (&["run", "--agent", "explore", "go"], "take one of `build`, "),
+        (&["run", "--agent", "explore", "go"], "choose one of `build`, "),
         (&["run", "--agent", "gone", "go"], &gone),
         (&["run", "--agent", "lost", "go"], "agent `lost`: model `double/none`"),
     ] {
@@ -218,7 +218,8 @@ fn wrong_agents_are_named() {
         let ran = site.prompt("go");
         assert_eq!(ran.code, 2);
         assert!(
-            ran.stderr.contains(&format!("the agent `{name}` {said}: take one of `build`, `plan`")),
+            ran.stderr
+                .contains(&format!("the agent `{name}` {said}: choose one of `build`, `plan`")),
             "{ran:?}"
         );
     }

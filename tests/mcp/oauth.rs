@@ -168,7 +168,9 @@ fn only_servers_elsewhere_are_signed_in_at() {
     let why = "MCP server `m`: it is a local server, so there is no sign-in";
     site.run(&["mcp", "login", "m"]).with(1).saying(&[why]);
     let unknown = site.run(&["mcp", "login", "far"]).with(2);
-    unknown.saying(&["there is no MCP server `far`; valid names are `m`; a URL begins with"]);
+    unknown.saying(&[
+        "there is no MCP server `far`; valid names are `m`; give a name from settings or a URL",
+    ]);
     let nobody = Site::bare().run(&["mcp", "logout", "https://mcp.example.com/mcp"]).ok();
     assert_eq!(nobody.stdout, "No tokens were stored: https://mcp.example.com/mcp\n");
 }
