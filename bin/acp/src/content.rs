@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn what_models_can_not_be_shown_is_refused() {
         for (data, why) in [
-            ("AAAA".to_owned(), "no PNG"),
+            ("AAAA".to_owned(), "neither a PNG"),
             ("====".to_owned(), "base64"),
             (String::new(), "base64"),
             ("iVBORw0KGgoA".to_owned() + &"AAAA".repeat(2 << 20), "5 MiB"),

@@ -306,7 +306,7 @@ mod tests {
             panic!("it was read");
         };
         let answer: Value = serde_json::from_str(&answer.to_json().unwrap()).unwrap();
-        let what = format!("the line has {} bytes, and {LONGEST} are read at most", LONGEST + 1);
+        let what = format!("the line has {} bytes; at most {LONGEST} are accepted", LONGEST + 1);
         assert_eq!((&answer["id"], &answer["error"]["data"]), (&json!("a"), &json!(what)));
         assert_eq!(next_frame(&mut input).await.unwrap().1, "next".len());
     }

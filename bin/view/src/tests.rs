@@ -424,7 +424,7 @@ fn subagents_are_a_tree_with_lines_and_costs() {
   explore ✗ bash rm a: denied
   explore ● bash ls
   explore asks for bash: ls
-  explore has used up its steps
+  explore has reached its step limit
 $0.7500, of which subagents $0.2500
 ";
     assert_eq!(log.text().1, expected);
@@ -491,7 +491,7 @@ fn summaries_and_reverts_change_what_there_is_to_see() {
     let last = [all[0], all[1], r#"user "three""#];
     assert_eq!(messages(&log.transcript()), last);
     let notes = log.text().1;
-    assert!(notes.starts_with("[making room: a summary is written]\n[summary of 6 characters]\n"));
+    assert!(notes.starts_with("[compacting: writing a summary]\n[summary of 6 characters]\n"));
     // A turn that ends before its summary cancels it.
     log.add(0, "compaction.started", &json!({ "through": 1, "auto": true }));
     log.ended(ROOT, "aborted");

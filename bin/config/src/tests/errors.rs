@@ -97,7 +97,7 @@ fn errors_say_what_was_expected_and_what_was_found() {
         ),
         (
             r#"{"environment": ["PORT", "NPM_TOKEN"]}"#,
-            "leftfold.json:1:26: `environment[1]`: expected a name that is no key's, token's or password's (commands never get those), found \"NPM_TOKEN\"",
+            "leftfold.json:1:26: `environment[1]`: expected a variable that is not a key, token or password (commands never get those), found \"NPM_TOKEN\"",
         ),
         (
             r#"{"instructions": ["a", 2]}"#,

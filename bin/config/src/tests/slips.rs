@@ -136,9 +136,8 @@ fn keys_that_are_set_twice_are_told_at_every_level() {
         ),
         ("{\"plugin\": [{\"x\": 1, \"\\u0078\": 2}]}", "1:22", "plugin[0].x", 1),
     ] {
-        let expected = format!(
-            "leftfold.json:{place}: `{key}` is set twice: it stands in line {first} already"
-        );
+        let expected =
+            format!("leftfold.json:{place}: `{key}` is set twice: first in line {first}");
         assert_eq!(World::with(text).error(), expected);
     }
 }

@@ -37,7 +37,7 @@ fn settings_change_add_and_remove() {
     let sub = agents.find("sub").unwrap();
     assert_eq!((sub.mode, sub.steps, sub.hidden), (Mode::Subagent, Some(7), true));
     assert!(agents.find("mien").unwrap_err().0.contains("did you mean `mine`"));
-    assert!(agents.to_prompt("sub").unwrap_err().0.contains("take one of `build`, `mine`"));
+    assert!(agents.to_prompt("sub").unwrap_err().0.contains("choose one of `build`, `mine`"));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn the_default_agent_has_to_be_one_that_people_can_prompt() {
         (r#"{"agent": {"build": {"disable": true}}}"#, Ok("plan")),
         (r#"{"agent": {"build": {"mode": "subagent"}}}"#, Ok("plan")),
         (r#"{"default_agent": "m", "agent": {"m": {}}}"#, Ok("m")),
-        (r#"{"default_agent": "none"}"#, Err("does not exist: take one of `build`, `plan`")),
+        (r#"{"default_agent": "none"}"#, Err("does not exist: choose one of `build`, `plan`")),
         (r#"{"default_agent": "explore"}"#, Err("is a subagent")),
         (
             r#"{"default_agent": "title"}"#,

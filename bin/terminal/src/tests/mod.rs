@@ -146,7 +146,7 @@ I look
     <32>+new<>
 <31>✗<> read src/a.rs  <2>no such file<>
 <31>✗<> read src/a.rs  <2>it broke · 1.0 s<>
-<33>–<> bash rm -rf /  <2>not allowed by the rules<>
+<33>–<> bash rm -rf /  <2>denied by the rules<>
 <33>–<> bash sleep 9  <2>outcome unknown after a crash<>
 <31>error: out of ideas<>
 <2>6,200 in (5,000 cached) · 30 out · $0.0123 · 31 s<>
@@ -180,7 +180,7 @@ fn questions_and_answers() {
   allowed once
   allowed from now on by editor: git *
 – edit a  rejected: too soon
-– edit a  not allowed: nobody answered in time
+– edit a  denied: nobody answered in time
 interrupted
 6,200 in (5,000 cached) · 30 out · $0.0123 · 22 s
 "
@@ -235,7 +235,7 @@ fn a_retry_says_that_the_text_above_is_void() {
     log.add(Some(asked), retry());
     assert_eq!(
         log.shown(false, 80),
-        "[retrying in 30 s: busy]\nhalf\n[retrying in 30 s: busy; the text above does not count]\n"
+        "[retrying in 30 s: busy]\nhalf\n[retrying in 30 s: busy; the text above is void]\n"
     );
 }
 
