@@ -60,7 +60,7 @@ pub(crate) enum Command {
     Node(Node),
     /// Show the events of a session, without running anything
     Replay(Replay),
-    /// Check whether this version would make the decisions that a session's log has
+    /// Check whether this version would make the same decisions as a session's log
     Verify(Verify),
     /// Run sessions again on the outcomes in their logs, and compare; has no effects
     Rerun(Rerun),
@@ -382,7 +382,7 @@ pub(crate) struct PermissionCheck {
     pub(crate) rules: Option<String>,
     /// The permission, such as `bash` or `edit`
     pub(crate) permission: String,
-    /// What the permission is for, such as a command line or a path
+    /// The subject of the permission, such as a command line or a path
     pub(crate) pattern: String,
 }
 

@@ -55,7 +55,7 @@ pub struct Forked {
 /// Makes a fork in the same store, by the store's node if there is one.
 ///
 /// # Errors
-/// Those of [`make`]; or the store's nodes start and end too quickly to ask one.
+/// As for [`make`]; or the store's nodes start and end too quickly to ask one.
 pub fn begin(place: &SessionPlace, wanted: ForkRequest) -> anyhow::Result<SessionPlace> {
     let Forked { session, notice } = fork(place, wanted)?;
     if let Some(notice) = notice {

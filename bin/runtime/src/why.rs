@@ -23,7 +23,7 @@ struct Waiting {
     /// for it.
     #[serde(serialize_with = "kind")]
     kind: Option<PendingKind>,
-    /// Who has to act.
+    /// The one who has to act.
     owner: String,
     what: String,
     since: Time,

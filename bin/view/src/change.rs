@@ -66,7 +66,7 @@ pub enum Change {
         feedback: Option<String>,
         by: String,
     },
-    /// Nobody answered a question of a running call in time; the call continues.
+    /// A question of a running call was not answered in time; the call continues.
     QuestionTimedOut(Seq),
     /// A summary was requested.
     CompactionAsked {
