@@ -14,6 +14,7 @@ use leftfold_runtime::{Usage, note};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     logging::start(cli.command.is_none());
+    leftfold_runtime::raise_open_files();
     let code = dispatch(cli);
     code.unwrap_or_else(|error| {
         note(&format!("leftfold: {error:#}"));

@@ -77,6 +77,8 @@ pub enum NodeMessage {
     /// From a client: close a session as it is; a turn in progress stays interrupted in its log.
     /// The reply comes when the store is released.
     Close { session: SessionId, reply: RpcReplyPort<()> },
+    /// From Node's own timer: open the sessions that wait for room.
+    Admit,
     /// From Node's own task: a session had no turn when it was asked, after `sent` messages to it.
     /// It is closed unless it was sent another one since.
     Rest { session: SessionId, sent: u64 },
@@ -170,6 +172,11 @@ pub enum Error {
     Store(#[from] leftfold_store::Error),
     #[error("session {0} is not open in this node")]
     NotOpen(leftfold_events::SessionId),
+    #[error(
+        "the node has {stores} stores open, as many as its limit of open files allows, and all of them are \
+         in use: wait for a turn to end, or raise the limit (`ulimit -n`)"
+    )]
+    Crowded { stores: usize },
     #[error("the session died before it could answer: {0}")]
     Gone(String),
     #[error("an actor could not be started: {0}")]

@@ -1,6 +1,7 @@
 //! The root of the tree. It opens sessions, restarts them when they die, and receives the messages
 //! of clients.
 
+mod admission;
 mod children;
 mod holds;
 mod opening;
@@ -20,6 +21,7 @@ use crate::messages::{Error, NodeMessage, ObserversMessage, ParentCall, SessionM
 use crate::observers::Observers;
 use crate::tasks::Tasks;
 use crate::world::World;
+use admission::Admission;
 use holds::Holds;
 use opening::{Started, Then, Waiting};
 
@@ -43,6 +45,7 @@ pub struct Sessions {
     resting: HashMap<SessionId, rest::Resting>,
     /// Stores that are being opened, and the sessions that wait for them.
     opening: HashMap<PathBuf, Vec<Waiting>>,
+    admission: Admission,
     /// Whether a sweep is running or scheduled.
     sweeping: bool,
     tasks: Tasks,
@@ -87,6 +90,7 @@ impl Actor for Node {
             open: HashMap::new(),
             resting: HashMap::new(),
             opening: HashMap::new(),
+            admission: Admission::of(leftfold_process::open_files()),
             sweeping: false,
             tasks: Tasks::default(),
         })
@@ -111,10 +115,14 @@ impl Actor for Node {
             NodeMessage::Sweep { idle } => sessions.sweep(&myself, idle),
             NodeMessage::Close { session, reply } => {
                 sessions.close(session).await;
+                sessions.admit_waiting(&myself).await;
                 // the client may be gone
                 let _ = reply.send(());
             }
-            NodeMessage::Rest { session, sent } => sessions.rest(session, sent).await,
+            NodeMessage::Rest { session, sent } => {
+                sessions.rest(session, sent).await;
+                sessions.admit_waiting(&myself).await;
+            }
             NodeMessage::Reading { session, reply } => {
                 // the client may be gone
                 let open = sessions.open.get(&session).filter(|_| sessions.is_open(session));
@@ -126,6 +134,7 @@ impl Actor for Node {
             }
             NodeMessage::Spawn(spawn) => sessions.spawn(&myself, spawn),
             NodeMessage::OpenChild(ready) => sessions.open_child(&myself, *ready).await,
+            NodeMessage::Admit => sessions.look_for_room(&myself).await,
             NodeMessage::Reopen { session } => sessions.reopen(&myself, session).await,
         }
         Ok(())

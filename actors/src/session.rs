@@ -200,7 +200,8 @@ impl Actor for Session {
 
 impl SessionState {
     fn at_rest(&self) -> bool {
-        let quiet = self.inbox.is_empty() && self.in_flight.is_none();
+        // a choice of a session without a log is nowhere else
+        let quiet = self.inbox.is_empty() && self.in_flight.is_none() && self.choices.is_none();
         quiet && self.state.turn.is_none() && self.state.open().is_empty()
     }
 

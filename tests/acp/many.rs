@@ -1,5 +1,7 @@
 //! Many sessions at once on one node, over one connection.
 
+use std::process::Command;
+
 use common::{Editor, Site, bash, exists, marked, says, script, wait_until};
 use serde_json::{Value, json};
 
@@ -58,6 +60,28 @@ fn a_cancel_of_one_does_not_touch_the_others() {
         site.run(&["check", id]).ok();
         site.run(&["verify", id]).ok();
     }
+}
+
+/// The limit leaves room for nine stores at once: sessions rest for others, and each prompt is answered.
+#[test]
+fn more_sessions_than_files_may_be_open_are_all_answered() {
+    const MANY: usize = 40;
+    let site = Site::scripted(&script(json!([says("Done.")])));
+    let node = site.command(&["node"]);
+    let mut limited = Command::new("bash");
+    limited.args(["-c", "ulimit -n 200; exec \"$@\"", "node"]).arg(node.get_program());
+    limited.args(node.get_args()).current_dir(site.project()).env_clear();
+    limited.envs(node.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut editor = Editor::of(limited);
+    let initialized = editor.ask("initialize", json!({ "protocolVersion": 1 }));
+    editor.result(initialized);
+    let sessions: Vec<String> = (0..MANY).map(|n| session(&mut editor, &site, n)).collect();
+    let prompts: Vec<u64> = sessions.iter().map(|id| editor.prompt(id, "go")).collect();
+    for (id, prompt) in sessions.iter().zip(prompts) {
+        assert_eq!(editor.stop_reason(prompt), "end_turn");
+        assert_eq!(editor.text(id, "agent_message_chunk"), "Done.");
+    }
+    editor.leave();
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl Sessions {
         } else if let Some(store) = self.held(store) {
             self.begin_and(node, waiting, store).await;
         } else {
-            self.open_store(node, waiting);
+            self.admit(node, waiting);
         }
     }
 
@@ -142,7 +142,7 @@ impl Sessions {
     }
 
     /// Reports to a waiting client why the session cannot be opened.
-    fn refuse(&mut self, waiting: Waiting, error: Error) {
+    pub(super) fn refuse(&mut self, waiting: Waiting, error: Error) {
         let session = waiting.open.session;
         match waiting.then {
             Then::Describe(reply) => {

@@ -46,14 +46,32 @@ impl Sessions {
             return;
         }
         self.sweep_later(node);
-        for (session, entry) in self.open.iter().filter(|(_, e)| e.used.elapsed() >= idle) {
+        self.ask_to_rest(node, idle, usize::MAX);
+    }
+
+    /// Asks whether they are at rest: the sessions that were left alone for so long, the longest first, and
+    /// at most so many.
+    pub(super) fn ask_to_rest(
+        &mut self,
+        node: &ActorRef<NodeMessage>,
+        idle: Duration,
+        most: usize,
+    ) {
+        let Self { open, tasks, .. } = self;
+        let mut alone: Vec<_> =
+            open.iter().filter(|(_, entry)| entry.used.elapsed() >= idle).collect();
+        alone.sort_by_key(|(_, entry)| entry.used);
+        for (session, entry) in alone.into_iter().take(most) {
             let (node, actor) = (node.clone(), entry.actor.clone());
             let (session, sent, cut_off) = (*session, entry.sent, entry.cut_off);
+            let is_dead = entry.closed.borrow().is_some();
             let asked = async move {
                 // a turn that was cut off does not go on by itself
-                cut_off || ractor::call!(actor, SessionMessage::AtRest).is_ok_and(|at_rest| at_rest)
+                cut_off
+                    || is_dead
+                    || ractor::call!(actor, SessionMessage::AtRest).is_ok_and(|at_rest| at_rest)
             };
-            self.tasks.spawn(asked, move |at_rest| {
+            tasks.spawn(asked, move |at_rest| {
                 if at_rest == Some(true) {
                     let _ = node.cast(NodeMessage::Rest { session, sent });
                 }
@@ -108,7 +126,7 @@ impl Sessions {
             // the node may be gone
             let _ = node.cast(opened);
         } else {
-            self.open_store(node, waiting);
+            self.admit(node, waiting);
         }
     }
 }

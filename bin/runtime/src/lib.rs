@@ -75,6 +75,8 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+pub use leftfold_process::raise_open_files;
+
 /// Writes a line for people to standard error, without secrets and tokens.
 pub fn note(line: &str) {
     use std::io::Write;

@@ -9,6 +9,7 @@
 
 mod child;
 mod environment;
+mod files;
 #[cfg(target_os = "linux")]
 mod linux;
 mod mark;
@@ -32,6 +33,7 @@ use other as system;
 
 pub use child::{Program, ServerProcess, Started, StderrTail};
 pub use environment::environment;
+pub use files::{open_files, raise_open_files};
 pub use mark::{CALL, NODE};
 pub use pool::{Connection, Failure, Pool, Pools, Service, Supervised, wait_for};
 pub use running::{CallProcesses, end_marked, end_marked_later, marks, server_mark, settled};
