@@ -139,5 +139,6 @@ impl Drop for OpenStore {
         } else if self.sound.load(Ordering::Acquire) {
             database::note_closed(&self.dir);
         }
+        database::give_back();
     }
 }
