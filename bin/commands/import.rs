@@ -2,7 +2,7 @@
 //! or a session of another agent.
 
 use std::collections::HashMap;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -45,10 +45,9 @@ pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
 /// The bytes to import, and the name for them in errors.
 fn contents(file: &Path) -> anyhow::Result<(Vec<u8>, String)> {
     const DATABASE: &[u8] = b"SQLite format 3\0";
-    let mut bytes = Vec::new();
     if file == Path::new("-") {
-        io::stdin().lock().read_to_end(&mut bytes).context("standard input")?;
-        return Ok((bytes, "standard input".to_owned()));
+        let name = "standard input";
+        return Ok((bounded(io::stdin().lock(), name)?, name.to_owned()));
     }
     let name = file.display().to_string();
     if file.is_dir() {
@@ -59,7 +58,7 @@ fn contents(file: &Path) -> anyhow::Result<(Vec<u8>, String)> {
         )));
     }
     let opened = std::fs::File::open(file).map_err(|error| Usage(format!("{name}: {error}")))?;
-    BufReader::new(opened).read_to_end(&mut bytes).with_context(|| name.clone())?;
+    let bytes = bounded(BufReader::new(opened), &name)?;
     if bytes.starts_with(DATABASE) {
         bail!(Usage(format!(
             "{name} is a database, which Leftfold does not read: if it is OpenCode's, run `opencode export \
@@ -67,6 +66,41 @@ fn contents(file: &Path) -> anyhow::Result<(Vec<u8>, String)> {
         )));
     }
     Ok((bytes, name))
+}
+
+/// Bytes of one line at most: a message with some pictures in it.
+const LONGEST_LINE: usize = 64 << 20;
+
+/// Bytes of everything at most. It is held in memory, and so is what is made of it.
+const LONGEST: usize = 1 << 30;
+
+/// Reads everything.
+///
+/// # Errors
+/// A line is too long, or there is too much.
+fn bounded(mut input: impl BufRead, name: &str) -> anyhow::Result<Vec<u8>> {
+    let (mut bytes, mut line, mut number) = (Vec::new(), 0, 1);
+    loop {
+        let piece = input.fill_buf().with_context(|| name.to_owned())?;
+        if piece.is_empty() {
+            return Ok(bytes);
+        }
+        let end = piece.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(piece.len(), |end| end + 1);
+        bytes.extend_from_slice(&piece[..taken]);
+        line += taken;
+        if line > LONGEST_LINE {
+            let most = LONGEST_LINE >> 20;
+            bail!(Usage(format!("{name}, line {number}: it has more than {most} MiB")));
+        }
+        if bytes.len() > LONGEST {
+            bail!(Usage(format!("{name} has more than {} MiB", LONGEST >> 20)));
+        }
+        if end.is_some() {
+            (line, number) = (0, number + 1);
+        }
+        input.consume(taken);
+    }
 }
 
 /// Turns a session of another agent into a log. A file always gets the same id, so it is not
@@ -197,4 +231,20 @@ fn write(place: &SessionPlace, sessions: &Sessions) -> anyhow::Result<()> {
     std::fs::rename(nursery.path().join("store"), &place.store)?;
     std::fs::File::open(folder)?.sync_all()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn a_line_without_end_is_refused_with_its_number() {
+        let long = || io::Cursor::new(b"{}\n").chain(io::repeat(b'x'));
+        let error = bounded(BufReader::new(long()), "file").unwrap_err().to_string();
+        assert_eq!(error, "file, line 2: it has more than 64 MiB");
+        let whole = b"a\n\nb";
+        assert_eq!(bounded(&whole[..], "file").unwrap(), whole);
+    }
 }

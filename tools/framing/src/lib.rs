@@ -3,10 +3,12 @@
 //!
 //! It never interprets a message, and never opens a file or a connection.
 
+mod density;
 mod lines;
 pub mod sse;
 pub mod surrogates;
 mod text;
 
+pub use density::{MOST_VALUES, is_too_dense};
 pub use lines::{Line, next_line};
 pub use text::{clip, floor};

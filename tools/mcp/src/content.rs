@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 /// Bytes kept of the name or address of content that is not shown.
 const MAX_NAME: usize = 300;
 
+/// Parts of a result that are shown; the model is told how many more there were.
+const MAX_PARTS: usize = 1_024;
+
 /// The output of a call whose result has no content.
 const NOTHING: &str = "(no output)";
 
@@ -23,11 +26,15 @@ pub(super) fn error(message: impl Into<String>) -> Error {
 pub(super) fn output(title: String, result: CallToolResult) -> Output {
     let mut parts = Vec::new();
     let mut attachments = Vec::new();
-    for block in result.content {
+    let left_out = result.content.len().saturating_sub(MAX_PARTS);
+    for block in result.content.into_iter().take(MAX_PARTS) {
         match render(block) {
             Rendered::Text(text) => parts.push(text),
             Rendered::Media(media) => attachments.push(media),
         }
+    }
+    if left_out > 0 {
+        parts.push(format!("[{left_out} more parts are left out: {MAX_PARTS} are shown at most]"));
     }
     if let (true, true, Some(structured)) =
         (parts.is_empty(), attachments.is_empty(), &result.structured_content)
@@ -124,6 +131,16 @@ fn media(base64: String, mime: &str, name: &str) -> Rendered {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_result_of_very_many_parts_is_cut_and_says_so() {
+        let part = json!({ "type": "text", "text": "x" });
+        let parts = |count| shown(json!({ "content": vec![part.clone(); count] })).output;
+        assert_eq!(parts(MAX_PARTS).lines().count(), MAX_PARTS);
+        let cut = parts(MAX_PARTS + 7);
+        assert_eq!(cut.lines().count(), MAX_PARTS + 1);
+        assert!(cut.ends_with("[7 more parts are left out: 1024 are shown at most]"), "{cut}");
+    }
 
     fn shown(result: Value) -> Output {
         output("T".to_owned(), serde_json::from_value(result).unwrap())

@@ -1,5 +1,6 @@
 //! JSON-RPC 2.0, one object on a line.
 
+use leftfold_framing::{MOST_VALUES, is_too_dense};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -88,6 +89,10 @@ pub(crate) struct Request {
 
 /// Reads a request; an error comes with the id for its answer.
 pub(crate) fn request(line: &[u8]) -> Result<Request, (Value, RpcError)> {
+    if is_too_dense(line) {
+        let why = format!("the line has more than {MOST_VALUES} values");
+        return Err((Value::Null, RpcError::request(why)));
+    }
     let value = serde_json::from_slice(line).map_err(|e| (Value::Null, RpcError::parse(e)))?;
     let Value::Object(mut object) = value else {
         let why = "a request is one JSON object; batches are not supported";
