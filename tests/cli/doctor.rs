@@ -137,7 +137,11 @@ fn what_opencode_has_and_leftfold_has_not_is_told_with_its_line_and_keeps_nobody
         assert_eq!(about(&found, "settings", part)["status"], "warning");
     }
     let ran = site.prompt("go").ok();
-    assert!(ran.stderr.contains("opencode.json:3:3: `novelty` is not known"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("opencode.json:3:3: `novelty` is not a setting of Leftfold"),
+        "{}",
+        ran.stderr
+    );
     assert!(!ran.stderr.contains("theme"), "{}", ran.stderr);
 }
 
