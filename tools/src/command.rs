@@ -106,6 +106,9 @@ pub fn become_shell(line: &str, added: &[String]) -> io::Error {
     };
     let call_env = std::env::var(processes::CALL).unwrap_or_default();
     let mut shell = shell_for(line, &folder, added, &call_env);
+    // what the command leaves behind stays a descendant of the shell as long as the shell runs; a
+    // sandbox may forbid it
+    let _ = processes::become_subreaper();
     // must follow the marks, which name the terminal's own group; a session leader leads its group
     // already
     let _ = rustix::process::setpgid(None, None);
@@ -119,8 +122,8 @@ fn start(line: &str, folder: &Path, cx: &Context) -> io::Result<(Child, Receiver
     // variables that plugins add cannot override the marks
     let added = cx.variables.iter().map(|(name, value)| (name, value));
     shell.envs(added).envs(processes::marks(&cx.call_env));
-    shell.stdout(writer.try_clone()?).stderr(writer).process_group(0);
-    let child = Command::from(shell).spawn()?;
+    shell.stdout(writer.try_clone()?).stderr(writer);
+    let child = processes::spawn_isolated(Command::from(shell))?;
     Ok((child, Receiver::from_owned_fd(OwnedFd::from(reader))?))
 }
 

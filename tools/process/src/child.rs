@@ -12,6 +12,7 @@ use rustix::process::Pid;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
+use crate::isolation::spawn_isolated;
 use crate::running::{CallProcesses, marks, server_mark};
 use crate::{environment, system};
 
@@ -54,7 +55,7 @@ pub struct Started {
 }
 
 impl Program<'_> {
-    /// Starts the program in a process group of its own. Its processes end when
+    /// Starts the program in a session of its own, without a terminal. Its processes end when
     /// [`Started::process`] is dropped at the latest. The first start in a process also ends
     /// servers that dead nodes have left running.
     ///
@@ -64,7 +65,8 @@ impl Program<'_> {
         end_orphans_once().await;
         let (program, arguments) = self.command.split_first().ok_or("its command is empty")?;
         let mark = server_mark();
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(arguments)
             .current_dir(self.directory)
             .env_clear()
@@ -74,12 +76,10 @@ impl Program<'_> {
             .envs(marks(&mark))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .map_err(|error| {
-                format!("cannot start `{program}` in {}: {error}", self.directory.display())
-            })?;
+            .stderr(Stdio::piped());
+        let mut child = spawn_isolated(command).map_err(|error| {
+            format!("cannot start `{program}` in {}: {error}", self.directory.display())
+        })?;
         let leader = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         let running = leader.map(|leader| CallProcesses::new(leader, &mark));
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());

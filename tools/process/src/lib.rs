@@ -5,14 +5,20 @@
 //! inherits its environment: the variable `LEFTFOLD_CALL` names the call it belongs to, even when
 //! the node that started it is dead. Marks work on Linux; elsewhere only process groups are ended.
 //!
+//! [`Origin`] answers the opposite question: whether a process acts for a person or for a call.
+//!
 //! This crate never reads a log and never decides which calls to end.
 
+#[cfg(target_os = "linux")]
+mod ancestry;
 mod child;
 mod environment;
 mod files;
+mod isolation;
 #[cfg(target_os = "linux")]
 mod linux;
 mod mark;
+mod origin;
 #[cfg(not(target_os = "linux"))]
 mod other;
 mod pool;
@@ -34,7 +40,9 @@ use other as system;
 pub use child::{Program, ServerProcess, Started, StderrTail};
 pub use environment::environment;
 pub use files::{open_files, raise_open_files};
+pub use isolation::{close_descriptors_on_exec, spawn_isolated};
 pub use mark::{CALL, NODE};
+pub use origin::{Origin, PeerProcess};
 pub use pool::{Connection, Failure, Pool, Pools, Service, Supervised, wait_for};
 pub use running::{CallProcesses, end_marked, end_marked_later, marks, server_mark, settled};
 pub use system::{become_subreaper, end_descendants, end_orphans, end_strays};

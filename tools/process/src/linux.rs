@@ -4,16 +4,19 @@ use std::io;
 
 use rustix::process::{Pid, getpid, set_child_subreaper};
 
+pub(crate) use super::ancestry::{mark_as_node, origin, start_of};
 use super::mark::SERVER;
 use super::process_search::ProcessSearch;
 use super::table::Process;
 
 /// Makes this process the parent of orphans among its descendants, so that [`end_descendants`] also
-/// finds processes that a command has left running.
+/// finds processes that a command has left running. [`Origin`](crate::Origin) recognises its
+/// descendants from now on.
 ///
 /// # Errors
 /// Errors of `prctl(2)`; a sandbox may forbid it.
 pub fn become_subreaper() -> io::Result<()> {
+    mark_as_node();
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 

@@ -4,7 +4,8 @@ use std::io;
 
 use rustix::process::{Pid, Signal, getpgrp, getsid, kill_process_group};
 
-use super::mark::TERM_GRACE;
+use super::mark::{CALL, TERM_GRACE};
+use crate::origin::Origin;
 
 /// Does nothing: only Linux lets a process adopt orphans.
 pub fn become_subreaper() -> io::Result<()> {
@@ -19,6 +20,21 @@ pub fn end_strays(_store: &str) -> usize {
 /// Finds nothing: the environments of other processes cannot be read.
 pub fn end_orphans() -> usize {
     0
+}
+
+/// Does nothing: nobody could find the mark.
+pub(crate) fn mark_as_node() {}
+
+/// Nothing identifies a process but its PID.
+pub(crate) fn start_of(_pid: i32) -> Option<u64> {
+    Some(0)
+}
+
+/// A process that cannot see its parents' environments knows only its own mark, and nothing of
+/// other processes.
+pub(crate) fn origin(pid: i32) -> Origin {
+    let own = u32::try_from(pid).is_ok_and(|pid| pid == std::process::id());
+    if own && std::env::var_os(CALL).is_some() { Origin::Call } else { Origin::Person }
 }
 
 pub(crate) fn this_process() -> String {

@@ -10,7 +10,7 @@ use crate::mark::{CALL, NODE, SERVER, with_live_leaders};
 use crate::system;
 
 /// The variables that mark a process, and all processes it starts, as part of a call. Set both on
-/// every process started for a call, and start it in a process group of its own.
+/// every process started for a call, and start it with [`spawn_isolated`](crate::spawn_isolated).
 pub fn marks(call_env: &str) -> [(&'static str, String); 2] {
     let (session, group) = system::session_and_group();
     [(CALL, call_env.to_owned()), (NODE, format!("{session}:{group}"))]

@@ -66,6 +66,15 @@ impl Process {
         Some(Marks { call: value(CALL)?, node: node() })
     }
 
+    /// Whether [`CALL`] is set, to any value. `None` if the environment cannot be read.
+    pub(crate) fn is_marked(&self) -> Option<bool> {
+        let environment = self.environment()?;
+        let mark = |variable: &[u8]| {
+            variable.strip_prefix(CALL.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
+        };
+        Some(environment.split(|byte| *byte == 0).any(mark))
+    }
+
     /// The environment. Empty if the process has none. During `exec` a process also seems to have
     /// none, so the read is repeated a few times.
     fn environment(&self) -> Option<Vec<u8>> {
