@@ -117,6 +117,74 @@ pub(crate) enum Command {
     InTerminal(InTerminal),
 }
 
+impl Cli {
+    /// The command, if only people may run it: it answers a question, changes a session that
+    /// exists, or changes what the user has stored.
+    pub(crate) fn for_people(&self) -> Option<&'static str> {
+        match &self.command {
+            Some(command) => command.for_people(),
+            None => (self.conversation.session.is_some() || self.conversation.r#continue)
+                .then_some("leftfold --continue"),
+        }
+    }
+}
+
+impl Command {
+    fn for_people(&self) -> Option<&'static str> {
+        match self {
+            Self::Run(run) => {
+                (run.session.is_some() || run.r#continue).then_some("leftfold run --continue")
+            }
+            Self::Resume(_) => Some("leftfold resume"),
+            Self::Fork(_) => Some("leftfold fork"),
+            Self::Import(_) => Some("leftfold import"),
+            Self::Compact(_) => Some("leftfold compact"),
+            Self::Revert(_) => Some("leftfold revert"),
+            Self::Unrevert(_) => Some("leftfold unrevert"),
+            Self::Permission(permission) => match permission.command {
+                PermissionCommand::Answer(_) => Some("leftfold permission answer"),
+                PermissionCommand::Check(_) => None,
+            },
+            Self::Sessions(sessions) => match sessions.command {
+                Some(SessionsCommand::Rm { .. }) => Some("leftfold sessions rm"),
+                Some(SessionsCommand::Prune(_)) => Some("leftfold sessions prune"),
+                Some(SessionsCommand::List | SessionsCommand::Show { .. }) | None => None,
+            },
+            Self::Auth(auth) => match auth.command {
+                AuthCommand::Login { .. } => Some("leftfold auth login"),
+                AuthCommand::Logout { .. } => Some("leftfold auth logout"),
+                AuthCommand::List { .. } => None,
+            },
+            Self::Mcp(mcp) => match mcp.command {
+                Some(McpCommand::Login(_)) => Some("leftfold mcp login"),
+                Some(McpCommand::Logout(_)) => Some("leftfold mcp logout"),
+                Some(McpCommand::Probe(_)) | None => None,
+            },
+            Self::Demo(_)
+            | Self::Node(_)
+            | Self::Replay(_)
+            | Self::Verify(_)
+            | Self::Rerun(_)
+            | Self::Why(_)
+            | Self::Explain(_)
+            | Self::Check(_)
+            | Self::Export(_)
+            | Self::Diff(_)
+            | Self::Stats(_)
+            | Self::Observe(_)
+            | Self::Models(_)
+            | Self::Agents(_)
+            | Self::Plugins(_)
+            | Self::Config(_)
+            | Self::Tool(_)
+            | Self::Doctor(_)
+            | Self::Completions(_)
+            | Self::Man(_)
+            | Self::InTerminal(_) => None,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// The prompt; with `-` or without one it is read from standard input

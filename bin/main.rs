@@ -9,9 +9,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use cli::{Cli, Command};
-use leftfold_runtime::{Usage, note};
+use leftfold_runtime::{Usage, note, only_people};
 
 fn main() -> ExitCode {
+    leftfold_runtime::close_descriptors_on_exec();
     let cli = Cli::parse();
     logging::start(cli.command.is_none());
     leftfold_runtime::raise_open_files();
@@ -23,6 +24,9 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
+    if let Some(command) = cli.for_people() {
+        only_people::require(command)?;
+    }
     let Some(command) = cli.command else {
         return leftfold_terminal::run_conversation(cli.conversation.start());
     };

@@ -5,4 +5,5 @@ mod attach;
 mod clients;
 mod nodes;
 mod observe;
+mod people;
 mod races;

@@ -17,6 +17,7 @@ use super::content::invalid;
 use super::conversation::SessionCommand;
 use super::errors::to_error;
 use leftfold_runtime::client;
+use leftfold_runtime::only_people;
 use leftfold_runtime::session_list;
 use leftfold_runtime::session_paths::SessionPlace;
 
@@ -85,6 +86,7 @@ impl AcpAgent {
     ) -> Result<(), Error> {
         let id = request.session_id;
         let session = id.0.parse().map_err(|_| unknown(&id))?;
+        only_people::require("leftfold node").map_err(|error| to_error(&error.into()))?;
         let own = || self.all.place(session).map_err(|error| to_error(&error));
         let place = self.all.existing(session).map_or_else(own, Ok)?;
         let agent = Arc::clone(self);

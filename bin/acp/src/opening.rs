@@ -18,6 +18,7 @@ use super::conversation::SessionCommand;
 use super::errors::to_error;
 use super::servers::{handed, ignored};
 use leftfold_config as settings;
+use leftfold_runtime::only_people;
 use leftfold_runtime::project::{self, Project};
 
 impl AcpAgent {
@@ -82,6 +83,7 @@ impl AcpAgent {
         if let Ok(known) = self.session(&id) {
             return send_command(&known, SessionCommand::Arrive(arrival));
         }
+        only_people::require("leftfold node").map_err(|error| to_error(&error.into()))?;
         let session = id.0.parse().map_err(|_| unknown(&id))?;
         let place = self.all.existing(session).ok_or_else(|| unknown(&id))?;
         let agent = Arc::clone(self);

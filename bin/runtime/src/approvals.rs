@@ -18,6 +18,7 @@ use leftfold_actors::{Observation, Recorded};
 use leftfold_events::event::{Answer, Event, Permission};
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::{Envelope, Seq, SessionId, Sha256};
+use leftfold_process::Origin;
 use ractor::ActorRef;
 use tokio::sync::watch;
 
@@ -58,8 +59,12 @@ fn read(path: &Path) -> anyhow::Result<Vec<Rule>> {
     Ok(rules)
 }
 
-/// Adds rules to a project's. Another process that adds at the same time waits.
+/// Adds rules to a project's. Another process that adds at the same time waits. A node inside a call
+/// stores nothing: a command of that call may have given the answer.
 fn add(worktree: &Path, new: Vec<Rule>) -> anyhow::Result<()> {
+    if !Origin::of_this_process().is_person() {
+        anyhow::bail!("cannot store an approval: a command of a session started this node");
+    }
     let folder = folder(worktree)?;
     let path = folder.join(FILE);
     let failed = || format!("cannot store an approval in {}", path.display());

@@ -32,6 +32,7 @@ pub mod history;
 pub mod lines;
 pub mod model;
 pub mod model_list;
+pub mod only_people;
 pub mod preview;
 pub mod project;
 pub mod redact_output;
@@ -56,6 +57,7 @@ pub mod why;
 pub use embed::{Leftfold, Session, end_all};
 pub use leftfold_actors::{Answered, Observation, Recorded, Reply};
 pub use leftfold_events as events;
+pub use leftfold_process::close_descriptors_on_exec;
 pub use ractor;
 pub use turn_config::Overrides;
 

@@ -89,6 +89,7 @@ async fn local(
         directory: cwd.unwrap_or(&root.directory),
         passed: &root.environment,
         variables,
+        acts_for_user: false,
     };
     let Started { stdin, stdout, mut process, stderr_tail } = program.start().await?;
     match serve_client(handler.clone(), Pipes::new(stdout, stdin)).await {

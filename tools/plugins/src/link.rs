@@ -77,6 +77,7 @@ impl Link {
             directory: &root.directory,
             passed: &root.environment,
             variables: &spec.environment,
+            acts_for_user: true,
         };
         let Started { stdin, stdout, process, stderr_tail } = program.start().await?;
         let (over, pending) = (ConnectionEnd::default(), Pending::default());

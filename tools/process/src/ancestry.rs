@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::Pid;
 
 use crate::origin::Origin;
-use crate::table::Process;
+use crate::table::{MarkKind, Process};
 
 /// Name of the file that a node holds open.
 const NODE_FILE: &str = "leftfold-node";
@@ -31,6 +32,37 @@ pub(crate) fn mark_as_node() {
             None
         }
     });
+}
+
+/// Programs that act for the user: processes that this node has started.
+static TRUSTED: Mutex<Vec<Process>> = Mutex::new(Vec::new());
+
+fn with_trusted<T>(look: impl FnOnce(&mut Vec<Process>) -> T) -> T {
+    look(&mut TRUSTED.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// A child of this node, and its descendants, act for the user as long as this value lives.
+#[derive(Debug)]
+pub(crate) struct Trusted(Option<Process>);
+
+impl Trusted {
+    pub(crate) fn child(pid: Pid) -> Self {
+        let process = Process::of(pid.as_raw_nonzero().get());
+        with_trusted(|trusted| trusted.extend(process));
+        Self(process)
+    }
+}
+
+impl Drop for Trusted {
+    fn drop(&mut self) {
+        with_trusted(|trusted| trusted.retain(|other| Some(*other) != self.0));
+    }
+}
+
+fn is_trusted(process: &Process) -> bool {
+    with_trusted(|trusted| {
+        trusted.iter().any(|known| known.pid == process.pid && known.start == process.start)
+    })
 }
 
 /// Start time of a process, if it exists.
@@ -75,16 +107,32 @@ fn ancestors(pid: i32) -> Option<Vec<Process>> {
 
 /// Whether any member of the chain belongs to a call, or a parent is a node.
 fn is_of_call(chain: &[Process]) -> bool {
-    let Some((process, parents)) = chain.split_first() else { return true };
     // the environment of a process whose first thread has ended is gone
-    if chain.iter().any(|process| process.ended) || process.is_marked() != Some(false) {
+    if chain.iter().any(|process| process.ended) {
         return true;
     }
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    let belongs = |parent: &Process| {
-        parent.is_marked() == Some(true) || parent.pid == own || is_node(parent.pid)
+    let is_marked = |process: &Process| match process.mark_kind() {
+        // people have programs whose environment only root reads, such as their SSH server
+        MarkKind::None | MarkKind::Unreadable => false,
+        MarkKind::Call | MarkKind::Server => true,
     };
-    parents.iter().any(belongs) || leaders(chain).iter().any(|leader| leader.is_marked() == Some(true))
+    let node = chain.iter().position(|process| process.pid == own).unwrap_or_default();
+    if let Some((program, rest)) = chain.get(..node).and_then(<[Process]>::split_last)
+        && is_trusted(program)
+    {
+        // the program's own mark is that of a server; this node may be part of a call
+        let marks = rest.iter().chain([program]).map(Process::mark_kind);
+        let above = chain.get(node..).unwrap_or_default();
+        return marks.into_iter().any(|mark| mark == MarkKind::Call)
+            || above.iter().any(is_marked)
+            || above.iter().skip(1).any(|parent| is_node(parent.pid));
+    }
+    let Some((process, parents)) = chain.split_first() else { return true };
+    is_marked(process)
+        || process.mark_kind() == MarkKind::Unreadable
+        || parents.iter().any(|it| is_marked(it) || it.pid == own || is_node(it.pid))
+        || leaders(chain).iter().any(is_marked)
 }
 
 /// Leaders of the chain's groups and sessions, which may have lost their place in it.
@@ -99,9 +147,9 @@ fn leaders(chain: &[Process]) -> Vec<Process> {
 fn is_node(pid: i32) -> bool {
     let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
     let file = format!("/memfd:{NODE_FILE} (deleted)");
-    files.filter_map(Result::ok).any(|entry| {
-        fs::read_link(entry.path()).is_ok_and(|target| target == Path::new(&file))
-    })
+    files
+        .filter_map(Result::ok)
+        .any(|entry| fs::read_link(entry.path()).is_ok_and(|target| target == Path::new(&file)))
 }
 
 #[cfg(test)]
@@ -167,6 +215,21 @@ mod tests {
             assert_eq!(Origin::of(pid), Origin::Call, "{pid}");
         }
         assert_eq!(PeerProcess::now(None).origin(), Origin::Call);
+    }
+
+    #[test]
+    fn a_program_that_acts_for_the_user_is_no_call_as_long_as_it_is_known() {
+        let script = "sleep 100 & echo $!; wait";
+        let (running, grandchild) = start(script, Some("server:1:2:3:4"));
+        assert_eq!(Origin::of(grandchild), Origin::Call);
+        let trusted = Trusted::child(Pid::from_child(&running.0));
+        // this process may be part of a call itself
+        assert_eq!(Origin::of(grandchild), Origin::of_this_process());
+        drop(trusted);
+        assert_eq!(Origin::of(grandchild), Origin::Call);
+        let (running, grandchild) = start(script, Some("store:S:1:1"));
+        let _trusted = Trusted::child(Pid::from_child(&running.0));
+        assert_eq!(Origin::of(grandchild), Origin::Call);
     }
 
     #[test]

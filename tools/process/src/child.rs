@@ -14,6 +14,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use crate::isolation::spawn_isolated;
 use crate::running::{CallProcesses, marks, server_mark};
+use crate::system::Trusted;
 use crate::{environment, system};
 
 /// Limits of the kept standard error, which says why a program failed: lines, and bytes of one
@@ -36,6 +37,9 @@ pub struct Program<'a> {
     /// Variables that it gets in addition to the usual ones ([`environment`]).
     pub passed: &'a [String],
     pub variables: &'a [(String, String)],
+    /// Its processes may use this node's socket as a person may. `false` for programs that the
+    /// model controls.
+    pub acts_for_user: bool,
 }
 
 /// Hides the command and the variables: they may contain secrets.
@@ -87,7 +91,9 @@ impl Program<'_> {
             return Err("its pipes are gone".to_owned());
         };
         let stderr_tail = StderrTail::of(self.name, stderr);
-        Ok(Started { stdin, stdout, process: ServerProcess { child, running }, stderr_tail })
+        let trusted = leader.filter(|_| self.acts_for_user).map(Trusted::child);
+        let process = ServerProcess { child, running, _trusted: trusted };
+        Ok(Started { stdin, stdout, process, stderr_tail })
     }
 }
 
@@ -96,6 +102,7 @@ impl Program<'_> {
 pub struct ServerProcess {
     child: Child,
     running: Option<CallProcesses>,
+    _trusted: Option<Trusted>,
 }
 
 impl ServerProcess {

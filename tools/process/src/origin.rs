@@ -9,10 +9,12 @@ use crate::system;
 /// The one a process acts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A person started it: no ancestor is a node or belongs to a call.
+    /// A person started it: no ancestor is a node or belongs to a call. Also the plugins of this
+    /// node, which the user has made part of Leftfold.
     Person,
-    /// A call, an MCP server or a plugin started it, directly or through other processes. The model
-    /// may control it. A process that cannot be judged counts as one of these.
+    /// A call or an MCP server started it, directly or through other processes: the model may
+    /// control it. A process that cannot be judged counts as one of these, and so does a plugin of
+    /// another node.
     Call,
 }
 
@@ -42,19 +44,23 @@ pub struct PeerProcess {
     pid: i32,
     /// `None` if the process could not be found.
     start: Option<u64>,
+    /// Its origin when it connected. A process that a call leaves behind may lose its ancestors.
+    first: Origin,
 }
 
 impl PeerProcess {
-    /// The process that has the PID `pid` now. `None` is an unknown process.
+    /// The process that has the PID `pid` now. `None` is an unknown process. Reads `/proc`.
     pub fn now(pid: Option<i32>) -> Self {
         let pid = pid.unwrap_or_default();
-        Self { pid, start: system::start_of(pid) }
+        let start = system::start_of(pid);
+        Self { pid, start, first: Origin::of(pid) }
     }
 
     /// Its origin. Once the process has ended it counts as a call.
     pub fn origin(&self) -> Origin {
         let Some(start) = self.start else { return Origin::Call };
-        let origin = Origin::of(self.pid);
-        if system::start_of(self.pid) == Some(start) { origin } else { Origin::Call }
+        let now = Origin::of(self.pid);
+        let lives = system::start_of(self.pid) == Some(start);
+        if lives && self.first.is_person() { now } else { Origin::Call }
     }
 }

@@ -25,6 +25,16 @@ pub fn end_orphans() -> usize {
 /// Does nothing: nobody could find the mark.
 pub(crate) fn mark_as_node() {}
 
+/// Every process passes for a person's, so there is nothing to remember.
+#[derive(Debug)]
+pub(crate) struct Trusted;
+
+impl Trusted {
+    pub(crate) fn child(_pid: Pid) -> Self {
+        Self
+    }
+}
+
 /// Nothing identifies a process but its PID.
 pub(crate) fn start_of(_pid: i32) -> Option<u64> {
     Some(0)

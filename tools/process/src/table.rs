@@ -10,7 +10,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, geteuid, kill_process, pidfd_open, pidfd_send_signal,
 };
 
-use super::mark::{CALL, NODE};
+use super::mark::{CALL, NODE, SERVER};
 
 /// A process as `/proc/PID/stat` describes it. PID and start time together identify a process for
 /// ever; a PID alone may be reused.
@@ -30,6 +30,15 @@ pub(crate) struct Process {
 const KERNEL_THREADS: i32 = 2;
 /// How often an environment that seems empty is read again.
 const EXECUTING: u32 = 3;
+
+/// The kind of [`CALL`] that a process has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MarkKind {
+    None,
+    Call,
+    Server,
+    Unreadable,
+}
 
 /// The marks in a process's environment.
 #[derive(Debug)]
@@ -66,13 +75,20 @@ impl Process {
         Some(Marks { call: value(CALL)?, node: node() })
     }
 
-    /// Whether [`CALL`] is set, to any value. `None` if the environment cannot be read.
-    pub(crate) fn is_marked(&self) -> Option<bool> {
-        let environment = self.environment()?;
-        let mark = |variable: &[u8]| {
-            variable.strip_prefix(CALL.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
+    /// The kind of mark in its environment.
+    pub(crate) fn mark_kind(&self) -> MarkKind {
+        let Some(environment) = self.environment() else { return MarkKind::Unreadable };
+        let mark = environment
+            .split(|byte| *byte == 0)
+            .find_map(|variable| variable.strip_prefix(CALL.as_bytes())?.strip_prefix(b"="));
+        let is_server = |mark: &[u8]| {
+            mark.strip_prefix(SERVER.as_bytes()).is_some_and(|rest| rest.starts_with(b":"))
         };
-        Some(environment.split(|byte| *byte == 0).any(mark))
+        match mark {
+            None => MarkKind::None,
+            Some(mark) if is_server(mark) => MarkKind::Server,
+            Some(_) => MarkKind::Call,
+        }
     }
 
     /// The environment. Empty if the process has none. During `exec` a process also seems to have

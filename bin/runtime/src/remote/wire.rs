@@ -11,6 +11,8 @@ use crate::redact_output;
 pub(crate) const MAX_LINE: usize = 16 << 20;
 
 const LEAVING: i64 = -32001;
+/// Only a person may do this, and the client acts for a call.
+const ONLY_PEOPLE: i64 = -32003;
 const PARAMS: i64 = -32602;
 
 /// A JSON-RPC error.
@@ -57,6 +59,11 @@ impl RpcError {
     /// The node is about to release the session, and did nothing.
     pub fn leaving(why: impl Into<String>) -> Self {
         Self { code: LEAVING, message: why.into() }
+    }
+
+    /// The client acts for a call; nothing was done.
+    pub fn only_people(method: &str) -> Self {
+        Self { code: ONLY_PEOPLE, message: crate::only_people::refusal(method) }
     }
 
     /// Whether the parameters of the request are wrong.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use leftfold_actors::Observation;
 use leftfold_framing::{Line, next_line};
+use leftfold_process::PeerProcess;
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -47,7 +48,9 @@ pub(super) async fn serve(stream: UnixStream, mut context: SocketContext) {
     let (reading, writing) = stream.into_split();
     let (queue, waiting) = mpsc::channel(QUEUE);
     let writer = tokio::spawn(write(waiting, writing));
-    let peer = Peer::at_socket(context.clone(), pid);
+    let process = tokio::task::spawn_blocking(move || PeerProcess::now(pid)).await;
+    let process = process.unwrap_or_else(|_| PeerProcess::now(None));
+    let peer = Peer::at_socket(context.clone(), pid, process);
     let mut connection = Connection::new(peer, queue, Some(context.clone()));
     let mut reading = BufReader::with_capacity(64 << 10, reading);
     loop {

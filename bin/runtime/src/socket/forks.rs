@@ -58,6 +58,7 @@ pub async fn fork_as(
     at: Option<Seq>,
 ) -> Result<SessionId, RpcError> {
     let peer = Peer::own(sessions, name);
+    peer.must_be_person("session/fork").await?;
     let forked = fork(&peer, json!({ "session": session, "at": at })).await?;
     let id = forked["session"].as_str().and_then(|id| id.parse().ok());
     id.ok_or_else(|| RpcError::internal(format!("the answer names no fork: {forked}")))

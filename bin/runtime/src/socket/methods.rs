@@ -41,6 +41,10 @@ pub const METHODS: [&str; 12] = [
     reports::WHY,
 ];
 
+/// Methods that change nothing. Commands of a session may call these and [`WATCH`]; all others are
+/// for people.
+const READING: [&str; 3] = ["_leftfold/read", reports::VERIFY, reports::WHY];
+
 /// The most events in one answer to `read`, and the bytes after which no further event is added.
 const CHUNK: usize = 512;
 const BYTES: usize = 4 << 20;
@@ -106,6 +110,9 @@ pub fn is_leftfold_method(method: &str) -> bool {
 pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Value, RpcError> {
     let known = METHODS.iter().find(|known| **known == method);
     let Some(&method) = known else { return Err(RpcError::method(method, &METHODS)) };
+    if !READING.contains(&method) {
+        peer.must_be_person(method).await?;
+    }
     if method == FORK {
         return forks::fork(peer, params).await;
     }

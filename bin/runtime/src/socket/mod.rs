@@ -21,6 +21,9 @@
 //! that spawned them was told. The question on a `call` may be a child's; children have no prompts of
 //! their own here, and everything else by their own ids.
 //!
+//! Only people may call the methods that change something: a client that descends from a call gets
+//! the error -32003. It may `read`, `watch`, `verify` and ask `why`.
+//!
 //! A node that lets go of a store in good order, because all in it is at rest or done, says
 //! `_leftfold/rested` and ends the connection, and has taken nothing that it did not answer: whoever
 //! wants more opens the session, or asks its next node.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use leftfold_events::SessionId;
+use leftfold_process::{Origin, PeerProcess};
 use tokio::sync::{mpsc, watch};
 
 use super::sessions::Sessions;
@@ -67,22 +68,38 @@ pub(super) struct Peer {
     /// The name for a client that gives none.
     name: &'static str,
     pid: Option<i32>,
+    /// `None`: the client has this process's standard input, and so this process's origin.
+    process: Option<PeerProcess>,
 }
 
 impl Peer {
     /// A client of another process, whose pid may not be known.
-    pub(super) fn at_socket(context: SocketContext, pid: Option<i32>) -> Self {
-        Self { context, name: "socket", pid }
+    pub(super) fn at_socket(
+        context: SocketContext,
+        pid: Option<i32>,
+        process: PeerProcess,
+    ) -> Self {
+        Self { context, name: "socket", pid, process: Some(process) }
     }
 
     /// This process's own client.
     pub(super) fn own(sessions: Arc<dyn Sessions>, name: &'static str) -> Self {
-        Self { context: SocketContext::of_process(sessions), name, pid: None }
+        Self { context: SocketContext::of_process(sessions), name, pid: None, process: None }
     }
 
     /// The client's name and process, for the log.
     pub(super) fn by(&self, name: Option<&str>) -> String {
         name_of(name.unwrap_or(self.name), self.pid)
+    }
+
+    /// Refuses the client if it acts for a call.
+    pub(super) async fn must_be_person(&self, method: &str) -> Result<(), RpcError> {
+        let process = self.process;
+        let origin = move || Ok(process.map_or_else(Origin::of_this_process, |it| it.origin()));
+        match blocking(origin).await? {
+            Origin::Person => Ok(()),
+            Origin::Call => Err(RpcError::only_people(method)),
+        }
     }
 
     /// Opens a session that the client names.
