@@ -5,6 +5,7 @@
 //! - In a repository, ignore files apply as in git. Elsewhere `.gitignore` applies too, because a
 //!   project may have no commit yet. Those of parent folders then apply only when a part of the
 //!   worktree is searched: a stray one in the home folder must not hide whole projects.
+//! - Skips Leftfold's data folder, with its keys, approvals and logs of other sessions.
 //! - A folder that the call names is searched even if it is ignored.
 //! - Links to folders are not followed.
 
@@ -91,6 +92,7 @@ fn vanished(error: &ignore::Error) -> bool {
 
 fn builder(root: &Path, cx: &Workspace) -> Result<WalkBuilder, Error> {
     let worktree = paths::real(&cx.worktree)?;
+    let data = cx.data.as_deref().and_then(|data| paths::real(data).ok());
     let repository = root.ancestors().any(|folder| folder.join(".git").exists());
     let mut builder = WalkBuilder::new(root);
     builder
@@ -99,7 +101,11 @@ fn builder(root: &Path, cx: &Workspace) -> Result<WalkBuilder, Error> {
         .parents(repository || root != worktree)
         // the user's global ignore file applies to the project, wherever the node runs
         .current_dir(if root.starts_with(&worktree) { &worktree } else { root })
-        .filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git");
+        .filter_entry(move |entry| {
+            let is_left_out =
+                || entry.file_name() == ".git" || data.as_deref() == Some(entry.path());
+            entry.depth() == 0 || !is_left_out()
+        });
     Ok(builder)
 }
 
@@ -127,5 +133,42 @@ pub(crate) fn unreadable_note(count: usize) -> String {
         0 => String::new(),
         1 => "\n(1 file or folder could not be read.)".to_owned(),
         _ => format!("\n({count} files or folders could not be read.)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::testing::Site;
+
+    #[test]
+    fn the_data_folder_is_left_out_unless_it_is_the_root() {
+        let site = Site::new();
+        site.file("a.rs", "");
+        site.file("share/leftfold/auth.json", "");
+        site.file("share/leftfold/sessions/S/db", "");
+        let mut workspace = site.workspace();
+        workspace.data = Some(site.path("share/leftfold"));
+        for (root, expected) in [
+            ("", &["a.rs"][..]),
+            ("share", &[]),
+            ("share/leftfold", &["auth.json", "db"]),
+            ("share/leftfold/sessions", &["db"]),
+        ] {
+            let found = Mutex::new(Vec::new());
+            let root = paths::real(&site.path(root)).unwrap();
+            let visit = || {
+                |entry: &DirEntry| {
+                    found.lock().unwrap().push(entry.file_name().to_string_lossy().into_owned());
+                    Ok(())
+                }
+            };
+            entries(&root, &workspace, &CancellationToken::new(), visit).unwrap();
+            let mut found = found.into_inner().unwrap();
+            found.sort();
+            assert_eq!(found, expected, "{}", root.display());
+        }
     }
 }

@@ -25,10 +25,15 @@ const READS: u32 = 8;
 /// Makes this process recognisable as a node to other processes, until it ends.
 pub(crate) fn mark_as_node() {
     static FILE: OnceLock<Option<OwnedFd>> = OnceLock::new();
-    FILE.get_or_init(|| match memfd_create(NODE_FILE, MemfdFlags::CLOEXEC) {
+    // the seal is newer than the call, and some systems insist on it
+    let create = || {
+        memfd_create(NODE_FILE, MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL)
+            .or_else(|_| memfd_create(NODE_FILE, MemfdFlags::CLOEXEC))
+    };
+    FILE.get_or_init(|| match create() {
         Ok(file) => Some(file),
         Err(error) => {
-            tracing::warn!("commands of this process may pass for a person's: {error}");
+            tracing::warn!("other nodes cannot tell commands of this process: {error}");
             None
         }
     });
