@@ -1,4 +1,4 @@
-//! Linux: the evidence for [`Origin`]. A node is recognised by a file in memory that it holds open
+//! Linux: the evidence for [`Origin`](crate::Origin). A node is recognised by a file in memory that it holds open
 //! as long as it runs; no child inherits it, and no other process can take it away.
 
 use std::collections::HashSet;
@@ -10,7 +10,6 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::Pid;
 
-use crate::origin::Origin;
 use crate::table::{MarkKind, Process};
 
 /// Name of the file that a node holds open.
@@ -75,25 +74,25 @@ pub(crate) fn start_of(pid: i32) -> Option<u64> {
     Process::of(pid).filter(|process| !process.ended).map(|process| process.start)
 }
 
-/// The origin of the process `pid`.
-pub(crate) fn origin(pid: i32) -> Origin {
+/// Whether the process `pid` belongs to a call. True if that cannot be told.
+pub(crate) fn belongs_to_call(pid: i32) -> bool {
     if pid <= 0 {
-        return Origin::Call;
+        return true;
     }
-    let Some(mut chain) = ancestors(pid) else { return Origin::Call };
+    let Some(mut chain) = ancestors(pid) else { return true };
     for _ in 0..READS {
         if is_of_call(&chain) {
-            return Origin::Call;
+            return true;
         }
         // a parent may have ended while the chain was read
-        let Some(again) = ancestors(pid) else { return Origin::Call };
+        let Some(again) = ancestors(pid) else { return true };
         let key = |process: &Process| (process.pid, process.start);
         if chain.iter().map(key).eq(again.iter().map(key)) {
-            return Origin::Person;
+            return false;
         }
         chain = again;
     }
-    Origin::Call
+    true
 }
 
 /// The process and its ancestors. `None` if it does not exist, or the chain has no end.
@@ -163,7 +162,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
 
     use super::*;
-    use crate::{CALL, PeerProcess};
+    use crate::{CALL, Origin, PeerProcess};
 
     /// Ends with its test.
     struct Running(Child);

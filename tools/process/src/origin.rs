@@ -24,12 +24,12 @@ impl Origin {
     ///
     /// Only Linux tells: elsewhere every other process counts as a person's.
     pub fn of(pid: i32) -> Self {
-        system::origin(pid)
+        if system::belongs_to_call(pid) { Self::Call } else { Self::Person }
     }
 
     /// The origin of this process.
     pub fn of_this_process() -> Self {
-        system::origin(rustix::process::getpid().as_raw_nonzero().get())
+        Self::of(rustix::process::getpid().as_raw_nonzero().get())
     }
 
     pub fn is_person(self) -> bool {

@@ -5,7 +5,6 @@ use std::io;
 use rustix::process::{Pid, Signal, getpgrp, getsid, kill_process_group};
 
 use super::mark::{CALL, TERM_GRACE};
-use crate::origin::Origin;
 
 /// Does nothing: only Linux lets a process adopt orphans.
 pub fn become_subreaper() -> io::Result<()> {
@@ -42,9 +41,9 @@ pub(crate) fn start_of(_pid: i32) -> Option<u64> {
 
 /// A process that cannot see its parents' environments knows only its own mark, and nothing of
 /// other processes.
-pub(crate) fn origin(pid: i32) -> Origin {
+pub(crate) fn belongs_to_call(pid: i32) -> bool {
     let own = u32::try_from(pid).is_ok_and(|pid| pid == std::process::id());
-    if own && std::env::var_os(CALL).is_some() { Origin::Call } else { Origin::Person }
+    own && std::env::var_os(CALL).is_some()
 }
 
 pub(crate) fn this_process() -> String {
