@@ -104,6 +104,8 @@ pub(crate) enum Command {
     Plugins(Plugins),
     /// Show the settings in effect, and where each value comes from
     Config(Config),
+    /// Show the project's settings that need your trust, and trust them
+    Trust(Trust),
     /// Run one tool without a model, or print its schema
     Tool(Tool),
     /// Check settings, keys, servers and this machine, with advice for each problem

@@ -61,6 +61,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Mcp(args) => commands::mcp::mcp(&args),
         Command::Plugins(args) => commands::plugins::plugins(&args),
         Command::Config(args) => commands::config::config(&args),
+        Command::Trust(args) => commands::trust::trust(&args),
         Command::Tool(args) => commands::tool::tool(&args),
         Command::Doctor(args) => commands::doctor::doctor(&args),
         Command::Completions(args) => commands::completions::completions(&args),

@@ -33,13 +33,23 @@ pub(crate) struct Plugins {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Trust {
+    /// Only show the settings that need trust
+    #[arg(long, conflicts_with_all = ["revoke", "yes"])]
+    pub(crate) show: bool,
+    /// Forget that the project is trusted
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) revoke: bool,
+    /// Trust the settings as they are now, without a question
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Doctor {
     /// Also connect to remote MCP servers and read instruction pages from the web
     #[arg(long)]
     pub(crate) online: bool,
-    /// Also start MCP servers that only the project's files name
-    #[arg(long)]
-    pub(crate) start: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,

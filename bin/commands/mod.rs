@@ -29,6 +29,7 @@ pub(crate) mod salvage;
 pub(crate) mod sessions;
 pub(crate) mod stats;
 pub(crate) mod tool;
+pub(crate) mod trust;
 mod turn_runner;
 pub(crate) mod verify;
 pub(crate) mod why;

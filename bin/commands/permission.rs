@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use leftfold_events::rules::{self, Action, Rule};
+use leftfold_events::rules::{self, Rule};
 use leftfold_events::{Seq, fold};
 use leftfold_store::Reader;
 use serde_json::json;
@@ -90,12 +90,12 @@ fn answer_without_node(place: &SessionPlace, call: &str) -> anyhow::Result<ExitC
 }
 
 fn check(args: &PermissionCheck) -> anyhow::Result<ExitCode> {
-    let rules = match &args.rules {
-        Some(rules) => given(rules)?,
+    let (rules, restrictions) = match &args.rules {
+        Some(rules) => (given(rules)?, Vec::new()),
         None => in_force(args.agent.as_deref())?,
     };
-    let rule = rules::evaluate(&rules, &args.permission, &args.pattern);
-    let action = rule.map_or(Action::Ask, |rule| rule.action);
+    let (action, rule) =
+        rules::evaluate_restricted(&rules, &restrictions, &args.permission, &args.pattern);
     super::print(&format!("{}\n", json!({ "action": action, "rule": rule })))
 }
 
@@ -108,8 +108,8 @@ fn given(rules: &str) -> anyhow::Result<Vec<Rule>> {
     })
 }
 
-/// The rules of defaults, of the built-in agent, of settings, and of the agent in settings.
-fn in_force(agent: Option<&str>) -> anyhow::Result<Vec<Rule>> {
+/// Defaults, what the agent is built with, settings, and what they say of the agent.
+fn in_force(agent: Option<&str>) -> anyhow::Result<(Vec<Rule>, Vec<Vec<Rule>>)> {
     let directory = std::env::current_dir()?;
     let settings = resolved_settings::shown(&directory)?;
     let agents = Agents::of(&settings);
@@ -123,5 +123,5 @@ fn in_force(agent: Option<&str>) -> anyhow::Result<Vec<Rule>> {
         None => agents.default(&settings)?,
     };
     rules.extend(agents::rules(&settings, agent, &[]));
-    Ok(rules)
+    Ok((rules, settings.restrictions(&agent.name)))
 }

@@ -23,11 +23,27 @@ impl Rule {
     pub fn new(permission: impl Into<String>, pattern: impl Into<String>, action: Action) -> Self {
         Self { permission: permission.into(), pattern: pattern.into(), action }
     }
+
+    /// Whether its permission matches. Permissions of [`ALWAYS_ASK`] have to be named in full: a rule that
+    /// allows everything was not written with them in mind.
+    fn is_about(&self, permission: &str) -> bool {
+        if ALWAYS_ASK.contains(&permission) && self.action != Action::Deny {
+            return self.permission == permission;
+        }
+        matches(&self.permission, permission)
+    }
 }
 
 /// The permission to run Leftfold from within a session. A rule can deny it; no rule and no approval
 /// allows it without a question.
 pub const LEFTFOLD: &str = "leftfold";
+
+/// Writing to settings, agents, commands, skills, plugins, instruction files, `.git/hooks` and
+/// `.git/config`: they decide what later runs do.
+pub const PROTECTED_FILE: &str = "protected_file";
+
+/// Permissions that only a rule of exactly this name allows.
+pub const ALWAYS_ASK: [&str; 1] = [PROTECTED_FILE];
 
 /// The rules that apply without settings.
 pub fn defaults() -> Vec<Rule> {
@@ -51,10 +67,36 @@ pub fn defaults() -> Vec<Rule> {
 
 /// The last rule that matches both. `None`: no rule matches, which means to ask.
 pub fn evaluate<'a>(rules: &'a [Rule], permission: &str, pattern: &str) -> Option<&'a Rule> {
-    rules
-        .iter()
-        .rev()
-        .find(|rule| matches(&rule.permission, permission) && matches(&rule.pattern, pattern))
+    rules.iter().rev().find(|rule| rule.is_about(permission) && matches(&rule.pattern, pattern))
+}
+
+/// The strictest verdict of `rules` and of each list in `restrictions`, with the rule that decided. A
+/// restriction without a matching rule changes nothing.
+pub fn evaluate_restricted<'a>(
+    rules: &'a [Rule],
+    restrictions: &'a [Vec<Rule>],
+    permission: &str,
+    pattern: &str,
+) -> (Action, Option<&'a Rule>) {
+    let find = |rules: &'a [Rule]| evaluate(rules, permission, pattern);
+    strictest(find, Action::Ask, rules, restrictions)
+}
+
+/// As [`evaluate_restricted`], with the rules that `find` finds. Without any the action is `unruled`.
+pub(crate) fn strictest<'a>(
+    find: impl Fn(&'a [Rule]) -> Option<&'a Rule>,
+    unruled: Action,
+    rules: &'a [Rule],
+    restrictions: &'a [Vec<Rule>],
+) -> (Action, Option<&'a Rule>) {
+    let rule = find(rules);
+    let mut verdict = (rule.map_or(unruled, |rule| rule.action), rule);
+    for rule in restrictions.iter().filter_map(|list| find(list)) {
+        if rule.action > verdict.0 {
+            verdict = (rule.action, Some(rule));
+        }
+    }
+    verdict
 }
 
 /// The last rule that matches both and is not one for every permission.
@@ -78,13 +120,14 @@ pub fn permission_of(tool: &str) -> &str {
     }
 }
 
-/// Whether `tool` is not offered to models: the last rule that names it denies everything.
-pub fn hides(rules: &[Rule], tool: &str) -> bool {
-    rules
-        .iter()
-        .rev()
-        .find(|rule| matches(&rule.permission, permission_of(tool)))
-        .is_some_and(|rule| rule.pattern == "*" && rule.action == Action::Deny)
+/// Whether `tool` is not offered to models: the last rule that names it denies everything, in `rules` or in a list
+/// of `restrictions`.
+pub fn hides(rules: &[Rule], restrictions: &[Vec<Rule>], tool: &str) -> bool {
+    let denies_all = |rules: &[Rule]| {
+        let last = rules.iter().rfind(|rule| matches(&rule.permission, permission_of(tool)));
+        last.is_some_and(|rule| rule.pattern == "*" && rule.action == Action::Deny)
+    };
+    denies_all(rules) || restrictions.iter().any(|list| denies_all(list))
 }
 
 /// `*` matches any run of characters, including `/` and newlines. `?` matches exactly one

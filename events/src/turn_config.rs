@@ -173,6 +173,10 @@ pub struct Options {
     pub request: Json,
     /// Rules from "always" answers in the project's other sessions; each rule allows.
     pub approved: Vec<Rule>,
+    /// Lists of rules that can only make a verdict stricter: those of a project that is not trusted, and
+    /// the user's own denials, which no project lifts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub restrictions: Vec<Vec<Rule>>,
     /// Instruction files in the system prompt; absolute paths with links resolved.
     pub instructions: Vec<String>,
     /// Whether the agent plans and may change only its plan.
@@ -220,6 +224,7 @@ impl Default for Options {
             small_model: None,
             request: Json::object(),
             approved: Vec::new(),
+            restrictions: Vec::new(),
             instructions: Vec::new(),
             plans: false,
             reminder: String::new(),

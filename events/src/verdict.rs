@@ -3,7 +3,7 @@
 
 use crate::event::Access;
 use crate::rules::{self, Action, LEFTFOLD, Rule};
-use crate::turn_config::AskMode;
+use crate::turn_config::{AskMode, TurnConfig};
 
 /// The permission for questions of tools to the user. Rules can deny such a question, but not
 /// answer it.
@@ -12,20 +12,20 @@ pub(crate) const QUESTION: &str = "question";
 /// The permission that a command line needs.
 const COMMAND: &str = "bash";
 
-/// The verdict of `rules` on one access of a call that needs all of `call`: the strictest over its
-/// patterns, with the deciding rule. An "always" answer turns a question into a yes, but never a denial.
+/// The verdict of a turn configuration's rules on one access of a call that needs all of `call`: the strictest
+/// over its patterns, with the deciding rule. An "always" answer turns a question into a yes, but never a denial.
 pub fn judge(
-    rules: &[Rule],
-    approved: &[Rule],
+    TurnConfig { rules, options, .. }: &TurnConfig,
     access: &Access,
     call: &[Access],
 ) -> (Action, Option<Rule>) {
-    judged(rules, &[approved], access, call)
+    judged((rules, &options.restrictions), &[&options.approved], access, call)
 }
 
-/// The verdict with several lists of approvals, which are evaluated one after the other.
+/// The verdict of rules and the restrictions on them, with several lists of approvals, which are evaluated one
+/// after the other.
 fn judged(
-    rules: &[Rule],
+    (rules, restrictions): (&[Rule], &[Vec<Rule>]),
     approved: &[&[Rule]],
     access: &Access,
     call: &[Access],
@@ -33,13 +33,13 @@ fn judged(
     let in_line = is_in_line(access, call);
     let mut worst = (Action::Allow, None);
     for pattern in &access.patterns {
-        let rule = if in_line {
-            rules::evaluate_named(rules, &access.permission, pattern)
+        let permission = &access.permission;
+        let mut verdict = if in_line {
+            let find = |rules| rules::evaluate_named(rules, permission, pattern);
+            rules::strictest(find, Action::Allow, rules, restrictions)
         } else {
-            rules::evaluate(rules, &access.permission, pattern)
+            rules::evaluate_restricted(rules, restrictions, permission, pattern)
         };
-        let unruled = if in_line { Action::Allow } else { Action::Ask };
-        let mut verdict = (rule.map_or(unruled, |rule| rule.action), rule);
         if verdict.0 == Action::Ask
             && let Some(yes) =
                 approved.iter().find_map(|yes| rules::evaluate(yes, &access.permission, pattern))
@@ -78,6 +78,8 @@ fn is_worse(action: Action, worst: &(Action, Option<Rule>)) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RulesInForce<'a> {
     pub(crate) rules: &'a [Rule],
+    /// Lists that can only make a verdict stricter.
+    pub(crate) restrictions: &'a [Vec<Rule>],
     /// Rules from "always" answers: first those of the session, then those of its project.
     pub(crate) approved: [&'a [Rule]; 2],
     pub(crate) ask: AskMode,
@@ -87,7 +89,7 @@ impl RulesInForce<'_> {
     /// The verdict on one access. If no person is there to be asked, the ask mode decides.
     /// The access belongs to a call that needs all of `call`.
     pub(crate) fn access(&self, access: &Access, call: &[Access]) -> (Action, Option<Rule>) {
-        let (action, rule) = judged(self.rules, &self.approved, access, call);
+        let (action, rule) = judged((self.rules, self.restrictions), &self.approved, access, call);
         let (action, rule) = match action {
             Action::Allow if access.permission == QUESTION => (Action::Ask, None),
             Action::Allow | Action::Ask | Action::Deny => (action, rule),
@@ -121,7 +123,7 @@ impl RulesInForce<'_> {
 
     /// Whether the rules require an answer that need not come from a person.
     pub(crate) fn leave_open(&self, access: &Access, call: &[Access]) -> bool {
-        let asked = judged(self.rules, &self.approved, access, call).0;
+        let asked = judged((self.rules, self.restrictions), &self.approved, access, call).0;
         asked == Action::Ask && !is_for_people(&access.permission)
     }
 }
@@ -147,7 +149,8 @@ mod tests {
         ] {
             // an approval of everything changes nothing
             let (rules, approved) = ([rule(action)], [rule(Action::Allow)]);
-            let in_force = RulesInForce { rules: &rules, approved: [&approved, &[]], ask };
+            let in_force =
+                RulesInForce { rules: &rules, restrictions: &[], approved: [&approved, &[]], ask };
             assert_eq!(in_force.access(&access, &[]).0, expected, "{ask:?}");
             assert!(!in_force.leave_open(&access, &[]));
         }
@@ -164,8 +167,9 @@ mod tests {
             ("edit", Action::Deny, Action::Ask, Action::Allow),
         ] {
             let rules = [Rule::new(permission, "*", action)];
-            assert_eq!(judge(&rules, &[], &call[1], &call[1..]).0, alone, "{permission}");
-            assert_eq!(judge(&rules, &[], &call[1], &call).0, in_line, "{permission}");
+            let config = TurnConfig { rules: rules.to_vec(), ..TurnConfig::default() };
+            assert_eq!(judge(&config, &call[1], &call[1..]).0, alone, "{permission}");
+            assert_eq!(judge(&config, &call[1], &call).0, in_line, "{permission}");
         }
     }
 
@@ -193,8 +197,12 @@ mod tests {
             ),
             (&[], &[rm], &["rm x"], Action::Deny),
         ] {
-            let in_force =
-                RulesInForce { rules: &rules, approved: [own, project], ask: AskMode::default() };
+            let in_force = RulesInForce {
+                rules: &rules,
+                restrictions: &[],
+                approved: [own, project],
+                ask: AskMode::default(),
+            };
             let (found, rule) = in_force.access(&access_to(patterns), &[]);
             assert_eq!(found, action, "{patterns:?}: {rule:?}");
         }

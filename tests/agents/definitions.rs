@@ -51,6 +51,7 @@ fn agents_are_found_everywhere_and_the_nearer_wins() {
         "project/leftfold.json",
         r#"{"agent": {"f": {"steps": 3, "description": "json"}}}"#,
     );
+    site.trust(&site.path("project/sub"));
     let mut command = site.command(&["agents", "--format", "json"]);
     let output = command.current_dir(site.path("project/sub")).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

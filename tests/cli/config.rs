@@ -69,14 +69,14 @@ fn each_value_names_the_source_that_won() {
         Site::bare().setting("retry", json!({ "attempts": 4 })).env("LEFTFOLD_CONFIG", "more.json");
     global(&site, "{\n  \"title\": false, \"snapshot\": false,\n  \"instructions\": [\"a.md\"] }");
     site.file(
+        "more.json",
+        "\u{feff}{ \"compaction\": { \"reserved\": 5 },\n\"retry\": { \"attempts\": 3 } }",
+    );
+    site.file(
         "opencode.json",
         r#"{ "username": "ann", "unheard_of": 1, "retry": {"attempts": 2} }"#,
     );
     site.file("leftfold.json", "{ \"snapshot\": true, \"instructions\": [\"b.md\", \"b.md\"],\r\n \"theme\": \"é\", \"layout\": \"x\" }");
-    site.file(
-        "more.json",
-        "\u{feff}{ \"compaction\": { \"reserved\": 5 },\n\"retry\": { \"attempts\": 3 } }",
-    );
     let config = config(&site, &[]);
     let file = |path: &str| site.path(path).display().to_string();
     let (global, near) = (file("config/leftfold/leftfold.json"), file("project/leftfold.json"));
@@ -139,12 +139,12 @@ fn rules_are_listed_in_the_order_in_which_the_last_match_wins() {
     let inline = json!({ "edit": "deny", "bash": { "ls *": "allow" } });
     let site = Site::bare().setting("permission", inline).env("LEFTFOLD_CONFIG", "more.json");
     global(&site, r#"{ "permission": { "bash": { "git *": "allow", "*": "ask" } } }"#);
+    site.file("more.json", r#"{ "permission": "ask" }"#);
     site.file(
         "leftfold.json",
         r#"{ "permission": { "bash": "deny", "edit": "ask" }, "tools": { "write": true },
         "agent": { "plan": { "permission": { "edit": { "~/plans/*": "allow" } } } } }"#,
     );
-    site.file("more.json", r#"{ "permission": "ask" }"#);
     let config = config(&site, &["permission"]);
     let own: Vec<String> = config["values"]
         .as_array()

@@ -181,13 +181,15 @@ fn what_a_project_could_do_to_whoever_opens_it_is_pointed_out() {
         })
         .to_string()
     };
-    site.file("leftfold.json", settings("theirs"));
+    site.file_of_stranger("leftfold.json", settings("theirs"));
     let mine = site.path("config/leftfold/leftfold.json");
     std::fs::create_dir_all(mine.parent().unwrap()).unwrap();
     std::fs::write(&mine, settings("mine")).unwrap();
     let (code, found) = examine(&site);
     assert_eq!(code, 0, "{found:#?}");
-    for part in ["as the MCP server `theirs`", "prompts for `p`", "sets `permission`"] {
+    for part in
+        ["`mcp.theirs` of the project is left out", "prompts for `p`", "`permission` of the"]
+    {
         let finding = about(&found, "settings", part);
         assert_eq!(finding["status"], "note");
         assert!(
@@ -195,7 +197,7 @@ fn what_a_project_could_do_to_whoever_opens_it_is_pointed_out() {
             "{finding}"
         );
     }
-    assert!(!format!("{found:?}").contains("MCP server `mine`"), "{found:#?}");
+    assert!(!format!("{found:?}").contains("mcp.mine"), "{found:#?}");
 }
 
 #[test]
@@ -214,37 +216,35 @@ fn what_somebody_elses_project_would_have_done_is_told_and_not_done() {
         "agent": { "build": { "permission": { "edit": { "*": "allow" } } }, "plan": { "permission": "ask" } },
         "command": { "go": { "template": "!`make`" }, "stay": { "template": "Stay." } },
     });
-    site.file("opencode.json", settings.to_string());
+    site.file_of_stranger("opencode.json", settings.to_string());
     std::fs::write(site.path("private"), "mine").unwrap();
     std::fs::create_dir(site.project().join("docs")).unwrap();
     std::os::unix::fs::symlink(site.path("private"), site.project().join("docs/link")).unwrap();
     let (code, found) = examine(&site);
     assert_eq!(code, 0, "{found:#?}");
     for part in [
-        "starts `sh` as the MCP server `theirs`",
-        "connects to the MCP server `far` at far.example",
-        "your variable MINE into `mcp.far.headers.H`",
-        "guard.sh` as a plugin",
+        "`mcp.theirs` of the project is left out: it starts `sh` as an MCP server",
+        "`mcp.far` of the project is left out: it connects to the MCP server at far.example",
+        "`plugin[0]` of the project is left out: it starts `./guard.sh` as a plugin",
         "sends prompts for `p`, and its key, to prompts.example",
-        "adds the file ~/.ssh/id_rsa",
-        "adds the file docs/link",
-        "adds the file ../../b.md",
-        "adds the page https://page.example/",
-        "sets `tools`, which allows",
-        "sets `agent.build.permission`, which allows",
-        "when `/go` is typed",
+        "it puts docs/link into every prompt",
+        "it puts ~/.ssh/id_rsa into every prompt",
+        "it puts ../../b.md into every prompt",
+        "it puts the page https://page.example/?key=*** into every prompt",
+        "`tools` of the project is left out: it allows",
+        "`agent.build.permission` of the project is left out: it allows",
+        "it runs shell lines when you type `/go`",
     ] {
         let finding = about(&found, "settings", part);
-        assert_eq!(finding["advice"], "review it first if the project is not yours");
+        assert_eq!(finding["advice"], "`leftfold trust` lets you trust the project");
     }
     let said = format!("{found:?}");
-    for part in ["off-program", "docs/a.md into", "agent.plan", "/stay` is", "word@", "--token"] {
+    for part in ["docs/a.md into", "/stay` is", "word@", "--token"] {
         assert!(!said.contains(part), "{part}: {found:#?}");
     }
-    assert_eq!(about(&found, "mcp", "theirs: not started")["status"], "note");
-    about(&found, "instructions", "page.example/?key=***: not read");
     assert!(!common::exists(&site.project().join("started")));
-    let ran = site.run(&["doctor", "--format", "json", "--start"]).ok();
+    site.trust(&site.project());
+    let ran = site.run(&["doctor", "--format", "json"]).ok();
     assert_eq!(about(&findings(&ran), "mcp", "theirs: it ")["status"], "warning");
     common::wait_until("it has run", || common::exists(&site.project().join("started")));
 }

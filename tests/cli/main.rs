@@ -17,3 +17,4 @@ mod models;
 mod opencode_settings;
 mod run;
 mod story;
+mod trust;

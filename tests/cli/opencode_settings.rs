@@ -121,10 +121,10 @@ fn about<'a>(found: &'a [Value], part: &str) -> &'a Value {
 
 fn site(settings: &str) -> Site {
     let site = Site::bare().env("ANTHROPIC_API_KEY", "sk-ant-0123456789abcdef");
-    site.file("opencode.json", settings);
     site.file("words/build.txt", "Build it well.");
     site.file("docs/style.md", "Be brief.");
     site.file("team/tidy/SKILL.md", "---\ndescription: Tidies up\n---\nSweep every corner.\n");
+    site.file("opencode.json", settings);
     site
 }
 

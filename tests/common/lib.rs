@@ -155,11 +155,34 @@ impl Site {
         self.path("project")
     }
 
+    /// Writes a file of the project. The user trusts settings that a test writes like this.
     pub fn file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.file_of_stranger(name, text);
+        let holder = path.ancestors().skip(1).find(|folder| {
+            let name = folder.file_name().unwrap_or_default();
+            name != ".leftfold" && name != ".opencode"
+        });
+        if name.contains("leftfold") || name.contains("opencode") {
+            self.trust(holder.unwrap());
+        }
+        path
+    }
+
+    /// Writes a file of the project that the user has not seen.
+    pub fn file_of_stranger(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.project().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
         path
+    }
+
+    /// Trusts the settings that apply in `folder`, as far as they can be read.
+    pub fn trust(&self, folder: &Path) {
+        for folder in [folder, &self.project()] {
+            let mut command = self.command(&["trust", "--yes"]);
+            command.current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null());
+            command.status().unwrap();
+        }
     }
 
     /// The text of a file in the project; empty if it does not exist.

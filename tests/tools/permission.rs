@@ -233,6 +233,13 @@ fn the_files_of_the_project_set_rules_too_and_those_nearer_come_later() {
     let global = r#"{ "permission": { "bash": "deny" } } // for all projects"#;
     std::fs::write(site.path("config/leftfold/leftfold.json"), global).unwrap();
     assert_eq!(ruled(&turn(&site, &[])), "deny");
+    // the user's own deny stands, whatever a project says, trusted or not
     site.file("leftfold.json", r#"{ "permission": { "bash": { "echo *": "allow" } } }"#);
+    assert_eq!(ruled(&turn(&site, &[])), "deny");
+    std::fs::write(site.path("config/leftfold/leftfold.json"), global.replace("deny", "ask"))
+        .unwrap();
     assert_eq!(ruled(&turn(&site, &[])), "allow");
+    site.file_of_stranger("leftfold.json", r#"{ "permission": { "bash": { "e* *": "allow" } } }"#);
+    // nobody is there to be asked
+    assert_eq!(ruled(&turn(&site, &[])), "deny");
 }

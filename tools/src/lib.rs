@@ -38,6 +38,7 @@ mod paths;
 mod pattern;
 mod plan_switch;
 mod preview;
+mod protected;
 mod question;
 mod read;
 mod registry;

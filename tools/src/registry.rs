@@ -10,6 +10,7 @@ use leftfold_events::state::Outcome;
 use leftfold_events::state::batch::Part;
 use serde_json::json;
 
+use crate::protected;
 use crate::tool::{self, Context, Output, Plan, Tool, Workspace};
 use crate::{
     Error, apply_patch, bash, batch, edit, glob, grep, invalid, multiedit, paths, plan_switch,
@@ -97,6 +98,7 @@ pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
             })
         }
     };
+    protected::add_access(&mut resolution, cx);
     cx.secrets.redact_resolution(&mut resolution);
     resolution
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use agent_client_protocol::Error;
 use leftfold_actors::{Observation, Opened, WatchScope};
+use leftfold_config::Trust;
 use leftfold_events::Seq;
 use leftfold_events::event::{PromptKind, PromptPart, SessionChoices};
 use leftfold_tools::Workspace;
@@ -19,6 +20,7 @@ use super::arrival::Arrival;
 use super::choices::AvailableChoices;
 use super::errors::to_error;
 use super::shared::{BY, Shared};
+use super::trust;
 use super::updates::{self, Updates};
 use leftfold_runtime::client::{self, Client};
 use leftfold_runtime::project::Project;
@@ -54,6 +56,8 @@ pub(super) struct SessionState {
     place: SessionPlace,
     /// The observer that sends updates to the client.
     sink: Option<ActorRef<Observation>>,
+    /// The settings that the client was asked to trust last.
+    asked_trust: Option<Trust>,
 }
 
 pub(super) struct Arguments {
@@ -73,7 +77,7 @@ impl Actor for SessionActor {
         arguments: Arguments,
     ) -> Result<SessionState, ActorProcessingErr> {
         let Arguments { all, shared, place } = arguments;
-        Ok(SessionState { all, shared, place, sink: None })
+        Ok(SessionState { all, shared, place, sink: None, asked_trust: None })
     }
 
     /// Stops the observer: a closed session sends no updates until it is opened again.
@@ -119,6 +123,10 @@ impl SessionState {
         parts: Vec<PromptPart>,
         project: &Project,
     ) -> anyhow::Result<()> {
+        trust::ask(&self.shared, ticket, &mut self.asked_trust).await?;
+        if self.shared.prompts.answer_cancelled(ticket) {
+            return Ok(());
+        }
         let first = parts.first().filter(|part| part.kind == PromptKind::Text);
         let text = first.map_or("", |part| part.text.as_str());
         self.send_commands();

@@ -52,6 +52,7 @@ mod question;
 mod servers;
 mod shared;
 mod terminals;
+mod trust;
 mod updates;
 mod view;
 mod wire;

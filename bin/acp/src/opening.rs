@@ -20,6 +20,7 @@ use super::servers::{handed, ignored};
 use leftfold_config as settings;
 use leftfold_runtime::only_people;
 use leftfold_runtime::project::{self, Project};
+use leftfold_runtime::trust;
 
 impl AcpAgent {
     /// Writes nothing before the first prompt, but reports errors in settings now.
@@ -34,16 +35,21 @@ impl AcpAgent {
         let servers = handed(&request.mcp_servers);
         let project = Project { servers, ..Project::new(directory, worktree) };
         let place = self.all.place(project::new_id()).map_err(|error| to_error(&error))?;
-        let available = AvailableChoices::of(&place, &project);
-        let available = available.map_err(|error| to_error(&error))?;
+        let available = match AvailableChoices::of(&place, &project) {
+            // a model may be among the settings that the user is asked to trust at the first prompt
+            Err(_) if trust::is_pending(&project.directory) => None,
+            available => Some(available.map_err(|error| to_error(&error))?),
+        };
         let id = SessionId::new(place.session.to_string());
         let entry = self.begin(id.clone(), place, project, connection).await?;
-        let response = NewSessionResponse::new(id)
-            .modes(available.modes())
-            .config_options(available.options())
-            .meta(ignored(&request.mcp_servers));
+        let mut response = NewSessionResponse::new(id).meta(ignored(&request.mcp_servers));
+        if let Some(available) = &available {
+            response = response.modes(available.modes()).config_options(available.options());
+        }
         responder.respond(response)?;
-        entry.shared.send_commands(available.commands());
+        if let Some(available) = available {
+            entry.shared.send_commands(available.commands());
+        }
         Ok(())
     }
 

@@ -1,8 +1,8 @@
 //! `leftfold doctor`: checks one area after the other and prints findings with advice.
 //!
 //! It takes every source of settings by itself (`leftfold_config::diagnose`), so that one error
-//! hides no other. It uses the network only with `--online`, starts servers that only the project
-//! names only with `--start`, and of a key it prints only where it was found.
+//! hides no other. It uses the network only with `--online`, starts nothing of a project that is not
+//! trusted, and of a key it prints only where it was found.
 
 mod guidance;
 mod machine;

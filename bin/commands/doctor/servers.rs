@@ -1,6 +1,5 @@
-//! Checks the MCP servers by starting each for a short while. A server that only the project names
-//! is left alone without `--start`: the user may be looking at a stranger's project, and has not
-//! agreed that its programs may run or that data may be sent to its servers.
+//! Checks the MCP servers by starting each for a short while. Servers of a project that the user does not
+//! trust are not among the settings, so they are not started.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,8 +8,7 @@ use leftfold_mcp::{Endpoint, ServerReport, ServerSpec, ServerStatus, Servers};
 
 use super::Findings;
 use crate::cli::Doctor;
-use leftfold_config::{self as settings, Settings};
-use leftfold_runtime::model;
+use leftfold_config::Settings;
 use leftfold_runtime::specs;
 
 /// How long a server may take to start.
@@ -29,22 +27,8 @@ pub(super) fn mcp(
         found.note("no MCP servers are configured");
         return Ok(());
     }
-    let is_theirs = |spec: &ServerSpec| {
-        let named = settings.mcp.get(&spec.name);
-        let env = &model::environment;
-        let of_project =
-            named.is_some_and(|mcp| settings::is_of_project(mcp.key_place(), directory, env));
-        of_project && !args.start && is_used(&spec.endpoint)
-    };
-    let (theirs, own): (Vec<ServerSpec>, Vec<ServerSpec>) = specs.into_iter().partition(is_theirs);
-    for spec in theirs {
-        found.note(format!(
-            "{}: not started, because the project's files name it (`--start` starts it)",
-            spec.name
-        ));
-    }
     let (asked, left): (Vec<ServerSpec>, Vec<ServerSpec>) =
-        own.into_iter().partition(|spec| args.online || is_local(&spec.endpoint));
+        specs.into_iter().partition(|spec| args.online || is_local(&spec.endpoint));
     for spec in left {
         found.note(format!("{}: remote, not checked (`--online` checks it)", spec.name));
     }
@@ -95,13 +79,6 @@ pub(super) fn plugins(found: &mut Findings, settings: &Settings) {
             }
             None => found.note(format!("turned off ({})", plugin.place())),
         }
-    }
-}
-
-fn is_used(endpoint: &Endpoint) -> bool {
-    match endpoint {
-        Endpoint::Local { .. } | Endpoint::Remote { .. } => true,
-        Endpoint::Unusable(_) | Endpoint::Disabled => false,
     }
 }
 

@@ -23,12 +23,16 @@ pub(super) fn settings(found: &mut Findings, diagnosis: &Diagnosis, directory: &
         found.error(error.to_string(), advice(error));
     }
     idle(found, diagnosis);
-    for (place, what) in &diagnosis.project_effects {
-        found.add(
-            Level::Note,
-            format!("{place}: this project file {what}"),
-            Some("review it first if the project is not yours".to_owned()),
-        );
+    for item in &diagnosis.trust.items {
+        let (place, key, effect) = (&item.place, &item.key, &item.effect);
+        match diagnosis.trust.is_whole() {
+            true => found.note(format!("{place}: `{key}` of the project is trusted: it {effect}")),
+            false => found.add(
+                Level::Note,
+                format!("{place}: `{key}` of the project is left out: it {effect}"),
+                Some("`leftfold trust` lets you trust the project".to_owned()),
+            ),
+        }
     }
     for warning in diagnosis.settings.iter().flat_map(|settings| &settings.warnings) {
         found.warning(warning.as_str(), "correct or remove it");

@@ -6,9 +6,11 @@
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use leftfold_events::Sha256;
 use serde_json::{Map, Value, json};
 
 use crate::secrecy::Secret;
@@ -100,7 +102,13 @@ pub fn path(env: Env<'_>) -> Option<PathBuf> {
     Some(home?.join(FILE))
 }
 
-/// The file with the OAuth tokens of MCP servers, beside the keys of providers.
+/// The folder with what the user has decided for a project: approvals and trust.
+pub fn project_folder(worktree: &Path, env: Env<'_>) -> Option<PathBuf> {
+    let hash = Sha256::of(worktree.as_os_str().as_bytes()).to_string();
+    Some(path(env)?.with_file_name("projects").join(hash))
+}
+
+/// The file with the tokens of servers of tools, beside the keys of providers.
 pub fn token_store() -> Option<PathBuf> {
     path(&environment).map(|keys| keys.with_file_name("mcp-auth.json"))
 }

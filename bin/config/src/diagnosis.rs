@@ -6,40 +6,44 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::load::{self, Layers};
+use crate::schema;
 use crate::settings::Settings;
 use crate::source::{Env, SettingPlace, Source};
-use crate::sources::{self, Project};
-use crate::tree::Node;
-use crate::{project_effects, schema};
+use crate::sources;
+use crate::trust::Trust;
 
-/// The problems of each source, and the merged settings.
-#[derive(Debug)]
+/// Every source by itself, and what they come to.
+#[derive(Debug, Default)]
 pub struct Diagnosis {
     /// The sources that exist, weakest first.
     pub sources: Vec<Arc<Source>>,
     /// The first error of each source; if none has any, the first error of the merged settings.
     pub errors: Vec<Error>,
-    /// Known keys without an effect, with their places.
+    /// Keys that Leftfold knows and has nothing for, with their places.
     pub idle: Vec<(SettingPlace, String)>,
-    /// The effects of the project's own files, with their places: programs that they start,
-    /// addresses that they send prompts to, calls that they allow.
-    pub project_effects: Vec<(SettingPlace, String)>,
-    /// The settings, if there are no errors.
+    /// The settings of the project that need trust.
+    pub trust: Trust,
+    /// If there are no errors.
     pub settings: Option<Settings>,
 }
 
 /// Reads every source by itself, and continues after errors.
 pub fn diagnose(directory: &Path, env: Env<'_>, layers: &Layers) -> Diagnosis {
-    let (sources, errors, idle, project_effects) = Default::default();
-    let mut diagnosis = Diagnosis { sources, errors, idle, project_effects, settings: None };
-    let project = Project::of(directory, env);
-    let documents = sources::read_all(directory, env, &layers.all);
-    let documents = documents.map_err(|error| diagnosis.errors.push(error)).unwrap_or_default();
+    let mut diagnosis = Diagnosis::default();
+    let found = match sources::read_all(directory, env, &layers.all) {
+        Ok(found) => found,
+        Err(error) => {
+            diagnosis.errors.push(error);
+            return diagnosis;
+        }
+    };
+    diagnosis.trust = load::review_all(&found, env);
     let mut parts = Vec::new();
-    for document in documents {
-        match load::read(&document, env, layers.providers) {
+    for document in found.documents {
+        match load::read(&document, env, layers.providers, &diagnosis.trust) {
             Ok(part) => {
-                diagnosis.part(&part.node, project.has(&document.source).then_some(&project));
+                let idle = part.node.entries().iter().filter(|entry| schema::is_idle(&entry.key));
+                diagnosis.idle.extend(idle.map(|entry| (entry.at.clone(), entry.key.clone())));
                 parts.push(part);
             }
             Err(error) => diagnosis.errors.push(error),
@@ -47,26 +51,11 @@ pub fn diagnose(directory: &Path, env: Env<'_>, layers: &Layers) -> Diagnosis {
         diagnosis.sources.push(document.source);
     }
     if diagnosis.errors.is_empty() {
-        match load::merge(parts, (directory, env), layers) {
+        let trust = (diagnosis.trust.clone(), found.warnings);
+        match load::merge(parts, (directory, env), layers, trust) {
             Ok(settings) => diagnosis.settings = Some(settings),
             Err(error) => diagnosis.errors.push(error),
         }
     }
     diagnosis
-}
-
-impl Diagnosis {
-    /// `project`: the project that the source came with, if any.
-    fn part(&mut self, node: &Node, project: Option<&Project>) {
-        let idle = node.entries().iter().filter(|entry| schema::is_idle(&entry.key));
-        self.idle.extend(idle.map(|entry| (entry.at.clone(), entry.key.clone())));
-        if let Some(project) = project {
-            self.project_effects.extend(project_effects::of(node, &project.worktree));
-        }
-    }
-}
-
-/// Whether the setting at `place` is in a file that came with the project in `directory`.
-pub fn is_of_project(place: &SettingPlace, directory: &Path, env: Env<'_>) -> bool {
-    Project::of(directory, env).has(&place.source)
 }

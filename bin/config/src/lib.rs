@@ -19,8 +19,9 @@
 //! | `schema` | the same types as a JSON Schema |
 //! | `load` | all sources read and merged |
 //! | `resolve` | providers, models and keys |
-//! | `redacted_view`, `plugin_layers`, `secrecy`, `credentials` | the parts that may be shown to people and plugins |
-//! | `diagnosis`, `project_effects` | every error, and effects worth a review |
+//! | `redacted_view`, `plugin_layers`, `secrecy`, `credentials` | as much of them as may be shown, and to whom |
+//! | `diagnosis` | all that is wrong in them, or worth a look |
+//! | `trust`, `private_file` | which settings of a project need the user's consent, and where it is stored |
 
 mod agent;
 pub mod auth;
@@ -32,7 +33,7 @@ mod load;
 mod markdown;
 mod permission;
 mod plugin_layers;
-mod project_effects;
+pub mod private_file;
 mod provider;
 mod redacted_view;
 
@@ -44,6 +45,7 @@ mod settings;
 mod source;
 mod sources;
 mod tree;
+mod trust;
 mod typed;
 
 #[cfg(test)]
@@ -51,10 +53,10 @@ mod tests;
 
 pub use agent::{Agent, Command, Mode};
 pub use auth::token_store;
-pub use diagnosis::{Diagnosis, diagnose, is_of_project};
+pub use diagnosis::{Diagnosis, diagnose};
 pub use error::{Error, Hint};
 pub use extensions::{Client, Mcp, McpKind, OAuth, Plugin, PluginProgram};
-pub use load::{Layers, load, load_with};
+pub use load::{Layers, load, load_with, review};
 pub use provider::{Abilities, Costs, Limits, Model, NEVER, Provider, Script};
 pub use redacted_view::{Item, Origin, RedactedView, Shown, redacted_view};
 pub use resolve::{BaseUrl, Chosen, KeySource, KeyState, ProviderSummary};
@@ -64,4 +66,5 @@ pub use settings::{Compaction, Retry, Settings, SkillFolder, Task, ToolOutput, W
 pub use source::{Env, Kind, SettingPlace, Source, environment};
 pub use sources::worktree_of;
 pub use tree::Reference;
+pub use trust::{Item as TrustItem, Standing, Trust};
 pub use typed::At;

@@ -10,9 +10,10 @@ use crate::auth::Keys;
 use crate::error::Error;
 use crate::secrecy::debug_without_values;
 use crate::settings::{JOINED, Settings};
-use crate::source::{Env, SettingPlace, Source};
-use crate::sources::{self, Document, Layer, Project};
-use crate::tree::{self, Node, Tree};
+use crate::source::{Env, Kind, SettingPlace, Source};
+use crate::sources::{self, Document, Found, Layer};
+use crate::tree::{self, Node, References, Tree};
+use crate::trust::{self, Trust};
 use crate::typed::{self, LeftOutKey};
 use crate::{legacy, markdown, permission};
 
@@ -53,18 +54,61 @@ pub(crate) struct Part {
     left_out: Vec<LeftOutKey>,
 }
 
-/// Reads one source.
+/// The settings of one source, before they are read into types.
+pub(crate) fn parse(document: &Document, references: References<'_>) -> Result<Node, Error> {
+    let Document { source, text, entered } = document;
+    let mut node = match entered {
+        Some(entered) => markdown::parse(text, source, entered)?,
+        None => tree::parse(text, source, references)?,
+    };
+    legacy::translate(&mut node);
+    Ok(node)
+}
+
+/// The settings in `directory` that need trust, and the user's decision.
+///
+/// # Errors
+/// A source cannot be read.
+pub fn review(directory: &Path, env: Env<'_>) -> Result<Trust, Error> {
+    Ok(review_all(&sources::read_all(directory, env, &[])?, env))
+}
+
+/// The settings that need trust, in all files of the project that can be parsed.
+pub(crate) fn review_all(found: &Found, env: Env<'_>) -> Trust {
+    let mut trust = Trust::load(&found.worktree, env);
+    for document in found.documents.iter().filter(|document| needs_review(&document.source)) {
+        if let Ok(mut node) = parse(document, References::Within(&found.worktree)) {
+            trust.items.extend(trust::split(&mut node, &found.worktree));
+        }
+    }
+    trust
+}
+
+/// Settings that a plugin of the project adds were trusted with the plugin.
+fn needs_review(source: &Source) -> bool {
+    source.of_project && source.kind == Kind::File
+}
+
+/// Reads one source. Of a project that is not trusted, only what needs no trust.
 pub(crate) fn read(
     document: &Document,
     env: Env<'_>,
     providers: &KnownProviders,
+    trust: &Trust,
 ) -> Result<Part, Error> {
-    let Document { source, text, entered } = document;
-    let mut node = match entered {
-        Some(entered) => markdown::parse(text, source, entered)?,
-        None => tree::parse(text, source, env)?,
+    let source = &document.source;
+    let mut node = if needs_review(source) && !trust.is_whole() {
+        let mut node = parse(document, References::Within(&trust.worktree))?;
+        // an error is reported although its setting is left out; one that follows from a reference
+        // without its value is none
+        if !trust::has_reference(&node) {
+            typed::read::<Settings>(&node)?.0.check(providers)?;
+        }
+        trust::split(&mut node, &trust.worktree);
+        node
+    } else {
+        parse(document, References::All(env))?
     };
-    legacy::translate(&mut node);
     let (settings, left_out) = typed::read::<Settings>(&node)?;
     settings.check(providers)?;
     let places: Vec<SettingPlace> = left_out.iter().map(|(place, _)| place.clone()).collect();
@@ -92,9 +136,13 @@ pub fn load(
 /// # Errors
 /// The first error in any source, as for [`load`].
 pub fn load_with(directory: &Path, env: Env<'_>, layers: &Layers) -> Result<Settings, Error> {
-    let documents = sources::read_all(directory, env, &layers.all)?;
-    let parts = documents.iter().map(|document| read(document, env, layers.providers));
-    merge(parts.collect::<Result<_, _>>()?, (directory, env), layers)
+    let mut found = sources::read_all(directory, env, &layers.all)?;
+    let trust = review_all(&found, env);
+    let parts =
+        found.documents.iter().map(|document| read(document, env, layers.providers, &trust));
+    let parts = parts.collect::<Result<_, _>>()?;
+    found.warnings.extend(trust.warnings());
+    merge(parts, (directory, env), layers, (trust, found.warnings))
 }
 
 /// Merges sources, weakest first.
@@ -102,6 +150,7 @@ pub(crate) fn merge(
     parts: Vec<Part>,
     (directory, env): (&Path, Env<'_>),
     layers: &Layers,
+    (trust, warnings): (Trust, Vec<String>),
 ) -> Result<Settings, Error> {
     let mut tree: Option<Node> = None;
     let mut sources = Vec::new();
@@ -128,17 +177,17 @@ pub(crate) fn merge(
         None => Settings::default(),
     };
     settings.check(layers.providers)?;
-    settings.rules = rules.rules;
     let of_all = [&rules.placed_rules].into_iter().chain(rules.agent_placed_rules.values());
-    settings.warnings =
-        of_all.flat_map(|placed_rules| permission::without_effect(placed_rules)).collect();
+    settings.warnings = of_all.flat_map(|said| permission::without_effect(said)).collect();
     (settings.placed_rules, settings.agent_placed_rules) =
         (rules.placed_rules, rules.agent_placed_rules);
+    settings.trust = trust;
+    settings.choose_rules();
+    settings.warnings.extend(warnings);
     settings.warnings.extend(left_out.iter().map(|(place, path)| {
-        format!("{place}: `{path}` is not a setting of Leftfold and has no effect")
+        format!("{place}: `{path}` is not known to Leftfold and has no effect")
     }));
-    let project = Project::of(directory, env);
-    settings.find_skills(directory, |source| !project.has(source));
+    settings.find_skills(directory);
     settings.warnings.extend(layers.warnings.iter().cloned());
     settings.stored = Keys::load(env)?;
     settings.known = Some(layers.providers);

@@ -51,9 +51,14 @@ pub(crate) struct PlacedRule {
     pub(crate) place: SettingPlace,
 }
 
-/// The rules of one source, or of one agent in it. The rules of the older key `tools` (a boolean
-/// for each tool) come before those of `permission`. `holder` is the path of the object with these
-/// keys.
+impl PlacedRule {
+    pub(crate) fn is_of_project(&self) -> bool {
+        self.place.source.of_project
+    }
+}
+
+/// The rules of one source, or of one agent in it: those of the older key `tools` (a boolean for
+/// each tool) come before those of `permission`. `holder` is the path of what has these keys.
 pub(crate) fn rules(
     holder: &[&str],
     tools: &IndexMap<String, At<bool>>,

@@ -44,7 +44,10 @@ impl Layers {
         if plugins.is_some() {
             self.warn(format!("plugin {name}: plugins cannot set `plugin`, so it is left out"));
         }
-        self.all.push(Layer { plugin: name.to_owned(), value });
+        let named = known.plugins.iter().map(|plugin| plugin.place());
+        let of_project =
+            named.filter(|named| named.to_string() == place).any(|named| named.source.of_project);
+        self.all.push(Layer { plugin: name.to_owned(), of_project, value });
         if let Err(error) = load_with(directory, env, self) {
             self.all.pop();
             self.warn(format!("{error}. All settings that this plugin adds are ignored"));

@@ -21,7 +21,9 @@ use crate::provider::{NEVER, Provider};
 use crate::secrecy::Secret;
 use crate::source::Source;
 use crate::tree::Node;
+use crate::trust::Trust;
 use crate::typed::{At, Idle, filled, model_name, positive};
+use leftfold_events::rules::Action;
 
 /// Lists that are joined across files instead of being replaced.
 pub(crate) const JOINED: [&str; 2] = ["plugin", "instructions"];
@@ -103,9 +105,12 @@ pub struct Settings {
     pub watcher: Idle<Object>,
     pub web: Idle<Value>,
 
-    /// In merge order: the last match wins.
+    /// In merge order: the last match wins. Without those of a project that is not trusted.
     #[serde(skip)]
     pub rules: Vec<Rule>,
+    /// The settings that came with the project and need the user's consent.
+    #[serde(skip)]
+    pub trust: Trust,
     /// These rules with their places.
     #[serde(skip)]
     pub(crate) placed_rules: Vec<PlacedRule>,
@@ -257,7 +262,13 @@ where
     Ok(secrets)
 }
 
-/// Prints the sources, and none of the values, which may be secrets.
+/// The rule as part of a list of which only denials count.
+fn only_denying(rule: Rule) -> Rule {
+    let action = if rule.action == Action::Deny { Action::Deny } else { Action::Allow };
+    Rule { action, ..rule }
+}
+
+/// Tells what was read, and none of the values: any of them may be a secret.
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
@@ -290,12 +301,38 @@ impl Settings {
         self.environment.iter().map(|name| name.to_string()).collect()
     }
 
-    /// The rules that settings give to one agent.
+    /// The rules that settings give to one agent. Without those of a project that is not trusted.
     pub fn rules_of(&self, agent: &str) -> Vec<Rule> {
-        self.agent_placed_rules
-            .get(agent)
-            .map(|placed_rules| bare(placed_rules))
-            .unwrap_or_default()
+        let said = self.agent_placed_rules.get(agent).map(Vec::as_slice).unwrap_or_default();
+        said.iter().filter(|said| self.counts(said)).map(|said| said.rule.clone()).collect()
+    }
+
+    /// Whether a rule counts like the user's own.
+    fn counts(&self, said: &PlacedRule) -> bool {
+        !said.is_of_project() || self.trust.covers(said)
+    }
+
+    /// Lists of rules that can only make the verdicts on an agent's calls stricter. Rules of a project tighten the user's
+    /// rules, unless a later rule of the user says otherwise. Rules that the user has trusted can loosen others, but
+    /// never lift a `deny` of the user.
+    pub fn restrictions(&self, agent: &str) -> Vec<Vec<Rule>> {
+        let of_agent = self.agent_placed_rules.get(agent).map(Vec::as_slice).unwrap_or_default();
+        let all: Vec<&PlacedRule> = self.placed_rules.iter().chain(of_agent).collect();
+        let mut lists = Vec::new();
+        if let Some(first) = all.iter().position(|said| !self.counts(said)) {
+            lists.push(all.iter().skip(first).map(|said| said.rule.clone()).collect());
+        }
+        if all.iter().any(|said| said.is_of_project() && self.counts(said)) {
+            let own = all.iter().filter(|said| !said.is_of_project());
+            lists.push(own.map(|said| only_denying(said.rule.clone())).collect());
+        }
+        lists
+    }
+
+    /// Decides which rules count, when the trust is known.
+    pub(crate) fn choose_rules(&mut self) {
+        let counting = self.placed_rules.iter().filter(|said| self.counts(said));
+        self.rules = counting.map(|said| said.rule.clone()).collect();
     }
 
     /// The wire formats and providers that this build knows.
@@ -323,9 +360,7 @@ impl Settings {
     /// Puts the rules of one source after those of earlier sources; merging objects would lose
     /// their order.
     pub(crate) fn append_rules(&mut self, source: &Self) {
-        let rules = permission::rules(&[], &source.tools, source.permission.as_ref());
-        self.rules.extend(bare(&rules));
-        self.placed_rules.extend(rules);
+        self.placed_rules.extend(permission::rules(&[], &source.tools, source.permission.as_ref()));
         for (name, agent) in &source.agents {
             let holder = ["agent", name];
             let rules = permission::rules(&holder, &agent.tools, agent.permission.as_ref());
@@ -333,9 +368,8 @@ impl Settings {
         }
     }
 
-    /// Finds the folders of skills, and warns of missing ones. `is_own` says whether the user wrote
-    /// a source.
-    pub(crate) fn find_skills(&mut self, directory: &Path, is_own: impl Fn(&Source) -> bool) {
+    /// Looks for the folders of skills, and warns of those that are not there.
+    pub(crate) fn find_skills(&mut self, directory: &Path) {
         let Some(skills) = &self.skills else { return };
         for text in skills.paths() {
             let source = &text.place().source;
@@ -348,15 +382,11 @@ impl Settings {
                 let (place, path) = (text.place(), path.display());
                 self.warnings.push(format!("{place}: the skills folder {path} does not exist"));
             }
-            self.skill_folders.push(SkillFolder { path, own: is_own(source) });
+            self.skill_folders.push(SkillFolder { path, own: !source.of_project });
         }
         if let Some(place) = skills.urls() {
             let what = "`skills.urls` has no effect: skills are read from folders (`skills.paths`)";
             self.warnings.push(format!("{place}: {what}"));
         }
     }
-}
-
-fn bare(placed_rules: &[PlacedRule]) -> Vec<Rule> {
-    placed_rules.iter().map(|placed_rules| placed_rules.rule.clone()).collect()
 }

@@ -38,6 +38,8 @@ pub struct Source {
     /// Whether it was written for Leftfold; then an unknown key is an error.
     pub own: bool,
     pub kind: Kind,
+    /// Whether it came with the project. Every other source is the user's own.
+    pub of_project: bool,
     pub(crate) home: Option<PathBuf>,
 }
 

@@ -22,6 +22,8 @@ const PROJECT_OWN: [&str; 4] =
 #[derive(Clone)]
 pub(crate) struct Layer {
     pub(crate) plugin: String,
+    /// Whether the project's settings name the plugin.
+    pub(crate) of_project: bool,
     pub(crate) value: Value,
 }
 
@@ -45,64 +47,85 @@ fn resolved(directory: &Path) -> io::Result<PathBuf> {
     directory.canonicalize()
 }
 
-/// Reads all sources that apply in `directory` with these `layers`, weakest first.
-pub(crate) fn read_all(
-    directory: &Path,
-    env: Env<'_>,
-    layers: &[Layer],
-) -> Result<Vec<Document>, Error> {
+/// All settings in force in `directory` with these `layers`, the weakest first.
+pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Result<Found, Error> {
     let directory = resolved(directory).map_err(|error| Error::Directory {
         path: directory.to_owned(),
         reason: error.to_string(),
     })?;
-    let mut all = Gathered { home: absolute(env, "HOME"), documents: Vec::new() };
+    let worktree = worktree_of(&directory);
+    let mut all = Gathered {
+        home: absolute(env, "HOME"),
+        worktree,
+        documents: Vec::new(),
+        warnings: Vec::new(),
+    };
     let config = absolute(env, "XDG_CONFIG_HOME")
         .or_else(|| all.home.as_ref().map(|home| home.join(".config")));
     let home = all.home.clone();
     let named = |variable| Some(directory.join(expand(&given(env, variable)?, home.as_deref())));
     if let Some(config) = config {
         let (theirs, ours) = (config.join("opencode"), config.join("leftfold"));
-        all.folder(&theirs, (&OPENCODE, false), &theirs)?;
-        all.folder(&ours, (&OWN, true), &ours)?;
+        all.folder(&theirs, (&OPENCODE, false), &theirs, Owner::User)?;
+        all.folder(&ours, (&OWN, true), &ours, Owner::User)?;
     }
     // A file for OpenCode may be missing.
     if let Some(path) = named("OPENCODE_CONFIG")
         && let Some(text) = existing(&path)?
     {
-        all.file(&path, false, text, None);
+        all.file(&path, (false, Owner::User), text, None);
     }
-    for folder in outermost_first(&directory) {
-        all.folder(folder, (&PROJECT_OPENCODE, false), &folder.join(".opencode"))?;
-        all.folder(folder, (&PROJECT_OWN, true), &folder.join(".leftfold"))?;
+    for folder in outermost_first(&directory, &all.worktree.clone()) {
+        let (theirs, ours) = (folder.join(".opencode"), folder.join(".leftfold"));
+        all.folder(folder, (&PROJECT_OPENCODE, false), &theirs, Owner::Project)?;
+        all.folder(folder, (&PROJECT_OWN, true), &ours, Owner::Project)?;
     }
     if let Some(folder) = named("OPENCODE_CONFIG_DIR") {
-        all.folder(&folder, (&OPENCODE, false), &folder)?;
+        all.folder(&folder, (&OPENCODE, false), &folder, Owner::User)?;
     }
-    // Files name plugins, so plugins come after files; variables come last, because the user who
-    // starts this process decides.
-    for Layer { plugin, value } in layers {
+    // files name plugins, and whoever starts this process has the last word
+    for Layer { plugin, of_project, value } in layers {
         let name = format!("plugin {plugin}");
-        all.add((name, Kind::Plugin), (&directory, true), value.to_string(), None);
+        let owner = if *of_project { Owner::Project } else { Owner::User };
+        all.add((name, Kind::Plugin), (&directory, true, owner), value.to_string(), None);
     }
     if let Some(text) = given(env, "OPENCODE_CONFIG_CONTENT") {
         let name = "OPENCODE_CONFIG_CONTENT".to_owned();
-        all.add((name, Kind::Variable), (&directory, false), text, None);
+        all.add((name, Kind::Variable), (&directory, false, Owner::User), text, None);
     }
     if let Some(path) = named("LEFTFOLD_CONFIG") {
         let text = read_text(&path).map_err(|error| unreadable(path.clone(), &error, true))?;
         let is_theirs = path.file_name().is_some_and(|name| OPENCODE.iter().any(|n| name == *n));
-        all.file(&path, !is_theirs, text, None);
+        all.file(&path, (!is_theirs, Owner::User), text, None);
     }
     if let Some(text) = given(env, "LEFTFOLD_CONFIG_CONTENT") {
         let name = "LEFTFOLD_CONFIG_CONTENT".to_owned();
-        all.add((name, Kind::Variable), (&directory, true), text, None);
+        all.add((name, Kind::Variable), (&directory, true, Owner::User), text, None);
     }
-    Ok(all.documents)
+    Ok(Found { documents: all.documents, worktree: all.worktree, warnings: all.warnings })
+}
+
+/// The sources that were found.
+pub(crate) struct Found {
+    /// The weakest first.
+    pub(crate) documents: Vec<Document>,
+    pub(crate) worktree: PathBuf,
+    /// Files that are left out because a link leads out of the project.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Whose settings a source holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    User,
+    Project,
 }
 
 struct Gathered {
     home: Option<PathBuf>,
+    worktree: PathBuf,
     documents: Vec<Document>,
+    warnings: Vec<String>,
 }
 
 impl Gathered {
@@ -113,40 +136,73 @@ impl Gathered {
         folder: &Path,
         (names, own): (&[&str], bool),
         markdown: &Path,
+        owner: Owner,
     ) -> Result<(), Error> {
         for path in names.iter().map(|name| folder.join(name)) {
+            if self.leads_out(&path, owner) {
+                continue;
+            }
             if let Some(text) = existing(&path)? {
-                self.file(&path, own, text, None);
+                self.file(&path, (own, owner), text, None);
             }
         }
         let found = markdown::find(markdown);
         for (path, entered) in
             found.map_err(|error| unreadable(markdown.to_owned(), &error, false))?
         {
+            if self.leads_out(&path, owner) {
+                continue;
+            }
             let text = read_text(&path).map_err(|error| unreadable(path.clone(), &error, false))?;
-            self.file(&path, own, text, Some(entered));
+            self.file(&path, (own, owner), text, Some(entered));
         }
         Ok(())
     }
 
-    fn file(&mut self, path: &Path, own: bool, text: String, entered: Option<Entered>) {
+    /// Whether a file of the project is really elsewhere: whoever wrote the project does not choose
+    /// which other files are read.
+    fn leads_out(&mut self, path: &Path, owner: Owner) -> bool {
+        let real = path.canonicalize().ok();
+        let leads_out =
+            owner == Owner::Project && real.is_some_and(|real| !real.starts_with(&self.worktree));
+        if leads_out {
+            let path = path.display();
+            self.warnings
+                .push(format!("{path}: left out, because a link leads out of the project"));
+        }
+        leads_out
+    }
+
+    fn file(
+        &mut self,
+        path: &Path,
+        (own, owner): (bool, Owner),
+        text: String,
+        entered: Option<Entered>,
+    ) {
         let base = path.parent().unwrap_or(path);
-        self.add((path.display().to_string(), Kind::File), (base, own), text, entered);
+        self.add((path.display().to_string(), Kind::File), (base, own, owner), text, entered);
     }
 
     fn add(
         &mut self,
         (name, kind): (String, Kind),
-        (base, own): (&Path, bool),
+        (base, own, owner): (&Path, bool, Owner),
         text: String,
         entered: Option<Entered>,
     ) {
-        // If the project is the folder of the global settings, its files count once.
-        if self.documents.iter().any(|document| document.source.name == name) {
-            return;
+        let of_project = owner == Owner::Project;
+        let known = self.documents.iter().position(|document| document.source.name == name);
+        if let Some(known) = known {
+            // where the project is the folder of the global settings, they count once; a file of the
+            // project that the user names in a variable is the user's
+            if of_project || !self.documents[known].source.of_project {
+                return;
+            }
+            self.documents.remove(known);
         }
         let (base, home) = (base.to_owned(), self.home.clone());
-        let source = Arc::new(Source { name, base, own, kind, home });
+        let source = Arc::new(Source { name, base, own, kind, of_project, home });
         self.documents.push(Document { source, text, entered });
     }
 }
@@ -160,10 +216,9 @@ fn existing(path: &Path) -> Result<Option<String>, Error> {
 }
 
 /// The folders from the worktree down to `directory`.
-fn outermost_first(directory: &Path) -> Vec<&Path> {
-    let worktree = worktree_of(directory);
+fn outermost_first<'a>(directory: &'a Path, worktree: &Path) -> Vec<&'a Path> {
     let mut folders: Vec<&Path> =
-        directory.ancestors().take_while(|folder| folder.starts_with(&worktree)).collect();
+        directory.ancestors().take_while(|folder| folder.starts_with(worktree)).collect();
     folders.reverse();
     folders
 }
@@ -187,25 +242,5 @@ fn unreadable(path: PathBuf, error: &io::Error, named: bool) -> Error {
     match named {
         true => Error::UnreadableConfig { path, reason },
         false => Error::Unreadable { path, reason },
-    }
-}
-
-/// Identifies the files that came with the project.
-pub(crate) struct Project {
-    pub(crate) worktree: PathBuf,
-    /// The folder of the user's own settings.
-    config: Option<PathBuf>,
-}
-
-impl Project {
-    pub(crate) fn of(directory: &Path, env: Env<'_>) -> Self {
-        let home = || Some(absolute(env, "HOME")?.join(".config"));
-        let config = absolute(env, "XDG_CONFIG_HOME").or_else(home);
-        Self { worktree: worktree_of(directory), config }
-    }
-
-    pub(crate) fn has(&self, source: &Source) -> bool {
-        let is_users = self.config.as_ref().is_some_and(|config| source.base.starts_with(config));
-        source.kind == Kind::File && !is_users && source.base.starts_with(&self.worktree)
     }
 }

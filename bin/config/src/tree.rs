@@ -1,6 +1,7 @@
 //! Parses JSON with comments into a tree in which every value has its place, and replaces
 //! `{env:NAME}` and `{file:PATH}` in its strings. It knows nothing of particular settings.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use jsonc_parser::ast;
@@ -9,6 +10,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::error::Error;
 use crate::source::{Env, Kind, SettingPlace, Source, read_text};
+use crate::trust;
 
 /// The deepest nesting; readers of the log have the same limit.
 const DEEPEST: usize = 100;
@@ -174,11 +176,24 @@ pub(crate) fn below(parent: &str, key: &str) -> String {
     }
 }
 
-/// Parses the text of a source, and replaces `{env:X}` and `{file:X}` in every string value. Values
-/// of a plugin have no line.
-pub(crate) fn parse(text: &str, source: &Arc<Source>, env: Env<'_>) -> Result<Node, Error> {
-    let reader = Reader { source, lines: Lines::new(text), env };
-    // JSON with comments and trailing commas, as editors accept it, and nothing looser.
+/// Which references are replaced by what they name.
+#[derive(Clone, Copy)]
+pub(crate) enum References<'a> {
+    /// All: the source is the user's, or trusted.
+    All(Env<'a>),
+    /// Files in this worktree. Variables and other files count as empty.
+    Within(&'a Path),
+}
+
+/// Reads the text of a source, with `{env:X}` and `{file:X}` replaced in every string value. Values of a
+/// plugin have no line.
+pub(crate) fn parse(
+    text: &str,
+    source: &Arc<Source>,
+    references: References<'_>,
+) -> Result<Node, Error> {
+    let reader = Reader { source, lines: Lines::new(text), references };
+    // JSON with comments and trailing commas, as editors know it, and nothing looser
     let options = ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -202,7 +217,7 @@ pub(crate) fn parse(text: &str, source: &Arc<Source>, env: Env<'_>) -> Result<No
 struct Reader<'a> {
     source: &'a Arc<Source>,
     lines: Lines<'a>,
-    env: Env<'a>,
+    references: References<'a>,
 }
 
 impl Reader<'_> {
@@ -217,7 +232,7 @@ impl Reader<'_> {
             ast::Value::BooleanLit(literal) => Tree::Bool(literal.value),
             ast::Value::NumberLit(literal) => Tree::Number(self.number(literal)?),
             ast::Value::StringLit(literal) => {
-                Tree::Text(substitute(&literal.value, path, &at, self.env)?)
+                Tree::Text(substitute(&literal.value, path, &at, self.references)?)
             }
             ast::Value::Array(array) => Tree::List(self.list(array, path, depth)?),
             ast::Value::Object(object) => Tree::Map(self.map(object, path, depth)?),
@@ -292,24 +307,38 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Replaces every reference in `raw`. An unset variable counts as empty and is recorded; a file
-/// gives its trimmed contents. Inserted text is not searched again. A brace that is not closed, or
-/// begins something else, is text.
-fn substitute(raw: &str, key: &str, at: &SettingPlace, env: Env<'_>) -> Result<Text, Error> {
+/// Replaces every reference in `raw`. An unset variable counts as empty and is remembered; a file
+/// gives its contents without the blanks around them. What was put in is not searched again.
+/// A brace that is never closed, or opens anything else, is text.
+fn substitute(
+    raw: &str,
+    key: &str,
+    at: &SettingPlace,
+    references: References<'_>,
+) -> Result<Text, Error> {
     let mut text = Text::default();
     let mut rest = raw;
     while let Some((before, reference, after)) = next_reference(rest) {
         text.value.push_str(before);
         match reference {
             Found::Env(name) => {
-                let value = env(name).unwrap_or_default();
+                let value = match references {
+                    References::All(env) => env(name).unwrap_or_default(),
+                    References::Within(_) => String::new(),
+                };
                 let (name, set) = (name.to_owned(), !value.is_empty());
                 text.references.push(Reference::Variable { name, set });
                 text.value.push_str(&value);
             }
             Found::File(path) => {
                 text.references.push(Reference::File(path.to_owned()));
+                rest = after;
                 let file = at.source.path(path);
+                if let References::Within(worktree) = references
+                    && trust::is_outside(&file, worktree)
+                {
+                    continue;
+                }
                 let contents = read_text(&file).map_err(|error| Error::Include {
                     place: at.clone(),
                     key: key.to_owned(),

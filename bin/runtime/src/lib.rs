@@ -49,6 +49,7 @@ pub mod socket;
 pub mod specs;
 pub mod subscription;
 mod thread_watch;
+pub mod trust;
 pub mod turn_config;
 pub mod warnings;
 mod watchers;

@@ -150,6 +150,7 @@ pub(crate) fn resolve(
     if let Inherited::Parent(_) = inherited {
         rules.extend(denied_to_children(settings, &agent));
     }
+    options.restrictions = settings.restrictions(&agent.name);
     let turn_settings = TurnSettings {
         directory: project.directory.clone(),
         worktree: project.worktree.clone(),

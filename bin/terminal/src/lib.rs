@@ -16,6 +16,7 @@ mod status;
 mod style;
 #[cfg(test)]
 mod tests;
+pub mod trust;
 mod typing;
 mod wrap;
 
@@ -76,6 +77,7 @@ pub fn run_conversation(start: Start) -> anyhow::Result<ExitCode> {
         Some(place) => Reader::open(&place.store)?.read(place.session, 1)?,
         None => Vec::new(),
     };
+    trust::ask(&project.directory)?;
     let place = found.map_or_else(|| session_paths::new_place(project::new_id()), Ok)?;
     let overrides = start.overrides;
     let project = Arc::new(project);

@@ -185,18 +185,20 @@ fn what_holds_where_nobody_has_set_anything() {
     }
 }
 
+/// `ACTION PERMISSION PATTERN`.
+fn rule(text: &str) -> Rule {
+    let words: Vec<&str> = text.splitn(3, ' ').collect();
+    let action = match words[0] {
+        "allow" => Action::Allow,
+        "ask" => Action::Ask,
+        _ => Action::Deny,
+    };
+    Rule::new(words[1], words[2], action)
+}
+
 /// SPEC Q1 and Q3: the last match wins, wherever it comes from.
 #[test]
 fn the_last_match_wins() {
-    let rule = |text: &str| {
-        let words: Vec<&str> = text.splitn(3, ' ').collect();
-        let action = match words[0] {
-            "allow" => Action::Allow,
-            "ask" => Action::Ask,
-            _ => Action::Deny,
-        };
-        Rule::new(words[1], words[2], action)
-    };
     for (rules, permission, pattern, decides) in [
         (&["deny bash *", "allow bash git *"][..], "bash", "git log", Some(1)),
         (&["allow bash git *", "deny bash *"], "bash", "git log", Some(1)),
@@ -254,8 +256,33 @@ fn a_tool_is_hidden_only_by_a_last_rule_that_denies_everything() {
         (defaults(), "bash", false),
         (defaults(), "question", true),
     ] {
-        assert_eq!(hides(&rules, tool), hidden, "{tool}: {rules:?}");
+        assert_eq!(hides(&rules, &[], tool), hidden, "{tool}: {rules:?}");
     }
+}
+
+#[test]
+fn restrictions_only_make_verdicts_stricter() {
+    let each = |rules: &[&str]| rules.iter().map(|text| rule(text)).collect::<Vec<_>>();
+    for (rules, restrictions, permission, pattern, action) in [
+        (&["allow bash *"][..], &[&["ask bash *"][..]][..], "bash", "ls", Action::Ask),
+        (&["allow bash *"], &[&["deny bash rm *"]], "bash", "rm x", Action::Deny),
+        (&["allow bash *"], &[&["deny bash rm *"]], "bash", "ls", Action::Allow),
+        (&["deny bash *"], &[&["allow bash *"]], "bash", "ls", Action::Deny),
+        (&["ask bash *"], &[&["allow * *"]], "bash", "ls", Action::Ask),
+        (&["allow bash *"], &[&["ask bash *", "allow bash ls"]], "bash", "ls", Action::Allow),
+        (&["allow bash *"], &[&["ask bash *"], &["deny bash *"]], "bash", "ls", Action::Deny),
+        (&[], &[&["allow bash *"]], "bash", "ls", Action::Ask),
+        (&["allow * *"], &[], PROTECTED_FILE, "AGENTS.md", Action::Ask),
+        (&["allow protected_file *"], &[], PROTECTED_FILE, "AGENTS.md", Action::Allow),
+        (&["allow prot* *"], &[], PROTECTED_FILE, "AGENTS.md", Action::Ask),
+        (&["deny * *"], &[], PROTECTED_FILE, "AGENTS.md", Action::Deny),
+    ] {
+        let lists: Vec<Vec<Rule>> = restrictions.iter().map(|list| each(list)).collect();
+        let (found, _) = evaluate_restricted(&each(rules), &lists, permission, pattern);
+        assert_eq!(found, action, "{permission} {pattern}: {rules:?}, {restrictions:?}");
+    }
+    let denied = [each(&["deny edit *"])];
+    assert!(hides(&defaults(), &denied, "write") && !hides(&defaults(), &[], "write"));
 }
 
 #[test]

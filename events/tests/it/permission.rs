@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use leftfold_events::Fact;
+use leftfold_events::TurnConfig;
 use leftfold_events::event::{Access, Answer::*, Class, EndReason, Event, Finish, Tool, Turn};
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::turn_config::AskMode;
@@ -160,7 +161,9 @@ fn with_no_rule_at_all_a_call_is_asked_about() {
         patterns: vec!["ls".into(), "pwd".into()],
         always: Vec::new(),
     };
-    assert_eq!(leftfold_events::judge(&[], &[], &access, &[]).0, Action::Ask);
-    let allow = [Rule::new("bash", "pwd", Action::Allow)];
-    assert_eq!(leftfold_events::judge(&allow, &[], &access, &[]).0, Action::Ask);
+    let judged = |rules: Vec<Rule>| {
+        leftfold_events::judge(&TurnConfig { rules, ..TurnConfig::default() }, &access, &[]).0
+    };
+    assert_eq!(judged(Vec::new()), Action::Ask);
+    assert_eq!(judged(vec![Rule::new("bash", "pwd", Action::Allow)]), Action::Ask);
 }

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
-use leftfold_events::judge;
 use leftfold_events::rules::{Action, Rule, defaults};
+use leftfold_events::{TurnConfig, judge};
 use serde_json::json;
 
 use crate::site::Site;
@@ -161,8 +161,8 @@ fn site() -> Site {
 fn verdict(site: &Site, rules: &[Rule], line: &str) -> Action {
     let resolved = site.resolve("bash", &json!({ "command": line }));
     assert_eq!(resolved.error, None, "{line:?}");
-    let verdicts =
-        resolved.access.iter().map(|access| judge(rules, &[], access, &resolved.access).0);
+    let config = TurnConfig { rules: rules.to_vec(), ..TurnConfig::default() };
+    let verdicts = resolved.access.iter().map(|access| judge(&config, access, &resolved.access).0);
     verdicts.max().unwrap()
 }
 

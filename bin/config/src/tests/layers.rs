@@ -24,6 +24,7 @@ fn plugins_come_after_files_and_before_variables() {
     let world =
         World::with(r#"{"model": "file/m", "title": false, "permission": {"edit": "ask"}}"#)
             .var("LEFTFOLD_CONFIG_CONTENT", r#"{"small_model": "variable/m"}"#);
+    world.trust("");
     let mut layers = Layers::new(known());
     world.advised(&mut layers, |told| {
         assert_eq!(
@@ -48,6 +49,7 @@ fn plugins_come_after_files_and_before_variables() {
 #[test]
 fn what_is_wrong_counts_for_nothing_and_is_told() {
     let world = World::with(r#"{"model": "file/m"}"#);
+    world.trust("");
     let deep = (0..120).fold(json!(1), |inner, _| json!([inner]));
     for (answer, told) in [
         (json!({ "model": "plugin/m", "title": 1 }), "plugin g: `title`: expected a boolean"),
@@ -93,6 +95,7 @@ fn whoever_says_again_what_it_was_told_changes_nothing() {
         }"#,
     )
     .var("HOST", "hidden-host");
+    world.trust("");
     let mut layers = Layers::new(known());
     world.advised(&mut layers, |told| {
         assert!(!told.to_string().contains("hidden"), "{told}");

@@ -7,13 +7,14 @@ mod layers;
 mod models;
 mod reading;
 mod slips;
+mod trust;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{Env, Error, Settings, load};
+use super::{Env, Error, Settings, load, review};
 use known::known;
 
 /// A home, and in it a project with a worktree.
@@ -62,8 +63,17 @@ impl World {
         move |name| variables.iter().rev().find(|(known, _)| known == name).map(|(_, v)| v.clone())
     }
 
+    /// Reads the settings in a folder, of a project that the user trusts.
     fn load_in(&self, folder: &str) -> Result<Settings, Error> {
+        self.trust(folder);
         load(&self.path(folder), &self.env(), known())
+    }
+
+    /// Trusts the project's settings as they are now.
+    fn trust(&self, folder: &str) {
+        if let Ok(trust) = review(&self.path(folder), &self.env()) {
+            trust.grant(&self.env()).unwrap();
+        }
     }
 
     fn load(&self) -> Settings {
@@ -91,8 +101,9 @@ fn kept(settings: &Settings) -> Value {
     settings.tree.as_ref().map(|tree| tree.value()).unwrap_or_default()
 }
 
+/// Every rule in its order, of projects too.
 fn rules(settings: &Settings) -> Vec<String> {
-    let rules = settings.rules.iter();
+    let rules = settings.placed_rules.iter().map(|said| &said.rule);
     rules.map(|r| format!("{} {} {:?}", r.permission, r.pattern, r.action)).collect()
 }
 

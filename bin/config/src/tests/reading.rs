@@ -7,6 +7,7 @@ use crate::Script;
 fn nothing_at_all_gives_the_defaults() {
     let settings = load(&World::new().path(""), nothing(), known()).unwrap();
     let mut defaults = Settings::default();
+    defaults.trust.worktree.clone_from(&settings.trust.worktree);
     defaults.known = Some(known());
     assert_eq!(settings, defaults);
     assert!(settings.title() && settings.snapshot() && settings.compaction.auto);
@@ -169,9 +170,9 @@ fn older_tools_keys_and_agents_give_rules_too() {
         );
     let settings = world.load();
     assert_eq!(rules(&settings), ["edit * Deny", "bash * Allow", "bash * Ask"]);
-    let agent = settings.rules_of("a");
+    let agent = &settings.agent_placed_rules["a"];
     assert_eq!(agent.len(), 2);
-    assert_eq!(agent[1].pattern, format!("{}/x/*", world.home().display()));
+    assert_eq!(agent[1].rule.pattern, format!("{}/x/*", world.home().display()));
     assert!(settings.rules_of("b").is_empty() && settings.rules_of("c").is_empty());
     assert_eq!(kept(&settings)["agent"]["a"]["mode"], "subagent");
 }

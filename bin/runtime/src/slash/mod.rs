@@ -293,7 +293,7 @@ impl<'a> PartReader<'a> {
 
     fn allows(&self, access: &Access, resolved: &Resolution) -> bool {
         let options = &self.config.options;
-        let (action, _) = judge(&self.config.rules, &options.approved, access, &resolved.access);
+        let (action, _) = judge(&self.config, access, &resolved.access);
         let auto = options.ask == AskMode::Allow && access.permission != LEFTFOLD;
         action == Action::Allow || (action == Action::Ask && auto)
     }

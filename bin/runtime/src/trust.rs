@@ -1,0 +1,57 @@
+//! The question whether the user trusts a project's settings, as every front end asks it.
+//!
+//! `leftfold_config::Trust` decides which settings need trust, and stores the answer.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use leftfold_config::{Standing, Trust, environment};
+use leftfold_view::clean;
+
+use crate::model;
+
+/// The project's settings that need trust, and whether the user trusts them.
+///
+/// # Errors
+/// A settings file cannot be read.
+pub fn review(directory: &Path) -> anyhow::Result<Trust> {
+    leftfold_config::review(directory, &environment).map_err(model::usage)
+}
+
+/// Every setting that needs trust, one a line, with its place and effect.
+pub fn listing(trust: &Trust) -> String {
+    let mut text = String::new();
+    for item in &trust.items {
+        let standing = match trust.standing(item) {
+            Standing::Trusted => "trusted",
+            Standing::Changed => "CHANGED",
+            Standing::New => "new",
+        };
+        let line = format!("{standing:8} {}: `{}` {}", item.place, item.key, item.effect);
+        let _ = writeln!(text, "{}", clean::clean_line(&line));
+    }
+    text
+}
+
+/// The question that people are asked.
+pub fn question(trust: &Trust) -> String {
+    format!(
+        "The settings of {} can run programs, read your files or send your prompts and keys elsewhere:\n{}\
+         Without your trust they are left out.",
+        clean::clean_line(&trust.worktree.display().to_string()),
+        listing(trust),
+    )
+}
+
+/// Stores that the user trusts the project's settings as they are.
+///
+/// # Errors
+/// The data directory cannot be written.
+pub fn grant(trust: &Trust) -> anyhow::Result<()> {
+    Ok(trust.grant(&environment)?)
+}
+
+/// Whether the project has settings that are left out until the user trusts them.
+pub fn is_pending(directory: &Path) -> bool {
+    review(directory).is_ok_and(|trust| !trust.is_whole())
+}

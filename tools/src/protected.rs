@@ -1,0 +1,130 @@
+//! Files that decide what later runs do, and the user's own data: touching them needs the permission
+//! `protected_file`, which only a rule of that name allows.
+
+use std::path::Path;
+
+use leftfold_events::event::{Access, Resolution};
+use leftfold_events::rules::PROTECTED_FILE;
+
+use crate::Workspace;
+
+/// Adds the permission if the call changes a protected file, or reads or changes Leftfold's data folder.
+pub(crate) fn add_access(resolution: &mut Resolution, cx: &Workspace) {
+    let edits = resolution.access.iter().filter(|access| access.permission == "edit");
+    let edited = edits.flat_map(|access| &access.patterns).filter(|path| is_protected(path));
+    let data = resolution.paths.iter().filter(|path| is_data(Path::new(path), cx));
+    let mut patterns: Vec<String> = edited.chain(data).cloned().collect();
+    patterns.sort();
+    patterns.dedup();
+    if !patterns.is_empty() {
+        let permission = PROTECTED_FILE.to_owned();
+        resolution.access.push(Access { permission, patterns, always: Vec::new() });
+    }
+}
+
+/// Whether a path as rules see it names settings, agents, commands, skills or plugins of a project, an instruction
+/// file, or the hooks and settings of git. The folder of plans is for plans.
+fn is_protected(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let Some(name) = parts.last() else { return false };
+    let below = |folder: &str| {
+        let at = parts.iter().position(|part| *part == folder)?;
+        Some(&parts[at + 1..])
+    };
+    let settings = ["leftfold.json", "leftfold.jsonc", "opencode.json", "opencode.jsonc"];
+    let instructions = ["AGENTS.md", "CLAUDE.md"];
+    let of_git = below(".git").is_some_and(|rest| {
+        rest.is_empty() || rest.contains(&"hooks") || name.starts_with("config")
+    });
+    let of_agents = [".leftfold", ".opencode"]
+        .iter()
+        .filter_map(|folder| below(folder))
+        .any(|rest| rest.first() != Some(&"plans"));
+    let of_skills = [".claude", ".agents"]
+        .iter()
+        .filter_map(|folder| below(folder))
+        .any(|rest| rest.is_empty() || rest.first() == Some(&"skills"));
+    settings.contains(name) || instructions.contains(name) || of_git || of_agents || of_skills
+}
+
+/// Whether an absolute path lies in the data folder, with its logs, keys, approvals and trust. Plans, and the full
+/// texts of outputs that were cut, are there for the model.
+fn is_data(path: &Path, cx: &Workspace) -> bool {
+    let is_in = |folder: &Path| {
+        let real = crate::paths::real(folder).unwrap_or_else(|_| folder.to_owned());
+        path.starts_with(real)
+    };
+    let Some(data) = cx.data.as_deref() else { return false };
+    let for_models = [data.join("plans"), cx.spill_dir.clone(), cx.worktree.clone()];
+    is_in(data) && !for_models.iter().any(|folder| is_in(folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use leftfold_events::event::CallSpec;
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::Site;
+
+    #[test]
+    fn settings_instructions_and_git_are_protected() {
+        for (path, protected) in [
+            ("leftfold.json", true),
+            ("sub/opencode.jsonc", true),
+            (".leftfold/agents/a.md", true),
+            ("sub/.opencode/command/c.md", true),
+            (".leftfold", true),
+            (".leftfold/plans/a.md", false),
+            (".claude/skills/s/SKILL.md", true),
+            (".agents/skills", true),
+            (".claude/notes.md", false),
+            ("AGENTS.md", true),
+            ("docs/CLAUDE.md", true),
+            (".git", true),
+            (".git/config", true),
+            (".git/config.worktree", true),
+            (".git/hooks/pre-commit", true),
+            (".git/modules/m/hooks/post-checkout", true),
+            ("linked/.git/config", true),
+            ("/etc/x/.git/hooks/a", true),
+            (".git/COMMIT_EDITMSG", false),
+            ("src/config", false),
+            ("src/hooks/a.rs", false),
+            ("agents.md", false),
+            ("leftfold.json.bak", false),
+            ("", false),
+        ] {
+            assert_eq!(is_protected(path), protected, "{path}");
+        }
+    }
+
+    #[test]
+    fn every_tool_that_changes_files_needs_the_permission() {
+        let site = Site::new();
+        let mut workspace = site.workspace();
+        workspace.data = Some(site.outside("data"));
+        let inside = site.outside("data/auth.json").to_string_lossy().into_owned();
+        let patch = "*** Begin Patch\n*** Add File: AGENTS.md\n+x\n*** End Patch";
+        for (tool, input, needed) in [
+            ("write", json!({ "filePath": "leftfold.json", "content": "{}" }), true),
+            ("write", json!({ "filePath": "a.json", "content": "{}" }), false),
+            ("edit", json!({ "filePath": "AGENTS.md", "oldString": "a", "newString": "b" }), true),
+            ("apply_patch", json!({ "patchText": patch }), true),
+            ("bash", json!({ "command": "echo x > .git/hooks/pre-commit" }), true),
+            ("bash", json!({ "command": "cat AGENTS.md" }), false),
+            ("read", json!({ "filePath": "AGENTS.md" }), false),
+            ("read", json!({ "filePath": inside }), true),
+            ("bash", json!({ "command": format!("cat {inside}") }), true),
+        ] {
+            let call = CallSpec {
+                id: "c".to_owned(),
+                name: tool.to_owned(),
+                input: leftfold_events::Json::from_value(&input),
+            };
+            let resolved = crate::resolve(&call, &workspace);
+            let found = resolved.access.iter().find(|access| access.permission == PROTECTED_FILE);
+            assert_eq!(found.is_some(), needed, "{tool} {input}: {resolved:?}");
+        }
+    }
+}
