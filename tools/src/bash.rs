@@ -25,6 +25,7 @@ mod cut;
 mod expansions;
 mod files;
 mod git;
+mod inner;
 mod itself;
 mod parse;
 mod step;

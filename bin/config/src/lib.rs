@@ -21,7 +21,7 @@
 //! | `resolve` | providers, models and keys |
 //! | `redacted_view`, `plugin_layers`, `secrecy`, `credentials` | as much of them as may be shown, and to whom |
 //! | `diagnosis` | all that is wrong in them, or worth a look |
-//! | `trust`, `private_file` | which settings of a project need the user's consent, and where it is stored |
+//! | `trust`, `trust_review`, `private_file` | which settings of a project need the user's consent, and where it is stored |
 
 mod agent;
 pub mod auth;
@@ -46,6 +46,7 @@ mod source;
 mod sources;
 mod tree;
 mod trust;
+mod trust_review;
 mod typed;
 
 #[cfg(test)]

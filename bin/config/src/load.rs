@@ -13,9 +13,9 @@ use crate::settings::{JOINED, Settings};
 use crate::source::{Env, Kind, SettingPlace, Source};
 use crate::sources::{self, Document, Found, Layer};
 use crate::tree::{self, Node, References, Tree};
-use crate::trust::{self, Trust};
+use crate::trust::Trust;
 use crate::typed::{self, LeftOutKey};
-use crate::{legacy, markdown, permission};
+use crate::{legacy, markdown, permission, trust_review};
 
 /// The settings besides files: the providers that this build knows, and the settings that each
 /// plugin adds, in the order in which the plugins were asked.
@@ -78,7 +78,7 @@ pub(crate) fn review_all(found: &Found, env: Env<'_>) -> Trust {
     let mut trust = Trust::load(&found.worktree, env);
     for document in found.documents.iter().filter(|document| needs_review(&document.source)) {
         if let Ok(mut node) = parse(document, References::Within(&found.worktree)) {
-            trust.items.extend(trust::split(&mut node, &found.worktree));
+            trust.items.extend(trust_review::split(&mut node, &found.worktree));
         }
     }
     trust
@@ -101,10 +101,10 @@ pub(crate) fn read(
         let mut node = parse(document, References::Within(&trust.worktree))?;
         // an error is reported although its setting is left out; one that follows from a reference
         // without its value is none
-        if !trust::has_reference(&node) {
+        if !trust_review::has_reference(&node) {
             typed::read::<Settings>(&node)?.0.check(providers)?;
         }
-        trust::split(&mut node, &trust.worktree);
+        trust_review::split(&mut node, &trust.worktree);
         node
     } else {
         parse(document, References::All(env))?

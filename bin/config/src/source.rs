@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -77,6 +77,21 @@ impl fmt::Display for SettingPlace {
             line => write!(f, "{}:{line}:{}", self.source.name, self.column),
         }
     }
+}
+
+/// Whether a path leads out of the worktree, by itself or by a link.
+pub(crate) fn is_outside(path: &Path, worktree: &Path) -> bool {
+    let mut whole = PathBuf::new();
+    for part in path.components() {
+        if part == Component::ParentDir {
+            whole.pop();
+        } else {
+            whole.push(part);
+        }
+    }
+    // links are resolved in as much of the path as exists
+    let exists = whole.ancestors().find_map(|part| part.canonicalize().ok());
+    !whole.starts_with(worktree) || exists.is_some_and(|real| !real.starts_with(worktree))
 }
 
 /// `text` as a path, with a leading `~/` replaced by the home folder.

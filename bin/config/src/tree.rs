@@ -9,8 +9,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Number, Value};
 
 use crate::error::Error;
-use crate::source::{Env, Kind, SettingPlace, Source, read_text};
-use crate::trust;
+use crate::source::{Env, Kind, SettingPlace, Source, is_outside, read_text};
 
 /// The deepest nesting; readers of the log have the same limit.
 const DEEPEST: usize = 100;
@@ -335,7 +334,7 @@ fn substitute(
                 rest = after;
                 let file = at.source.path(path);
                 if let References::Within(worktree) = references
-                    && trust::is_outside(&file, worktree)
+                    && is_outside(&file, worktree)
                 {
                     continue;
                 }

@@ -3,9 +3,10 @@
 //! waved on.
 
 use super::check::RESERVED;
+use super::inner::Inner;
 use super::step::{Run, Step};
 use super::word::Word;
-use super::wrappers::{self, Inner, is_assignment};
+use super::wrappers::{self, is_assignment};
 
 /// How deep commands may be in wrappers here.
 const MAX_WRAPPERS: usize = 8;

@@ -4,8 +4,8 @@
 //! further, so they count as an unknown command beside git. An option that git could abbreviate counts
 //! as the option. Hooks and programs that the user's own git configuration names are not looked into.
 
+use super::inner::{Inner, joined, line};
 use super::word::Word;
-use super::wrappers::Inner;
 
 /// Subcommands that do what their name says, apart from the options in [`OPTIONS`].
 const PLAIN: &[&str] = &[
@@ -296,7 +296,7 @@ fn special(name: &str, words: &[Word]) -> Vec<Inner> {
                 let at = words.iter().position(|word| word.shown() == "foreach");
                 let rest = &words[at.map_or(0, |at| at + 1)..];
                 let options = rest.iter().take_while(|word| word.shown().starts_with('-')).count();
-                let mut found = super::wrappers::joined(&rest[options..]);
+                let mut found = joined(&rest[options..]);
                 found.push(Inner::Unknown);
                 found
             }
@@ -329,13 +329,6 @@ fn executed(words: &[Word]) -> Vec<Inner> {
         }
     }
     found
-}
-
-fn line(word: &Word) -> Vec<Inner> {
-    match word.literal() {
-        Some(line) => vec![Inner::Line(line)],
-        None => vec![Inner::Unknown],
-    }
 }
 
 fn quoted(text: &str) -> String {

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
 use super::builtins::{self, Effect};
+use super::inner::Inner;
 use super::step::{Run, Step};
 use super::word::{self, Word};
-use super::wrappers::{self, Inner, is_assignment};
+use super::wrappers::{self, is_assignment};
 use super::{assignments, check, expansions};
 
 /// How deep commands may be in one another.

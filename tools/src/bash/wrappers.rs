@@ -1,27 +1,8 @@
 //! Commands that run other commands: `sudo rm x` is `rm x` too.
 
+use super::inner::{Inner, joined, line};
 use super::word::Word;
 use super::{assignments, git};
-
-/// What a command runs besides itself.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Inner {
-    Command(Vec<Word>),
-    /// A command that gets more arguments than stand in the line.
-    Fed {
-        words: Vec<Word>,
-        /// Whether the arguments are added at the end.
-        appended: bool,
-        /// The text that is replaced wherever it stands.
-        placeholder: Option<String>,
-    },
-    /// A line for a shell.
-    Line(String),
-    /// A variable for the command.
-    Assigns(Word),
-    /// Something that is not known before it runs.
-    Unknown,
-}
 
 /// A program that runs the rest of its arguments.
 struct Wrapper {
@@ -274,31 +255,6 @@ pub(super) fn is_assignment(word: &str) -> bool {
 
 fn has(words: &[Word], option: &str) -> bool {
     words.iter().any(|word| word.shown() == option)
-}
-
-/// A line that is not known in full is looked into as far as it stands there.
-fn line(word: &Word) -> Vec<Inner> {
-    match word.literal() {
-        Some(line) => vec![Inner::Line(line)],
-        None => {
-            let quoted = word.0.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-            let line = quoted.filter(|line| !line.contains(['"', '\\']));
-            line.map(|line| Inner::Line(line.to_owned()))
-                .into_iter()
-                .chain([Inner::Unknown])
-                .collect()
-        }
-    }
-}
-
-/// As the shell puts arguments together again before it reads them once more.
-pub(super) fn joined(words: &[Word]) -> Vec<Inner> {
-    let literal: Option<Vec<String>> = words.iter().map(Word::literal).collect();
-    match (literal, words) {
-        (Some(words), _) => vec![Inner::Line(words.join(" "))],
-        (None, [only]) => line(only),
-        (None, _) => vec![Inner::Command(words.to_vec()), Inner::Unknown],
-    }
 }
 
 fn watched(words: &[Word]) -> Vec<Inner> {

@@ -1,0 +1,390 @@
+//! Sorts the settings of a project by an allow-list: texts inside the worktree and rules stay, everything else
+//! needs trust and is taken out. Reads the files that a setting executes, for its digest; starts nothing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use leftfold_events::Sha256;
+use serde_json::Value;
+
+use crate::schema;
+use crate::secrecy;
+use crate::source::{SettingPlace, is_outside};
+use crate::tree::{Entry, Node, Reference, Tree, below};
+use crate::trust::Item;
+
+/// Takes everything that needs trust out of a project's settings. Rules stay: they become restrictions.
+pub(crate) fn split(root: &mut Node, worktree: &Path) -> Vec<Item> {
+    let mut review = Review { worktree, items: Vec::new() };
+    review.top(root);
+    review.items
+}
+
+struct Review<'a> {
+    worktree: &'a Path,
+    items: Vec<Item>,
+}
+
+impl Review<'_> {
+    fn top(&mut self, root: &mut Node) {
+        let Tree::Map(entries) = &mut root.tree else { return };
+        entries.retain_mut(|entry| match entry.key.as_str() {
+            "$schema" => true,
+            "permission" | "tools" => {
+                self.rules(entry, "");
+                true
+            }
+            "agent" => {
+                self.agents(entry);
+                true
+            }
+            "command" => {
+                self.commands(entry);
+                true
+            }
+            "instructions" => {
+                self.instructions(entry);
+                true
+            }
+            "skills" => {
+                self.skills(entry);
+                true
+            }
+            "provider" | "mcp" => {
+                self.each(entry);
+                false
+            }
+            "plugin" => {
+                self.plugins(entry);
+                false
+            }
+            // a key without effect needs no trust; the reader reports an unknown one
+            key if schema::is_idle(key) || !schema::top().contains(&key) => {
+                !has_reference(&entry.node)
+            }
+            key => {
+                let effect = match key {
+                    "model" | "small_model" => "chooses the model that gets your prompts",
+                    "default_agent" => "chooses the agent that gets your prompts",
+                    "secrets" => "names values that calls can use",
+                    "environment" => "hands variables of yours to commands",
+                    "webfetch" => "may let tools read pages of your own network",
+                    _ => "changes how Leftfold works here",
+                };
+                self.add(&entry.at, key, &entry.node, effect.to_owned());
+                false
+            }
+        });
+    }
+
+    /// `allow` may loosen the user's rules, and for an agent `ask` may lift a built-in `deny`. The digest covers
+    /// the rules as a whole, as their order counts.
+    fn rules(&mut self, entry: &Entry, above: &str) {
+        let effect = if has_action(&entry.node, "allow") {
+            "allows calls without asking"
+        } else if !above.is_empty() && has_action(&entry.node, "ask") {
+            "changes what this agent may do"
+        } else {
+            return;
+        };
+        self.add(&entry.at, &below(above, &entry.key), &entry.node, effect.to_owned());
+    }
+
+    /// Prompts and descriptions are texts. A model, options or limits are not.
+    fn agents(&mut self, agents: &mut Entry) {
+        let Tree::Map(agents) = &mut agents.node.tree else { return };
+        for agent in agents {
+            let path = below("agent", &agent.key);
+            let Tree::Map(said) = &mut agent.node.tree else { continue };
+            said.retain(|entry| match entry.key.as_str() {
+                "permission" | "tools" => {
+                    self.rules(entry, &path);
+                    true
+                }
+                "description" | "prompt" | "mode" | "color" | "name" => self.is_text(entry, &path),
+                key => {
+                    let effect = match key {
+                        "model" => "chooses the model that gets this agent's prompts",
+                        "disable" => "removes an agent",
+                        _ => "changes how this agent works",
+                    };
+                    self.add(&entry.at, &below(&path, key), &entry.node, effect.to_owned());
+                    false
+                }
+            });
+        }
+    }
+
+    fn commands(&mut self, commands: &mut Entry) {
+        let Tree::Map(commands) = &mut commands.node.tree else { return };
+        commands.retain_mut(|command| {
+            let path = below("command", &command.key);
+            let template = command.node.get("template").and_then(Node::text);
+            if template.is_some_and(|text| text.contains("!`")) {
+                let effect = format!("runs shell lines when you type `/{}`", command.key);
+                self.add(&command.at, &path, &command.node, effect);
+                return false;
+            }
+            if let Tree::Map(said) = &mut command.node.tree {
+                said.retain(|entry| match entry.key.as_str() {
+                    "template" | "description" | "name" => self.is_text(entry, &path),
+                    key => {
+                        let effect = "chooses who carries out this command".to_owned();
+                        self.add(&entry.at, &below(&path, key), &entry.node, effect);
+                        false
+                    }
+                });
+            }
+            true
+        });
+    }
+
+    /// Whether a text needs no trust: it takes nothing from outside the worktree.
+    fn is_text(&mut self, entry: &Entry, above: &str) -> bool {
+        let Some(outside) = self.outside_reference(&entry.node) else { return true };
+        let effect = format!("reads {outside}");
+        self.add(&entry.at, &below(above, &entry.key), &entry.node, effect);
+        false
+    }
+
+    fn instructions(&mut self, entry: &mut Entry) {
+        let Tree::List(items) = &mut entry.node.tree else { return };
+        let mut at = 0;
+        items.retain(|item| {
+            let key = format!("instructions[{at}]");
+            at += 1;
+            let Some(text) = item.text() else { return true };
+            let effect = if text.starts_with("http://") || text.starts_with("https://") {
+                format!("puts the page {} into every prompt", secrecy::masked(text))
+            } else if let Some(outside) = self.outside_reference(item) {
+                format!("reads {outside}")
+            } else if self.is_outside(item, text) {
+                format!("puts {} into every prompt", secrecy::masked(text))
+            } else {
+                return true;
+            };
+            self.add(&item.at, &key, item, effect);
+            false
+        });
+    }
+
+    fn skills(&mut self, entry: &mut Entry) {
+        let Tree::Map(entries) = &mut entry.node.tree else { return };
+        for entry in entries.iter_mut().filter(|entry| entry.key == "paths") {
+            let Tree::List(items) = &mut entry.node.tree else { continue };
+            let mut at = 0;
+            items.retain(|item| {
+                let key = format!("skills.paths[{at}]");
+                at += 1;
+                let Some(text) = item.text() else { return true };
+                if !has_reference(item) && !self.is_outside(item, text) {
+                    return true;
+                }
+                let effect = format!("offers the skills in {} to models", secrecy::masked(text));
+                self.add(&item.at, &key, item, effect);
+                false
+            });
+        }
+    }
+
+    /// An item for each provider or server.
+    fn each(&mut self, entry: &Entry) {
+        for named in entry.node.entries() {
+            let key = below(&entry.key, &named.key);
+            let effect = match entry.key.as_str() {
+                "mcp" => server_effect(&named.node),
+                _ => provider_effect(&named.key, &named.node),
+            };
+            self.add(&named.at, &key, &named.node, effect);
+        }
+        if !entry.node.is_map() {
+            let effect = "changes how Leftfold works here".to_owned();
+            self.add(&entry.at, &entry.key, &entry.node, effect);
+        }
+    }
+
+    fn plugins(&mut self, entry: &Entry) {
+        for (at, plugin) in entry.node.items().iter().enumerate() {
+            let command = plugin.get("command").unwrap_or(plugin);
+            let effect = match program(command) {
+                Some(program) => {
+                    format!("starts {program} as a plugin, which takes part in every decision")
+                }
+                None => "names a plugin".to_owned(),
+            };
+            self.add(&plugin.at, &format!("plugin[{at}]"), plugin, effect);
+        }
+    }
+
+    fn add(&mut self, place: &SettingPlace, key: &str, node: &Node, effect: String) {
+        let mut text = format!("{key}\n{}\n", written(node));
+        for (file, digest) in self.executed(node) {
+            text += &format!("{} {digest}\n", file.display());
+        }
+        let digest = Sha256::of(text.as_bytes());
+        self.items.push(Item { place: place.clone(), key: key.to_owned(), effect, digest });
+    }
+
+    /// The project's files that a setting names, with their contents: each text in it that is the path of a file in
+    /// the worktree, and the files beside a script, which it may load.
+    fn executed(&self, node: &Node) -> Vec<(PathBuf, Sha256)> {
+        let mut paths = Vec::new();
+        self.named_files(node, &mut paths);
+        paths.sort();
+        paths.dedup();
+        let digest = |path: PathBuf| {
+            let bytes = fs::read(&path).unwrap_or_default();
+            (path, Sha256::of(&bytes))
+        };
+        paths.into_iter().map(digest).collect()
+    }
+
+    fn named_files(&self, node: &Node, found: &mut Vec<PathBuf>) {
+        match &node.tree {
+            Tree::Text(text) => {
+                let files = text.references.iter().filter_map(|reference| match reference {
+                    Reference::File(file) => Some(file.as_str()),
+                    Reference::Variable { .. } => None,
+                });
+                for text in files.chain([text.value.as_str()]) {
+                    self.named_file(node, text, found);
+                }
+            }
+            Tree::List(items) => {
+                if let Some(program) = items.first().and_then(Node::text) {
+                    let manifests = MANIFESTS.iter().filter(|(runner, _)| *runner == program);
+                    manifests.for_each(|(_, file)| self.named_file(node, file, found));
+                }
+                items.iter().for_each(|item| self.named_files(item, found));
+            }
+            Tree::Map(entries) => {
+                entries.iter().for_each(|entry| self.named_files(&entry.node, found));
+            }
+            Tree::Null | Tree::Bool(_) | Tree::Number(_) => {}
+        }
+    }
+
+    fn named_file(&self, node: &Node, text: &str, found: &mut Vec<PathBuf>) {
+        for path in [node.at.source.path(text), self.worktree.join(text)] {
+            let Ok(path) = path.canonicalize() else { continue };
+            if !path.starts_with(self.worktree) || path == self.worktree {
+                continue;
+            }
+            if path.is_dir() {
+                found.extend(files_in(&path));
+                continue;
+            }
+            let beside = path.parent().filter(|folder| *folder != self.worktree);
+            found.extend(beside.map(files_in).unwrap_or_default());
+            found.push(path);
+        }
+    }
+
+    /// The first reference to a variable, or to a file outside the worktree.
+    fn outside_reference(&self, node: &Node) -> Option<String> {
+        match &node.tree {
+            Tree::Text(text) => text.references.iter().find_map(|reference| match reference {
+                Reference::Variable { name, .. } => Some(format!("your variable {name}")),
+                Reference::File(file) => {
+                    self.is_outside(node, file).then(|| format!("the file {file}"))
+                }
+            }),
+            Tree::List(items) => items.iter().find_map(|item| self.outside_reference(item)),
+            Tree::Map(entries) => entries.iter().find_map(|e| self.outside_reference(&e.node)),
+            Tree::Null | Tree::Bool(_) | Tree::Number(_) => None,
+        }
+    }
+
+    fn is_outside(&self, node: &Node, text: &str) -> bool {
+        is_outside(&node.at.source.path(text), self.worktree)
+    }
+}
+
+/// Files that these programs execute although no argument names them.
+const MANIFESTS: [(&str, &str); 9] = [
+    ("npm", "package.json"),
+    ("npx", "package.json"),
+    ("pnpm", "package.json"),
+    ("yarn", "package.json"),
+    ("bun", "package.json"),
+    ("make", "Makefile"),
+    ("just", "justfile"),
+    ("uv", "pyproject.toml"),
+    ("cargo", "Cargo.toml"),
+];
+
+/// Files of one folder that a digest covers at most.
+const MOST_FILES: usize = 256;
+
+/// The files directly in a folder, in the order of their names.
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    files.sort();
+    files.truncate(MOST_FILES);
+    files
+}
+
+/// Whether any of these rules has this action. A boolean is an `allow` or a `deny`.
+fn has_action(rules: &Node, action: &str) -> bool {
+    match &rules.tree {
+        Tree::Text(text) => text.value == action,
+        Tree::Bool(allowed) => *allowed && action == "allow",
+        Tree::Map(entries) => entries.iter().any(|entry| has_action(&entry.node, action)),
+        Tree::Null | Tree::Number(_) | Tree::List(_) => false,
+    }
+}
+
+pub(crate) fn has_reference(node: &Node) -> bool {
+    match &node.tree {
+        Tree::Text(text) => !text.references.is_empty(),
+        Tree::List(items) => items.iter().any(has_reference),
+        Tree::Map(entries) => entries.iter().any(|entry| has_reference(&entry.node)),
+        Tree::Null | Tree::Bool(_) | Tree::Number(_) => false,
+    }
+}
+
+/// The setting as it stands in the file: references are not resolved.
+fn written(node: &Node) -> Value {
+    match &node.tree {
+        Tree::Text(text) if !text.written.is_empty() => Value::String(text.written.clone()),
+        Tree::List(items) => items.iter().map(written).collect(),
+        Tree::Map(entries) => {
+            entries.iter().map(|entry| (entry.key.clone(), written(&entry.node))).collect()
+        }
+        Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::Text(_) => node.value(),
+    }
+}
+
+fn server_effect(server: &Node) -> String {
+    if let Some(program) = server.get("command").and_then(program) {
+        return format!("starts {program} as an MCP server");
+    }
+    match server.get("url").and_then(Node::text) {
+        Some(url) => format!("connects to the MCP server at {}", host(url)),
+        None => "changes an MCP server".to_owned(),
+    }
+}
+
+fn provider_effect(name: &str, provider: &Node) -> String {
+    let url = provider.get("options").and_then(|options| options.get("baseURL"));
+    match url.or_else(|| provider.get("api")).and_then(Node::text) {
+        Some(url) if !url.is_empty() => {
+            format!("sends prompts for `{name}`, and its key, to {}", host(url))
+        }
+        Some(_) | None => format!("changes how prompts are sent to `{name}`"),
+    }
+}
+
+/// The program of a command line, without arguments: they may contain secrets.
+fn program(command: &Node) -> Option<String> {
+    Some(format!("`{}`", command.items().first()?.text()?))
+}
+
+/// The host of an address.
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    authority.rsplit('@').next().unwrap_or_default()
+}
