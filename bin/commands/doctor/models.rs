@@ -46,7 +46,7 @@ pub(super) fn keys(found: &mut Findings, settings: &Settings) {
         let what = format!("{}: {}", summary.name, auth::describe(&summary.key));
         match (&summary.key, summary.disabled) {
             (_, Some(by)) if named(summary) => {
-                found.note(format!("{what}; turned off by the setting `{by}`"))
+                found.note(format!("{what}; turned off by the setting `{by}`"));
             }
             (KeyState::Missing(_), _) if named(summary) => found.warning(
                 what,

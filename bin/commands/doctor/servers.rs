@@ -72,10 +72,10 @@ pub(super) fn plugins(found: &mut Findings, settings: &Settings) {
     for plugin in &settings.plugins {
         match specs::plugin(plugin) {
             Some(Ok(spec)) => {
-                found.fine(format!("configured at {}; sessions start it", spec.place))
+                found.fine(format!("configured at {}; sessions start it", spec.place));
             }
             Some(Err(why)) => {
-                found.warning(why, "fix the entry; until then sessions run without this plugin")
+                found.warning(why, "fix the entry; until then sessions run without this plugin");
             }
             None => found.note(format!("turned off ({})", plugin.place())),
         }

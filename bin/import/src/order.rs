@@ -32,7 +32,7 @@ fn add(ordered: &mut Vec<Item>, item: Item) {
     }
     match (ordered.last_mut().map(|last| &mut last.what), &item.what) {
         (Some(ItemKind::Prompt(before)), ItemKind::Prompt(parts)) => {
-            before.extend(parts.iter().cloned())
+            before.extend(parts.iter().cloned());
         }
         (Some(ItemKind::Reply(before)), ItemKind::Reply(reply)) if !before.has_calls() => {
             before.parts.extend(reply.parts.iter().cloned());
