@@ -152,6 +152,7 @@ impl Command {
                 Some(SessionsCommand::Prune(_)) => Some("leftfold sessions prune"),
                 Some(SessionsCommand::List | SessionsCommand::Show { .. }) | None => None,
             },
+            Self::Trust(trust) => (!trust.show).then_some("leftfold trust"),
             Self::Auth(auth) => match auth.command {
                 AuthCommand::Login { .. } => Some("leftfold auth login"),
                 AuthCommand::Logout { .. } => Some("leftfold auth logout"),
