@@ -144,6 +144,72 @@ fn the_socket_refuses_every_descendant_of_a_call() {
     );
 }
 
+/// A plugin that answers every question over the socket.
+const PLUGIN: &str = r#"
+import json, socket, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    params = message.get("params", {})
+    if message["method"] == "initialize":
+        path = params["socket"]
+        answer = {"name": "helper", "hooks": ["event"], "tools": []}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": answer}), flush=True)
+    elif message["method"] == "event" and params["type"] == "permission.asked":
+        node = socket.socket(socket.AF_UNIX)
+        node.connect(path)
+        question = {"session": params["session"], "of": params["seq"], "reply": "once", "by": "plugin"}
+        request = {"jsonrpc": "2.0", "id": 1, "method": "_leftfold/answer", "params": question}
+        node.sendall((json.dumps(request) + "\n").encode())
+        node.makefile("r").readline()
+"#;
+
+#[test]
+fn a_plugin_answers_for_its_user() {
+    let Some(python) = python() else { return };
+    let site = running("true");
+    let plugin = site.file("plugin.py", PLUGIN);
+    // the shell is the plugin, and Python its child
+    let line = format!("{python} {}; true", plugin.display());
+    let site = site.setting("/plugin", json!([["sh", "-c", line]]));
+    let events = site.run(&common::ASK).ok().events();
+    let answered = &only(&events, "permission.answered")["data"];
+    assert!(answered["by"].as_str().unwrap().starts_with("plugin"), "{answered}");
+}
+
+/// Requests to a node inside a call, which speaks with the command that started it.
+#[test]
+fn a_node_inside_a_call_leaves_sessions_alone() {
+    let program = common::program();
+    let lines = format!(
+        r#"
+export LEFTFOLD_HOME=$(cd $HOME/../home; pwd); SESSION=$(ls $LEFTFOLD_HOME/sessions)
+ask() {{ echo '{{"jsonrpc":"2.0","id":'$1',"method":"'$2'","params":'$3'}}'; sleep 0.3; }}
+of='"sessionId":"'$SESSION'"'
+in='"cwd":"'$PWD'","mcpServers":[]'
+{{
+    ask 1 initialize '{{"protocolVersion":1}}'
+    ask 2 session/load "{{$of,$in}}"
+    ask 3 session/resume "{{$of,$in}}"
+    ask 4 session/fork "{{$of,$in}}"
+    ask 5 session/delete "{{$of}}"
+    ask 6 _leftfold/prompt '{{"session":"'$SESSION'","text":"Do"}}'
+    sleep 1
+}} | {} node >answers.new 2>said; mv answers.new answers"#,
+        program.display()
+    );
+    let site = attacked(&lines);
+    let live = start(&site, &["answers".into()]);
+    let answers = site.text("answers");
+    for id in 2..=6 {
+        let answer = answers.lines().find(|line| line.contains(&format!("\"id\":{id}")));
+        let answer =
+            answer.unwrap_or_else(|| panic!("no answer {id}: {answers} {}", site.text("said")));
+        assert!(answer.contains("cannot answer its own questions"), "{id}: {answer}");
+    }
+    a_person_answers(&site, live);
+    assert_eq!(site.sessions().len(), 1);
+}
+
 /// Arguments that decide for the user.
 const FOR_PEOPLE: &[&str] = &[
     "permission answer last call_1_2 always",
