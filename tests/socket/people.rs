@@ -213,6 +213,9 @@ in='"cwd":"'$PWD'","mcpServers":[]'
 /// Arguments that decide for the user.
 const FOR_PEOPLE: &[&str] = &[
     "permission answer last call_1_2 always",
+    "trust",
+    "trust --yes",
+    "trust --revoke",
     "revert last --to 1",
     "unrevert last",
     "fork last",

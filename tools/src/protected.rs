@@ -50,13 +50,12 @@ fn is_protected(path: &str) -> bool {
 /// Whether an absolute path lies in the data folder, with its logs, keys, approvals and trust. Plans, and the full
 /// texts of outputs that were cut, are there for the model.
 fn is_data(path: &Path, cx: &Workspace) -> bool {
-    let is_in = |folder: &Path| {
-        let real = crate::paths::real(folder).unwrap_or_else(|_| folder.to_owned());
-        path.starts_with(real)
-    };
-    let Some(data) = cx.data.as_deref() else { return false };
-    let for_models = [data.join("plans"), cx.spill_dir.clone(), cx.worktree.clone()];
-    is_in(data) && !for_models.iter().any(|folder| is_in(folder))
+    let real = |folder: &Path| crate::paths::real(folder).unwrap_or_else(|_| folder.to_owned());
+    let Some(data) = cx.data.as_deref().map(real) else { return false };
+    // a worktree around the data folder, such as the home folder, makes nothing in it the project's
+    let worktree = Some(real(&cx.worktree)).filter(|it| it.starts_with(&data) && *it != data);
+    let for_models = [real(&data.join("plans")), real(&cx.spill_dir)].into_iter().chain(worktree);
+    path.starts_with(&data) && !for_models.into_iter().any(|folder| path.starts_with(folder))
 }
 
 #[cfg(test)]
@@ -96,6 +95,32 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_protected(path), protected, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_data_folder_is_protected_inside_a_worktree_and_a_worktree_inside_it_is_not() {
+        let site = Site::new();
+        for name in ["share/leftfold/auth.json", "share/leftfold/plans/p.md"] {
+            site.file(name, "");
+        }
+        let root = crate::paths::real(&site.path("")).unwrap();
+        let data = root.join("share/leftfold");
+        let workspace = |worktree: &Path, data: &Path| Workspace {
+            data: Some(data.to_owned()),
+            worktree: worktree.to_owned(),
+            ..site.workspace()
+        };
+        for (worktree, data, path, expected) in [
+            (&root, &data, data.join("auth.json"), true),
+            (&root, &data, data.join("plans/p.md"), false),
+            (&root, &data, root.join("a.rs"), false),
+            (&data, &data, data.join("auth.json"), true),
+            (&data, &root, data.join("auth.json"), false),
+            (&data, &root, root.join("a.rs"), true),
+        ] {
+            let found = is_data(&path, &workspace(worktree, data));
+            assert_eq!(found, expected, "{} in {}", path.display(), worktree.display());
         }
     }
 

@@ -46,8 +46,9 @@ pub fn question(trust: &Trust) -> String {
 /// Stores that the user trusts the project's settings as they are.
 ///
 /// # Errors
-/// The data directory cannot be written.
+/// The data directory cannot be written, or a call started this process.
 pub fn grant(trust: &Trust) -> anyhow::Result<()> {
+    crate::only_people::require("leftfold trust")?;
     Ok(trust.grant(&environment)?)
 }
 
