@@ -21,7 +21,7 @@ use crate::hook_secrets::HookSecrets;
 use crate::hooks::{self, Hooks};
 use crate::messages::{
     Answered, AskModel, CallHook, CompactionMessage, HooksMessage, NodeMessage, ParentCall,
-    PermissionMessage, ProcessorMessage, Reply, RunCall, SessionMessage, SnapshotsMessage,
+    PermissionMessage, ProcessorMessage, QuestionReply, RunCall, SessionMessage, SnapshotsMessage,
     SwitchAgent, ToolExecutorMessage,
 };
 use crate::permission::Permission;
@@ -116,8 +116,11 @@ impl Workers {
                 }
                 Tool::ElicitationAnswered { elicitation, consent, content, .. } => {
                     let reply = (*consent, content.clone());
-                    let reply =
-                        ToolExecutorMessage::Reply { call: of, elicitation: *elicitation, reply };
+                    let reply = ToolExecutorMessage::QuestionReply {
+                        call: of,
+                        elicitation: *elicitation,
+                        reply,
+                    };
                     self.to_executor(reply);
                 }
                 Tool::Called { .. }
@@ -284,7 +287,7 @@ impl Workers {
         tell(&self.hooks, HooksMessage::CancelAll);
     }
 
-    pub(crate) fn answer(&self, of: Seq, reply: Reply, reply_to: RpcReplyPort<Answered>) {
+    pub(crate) fn answer(&self, of: Seq, reply: QuestionReply, reply_to: RpcReplyPort<Answered>) {
         self.to_permission(PermissionMessage::Answer { of, reply, reply_to });
     }
 

@@ -39,7 +39,7 @@ mod world;
 
 pub use listener::Listener;
 pub use messages::{
-    Answered, Error, NodeMessage, Observation, OpenSession, Opened, Reply, SessionMessage,
+    Answered, Error, NodeMessage, Observation, OpenSession, Opened, QuestionReply, SessionMessage,
     StoreGuard, StoreListener, Watch, WatchScope,
 };
 pub use node::Node;

@@ -14,7 +14,7 @@
 //! | a client's own actor | [`Observation`] | the task that serves it |
 //!
 //! Messages go down by `cast`; outcomes come back up as facts in a [`SessionMessage`], each with the
-//! `of` of the intent that it answers. Workers never talk to one another. Reply ports are for clients
+//! `of` of the intent that it answers. Workers never talk to one another. QuestionReply ports are for clients
 //! alone: an actor that waits for another's answer in its handler would stop the tree.
 //!
 //! This module defines types and holds no behaviour. It knows no actor, so that each actor needs to
@@ -224,7 +224,7 @@ pub enum SessionMessage {
     /// with their requests and calls of this turn.
     HookReturned { fact: Box<Fact>, secrets: HookSecrets },
     /// From a client: an answer to the question of the intent `of`.
-    Answer { of: Seq, reply: Reply, reply_to: RpcReplyPort<Answered> },
+    Answer { of: Seq, reply: QuestionReply, reply_to: RpcReplyPort<Answered> },
     /// From Permission: the first answer to a question. `reply_to` is sent `Accepted` once it is durable.
     Answered { fact: Box<Fact>, reply_to: RpcReplyPort<Answered> },
     /// From the store's writer: the batch in flight is durable, or has failed.
@@ -241,7 +241,7 @@ pub enum SessionMessage {
 
 /// A client's answer to a permission question.
 #[derive(Clone, Debug)]
-pub struct Reply {
+pub struct QuestionReply {
     pub answer: Answer,
     pub feedback: Option<String>,
     /// The client that answers, and its machine.
@@ -325,12 +325,12 @@ pub(crate) enum ToolExecutorMessage {
     /// `tool.finished` if the agent cannot take over.
     Switch(Box<SwitchAgent>),
     /// Pass the answer to its question to a running call.
-    Reply {
+    QuestionReply {
         call: Seq,
         elicitation: u32,
         reply: ElicitationReply,
     },
-    /// From a running call: ask a person. Comes back as [`ToolExecutorMessage::Reply`].
+    /// From a running call: ask a person. Comes back as [`ToolExecutorMessage::QuestionReply`].
     Elicit(Box<Elicit>),
     /// Stop the call whose `tool.called` is `call`.
     Cancel {
@@ -394,7 +394,7 @@ pub(crate) enum PermissionMessage {
     /// or `NotOpen` at once.
     Answer {
         of: Seq,
-        reply: Reply,
+        reply: QuestionReply,
         reply_to: RpcReplyPort<Answered>,
     },
     /// The deadline of the question has passed.

@@ -3,9 +3,9 @@
 
 mod admission;
 mod children;
-mod holds;
 mod opening;
 mod rest;
+mod store_guards;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -22,8 +22,8 @@ use crate::observers::Observers;
 use crate::tasks::Tasks;
 use crate::world::World;
 use admission::Admission;
-use holds::Holds;
 use opening::{Started, Then, Waiting};
+use store_guards::Holds;
 
 /// A session that dies more often than this within a minute stays closed.
 const DEATHS: usize = 3;

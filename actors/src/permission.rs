@@ -6,7 +6,7 @@ use leftfold_events::event::Permission as PermissionEvent;
 use leftfold_events::{Fact, Seq};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 
-use crate::messages::{Answered, PermissionMessage, Reply, SessionMessage};
+use crate::messages::{Answered, PermissionMessage, QuestionReply, SessionMessage};
 
 pub(crate) struct Permission;
 
@@ -56,7 +56,7 @@ impl Questions {
     fn answer(
         &mut self,
         of: Seq,
-        reply: Reply,
+        reply: QuestionReply,
         reply_to: RpcReplyPort<Answered>,
     ) -> Result<(), ActorProcessingErr> {
         let late = match self.answers.get(&of) {
@@ -70,7 +70,7 @@ impl Questions {
             return Ok(());
         }
         self.answers.insert(of, Some(reply.by.clone()));
-        let Reply { answer: reply, feedback, by } = reply;
+        let QuestionReply { answer: reply, feedback, by } = reply;
         let fact = Fact::of(of, PermissionEvent::Answered { reply, feedback, by });
         self.owner.cast(SessionMessage::Answered { fact: Box::new(fact), reply_to })?;
         Ok(())

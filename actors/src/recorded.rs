@@ -8,7 +8,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use leftfold_events::mask::{Shown, shown};
+use leftfold_events::mask::{PublicEvent, shown};
 use leftfold_events::{Envelope, Sha256};
 
 /// A durable event, shared by all observers. Its public form is written once, when an observer
@@ -21,7 +21,7 @@ struct Shared {
     /// The batch that it became durable with, and its index in the batch.
     batch: Arc<[Envelope]>,
     at: usize,
-    shown: OnceLock<Shown>,
+    shown: OnceLock<PublicEvent>,
 }
 
 impl Recorded {
@@ -41,7 +41,7 @@ impl Recorded {
         self.shown().masked.as_deref().unwrap_or(self)
     }
 
-    fn shown(&self) -> &Shown {
+    fn shown(&self) -> &PublicEvent {
         self.0.shown.get_or_init(|| shown(self))
     }
 

@@ -87,7 +87,7 @@ impl Actor for ToolExecutor {
                 }
             }
             ToolExecutorMessage::CancelAll => running.cancel_all(),
-            ToolExecutorMessage::Reply { call, elicitation, reply } => {
+            ToolExecutorMessage::QuestionReply { call, elicitation, reply } => {
                 running.reply(call, elicitation, reply);
             }
             ToolExecutorMessage::Elicit(elicit) => running.elicit(*elicit),

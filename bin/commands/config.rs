@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::cli::{Config, Format};
 use leftfold_config::{
-    self as settings, Item, Kind, Origin, RedactedView, Reference, Shown, Source,
+    self as settings, Item, Kind, Origin, RedactedView, Reference, Source, VisibleValue,
 };
 use leftfold_runtime::Usage;
 use leftfold_runtime::model;
@@ -119,22 +119,22 @@ fn padded(text: &str, columns: usize) -> String {
 /// A value with its note, or the note alone for a value that is not set.
 fn noted(item: &Item) -> String {
     match (&item.note, &item.shown) {
-        (Some(note), Shown::Value(Value::Null)) => format!("({note})"),
+        (Some(note), VisibleValue::Value(Value::Null)) => format!("({note})"),
         (Some(note), shown) => format!("{} ({note})", value(shown)),
         (None, shown) => value(shown),
     }
 }
 
-fn value(shown: &Shown) -> String {
+fn value(shown: &VisibleValue) -> String {
     match shown {
-        Shown::Value(value) => value.to_string(),
-        Shown::Written(text, references) => {
+        VisibleValue::Value(value) => value.to_string(),
+        VisibleValue::Written(text, references) => {
             let unset = references.iter().filter(|reference| !is_set(reference));
             let unset: Vec<String> =
                 unset.map(|unset| format!(" ({} is not set)", named(unset))).collect();
             format!("{}{}", Value::from(text.as_str()), unset.concat())
         }
-        Shown::Hidden { set, references } => {
+        VisibleValue::Hidden { set, references } => {
             let names: Vec<&str> = references.iter().map(named).collect();
             let from = if names.is_empty() {
                 String::new()
@@ -202,12 +202,12 @@ fn item_json(item: &Item) -> Value {
     let mut object = Map::new();
     object.insert("key".to_owned(), item.key.clone().into());
     let (value, references) = match &item.shown {
-        Shown::Value(value) => (value.clone(), &[][..]),
-        Shown::Written(text, references) => (text.clone().into(), references.as_slice()),
-        Shown::Hidden { references, .. } => (Value::Null, references.as_slice()),
+        VisibleValue::Value(value) => (value.clone(), &[][..]),
+        VisibleValue::Written(text, references) => (text.clone().into(), references.as_slice()),
+        VisibleValue::Hidden { references, .. } => (Value::Null, references.as_slice()),
     };
     object.insert("value".to_owned(), value);
-    if let Shown::Hidden { set, .. } = item.shown {
+    if let VisibleValue::Hidden { set, .. } = item.shown {
         object.insert("secret".to_owned(), json!({ "set": set }));
     }
     if !references.is_empty() {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use leftfold_actors::{Answered, NodeMessage, Observation, Opened, Reply, WatchScope};
+use leftfold_actors::{Answered, NodeMessage, Observation, Opened, QuestionReply, WatchScope};
 use leftfold_events::event::{EndReason, Ended, PromptPart};
 use leftfold_events::{Seq, SessionId, fold};
 use leftfold_store::Reader;
@@ -12,8 +12,8 @@ use ractor::{Actor, ActorRef};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::line_question::{PendingQuestion, Questions};
 use super::printer::{Printed, Printer};
-use super::question::{PendingQuestion, Questions};
 use crate::cli::{TurnArgs, somebody_there};
 use leftfold_runtime::client::{self, Client};
 use leftfold_runtime::remote::Remote;
@@ -339,7 +339,7 @@ impl TurnRunner {
         self.questions.ask(what);
     }
 
-    async fn answer(&mut self, asked: QuestionId, reply: Reply) -> anyhow::Result<()> {
+    async fn answer(&mut self, asked: QuestionId, reply: QuestionReply) -> anyhow::Result<()> {
         let answered = self.client.answer(asked, reply).await?;
         if answered != Answered::Accepted {
             note(&format!("  {answered}"));

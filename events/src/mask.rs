@@ -91,7 +91,7 @@ const UNFINISHED: usize = 8 * 1024;
 
 /// An event in its public form, masked.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shown {
+pub struct PublicEvent {
     /// The line that [`line::write`] gives.
     pub line: String,
     /// The lines of the contents behind its hashes, as [`line::write_payload`] gives them. Masking
@@ -102,7 +102,7 @@ pub struct Shown {
 }
 
 /// The masked form of `envelope`. Masking a masked event changes nothing.
-pub fn shown(envelope: &Envelope) -> Shown {
+pub fn shown(envelope: &Envelope) -> PublicEvent {
     let line = line::write(envelope);
     let payloads = envelope.event.payloads();
     if !might(&line) && !payloads.iter().any(|payload| might(payload.text())) {
@@ -112,18 +112,18 @@ pub fn shown(envelope: &Envelope) -> Shown {
     rewrite(&mut masked.event, &Mask);
     let line = line::write(&masked);
     let shown = with_payloads(&masked, line);
-    Shown { masked: (masked != *envelope).then(|| Box::new(masked)), ..shown }
+    PublicEvent { masked: (masked != *envelope).then(|| Box::new(masked)), ..shown }
 }
 
 /// The unmasked form of `envelope`.
-pub fn unmasked(envelope: &Envelope) -> Shown {
+pub fn unmasked(envelope: &Envelope) -> PublicEvent {
     with_payloads(envelope, line::write(envelope))
 }
 
-fn with_payloads(envelope: &Envelope, line: String) -> Shown {
+fn with_payloads(envelope: &Envelope, line: String) -> PublicEvent {
     let payloads = envelope.event.payloads().into_iter();
     let payloads = payloads.map(|payload| (payload.sha256(), line::write_payload(payload)));
-    Shown { line, payloads: payloads.collect(), masked: None }
+    PublicEvent { line, payloads: payloads.collect(), masked: None }
 }
 
 /// `text` with its tokens masked; `None` if it has none. JSON stays valid: tokens contain no quotes

@@ -88,7 +88,11 @@ pub(crate) struct RulesInForce<'a> {
 impl RulesInForce<'_> {
     /// The verdict on one access. If no person is there to be asked, the ask mode decides.
     /// The access belongs to a call that needs all of `call`.
-    pub(crate) fn access(&self, access: &Access, call: &[Access]) -> (Action, Option<Rule>) {
+    pub(crate) fn verdict_on_access(
+        &self,
+        access: &Access,
+        call: &[Access],
+    ) -> (Action, Option<Rule>) {
         let (action, rule) = judged((self.rules, self.restrictions), &self.approved, access, call);
         let (action, rule) = match action {
             Action::Allow if access.permission == QUESTION => (Action::Ask, None),
@@ -106,9 +110,9 @@ impl RulesInForce<'_> {
 
     /// The verdict on a whole call: the strictest of its accesses. A call without accesses is
     /// allowed.
-    pub(crate) fn all(&self, accesses: &[Access]) -> (Action, Option<Rule>) {
+    pub(crate) fn verdict_on_call(&self, accesses: &[Access]) -> (Action, Option<Rule>) {
         let mut worst = (Action::Allow, None);
-        for verdict in accesses.iter().map(|access| self.access(access, accesses)) {
+        for verdict in accesses.iter().map(|access| self.verdict_on_access(access, accesses)) {
             if is_worse(verdict.0, &worst) {
                 worst = verdict;
             }
@@ -118,7 +122,7 @@ impl RulesInForce<'_> {
 
     /// The access that is denied.
     pub(crate) fn denied<'a>(&self, accesses: &'a [Access]) -> Option<&'a Access> {
-        accesses.iter().find(|access| self.access(access, accesses).0 == Action::Deny)
+        accesses.iter().find(|access| self.verdict_on_access(access, accesses).0 == Action::Deny)
     }
 
     /// Whether the rules require an answer that need not come from a person.
@@ -151,7 +155,7 @@ mod tests {
             let (rules, approved) = ([rule(action)], [rule(Action::Allow)]);
             let in_force =
                 RulesInForce { rules: &rules, restrictions: &[], approved: [&approved, &[]], ask };
-            assert_eq!(in_force.access(&access, &[]).0, expected, "{ask:?}");
+            assert_eq!(in_force.verdict_on_access(&access, &[]).0, expected, "{ask:?}");
             assert!(!in_force.leave_open(&access, &[]));
         }
     }
@@ -203,7 +207,7 @@ mod tests {
                 approved: [own, project],
                 ask: AskMode::default(),
             };
-            let (found, rule) = in_force.access(&access_to(patterns), &[]);
+            let (found, rule) = in_force.verdict_on_access(&access_to(patterns), &[]);
             assert_eq!(found, action, "{patterns:?}: {rule:?}");
         }
     }

@@ -62,11 +62,11 @@ pub fn verify(events: &[Envelope]) -> Vec<Divergence> {
 /// Whether `event` follows its turn configuration. The configuration itself decides nothing; the
 /// fact after it does.
 fn serves(before: Option<&Envelope>, event: &Envelope) -> bool {
-    let equips = before.is_some_and(|before| equips(&before.event));
-    equips && !event.event.is_intent()
+    let changes_config = before.is_some_and(|before| changes_config(&before.event));
+    changes_config && !event.event.is_intent()
 }
 
-fn equips(event: &Event) -> bool {
+fn changes_config(event: &Event) -> bool {
     matches!(event, Event::Turn(Turn::Configured(_)))
 }
 
@@ -76,7 +76,7 @@ fn cuts_in(event: &Envelope, following: Option<&Envelope>) -> bool {
     let cuts = |event: &Envelope| {
         matches!(event.event, Event::Session(Session::Resumed { .. } | Session::Forked { .. }))
     };
-    cuts(event) || equips(&event.event) && following.is_some_and(cuts)
+    cuts(event) || changes_config(&event.event) && following.is_some_and(cuts)
 }
 
 fn compare(state: &State, event: &Envelope) -> Option<Divergence> {

@@ -53,7 +53,7 @@ impl Sessions {
 
     /// Prompts an open child with its task, if its log does not have the task yet. A child that
     /// `forks` first gets the id of its parent.
-    pub(super) fn begin_child(
+    pub(super) fn prompt_child(
         &mut self,
         node: &ActorRef<NodeMessage>,
         spawn: Box<SpawnChild>,

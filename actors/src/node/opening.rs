@@ -137,7 +137,7 @@ impl Sessions {
             }
             Then::Tell(message) => self.tell(node, session, message),
             Then::Watch(watch) => self.watch(node, watch),
-            Then::Child { spawn, config, forks } => self.begin_child(node, spawn, config, forks),
+            Then::Child { spawn, config, forks } => self.prompt_child(node, spawn, config, forks),
         }
     }
 

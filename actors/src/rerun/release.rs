@@ -11,7 +11,7 @@ use leftfold_tools::Output;
 use super::recording::{Effect, event};
 use super::{Bound, Compared, Rerun};
 use crate::children::ChildResult;
-use crate::messages::{Answered, Error, Reply, SessionMessage};
+use crate::messages::{Answered, Error, QuestionReply, SessionMessage};
 
 impl Rerun {
     pub(super) async fn release(&mut self, next: &Envelope) -> Result<Compared, Error> {
@@ -58,7 +58,7 @@ impl Rerun {
             Event::Todo(Todo::Updated { todos }) => return self.todos(of, next, todos).await,
             Event::Permission(Permission::Answered { reply, feedback, by }) => {
                 let (feedback, by) = (feedback.clone(), by.clone());
-                let reply = Reply { answer: *reply, feedback, by };
+                let reply = QuestionReply { answer: *reply, feedback, by };
                 return self.answer(of, next, reply).await;
             }
             Event::Subagent(Subagent::Ended { .. }) => return self.child_ended(of, next).await,
@@ -332,7 +332,12 @@ impl Rerun {
         }
     }
 
-    async fn answer(&self, of: Seq, next: &Envelope, reply: Reply) -> Result<Compared, Error> {
+    async fn answer(
+        &self,
+        of: Seq,
+        next: &Envelope,
+        reply: QuestionReply,
+    ) -> Result<Compared, Error> {
         let answer = |reply_to| SessionMessage::Answer { of, reply, reply_to };
         match ractor::call!(self.life.actor(), answer) {
             Ok(Answered::Accepted) => Ok(Ok(())),

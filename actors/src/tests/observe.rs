@@ -3,7 +3,7 @@ use leftfold_events::event::Permission;
 use ractor::{ActorProcessingErr, RpcReplyPort};
 
 use super::*;
-use crate::{Answered, Reply};
+use crate::{Answered, QuestionReply};
 
 /// Keeps every observation without acknowledging it, until told to.
 struct Slow;
@@ -88,7 +88,7 @@ async fn the_first_answer_counts_and_the_others_are_told_who_gave_it() {
     let asked = live.until(|e| matches!(e, Event::Permission(Permission::Asked { .. }))).await;
     let mut accepted = 0;
     for by in ["ann", "bob", "eve"] {
-        let reply = Reply {
+        let reply = QuestionReply {
             answer: leftfold_events::event::Answer::Reject,
             feedback: Some("not outside".into()),
             by: by.into(),

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use leftfold_events::event::{Answer, Permission, PromptPart};
 
 use super::*;
-use crate::{Answered, Reply, StoreGuard, StoreListener};
+use crate::{Answered, QuestionReply, StoreGuard, StoreListener};
 
 fn sweep(live: &Live) {
     live.node.cast(NodeMessage::Sweep { idle: Duration::ZERO }).expect("a node");
@@ -168,8 +168,11 @@ async fn a_turn_keeps_its_session_open() {
     let asked = live.until(|e| matches!(e, Event::Permission(Permission::Asked { .. }))).await;
     sweep(&live);
     // the session is asked whether it is at rest before this answer reaches it
-    let reply =
-        Reply { answer: Answer::Reject, feedback: Some("not outside".into()), by: "test".into() };
+    let reply = QuestionReply {
+        answer: Answer::Reject,
+        feedback: Some("not outside".into()),
+        by: "test".into(),
+    };
     let (session, of) = (site.session, asked.seq);
     let told = ractor::call!(live.node, |reply_to| NodeMessage::Tell {
         session,

@@ -7,7 +7,7 @@ use leftfold_events::{fold, verify};
 
 use super::supervise::{Worker, assert_runs_again, completed, has, kill};
 use super::*;
-use crate::{ChildConfig, Reply, TurnConfigs};
+use crate::{ChildConfig, QuestionReply, TurnConfigs};
 
 /// How the configuration for a switch is built.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ async fn agree(live: &mut Live, mut asked: Option<Seq>) -> EndReason {
 }
 
 fn allow(live: &Live, of: Seq) {
-    let reply = Reply { answer: Answer::Once, feedback: None, by: "test".into() };
+    let reply = QuestionReply { answer: Answer::Once, feedback: None, by: "test".into() };
     let (told, _) = tokio::sync::oneshot::channel();
     live.tell(SessionMessage::Answer { of, reply, reply_to: told.into() });
 }

@@ -8,7 +8,7 @@ use agent_client_protocol::v1::schema::{
     ToolCallContent, ToolCallStatus, ToolCallUpdate,
 };
 use agent_client_protocol::{Error, is_connection_terminated, is_incoming_transport_closed};
-use leftfold_actors::Reply;
+use leftfold_actors::QuestionReply;
 use leftfold_events::event::Answer;
 use leftfold_tools::{FilePreview, Workspace};
 use leftfold_view::{FileDiff, OpenQuestion, Question, Transcript};
@@ -134,8 +134,8 @@ fn text(question: &Question) -> String {
 /// question stays open.
 pub(super) fn replied<T>(
     response: Result<T, Error>,
-    reply: impl FnOnce(T) -> Reply,
-) -> Option<Reply> {
+    reply: impl FnOnce(T) -> QuestionReply,
+) -> Option<QuestionReply> {
     match response {
         Ok(response) => Some(reply(response)),
         Err(error) if is_incoming_transport_closed(&error) || is_connection_terminated(&error) => {
@@ -143,13 +143,13 @@ pub(super) fn replied<T>(
         }
         Err(error) => {
             let why = format!("The client did not answer the question: {}", error.message);
-            Some(Reply { answer: Answer::Reject, feedback: Some(why), by: BY.to_owned() })
+            Some(QuestionReply { answer: Answer::Reject, feedback: Some(why), by: BY.to_owned() })
         }
     }
 }
 
 /// The reply behind the chosen option.
-pub(super) fn chosen(response: &RequestPermissionResponse, answers: &[String]) -> Reply {
+pub(super) fn chosen(response: &RequestPermissionResponse, answers: &[String]) -> QuestionReply {
     let chosen = match &response.outcome {
         RequestPermissionOutcome::Selected(selected) => &*selected.option_id.0,
         RequestPermissionOutcome::Cancelled | _ => REJECT,
@@ -160,7 +160,7 @@ pub(super) fn chosen(response: &RequestPermissionResponse, answers: &[String]) -
         ALWAYS => (Answer::Always, None),
         _ => (Answer::Reject, None),
     };
-    Reply { answer, feedback, by: BY.to_owned() }
+    QuestionReply { answer, feedback, by: BY.to_owned() }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use agent_client_protocol::v1::schema::{
     ClientCapabilities, ElicitationCapabilities, SessionId, SessionNotification, SessionUpdate,
     TerminalId, ToolCallUpdate, ToolCallUpdateFields,
 };
-use leftfold_actors::Reply;
+use leftfold_actors::QuestionReply;
 use leftfold_events::Seq;
 use leftfold_events::event::SessionChoices;
 use tokio::sync::watch;
@@ -127,7 +127,7 @@ impl Shared {
     }
 
     /// Sends the client's answer to the session.
-    pub(super) async fn answer(&self, asked: QuestionId, reply: Option<Reply>) {
+    pub(super) async fn answer(&self, asked: QuestionId, reply: Option<QuestionReply>) {
         let Some((reply, client)) = reply.zip(self.client()) else { return };
         match client.answer(asked, reply).await {
             Ok(answered) => tracing::debug!(of = asked.1, "{answered}"),

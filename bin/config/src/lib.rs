@@ -59,7 +59,7 @@ pub use error::{Error, Hint};
 pub use extensions::{Client, Mcp, McpKind, OAuth, Plugin, PluginProgram};
 pub use load::{Layers, load, load_with, review};
 pub use provider::{Abilities, Costs, Limits, Model, NEVER, Provider, Script};
-pub use redacted_view::{Item, Origin, RedactedView, Shown, redacted_view};
+pub use redacted_view::{Item, Origin, RedactedView, VisibleValue, redacted_view};
 pub use resolve::{BaseUrl, Chosen, KeySource, KeyState, ProviderSummary};
 pub use schema::schema;
 pub use secrecy::{Secret, has_credential, masked};

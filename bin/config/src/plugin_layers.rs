@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::load::{Layers, load_with};
-use crate::redacted_view::{Shown, Spot, shown};
+use crate::redacted_view::{Spot, VisibleValue, shown};
 use crate::secrecy;
 use crate::settings::Settings;
 use crate::source::Env;
@@ -77,11 +77,13 @@ fn visible(node: &Node, spot: &Spot, secret: bool) -> Option<Value> {
         }
         Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::Text(_) => {
             match (shown(node, spot, secret), &node.tree) {
-                (Shown::Value(value), _) => Some(value).filter(|value| *value == node.value()),
-                (Shown::Written(text, _), Tree::Text(known)) => {
+                (VisibleValue::Value(value), _) => {
+                    Some(value).filter(|value| *value == node.value())
+                }
+                (VisibleValue::Written(text, _), Tree::Text(known)) => {
                     Some(text).filter(|text| *text == known.written).map(Value::String)
                 }
-                (Shown::Written(..) | Shown::Hidden { .. }, _) => None,
+                (VisibleValue::Written(..) | VisibleValue::Hidden { .. }, _) => None,
             }
         }
     }

@@ -34,7 +34,7 @@ pub struct Item {
     /// The key as errors write it: `a.b[0]["c d"]`.
     pub key: String,
     pub path: Vec<String>,
-    pub shown: Shown,
+    pub shown: VisibleValue,
     pub origin: Origin,
     /// A remark for people.
     pub note: Option<String>,
@@ -44,7 +44,7 @@ pub struct Item {
 
 /// The visible part of a value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Shown {
+pub enum VisibleValue {
     Value(Value),
     /// The text in the file, since the values that it refers to may be secrets.
     Written(String, Vec<Reference>),
@@ -135,7 +135,7 @@ impl Spot {
 }
 
 impl List {
-    fn push(&mut self, spot: Spot, shown: Shown, origin: Origin) -> &mut Item {
+    fn push(&mut self, spot: Spot, shown: VisibleValue, origin: Origin) -> &mut Item {
         let Spot { path, key } = spot;
         let at = self.items.len();
         self.items.push(Item { key, path, shown, origin, note: None, rule: None });
@@ -193,7 +193,7 @@ impl List {
         for (path, value) in defaults.iter().filter(|(path, _)| path.first() == Some(&key)) {
             let spot = Spot::at(path);
             if !self.has(&spot) {
-                let item = self.push(spot, Shown::Value(value.clone()), Origin::Default);
+                let item = self.push(spot, VisibleValue::Value(value.clone()), Origin::Default);
                 if path == &["compaction", "reserved"] {
                     item.note = Some("the model's longest reply, 20000 tokens at most".to_owned());
                 }
@@ -206,8 +206,8 @@ impl List {
             return;
         }
         if let Ok((name, why)) = settings.default_model(env) {
-            self.push(Spot::at(&["model"]), Shown::Value(name.into()), Origin::Default).note =
-                Some(why);
+            self.push(Spot::at(&["model"]), VisibleValue::Value(name.into()), Origin::Default)
+                .note = Some(why);
         }
     }
 
@@ -221,10 +221,12 @@ impl List {
             }
             let shown = match value {
                 None if option != "apiKey" || self.has(&spot) => continue,
-                Some(value) if option != "apiKey" => Shown::Value(secrecy::masked(&value).into()),
+                Some(value) if option != "apiKey" => {
+                    VisibleValue::Value(secrecy::masked(&value).into())
+                }
                 Some(_) | None => {
                     let references = vec![Reference::Variable { name: variable.to_owned(), set }];
-                    Shown::Hidden { set, references }
+                    VisibleValue::Hidden { set, references }
                 }
             };
             self.push(spot, shown, Origin::Variable(variable.to_owned()));
@@ -232,12 +234,16 @@ impl List {
         for name in settings.by_stored_key(env) {
             let spot = Spot::at(&["provider", name, "options", "apiKey"]);
             self.items.retain(|item| item.path != spot.path);
-            self.push(spot, Shown::Hidden { set: true, references: Vec::new() }, Origin::Stored);
+            self.push(
+                spot,
+                VisibleValue::Hidden { set: true, references: Vec::new() },
+                Origin::Stored,
+            );
         }
         for name in settings.providers.keys() {
             let spot = Spot::at(&["provider", name, "options", "timeout"]);
             if !self.has(&spot) {
-                self.push(spot, Shown::Value(TIMEOUT.into()), Origin::Default);
+                self.push(spot, VisibleValue::Value(TIMEOUT.into()), Origin::Default);
             }
         }
     }
@@ -246,7 +252,7 @@ impl List {
         for rule in rules::defaults() {
             let path = ["permission", &rule.permission, &rule.pattern];
             let spot = Spot::at(if rule.pattern == "*" { &path[..2] } else { &path });
-            let item = self.push(spot, Shown::Value(json!(rule.action)), Origin::Default);
+            let item = self.push(spot, VisibleValue::Value(json!(rule.action)), Origin::Default);
             item.rule = Some(rule);
         }
         let of_agents = settings.agent_placed_rules.values().flatten();
@@ -254,33 +260,33 @@ impl List {
         {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             let origin = Origin::Place(place.clone());
-            let item = self.push(Spot::at(&path), Shown::Value(value.clone()), origin);
+            let item = self.push(Spot::at(&path), VisibleValue::Value(value.clone()), origin);
             item.rule = Some(rule.clone());
         }
     }
 }
 
-pub(crate) fn shown(node: &Node, spot: &Spot, secret: bool) -> Shown {
+pub(crate) fn shown(node: &Node, spot: &Spot, secret: bool) -> VisibleValue {
     let secret = secret || secrecy::hides(&spot.path);
     match &node.tree {
         Tree::Text(text) => shown_text(text, spot, secret),
-        Tree::Number(_) if secret => Shown::Hidden { set: true, references: Vec::new() },
+        Tree::Number(_) if secret => VisibleValue::Hidden { set: true, references: Vec::new() },
         Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::List(_) | Tree::Map(_) => {
-            Shown::Value(node.value())
+            VisibleValue::Value(node.value())
         }
     }
 }
 
-fn shown_text(text: &Text, spot: &Spot, secret: bool) -> Shown {
+fn shown_text(text: &Text, spot: &Spot, secret: bool) -> VisibleValue {
     let references = text.references.clone();
     if secret || secrecy::has_credential(&text.value) {
         let set = !text.value.trim().is_empty() && text.unset().next().is_none();
-        return Shown::Hidden { set, references };
+        return VisibleValue::Hidden { set, references };
     }
     if references.is_empty() || is_name(&spot.path()) {
-        return Shown::Value(secrecy::masked(&text.value).into());
+        return VisibleValue::Value(secrecy::masked(&text.value).into());
     }
-    Shown::Written(secrecy::masked(&text.written), references)
+    VisibleValue::Written(secrecy::masked(&text.written), references)
 }
 
 /// Whether a value is certainly a name and not a secret, whatever its source.

@@ -12,7 +12,8 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use leftfold_actors::{
-    Answered, Node, NodeMessage, Observation, Opened, Reply, SessionMessage, Watch, WatchScope,
+    Answered, Node, NodeMessage, Observation, Opened, QuestionReply, SessionMessage, Watch,
+    WatchScope,
 };
 use leftfold_events::event::{Answer, Compaction, PromptPart, SessionChoices, Turn};
 use leftfold_events::{Fact, Seq, SessionId, State, TurnConfig};
@@ -316,7 +317,11 @@ impl Client {
     }
 
     /// Answers a question of this session or of one that descends from it.
-    pub async fn answer(&self, asked: QuestionId, reply: Reply) -> anyhow::Result<Answered> {
+    pub async fn answer(
+        &self,
+        asked: QuestionId,
+        reply: QuestionReply,
+    ) -> anyhow::Result<Answered> {
         let node = match &self.link {
             Link::Here { node, .. } => node,
             Link::There(remote) => return remote.answer(asked, reply).await,
@@ -385,7 +390,7 @@ pub async fn closed(opened: &mut Opened) -> String {
 }
 
 /// A reply with this text to a question; without text the question is dismissed.
-pub fn reply(text: Option<String>, by: &str) -> Reply {
+pub fn reply(text: Option<String>, by: &str) -> QuestionReply {
     let answer = if text.is_some() { Answer::Once } else { Answer::Reject };
-    Reply { answer, feedback: text, by: by.to_owned() }
+    QuestionReply { answer, feedback: text, by: by.to_owned() }
 }

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use leftfold_actors::{NodeMessage, Observation, Reply, WatchScope};
+use leftfold_actors::{NodeMessage, Observation, QuestionReply, WatchScope};
 use leftfold_events::event::{Ended, Event, PromptPart, Turn};
 use leftfold_events::{Seq, SessionId};
 use leftfold_view::QuestionId;
@@ -200,7 +200,7 @@ impl Session {
     ///
     /// # Errors
     /// The session is closed.
-    pub async fn answer(&self, question: QuestionId, reply: Reply) -> anyhow::Result<bool> {
+    pub async fn answer(&self, question: QuestionId, reply: QuestionReply) -> anyhow::Result<bool> {
         let answered = self.client.answer(question, reply).await?;
         Ok(answered == leftfold_actors::Answered::Accepted)
     }

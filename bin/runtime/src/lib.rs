@@ -56,7 +56,7 @@ mod watchers;
 pub mod why;
 
 pub use embed::{Leftfold, Session, end_all};
-pub use leftfold_actors::{Answered, Observation, Recorded, Reply};
+pub use leftfold_actors::{Answered, Observation, QuestionReply, Recorded};
 pub use leftfold_events as events;
 pub use leftfold_process::close_descriptors_on_exec;
 pub use ractor;

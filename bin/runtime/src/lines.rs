@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use leftfold_actors::Recorded;
-use leftfold_events::mask::Shown;
+use leftfold_events::mask::PublicEvent;
 use leftfold_events::{Envelope, Sha256, mask};
 
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl Lines {
         self.lines_of(mask::unmasked(event))
     }
 
-    fn lines_of(&mut self, Shown { line, payloads, .. }: Shown) -> Vec<String> {
+    fn lines_of(&mut self, PublicEvent { line, payloads, .. }: PublicEvent) -> Vec<String> {
         let new = payloads.into_iter().filter(|(hash, _)| self.is_new(*hash));
         new.map(|(_, line)| line).chain([line]).collect()
     }

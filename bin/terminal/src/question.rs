@@ -2,7 +2,7 @@
 //! options, digits choose, Enter answers, and any other key begins an answer in the user's own
 //! words.
 
-use leftfold_actors::Reply;
+use leftfold_actors::QuestionReply;
 use leftfold_events::event::Answer;
 use leftfold_tools::FilePreview;
 use leftfold_view::{OpenQuestion, Question, QuestionId};
@@ -29,23 +29,23 @@ pub(super) const ANNOUNCED: &str = "  to answer and follow the turn, press Enter
 /// The meaning of a key for a permission question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PermissionKey {
-    Reply(Answer),
+    QuestionReply(Answer),
     /// No; a line with the reason follows.
     Because,
 }
 
 pub(super) fn choice(key: char) -> Option<PermissionKey> {
     match key {
-        'o' | 'y' => Some(PermissionKey::Reply(Answer::Once)),
-        'a' => Some(PermissionKey::Reply(Answer::Always)),
-        'n' => Some(PermissionKey::Reply(Answer::Reject)),
+        'o' | 'y' => Some(PermissionKey::QuestionReply(Answer::Once)),
+        'a' => Some(PermissionKey::QuestionReply(Answer::Always)),
+        'n' => Some(PermissionKey::QuestionReply(Answer::Reject)),
         'b' => Some(PermissionKey::Because),
         _ => None,
     }
 }
 
-pub(super) fn reply(answer: Answer, feedback: Option<String>) -> Reply {
-    Reply { answer, feedback, by: BY.to_owned() }
+pub(super) fn reply(answer: Answer, feedback: Option<String>) -> QuestionReply {
+    QuestionReply { answer, feedback, by: BY.to_owned() }
 }
 
 /// Options with a digit of their own. With more options, the number is typed as a line.
@@ -117,7 +117,7 @@ pub(super) fn keys(question: &Question, chosen: &[usize]) -> String {
 }
 
 /// The reply in a typed line. `None`: the line is empty.
-pub(super) fn typed(question: &Question, line: &str) -> Option<Reply> {
+pub(super) fn typed(question: &Question, line: &str) -> Option<QuestionReply> {
     question.parse_answer(line).map(|words| client::reply(Some(words), BY))
 }
 

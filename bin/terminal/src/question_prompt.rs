@@ -1,6 +1,6 @@
 //! Shows questions, and answers them with keys.
 
-use leftfold_actors::{Answered, Reply};
+use leftfold_actors::{Answered, QuestionReply};
 
 use super::conversation::{Conversation, ExitReason, Stage};
 use super::input::LineKind;
@@ -107,7 +107,7 @@ impl Conversation {
     /// Acts on a key for a permission question.
     async fn allow(&mut self, of: QuestionId, key: char) -> anyhow::Result<()> {
         match question::choice(key) {
-            Some(PermissionKey::Reply(answer)) => {
+            Some(PermissionKey::QuestionReply(answer)) => {
                 self.stop_asking();
                 self.answer(of, question::reply(answer, None)).await
             }
@@ -116,7 +116,11 @@ impl Conversation {
         }
     }
 
-    pub(super) async fn answer(&mut self, of: QuestionId, reply: Reply) -> anyhow::Result<()> {
+    pub(super) async fn answer(
+        &mut self,
+        of: QuestionId,
+        reply: QuestionReply,
+    ) -> anyhow::Result<()> {
         self.answered.insert(of);
         let answered = self.client()?.answer(of, reply).await?;
         let note = match answered {

@@ -27,7 +27,7 @@ pub(super) fn elicit(s: &State, c: &Call) -> Option<Envelope> {
     let Some((_, access)) = elicitation.access() else {
         return Some(over(Consent::Accepted, &elicitation.values));
     };
-    if s.rules_in_force().access(&access, &[]).0 == Action::Deny {
+    if s.rules_in_force().verdict_on_access(&access, &[]).0 == Action::Deny {
         return Some(over(Consent::Declined, &[]));
     }
     let (call, Access { permission, patterns, always }) = (c.id.clone(), access);

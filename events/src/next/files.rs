@@ -41,7 +41,7 @@ pub(super) fn restore(s: &State, restore: &Restore) -> Option<Envelope> {
     if restore.step != RestoreStep::Due {
         return None;
     }
-    let paths = restoration(s, restore);
+    let paths = files_to_restore(s, restore);
     let anything = !paths.is_empty() || s.files.dirty.is_some() && s.files.tree.is_some();
     match &restore.before {
         None if anything => Some(snapshot(s)),
@@ -55,7 +55,7 @@ pub(super) fn restore(s: &State, restore: &Restore) -> Option<Envelope> {
 
 /// The files that a restore puts back. In a revert, each file goes back to its state before the
 /// first removed step that changed it; changes of an earlier revert are undone too.
-fn restoration(s: &State, restore: &Restore) -> Vec<Saved> {
+fn files_to_restore(s: &State, restore: &Restore) -> Vec<Saved> {
     if let Some(wanted) = &restore.wanted {
         return wanted.clone();
     }

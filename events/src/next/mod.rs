@@ -213,7 +213,7 @@ fn rule(s: &State, c: &Call) -> Envelope {
 fn question(s: &State, c: &Call, from: usize) -> Option<Envelope> {
     let rules = s.rules_in_force();
     let verdicts = c.access().iter().skip(from);
-    let verdicts = verdicts.map(|access| (access, rules.access(access, c.access())));
+    let verdicts = verdicts.map(|access| (access, rules.verdict_on_access(access, c.access())));
     let (access, (action, rule)) =
         verdicts.into_iter().find(|(_, (action, _))| *action != Action::Allow)?;
     if action == Action::Deny {

@@ -76,10 +76,11 @@ pub(super) fn permission(
 /// The verdict on a call. If no person can be asked, a plugin is asked.
 pub(super) fn verdict(s: &State, c: &Call) -> (Action, Option<Rule>) {
     let rules = s.rules_in_force();
-    let (action, rule) = rules.all(c.access());
+    let (action, rule) = rules.verdict_on_call(c.access());
     // the call is denied only because no person can be asked
     let left_open = |access: &Access| {
-        rules.leave_open(access, c.access()) || rules.access(access, c.access()).0 == Action::Allow
+        rules.leave_open(access, c.access())
+            || rules.verdict_on_access(access, c.access()).0 == Action::Allow
     };
     let asks = action == Action::Deny
         && s.has_hook(HookPoint::PermissionAsk)

@@ -95,7 +95,7 @@ impl State {
                 matches!(call.phase, Phase::Asking { wait, .. } if wait.intent == *of)
             };
             let call = self.calls().find(asks).map_or(&[][..], Call::access);
-            self.rules_in_force().access(access, call).0 == Action::Allow
+            self.rules_in_force().verdict_on_access(access, call).0 == Action::Allow
         });
         for (of, _) in questions {
             if let Some(call) = self.waiting_mut(Some(of))

@@ -89,12 +89,12 @@ pub struct Outcome {
     pub attachments: Vec<Attachment>,
     /// The display for people, if plugins may change the outcome.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub shown: Option<Box<Shown>>,
+    pub shown: Option<Box<CallDisplay>>,
 }
 
 /// The display for people of a call that has run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Shown {
+pub struct CallDisplay {
     pub title: String,
     pub metadata: Json,
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::call::{Call, Phase, Shown, Veto};
+use super::call::{Call, CallDisplay, Phase, Veto};
 use super::message::Message;
 use super::{State, words};
 use crate::event::{Access, Denial, Finished, HookPoint, PromptKind, PromptPart};
@@ -40,9 +40,9 @@ impl State {
     }
 
     /// The display for people, kept if plugins may change the outcome.
-    pub(super) fn shown(&self, finished: &Finished) -> Option<Box<Shown>> {
+    pub(super) fn shown(&self, finished: &Finished) -> Option<Box<CallDisplay>> {
         let (title, metadata) = (&finished.title, &finished.metadata);
-        let shown = || Shown { title: title.clone(), metadata: metadata.clone() };
+        let shown = || CallDisplay { title: title.clone(), metadata: metadata.clone() };
         self.has_hook(HookPoint::ToolAfter).then(|| Box::new(shown()))
     }
 
@@ -87,8 +87,9 @@ impl State {
     pub(crate) fn questioned<'a>(&self, c: &'a Call) -> Option<(usize, &'a Access)> {
         let Phase::MustAsk { access: from } = c.phase else { return None };
         let mut accesses = c.access().iter().enumerate().skip(from);
-        accesses
-            .find(|(_, access)| self.rules_in_force().access(access, c.access()).0 != Action::Allow)
+        accesses.find(|(_, access)| {
+            self.rules_in_force().verdict_on_access(access, c.access()).0 != Action::Allow
+        })
     }
 
     /// Replaces or adds texts of a prompt; files and tasks stay.
@@ -129,7 +130,7 @@ impl State {
     }
 }
 
-impl Shown {
+impl CallDisplay {
     fn revise(&mut self, title: Option<&str>, metadata: Option<&Value>) {
         if let Some(title) = title {
             title.clone_into(&mut self.title);

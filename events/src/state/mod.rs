@@ -23,7 +23,7 @@ pub mod switch;
 mod tool_events;
 pub(crate) mod words;
 
-pub use call::{Call, Outcome, Phase, Shown, Veto};
+pub use call::{Call, CallDisplay, Outcome, Phase, Veto};
 pub use compacting::{Compacting, Writing};
 pub use elicitation::Elicitation;
 pub use files::{Changed, Figures, Files, NoRevert, Restore, RestoreStep, Revert};

@@ -306,12 +306,12 @@ mod tests {
         closed: Arc<AtomicUsize>,
     }
 
-    struct Open {
+    struct FakeConnection {
         over: AtomicBool,
         closed: Arc<AtomicUsize>,
     }
 
-    impl Connection for Open {
+    impl Connection for FakeConnection {
         fn is_over(&self) -> bool {
             self.over.load(Ordering::SeqCst)
         }
@@ -327,15 +327,16 @@ mod tests {
     }
 
     impl Service for Fake {
-        type Connection = Open;
+        type Connection = FakeConnection;
         const BACK_OFF: Duration = Duration::ZERO;
 
-        async fn start(&self) -> Result<Open, Failure<Open>> {
+        async fn start(&self) -> Result<FakeConnection, Failure<FakeConnection>> {
             self.starts.fetch_add(1, Ordering::SeqCst);
             if let Some(may_start) = &self.may_start {
                 may_start.notified().await;
             }
-            let open = Open { over: AtomicBool::new(false), closed: Arc::clone(&self.closed) };
+            let open =
+                FakeConnection { over: AtomicBool::new(false), closed: Arc::clone(&self.closed) };
             if self.fails {
                 return Err(Failure { why: "no".to_owned(), closing: Some(Arc::new(open)) });
             }

@@ -102,7 +102,7 @@ struct Reader<'a, 's> {
 }
 
 /// How a command comes to run.
-struct Given<'a> {
+struct CommandContext<'a> {
     /// Its input, if that stands in the line.
     stdin: Option<&'a str>,
     /// Whether the shell reads its words as those of a declaration.
@@ -412,7 +412,7 @@ impl<'a> Reader<'a, '_> {
         let judged = assignments.iter().any(|word| !assignments::is_harmless(word));
         let declares = node.kind() == "declaration_command";
         let run = Run { words, redirects, fed: false, assigns: judged };
-        self.run(run, &Given { stdin: stdin.as_deref(), declares, placeholder: None }, 0)?;
+        self.run(run, &CommandContext { stdin: stdin.as_deref(), declares, placeholder: None }, 0)?;
         self.children(node, depth)
     }
 
@@ -430,7 +430,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// A command, and what it runs besides itself.
-    fn run(&mut self, run: Run, given: &Given<'_>, depth: usize) -> Option<()> {
+    fn run(&mut self, run: Run, context: &CommandContext<'_>, depth: usize) -> Option<()> {
         let Some(first) = run.words.first() else { return Some(()) };
         match first.0.as_str() {
             // words of the shell itself
@@ -444,17 +444,17 @@ impl<'a> Reader<'a, '_> {
                     self.push(Step::Assignment(assignment.clone()))?;
                 }
                 let run = Run { words: rest.cloned().collect(), ..run.clone() };
-                return self.run(run, given, depth);
+                return self.run(run, context, depth);
             }
             word if check::RESERVED.contains(&word) => return None,
             _ => {}
         }
-        if let (Some(placeholder), Some(name)) = (given.placeholder, run.name())
+        if let (Some(placeholder), Some(name)) = (context.placeholder, run.name())
             && name.contains(placeholder)
         {
             self.push(Step::Unknown)?;
         }
-        for effect in builtins::effects(&run.words, given.declares) {
+        for effect in builtins::effects(&run.words, context.declares) {
             match effect {
                 Effect::Unknown => self.push(Step::Unknown)?,
                 Effect::Assigns(word) => {
@@ -465,25 +465,25 @@ impl<'a> Reader<'a, '_> {
                 }
             }
         }
-        let inner = wrappers::inner(&run.words, given.stdin, run.fed);
+        let inner = wrappers::inner(&run.words, context.stdin, run.fed);
         let (redirects, assigns, is_fed) = (run.redirects.clone(), run.assigns, run.fed);
         self.push(Step::Run(run))?;
         for inner in inner {
             let (words, fed, placeholder) = match inner {
                 _ if depth >= MAX_LINES => return None,
-                Inner::Command(words) => (words, is_fed, given.placeholder.map(str::to_owned)),
+                Inner::Command(words) => (words, is_fed, context.placeholder.map(str::to_owned)),
                 Inner::Fed { words, appended, placeholder } => {
-                    if given.placeholder.is_some() && placeholder.is_some() {
+                    if context.placeholder.is_some() && placeholder.is_some() {
                         self.push(Step::Unknown)?;
                     }
                     (
                         words,
                         appended || is_fed,
-                        placeholder.or_else(|| given.placeholder.map(str::to_owned)),
+                        placeholder.or_else(|| context.placeholder.map(str::to_owned)),
                     )
                 }
                 Inner::Line(line) => {
-                    if given.placeholder.is_some_and(|placeholder| line.contains(placeholder)) {
+                    if context.placeholder.is_some_and(|placeholder| line.contains(placeholder)) {
                         self.push(Step::Unknown)?;
                     }
                     self.line(&line)?;
@@ -501,10 +501,11 @@ impl<'a> Reader<'a, '_> {
             if words.is_empty() {
                 continue;
             }
-            let stdin = given.stdin.filter(|_| !fed);
-            let given = Given { stdin, declares: false, placeholder: placeholder.as_deref() };
+            let stdin = context.stdin.filter(|_| !fed);
+            let context =
+                CommandContext { stdin, declares: false, placeholder: placeholder.as_deref() };
             let run = Run { words, redirects: redirects.clone(), fed, assigns };
-            self.run(run, &given, depth + 1)?;
+            self.run(run, &context, depth + 1)?;
         }
         Some(())
     }

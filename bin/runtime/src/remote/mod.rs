@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use leftfold_actors::{Answered, Observation, Opened, Recorded, Reply, WatchScope};
+use leftfold_actors::{Answered, Observation, Opened, QuestionReply, Recorded, WatchScope};
 use leftfold_events::event::{Event, PromptPart, SessionChoices, Turn};
 use leftfold_events::line::{self, Line};
 use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, fold};
@@ -140,9 +140,13 @@ impl Remote {
         self.call("_leftfold/cancel", params).await.map(|_| ())
     }
 
-    pub async fn answer(&self, asked: QuestionId, reply: Reply) -> anyhow::Result<Answered> {
+    pub async fn answer(
+        &self,
+        asked: QuestionId,
+        reply: QuestionReply,
+    ) -> anyhow::Result<Answered> {
         let (session, of) = asked;
-        let Reply { answer, feedback, by } = reply;
+        let QuestionReply { answer, feedback, by } = reply;
         let params = json!({
             "session": session,
             "of": of,

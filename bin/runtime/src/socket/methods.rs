@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use leftfold_actors::{Answered, Reply, WatchScope};
+use leftfold_actors::{Answered, QuestionReply, WatchScope};
 use leftfold_events::event::{
     Answer, Event, Permission, PromptPart, Session, SessionChoices, Turn,
 };
@@ -292,7 +292,7 @@ async fn answer(peer: &Peer, asked: AnswerParams) -> Result<Value, RpcError> {
     };
     let client = peer.open(session).await?;
     if let Some((session, of)) = descendants::question(&client, &which).await? {
-        let reply = Reply { answer: reply, feedback, by: peer.by(by.as_deref()) };
+        let reply = QuestionReply { answer: reply, feedback, by: peer.by(by.as_deref()) };
         // Subscribed before the answer is given, so that its outcome is not missed.
         let subscription =
             Subscription::open(&client.of(session), of).await.map_err(RpcError::internal)?;

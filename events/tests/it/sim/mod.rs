@@ -6,12 +6,12 @@
     reason = "a world picks the few events it cares for, and its numbers are small"
 )]
 
-mod family;
 mod ledger;
 mod people;
 mod plugs;
 mod random;
 mod session;
+mod session_tree;
 mod workers;
 mod world;
 

@@ -7,8 +7,8 @@ use leftfold_events::event::{
 };
 use leftfold_events::{Fact, Json, Seq, Sha256};
 
-use super::family::finished;
 use super::session::Item;
+use super::session_tree::finished;
 use super::world::World;
 
 /// A reply that fills the model's context.

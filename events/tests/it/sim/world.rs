@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use leftfold_events::event::{Event, Hook, Model, Permission, Session, Tool, Turn};
 use leftfold_events::{Envelope, Seq, SessionId, Time, TurnConfig, context};
 
-use super::family::Spawn;
 use super::people::Deed;
 use super::random::Random;
 use super::session::{Item, Now, SimSession};
+use super::session_tree::Spawn;
 use super::{Sabotage, ledger::Held};
 use crate::common::{START, describe, fault};
 

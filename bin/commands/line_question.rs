@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::io::{BufRead, Write};
 
-use leftfold_actors::Reply;
+use leftfold_actors::QuestionReply;
 use leftfold_events::SessionId;
 use leftfold_events::event::Answer;
 use leftfold_tools::Workspace;
@@ -66,7 +66,7 @@ impl PendingQuestion {
         shown + &format!("  {how} (an empty line dismisses the question): ")
     }
 
-    fn reply(&self, line: &str) -> Reply {
+    fn reply(&self, line: &str) -> QuestionReply {
         match &self.question.question {
             None => reply(line),
             Some(question) => client::reply(question.parse_answer(line), BY),
@@ -126,7 +126,7 @@ impl Questions {
 
     /// The next answer. It waits forever while no question is open, and after the end of input:
     /// others may then answer through the socket, until the question's deadline.
-    pub(crate) async fn answered(&mut self) -> (QuestionId, Reply) {
+    pub(crate) async fn answered(&mut self) -> (QuestionId, QuestionReply) {
         let Some(what) = self.open.front().filter(|_| !self.over) else {
             return std::future::pending().await;
         };
@@ -159,14 +159,14 @@ fn read_lines() -> mpsc::UnboundedReceiver<String> {
     lines
 }
 
-fn reply(line: &str) -> Reply {
+fn reply(line: &str) -> QuestionReply {
     let (answer, feedback) = match line.trim() {
         "o" | "once" | "y" | "yes" => (Answer::Once, None),
         "a" | "always" => (Answer::Always, None),
         "n" | "no" | "" => (Answer::Reject, None),
         why => (Answer::Reject, Some(why.to_owned())),
     };
-    Reply { answer, feedback, by: BY.to_owned() }
+    QuestionReply { answer, feedback, by: BY.to_owned() }
 }
 
 #[cfg(test)]
