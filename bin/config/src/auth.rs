@@ -108,7 +108,7 @@ pub fn project_folder(worktree: &Path, env: Env<'_>) -> Option<PathBuf> {
     Some(path(env)?.with_file_name("projects").join(hash))
 }
 
-/// The file with the tokens of servers of tools, beside the keys of providers.
+/// The file with the OAuth tokens of MCP servers, beside the keys of providers.
 pub fn token_store() -> Option<PathBuf> {
     path(&environment).map(|keys| keys.with_file_name("mcp-auth.json"))
 }

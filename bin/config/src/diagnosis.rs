@@ -12,18 +12,18 @@ use crate::source::{Env, SettingPlace, Source};
 use crate::sources;
 use crate::trust::Trust;
 
-/// Every source by itself, and what they come to.
+/// The problems of each source, and the merged settings.
 #[derive(Debug, Default)]
 pub struct Diagnosis {
     /// The sources that exist, weakest first.
     pub sources: Vec<Arc<Source>>,
     /// The first error of each source; if none has any, the first error of the merged settings.
     pub errors: Vec<Error>,
-    /// Keys that Leftfold knows and has nothing for, with their places.
+    /// Known keys without an effect, with their places.
     pub idle: Vec<(SettingPlace, String)>,
     /// The settings of the project that need trust.
     pub trust: Trust,
-    /// If there are no errors.
+    /// The settings, if there are no errors.
     pub settings: Option<Settings>,
 }
 

@@ -19,8 +19,8 @@
 //! | `schema` | the same types as a JSON Schema |
 //! | `load` | all sources read and merged |
 //! | `resolve` | providers, models and keys |
-//! | `redacted_view`, `plugin_layers`, `secrecy`, `credentials` | as much of them as may be shown, and to whom |
-//! | `diagnosis` | all that is wrong in them, or worth a look |
+//! | `redacted_view`, `plugin_layers`, `secrecy`, `credentials` | the parts that may be shown to people and plugins |
+//! | `diagnosis` | every error |
 //! | `trust`, `trust_review`, `private_file` | which settings of a project need the user's consent, and where it is stored |
 
 mod agent;

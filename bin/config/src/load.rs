@@ -185,7 +185,7 @@ pub(crate) fn merge(
     settings.choose_rules();
     settings.warnings.extend(warnings);
     settings.warnings.extend(left_out.iter().map(|(place, path)| {
-        format!("{place}: `{path}` is not known to Leftfold and has no effect")
+        format!("{place}: `{path}` is not a setting of Leftfold and has no effect")
     }));
     settings.find_skills(directory);
     settings.warnings.extend(layers.warnings.iter().cloned());

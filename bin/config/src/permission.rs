@@ -57,8 +57,9 @@ impl PlacedRule {
     }
 }
 
-/// The rules of one source, or of one agent in it: those of the older key `tools` (a boolean for
-/// each tool) come before those of `permission`. `holder` is the path of what has these keys.
+/// The rules of one source, or of one agent in it. The rules of the older key `tools` (a boolean
+/// for each tool) come before those of `permission`. `holder` is the path of the object with these
+/// keys.
 pub(crate) fn rules(
     holder: &[&str],
     tools: &IndexMap<String, At<bool>>,

@@ -105,7 +105,7 @@ pub struct Settings {
     pub watcher: Idle<Object>,
     pub web: Idle<Value>,
 
-    /// In merge order: the last match wins. Without those of a project that is not trusted.
+    /// In merge order: the last match wins. Rules of a project count only if the user trusts them.
     #[serde(skip)]
     pub rules: Vec<Rule>,
     /// The settings that came with the project and need the user's consent.
@@ -268,7 +268,7 @@ fn only_denying(rule: Rule) -> Rule {
     Rule { action, ..rule }
 }
 
-/// Tells what was read, and none of the values: any of them may be a secret.
+/// Prints the sources, and none of the values, which may be secrets.
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
@@ -301,7 +301,7 @@ impl Settings {
         self.environment.iter().map(|name| name.to_string()).collect()
     }
 
-    /// The rules that settings give to one agent. Without those of a project that is not trusted.
+    /// The rules that settings give to one agent. Rules of a project count only if the user trusts them.
     pub fn rules_of(&self, agent: &str) -> Vec<Rule> {
         let said = self.agent_placed_rules.get(agent).map(Vec::as_slice).unwrap_or_default();
         said.iter().filter(|said| self.counts(said)).map(|said| said.rule.clone()).collect()
@@ -368,7 +368,7 @@ impl Settings {
         }
     }
 
-    /// Looks for the folders of skills, and warns of those that are not there.
+    /// Finds the folders of skills, and warns of missing ones.
     pub(crate) fn find_skills(&mut self, directory: &Path) {
         let Some(skills) = &self.skills else { return };
         for text in skills.paths() {

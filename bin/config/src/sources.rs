@@ -47,7 +47,7 @@ fn resolved(directory: &Path) -> io::Result<PathBuf> {
     directory.canonicalize()
 }
 
-/// All settings in force in `directory` with these `layers`, the weakest first.
+/// Reads all sources that apply in `directory` with these `layers`, weakest first.
 pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Result<Found, Error> {
     let directory = resolved(directory).map_err(|error| Error::Directory {
         path: directory.to_owned(),
@@ -83,7 +83,8 @@ pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Resu
     if let Some(folder) = named("OPENCODE_CONFIG_DIR") {
         all.folder(&folder, (&OPENCODE, false), &folder, Owner::User)?;
     }
-    // files name plugins, and whoever starts this process has the last word
+    // Files name plugins, so plugins come after files; variables come last, because the user who
+    // starts this process decides.
     for Layer { plugin, of_project, value } in layers {
         let name = format!("plugin {plugin}");
         let owner = if *of_project { Owner::Project } else { Owner::User };
@@ -194,8 +195,8 @@ impl Gathered {
         let of_project = owner == Owner::Project;
         let known = self.documents.iter().position(|document| document.source.name == name);
         if let Some(known) = known {
-            // where the project is the folder of the global settings, they count once; a file of the
-            // project that the user names in a variable is the user's
+            // If the project is the folder of the global settings, its files count once. A file of
+            // the project that the user names in a variable is the user's.
             if of_project || !self.documents[known].source.of_project {
                 return;
             }

@@ -184,15 +184,15 @@ pub(crate) enum References<'a> {
     Within(&'a Path),
 }
 
-/// Reads the text of a source, with `{env:X}` and `{file:X}` replaced in every string value. Values of a
-/// plugin have no line.
+/// Parses the text of a source, and replaces `{env:X}` and `{file:X}` in every string value. Values
+/// of a plugin have no line.
 pub(crate) fn parse(
     text: &str,
     source: &Arc<Source>,
     references: References<'_>,
 ) -> Result<Node, Error> {
     let reader = Reader { source, lines: Lines::new(text), references };
-    // JSON with comments and trailing commas, as editors know it, and nothing looser
+    // JSON with comments and trailing commas, as editors accept it, and nothing looser.
     let options = ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -306,9 +306,9 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Replaces every reference in `raw`. An unset variable counts as empty and is remembered; a file
-/// gives its contents without the blanks around them. What was put in is not searched again.
-/// A brace that is never closed, or opens anything else, is text.
+/// Replaces every reference in `raw`. An unset variable counts as empty and is recorded; a file
+/// gives its trimmed contents. Inserted text is not searched again. A brace that is not closed, or
+/// begins something else, is text.
 fn substitute(
     raw: &str,
     key: &str,
