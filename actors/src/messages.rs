@@ -339,7 +339,7 @@ pub(crate) enum ToolExecutorMessage {
     CancelAll,
 }
 
-/// What the run that the intent `of` has started wants to know.
+/// A question of the tool run that the intent `of` has started.
 pub(crate) struct Elicit {
     pub(crate) of: Seq,
     /// The seq of its `tool.called`.

@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use futures::FutureExt;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 
-/// What an actor does beside its handler. Dropped with the actor's state, which aborts them.
+/// The tasks that an actor runs beside its handler. Dropping the actor's state aborts them.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks(JoinSet<()>);
 

@@ -157,8 +157,8 @@ impl Error {
     }
 }
 
-/// What to do if something failed because the system ran out of something; `None` if it did not. sled and
-/// its panics tell it in words alone.
+/// The advice if an operation failed because the system ran out of a resource; `None` if it failed for another
+/// reason. sled and its panics give the reason only as text.
 fn shortage(what: &str) -> Option<&'static str> {
     let files = "raise the limit of open files (`ulimit -n`), or use fewer sessions at once";
     let table = [

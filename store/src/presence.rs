@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::reader::Reader;
 
-/// What is known of the `db` file.
+/// The known attributes of the `db` file.
 #[derive(Debug)]
 pub(crate) struct Presence {
     dir: PathBuf,

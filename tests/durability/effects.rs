@@ -27,7 +27,7 @@ fn the_plugin_answers() {
     plugin::serve_if_asked();
 }
 
-/// What the logs below this home have on the disk.
+/// The logs below this home as they are on the disk.
 fn on_disk(home: &Path) -> Logs {
     let Ok(folders) = std::fs::read_dir(home.join("sessions")) else { return Vec::new() };
     let stores: Vec<PathBuf> = folders.map(|folder| folder.unwrap().path()).collect();

@@ -284,8 +284,7 @@ async fn dropping_the_stream_closes_the_connection() {
     assert!(closed.unwrap().unwrap());
 }
 
-/// What the answer to a stream that begins with `GOOD`'s first event and then goes on with `piece` for ever
-/// comes to.
+/// The failure of a stream that begins with `GOOD`'s first event and repeats `piece` for ever.
 async fn endless(piece: String) -> Failure {
     let (gone, is_gone) = oneshot::channel();
     let base = serve(async move |mut socket, _| {

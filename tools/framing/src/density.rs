@@ -29,7 +29,7 @@ pub fn is_too_dense(json: &[u8]) -> bool {
     false
 }
 
-/// What follows the end of the string that `rest` is in.
+/// The bytes after the end of the string that `rest` begins in.
 fn after_string(mut rest: &[u8]) -> &[u8] {
     while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
         let escapes = rest[at] == b'\\';

@@ -8,7 +8,7 @@ use super::assignments;
 use super::expansions;
 use super::word::{self, Word};
 
-/// What a builtin does apart from what its name says.
+/// A side effect of a builtin that its name does not tell.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     /// It may run a command that does not stand in the line.

@@ -26,7 +26,7 @@ pub(super) fn agrees(tree: &Tree, line: &str) -> Option<()> {
     check.gap(line.len())
 }
 
-/// What a node is in.
+/// The surroundings of a node.
 #[derive(Clone, Copy, Default)]
 struct Around {
     /// Double quotes.

@@ -1,4 +1,4 @@
-//! What rules see of a line: one pattern for each command in it, and what "always" would allow.
+//! The patterns that rules see of a line, one for each command, and the patterns that "always" would allow.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ pub(super) fn steps(line: &str) -> Vec<Step> {
     parse::steps(line).unwrap_or_else(|| cut::steps(line))
 }
 
-/// What the judge knows apart from the line.
+/// Facts that the judge knows apart from the line.
 #[derive(Debug, Default)]
 pub(super) struct Surroundings {
     /// Variables that the shell passes on to commands, because it has inherited them.

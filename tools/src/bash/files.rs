@@ -177,7 +177,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// What a command does to its arguments; `None` if they are no paths.
+/// The use that a command makes of its arguments; `None` if they are no paths.
 pub(super) fn how(name: &str) -> Option<Use> {
     if WRITERS.binary_search(&name).is_ok() {
         return Some(Use::Writes);

@@ -198,7 +198,7 @@ const SETTINGS: &[&str] = &[
     "user.name",
 ];
 
-/// What `git` with these words runs besides itself.
+/// The commands that `git` with these words runs besides itself.
 pub(super) fn inner(words: &[Word]) -> Vec<Inner> {
     match globals(words) {
         Some(at) => words.get(at..).map_or_else(Vec::new, subcommand),

@@ -2,7 +2,7 @@
 
 use super::word::Word;
 
-/// What a command runs besides itself.
+/// A command, line or variable that a command runs or sets besides itself.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Inner {
     Command(Vec<Word>),

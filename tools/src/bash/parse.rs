@@ -359,7 +359,7 @@ impl<'a> Reader<'a, '_> {
         self.children(node, depth)
     }
 
-    /// What runs, with all that belongs to it but does not stand beside it.
+    /// A command with the redirections that belong to it.
     fn redirected(&mut self, node: Node<'a>, depth: usize) -> Option<()> {
         let all = children(node);
         let Some(body) = node.child_by_field_name("body") else {

@@ -1,11 +1,11 @@
-//! What a shell line does, step by step, as far as rules are concerned.
+//! The steps of a shell line that rules judge.
 
 use super::word::Word;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Run(Run),
-    /// Something runs, and nobody knows beforehand what.
+    /// A command that is not known before the line runs.
     Unknown,
     /// An assignment that rules judge like a command.
     Assignment(Word),
@@ -18,10 +18,10 @@ pub(super) enum Step {
         to: Word,
         writes: bool,
     },
-    /// What follows, up to its `Leave`, changes directory for itself alone.
+    /// The steps up to the matching `Leave` change the directory only for themselves.
     Enter,
     Leave,
-    /// What follows, up to its `Joined`, may not happen.
+    /// The steps up to the matching `Joined` may not happen.
     Perhaps,
     Joined,
 }

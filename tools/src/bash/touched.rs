@@ -52,11 +52,11 @@ struct Value {
 pub(super) struct Touched {
     /// Resolved, wherever they are, in their order.
     pub(super) paths: Vec<PathBuf>,
-    /// What rules are asked about leaving the worktree.
+    /// The patterns of `external_directory`.
     pub(super) outside: Vec<String>,
-    /// What rules about `read` see.
+    /// The patterns of `read`.
     pub(super) reads: Vec<String>,
-    /// What rules about `edit` see.
+    /// The patterns of `edit`.
     pub(super) edits: Vec<String>,
     /// The steps that only change to a folder in the worktree.
     pub(super) moves: HashSet<usize>,
@@ -96,7 +96,7 @@ struct Walk<'a> {
     found: Touched,
 }
 
-/// What the steps touch when they start in `folder`.
+/// The paths that the steps touch when they start in `folder`.
 pub(super) fn of(steps: &[Step], folder: &Path, cx: &Workspace) -> Touched {
     let place = Place { folders: vec![folder.to_owned()], unknown: false };
     let mut walk = Walk {
@@ -331,7 +331,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What `word` may stand for; `None` if that is too much to say.
+    /// The possible values of `word`; `None` if there are too many.
     fn values(&self, word: &Word) -> Option<Vec<Value>> {
         let mut found = Vec::new();
         for source in word::alternatives(&word.0)? {

@@ -22,7 +22,7 @@ pub(super) enum Part {
     Home,
     /// `$NAME` or `${NAME}`.
     Variable(String),
-    /// What nobody knows beforehand; the rest of the word is in it.
+    /// Text that is not known before the line runs; the rest of the word belongs to it.
     Unknown,
 }
 
@@ -50,7 +50,7 @@ impl Word {
         Some(text)
     }
 
-    /// What rules see: without quotes, or as it stands where that would say something else.
+    /// The text that rules see: without quotes, or the source if removing them would change its meaning.
     pub(super) fn shown(&self) -> String {
         let mut text = String::new();
         for part in parts(&self.0) {

@@ -102,8 +102,8 @@ pub(super) fn base(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// What `words` run besides themselves. `stdin` is what stands in the line as their input, if that
-/// is known. With `fed`, more words follow that are not known.
+/// The commands that `words` run besides themselves. `stdin` is their input, if the line contains it.
+/// With `fed`, more words follow that are not known.
 pub(super) fn inner(words: &[Word], stdin: Option<&str>, fed: bool) -> Vec<Inner> {
     let Some(name) = words.first().and_then(Word::literal) else { return Vec::new() };
     let (name, rest) = (base(&name), &words[1..]);

@@ -19,7 +19,7 @@ fn seen(line: &str) -> BTreeSet<String> {
     patterns.iter().map(first).collect()
 }
 
-/// What is between commands, or around them, in lines that shells understand. `_` is a command.
+/// Forms of shell lines. `_` stands for a command.
 const FORMS: &[&str] = &[
     "_",
     "_ a 'b c' \"d\"",
@@ -362,7 +362,7 @@ proptest! {
         prop_assert!(names.is_subset(&seen), "{line:?}: {names:?}, seen {seen:?}");
     }
 
-    /// Whatever rules do not see must be at least asked about.
+    /// A command that rules do not see must at least ask.
     #[test]
     fn what_bash_runs_is_seen(line in soup()) {
         let seen = seen(&line);
