@@ -147,7 +147,6 @@ fn a_conversation_asks_and_takes_no_keys_that_were_pressed_before() {
     // type-ahead
     terminal.press("y\r");
     terminal.until("Trust these settings? [y/N]");
-    std::thread::sleep(std::time::Duration::from_millis(1_000));
     assert!(site.run(&["trust", "--show"]).ok().stdout.contains("new "), "typed ahead");
     terminal.press("n\r").until("/help");
     untouched(&site, &listener, &terminal.shown());
@@ -156,7 +155,6 @@ fn a_conversation_asks_and_takes_no_keys_that_were_pressed_before() {
     untouched(&site, &listener, "");
     let mut terminal = site.terminal(&[], 100);
     terminal.until("Trust these settings? [y/N]");
-    std::thread::sleep(std::time::Duration::from_millis(1_000));
     terminal.press("y\r").until("/help").press("\u{4}");
     terminal.wait();
     let shown = site.run(&["trust", "--show"]).ok().stdout;

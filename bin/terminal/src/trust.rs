@@ -7,7 +7,7 @@ use std::time::Duration;
 use leftfold_runtime::trust;
 use rustix::termios::{QueueSelector, tcflush};
 
-/// Keys that were pressed before the question was on the screen for so long do not answer it.
+/// Keys that were pressed before the question was on the screen for this long do not answer it.
 const TYPE_AHEAD: Duration = Duration::from_millis(700);
 
 /// Asks, if there is something to ask and a person at the terminal. After a yes the settings are trusted.
@@ -22,10 +22,13 @@ pub fn ask(directory: &Path) -> anyhow::Result<()> {
     if review.is_whole() || !stdin.is_terminal() || !screen.is_terminal() {
         return Ok(());
     }
-    write!(screen, "{}\nTrust these settings? [y/N] ", trust::question(&review))?;
+    writeln!(screen, "{}", trust::question(&review))?;
     screen.flush()?;
     std::thread::sleep(TYPE_AHEAD);
     tcflush(&stdin, QueueSelector::IFlush)?;
+    // keys count from here on, and the person sees it
+    write!(screen, "Trust these settings? [y/N] ")?;
+    screen.flush()?;
     let mut answer = String::new();
     stdin.lock().read_line(&mut answer)?;
     if matches!(answer.trim(), "y" | "Y" | "yes") {

@@ -83,8 +83,13 @@ pub fn find(directory: &Path, worktree: &Path, user_folders: &UserFolders) -> Fo
     let mut found = FoundSkills::default();
     let mut skills: BTreeMap<String, Skill> = BTreeMap::new();
     let mut seen = HashSet::new();
-    for place in places(directory, worktree, user_folders) {
+    for Place { path: place, confined_to } in places(directory, worktree, user_folders) {
         for file in files(&place, &mut seen) {
+            if confined_to.as_ref().is_some_and(|folder| leads_out(&file, folder)) {
+                let problem = "left out, because a link leads out of the project".to_owned();
+                found.problems.push(Problem { path: file, line: 1, problem });
+                continue;
+            }
             match read(&file, &place) {
                 Ok((skill, _)) => {
                     skills.entry(skill.name.clone()).or_insert(skill);
@@ -97,19 +102,41 @@ pub fn find(directory: &Path, worktree: &Path, user_folders: &UserFolders) -> Fo
     found
 }
 
-/// The places that exist, nearest first, with links resolved.
-fn places(directory: &Path, worktree: &Path, user_folders: &UserFolders) -> Vec<PathBuf> {
+/// A folder that is searched, with links resolved.
+struct Place {
+    path: PathBuf,
+    /// The folder that its skills must really be in; `None` for the user's own places. Whoever wrote the
+    /// project does not choose which other files models read.
+    confined_to: Option<PathBuf>,
+}
+
+/// Whether a file is really elsewhere.
+fn leads_out(file: &Path, folder: &Path) -> bool {
+    !paths::real(file).is_ok_and(|file| file.starts_with(folder))
+}
+
+/// The places that exist, nearest first.
+fn places(directory: &Path, worktree: &Path, user_folders: &UserFolders) -> Vec<Place> {
     let inside = directory.starts_with(worktree);
     let up = directory.ancestors().take_while(|folder| !inside || folder.starts_with(worktree));
     let up = up.take(if inside { usize::MAX } else { 1 });
+    let real = paths::real(worktree).unwrap_or_else(|_| worktree.to_owned());
     let project = up.flat_map(|folder| IN_PROJECT.map(|place| folder.join(place)));
-    let named = user_folders.skills.iter().map(|named| named.path.clone());
-    let own = own_places(user_folders);
+    let project = project.map(|path| (path, Some(real.clone())));
+    let named = user_folders.skills.iter().map(|named| {
+        // a folder outside the project is one that the user has trusted
+        let inside = !leads_out(&named.path, &real);
+        let folder = if inside { Some(real.clone()) } else { paths::real(&named.path).ok() };
+        (named.path.clone(), folder.filter(|_| !named.own))
+    });
+    let own = own_places(user_folders).into_iter().map(|path| (path, None));
     project
         .chain(named)
         .chain(own)
-        .filter(|place| place.is_dir())
-        .filter_map(|p| paths::real(&p).ok())
+        .filter(|(path, _)| path.is_dir())
+        .filter_map(|(path, confined_to)| {
+            Some(Place { path: paths::real(&path).ok()?, confined_to })
+        })
         .collect()
 }
 

@@ -69,15 +69,35 @@ fn folders_within_folders() {
     described(&site, "p/.leftfold/skills/node_modules/five", "d");
     described(&site, "p/.leftfold/skills/a/b/c/d/e/f/seven", "too deep");
     std::os::unix::fs::symlink("..", site.path("p/.leftfold/skills/group/loop")).unwrap();
-    described(&site, "elsewhere/six", "d");
-    std::os::unix::fs::symlink(site.path("elsewhere/six"), site.path("p/.leftfold/skills/linked"))
+    described(&site, "p/other/six", "d");
+    std::os::unix::fs::symlink(site.path("p/other/six"), site.path("p/.leftfold/skills/linked"))
         .unwrap();
     let found = found(&site, "");
     let names: Vec<&str> = found.skills.iter().map(|skill| skill.name.as_str()).collect();
     assert_eq!(names, ["four", "linked", "one", "three", "two"]);
     let linked = &found.skills[1];
-    assert_eq!(linked.path, site.path("elsewhere/six/SKILL.md"));
+    assert_eq!(linked.path, site.path("p/other/six/SKILL.md"));
     assert!(!linked.path.starts_with(&linked.place));
+}
+
+#[test]
+fn links_out_of_the_project_are_left_out() {
+    let site = Site::new();
+    described(&site, "elsewhere/six", "d");
+    described(&site, "p/.leftfold/skills/one", "d");
+    for (target, link) in [
+        ("elsewhere/six", "p/.leftfold/skills/linked"),
+        ("elsewhere", "p/.opencode/skills"),
+        ("elsewhere/six/SKILL.md", "p/.claude/skills/seven/SKILL.md"),
+    ] {
+        std::fs::create_dir_all(site.path(link).parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(site.path(target), site.path(link)).unwrap();
+    }
+    let found = found(&site, "");
+    let names: Vec<&str> = found.skills.iter().map(|skill| skill.name.as_str()).collect();
+    assert_eq!(names, ["one"]);
+    assert!(!found.problems.is_empty());
+    assert!(found.problems.iter().all(|problem| problem.problem.contains("leads out")));
 }
 
 #[test]
