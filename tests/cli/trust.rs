@@ -150,12 +150,12 @@ fn a_conversation_asks_and_takes_no_keys_that_were_pressed_before() {
     assert!(site.run(&["trust", "--show"]).ok().stdout.contains("new "), "typed ahead");
     terminal.press("n\r").until("/help");
     untouched(&site, &listener, &terminal.shown());
-    terminal.press("Hello\r").until("Hello.").press("\u{4}");
+    terminal.until_prompt().press("Hello\r").until("Hello.").until_prompt().press("\u{4}");
     terminal.wait();
     untouched(&site, &listener, "");
     let mut terminal = site.terminal(&[], 100);
     terminal.until("Trust these settings? [y/N]");
-    terminal.press("y\r").until("/help").press("\u{4}");
+    terminal.press("y\r").until("/help").until_prompt().press("\u{4}");
     terminal.wait();
     let shown = site.run(&["trust", "--show"]).ok().stdout;
     assert!(shown.lines().all(|line| line.starts_with("trusted ")), "{shown}");

@@ -237,7 +237,8 @@ fn what_comes_between_a_turn_and_the_end_of_its_node_is_refused_whole() {
                 match answer.get("error") {
                     None => accepted += 1,
                     Some(error) => {
-                        assert!(error["message"].as_str().unwrap().contains("has ended"));
+                        let message = error["message"].as_str().unwrap();
+                        assert!(message.contains("has ended"), "{message}");
                     }
                 }
             }
