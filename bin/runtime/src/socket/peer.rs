@@ -108,9 +108,13 @@ impl Peer {
     }
 }
 
-/// Runs work that waits for the disk.
+/// Runs work that waits for the disk. The end of the process cancels work that has not started.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
 ) -> Result<T, RpcError> {
-    tokio::task::spawn_blocking(work).await.map_err(RpcError::internal)?
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) if error.is_cancelled() => Err(RpcError::leaving("the node has ended")),
+        Err(error) => Err(RpcError::internal(error)),
+    }
 }
