@@ -201,13 +201,6 @@ mod tests {
         for (name, access) in [
             ("near", vec![("skill", "near".to_owned())]),
             ("own", vec![("skill", "own".to_owned())]),
-            (
-                "away",
-                vec![
-                    ("external_directory", site.outside("elsewhere/*").display().to_string()),
-                    ("skill", "away".to_owned()),
-                ],
-            ),
         ] {
             let resolved = site.resolve("skill", &json!({ "name": name }));
             assert_eq!((&resolved.error, resolved.class), (&None, Class::Read));
@@ -218,6 +211,8 @@ mod tests {
                 .collect();
             assert_eq!(asked, access);
         }
+        let error = site.resolve("skill", &json!({ "name": "away" })).error.unwrap();
+        assert!(error.contains("leads out of the project"), "{error}");
         // the files beside the user's own skill may be read too, and nothing around it
         site.file("../outside/home/.claude/skills/own/more.md", "more");
         site.file("../outside/home/.claude/settings.json", "{}");
