@@ -260,7 +260,7 @@ impl Watching {
     fn switched(&self, agent: String) {
         let project = self.shared.project();
         let mut choices = project.choices.clone();
-        // The same choice as in the log.
+        // The log already has this choice.
         choices.agent = choices.agent.map(|_| agent.clone());
         self.set_project(Project { agent: Some(agent), choices, ..(*project).clone() });
     }

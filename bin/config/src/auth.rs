@@ -4,22 +4,20 @@
 //! A key in settings or in a variable takes precedence. Entries of other types belong to other
 //! programs and are kept unchanged.
 
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use leftfold_events::Sha256;
 use serde_json::{Map, Value, json};
 
+use crate::private_file::{self, MODE};
 use crate::secrecy::Secret;
 use crate::source::{Env, environment, is_absent};
 
 const FILE: &str = "auth.json";
-
-/// Only the owner can read and write.
-const MODE: u32 = 0o600;
 
 /// The largest accepted file, in bytes.
 const LARGEST: u64 = 1024 * 1024;
@@ -135,35 +133,14 @@ fn change(env: Env<'_>, change: impl FnOnce(&mut Keys) -> bool) -> Result<(PathB
     let failed = |source| Error::Io { path: path.clone(), what: "cannot be written", source };
     let folder = path.parent().unwrap_or(&path);
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-    let lock = private(&folder.join("auth.lock")).map_err(failed)?;
+    let lock = private_file::create(&folder.join("auth.lock")).map_err(failed)?;
     lock.lock().map_err(failed)?;
     let mut keys = Keys::read(&path)?;
     let changed = change(&mut keys);
     if changed {
-        replace(&path, &keys).map_err(failed)?;
+        private_file::replace(&path, &keys.0).map_err(failed)?;
     }
     Ok((path, changed))
-}
-
-/// Replaces the file at once: readers see the old file or the new one, and a crash leaves one of
-/// them.
-fn replace(path: &Path, keys: &Keys) -> io::Result<()> {
-    // Follows a link to the real file.
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let new = path.with_extension("new");
-    let mut file = private(&new)?;
-    file.set_permissions(Permissions::from_mode(MODE))?;
-    let mut text = serde_json::to_vec_pretty(&keys.0)?;
-    text.push(b'\n');
-    file.write_all(&text)?;
-    file.sync_all()?;
-    fs::rename(&new, &path)?;
-    File::open(path.parent().unwrap_or(&path))?.sync_all()
-}
-
-/// Creates or empties a file, with a mode that only the owner can read from the start.
-fn private(path: &Path) -> io::Result<File> {
-    File::options().write(true).create(true).truncate(true).mode(MODE).open(path)
 }
 
 /// Takes other users' access away from a file that they could read.

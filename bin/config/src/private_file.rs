@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::source::is_absent;
 
 /// Only the owner can read and write.
-const MODE: u32 = 0o600;
+pub(crate) const MODE: u32 = 0o600;
 
 /// The largest file that is read, in bytes.
 const LARGEST: u64 = 16 * 1024 * 1024;
@@ -42,7 +42,7 @@ pub fn change<T: DeserializeOwned + Serialize + Default>(
 ) -> io::Result<bool> {
     let folder = path.parent().unwrap_or(path);
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let lock = private(&folder.join("lock"))?;
+    let lock = create(&folder.join("lock"))?;
     lock.lock()?;
     let mut contents = read(path)?.unwrap_or_default();
     let changed = change(&mut contents);
@@ -53,11 +53,11 @@ pub fn change<T: DeserializeOwned + Serialize + Default>(
 }
 
 /// Writes a new file beside the old one and puts it in its place.
-fn replace(path: &Path, contents: &impl Serialize) -> io::Result<()> {
-    // a link leads to where the file really is
+pub(crate) fn replace(path: &Path, contents: &impl Serialize) -> io::Result<()> {
+    // Follows a link to the real file.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let new = path.with_extension("new");
-    let mut file = private(&new)?;
+    let mut file = create(&new)?;
     file.set_permissions(Permissions::from_mode(MODE))?;
     let mut text = serde_json::to_vec_pretty(contents)?;
     text.push(b'\n');
@@ -67,7 +67,7 @@ fn replace(path: &Path, contents: &impl Serialize) -> io::Result<()> {
     File::open(path.parent().unwrap_or(&path))?.sync_all()
 }
 
-/// A new or emptied file that nobody else can read from the start.
-fn private(path: &Path) -> io::Result<File> {
+/// Creates or empties a file, with a mode that only the owner can read from the start.
+pub(crate) fn create(path: &Path) -> io::Result<File> {
     File::options().write(true).create(true).truncate(true).mode(MODE).open(path)
 }
