@@ -88,7 +88,7 @@ fn always_is_remembered_for_the_project_and_never_beats_a_deny() {
     assert_eq!(verdict(&site), "deny", "nobody is there to be asked");
     approve(&site);
     let rules: Value = serde_json::from_slice(&std::fs::read(memory(&site)).unwrap()).unwrap();
-    assert_eq!(rules, json!([{ "permission": "read", "pattern": "*", "action": "allow" }]));
+    assert_eq!(rules, json!([{ "permission": "read", "pattern": ".env", "action": "allow" }]));
     assert_eq!(verdict(&site), "allow");
     site.assert_sound();
     // the approval is in the log, so deleting it later changes no replay

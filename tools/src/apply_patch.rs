@@ -107,16 +107,13 @@ fn plan_of(sections: &[Section], cx: &Workspace) -> Result<Plan, Error> {
     let mut plan = Plan::new(Class::Write);
     let outside: Vec<String> = outside.into_iter().collect();
     if !outside.is_empty() {
-        plan.access.push(Access {
-            permission: "external_directory".to_owned(),
-            patterns: outside.clone(),
-            always: outside,
-        });
+        plan.access.push(paths::leaving(outside));
     }
+    let edited: Vec<String> = edited.into_iter().collect();
     plan.access.push(Access {
         permission: "edit".to_owned(),
-        patterns: edited.into_iter().collect(),
-        always: vec!["*".to_owned()],
+        always: paths::for_good(&edited),
+        patterns: edited,
     });
     plan.paths = all.into_iter().collect();
     Ok(plan)

@@ -160,22 +160,18 @@ pub(crate) fn seen(line: &str) -> (Vec<String>, Vec<String>) {
     commands::judged(line, &commands::steps(line), &Surroundings::default())
 }
 
-/// The permission to leave the worktree for these folders. It cannot be given for ever if one of
-/// them is unknown.
+/// The permission to leave the worktree for these folders.
 fn leaving(mut folders: Vec<String>) -> Option<Access> {
     folders.sort();
     folders.dedup();
-    let known = |folder: &String| !folder.starts_with(commands::DYNAMIC);
-    let always = if folders.iter().all(known) { folders.clone() } else { Vec::new() };
-    let permission = "external_directory".to_owned();
-    (!folders.is_empty()).then_some(Access { permission, patterns: folders, always })
+    (!folders.is_empty()).then(|| paths::leaving(folders))
 }
 
 /// The permission to read or change files that the line names. "Always" allows these files and no
 /// others, and nothing if one of them is not known.
 fn files(permission: &str, patterns: Vec<String>) -> Option<Access> {
-    let known = |pattern: &String| pattern != commands::DYNAMIC && !pattern.contains(['*', '?']);
-    let always = if patterns.iter().all(known) { patterns.clone() } else { Vec::new() };
+    let is_known = patterns.iter().all(|pattern| pattern != commands::DYNAMIC);
+    let always = if is_known { paths::for_good(&patterns) } else { Vec::new() };
     (!patterns.is_empty()).then(|| Access { permission: permission.to_owned(), patterns, always })
 }
 

@@ -54,6 +54,14 @@ impl Args {
         };
         parsed.map_err(|problem| walk::invalid(Glob::NAME, "pattern", problem))
     }
+
+    /// The patterns that "always" may allow. Rules see the glob and not the folder, so a search of a part of the
+    /// project has none: as a rule, `src/*` would also match the glob `src/../lib/x`.
+    fn for_good(&self, in_worktree: bool) -> Vec<String> {
+        let wild = self.pattern.find(['*', '?']).unwrap_or(self.pattern.len());
+        let is_whole = in_worktree && !self.pattern[..wild].contains('/');
+        if is_whole { vec![self.pattern.clone()] } else { Vec::new() }
+    }
 }
 
 impl Typed for Glob {
@@ -63,8 +71,14 @@ impl Typed for Glob {
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         let (folder, _) = args.parsed()?;
-        let mut plan = paths::resolve(&folder, cx)?.confined(Plan::new(Class::Read));
-        plan.access.push(access("glob", &args.pattern));
+        let target = paths::resolve(&folder, cx)?;
+        let always = args.for_good(target.is_worktree());
+        let mut plan = target.confined(Plan::new(Class::Read));
+        plan.access.push(Access {
+            permission: Self::NAME.to_owned(),
+            patterns: vec![args.pattern.clone()],
+            always,
+        });
         Ok(plan)
     }
 
@@ -74,15 +88,6 @@ impl Typed for Glob {
             find(&args, &paths::only(paths)?, &pattern, cx)
         })
         .await
-    }
-}
-
-/// The permission that a search for `pattern` needs.
-pub(crate) fn access(permission: &str, pattern: &str) -> Access {
-    Access {
-        permission: permission.to_owned(),
-        patterns: vec![pattern.to_owned()],
-        always: vec!["*".to_owned()],
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use grep_regex::RegexMatcher;
 use ignore::DirEntry;
-use leftfold_events::event::Class;
+use leftfold_events::event::{Access, Class};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -89,12 +89,18 @@ impl Typed for Grep {
         // the hint under a cut output sends the model to this folder
         target.inside |= paths::real(&cx.spill_dir).is_ok_and(|dir| target.path.starts_with(dir));
         // a named file is shown as by `read`, so it needs the permissions of `read`
+        // rules see the expression and not the folder, so a search of a part of the project is allowed once only
+        let always = if target.is_worktree() { vec!["*".to_owned()] } else { Vec::new() };
         let mut plan = if secret(&target.shown) {
             target.judged(Plan::new(Class::Read), "read")
         } else {
             target.confined(Plan::new(Class::Read))
         };
-        plan.access.push(glob::access("grep", &args.pattern));
+        plan.access.push(Access {
+            permission: Self::NAME.to_owned(),
+            patterns: vec![args.pattern.clone()],
+            always,
+        });
         Ok(plan)
     }
 

@@ -113,6 +113,27 @@ fn link(path: &Path) -> Result<Option<PathBuf>, Error> {
     }
 }
 
+/// The patterns that "always" may allow for these paths: the paths themselves. Rules have no quoting, so a `*` or
+/// `?` in a name would match other files too: "always" is then not offered.
+pub(crate) fn for_good(paths: &[String]) -> Vec<String> {
+    let is_wide = |path: &String| path.contains(['*', '?']);
+    if paths.iter().any(is_wide) { Vec::new() } else { paths.to_vec() }
+}
+
+/// The permission to leave the worktree for these folders, each a pattern of [`Target::outside`] or a text
+/// for a folder that is not known. "Always" is not offered for an unknown folder, nor for the root of the file
+/// system and the home folder: almost everything lies in these two.
+pub(crate) fn leaving(folders: Vec<String>) -> Access {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let is_narrow = |folder: &String| {
+        let folder = folder.strip_suffix("/*").unwrap_or_default();
+        let is_home = home.as_ref().is_some_and(|home| home.as_os_str() == folder);
+        !folder.is_empty() && !folder.contains(['*', '?']) && !is_home
+    };
+    let always = if folders.iter().all(is_narrow) { folders.clone() } else { Vec::new() };
+    Access { permission: "external_directory".to_owned(), patterns: folders, always }
+}
+
 /// The path of a tool that has exactly one.
 pub(crate) fn only(paths: Vec<PathBuf>) -> Result<PathBuf, Error> {
     let missing = || Error::NotFound("The call was resolved to no path.".to_owned());
@@ -125,7 +146,7 @@ impl Target {
         let own = Access {
             permission: permission.to_owned(),
             patterns: vec![self.shown.clone()],
-            always: vec!["*".to_owned()],
+            always: for_good(std::slice::from_ref(&self.shown)),
         };
         let mut plan = self.confined(plan);
         plan.access.push(own);
@@ -136,14 +157,15 @@ impl Target {
     pub(crate) fn confined(self, mut plan: Plan) -> Plan {
         if !self.inside {
             let pattern = self.outside();
-            plan.access.push(Access {
-                permission: "external_directory".to_owned(),
-                patterns: vec![pattern.clone()],
-                always: vec![pattern],
-            });
+            plan.access.push(leaving(vec![pattern]));
         }
         plan.paths.push(self.path);
         plan
+    }
+
+    /// Whether it is the worktree itself.
+    pub(crate) fn is_worktree(&self) -> bool {
+        self.inside && self.shown == "."
     }
 
     /// The pattern that rules see for a path outside: its folder and everything in it.

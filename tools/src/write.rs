@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(resolved.class, Class::Write);
         let [access] = resolved.access.as_slice() else { panic!("{resolved:?}") };
         assert_eq!((access.permission.as_str(), access.patterns[0].as_str()), ("edit", "a/new.rs"));
-        assert_eq!(access.always, ["*"]);
+        assert_eq!(access.always, ["a/new.rs"]);
         assert_eq!(resolved.paths, [site.path("a/new.rs").to_string_lossy()]);
 
         let out = site.outside("x.txt");

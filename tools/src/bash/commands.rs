@@ -52,14 +52,14 @@ fn patterns(
         let found = match step {
             Step::Run(_) if skips && surroundings.moves.contains(&at) => Vec::new(),
             Step::Run(run) => named(run),
-            Step::Assignment(word) => vec![(word.shown(), Some(exact(&word.shown())))],
+            Step::Assignment(word) => vec![(word.shown(), exact(&word.shown()))],
             Step::Unknown => vec![(DYNAMIC.to_owned(), None)],
             Step::Assign(name, value) if surroundings.exported.contains(name) => {
                 let value = value.as_ref().map_or_else(|| DYNAMIC.to_owned(), Word::shown);
                 let text = format!("{name}={value}");
                 match assignments::is_harmless(&Word::new(&text)) {
                     true => Vec::new(),
-                    false => vec![(text.clone(), Some(exact(&text)))],
+                    false => vec![(text.clone(), exact(&text))],
                 }
             }
             Step::Assign(..)
@@ -83,7 +83,7 @@ fn patterns(
             return (Vec::new(), Vec::new());
         }
         let line = line.trim();
-        return (vec![line.to_owned()], vec![exact(line)]);
+        return (vec![line.to_owned()], exact(line).into_iter().collect());
     }
     if bytes > MAX_PATTERNS {
         return (vec![DYNAMIC.to_owned()], Vec::new());
@@ -115,8 +115,11 @@ fn pattern(run: &Run, name: &str) -> (String, Option<String>) {
     let writes = run.redirects.iter().any(|redirect| writes_file(redirect));
     let narrow = writes || run.assigns || arity::is_exact(wrappers::base(name));
     let prefix = if narrow { None } else { prefix(run, &words) };
-    let offered = prefix.map_or_else(|| exact(&text), |prefix| format!("{prefix} *"));
-    (text, Some(offered))
+    let offered = match prefix {
+        Some(prefix) => Some(format!("{prefix} *")),
+        None => exact(&text),
+    };
+    (text, offered)
 }
 
 fn writes_file(redirect: &str) -> bool {
@@ -144,7 +147,14 @@ fn prefix(run: &Run, words: &[String]) -> Option<String> {
     fits.then(|| words[..count].join(" "))
 }
 
-/// A rule for this text alone. There is no quoting in rules, so a `*` of the text becomes a `?`.
-fn exact(text: &str) -> String {
-    text.replace('*', "?")
+/// A rule for this text alone. Rules have no quoting: a word `*` becomes `?`, which can stand for no second
+/// argument. There is no rule for a text with other wildcards: `find . -name a*-delete` would become a rule for
+/// `find . -name a -delete` too.
+fn exact(text: &str) -> Option<String> {
+    let words = text.split(' ').map(|word| match word {
+        "*" => Some("?"),
+        word if word.contains(['*', '?']) => None,
+        word => Some(word),
+    });
+    Some(words.collect::<Option<Vec<_>>>()?.join(" "))
 }

@@ -12,41 +12,59 @@ const PATCH: &str =
 
 /// Tool, arguments, and for each access `permission patterns > always`. `OUT` is a folder outside.
 const ROWS: &[(&str, &str, &[&str])] = &[
-    ("read", r#"{"filePath":"f"}"#, &["read f > *"]),
-    ("read", r#"{"filePath":"./x/../f"}"#, &["read f > *"]),
-    ("read", r#"{"filePath":"."}"#, &["read . > *"]),
-    ("read", r#"{"filePath":"a/.env"}"#, &["read a/.env > *"]),
-    ("read", r#"{"filePath":"link"}"#, &["read f > *"]),
-    ("read", r#"{"filePath":"OUT/x"}"#, &["external_directory OUT/* > OUT/*", "read OUT/x > *"]),
-    ("read", r#"{"filePath":"away/x"}"#, &["external_directory OUT/* > OUT/*", "read OUT/x > *"]),
-    ("read", r#"{"filePath":"OUT"}"#, &["external_directory OUT/* > OUT/*", "read OUT > *"]),
-    ("write", r#"{"filePath":"f","content":""}"#, &["edit f > *"]),
-    ("write", r#"{"filePath":"new/x","content":""}"#, &["edit new/x > *"]),
+    ("read", r#"{"filePath":"f"}"#, &["read f > f"]),
+    ("read", r#"{"filePath":"./x/../f"}"#, &["read f > f"]),
+    ("read", r#"{"filePath":"."}"#, &["read . > ."]),
+    ("read", r#"{"filePath":"a/.env"}"#, &["read a/.env > a/.env"]),
+    ("read", r#"{"filePath":"link"}"#, &["read f > f"]),
+    (
+        "read",
+        r#"{"filePath":"OUT/x"}"#,
+        &["external_directory OUT/* > OUT/*", "read OUT/x > OUT/x"],
+    ),
+    (
+        "read",
+        r#"{"filePath":"away/x"}"#,
+        &["external_directory OUT/* > OUT/*", "read OUT/x > OUT/x"],
+    ),
+    ("read", r#"{"filePath":"OUT"}"#, &["external_directory OUT/* > OUT/*", "read OUT > OUT"]),
+    ("write", r#"{"filePath":"f","content":""}"#, &["edit f > f"]),
+    ("write", r#"{"filePath":"new/x","content":""}"#, &["edit new/x > new/x"]),
     (
         "write",
         r#"{"filePath":"OUT/x","content":""}"#,
-        &["external_directory OUT/* > OUT/*", "edit OUT/x > *"],
+        &["external_directory OUT/* > OUT/*", "edit OUT/x > OUT/x"],
     ),
-    ("edit", r#"{"filePath":"f","oldString":"a","newString":"b"}"#, &["edit f > *"]),
+    ("edit", r#"{"filePath":"f","oldString":"a","newString":"b"}"#, &["edit f > f"]),
     (
         "multiedit",
         r#"{"filePath":"f","edits":[{"oldString":"a","newString":"b"}]}"#,
-        &["edit f > *"],
+        &["edit f > f"],
     ),
-    ("glob", r#"{"pattern":"**/*.rs"}"#, &["glob **/*.rs > *"]),
+    // a name that would match other files as a rule
+    ("read", r#"{"filePath":"a*b"}"#, &["read a*b > "]),
+    ("read", r#"{"filePath":"a?b"}"#, &["read a?b > "]),
+    ("write", r#"{"filePath":"*","content":""}"#, &["edit * > "]),
     (
-        "glob",
-        r#"{"pattern":"*","path":"OUT"}"#,
-        &["external_directory OUT/* > OUT/*", "glob * > *"],
+        "write",
+        r#"{"filePath":"OUT/d*/x","content":""}"#,
+        &["external_directory OUT/d*/* > ", "edit OUT/d*/x > "],
     ),
-    ("glob", r#"{"pattern":"OUT/*"}"#, &["external_directory OUT/* > OUT/*", "glob OUT/* > *"]),
+    (
+        "read",
+        r#"{"filePath":"/no-such-file"}"#,
+        &["external_directory /* > ", "read /no-such-file > /no-such-file"],
+    ),
+    ("glob", r#"{"pattern":"src/*.rs"}"#, &["glob src/*.rs > "]),
+    ("glob", r#"{"pattern":"*.rs","path":"a"}"#, &["glob *.rs > "]),
+    ("glob", r#"{"pattern":"*"}"#, &["glob * > *"]),
+    ("grep", r#"{"pattern":"a","path":"a"}"#, &["grep a > "]),
+    ("glob", r#"{"pattern":"**/*.rs"}"#, &["glob **/*.rs > **/*.rs"]),
+    ("glob", r#"{"pattern":"*","path":"OUT"}"#, &["external_directory OUT/* > OUT/*", "glob * > "]),
+    ("glob", r#"{"pattern":"OUT/*"}"#, &["external_directory OUT/* > OUT/*", "glob OUT/* > "]),
     ("grep", r#"{"pattern":"a"}"#, &["grep a > *"]),
-    ("grep", r#"{"pattern":"a","path":".env"}"#, &["read .env > *", "grep a > *"]),
-    (
-        "grep",
-        r#"{"pattern":"a","path":"OUT"}"#,
-        &["external_directory OUT/* > OUT/*", "grep a > *"],
-    ),
+    ("grep", r#"{"pattern":"a","path":".env"}"#, &["read .env > .env", "grep a > "]),
+    ("grep", r#"{"pattern":"a","path":"OUT"}"#, &["external_directory OUT/* > OUT/*", "grep a > "]),
     ("bash", r#"{"command":"git status -s"}"#, &["bash git status -s > git status -s"]),
     ("bash", r#"{"command":"ls && rm x"}"#, &["bash ls, rm x > ls *, rm *", "edit x > x"]),
     (
@@ -121,6 +139,7 @@ fn every_kind_of_call() {
         (one.permission.as_str(), &one.patterns[..]),
         ("edit", &["f".into(), "g/h".into()][..])
     );
+    assert_eq!(one.always, one.patterns, "the files of the patch and no others");
     // finds tools that this table has forgotten
     for tool in leftfold_tools::model_tools() {
         let there = ROWS.iter().any(|(name, ..)| *name == tool.name());

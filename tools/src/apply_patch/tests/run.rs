@@ -216,7 +216,7 @@ fn one_permission_for_all_files() {
     let [x, y] = [site.outside("x"), site.outside("sub/y")].map(|p| p.display().to_string());
     assert_eq!(edit.permission, "edit");
     assert_eq!(edit.patterns, [y.as_str(), &x, "a", "dir/c", "n/m", "z"]);
-    assert_eq!(edit.always, ["*"]);
+    assert_eq!(edit.always, edit.patterns);
     assert_eq!(outside.permission, "external_directory");
     let folders = [site.outside("*"), site.outside("sub/*")].map(|p| p.display().to_string());
     assert_eq!(
