@@ -99,6 +99,7 @@ pub(crate) fn read(
     let source = &document.source;
     let mut node = if needs_review(source) && !trust.is_whole() {
         let mut node = parse(document, References::Within(&trust.worktree))?;
+        trust_review::take_unknown(&mut node);
         // an error is reported although its setting is left out; one that follows from a reference
         // without its value is none
         if !trust_review::has_reference(&node) {

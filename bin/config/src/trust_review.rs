@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use leftfold_events::Sha256;
 use serde_json::Value;
 
+use crate::error::is_slip;
 use crate::schema;
 use crate::secrecy;
 use crate::source::{SettingPlace, is_outside};
@@ -16,8 +17,33 @@ use crate::trust::Item;
 /// Takes everything that needs trust out of a project's settings. Rules stay: they become restrictions.
 pub(crate) fn split(root: &mut Node, worktree: &Path) -> Vec<Item> {
     let mut review = Review { worktree, items: Vec::new() };
+    for (key, entry) in take_unknown(root) {
+        review.add(&entry.at, &key, &entry.node, "is not a setting of this version".to_owned());
+    }
     review.top(root);
     review.items
+}
+
+/// Takes out the settings that this version does not know, with their paths: another version may give them an
+/// effect. A typing mistake stays for the reader, which reports it.
+pub(crate) fn take_unknown(root: &mut Node) -> Vec<(String, Entry)> {
+    let mut unknown = Vec::new();
+    let Tree::Map(entries) = &mut root.tree else { return unknown };
+    let known = schema::top();
+    for entry in entries.extract_if(.., |entry| is_unknown(&entry.key, &known)) {
+        unknown.push((entry.key.clone(), entry));
+    }
+    for skills in entries.iter_mut().filter(|entry| entry.key == "skills") {
+        let Tree::Map(entries) = &mut skills.node.tree else { continue };
+        for entry in entries.extract_if(.., |entry| is_unknown(&entry.key, &["paths"])) {
+            unknown.push((below("skills", &entry.key), entry));
+        }
+    }
+    unknown
+}
+
+fn is_unknown(key: &str, known: &[&str]) -> bool {
+    !known.iter().any(|known| *known == key || is_slip(key, known))
 }
 
 struct Review<'a> {
@@ -58,10 +84,10 @@ impl Review<'_> {
                 self.plugins(entry);
                 false
             }
-            // a key without effect needs no trust; the reader reports an unknown one
-            key if schema::is_idle(key) || !schema::top().contains(&key) => {
-                !has_reference(&entry.node)
-            }
+            // they change how OpenCode looks
+            "keybinds" | "layout" | "theme" | "tui" => !has_reference(&entry.node),
+            // a typing mistake, which the reader reports
+            key if !schema::top().contains(&key) => !has_reference(&entry.node),
             key => {
                 let effect = match key {
                     "model" | "small_model" => "chooses the model that gets your prompts",
@@ -69,6 +95,7 @@ impl Review<'_> {
                     "secrets" => "names values that calls can use",
                     "environment" => "hands variables of yours to commands",
                     "webfetch" => "may let tools read pages of your own network",
+                    key if schema::is_idle(key) => "has no effect in this version",
                     _ => "changes how Leftfold works here",
                 };
                 self.add(&entry.at, key, &entry.node, effect.to_owned());

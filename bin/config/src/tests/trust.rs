@@ -23,6 +23,10 @@ fn texts_and_stricter_rules_apply_at_once_and_everything_else_needs_trust() {
     for (text, expected) in [
         ("{}", &[][..]),
         (r#"{"$schema": "https://example.org/s.json", "theme": "dark"}"#, &[]),
+        (r#"{"formatter": {"f": {"command": ["sh"]}}, "lsp": true}"#, &["formatter", "lsp"]),
+        (r#"{"share": "auto", "shell": "./sh"}"#, &["share", "shell"]),
+        (r#"{"added_later": {"command": ["sh"]}}"#, &["added_later"]),
+        (r#"{"skills": {"addresses": ["https://host/"]}}"#, &["skills.addresses"]),
         (r#"{"permission": "ask"}"#, &[]),
         (r#"{"permission": {"bash": {"rm *": "deny", "*": "ask"}}}"#, &[]),
         (r#"{"permission": {"bash": {"rm *": "deny", "ls": "allow"}}}"#, &["permission"]),
