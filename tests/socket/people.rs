@@ -302,23 +302,26 @@ fn a_new_session_inside_a_call_runs() {
     a_person_answers(&site, live);
 }
 
-/// The node is killed. What it has left behind has no living ancestor, but still its mark.
+/// The node is killed. What it has left behind has no living ancestor, but still its mark, and a limit that it
+/// cannot raise if it has removed the mark.
 #[test]
-fn a_marked_process_of_a_killed_node_is_refused() {
+fn a_process_of_a_killed_node_is_refused() {
     let program = common::program();
-    let line = format!(
-        "setsid sh -c 'while ! [ -e go ]; do sleep 0.05; done; LEFTFOLD_HOME=$(cd $HOME/../home; pwd) \
-         {} revert last --to 1 2>said; echo $? >code' >/dev/null 2>&1 & echo up >up; wait",
-        program.display()
-    );
-    let site = attacked(&line);
-    let live = start(&site, &["up".into()]);
-    live.signal(Signal::KILL);
-    live.wait();
-    site.file("go", "");
-    wait_until("the code", || !site.text("code").is_empty());
-    assert_eq!(site.text("code"), "2\n", "{}", site.text("said"));
-    assert!(site.text("said").contains("cannot answer its own questions"));
+    for environment in ["env", "env -i PATH=\"$PATH\" HOME=\"$HOME\""] {
+        let line = format!(
+            "{environment} setsid sh -c 'while ! [ -e go ]; do sleep 0.05; done; LEFTFOLD_HOME=$(cd $HOME/../home; pwd) \
+             {} revert last --to 1 2>said; echo $? >code' >/dev/null 2>&1 & echo up >up; wait",
+            program.display()
+        );
+        let site = attacked(&line);
+        let live = start(&site, &["up".into()]);
+        live.signal(Signal::KILL);
+        live.wait();
+        site.file("go", "");
+        wait_until("the code", || !site.text("code").is_empty());
+        assert_eq!(site.text("code"), "2\n", "{environment}: {}", site.text("said"));
+        assert!(site.text("said").contains("cannot answer its own questions"), "{environment}");
+    }
 }
 
 /// Writes what a command has of the person's: a terminal, descriptors, standard input.

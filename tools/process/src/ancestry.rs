@@ -1,5 +1,6 @@
 //! Linux: the evidence for [`Origin`](crate::Origin). A node is recognised by a file in memory that it holds open
-//! as long as it runs; no child inherits it, and no other process can take it away.
+//! as long as it runs; no child inherits it, and no other process can take it away. Its children are recognised by
+//! their parents, a mark in their environment and a resource limit.
 
 use std::collections::HashSet;
 use std::fs;
@@ -8,9 +9,35 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::Pid;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use crate::table::{MarkKind, Process};
+
+/// Bytes of POSIX message queues that a child may use: one less than the kernel's default. A process cannot raise
+/// this limit again, hands it on to its children, and everybody can read it, so the limit still tells whose a process is
+/// when its environment is empty and its parents have ended. Root can raise it.
+const CHILD_QUEUES: u64 = 819_199;
+
+/// Marks a child for good. What the child has started before this call is not marked.
+pub(crate) fn limit_child(pid: Pid) {
+    let limit = Rlimit { current: Some(CHILD_QUEUES), maximum: Some(CHILD_QUEUES) };
+    let before = prlimit(Some(pid), Resource::Msgqueue, limit);
+    // an ended child has no limits, and a lower limit stays
+    if let Ok(before) = before
+        && before.maximum.is_some_and(|maximum| maximum < CHILD_QUEUES)
+    {
+        let _ = prlimit(Some(pid), Resource::Msgqueue, before);
+    }
+}
+
+/// Whether the process has the limit of a child or a lower one. A process whose limits cannot be read has another
+/// user.
+fn is_limited(process: &Process) -> bool {
+    let limits = fs::read_to_string(format!("/proc/{}/limits", process.pid)).unwrap_or_default();
+    let of_queues = limits.lines().find_map(|line| line.strip_prefix("Max msgqueue size"));
+    let maximum = of_queues.and_then(|values| values.split_whitespace().nth(1)?.parse().ok());
+    maximum.is_some_and(|maximum: u64| maximum <= CHILD_QUEUES)
+}
 
 /// Name of the file that a node holds open.
 const NODE_FILE: &str = "leftfold-node";
@@ -118,7 +145,7 @@ fn is_of_call(chain: &[Process]) -> bool {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let is_marked = |process: &Process| match process.mark_kind() {
         // people have programs whose environment only root reads, such as their SSH server
-        MarkKind::None | MarkKind::Unreadable => false,
+        MarkKind::None | MarkKind::Unreadable => is_limited(process),
         MarkKind::Call | MarkKind::Server => true,
     };
     let node = chain.iter().position(|process| process.pid == own).unwrap_or_default();
@@ -201,6 +228,8 @@ mod tests {
             ("echo $$; exec sleep 100", Some(""), true),
             ("env -i sleep 100 & echo $!; wait", Some("s:S:1:1"), true),
             ("env -u LEFTFOLD_CALL setsid sleep 100 & echo $!; wait", Some("s:S:1:1"), true),
+            ("bash -c 'ulimit -q 819199; env -i setsid sleep 100 & echo $!; wait'", None, true),
+            ("bash -c 'ulimit -q 0; echo $$; exec env -i sleep 100'", None, true),
         ] {
             let (_running, pid) = start(script, mark);
             std::thread::sleep(std::time::Duration::from_millis(50));

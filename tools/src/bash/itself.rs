@@ -1,8 +1,10 @@
-//! Lines that run Leftfold itself.
+//! Lines that run Leftfold itself, or that reach processes which the call has not started.
 //!
 //! A command that runs `leftfold` could answer the question that it waits for, or allow itself more. So
 //! the judge asks about such a line under a permission of its own, which only people answer. A program
-//! that starts Leftfold without naming it is not found here; the node refuses its connection.
+//! that starts Leftfold without naming it is not found here; the node refuses its connection. It cannot
+//! refuse a process of the person's own that a command controls: a terminal multiplexer, a window, a
+//! scheduled job. So lines that run such programs ask too.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -16,27 +18,40 @@ use crate::paths;
 
 /// Programs that run a text that is given to them.
 const INTERPRETERS: &[&str] = &[
-    "awk",
-    "bun",
-    "deno",
-    "expect",
-    "gawk",
-    "lua",
-    "node",
-    "nodejs",
+    "awk", "bun", "deno", "expect", "gawk", "lua", "node", "nodejs", "perl", "php", "python",
+    "ruby", "ssh", "tclsh",
+];
+
+/// Programs that type into the person's terminals and windows, or start processes that have no ancestor in
+/// the call.
+const REACH_OUT: &[&str] = &[
+    "at",
+    "batch",
+    "busctl",
+    "byobu",
+    "crontab",
+    "dbus-send",
+    "dotool",
+    "gdbus",
+    "kitten",
+    "kitty",
+    "launchctl",
     "osascript",
-    "perl",
-    "php",
-    "python",
-    "ruby",
-    "ssh",
-    "tclsh",
+    "qdbus",
+    "screen",
+    "systemd-run",
+    "tmux",
+    "wezterm",
+    "wtype",
+    "xdotool",
+    "ydotool",
+    "zellij",
 ];
 
 /// Most programs of a line that are looked up.
 const MAX_LOOKUPS: usize = 200;
 
-/// Whether the steps of `line`, which starts in `folder`, may run Leftfold.
+/// Whether the steps of `line`, which starts in `folder`, may run Leftfold or reach processes outside.
 pub(super) fn is_run(line: &str, steps: &[Step], folder: &Path, cx: &Workspace) -> bool {
     let mut unknown = false;
     let mut looked_up = std::collections::HashSet::new();
@@ -44,6 +59,7 @@ pub(super) fn is_run(line: &str, steps: &[Step], folder: &Path, cx: &Workspace) 
         match step {
             Step::Run(run) => match run.name() {
                 Some(name) if base(&name) == LEFTFOLD => return true,
+                Some(name) if REACH_OUT.contains(&base(&name)) => return true,
                 Some(name) => {
                     unknown |= interprets(run, base(&name));
                     if looked_up.len() < MAX_LOOKUPS
