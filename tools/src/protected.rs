@@ -25,6 +25,8 @@ pub(crate) fn add_access(resolution: &mut Resolution, cx: &Workspace) {
 /// Whether a path as rules see it names settings, agents, commands, skills or plugins of a project, an instruction
 /// file, or the hooks and settings of git. The folder of plans is for plans.
 fn is_protected(path: &str) -> bool {
+    // some file systems do not tell them apart
+    let path = path.to_ascii_lowercase();
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let Some(name) = parts.last() else { return false };
     let below = |folder: &str| {
@@ -32,7 +34,7 @@ fn is_protected(path: &str) -> bool {
         Some(&parts[at + 1..])
     };
     let settings = ["leftfold.json", "leftfold.jsonc", "opencode.json", "opencode.jsonc"];
-    let instructions = ["AGENTS.md", "CLAUDE.md"];
+    let instructions = ["agents.md", "claude.md"];
     let of_git = below(".git").is_some_and(|rest| {
         rest.is_empty() || rest.contains(&"hooks") || name.starts_with("config")
     });
@@ -90,7 +92,8 @@ mod tests {
             (".git/COMMIT_EDITMSG", false),
             ("src/config", false),
             ("src/hooks/a.rs", false),
-            ("agents.md", false),
+            ("agents.md", true),
+            (".GIT/Hooks/pre-commit", true),
             ("leftfold.json.bak", false),
             ("", false),
         ] {

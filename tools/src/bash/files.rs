@@ -140,16 +140,25 @@ pub(super) fn of(run: &Run) -> Vec<Argument> {
         "cp" | "install" | "ln" | "mv" | "rsync" | "scp" => return moved(name, words),
         "dd" => return copied(words),
         "find" => return searched(words),
+        "git" => {
+            let mut found = changed_by_git(words);
+            found.extend(options(name, words));
+            return found;
+        }
         _ => {}
     }
-    let mut found: Vec<Argument> = match how(name) {
-        Some(how) => {
-            let edits = name == "sed" && words.iter().any(edits_in_place);
-            let how = if edits { Use::Writes } else { how };
-            arguments(name, words).into_iter().map(|word| Argument::new(word, how)).collect()
-        }
-        None => Vec::new(),
+    let edits = match name {
+        "perl" | "ruby" => words.iter().any(|word| edits_in_place(word, "eEMmIFlCxrV0")),
+        "sed" => words.iter().any(|word| edits_in_place(word, "efl")),
+        _ => false,
     };
+    let mut found: Vec<Argument> =
+        match how(name).filter(|_| !edits).or(edits.then_some(Use::Writes)) {
+            Some(how) => {
+                arguments(name, words).into_iter().map(|word| Argument::new(word, how)).collect()
+            }
+            None => Vec::new(),
+        };
     found.extend(options(name, words));
     found
 }
@@ -188,12 +197,13 @@ pub(super) fn how(name: &str) -> Option<Use> {
     READERS.binary_search(&name).is_ok().then_some(Use::Reads)
 }
 
-fn edits_in_place(option: &Word) -> bool {
+/// Whether an option is `-i`, alone or among others. After a letter of `valued`, the rest is its value.
+fn edits_in_place(option: &Word, valued: &str) -> bool {
     let text = option.shown();
     text.starts_with("--in-place")
         || text.strip_prefix('-').is_some_and(|rest| {
             // `-ne` and `-ni`, but not the script of `-es/i/j/`
-            let letters = rest.split(['e', 'f', 'l']).next().unwrap_or_default();
+            let letters = rest.split(|c| valued.contains(c)).next().unwrap_or_default();
             !rest.starts_with('-') && letters.contains('i')
         })
 }
@@ -244,6 +254,55 @@ fn copied(words: &[Word]) -> Vec<Argument> {
         Some(Argument::new(Word::new(value), how))
     };
     words.iter().filter_map(path).collect()
+}
+
+/// The files in the worktree that `git` changes by name, and its settings.
+fn changed_by_git(words: &[Word]) -> Vec<Argument> {
+    let mut rest = words.iter();
+    let command = loop {
+        let Some(word) = rest.next() else { return Vec::new() };
+        match word.shown().as_str() {
+            "-C" | "-c" | "--config-env" | "--git-dir" | "--namespace" | "--work-tree" => {
+                rest.next();
+            }
+            option if option.starts_with('-') => {}
+            command => break command.to_owned(),
+        }
+    };
+    let words = rest.as_slice();
+    let paths: Vec<Word> = match command.as_str() {
+        "mv" | "restore" | "rm" => arguments(&command, words),
+        "checkout" => {
+            words.iter().skip_while(|word| word.shown() != "--").skip(1).cloned().collect()
+        }
+        "config" => settings_of_git(words).into_iter().collect(),
+        _ => Vec::new(),
+    };
+    paths.into_iter().map(|word| Argument::new(word, Use::Writes)).collect()
+}
+
+/// The file that `git config` changes. A name and an address start nothing.
+fn settings_of_git(words: &[Word]) -> Option<Word> {
+    let shown: Vec<String> = words.iter().map(Word::shown).collect();
+    let has = |names: &[&str]| shown.iter().any(|word| names.contains(&word.as_str()));
+    let operands = shown.iter().filter(|word| !word.starts_with('-')).count();
+    let changes = ["--add", "--edit", "--replace-all", "--unset", "--unset-all", "-e"];
+    let reads =
+        ["--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l", "get", "list"];
+    let identity = has(&["user.name", "user.email"]) && operands == 2;
+    if identity || has(&reads) || operands < 2 && !has(&changes) {
+        return None;
+    }
+    let file = ["-f", "--file"].iter().find_map(|option| {
+        let at = shown.iter().position(|word| word == option)?;
+        words.get(at + 1).cloned()
+    });
+    let glued = || words.iter().find_map(|word| word.0.strip_prefix("--file=").map(Word::new));
+    let usual = || match has(&["--global"]) {
+        true => Word::new("~/.gitconfig"),
+        false => Word::new(".git/config"),
+    };
+    Some(file.or_else(glued).unwrap_or_else(usual))
 }
 
 fn searched(words: &[Word]) -> Vec<Argument> {
@@ -356,6 +415,19 @@ mod tests {
             ("scp host:/x y", &["y"]),
             ("find /a b -name /c", &["/a", "b"]),
             ("git -C /x status", &["/x"]),
+            ("perl -pi -e x a", &["x", "a"]),
+            ("perl -MList::Util -e x a", &[]),
+            ("git mv a b", &["a", "b"]),
+            ("git -c x=y restore --staged a", &["a"]),
+            ("git checkout main", &[]),
+            ("git checkout main -- a", &["a"]),
+            ("git config user.name", &[]),
+            ("git config --get user.name x", &[]),
+            ("git config user.name x", &[]),
+            ("git config core.pager x", &[".git/config"]),
+            ("git config --unset user.name", &[".git/config"]),
+            ("git config --global core.pager x", &["~/.gitconfig"]),
+            ("git config -f /x core.pager x", &["/x"]),
             ("make --directory=/x", &["/x"]),
             ("sort --output=x a", &["a", "x"]),
             ("curl /x", &[]),
