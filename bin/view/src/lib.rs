@@ -6,6 +6,7 @@
 //! | `transcript` | a root session and the tree of its subagents |
 //! | `session` | one session: messages with their parts, calls, questions, retries, usage, todos |
 //! | `change` | the changes that an event makes in a session, for front ends that print live |
+//! | `answer_gate` | which keys answer a question on a terminal |
 //! | `question` | the questions that a session asks people, and the parsing of typed answers |
 //! | `text` | changes as plain text, for `run` and `observe`, and lines about subagents |
 //! | `event_line`, `reason` | an event in one line, and the reason for it, for `replay` and others |
@@ -16,6 +17,7 @@
 //!
 //! Invariant: nothing here does I/O, reads a clock or knows an actor.
 
+mod answer_gate;
 mod change;
 pub mod clean;
 mod diff;
@@ -30,6 +32,7 @@ pub mod text;
 mod transcript;
 pub mod words;
 
+pub use answer_gate::{AnswerGate, CTRL_D, CTRL_U, ESCAPE, GateKind, GateOutcome, GateRow, QUIET};
 pub use change::{CallStep, Change, CompactionEnd, Outcome};
 pub use diff::{DiffLine, FileDiff, LineKind};
 pub use question::{Choice, OpenQuestion, Question, QuestionId};
