@@ -1,8 +1,10 @@
 //! Asks the person at standard input one question after the other: permissions, and questions of
-//! the `question` tool.
+//! the `question` tool. On a terminal, lines count only once the keys are shown, 700 ms after the question; earlier
+//! input is dropped, because the terminal has already shown it as a line.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, Write};
+use std::io::{BufRead, IsTerminal, Write};
+use std::time::Instant;
 
 use leftfold_actors::QuestionReply;
 use leftfold_events::SessionId;
@@ -13,7 +15,9 @@ use tokio::sync::mpsc;
 use leftfold_runtime::client;
 use leftfold_runtime::preview;
 use leftfold_runtime::redact_output;
-use leftfold_view::{OpenQuestion, QuestionId};
+use leftfold_view::clean::clean_line;
+use leftfold_view::{AnswerGate, GateKind, GateOutcome, GateRow, OpenQuestion, QuestionId};
+use rustix::termios::{QueueSelector, tcflush};
 
 /// The `by` of answers from this terminal.
 const BY: &str = "terminal";
@@ -29,6 +33,12 @@ pub(crate) struct Questions {
     over: bool,
     /// Where the calls in question would run.
     workspace: Option<Workspace>,
+    /// Decides which lines count; `None` if standard input is no terminal.
+    gate: Option<AnswerGate<QuestionId>>,
+    /// Whether the keys of the first question are on the screen.
+    invited: bool,
+    /// The question that was answered here last.
+    answered: Option<QuestionId>,
 }
 
 /// One question to answer.
@@ -48,22 +58,47 @@ impl PendingQuestion {
         }
     }
 
-    /// The text of the question. The answer is typed after its end.
+    /// The text of the question.
     fn text(&self) -> String {
         let agent = self.agent.as_ref().map(|agent| format!("{agent}: ")).unwrap_or_default();
         let OpenQuestion { permission, patterns, .. } = &self.question;
         let Some(question) = &self.question.question else {
-            let what = format!("{permission} on {}", patterns.join(", "));
-            return format!("  {agent}allow {what}? [o]nce, [a]lways, [n]o, or say why not: ");
+            return format!("  {agent}allow {permission} on {}? ", patterns.join(", "));
         };
         let mut shown = format!("  {agent}{}\n", question.titled());
         question.numbered().for_each(|option| shown.extend(["    ", &option, "\n"]));
+        shown
+    }
+
+    /// How to answer. The answer is typed after its end.
+    fn invitation(&self) -> String {
+        let Some(question) = &self.question.question else {
+            let always = if self.question.always.is_empty() { "" } else { "[a]lways, " };
+            return format!("[o]nce, {always}[n]o, or say why not: ");
+        };
         let how = match (question.options.len(), question.multiple) {
             (0, _) => "your answer",
             (_, false) => "a number, or an answer of your own",
             (_, true) => "numbers with commas between them, or an answer of your own",
         };
-        shown + &format!("  {how} (an empty line dismisses the question): ")
+        format!("  {how} (an empty line dismisses the question): ")
+    }
+
+    /// Everything that an "always" would allow, and the second line that it takes.
+    fn confirmation(&self) -> String {
+        let mut text = "  always, in this project, without asking again:\n".to_owned();
+        for pattern in &self.question.always {
+            let rule = format!("{}: {pattern}", self.question.permission);
+            text.extend(["    ", &clean_line(&rule), "\n"]);
+        }
+        text + "  [y] allows it from now on; any other line goes back: "
+    }
+
+    fn kind(&self) -> GateKind {
+        match self.question.question {
+            Some(_) => GateKind::Choice,
+            None => GateKind::Permission { always: !self.question.always.is_empty() },
+        }
     }
 
     fn reply(&self, line: &str) -> QuestionReply {
@@ -76,7 +111,8 @@ impl PendingQuestion {
 
 impl Questions {
     pub(crate) fn new(workspace: Workspace) -> Self {
-        Self { workspace: Some(workspace), ..Self::default() }
+        let gate = std::io::stdin().is_terminal().then(AnswerGate::default);
+        Self { workspace: Some(workspace), gate, ..Self::default() }
     }
 
     pub(crate) fn ask(&mut self, what: PendingQuestion) {
@@ -100,9 +136,13 @@ impl Questions {
     }
 
     fn close_those(&mut self, closed: impl Fn(QuestionId) -> bool) {
-        let shown = self.open.front().is_some_and(|first| closed(first.question.id));
+        let first = self.open.front().map(|first| first.question.id);
+        let shown = first.filter(|first| closed(*first));
         self.open.retain(|open| !closed(open.question.id));
-        if shown {
+        if shown.is_some() {
+            if self.gate.is_some() && shown != self.answered {
+                print("\n  → closed: answered elsewhere, or no longer asked\n");
+            }
             self.show();
         }
     }
@@ -112,33 +152,110 @@ impl Questions {
             // Computed now, because files may have changed since the question was opened.
             let change = asked.question.change.as_ref().zip(self.workspace.as_ref());
             let change = change.map(|(change, workspace)| preview::text(change, workspace));
-            let mut stderr = std::io::stderr();
-            // If the terminal is gone, no answer comes from it either.
-            let _ = write!(
-                stderr,
-                "{}{}",
-                change.unwrap_or_default(),
-                redact_output::clean(&asked.text())
-            );
-            let _ = stderr.flush();
+            let text = asked.text();
+            let change = change.unwrap_or_default();
+            print(&format!("{change}{}", redact_output::clean(&text)));
+            self.invited = false;
+            match &mut self.gate {
+                Some(gate) => gate.show(asked.question.id, asked.kind(), Instant::now()),
+                None => self.invite(),
+            }
         }
+    }
+
+    /// Shows how to answer. Lines count from here on.
+    fn invite(&mut self) {
+        let Some(asked) = self.open.front() else { return };
+        print(&redact_output::clean(&asked.invitation()));
+        self.invited = true;
+    }
+
+    /// Waits until lines count, and drops what was typed until then.
+    async fn invited(&mut self) {
+        if self.invited {
+            return;
+        }
+        let gate = self.gate.as_ref();
+        if let Some(from) = gate.and_then(|gate| gate.counts_from(Instant::now())) {
+            tokio::time::sleep_until(from.into()).await;
+        }
+        // Without a terminal there is no gate.
+        let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
+        if let Some(lines) = &mut self.lines {
+            while lines.try_recv().is_ok() {}
+        }
+        self.invite();
     }
 
     /// The next answer. It waits forever while no question is open, and after the end of input:
     /// others may then answer through the socket, until the question's deadline.
     pub(crate) async fn answered(&mut self) -> (QuestionId, QuestionReply) {
-        let Some(what) = self.open.front().filter(|_| !self.over) else {
-            return std::future::pending().await;
-        };
-        let lines = self.lines.get_or_insert_with(read_lines);
-        match lines.recv().await {
-            Some(line) => (what.question.id, what.reply(&line)),
-            None => {
+        loop {
+            if self.open.is_empty() || self.over {
+                return std::future::pending().await;
+            }
+            self.invited().await;
+            let line = self.lines.get_or_insert_with(read_lines).recv().await;
+            let Some(line) = line else {
                 self.over = true;
-                std::future::pending().await
+                continue;
+            };
+            if let Some(reply) = self.take(&line, Instant::now()) {
+                return reply;
             }
         }
     }
+
+    /// The answer in a line; `None` if a further line is needed.
+    fn take(&mut self, line: &str, now: Instant) -> Option<(QuestionId, QuestionReply)> {
+        let asked = self.open.front()?;
+        let (id, mut reply) = (asked.question.id, asked.reply(line));
+        let key = match (asked.kind(), reply.answer) {
+            (GateKind::Permission { .. }, Answer::Once) => Some("o"),
+            (GateKind::Permission { .. }, Answer::Always) => Some("a"),
+            (GateKind::Permission { .. }, Answer::Reject)
+            | (GateKind::Choice | GateKind::Consent { .. }, _) => None,
+        };
+        if let Some(gate) = &mut self.gate {
+            let confirms = gate.row(now) == GateRow::Confirm;
+            let key = match (confirms, matches!(line.trim(), "y" | "yes")) {
+                (true, true) => Some("y"),
+                (true, false) => Some("\n"),
+                (false, _) => key,
+            };
+            if let Some(key) = key {
+                match gate.press(key, now) {
+                    GateOutcome::Answer(answer) => {
+                        reply = QuestionReply { answer, feedback: None, ..reply };
+                    }
+                    GateOutcome::Redraw if !confirms => {
+                        print(&redact_output::clean(&asked.confirmation()));
+                        return None;
+                    }
+                    // No "always" is offered, or the way back leads to the question.
+                    GateOutcome::Nothing
+                    | GateOutcome::Redraw
+                    | GateOutcome::Because
+                    | GateOutcome::Yes
+                    | GateOutcome::No
+                    | GateOutcome::Keys(_) => {
+                        print("  ");
+                        self.invited = false;
+                        return None;
+                    }
+                }
+            }
+        }
+        self.answered = Some(id);
+        Some((id, reply))
+    }
+}
+
+fn print(text: &str) {
+    let mut stderr = std::io::stderr();
+    // If the terminal is gone, no answer comes from it either.
+    let _ = stderr.write_all(text.as_bytes());
+    let _ = stderr.flush();
 }
 
 /// Reads lines on a thread of its own, since reading blocks.
@@ -201,7 +318,7 @@ mod tests {
         let mut asked = permission((SessionId::default(), 1), "question");
         asked.question.question = Some(serde_json::from_value(question).unwrap());
         assert_eq!(
-            asked.text(),
+            asked.text() + &asked.invitation(),
             "  [Colour] Which?\n    1. red – like fire\n    2. blue\n  a number, or an answer of \
              your own (an empty line dismisses the question): "
         );
@@ -213,6 +330,38 @@ mod tests {
             let reply = asked.reply(line);
             assert_eq!((reply.answer, reply.feedback.as_deref()), (answer, feedback), "{line:?}");
         }
+    }
+
+    #[test]
+    fn always_takes_a_second_line_on_a_terminal() {
+        let later = Instant::now() + 2 * leftfold_view::QUIET;
+        let id = (SessionId::default(), 1);
+        for (always, lines, expected) in [
+            (true, &["a", "y"][..], Some(Answer::Always)),
+            (true, &["always", "yes"], Some(Answer::Always)),
+            (true, &["a", "a"], None),
+            (true, &["a", ""], None),
+            (true, &["a"], None),
+            (false, &["a"], None),
+            (true, &["y"], Some(Answer::Once)),
+            (true, &["use git"], Some(Answer::Reject)),
+        ] {
+            let mut asked = permission(id, "bash");
+            if always {
+                asked.question.always = vec!["ls *".to_owned()];
+            }
+            let mut questions =
+                Questions { gate: Some(AnswerGate::default()), ..Questions::default() };
+            questions.ask(asked);
+            let mut replies = lines.iter().map(|line| questions.take(line, later));
+            let reply = replies.find_map(|reply| reply);
+            assert_eq!(reply.map(|(_, reply)| reply.answer), expected, "{lines:?}");
+        }
+        let mut asked = permission(id, "bash");
+        asked.question.always = vec!["ls *".to_owned(), "cargo test *".to_owned()];
+        let text = asked.confirmation();
+        assert!(text.contains("bash: ls *\n    bash: cargo test *\n"), "{text}");
+        assert!(permission(id, "bash").invitation().starts_with("[o]nce, [n]o"));
     }
 
     #[tokio::test]

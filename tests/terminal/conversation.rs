@@ -82,13 +82,77 @@ fn no_ends_the_turn_and_always_asks_no_more() {
     prompt(&mut terminal, "one", "[o]nce");
     terminal.press("n").until("stopped: a call was rejected");
     prompt(&mut terminal, "two", "[o]nce");
-    terminal.press("a").until("allowed from now on").until("Both.");
+    // the second key: any other one leads back
+    terminal.press("a").until("bash: echo *\n").until("[y] allows it").press("n");
+    terminal.until("[o]nce").press("a").until("[y] allows it").press("y");
+    terminal.until("allowed from now on: echo *").until("Both.");
     terminal.until_prompt().press(CTRL_D);
     assert_eq!(terminal.wait(), 0);
     let events = site.exported();
     assert_eq!(all(&events, "permission.asked").len(), 2, "{:?}", kinds(&events));
     assert_eq!(all(&events, "turn.ended")[0]["data"]["reason"], "blocked");
     site.assert_sound();
+}
+
+#[test]
+fn typing_while_a_question_appears_neither_answers_it_nor_gets_lost() {
+    let site = asking(json!([bash("sleep 0.3; touch made"), says("Made."), says("Docs too.")]));
+    let mut terminal = site.terminal(&[], 100);
+    terminal.until_prompt().press("make it\r").until("make it\n");
+    for key in "also add docs".split_inclusive(' ') {
+        terminal.press(key);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    terminal.until("(you are typing: \"also add docs\" — Enter keeps it");
+    std::thread::sleep(std::time::Duration::from_millis(900));
+    terminal.press(", a").until("docs, a\"").press("\x7f\x7f\x7f").until("docs\"");
+    assert!(!terminal.shown().contains("[o]nce"), "{}", terminal.shown());
+    terminal.press("\r").until("[o]nce");
+    assert!(!common::exists(&site.project().join("made")));
+    terminal.press("o").until("Made.").until("› also add docs").press("\r").until("Docs too.");
+    terminal.until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    let events = site.exported();
+    let answered = &only(&events, "permission.answered")["data"];
+    assert_eq!((&answered["reply"], &answered["feedback"]), (&json!("once"), &Value::Null));
+    let prompts = all(&events, "turn.prompted");
+    assert_eq!(prompts[1]["data"]["parts"][0]["text"], "also add docs");
+    site.assert_sound();
+}
+
+#[test]
+fn a_question_that_another_terminal_answers_says_so_and_the_next_is_drawn_whole() {
+    let two = json!({ "parts": [
+        { "call": { "name": "bash", "input": { "command": "touch first" } } },
+        { "call": { "name": "bash", "input": { "command": "touch second" } } },
+    ] });
+    let site = asking(json!([two, says("Both.")]));
+    let mut terminal = site.terminal(&[], 100);
+    prompt(&mut terminal, "make them", "[o]nce");
+    assert!(!terminal.shown().contains("touch second"), "{}", terminal.shown());
+    let seq = all(&site.exported(), "permission.asked")[0]["seq"].to_string();
+    site.run(&["permission", "answer", "last", &seq, "once"]).ok();
+    terminal.until("closed: answered elsewhere").until("? bash touch second").until("[o]nce");
+    let shown = terminal.shown();
+    let (_, last) = shown.split_once("? bash touch second").unwrap();
+    assert!(!last.contains("first"), "{shown}");
+    assert_eq!(shown.matches("[o]nce").count(), 1, "{shown}");
+    terminal.press("o").until("Both.").until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    site.assert_sound();
+}
+
+#[test]
+fn a_run_on_a_terminal_takes_no_line_that_was_typed_before() {
+    let site = asking(json!([bash("touch made"), says("Done.")]));
+    let mut terminal = site.terminal(&["run", "make it"], 100);
+    terminal.until("allow bash on touch made?").press("a\r");
+    terminal.until("[o]nce, [a]lways, [n]o");
+    assert!(!common::exists(&site.project().join("made")));
+    terminal.press("a\r").until("bash: touch *").until("[y] allows it").press("y\r").until("Done.");
+    assert_eq!(terminal.wait(), 0);
+    let answered = &only(&site.exported(), "permission.answered")["data"].clone();
+    assert_eq!(answered["reply"], "always");
 }
 
 #[test]

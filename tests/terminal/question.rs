@@ -78,6 +78,31 @@ fn a_letter_begins_an_answer_in_words() {
 }
 
 #[test]
+fn words_keep_their_first_character() {
+    for words in
+        ["only the second", "a few", "no", "by hand", "3 of them please", "über alles", "y"]
+    {
+        let site = site(false);
+        let mut terminal = asked(&site, 80);
+        // in one piece, then key by key
+        let (start, mut rest) = words.split_at(words.chars().next().unwrap().len_utf8());
+        terminal.press(start);
+        if words.starts_with('3') {
+            terminal.until("answers 3: None").press(" ");
+            rest = rest.trim_start();
+        }
+        terminal.until(&format!("answer: {start}")).press(rest).press("\r");
+        terminal.until("So be it.");
+        assert_eq!(answered(&site, terminal)["feedback"], words);
+    }
+    let site = site(false);
+    let mut terminal = asked(&site, 80);
+    terminal.press("3 of them please").until("answer: 3 of them please").press("\r");
+    terminal.until("So be it.");
+    assert_eq!(answered(&site, terminal)["feedback"], "3 of them please");
+}
+
+#[test]
 fn a_question_is_dismissed_or_its_turn_interrupted() {
     for (key, reason, shown) in
         [(CTRL_D, "blocked", "→ dismissed"), ("\x03", "aborted", "interrupted")]

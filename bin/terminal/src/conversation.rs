@@ -1,8 +1,9 @@
 //! The conversation: turns typed lines into prompts and answers, and shows observed events.
 
 use std::collections::HashSet;
+use std::io;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use leftfold_actors::{Observation, Recorded, WatchScope};
 use leftfold_events::event::{Event, Session, Turn};
@@ -13,6 +14,7 @@ use super::BY;
 use super::input::{Input, LineKind};
 use super::input_events::{InputEvent, InputEvents};
 use super::keys::Mode;
+use super::question::Choosing;
 use super::render::Renderer;
 use super::screen::{self, Screen};
 use leftfold_runtime::client::Client;
@@ -20,7 +22,10 @@ use leftfold_runtime::project::Project;
 use leftfold_runtime::session_setup::SessionSetup;
 use leftfold_runtime::socket::SessionRegistry;
 use leftfold_runtime::turn_config::Overrides;
-use leftfold_view::QuestionId;
+use leftfold_view::{AnswerGate, QuestionId};
+
+/// What the gate is asked about: a question, or whether to resume (`None`).
+pub(super) type GateId = Option<QuestionId>;
 
 /// The current use of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +78,10 @@ pub(super) struct Conversation {
     pub(super) warned: bool,
     /// The questions that were answered here.
     pub(super) answered: HashSet<QuestionId>,
-    /// The indices of the options chosen for the current question.
-    pub(super) chosen: Vec<usize>,
+    /// The options chosen for the current question.
+    pub(super) choosing: Choosing,
+    /// Decides which keys answer; has the text that was typed and is no answer.
+    pub(super) gate: AnswerGate<GateId>,
     /// The questions that were shown above the line that is being typed.
     pub(super) announced: HashSet<QuestionId>,
     /// The last observed event.
@@ -110,7 +117,8 @@ impl Conversation {
             unfinished: false,
             warned: false,
             answered: HashSet::new(),
-            chosen: Vec::new(),
+            choosing: Choosing::default(),
+            gate: AnswerGate::default(),
             announced: HashSet::new(),
             seen: 0,
             held: String::new(),
@@ -131,14 +139,16 @@ impl Conversation {
         }
         loop {
             let ticking = matches!(self.stage, Stage::Turn { .. });
-            let event = self.input_events.next(ticking).await;
+            let alarm = self.gate.counts_from(Instant::now());
+            let event = self.input_events.next(ticking, alarm).await;
             let left = match event {
                 InputEvent::Observed(observation) => self.observe(observation)?,
                 InputEvent::Typed(typed) => self.typed(typed).await?,
-                InputEvent::Keys(keys) => self.keys(&keys).await?,
+                InputEvent::Keys(pressed) => self.keys(&pressed).await?,
                 InputEvent::Signal("SIGINT") => self.interrupt().await?,
                 InputEvent::Signal(name) => Some(ExitReason::Signal(name)),
                 InputEvent::Continued => self.continued()?,
+                InputEvent::Tick if self.is_asking() => self.show_keys()?,
                 InputEvent::Tick => self.paint("")?,
                 InputEvent::Closed(reason) => anyhow::bail!("the session is closed: {reason}"),
             };
@@ -188,7 +198,9 @@ impl Conversation {
                 self.seen = self.seen.max(event.seq);
             }
         }
-        let gone = self.paint(&text)?;
+        self.held.push_str(&text);
+        self.close_question()?;
+        let gone = self.paint("")?;
         // The hub may have ended with the node.
         let _ = done.send(());
         match last {
@@ -260,10 +272,8 @@ impl Conversation {
 
     /// Follows the running turn, whichever client started it.
     pub(super) fn join_turn(&mut self) -> anyhow::Result<()> {
-        self.input_events.ignore_keys();
-        self.renderer.question_keys = None;
+        self.stop_asking();
         self.mode.watch();
-        self.stage = Stage::Turn { running: true };
         if self.renderer.turn().is_none() {
             // It has ended in the meantime.
             return self.take_prompt();
@@ -295,14 +305,17 @@ impl Conversation {
 
     /// Restores the terminal's mode, with the cursor at the beginning of a line.
     pub(super) fn release_terminal(&mut self) {
-        self.input_events.ignore_keys();
+        self.stop_asking_keys();
         if self.types() {
             self.input.abandon();
         }
         // If the terminal is gone, there is nothing to restore.
         let column = self.renderer.markdown.column();
-        let end = if column > 0 || self.types() { "\n" } else { "" };
-        let _ = self.screen.paint(end, 0, Vec::new());
+        let mut text = if self.is_asking() { self.take_held() } else { String::new() };
+        if column > 0 || self.types() {
+            text.push('\n');
+        }
+        let _ = self.screen.paint(&text, 0, Vec::new());
         self.mode.restore();
     }
 
@@ -314,14 +327,18 @@ impl Conversation {
     }
 
     pub(super) fn take_prompt(&mut self) -> anyhow::Result<()> {
-        self.input_events.ignore_keys();
-        self.renderer.question_keys = None;
+        self.stop_asking_keys();
         self.stage = Stage::Turn { running: false };
         self.paint("")?;
         self.mode.restore();
         (self.stage, self.warned) = (Stage::Prompt, false);
-        self.input.read(LineKind::Prompt);
+        self.input.read(LineKind::Prompt(self.gate.take_text()));
         Ok(())
+    }
+
+    /// Whether a question with keys is on the screen.
+    pub(super) fn is_asking(&self) -> bool {
+        matches!(self.stage, Stage::Question(_) | Stage::Resume)
     }
 
     /// Whether a line is being edited; the line editor then owns the screen.
@@ -329,22 +346,32 @@ impl Conversation {
         matches!(self.stage, Stage::Prompt | Stage::Reason(_))
     }
 
-    /// Prints `text` and, below it, the status.
+    /// Prints `text` and, below it, the status. Between a question and its keys nothing is printed:
+    /// `text` then waits until the question is closed.
     pub(super) fn paint(&mut self, text: &str) -> anyhow::Result<Option<ExitReason>> {
         self.held.push_str(text);
         if self.types() {
             self.input.print_above(&mut self.held, self.stage == Stage::Prompt);
             return Ok(None);
         }
+        if self.is_asking() {
+            return self.show_keys();
+        }
         let now = Time::from(SystemTime::now());
         let text = std::mem::take(&mut self.held);
         let column = self.renderer.markdown.column();
-        match self.screen.paint(&text, column, self.renderer.live(now)) {
-            Ok(()) => Ok(None),
-            Err(error) => {
-                tracing::debug!("cannot write to the terminal: {error}");
-                Ok(Some(ExitReason::Gone))
-            }
-        }
+        Ok(is_gone(self.screen.paint(&text, column, self.renderer.live(now))))
     }
+
+    /// The text that waits to be printed.
+    pub(super) fn take_held(&mut self) -> String {
+        std::mem::take(&mut self.held)
+    }
+}
+
+/// A terminal that cannot be written to is gone.
+pub(super) fn is_gone(painted: io::Result<()>) -> Option<ExitReason> {
+    let error = painted.err()?;
+    tracing::debug!("cannot write to the terminal: {error}");
+    Some(ExitReason::Gone)
 }

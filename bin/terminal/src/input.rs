@@ -44,8 +44,8 @@ pub(super) enum Typed {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LineKind {
-    /// A prompt.
-    Prompt,
+    /// A prompt, with this text in the line already.
+    Prompt(String),
     /// The reason of a rejection.
     Reason,
     /// The answer to a question, with this text in the line already.
@@ -55,7 +55,7 @@ pub(super) enum LineKind {
 impl LineKind {
     fn sign(&self) -> &'static str {
         match self {
-            Self::Prompt => "› ",
+            Self::Prompt(_) => "› ",
             Self::Reason => "  because: ",
             Self::Answer(_) => "  answer: ",
         }
@@ -64,8 +64,8 @@ impl LineKind {
     /// The text in the line at the start.
     fn prefix(&self) -> &str {
         match self {
-            Self::Prompt | Self::Reason => "",
-            Self::Answer(prefix) => prefix,
+            Self::Reason => "",
+            Self::Prompt(prefix) | Self::Answer(prefix) => prefix,
         }
     }
 }
@@ -145,7 +145,7 @@ impl Lines {
         match self.editor.readline_with_initial(what.sign(), (what.prefix(), "")) {
             Ok(line) => {
                 let line = line.replace("\\\n", "\n");
-                if *what == LineKind::Prompt && !line.trim().is_empty() {
+                if matches!(what, LineKind::Prompt(_)) && !line.trim().is_empty() {
                     self.remember(&line);
                 }
                 Typed::Line(line)

@@ -1,7 +1,7 @@
 //! Everything that a conversation waits for, as one stream of events.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leftfold_actors::{Listener, Observation, Opened};
 use ractor::ActorRef;
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::input::Typed;
-use super::keys::Keys;
+use super::keys::{Keys, Pressed};
 use leftfold_runtime::client;
 use leftfold_runtime::signals::Signals;
 
@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_millis(250);
 pub(super) enum InputEvent {
     Observed(Observation),
     Typed(Typed),
-    Keys(String),
+    Keys(Pressed),
     /// The signal's name.
     Signal(&'static str),
     /// The program was stopped and continued; the terminal may have another mode now.
@@ -67,16 +67,19 @@ impl InputEvents {
     }
 
     pub(super) fn listen_to_keys(&mut self) -> io::Result<()> {
-        self.keys = Some(Keys::start()?);
+        if self.keys.is_none() {
+            self.keys = Some(Keys::start()?);
+        }
         Ok(())
     }
 
-    pub(super) fn ignore_keys(&mut self) {
-        self.keys = None;
+    /// Stops listening. Answers the keys that were read and not taken.
+    pub(super) fn ignore_keys(&mut self) -> Option<Pressed> {
+        self.keys.take()?.stop()
     }
 
-    /// The next event; ticks come only if `ticking`.
-    pub(super) async fn next(&mut self, ticking: bool) -> InputEvent {
+    /// The next event. Ticks come only if `ticking`, and once at `alarm`.
+    pub(super) async fn next(&mut self, ticking: bool, alarm: Option<Instant>) -> InputEvent {
         let Self { observed, typed, keys, signals, continued, tick, opened } = self;
         tokio::select! {
             biased;
@@ -87,11 +90,19 @@ impl InputEvents {
             Some(pressed) = pressed(keys) => InputEvent::Keys(pressed),
             reason = closed(opened) => InputEvent::Closed(reason),
             _ = tick.tick(), if ticking => InputEvent::Tick,
+            () = ring(alarm) => InputEvent::Tick,
         }
     }
 }
 
-async fn pressed(keys: &mut Option<Keys>) -> Option<String> {
+async fn ring(alarm: Option<Instant>) {
+    match alarm {
+        Some(alarm) => tokio::time::sleep_until(alarm.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn pressed(keys: &mut Option<Keys>) -> Option<Pressed> {
     match keys {
         Some(keys) => keys.next().await,
         None => std::future::pending().await,

@@ -77,13 +77,13 @@ pub fn run_conversation(start: Start) -> anyhow::Result<ExitCode> {
         Some(place) => Reader::open(&place.store)?.read(place.session, 1)?,
         None => Vec::new(),
     };
-    trust::ask(&project.directory)?;
+    let typed = trust::ask(&project.directory)?;
     let place = found.map_or_else(|| session_paths::new_place(project::new_id()), Ok)?;
     let overrides = start.overrides;
     let project = Arc::new(project);
     leftfold_runtime::run_async(async {
         let setup = SessionSetup::new(place, &project, &overrides, false)?;
-        converse(setup, &project, overrides, &history).await
+        converse(setup, &project, overrides, &history, typed).await
     })?
 }
 
@@ -92,6 +92,7 @@ async fn converse(
     project: &Arc<Project>,
     overrides: Overrides,
     history: &[Envelope],
+    typed_before: String,
 ) -> anyhow::Result<ExitCode> {
     let look = Look { style: screen::style(), columns: screen::columns() };
     let (typed, lines) = tokio::sync::mpsc::unbounded_channel();
@@ -115,6 +116,7 @@ async fn converse(
         renderer,
         screen,
     );
+    conversation.gate.keep(typed_before);
     if let Some(from) = last_turn(history) {
         conversation.continue_session(from).await?;
     }

@@ -1,47 +1,54 @@
-//! The text of questions, and the meaning of keys. A permission takes one key. For a question with
-//! options, digits choose, Enter answers, and any other key begins an answer in the user's own
-//! words.
+//! The text of questions and of the rows with their keys. For a question with options, digits choose, Enter answers,
+//! and any other key begins an answer in the user's own words. `AnswerGate` decides which keys count.
 
 use leftfold_actors::QuestionReply;
 use leftfold_events::event::Answer;
 use leftfold_tools::FilePreview;
-use leftfold_view::{OpenQuestion, Question, QuestionId};
+use leftfold_view::{CTRL_D, OpenQuestion, Question, QuestionId};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::BY;
 use super::calls::CallBlock;
 use super::conversation::{Conversation, Stage};
 use super::input::LineKind;
-use super::keys::CTRL_D;
 use super::render::Renderer;
 use super::style::{Face, Look};
 use super::wrap::Wrap;
 use leftfold_runtime::client;
 use leftfold_view::clean::{clean, clean_line};
 
-/// The keys of a permission question.
-pub(super) const PERMISSION: &str = "  allow? [o]nce  [a]lways  [n]o  no [b]ecause… ";
 /// The keys of the question whether to resume an interrupted turn.
 pub(super) const RESUME: &str = "  resume it? [y]es  [n]o ";
+/// The keys that confirm an "always".
+pub(super) const CONFIRM: &str = "  [y] allows it from now on; any other key goes back ";
+/// Shown until keys count.
+pub(super) const QUIET: &str = "  …";
 
 /// How to answer a question that arrives while a line is being typed.
 pub(super) const ANNOUNCED: &str = "  to answer and follow the turn, press Enter on an empty line";
 
-/// The meaning of a key for a permission question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PermissionKey {
-    QuestionReply(Answer),
-    /// No; a line with the reason follows.
-    Because,
+/// The keys of a permission question.
+pub(super) fn permission_keys(always: bool) -> &'static str {
+    match always {
+        true => "  allow? [o]nce  [a]lways  [n]o  no [b]ecause… ",
+        false => "  allow? [o]nce  [n]o  no [b]ecause… ",
+    }
 }
 
-pub(super) fn choice(key: char) -> Option<PermissionKey> {
-    match key {
-        'o' | 'y' => Some(PermissionKey::QuestionReply(Answer::Once)),
-        'a' => Some(PermissionKey::QuestionReply(Answer::Always)),
-        'n' => Some(PermissionKey::QuestionReply(Answer::Reject)),
-        'b' => Some(PermissionKey::Because),
-        _ => None,
-    }
+/// The row for a draft, within `columns`. The end of a long draft is shown.
+pub(super) fn draft_row(draft: &str, columns: usize) -> String {
+    const HINT: &str = "\" — Enter keeps it for the next prompt, then answer)";
+    let start = "  (you are typing: \"";
+    let room = columns.saturating_sub(start.width() + HINT.width() + 1).max(8);
+    let mut used = 0;
+    let fits = |c: &char| {
+        used += c.width().unwrap_or(0);
+        used < room
+    };
+    let end: String = draft.chars().rev().take_while(fits).collect();
+    let end: String = end.chars().rev().collect();
+    let mark = if end.len() < draft.len() { "…" } else { "" };
+    format!("{start}{mark}{end}{HINT}")
 }
 
 pub(super) fn reply(answer: Answer, feedback: Option<String>) -> QuestionReply {
@@ -62,40 +69,56 @@ enum KeyAction {
     Words(String),
 }
 
-/// The result of these keys, pressed at once, after `chosen` options.
-fn pressed(question: &Question, chosen: &mut Vec<usize>, keys: &str) -> KeyAction {
-    let digits = question.options.len() <= DIGITS && !question.options.is_empty();
-    for (at, key) in keys.char_indices() {
-        match key {
-            '\n' if chosen.is_empty() => {}
-            '\n' => return KeyAction::Answer,
-            CTRL_D => return KeyAction::Dismiss,
-            '0'..='9' if digits => choose(question, chosen, key),
-            _ => {
-                let line = keys[at..].lines().next().unwrap_or_default();
-                let words = line.chars().filter(|c| !c.is_control()).collect::<String>();
-                return KeyAction::Words(words.trim_start().to_owned());
-            }
-        }
-    }
-    KeyAction::Chosen
+/// The choice among the options of a question.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Choosing {
+    /// The indices of the chosen options, sorted.
+    pub(super) places: Vec<usize>,
+    /// The digits that were pressed. If words follow them, they are the start of these words.
+    digits: String,
 }
 
-/// Chooses the option of a digit: instead of the previous one or, for multiple answers, in
-/// addition; chosen again, it is removed.
-fn choose(question: &Question, chosen: &mut Vec<usize>, digit: char) {
-    let place = digit.to_digit(10).and_then(|digit| usize::try_from(digit).ok()?.checked_sub(1));
-    let Some(place) = place.filter(|place| *place < question.options.len()) else { return };
-    let known = chosen.contains(&place);
-    if question.multiple {
-        chosen.retain(|other| *other != place);
-    } else {
-        chosen.clear();
+impl Choosing {
+    /// The result of these keys, pressed at once.
+    fn press(&mut self, question: &Question, keys: &str) -> KeyAction {
+        let digits = question.options.len() <= DIGITS && !question.options.is_empty();
+        for (at, key) in keys.char_indices() {
+            match key {
+                '\n' if self.places.is_empty() => {}
+                '\n' => return KeyAction::Answer,
+                CTRL_D => return KeyAction::Dismiss,
+                '0'..='9' if digits => {
+                    self.digits.push(key);
+                    self.choose(question, key);
+                }
+                _ => {
+                    let line = keys[at..].lines().next().unwrap_or_default();
+                    let words = line.chars().filter(|c| !c.is_control());
+                    let words: String = self.digits.chars().chain(words).collect();
+                    return KeyAction::Words(words.trim_start().to_owned());
+                }
+            }
+        }
+        KeyAction::Chosen
     }
-    if !known || !question.multiple {
-        chosen.push(place);
+
+    /// Chooses the option of a digit: instead of the previous one or, for multiple answers, in
+    /// addition; chosen again, it is removed.
+    fn choose(&mut self, question: &Question, digit: char) {
+        let place =
+            digit.to_digit(10).and_then(|digit| usize::try_from(digit).ok()?.checked_sub(1));
+        let Some(place) = place.filter(|place| *place < question.options.len()) else { return };
+        let known = self.places.contains(&place);
+        if question.multiple {
+            self.places.retain(|other| *other != place);
+        } else {
+            self.places.clear();
+        }
+        if !known || !question.multiple {
+            self.places.push(place);
+        }
+        self.places.sort_unstable();
     }
-    chosen.sort_unstable();
 }
 
 /// The line that shows the chosen options and the keys.
@@ -128,17 +151,10 @@ impl Conversation {
         question: &Question,
         keys: &str,
     ) -> anyhow::Result<()> {
-        match pressed(question, &mut self.chosen, keys) {
-            KeyAction::Chosen => {
-                let keys = self::keys(question, &self.chosen);
-                if self.renderer.question_keys.as_ref() != Some(&keys) {
-                    self.screen.remind(&keys)?;
-                    self.renderer.question_keys = Some(keys);
-                    self.paint("")?;
-                }
-            }
+        match self.choosing.press(question, keys) {
+            KeyAction::Chosen => drop(self.show_keys()?),
             KeyAction::Answer => {
-                let answer = question.chosen(&self.chosen);
+                let answer = question.chosen(&self.choosing.places);
                 self.stop_asking();
                 self.answer(of, client::reply(Some(answer), BY)).await?;
             }
@@ -154,6 +170,8 @@ impl Conversation {
     /// Starts typing a line for the question.
     pub(super) fn begin_line(&mut self, of: QuestionId, read: LineKind) -> anyhow::Result<()> {
         self.stop_asking();
+        // What waited comes first.
+        self.paint("")?;
         self.screen.print("")?;
         self.mode.restore();
         self.stage = Stage::Reason(of);
@@ -196,6 +214,27 @@ impl Renderer {
             wrap.begin(Face::PLAIN, "  ", &mut out);
             let what = format!("{}: {}", clean_line(&open.permission), patterns.join(", "));
             wrap.push(Face::YELLOW, &what, &mut out);
+            wrap.end_line(&mut out);
+        }
+        out
+    }
+
+    /// Everything that an "always" to this question would allow, whole.
+    pub(super) fn always_in_full(&self, open: &OpenQuestion) -> String {
+        let Look { style, columns } = self.look;
+        let mut out = String::new();
+        let mut wrap = Wrap::new(style, columns.saturating_sub(1));
+        let agent = self.transcript.subagent(open.id.0);
+        let agent = agent.map(|status| format!(" (asked by {})", clean_line(&status.agent)));
+        let heading =
+            format!("always, in this project, without asking again{}:", agent.unwrap_or_default());
+        let permission = clean_line(&open.permission);
+        let rules = open.always.iter().map(|text| format!("{permission}: {}", clean_line(text)));
+        for (begin, line) in
+            std::iter::once(("  ", heading)).chain(rules.map(|rule| ("    ", rule)))
+        {
+            wrap.begin(Face::YELLOW, begin, &mut out);
+            wrap.push(Face::PLAIN, &line, &mut out);
             wrap.end_line(&mut out);
         }
         out
@@ -277,14 +316,41 @@ mod tests {
             (true, "3\u{4}", KeyAction::Dismiss, vec![2]),
             (false, "neither\n", words("neither"), vec![]),
             (false, " \n", words(""), vec![]),
+            (false, "3 of them please", words("3 of them please"), vec![2]),
+            (true, "1, 3", words("1, 3"), vec![0]),
+            (false, "4 would be better", words("4 would be better"), vec![]),
         ] {
-            let mut chosen = Vec::new();
-            assert_eq!(pressed(&question(3, multiple), &mut chosen, keys), expected, "{keys:?}");
-            assert_eq!(chosen, places, "{keys:?}");
+            let question = question(3, multiple);
+            let mut choosing = Choosing::default();
+            assert_eq!(choosing.press(&question, keys), expected, "{keys:?}");
+            assert_eq!(choosing.places, places, "{keys:?}");
+            // one by one, as they are typed
+            let mut choosing = Choosing::default();
+            let mut keys = keys.chars().map(|key| choosing.press(&question, &key.to_string()));
+            let last = keys.find(|action| *action != KeyAction::Chosen);
+            match (&expected, last.unwrap_or(KeyAction::Chosen)) {
+                // the rest is typed into the line
+                (KeyAction::Words(all), KeyAction::Words(start)) => {
+                    assert!(all.starts_with(&start));
+                }
+                (expected, found) => assert_eq!(*expected, found),
+            }
         }
         // No digits for ten options, and nothing to choose among none.
         for options in [0, 10] {
-            assert_eq!(pressed(&question(options, true), &mut Vec::new(), "10"), words("10"));
+            let mut choosing = Choosing::default();
+            assert_eq!(choosing.press(&question(options, true), "10"), words("10"));
+        }
+    }
+
+    #[test]
+    fn a_draft_is_shown_within_the_row() {
+        for (draft, columns, start) in [
+            ("also add docs", 100, "  (you are typing: \"also add docs\" — Enter keeps"),
+            ("a long draft that does not fit", 80, "  (you are typing: \"…not fit\" — Enter"),
+        ] {
+            let row = draft_row(draft, columns);
+            assert!(row.starts_with(start) && row.ends_with("then answer)"), "{row}");
         }
     }
 

@@ -218,6 +218,12 @@ impl Renderer {
 
     /// A line of its own in one face, on as many rows as needed.
     pub(super) fn note(&mut self, face: Face, text: &str) -> String {
+        let rows = self.rows(face, text);
+        self.line(&rows)
+    }
+
+    /// A text in one face, on as many rows as needed.
+    pub(super) fn rows(&self, face: Face, text: &str) -> String {
         let Look { style, columns } = self.look;
         let bare = text.trim_start();
         let mut rows = String::new();
@@ -226,7 +232,7 @@ impl Renderer {
         wrap.push(Face::PLAIN, bare, &mut rows);
         wrap.flush_word(&mut rows);
         let rows: Vec<String> = rows.split('\n').map(|row| style.paint(face, row)).collect();
-        self.line(&rows.join("\n"))
+        rows.join("\n")
     }
 
     fn line(&mut self, line: &str) -> String {

@@ -97,6 +97,6 @@ pub fn columns() -> usize {
     }
 }
 
-fn is_dumb() -> bool {
+pub(super) fn is_dumb() -> bool {
     std::env::var("TERM").is_ok_and(|term| term.is_empty() || term == "dumb")
 }

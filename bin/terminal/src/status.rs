@@ -22,16 +22,23 @@ impl Renderer {
         let tail = self.markdown.tail();
         let column = self.markdown.column();
         let mut rows: Vec<String> = tail.split('\n').map(str::to_owned).collect();
-        let asking = self.question_keys.as_ref().map(|keys| (Face::BOLD, keys.clone()));
-        if let Some((face, status)) = asking.or_else(|| Some((Face::DIM, self.status(now)?))) {
-            let status = clip(&status, self.look.columns.saturating_sub(1));
-            let status = self.look.style.paint(face, &status);
+        if let Some(status) = self.status(now) {
+            let status = self.row(Face::DIM, &status);
             if column == 0 && tail.is_empty() {
                 rows.clear();
             }
             rows.push(status);
         }
         rows
+    }
+
+    /// The row with the keys of the open question.
+    pub(super) fn keys_row(&self) -> Vec<String> {
+        self.question_keys.iter().map(|keys| self.row(Face::BOLD, keys)).collect()
+    }
+
+    fn row(&self, face: Face, text: &str) -> String {
+        self.look.style.paint(face, &clip(text, self.look.columns.saturating_sub(1)))
     }
 
     /// The pending work, and for how long it has been running.

@@ -1,38 +1,92 @@
-//! Asks on the terminal whether the user trusts the project's settings.
+//! Asks on the terminal whether the user trusts the project's settings. The gate of all questions decides which
+//! keys answer.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::Instant;
 
 use leftfold_runtime::trust;
+use leftfold_view::{AnswerGate, GateKind, GateOutcome, GateRow};
+use rustix::process::{Signal, getpid, kill_process};
 use rustix::termios::{QueueSelector, tcflush};
 
-/// Keys that were pressed before the question was on the screen for this long do not answer it.
-const TYPE_AHEAD: Duration = Duration::from_millis(700);
+use super::keys::{CTRL_C, Mode, Pressed, Reader};
+use super::question::{QUIET, draft_row};
+use super::screen;
+
+/// The row of the question.
+const KEYS: &str = "Trust these settings? [y/N] ";
+/// Moves to the start of the row and erases it.
+const ERASE: &str = "\r\x1b[K";
 
 /// Asks, if there is something to ask and a person at the terminal. After a yes the settings are trusted.
+/// Answers the text that was typed and is no answer.
 ///
 /// # Errors
 /// The terminal cannot be read, or the answer cannot be stored.
-pub fn ask(directory: &Path) -> anyhow::Result<()> {
-    // whoever reads the settings reports what is wrong with them
-    let Ok(review) = trust::review(directory) else { return Ok(()) };
-    let stdin = io::stdin();
+pub fn ask(directory: &Path) -> anyhow::Result<String> {
+    // the command that reads the settings reports what is wrong with them
+    let Ok(review) = trust::review(directory) else { return Ok(String::new()) };
     let mut screen = io::stderr();
-    if review.is_whole() || !stdin.is_terminal() || !screen.is_terminal() {
-        return Ok(());
+    if review.is_whole() || !io::stdin().is_terminal() || !screen.is_terminal() {
+        return Ok(String::new());
     }
+    let mode = Mode::found();
+    mode.take_all_keys();
+    // These keys were meant for the shell.
+    tcflush(io::stdin(), QueueSelector::IFlush)?;
     writeln!(screen, "{}", trust::question(&review))?;
-    screen.flush()?;
-    std::thread::sleep(TYPE_AHEAD);
-    tcflush(&stdin, QueueSelector::IFlush)?;
-    // keys count from here on, and the person sees it
-    write!(screen, "Trust these settings? [y/N] ")?;
-    screen.flush()?;
-    let mut answer = String::new();
-    stdin.lock().read_line(&mut answer)?;
-    if matches!(answer.trim(), "y" | "Y" | "yes") {
-        trust::grant(&review)?;
+    let mut gate = AnswerGate::default();
+    gate.show((), GateKind::Consent { enter_is_no: true }, Instant::now());
+    let answer = answer(&mut gate, &mut screen);
+    drop(mode);
+    writeln!(screen)?;
+    match answer? {
+        Some(true) => trust::grant(&review)?,
+        Some(false) => {}
+        // as the terminal would have done
+        None => kill_process(getpid(), Signal::INT)?,
     }
-    Ok(())
+    Ok(gate.take_text())
+}
+
+/// Whether the user trusts the settings; `None` after Ctrl-C.
+fn answer(gate: &mut AnswerGate<()>, screen: &mut impl Write) -> io::Result<Option<bool>> {
+    let mut reader = Reader::new(Instant::now());
+    let moves = !screen::is_dumb();
+    let mut shown = String::new();
+    loop {
+        let now = Instant::now();
+        let row = gate.row(now);
+        let text = match row {
+            GateRow::Keys | GateRow::Confirm => KEYS.to_owned(),
+            GateRow::Quiet => QUIET.to_owned(),
+            GateRow::Draft(draft) => draft_row(draft, screen::columns()),
+        };
+        let erase = match (moves, row) {
+            (true, _) => ERASE,
+            (false, GateRow::Keys) => "\n",
+            // a screen that only grows shows nothing that changes with every key
+            (false, GateRow::Confirm | GateRow::Quiet | GateRow::Draft(_)) => "",
+        };
+        if text != shown && !erase.is_empty() {
+            write!(screen, "{erase}{text}")?;
+            screen.flush()?;
+        }
+        shown = text;
+        let quiet = gate.counts_from(now).map(|from| from.saturating_duration_since(now));
+        let Some(Pressed { keys, at }) = reader.next_within(None, quiet)? else { continue };
+        if keys.contains(CTRL_C) {
+            return Ok(None);
+        }
+        match gate.press(&keys, at) {
+            GateOutcome::Yes => return Ok(Some(true)),
+            GateOutcome::No => return Ok(Some(false)),
+            GateOutcome::Nothing
+            | GateOutcome::Redraw
+            | GateOutcome::Answer(_)
+            | GateOutcome::Because
+            | GateOutcome::Keys(_) => {}
+        }
+    }
 }

@@ -116,9 +116,11 @@ impl<Q: PartialEq> AnswerGate<Q> {
         }
     }
 
-    /// Whether text is kept for the next prompt.
-    pub fn keeps_text(&self) -> bool {
-        !self.kept.is_empty()
+    /// Puts text aside that was typed elsewhere.
+    pub fn keep(&mut self, text: String) {
+        let draft = std::mem::replace(&mut self.draft, text);
+        self.put_aside();
+        self.draft = draft;
     }
 
     /// Everything that was typed and was no answer, for the next prompt.
