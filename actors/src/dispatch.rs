@@ -80,7 +80,8 @@ impl Workers {
         let of = envelope.of.unwrap_or_default();
         match &envelope.event {
             Event::Session(event) => match event {
-                SessionEvent::Resumed { close, .. } => {
+                SessionEvent::Resumed { close, .. }
+                | SessionEvent::ResumedImported { close, .. } => {
                     self.ask_again(seq, state);
                     self.children().spawn_again(seq, *close, state);
                 }

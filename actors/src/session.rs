@@ -40,6 +40,9 @@ pub(crate) struct SessionState {
     clock: Clock,
     /// For a new session: its first event.
     created_event: Option<SessionEvent>,
+    /// The last imported event, until the log says that it is not trusted. Nothing is settled before
+    /// that: what an imported log asks for is not done.
+    imported: Option<Seq>,
     /// For a new session: a client's choice, to be written after the first event.
     choices: Option<Fact>,
     inbox: VecDeque<Item>,
@@ -79,7 +82,7 @@ impl Actor for Session {
     ) -> Result<SessionState, ActorProcessingErr> {
         let Arguments { log, world, store, observers, node } = arguments;
         let cut_off = log.is_cut_off();
-        let OpenLog { log, state, created_event } = log;
+        let OpenLog { log, state, created_event, imported } = log;
         let session = log.session();
         let secrets = world.workspace.secrets.clone();
         let clock = Clock::after(state.at, world.recording.clone());
@@ -91,6 +94,7 @@ impl Actor for Session {
             secrets,
             clock,
             created_event,
+            imported,
             choices: None,
             inbox,
             cut_off,
@@ -158,7 +162,7 @@ impl Actor for Session {
             SessionMessage::Due => {}
             SessionMessage::View(reply) => {
                 // the client may be gone
-                let _ = reply.send(Box::new(session.state.clone()));
+                let _ = reply.send(Box::new(session.view()));
             }
             SessionMessage::AtRest(reply) => {
                 let _ = reply.send(session.at_rest());
@@ -199,6 +203,15 @@ impl Actor for Session {
 }
 
 impl SessionState {
+    /// The state for clients. They see nothing of an imported log that will not count.
+    fn view(&self) -> State {
+        let mut state = self.state.clone();
+        if let Some(imported) = self.imported {
+            state.distrust(imported);
+        }
+        state
+    }
+
     fn at_rest(&self) -> bool {
         // a choice of a session without a log is nowhere else
         let quiet = self.inbox.is_empty() && self.in_flight.is_none() && self.choices.is_none();
@@ -251,6 +264,11 @@ impl SessionState {
     }
 
     fn settle(&mut self, item: Item, batch: &mut Batch) {
+        let resumes =
+            |fact: &Fact| matches!(fact.event, Event::Session(SessionEvent::Resumed { .. }));
+        if !matches!(&item, Item::Configured(_, fact) if resumes(fact)) {
+            self.distrust(batch);
+        }
         match item {
             Item::Fact(fact) => {
                 self.fact(fact, batch);
@@ -283,6 +301,15 @@ impl SessionState {
         }
     }
 
+    /// Says in an imported log that it is not trusted, and ends a turn that is under way in it.
+    fn distrust(&mut self, batch: &mut Batch) {
+        // a fork begins first
+        if self.imported.is_some() && self.created_event.is_none() {
+            let resumed = SessionEvent::Resumed { policy: POLICY, close: true };
+            self.fact(Fact::new(resumed), batch);
+        }
+    }
+
     fn configured(&mut self, config: &TurnConfig, fact: Fact, batch: &mut Batch) {
         let mut configured = config.payloads();
         self.secrets.redact_config(&mut configured);
@@ -296,6 +323,7 @@ impl SessionState {
     fn write_birth(&mut self, batch: &mut Batch) -> bool {
         let Some(created_event) = self.created_event.take() else { return false };
         self.fact(Fact::new(created_event), batch);
+        self.distrust(batch);
         if let Some(configured) = self.choices.take() {
             self.fact(configured, batch);
         }
@@ -344,16 +372,33 @@ impl SessionState {
     /// Settles one fact; false if it no longer has a meaning.
     fn fact(&mut self, mut fact: Fact, batch: &mut Batch) -> bool {
         self.secrets.redact(&mut fact.event);
+        self.name_import(&mut fact.event);
         // no event comes before the first one
         let admitted = self.created_event.is_none() && admits(&self.state, &fact);
         if admitted {
-            self.cut_off &= !matches!(fact.event, Event::Session(SessionEvent::Resumed { .. }));
+            let imported =
+                matches!(fact.event, Event::Session(SessionEvent::ResumedImported { .. }));
+            if imported {
+                self.imported = None;
+            }
+            self.cut_off &=
+                !imported && !matches!(fact.event, Event::Session(SessionEvent::Resumed { .. }));
             let now = self.clock.now(&self.state);
             batch.add(settle(&mut self.state, self.log.session(), fact, now));
         } else {
             tracing::debug!(session = %self.state.session, of = fact.of, "too late: {:?}", fact.event);
         }
         admitted
+    }
+
+    /// Adds to the first `session.resumed` of an imported log up to where it was imported.
+    fn name_import(&self, event: &mut Event) {
+        if let (Event::Session(SessionEvent::Resumed { policy, close }), Some(imported)) =
+            (&*event, self.imported)
+        {
+            let (policy, close) = (*policy, *close);
+            *event = SessionEvent::ResumedImported { policy, close, imported }.into();
+        }
     }
 
     /// The batch is durable: publish it and perform its intents.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use leftfold_events::line::{self, Line};
-use leftfold_events::{Envelope, SessionId, Sha256};
+use leftfold_events::{Envelope, SessionId, Sha256, fold};
 use leftfold_framing::surrogates::repair;
 use leftfold_store::Store;
 
@@ -39,7 +39,21 @@ pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
         bail!(Usage(format!("session {root} already exists: {}", place.store.display())));
     }
     write(&place, &sessions)?;
+    note_directory(&sessions);
     super::print(&format!("{root}\n"))
+}
+
+/// Says where the session will continue, if that is not the current project: the file decides it.
+fn note_directory(sessions: &Sessions) {
+    let events = sessions.first().map(|(_, events)| events.as_slice()).unwrap_or_default();
+    let Some(origin) = fold(events).origin else { return };
+    let here = std::env::current_dir().map(|here| worktree_of(&here));
+    if here.ok().as_deref() != Some(&worktree_of(Path::new(&origin.directory))) {
+        leftfold_runtime::note(&format!(
+            "leftfold: the session continues in {}, which is not the current project",
+            origin.directory.escape_debug()
+        ));
+    }
 }
 
 /// The bytes to import, and the name for them in errors.
@@ -218,17 +232,21 @@ fn fill(event: &mut Envelope, contents: &HashMap<Sha256, Arc<str>>) -> Result<()
     Ok(())
 }
 
-/// Writes everything or nothing: the store gets its final name when it is complete.
+/// Writes everything or nothing: the store gets its final name when it is complete. The note that the
+/// logs are imported comes first, so that no log is ever without it.
 fn write(place: &SessionPlace, sessions: &Sessions) -> anyhow::Result<()> {
     let folder = place.store.parent().context("the data folder has no folder for sessions")?;
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let nursery = tempfile::Builder::new().prefix(".import-").tempdir_in(folder)?;
-    let store = Store::open(&nursery.path().join("store"))?;
+    let new = nursery.path().join("store");
+    let store = Store::open(&new)?;
+    let logs = sessions.iter().map(|(session, events)| (*session, events.as_slice()));
+    leftfold_store::note_imported(&new, logs)?;
     for (session, events) in sessions {
         store.import(*session, events).with_context(|| format!("session {session}"))?;
     }
     drop(store);
-    std::fs::rename(nursery.path().join("store"), &place.store)?;
+    std::fs::rename(new, &place.store)?;
     std::fs::File::open(folder)?.sync_all()?;
     Ok(())
 }

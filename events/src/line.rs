@@ -24,6 +24,9 @@ const FORMER_TYPES: [(&str, &str); 9] = [
     ("plugin.answered", "hook.returned"),
 ];
 
+/// Types with two stored forms: the field that only the second form has, and the name of that form.
+const FORMS: [(&str, &str, &str); 1] = [("session.resumed", "imported", "resumed_imported")];
+
 /// A line that is not an event of this version.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
@@ -98,6 +101,8 @@ pub fn read(line: &str) -> Result<Line, LineError> {
     let today = former.map_or(kind.as_str(), |(_, today)| *today);
     let (concern, name) = today.split_once('.').ok_or(LineError::Field("type"))?;
     let data = line.remove("data").unwrap_or_else(|| json!({}));
+    let form = FORMS.iter().find(|(kind, field, _)| *kind == today && data.get(field).is_some());
+    let name = form.map_or(name, |(_, _, form)| *form);
     let event = serde_json::from_value(json!({concern: {name: data}}))
         .map_err(|why| LineError::Event { kind: kind.clone(), why })?;
     let mut field = |name| line.remove(name).unwrap_or(Value::Null);
@@ -163,6 +168,17 @@ mod tests {
         assert!(
             round_trip(Session::DeadlinePassed {}.into(), Some(1))
                 .ends_with(r#""type":"session.deadline_passed","of":1,"data":{}}"#)
+        );
+        let (policy, close) = (1, false);
+        assert!(
+            round_trip(Session::Resumed { policy, close }.into(), None)
+                .ends_with(r#""type":"session.resumed","data":{"policy":1,"close":false}}"#)
+        );
+        assert!(
+            round_trip(Session::ResumedImported { policy, close, imported: 7 }.into(), None)
+                .ends_with(
+                    r#""type":"session.resumed","data":{"policy":1,"close":false,"imported":7}}"#
+                )
         );
     }
 

@@ -73,6 +73,7 @@ fn session(event: &mut Session, how: &impl Rewrite) {
         Session::Titled { title } => string(title, how),
         Session::Created { .. }
         | Session::Resumed { .. }
+        | Session::ResumedImported { .. }
         | Session::Forked { .. }
         | Session::Adopted { .. }
         | Session::DeadlinePassed {}

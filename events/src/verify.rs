@@ -74,7 +74,12 @@ fn changes_config(event: &Event) -> bool {
 /// one.
 fn cuts_in(event: &Envelope, following: Option<&Envelope>) -> bool {
     let cuts = |event: &Envelope| {
-        matches!(event.event, Event::Session(Session::Resumed { .. } | Session::Forked { .. }))
+        matches!(
+            event.event,
+            Event::Session(
+                Session::Resumed { .. } | Session::ResumedImported { .. } | Session::Forked { .. }
+            )
+        )
     };
     cuts(event) || changes_config(&event.event) && following.is_some_and(cuts)
 }

@@ -16,7 +16,7 @@
 //! A store's folder contains sled's own files (`db`, `conf`, `snap.*`, and `blobs/`, which stays
 //! empty), `heads/SESSION` (how far each log was acknowledged), `payloads/SHA256` (contents too
 //! large for the database), `spill/` (full texts of tool outputs) and `closed` (a note that makes
-//! the next opening quicker). A node that has the store open also has its `socket` there.
+//! the next opening quicker). `imported` notes up to where logs were imported. A node that has the store open also has its `socket` there.
 //!
 //! A fork is a session of the same store whose first event is `session.forked{from, at}`. It stores
 //! only its own events. Their seqs and their chain continue behind event `at` of the session `from`,
@@ -43,6 +43,7 @@ mod files;
 mod forget;
 mod frames;
 mod head;
+mod imported;
 mod log;
 mod lookup;
 mod open_store;
@@ -67,6 +68,7 @@ pub use durable::synced;
 pub use error::{Damage, Error};
 pub use forget::forget;
 pub use head::{Head, Summary, heads};
+pub use imported::{Imports, imported, note_imported};
 pub use log::Log;
 pub use probe::{in_use, remove};
 pub use reader::{Reader, read};

@@ -1,6 +1,6 @@
 //! Sessions that move from one data folder to another: `leftfold import`.
 
-use common::{Site, call, says, script};
+use common::{Site, call, kind, only, says, script};
 use serde_json::json;
 
 /// A session with a child, more than one prompt, and contents too large for the database.
@@ -12,6 +12,7 @@ fn full() -> Site {
         says("The parent has heard."),
         says("Long."),
         says("No more."),
+        says("Really."),
         { "match": { "prompt": "look at a.txt", "answers": 0 },
           "parts": [{ "call": { "name": "read", "input": { "filePath": "a.txt" } } }] },
         { "match": { "prompt": "look at a.txt", "answers": 1 }, "parts": [{ "text": "One." }] },
@@ -37,6 +38,8 @@ fn export_import_export_is_the_identity() {
     let id = site.session().file_name().unwrap().to_str().unwrap().to_owned();
     site.run(&["import", file]).with(2).saying(&["already exists", &id]);
 
+    let child = only(&site.exported(), "subagent.spawned")["data"]["session"].clone();
+    let child = child.as_str().unwrap().to_owned();
     let state = site.run(&["replay", "last", "--state"]).ok().stdout;
     let home = site.path("another-home");
     let site = site.env("LEFTFOLD_HOME", home.to_str().unwrap());
@@ -47,6 +50,38 @@ fn export_import_export_is_the_identity() {
     // and it can be continued
     site.run(&["run", "--continue", "more"]).ok();
     site.assert_sound();
+    let continued = export(&site);
+    assert!(continued.starts_with(&exported[..exported.find("subagent.ended").unwrap()]));
+    let resumed = only(&site.exported(), "session.resumed").clone();
+    assert_eq!(resumed["data"]["imported"].as_u64(), resumed["seq"].as_u64().map(|seq| seq - 1));
+    // only the first time
+    site.run(&["run", "--continue", "and more"]).ok();
+    only(&site.exported(), "session.resumed");
+    // a fork has nothing to say about it again, and an earlier one says it of its own part
+    for (at, says) in [("3", 1), (&*(resumed["seq"].as_u64().unwrap() + 1).to_string(), 0)] {
+        let fork = site.run(&["fork", "last", "--at", at]).ok().stdout.trim().to_owned();
+        let events = site.run(&["export", &fork]).ok().events();
+        let own = events.iter().filter(|event| event["session"] == fork.as_str());
+        let resumed: Vec<_> = own.filter(|event| kind(event) == "session.resumed").collect();
+        assert_eq!(resumed.len(), says, "{resumed:?}");
+        assert!(resumed.iter().all(|resumed| resumed["data"]["imported"] == 3), "{resumed:?}");
+        site.run(&["verify", &fork]).ok();
+        let rerun = site.run(&["rerun", &fork]).ok();
+        assert!(rerun.stdout.contains("all the same"), "{rerun:?}");
+    }
+    let id = site.exported()[0]["session"].clone();
+    for session in [id.as_str().unwrap(), &child] {
+        let rerun = site.run(&["rerun", session]).ok();
+        assert!(rerun.stdout.contains("all the same"), "{rerun:?}");
+    }
+
+    // the continued session moves on too
+    let exported = export(&site);
+    let file = site.file("session.jsonl", &exported);
+    let home = site.path("third-home");
+    let site = site.env("LEFTFOLD_HOME", home.to_str().unwrap());
+    site.run(&["import", file.to_str().unwrap()]).ok();
+    assert_eq!(export(&site), exported);
 }
 
 #[test]

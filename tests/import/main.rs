@@ -4,5 +4,6 @@
 mod children;
 mod claude;
 mod codex;
+mod hostile;
 mod leftfold;
 mod opencode;

@@ -26,6 +26,11 @@ impl Rerun {
                 return self.written(of, title.clone()).await;
             }
             Event::Session(Session::Configured { .. }) => self.choose(next),
+            Event::Session(Session::ResumedImported { .. }) => {
+                let same = self.begin_again().await?;
+                self.life.tell(SessionMessage::Facts(vec![fact(next)]));
+                return Ok(same);
+            }
             Event::Session(Session::Resumed { .. }) => {
                 return self.resume(self.config(), next).await;
             }
@@ -150,7 +155,8 @@ impl Rerun {
         let is_told = |event: &Event| {
             matches!(
                 event,
-                Event::Session(Session::Adopted { .. }) | Event::Files(Files::CheckoutAsked { .. })
+                Event::Session(Session::Adopted { .. } | Session::ResumedImported { .. })
+                    | Event::Files(Files::CheckoutAsked { .. })
             )
         };
         let behind = self.log.iter().skip(self.place + 1);
@@ -188,7 +194,9 @@ impl Rerun {
             return Ok(Ok(()));
         };
         self.coming.insert(served.seq);
-        if let Event::Session(Session::Resumed { .. }) = &served.event {
+        if let Event::Session(Session::Resumed { .. } | Session::ResumedImported { .. }) =
+            &served.event
+        {
             return self.resume(config, &served).await;
         }
         if let Event::Tool(Tool::Finished(finished)) = &served.event {

@@ -21,6 +21,8 @@ pub(crate) struct OpenLog {
     pub(super) state: State,
     /// For a new session: its first event.
     pub(super) created_event: Option<SessionEvent>,
+    /// The last imported event, if the log does not say yet that it is not trusted.
+    pub(crate) imported: Option<Seq>,
 }
 
 impl OpenLog {
@@ -41,7 +43,9 @@ impl OpenLog {
         } else {
             log.read()?
         };
-        Ok(Self { log, state: fold(&events), created_event })
+        let (state, imported) = (fold(&events), leftfold_store::imported(store.dir(), &events));
+        let imported = Some(imported).filter(|imported| *imported > state.imported);
+        Ok(Self { log, state, created_event, imported })
     }
 
     /// The last seq in the log; 0 before the first event of its own.

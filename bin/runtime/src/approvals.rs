@@ -17,11 +17,13 @@ use anyhow::Context;
 use leftfold_actors::{Observation, Recorded};
 use leftfold_events::event::{Answer, Event, Permission};
 use leftfold_events::rules::{Action, Rule};
-use leftfold_events::{Envelope, Seq, SessionId, Sha256};
+use leftfold_events::{Envelope, Seq, Sha256};
 use leftfold_process::Origin;
+use leftfold_store::Imports;
 use ractor::ActorRef;
 use tokio::sync::watch;
 
+use crate::session_paths::SessionPlace;
 use crate::session_tree::{self, Follow};
 use leftfold_view::QuestionId;
 
@@ -101,12 +103,13 @@ pub struct Memory(watch::Receiver<Seq>);
 
 impl Memory {
     /// Starts an observer that remembers, for the project, every "always" in the session and its
-    /// children.
+    /// children, except in imported events.
     pub async fn start(
         worktree: &Path,
-        session: SessionId,
+        place: &SessionPlace,
     ) -> anyhow::Result<(Self, ActorRef<Observation>)> {
-        let records = Records { worktree: worktree.to_owned(), asked: HashMap::new() };
+        let (session, imports) = (place.session, Imports::of(&place.store));
+        let records = Records { worktree: worktree.to_owned(), imports, asked: HashMap::new() };
         let (sink, seen) = session_tree::follow(session, records).await?;
         Ok((Self(seen), sink))
     }
@@ -122,6 +125,7 @@ impl Memory {
 
 struct Records {
     worktree: PathBuf,
+    imports: Imports,
     /// The rules that an "always" answer to each open question would allow.
     asked: HashMap<QuestionId, Vec<Rule>>,
 }
@@ -143,6 +147,9 @@ impl Records {
     /// The rules that `event` allows for good.
     fn allowed(&mut self, event: &Envelope) -> Vec<Rule> {
         let Event::Permission(permission) = &event.event else { return Vec::new() };
+        if self.imports.covers(event) {
+            return Vec::new();
+        }
         match permission {
             Permission::Asked { permission, always, .. } => {
                 let allow = |pattern| Rule::new(permission, pattern, Action::Allow);

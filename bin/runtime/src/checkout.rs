@@ -17,11 +17,22 @@ use crate::Usage;
 /// done if one of its calls that may have changed files had reported its outcome.
 ///
 /// # Errors
-/// A call has run since then whose changes no snapshot shows.
-pub(crate) fn plan(events: &[Envelope], at: Seq) -> Result<Vec<Saved>, Usage> {
+/// A call has run since then whose changes no snapshot shows. Or `at` is not after the last
+/// `imported` event: snapshots that an imported log names may be anybody's.
+pub(crate) fn plan(events: &[Envelope], at: Seq, imported: Seq) -> Result<Vec<Saved>, Usage> {
+    if at <= imported {
+        return Err(Usage(format!(
+            "the session was imported up to event {imported}: files can only be restored to how they were \
+             after a later event. Without --files they are left as they are"
+        )));
+    }
     let mut plan = Plan { at, ..Plan::default() };
     let mut state = State::default();
     for event in events {
+        if event.seq <= imported {
+            state.apply(event);
+            continue;
+        }
         plan.before(event, &state)?;
         let known = state.files.changes.len();
         state.apply(event);

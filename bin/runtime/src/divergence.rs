@@ -9,8 +9,11 @@ use serde_json::{Value, json};
 /// The policy under which the latest node wrote the log.
 pub fn policy_of(events: &[Envelope]) -> u16 {
     let policy = events.iter().rev().find_map(|event| {
-        let Event::Session(Session::Created { policy, .. } | Session::Resumed { policy, .. }) =
-            &event.event
+        let Event::Session(
+            Session::Created { policy, .. }
+            | Session::Resumed { policy, .. }
+            | Session::ResumedImported { policy, .. },
+        ) = &event.event
         else {
             return None;
         };

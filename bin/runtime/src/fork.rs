@@ -135,8 +135,9 @@ pub async fn make(
     wanted: ForkRequest,
 ) -> anyhow::Result<Forked> {
     let at = fork_point(of, &events, wanted.at)?;
-    let paths = wanted.files.then(|| checkout::plan(&events, at)).transpose()?;
-    let open = open(of, &events, at)?;
+    let imported = leftfold_store::imported(&of.store, &events);
+    let paths = wanted.files.then(|| checkout::plan(&events, at, imported)).transpose()?;
+    let open = open(of, &events, at, imported)?;
     let session = open.session;
     let made = write(node, open, at, paths).await;
     // The next prompt opens the fork again, with a configuration.
@@ -169,11 +170,18 @@ fn fork_point(of: &SessionPlace, events: &[Envelope], wanted: Option<Seq>) -> an
 
 /// Opens the fork without settings: before it is opened again it requests no model and runs no
 /// call.
-fn open(of: &SessionPlace, events: &[Envelope], at: Seq) -> anyhow::Result<Box<OpenSession>> {
+fn open(
+    of: &SessionPlace,
+    events: &[Envelope],
+    at: Seq,
+    imported: Seq,
+) -> anyhow::Result<Box<OpenSession>> {
     let state = fold(events.iter().filter(|event| event.seq <= at));
     let origin = state.origin.context("the session has no beginning")?;
     let spill = of.store.join("spill");
-    let mut workspace = Workspace::new(&origin.directory, &origin.worktree, spill);
+    let worktree = origin.worktree.clone().into();
+    let worktree = project::worktree(origin.directory.as_ref(), worktree, imported);
+    let mut workspace = Workspace::new(&origin.directory, worktree, spill);
     workspace.data = session_paths::data_dir().ok();
     let created_event = Session::Created {
         directory: origin.directory,

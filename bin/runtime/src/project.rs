@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use leftfold_config::{Settings, SkillFolder};
-use leftfold_events::SessionId;
 use leftfold_events::event::SessionChoices;
 use leftfold_events::turn_config::Options;
+use leftfold_events::{Seq, SessionId};
 use leftfold_mcp::{ServerSpec, Servers};
 use leftfold_plugins::Plugins;
 use leftfold_tools::{OutputLimits, UserFolders, Workspace, skills};
@@ -62,22 +62,32 @@ impl Project {
         }
     }
 
-    /// The project of an existing session.
+    /// The project of an existing session. An imported log names the folder, the model and nothing
+    /// else.
     ///
     /// # Errors
     /// There is no such session, or its log cannot be read.
     pub fn of(place: &SessionPlace) -> anyhow::Result<Self> {
         let events = leftfold_store::Reader::open(&place.store)?.read(place.session, 1)?;
-        let state = leftfold_events::fold(&events);
+        let mut state = leftfold_events::fold(&events);
+        let imported = leftfold_store::imported(&place.store, &events);
+        let mut given = state.turn.is_some();
+        if imported > state.imported {
+            given = false;
+            state.distrust(imported);
+        }
+        let agent = state.last_agent().map(str::to_owned);
         let origin = state.origin.ok_or_else(|| {
             Usage(format!("there is no session {} in {}", place.session, place.store.display()))
         })?;
+        let directory = PathBuf::from(origin.directory);
+        let worktree = worktree(&directory, origin.worktree.into(), imported);
         Ok(Self {
             model: Some(state.config.model.name().to_string()),
-            agent: Some(state.agent),
+            agent,
             choices: state.choices,
-            given: state.turn.map(|_| Box::new(state.config.options)),
-            ..Self::new(origin.directory.into(), origin.worktree.into())
+            given: given.then(|| Box::new(state.config.options)),
+            ..Self::new(directory, worktree)
         })
     }
 
@@ -94,6 +104,12 @@ impl Project {
         workspace.data = session_paths::data_dir().ok();
         workspace
     }
+}
+
+/// The project's root. An imported log does not say how far up the project reaches, because calls may
+/// use everything in it.
+pub(crate) fn worktree(directory: &Path, logged: PathBuf, imported: Seq) -> PathBuf {
+    if imported > 0 { leftfold_config::worktree_of(directory) } else { logged }
 }
 
 /// The places of instruction files and skills, besides the project.

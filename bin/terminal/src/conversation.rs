@@ -214,7 +214,10 @@ impl Conversation {
 
     /// Shows an event; answers the stage that it leads to.
     fn follow(&mut self, event: &Envelope) -> Option<Stage> {
-        let resumed = matches!(event.event, Event::Session(Session::Resumed { .. }));
+        let resumed = matches!(
+            event.event,
+            Event::Session(Session::Resumed { .. } | Session::ResumedImported { .. })
+        );
         if let Stage::History(head) = self.stage {
             let under_way = self.renderer.turn().is_some();
             return (event.seq >= head).then_some(match (self.unfinished, under_way) {

@@ -84,6 +84,10 @@ pub fn detail(event: &Event) -> String {
         }
         Event::Session(Session::Titled { title }) => title.clone(),
         Event::Session(Session::Resumed { close, .. }) if *close => "to close the turn".to_owned(),
+        Event::Session(Session::ResumedImported { close, imported, .. }) => {
+            let close = if *close { "to close the turn; " } else { "" };
+            format!("{close}imported up to {imported}, where no permission counts")
+        }
         Event::Session(Session::Imported { from, id, through, .. }) => {
             format!("{from}, session {id}, up to {through}")
         }

@@ -29,7 +29,7 @@ pub fn reason(before: &State, event: &Envelope) -> Option<String> {
         Event::Compaction(_) => took(before, event),
         Event::Turn(Turn::Ended(ended)) => end_reason(before, ended),
         Event::Session(Session::DeadlinePassed {}) => Some(elapsed(before, event)),
-        Event::Session(Session::Resumed { .. }) => {
+        Event::Session(Session::Resumed { .. } | Session::ResumedImported { .. }) => {
             let open = before.open().into_iter().map(|(kind, _)| named(kind));
             let open: Vec<String> = open.collect();
             (!open.is_empty())

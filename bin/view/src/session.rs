@@ -327,7 +327,7 @@ impl SessionView {
                 self.title = Some(title.clone());
                 vec![Change::Titled(title.clone())]
             }
-            Session::Resumed { close, .. } => {
+            Session::Resumed { close, .. } | Session::ResumedImported { close, .. } => {
                 self.resumed = event.at;
                 vec![Change::Resumed { close: *close }]
             }

@@ -105,6 +105,7 @@ impl Event {
                 Session::Created { .. }
                 | Session::Titled { .. }
                 | Session::Resumed { .. }
+                | Session::ResumedImported { .. }
                 | Session::Forked { .. }
                 | Session::DeadlinePassed {}
                 | Session::Adopted { .. }

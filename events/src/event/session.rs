@@ -56,6 +56,15 @@ pub enum Session {
         /// The client that chose, and its machine.
         by: String,
     },
+    /// The form of `Resumed` for a log that `leftfold import` has written. Its public name is that of
+    /// `Resumed`; its field `imported` tells the two apart.
+    #[serde(rename(serialize = "resumed", deserialize = "resumed_imported"))]
+    ResumedImported {
+        policy: u16,
+        close: bool,
+        /// The last imported event: nothing up to here grants a permission.
+        imported: Seq,
+    },
 }
 
 /// How the prompts of a session are run, unless a prompt says otherwise. Without a choice the

@@ -49,6 +49,12 @@ impl State {
                 self.policy = *policy;
                 self.resumed(*close);
             }
+            Session::ResumedImported { policy, close, imported } => {
+                self.policy = *policy;
+                // an imported log may itself claim this, but only for what comes before
+                self.distrust((*imported).min(envelope.seq.saturating_sub(1)));
+                self.resumed(*close);
+            }
             Session::Forked { .. } => {
                 self.resumed(true);
                 self.forked();

@@ -300,6 +300,12 @@ impl Files {
         }
     }
 
+    /// The log is imported: its snapshots may be anybody's, so nothing is restored from them.
+    pub(super) fn distrust(&mut self) {
+        let Self { borders, summarised, .. } = std::mem::take(self);
+        *self = Self { borders, summarised, ..Self::default() };
+    }
+
     /// Whether the deadline that passed belonged to a snapshot or restore. If so, it is given up.
     pub(super) fn elapsed(&mut self, of: Seq) -> bool {
         if self.awaits_snapshot(Some(of)) {

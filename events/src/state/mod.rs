@@ -10,6 +10,7 @@ mod compacting;
 mod elicitation;
 mod files;
 mod hook_results;
+mod imported;
 mod inherited_children;
 mod limits;
 mod message;
@@ -58,7 +59,12 @@ pub struct State {
     pub origin: Option<Origin>,
     /// The policy version of the last node that wrote to this log.
     pub policy: u16,
+    /// The last event that was imported and therefore grants nothing; 0 if there is none, or no
+    /// `session.resumed` says so yet.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub imported: Seq,
     pub title: Option<String>,
+    /// Empty if an imported log was resumed and nobody has prompted since.
     pub agent: String,
     /// A client's choices for later prompts.
     #[serde(skip_serializing_if = "SessionChoices::is_empty")]
@@ -92,6 +98,11 @@ pub struct State {
     configured: Option<TurnConfigPayloads>,
     #[serde(skip)]
     pub(crate) memo: Memo,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(seq: &Seq) -> bool {
+    *seq == 0
 }
 
 /// Where the session comes from.
@@ -134,6 +145,11 @@ pub struct Turn {
 }
 
 impl State {
+    /// The agent of the last prompt, if it is known.
+    pub fn last_agent(&self) -> Option<&str> {
+        Some(self.agent.as_str()).filter(|name| !name.is_empty())
+    }
+
     /// The child that the call `c` waits for.
     pub fn child_of(&self, c: &Call) -> Option<&Child> {
         self.children.iter().find(|child| child.call == c.seq)

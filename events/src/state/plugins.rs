@@ -90,6 +90,12 @@ impl Plugins {
         });
     }
 
+    /// The log is imported: the answers in it may be anybody's.
+    pub(super) fn distrust(&mut self) {
+        self.cut_off.clear();
+        self.asked.clear();
+    }
+
     /// A node has died, with its plugins and the values that it had only in memory.
     pub(super) fn forget(&mut self) {
         self.cut_off.clear();

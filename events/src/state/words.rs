@@ -18,6 +18,9 @@ pub(crate) const LOST: &str = "The outcome of this call is unknown: the program 
 pub(crate) const NEVER_STARTED: &str =
     "This call was not started: the program stopped before it could run.";
 
+pub(crate) const IMPORTED_SECRET: &str = "This call was not started: it comes from an imported \
+    session and names a secret.";
+
 /// A prompt without any text still needs a block that is not empty.
 pub(crate) const EMPTY_PROMPT: &str = "(empty prompt)";
 

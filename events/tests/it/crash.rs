@@ -244,3 +244,35 @@ fn every_cut_is_resumed_to_an_end() {
     }
     assert!(lost > 100, "{lost} calls were lost");
 }
+
+#[test]
+fn every_cut_is_imported_and_its_calls_are_resolved_and_ruled_anew() {
+    let mut again = 0;
+    for (config, steps) in all_sessions() {
+        let mut run = Run::new(&config);
+        steps.iter().for_each(|step| drop(run.step(step)));
+        for cut in 2..=run.log.len() {
+            for close in [false, true] {
+                let mut imported = Run::folded(&run.log[..cut]);
+                imported.step(&ResumeImported { close });
+                imported.finish();
+                assert_prefixes_valid(&imported.log);
+                assert_started_once(&imported.log);
+                assert_eq!(verify(&imported.log), vec![], "cut at {cut} of {steps:?}");
+                assert_eq!(leftfold_events::fold(&imported.log), imported.state);
+                let own = &imported.log[cut..];
+                for started in own.iter().filter(|e| describe(e).starts_with("tool.started")) {
+                    let of = |kind: &str| {
+                        own.iter().any(|e| e.of == started.of && describe(e).starts_with(kind))
+                    };
+                    assert!(
+                        of("tool.resolve_started") && of("permission.ruled"),
+                        "{cut}: {steps:?}"
+                    );
+                    again += 1;
+                }
+            }
+        }
+    }
+    assert!(again > 20, "{again} calls were judged again");
+}

@@ -78,11 +78,13 @@ pub fn salvage(dir: &Path, to: &Path) -> Result<Salvaged, Error> {
     let (heads, _) = head::read_all(dir);
     let copy = readable::copy_readable(dir, &heads)?;
     let Some(db) = copy.db() else { return Ok(Salvaged::default()) };
+    let new = Store::open(to)?;
+    crate::imported::copy(dir, to)?;
     let cache = Cache::default();
     let mut salvage = Salvage {
         source: Source { db, dir, cache: &cache },
         heads,
-        store: Store::open(to)?,
+        store: new,
         kept: HashMap::new(),
         announced: HashSet::new(),
         named: HashSet::new(),

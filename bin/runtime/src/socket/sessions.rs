@@ -325,7 +325,8 @@ impl Sessions for SessionRegistry {
             && let Ok(state) = client.view().await
             && state.origin.is_some()
         {
-            let (choices, agent) = (state.choices, Some(state.agent));
+            let agent = state.last_agent().map(str::to_owned);
+            let choices = state.choices;
             known.project = Arc::new(Project { choices, agent, ..(*known.project).clone() });
         }
         let setup = known.setup()?;

@@ -72,6 +72,10 @@ pub(crate) enum Step {
     Resume {
         close: bool,
     },
+    /// A node continues the log, which is imported so far.
+    ResumeImported {
+        close: bool,
+    },
     Summary(&'static str),
     NoSummary,
     /// A person wants a summary.
@@ -257,6 +261,11 @@ impl Run {
             Compact => Fact::new(Compaction::Asked { by: "test".into() }),
             Interrupt => Fact::new(Turn::Interrupted { by: "test".into() }),
             Resume { close } => Fact::new(Session::Resumed { policy: POLICY, close: *close }),
+            ResumeImported { close } => Fact::new(Session::ResumedImported {
+                policy: POLICY,
+                close: *close,
+                imported: self.state.seq,
+            }),
             Summary(_) | NoSummary | Title(_) | NoTitle => self.written(step),
             Hear(_) | NotHeard(_) => self.said(step),
             Snap(..) | NoSnap | Revert(_) | Unrevert | Checkout(_) | Restored(_) | NotRestored => {

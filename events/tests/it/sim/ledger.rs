@@ -197,6 +197,7 @@ impl Ledger {
                 self.orphan(*close);
                 Ok(())
             }
+            Session::ResumedImported { .. } => held(false, "nothing is imported here"),
             Session::DeadlinePassed {} if e.of.is_some() && e.of == self.turn => Ok(()),
             Session::DeadlinePassed {} => {
                 let until = e.of.and_then(|of| self.waits.get(&of)).map(|(_, until)| *until);

@@ -185,7 +185,9 @@ impl World {
                 self.sessions[at].questions.clear();
                 self.report(at, ended);
             }
-            Event::Session(Session::Resumed { close, .. }) => {
+            Event::Session(
+                Session::Resumed { close, .. } | Session::ResumedImported { close, .. },
+            ) => {
                 self.ask_again(at, event.seq);
                 self.spawn_again(at, event.seq, *close);
             }

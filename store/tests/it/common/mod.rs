@@ -145,6 +145,7 @@ fn later_events() -> Vec<Event> {
     let (agent, variant) = (Some("plan".to_owned()), Some("high".to_owned()));
     let choices = SessionChoices { agent, model: Some(model()), variant };
     events.push(Session::Configured { choices, by: "acp".into() }.into());
+    events.push(Session::ResumedImported { policy: 300, close: false, imported: 70_000 }.into());
     events
 }
 
@@ -411,7 +412,8 @@ pub fn variant(event: &Event) -> usize {
         Event::Tool(Tool::ElicitationRequested { .. }) => 49,
         Event::Tool(Tool::ElicitationAnswered { .. }) => 50,
         Event::Session(Session::Configured { .. }) => 51,
+        Event::Session(Session::ResumedImported { .. }) => 52,
     }
 }
 
-pub const VARIANTS: usize = 52;
+pub const VARIANTS: usize = 53;

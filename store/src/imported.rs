@@ -1,0 +1,220 @@
+//! The note about imported logs: the file `imported` in a store's folder. It is outside the logs,
+//! because a log that somebody else wrote can claim anything about itself.
+//!
+//! The note has one JSON line for each imported session: its last imported event, and the SHA-256
+//! of that event as it is stored. If the note cannot be read, or that event is another one, the
+//! whole log counts as imported.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use leftfold_events::{Envelope, Seq, SessionId, Sha256};
+use serde::{Deserialize, Serialize};
+
+use crate::codec::encode;
+use crate::durable;
+use crate::error::Error;
+
+const FILE: &str = "imported";
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Noted {
+    session: SessionId,
+    through: Seq,
+    sha256: Sha256,
+}
+
+/// Notes in the store's folder `dir` that these logs are imported, each as a whole. Call it before
+/// a log becomes visible: a crash then leaves no imported log without its note.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::Unstorable`] if an event is too large.
+pub fn note_imported<'a>(
+    dir: &Path,
+    logs: impl IntoIterator<Item = (SessionId, &'a [Envelope])>,
+) -> Result<(), Error> {
+    let mut lines = String::new();
+    for (session, events) in logs {
+        let Some(last) = events.last() else { continue };
+        let unstorable = |why| Error::Unstorable { session, seq: last.seq, why };
+        let sha256 = hash(last).map_err(unstorable)?;
+        let noted = Noted { session, through: last.seq, sha256 };
+        // plain data: serialising it cannot fail
+        lines += &serde_json::to_string(&noted).unwrap_or_default();
+        lines.push('\n');
+    }
+    write(dir, lines.as_bytes()).map_err(|e| Error::io("cannot write the note in", dir, e))
+}
+
+/// Copies the note of a store to a new store in `to`, as it is.
+pub(crate) fn copy(dir: &Path, to: &Path) -> Result<(), Error> {
+    let note = match fs::read(dir.join(FILE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        // a note without a readable line makes every log count as imported
+        note => note.unwrap_or_else(|_| b"?\n".to_vec()),
+    };
+    write(to, &note).map_err(|e| Error::io("cannot write the note in", to, e))
+}
+
+fn write(dir: &Path, note: &[u8]) -> io::Result<()> {
+    let path = dir.join(FILE);
+    let mut file = fs::File::create(&path)?;
+    file.write_all(note)?;
+    durable::contents(&file, &path)?;
+    durable::folder(dir)
+}
+
+/// The last imported event in a log of the store in `dir`, with its shared events if it is a fork.
+/// 0: none is.
+pub fn imported(dir: &Path, log: &[Envelope]) -> Seq {
+    match Imports::of(dir).0 {
+        Some(noted) => noted.iter().map(|noted| noted.reaches(log)).max().unwrap_or_default(),
+        None => log.last().map_or(0, |event| event.seq),
+    }
+}
+
+/// The imported logs of a store. `None`: its note cannot be read.
+#[derive(Debug)]
+pub struct Imports(Option<Vec<Noted>>);
+
+impl Imports {
+    pub fn of(dir: &Path) -> Self {
+        let noted = match fs::read_to_string(dir.join(FILE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error.to_string()),
+            Ok(note) if note.is_empty() => Err("it is empty".to_owned()),
+            Ok(note) => read(&note).map_err(|error| error.to_string()),
+        };
+        let warn = |error: &String| {
+            let file = dir.join(FILE);
+            tracing::warn!("{}: {error}: its sessions count as imported", file.display());
+        };
+        Self(noted.inspect_err(warn).ok())
+    }
+
+    /// Whether the note covers the event. Unlike [`imported`], this does not compare the log with the
+    /// note.
+    pub fn covers(&self, event: &Envelope) -> bool {
+        let is_noted = |noted: &Noted| noted.session == event.session && noted.through >= event.seq;
+        self.0.as_ref().is_none_or(|noted| noted.iter().any(is_noted))
+    }
+}
+
+fn read(note: &str) -> serde_json::Result<Vec<Noted>> {
+    note.lines().map(serde_json::from_str).collect()
+}
+
+impl Noted {
+    /// The last event of the log that this note covers.
+    fn reaches(&self, log: &[Envelope]) -> Seq {
+        let own = || log.iter().filter(|event| event.session == self.session);
+        let last = own().next_back().map_or(0, |event| event.seq);
+        match own().find(|event| event.seq == self.through) {
+            Some(event) if hash(event).as_ref() == Ok(&self.sha256) => self.through,
+            // the log is not the one that was imported, or ends earlier, as in a fork
+            Some(_) | None => last,
+        }
+    }
+}
+
+fn hash(event: &Envelope) -> Result<Sha256, String> {
+    Ok(Sha256::of(&encode(event)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use leftfold_events::event::Session;
+    use leftfold_events::{Event, Time};
+
+    use super::*;
+
+    fn log(session: SessionId, first: Seq, last: Seq) -> Vec<Envelope> {
+        let event = |seq| Envelope {
+            session,
+            seq,
+            at: Time::from_millis(seq),
+            of: None,
+            until: None,
+            event: Event::from(Session::Titled { title: seq.to_string() }),
+        };
+        (first..=last).map(event).collect()
+    }
+
+    #[test]
+    fn a_log_is_imported_up_to_the_noted_event() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let (one, fork, other) = (id(1), id(2), id(3));
+        assert_eq!(imported(dir, &log(one, 1, 9)), 0);
+        note_imported(dir, [(one, log(one, 1, 5).as_slice())]).unwrap();
+        let forked = |at: Seq| [log(one, 1, at), log(fork, at + 1, at + 3)].concat();
+        let mut changed = log(one, 1, 9);
+        changed[4].at = Time::from_millis(77);
+        for (log, expected) in [
+            (log(one, 1, 5), 5),
+            (log(one, 1, 9), 5),
+            // the end of the imported log is lost
+            (log(one, 1, 4), 4),
+            (log(other, 1, 9), 0),
+            (forked(3), 3),
+            (forked(5), 5),
+            (forked(7), 5),
+            (changed, 9),
+            (Vec::new(), 0),
+        ] {
+            assert_eq!(imported(dir, &log), expected, "{log:?}");
+        }
+    }
+
+    #[test]
+    fn everything_counts_as_imported_without_a_readable_note() {
+        let dir = tempfile::tempdir().unwrap();
+        let (dir, to) = (dir.path().join("a"), dir.path().join("b"));
+        fs::create_dir_all(&dir).unwrap();
+        fs::create_dir_all(&to).unwrap();
+        copy(&dir, &to).unwrap();
+        assert_eq!(imported(&to, &log(id(1), 1, 9)), 0);
+        for note in ["", "{}\n", "\n", "nonsense"] {
+            fs::write(dir.join(FILE), note).unwrap();
+            copy(&dir, &to).unwrap();
+            for store in [&dir, &to] {
+                assert_eq!(imported(store, &log(id(1), 1, 9)), 9, "{note:?}");
+            }
+        }
+        fs::remove_file(dir.join(FILE)).unwrap();
+        fs::create_dir(dir.join(FILE)).unwrap();
+        copy(&dir, &to).unwrap();
+        assert_eq!(imported(&to, &log(id(1), 1, 9)), 9);
+        assert!(Imports::of(&to).covers(&log(id(1), 1, 1)[0]));
+    }
+
+    #[test]
+    fn the_note_covers_the_imported_events_of_its_sessions() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        assert!(!Imports::of(dir).covers(&log(id(1), 1, 1)[0]));
+        note_imported(dir, [(id(1), log(id(1), 1, 5).as_slice())]).unwrap();
+        let imports = Imports::of(dir);
+        for (session, seq, covered) in [(1, 5, true), (1, 6, false), (2, 5, false)] {
+            assert_eq!(imports.covers(&log(id(session), seq, seq)[0]), covered);
+        }
+    }
+
+    #[test]
+    fn a_salvaged_store_keeps_the_note() {
+        let dir = tempfile::tempdir().unwrap();
+        let (dir, to) = (dir.path().join("a"), dir.path().join("b"));
+        let (session, events) = (id(1), log(id(1), 1, 3));
+        let store = crate::Store::open(&dir).unwrap();
+        store.import(session, &events).unwrap();
+        drop(store);
+        note_imported(&dir, [(session, events.as_slice())]).unwrap();
+        crate::salvage(&dir, &to).unwrap();
+        assert_eq!(imported(&to, &events), 3);
+    }
+
+    fn id(n: u64) -> SessionId {
+        SessionId::default().child(n, Time::from_millis(n))
+    }
+}
