@@ -6,8 +6,10 @@ mod peers;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use leftfold_events::turn_config::AskMode;
+use leftfold_runtime::note;
 use leftfold_runtime::turn_config::Overrides;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -25,6 +27,18 @@ pub(crate) struct Cli {
     pub(crate) command: Option<Command>,
     #[command(flatten)]
     pub(crate) conversation: ConversationArgs,
+}
+
+/// Prints help to standard output, or an error in the arguments to standard error. Arguments that
+/// scripts take from elsewhere must not control the terminal.
+pub(crate) fn refused(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        note(error.render().to_string().trim_end());
+    } else {
+        // Nobody may be reading standard output any more.
+        let _ = error.print();
+    }
+    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 /// Options of a conversation.

@@ -1,5 +1,6 @@
 //! The program's own log: warnings, or the records that `LEFTFOLD_LOG` selects. It goes to standard
-//! error or to a file, and never to standard output. Known secrets and tokens are masked in it.
+//! error or to a file, and never to standard output. Known secrets and tokens are masked in it, and
+//! control characters are escaped.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use leftfold_runtime::{redact_output, session_paths};
+use leftfold_view::clean;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
@@ -41,7 +43,8 @@ pub(crate) fn start(is_conversation: bool) {
 }
 
 fn masked(line: &[u8]) -> String {
-    redact_output::clean(&String::from_utf8_lossy(line)).into_owned()
+    let line = String::from_utf8_lossy(line);
+    clean::printable(&redact_output::clean(&line)).into_owned()
 }
 
 /// Standard error; one write is one line.

@@ -13,7 +13,10 @@ use leftfold_runtime::{Usage, note, only_people};
 
 fn main() -> ExitCode {
     leftfold_runtime::close_descriptors_on_exec();
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return cli::refused(&error),
+    };
     logging::start(cli.command.is_none());
     leftfold_runtime::raise_open_files();
     let code = dispatch(cli);

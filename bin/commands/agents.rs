@@ -18,7 +18,7 @@ pub(crate) fn agents(args: &cli::Agents) -> anyhow::Result<ExitCode> {
         Format::Json => agents.iter().map(|known| format!("{}\n", as_json(known))).collect(),
         Format::Text => table(&agents.iter().map(row).collect::<Vec<_>>()),
     };
-    super::print(&lines.concat())
+    super::print_as(args.format, &lines.concat())
 }
 
 fn as_json(known: &AgentEntry) -> serde_json::Value {
@@ -49,8 +49,13 @@ fn row(known: &AgentEntry) -> [String; 5] {
     let about = agent.description.split_whitespace().collect::<Vec<_>>().join(" ");
     let model = agent.model.clone().unwrap_or_else(|| "-".to_owned());
     let mode = format!("{}{hidden}", agent.mode.name());
-    [agent.name.clone(), mode, model, place, about]
-        .map(|text| text.chars().filter(|c| !c.is_control()).collect())
+    [
+        super::cell(&agent.name, super::NAME),
+        mode,
+        super::cell(&model, super::NAME),
+        super::cell(&place, super::SENTENCE),
+        super::cell(&about, super::SENTENCE),
+    ]
 }
 
 fn table(rows: &[[String; 5]]) -> Vec<String> {

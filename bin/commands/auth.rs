@@ -139,7 +139,7 @@ fn list(settings: &Settings, format: Format) -> anyhow::Result<ExitCode> {
             Format::Text => format!("{name:<12}  stored, but no provider has this name\n"),
         });
     }
-    super::print(&text)
+    super::print_as(format, &text)
 }
 
 fn line(summary: &ProviderSummary, stored: Option<&Secret>) -> String {

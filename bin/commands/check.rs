@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use leftfold_events::SessionId;
 use leftfold_store::{Damage, Reader, Report};
+use leftfold_view::clean;
 
 use super::salvage::Target;
 use crate::cli::{Check, Format};
@@ -29,7 +30,7 @@ pub(crate) fn check(args: &Check) -> anyhow::Result<ExitCode> {
         super::print(&lines(&report, session, args.format)?)?;
         if let Some(target) = &target {
             for line in target.salvage(&store, session, args.format)? {
-                super::print(&(line + "\n"))?;
+                super::print_as(args.format, &(line + "\n"))?;
             }
         }
     }
@@ -61,7 +62,7 @@ fn report(store: &Path) -> anyhow::Result<Report> {
 fn lines(report: &Report, session: SessionId, format: Format) -> anyhow::Result<String> {
     let mut output = String::new();
     for damage in &report.damage {
-        output.push_str(&serde_json::to_string(damage)?);
+        output.push_str(&clean::escape_json(&serde_json::to_string(damage)?));
         output.push('\n');
     }
     if format == Format::Json {

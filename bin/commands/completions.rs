@@ -9,7 +9,7 @@ use crate::cli::{Cli, Completions, Man};
 pub(crate) fn completions(args: &Completions) -> anyhow::Result<ExitCode> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "leftfold", &mut text);
-    super::print_as_it_is(&String::from_utf8(text)?)
+    super::print_exact(&String::from_utf8(text)?)
 }
 
 pub(crate) fn man(args: &Man) -> anyhow::Result<ExitCode> {
@@ -29,5 +29,5 @@ pub(crate) fn man(args: &Man) -> anyhow::Result<ExitCode> {
     let mut text = Vec::new();
     let source = concat!("leftfold ", env!("CARGO_PKG_VERSION"));
     clap_mangen::Man::new(page).source(source).render(&mut text)?;
-    super::print_as_it_is(&String::from_utf8(text)?)
+    super::print_exact(&String::from_utf8(text)?)
 }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr;
 
+use super::{SENTENCE, cell};
 use crate::cli::{Config, Format};
 use leftfold_config::{
     self as settings, Item, Kind, Origin, RedactedView, Reference, Source, VisibleValue,
@@ -20,10 +21,12 @@ use leftfold_runtime::resolved_settings;
 const WIDEST: usize = 44;
 /// With fewer columns than this left, a value goes on a line of its own.
 const NARROWEST: usize = 16;
+/// The columns of a value if the terminal's width does not limit it.
+const VALUE: usize = 4_000;
 
 pub(crate) fn config(args: &Config) -> anyhow::Result<ExitCode> {
     if args.schema {
-        return super::print(&format!("{:#}\n", settings::schema()));
+        return super::print_json(&format!("{:#}\n", settings::schema()));
     }
     let directory = std::env::current_dir()?;
     let layers = resolved_settings::layers(&directory)?;
@@ -40,15 +43,17 @@ pub(crate) fn config(args: &Config) -> anyhow::Result<ExitCode> {
         None => redacted_view.items.iter().collect(),
     };
     if args.format == Format::Json {
-        return super::print(&format!("{}\n", as_json(&redacted_view, &items)));
+        return super::print_json(&format!("{}\n", as_json(&redacted_view, &items)));
     }
     let width = std::io::stdout().is_terminal().then(leftfold_terminal::columns);
     let table = table(&items, &directory, width);
     let problem = redacted_view.problem.as_ref();
-    let problem = problem.map(|why| format!("A run cannot start: {}\n", printable(why)));
+    let problem = problem.map(|why| format!("A run cannot start: {}\n", cell(why, SENTENCE)));
     match args.key.as_deref() {
         Some("model") => super::print(&format!("{table}{}", problem.unwrap_or_default())),
-        Some(key) if items.is_empty() => super::print(&format!("{} is not set\n", printable(key))),
+        Some(key) if items.is_empty() => {
+            super::print(&format!("{} is not set\n", cell(key, SENTENCE)))
+        }
         Some(_) => super::print(&table),
         None => {
             let problem = problem.map_or_else(String::new, |problem| format!("\n{problem}"));
@@ -62,7 +67,7 @@ fn sources(redacted_view: &RedactedView, directory: &Path) -> String {
     let mut text =
         "Settings come from these, and later ones win:\n  built-in defaults\n".to_owned();
     for source in &redacted_view.sources {
-        text.push_str(&format!("  {}\n", printable(&name(source, directory))));
+        text.push_str(&format!("  {}\n", cell(&name(source, directory), SENTENCE)));
     }
     if redacted_view.sources.iter().all(|source| source.kind != Kind::File) {
         text.push_str(
@@ -87,8 +92,11 @@ fn table(items: &[&Item], directory: &Path, width: Option<usize>) -> String {
     let rows: Vec<[String; 3]> = items
         .iter()
         .map(|item| {
-            [item.key.clone(), noted(item), origin(&item.origin, directory)]
-                .map(|text| printable(&text))
+            [
+                cell(&item.key, SENTENCE),
+                cell(&noted(item), VALUE),
+                cell(&origin(&item.origin, directory), SENTENCE),
+            ]
         })
         .collect();
     let widest = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
@@ -166,21 +174,6 @@ fn origin(origin: &Origin, directory: &Path) -> String {
         Origin::Stored => "leftfold auth login".to_owned(),
         Origin::Default => "default".to_owned(),
     }
-}
-
-/// Drops control characters and characters that change the direction of text.
-fn printable(text: &str) -> String {
-    let mut printable = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => {
-                printable.extend(c.escape_unicode());
-            }
-            c if c.is_control() => printable.extend(c.escape_unicode()),
-            c => printable.push(c),
-        }
-    }
-    printable
 }
 
 fn as_json(redacted_view: &RedactedView, items: &[&Item]) -> Value {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use leftfold_events::event::{Event, Model, Tool};
 use leftfold_events::verify::difference;
 use leftfold_events::{Envelope, Seq, SessionId, State, fold, line, mask};
-use leftfold_view::{event_line, words};
+use leftfold_view::{clean, event_line, words};
 use serde::Serialize;
 use serde_json::{Value, json};
 use similar::TextDiff;
@@ -24,7 +24,7 @@ pub(crate) fn diff(args: &Diff) -> anyhow::Result<ExitCode> {
         let report = json!({
             "equal": parting.is_none(), "part": parting, "a": a.summary(), "b": b.summary(),
         });
-        super::print(&format!("{report}\n"))?;
+        super::print_json(&format!("{report}\n"))?;
     } else {
         super::print(&as_text(&a, &b, parting.as_ref()))?;
     }
@@ -93,7 +93,8 @@ impl Side {
             |event: &&Envelope| !matches!(event.event, Event::Model(Model::Streamed { .. }));
         let line = |event: &Envelope| {
             let detail = self.without_ids(&event_line::detail(&event.event));
-            format!("{} {detail}", line::type_of(&event.event)).trim_end().to_owned() + "\n"
+            let line = format!("{} {detail}", line::type_of(&event.event));
+            clean::printable_line(line.trim_end()).into_owned() + "\n"
         };
         self.events.iter().filter(shown).map(line).collect()
     }

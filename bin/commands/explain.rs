@@ -12,6 +12,7 @@ use leftfold_events::context::{self, Built};
 use leftfold_events::event::{Compaction, Event, Model};
 use leftfold_events::request::{AssistantPart, Request, RequestMessage};
 use leftfold_events::{Envelope, Seq, Sha256, fold};
+use leftfold_view::clean::printable_line;
 use leftfold_view::{event_line, words};
 use serde_json::{Value, json};
 
@@ -28,10 +29,11 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
             bail!(Usage(elsewhere(&events, args.seq)));
         }
         let report = event::EventReport::new(&events, last);
-        return super::print(&match args.format {
+        let report = match args.format {
             Format::Json => format!("{}\n", report.json()),
             Format::Text => report.text(),
-        });
+        };
+        return super::print_as(args.format, &report);
     };
     let decided = (
         event::decided_on(&events, last),
@@ -51,7 +53,7 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
     let rebuilt = built.request.sha256();
     if args.request {
         // The bytes must match the hash in the log, so they are not masked.
-        super::print_as_it_is(&bytes)?;
+        super::print_exact(&bytes)?;
     } else {
         let mut report = RequestReport {
             built: &built,
@@ -63,10 +65,11 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
         };
         report.left_out.extend(summed_up(events));
         report.left_out.sort_by_key(|(seq, _)| *seq);
-        super::print(&match args.format {
+        let report = match args.format {
             Format::Json => format!("{}\n", report.json(args.seq)),
             Format::Text => report.text(place.session.to_string().as_str(), args.seq),
-        })?;
+        };
+        super::print_as(args.format, &report)?;
     }
     if rebuilt == recorded {
         return Ok(ExitCode::SUCCESS);
@@ -165,14 +168,15 @@ impl RequestReport<'_> {
             self.rebuilt
         );
         if let (Some(fact), reason) = &self.decided {
-            let reason = reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            let reason = reason.as_ref().map(|why| format!(": {}", printable_line(why)));
+            let reason = reason.unwrap_or_default();
             let _ = writeln!(text, "decided on event {fact}{reason}");
         }
         for (index, block) in system.iter().enumerate() {
             let _ = writeln!(text, "system {}: {} bytes, {}", index + 1, block.len(), first(block));
         }
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-        let _ = writeln!(text, "tools: {}", names.join(", "));
+        let _ = writeln!(text, "tools: {}", printable_line(&names.join(", ")));
         for (role, content, of, bytes) in self.messages() {
             let from = match of {
                 [] => "written for this request".to_owned(),

@@ -11,7 +11,7 @@ use leftfold_runtime::lines::Lines;
 pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
     let ExportFormat::Jsonl = args.format;
     let (history, damage) = History::good(&super::place(&args.session)?)?;
-    super::print_as_it_is(&lines(&history.by_time(), args.unmasked))?;
+    super::print_exact(&lines(&history.by_time(), args.unmasked))?;
     match damage {
         None => Ok(ExitCode::SUCCESS),
         Some(damage) => anyhow::bail!("the log is damaged after the last printed event: {damage}"),

@@ -3,7 +3,7 @@
 //! input is dropped, because the terminal has already shown it as a line.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 use std::time::Instant;
 
 use leftfold_actors::QuestionReply;
@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 
 use leftfold_runtime::client;
 use leftfold_runtime::preview;
-use leftfold_runtime::redact_output;
-use leftfold_view::clean::clean_line;
+use leftfold_runtime::write_note as print;
+use leftfold_view::clean::{clean, clean_line, visible, visible_line};
 use leftfold_view::{AnswerGate, GateKind, GateOutcome, GateRow, OpenQuestion, QuestionId};
 use rustix::termios::{QueueSelector, tcflush};
 
@@ -60,13 +60,18 @@ impl PendingQuestion {
 
     /// The text of the question.
     fn text(&self) -> String {
-        let agent = self.agent.as_ref().map(|agent| format!("{agent}: ")).unwrap_or_default();
+        let agent = self.agent.as_ref().map(|agent| format!("{}: ", visible_line(agent)));
+        let agent = agent.unwrap_or_default();
         let OpenQuestion { permission, patterns, .. } = &self.question;
         let Some(question) = &self.question.question else {
+            // Further lines are indented, so that none looks like Leftfold's.
+            let pattern = |text: &String| visible(text).replace('\n', "\n    ");
+            let patterns: Vec<String> = patterns.iter().map(pattern).collect();
+            let permission = visible_line(permission);
             return format!("  {agent}allow {permission} on {}? ", patterns.join(", "));
         };
-        let mut shown = format!("  {agent}{}\n", question.titled());
-        question.numbered().for_each(|option| shown.extend(["    ", &option, "\n"]));
+        let mut shown = format!("  {agent}{}\n", clean(&question.titled()));
+        question.numbered().for_each(|option| shown.extend(["    ", &clean_line(&option), "\n"]));
         shown
     }
 
@@ -88,8 +93,8 @@ impl PendingQuestion {
     fn confirmation(&self) -> String {
         let mut text = "  always, in this project, without asking again:\n".to_owned();
         for pattern in &self.question.always {
-            let rule = format!("{}: {pattern}", self.question.permission);
-            text.extend(["    ", &clean_line(&rule), "\n"]);
+            let permission = visible_line(&self.question.permission);
+            text.extend(["    ", &permission, ": ", &visible_line(pattern), "\n"]);
         }
         text + "  [y] allows it from now on; any other line goes back: "
     }
@@ -152,9 +157,7 @@ impl Questions {
             // Computed now, because files may have changed since the question was opened.
             let change = asked.question.change.as_ref().zip(self.workspace.as_ref());
             let change = change.map(|(change, workspace)| preview::text(change, workspace));
-            let text = asked.text();
-            let change = change.unwrap_or_default();
-            print(&format!("{change}{}", redact_output::clean(&text)));
+            print(&(change.unwrap_or_default() + &asked.text()));
             self.invited = false;
             match &mut self.gate {
                 Some(gate) => gate.show(asked.question.id, asked.kind(), Instant::now()),
@@ -166,7 +169,7 @@ impl Questions {
     /// Shows how to answer. Lines count from here on.
     fn invite(&mut self) {
         let Some(asked) = self.open.front() else { return };
-        print(&redact_output::clean(&asked.invitation()));
+        print(&asked.invitation());
         self.invited = true;
     }
 
@@ -229,7 +232,7 @@ impl Questions {
                         reply = QuestionReply { answer, feedback: None, ..reply };
                     }
                     GateOutcome::Redraw if !confirms => {
-                        print(&redact_output::clean(&asked.confirmation()));
+                        print(&asked.confirmation());
                         return None;
                     }
                     // No "always" is offered, or the way back leads to the question.
@@ -249,13 +252,6 @@ impl Questions {
         self.answered = Some(id);
         Some((id, reply))
     }
-}
-
-fn print(text: &str) {
-    let mut stderr = std::io::stderr();
-    // If the terminal is gone, no answer comes from it either.
-    let _ = stderr.write_all(text.as_bytes());
-    let _ = stderr.flush();
 }
 
 /// Reads lines on a thread of its own, since reading blocks.

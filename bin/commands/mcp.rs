@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use leftfold_mcp::{Endpoint, OAuth, ServerReport, ServerSpec, ServerStatus};
 use serde_json::{Value, json};
 
+use super::{NAME, SENTENCE, cell};
 use crate::cli::{self, Format};
 use leftfold_config::{self as settings, At, Hint, Mcp, Settings};
 use leftfold_runtime::Usage;
@@ -47,7 +48,7 @@ fn list(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
             "leftfold: no MCP servers are configured: add them under `mcp` in settings",
         );
     }
-    super::print(&text)
+    super::print_as(args.format, &text)
 }
 
 fn status(report: &ServerReport) -> (&'static str, Option<&str>) {
@@ -87,23 +88,23 @@ fn as_json(mcp: &At<Mcp>, report: &ServerReport) -> Value {
 
 fn as_text(mcp: &At<Mcp>, report: &ServerReport) -> String {
     let (status, why) = status(report);
-    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-    let of = report.server.as_ref().map(|(name, version)| format!(" ({name} {version})"));
+    let why = why.map(|why| format!(": {}", cell(why, SENTENCE))).unwrap_or_default();
+    let of = report.server.as_ref();
+    let of = of.map(|(name, version)| cell(&format!(" ({name} {version})"), NAME));
     let of = of.unwrap_or_default();
-    let mut text =
-        clean(&format!("{}  {}  {status}{of}{why}", report.name, mcp.kind_name())) + "\n";
+    let name = cell(&report.name, NAME);
+    let mut text = format!("{name}  {}  {status}{of}{why}\n", mcp.kind_name());
     for tool in &report.tools {
-        let about = tool.description.lines().next().unwrap_or_default();
-        let short: String = about.chars().take(WIDTH).collect();
-        let line = clean(&format!("{}  {short}", tool.name));
+        let line = format!("{}  {}", cell(&tool.name, NAME), about(&tool.description));
         text.push_str(&format!("  {}\n", line.trim_end()));
     }
     text
 }
 
-/// Drops control characters: servers supply these words.
-fn clean(line: &str) -> String {
-    line.chars().filter(|c| !c.is_control()).collect()
+/// The beginning of a tool's description.
+fn about(description: &str) -> String {
+    let first = description.lines().next().unwrap_or_default();
+    cell(&first.chars().take(WIDTH).collect::<String>(), SENTENCE)
 }
 
 fn failed(spec: &ServerSpec, why: &str) -> anyhow::Error {

@@ -34,7 +34,8 @@ mod turn_runner;
 pub(crate) mod verify;
 pub(crate) mod why;
 
-use std::io::{self, Write};
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use leftfold_events::{Envelope, Seq};
@@ -42,8 +43,10 @@ use leftfold_events::{Envelope, Seq};
 use leftfold_runtime::divergence::policy_of;
 
 use self::divergence::{divergences_as_json, divergences_as_text, each};
+use crate::cli::Format;
 use leftfold_runtime::redact_output;
 use leftfold_runtime::session_paths::{self, SessionPlace};
+use leftfold_view::clean;
 
 /// The session that the argument of a reading command names, and its events.
 fn events(session: &str) -> anyhow::Result<(SessionPlace, Vec<Envelope>)> {
@@ -62,14 +65,48 @@ fn place(session: &str) -> anyhow::Result<SessionPlace> {
     session_paths::find(session, &leftfold_config::worktree_of(&directory))
 }
 
-/// Writes lines to standard output with tokens masked. If the reader has gone away, the command
-/// ends quietly.
+/// Writes lines for people to standard output, with tokens masked, and with control and invisible
+/// characters as escapes. If the reader has gone away, the command ends quietly.
 fn print(text: &str) -> anyhow::Result<ExitCode> {
-    print_as_it_is(&redact_output::masked(text))
+    write(&clean::printable(&redact_output::masked(text)))
 }
 
-/// Writes text that is masked already, or must not be masked.
-fn print_as_it_is(text: &str) -> anyhow::Result<ExitCode> {
+/// Writes JSON to standard output, with tokens masked, and with control and invisible characters
+/// escaped as JSON does.
+fn print_json(json: &str) -> anyhow::Result<ExitCode> {
+    write(&clean::escape_json(&redact_output::masked(json)))
+}
+
+/// Columns for a name from settings or a server, and for a sentence. Longer ones are cut on the screen
+/// so that the rest of a list stays readable; JSON has them in full.
+const NAME: usize = 100;
+const SENTENCE: usize = 400;
+
+/// A name or sentence in one line of a list.
+fn cell(text: &str, columns: usize) -> String {
+    clean::clip(&clean::printable_line(text), columns)
+}
+
+/// Writes lines in the format that was asked for.
+fn print_as(format: Format, text: &str) -> anyhow::Result<ExitCode> {
+    match format {
+        Format::Text => print(text),
+        Format::Json => print_json(text),
+    }
+}
+
+/// Writes JSON, or text from Leftfold alone, whose bytes are promised. It is masked already, or must
+/// not be masked. Only on a terminal it is escaped as [`print_json`] does.
+fn print_exact(json: &str) -> anyhow::Result<ExitCode> {
+    write(&on_terminal(json))
+}
+
+/// JSON as it is written to standard output: escaped if people see it, its exact bytes otherwise.
+fn on_terminal(json: &str) -> Cow<'_, str> {
+    if io::stdout().is_terminal() { clean::escape_json(json) } else { Cow::Borrowed(json) }
+}
+
+fn write(text: &str) -> anyhow::Result<ExitCode> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),

@@ -46,7 +46,7 @@ pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
              anthropic`, or set `\"model\": \"PROVIDER/MODEL\"` in leftfold.json.\n",
         );
     }
-    super::print(&text)
+    super::print_as(args.format, &text)
 }
 
 fn as_json(summary: &ProviderSummary, row: &Row) -> Value {
@@ -84,7 +84,8 @@ fn section(summary: &ProviderSummary, rows: &[Row]) -> String {
         KeyState::Unneeded | KeyState::Missing(_) => auth::describe(&summary.key),
     };
     let off = summary.disabled.map(|by| format!("; turned off by `{by}`")).unwrap_or_default();
-    let mut text = printable(&format!("{} ({wire}; {key}{off})", summary.name));
+    let name = super::cell(&summary.name, super::NAME);
+    let mut text = super::cell(&format!("{name} ({wire}; {key}{off})"), super::SENTENCE);
     text.push('\n');
     if summary.wire.is_none() {
         text.push_str("    settings name no wire format: set `provider.NAME.wire`\n");
@@ -120,8 +121,14 @@ fn cells(row: &Row) -> [String; 6] {
         abilities.into_iter().filter(|(has, _)| *has).map(|(_, name)| name).collect();
     let place = row.place.as_ref().map_or_else(|| "built-in".to_owned(), ToString::to_string);
     let variants = if row.variants.is_empty() { "-".to_owned() } else { row.variants.join(" ") };
-    [row.name.clone(), limits(row.limit), price(&row.cost), abilities.join(" "), variants, place]
-        .map(|text| printable(&text))
+    [
+        super::cell(&row.name, super::NAME),
+        limits(row.limit),
+        price(&row.cost),
+        abilities.join(" "),
+        super::cell(&variants, super::NAME),
+        super::cell(&place, super::SENTENCE),
+    ]
 }
 
 /// The context window and the longest answer.
@@ -145,10 +152,6 @@ fn price(cost: &Prices) -> String {
         return "-".to_owned();
     }
     format!("${} / ${}", cost.input, cost.output)
-}
-
-fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).collect()
 }
 
 #[cfg(test)]

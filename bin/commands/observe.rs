@@ -272,7 +272,7 @@ struct Output {
 }
 
 impl Output {
-    /// Writes `text` and empties it.
+    /// Writes lines of JSON and empties `text`.
     fn write(&self, text: &mut String) -> anyhow::Result<bool> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         goes_on(printer::flush(text))

@@ -16,7 +16,7 @@ const LONGEST: usize = 64 * 1024;
 pub(crate) fn ask(prompt: &str) -> io::Result<Option<String>> {
     let quiet = Quiet::start()?;
     let mut stderr = io::stderr();
-    write!(stderr, "{prompt}")?;
+    write!(stderr, "{}", leftfold_view::clean::printable_line(prompt))?;
     stderr.flush()?;
     let line = read(io::stdin().lock());
     drop(quiet);

@@ -96,7 +96,7 @@ fn check(args: &PermissionCheck) -> anyhow::Result<ExitCode> {
     };
     let (action, rule) =
         rules::evaluate_restricted(&rules, &restrictions, &args.permission, &args.pattern);
-    super::print(&format!("{}\n", json!({ "action": action, "rule": rule })))
+    super::print_json(&format!("{}\n", json!({ "action": action, "rule": rule })))
 }
 
 fn given(rules: &str) -> anyhow::Result<Vec<Rule>> {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use leftfold_plugins::{PluginReport, PluginStatus};
 use serde_json::{Value, json};
 
+use super::{NAME, SENTENCE, cell};
 use crate::cli::{self, Format};
 use leftfold_config as settings;
 use leftfold_runtime::resolved_settings;
@@ -30,7 +31,7 @@ pub(crate) fn plugins(args: &cli::Plugins) -> anyhow::Result<ExitCode> {
             "leftfold: no plugins are configured: add them under `plugin` in settings",
         );
     }
-    super::print(&text)
+    super::print_as(args.format, &text)
 }
 
 fn status(report: &PluginReport) -> (&'static str, Option<&str>) {
@@ -58,17 +59,18 @@ fn as_json(report: &PluginReport) -> Value {
 
 fn as_text(report: &PluginReport) -> String {
     let (status, why) = status(report);
-    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-    let mut text = format!("{}  {status}{why}  ({})\n", report.name, report.place);
+    let why = why.map(|why| format!(": {}", cell(why, SENTENCE))).unwrap_or_default();
+    let place = cell(&report.place.to_string(), SENTENCE);
+    let mut text = format!("{}  {status}{why}  ({place})\n", cell(&report.name, NAME));
     for hook in &report.hooks {
-        text.push_str(&format!("  hook {hook}\n"));
+        text.push_str(&format!("  hook {}\n", cell(&hook.to_string(), NAME)));
     }
     for (name, about) in &report.tools {
-        text.push_str(&format!("  tool {name}  {}\n", about.lines().next().unwrap_or_default()));
+        let about = cell(about.lines().next().unwrap_or_default(), SENTENCE);
+        text.push_str(&format!("  tool {}  {about}\n", cell(name, NAME)));
     }
     for warning in &report.warnings {
-        text.push_str(&format!("  warning: {warning}\n"));
+        text.push_str(&format!("  warning: {}\n", cell(warning, SENTENCE)));
     }
-    // Drops control characters: plugins supply these words.
-    text.chars().filter(|c| *c == '\n' || !c.is_control()).collect()
+    text
 }

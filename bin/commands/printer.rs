@@ -7,6 +7,7 @@ use std::time::Duration;
 use leftfold_actors::{Observation, Recorded};
 use leftfold_events::event::Ended;
 use leftfold_events::{Envelope, SessionId};
+use leftfold_view::clean;
 use leftfold_view::text::{TextOutput, TextRenderer};
 use leftfold_view::{Change, OpenQuestion, QuestionId, Transcript};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -160,17 +161,22 @@ impl Output {
 /// Prints text to standard output and notes to standard error.
 pub(crate) fn show(output: &TextOutput) -> io::Result<()> {
     // Flushed before the notes, so that a terminal shows both in order.
-    flush(&mut output.text.clone())?;
-    io::stderr().write_all(output.notes.as_bytes())
+    write(&clean::guarded(&output.text))?;
+    io::stderr().write_all(clean::printable(&output.notes).as_bytes())
 }
 
-/// Writes `text` to standard output and empties it.
-pub(crate) fn flush(text: &mut String) -> io::Result<()> {
+/// Writes events as JSON lines to standard output and empties `lines`.
+pub(crate) fn flush(lines: &mut String) -> io::Result<()> {
+    write(&super::on_terminal(lines))?;
+    lines.clear();
+    Ok(())
+}
+
+fn write(text: &str) -> io::Result<()> {
     if text.is_empty() {
         return Ok(());
     }
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
-    text.clear();
     stdout.flush()
 }

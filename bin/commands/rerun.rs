@@ -30,7 +30,7 @@ pub(crate) fn rerun(args: &Rerun) -> anyhow::Result<ExitCode> {
             }
             Format::Text => super::divergences_as_text(found, events),
         };
-        super::print(&text)?;
+        super::print_as(args.format, &text)?;
         Ok(found.is_empty())
     })
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::cli::{Format, Sessions, SessionsCommand};
 use leftfold_runtime::session_list::{cost, remove, state, title};
 use leftfold_runtime::session_paths;
+use leftfold_view::clean;
 
 pub(crate) fn sessions(args: &Sessions) -> anyhow::Result<ExitCode> {
     match &args.command {
@@ -26,11 +27,11 @@ fn list(format: Format) -> anyhow::Result<ExitCode> {
         Format::Json => described(store, head).to_string() + "\n",
         Format::Text => line(store, head),
     });
-    super::print(&lines.collect::<String>())
+    super::print_as(format, &lines.collect::<String>())
 }
 
 fn line(store: &Path, head: &Head) -> String {
-    let title = title(head);
+    let title = clean::printable_line(&title(head)).into_owned();
     let at = head.at.to_string();
     let at = at.get(..16).unwrap_or(&at).replace('T', " ");
     let state = state(store, head);
@@ -53,11 +54,11 @@ fn show(session: &str, format: Format) -> anyhow::Result<ExitCode> {
         }
     }
     if format == Format::Json {
-        return super::print(&format!("{described}\n"));
+        return super::print_json(&format!("{described}\n"));
     }
     let fields = described.as_object().into_iter().flatten();
     let text = |value: &Value| match value.as_str() {
-        Some(text) => text.to_owned(),
+        Some(text) => clean::printable_line(text).into_owned(),
         None => value.to_string(),
     };
     let lines = fields.map(|(name, value)| format!("{name:<15} {}\n", text(value)));

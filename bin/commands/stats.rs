@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::cli::{Format, Stats};
 use leftfold_runtime::session_paths;
+use leftfold_view::clean;
 
 const DAY: u64 = 24 * 60 * 60 * 1_000;
 
@@ -38,10 +39,11 @@ pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
             leftfold_runtime::note(&format!("leftfold: not counted: {error}"));
         }
     }
-    super::print(&match args.format {
+    let text = match args.format {
         Format::Json => format!("{}\n", serde_json::to_string(&totals)?),
         Format::Text => totals.text(),
-    })
+    };
+    super::print_as(args.format, &text)
 }
 
 /// Tokens sent to and from models, and their cost.
@@ -133,11 +135,13 @@ impl Totals {
         for (name, group) in groups {
             text += &format!("\nby {name}\n");
             for (key, spent) in group {
+                let key = clean::printable_line(key);
                 text += &format!("  {key:<32} {}\n", line(spent));
             }
         }
         text += "\nby tool\n";
         for (name, Calls { calls, errors }) in &self.tools {
+            let name = clean::printable_line(name);
             text += &format!("  {name:<32} {calls} calls, {errors} errors\n");
         }
         text

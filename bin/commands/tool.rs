@@ -20,12 +20,12 @@ pub(crate) fn tool(args: &Tool) -> anyhow::Result<ExitCode> {
     };
     let Some(input) = args.args.as_ref().filter(|_| !args.schema) else {
         let schema = serde_json::to_string_pretty(&tool.schema().value())?;
-        return super::print(&format!("{schema}\n"));
+        return super::print_json(&format!("{schema}\n"));
     };
     let output =
         leftfold_runtime::run_async(leftfold_tools::run_alone(&args.name, input, workspace()?))?;
     let output = output.unwrap_or_else(|error| refused(&error));
-    super::print(&format!("{}\n", line(&output)))?;
+    super::print_json(&format!("{}\n", line(&output)))?;
     Ok(ExitCode::from(u8::from(output.is_error)))
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn verify(args: &Verify) -> anyhow::Result<ExitCode> {
             Format::Text if divergences.is_empty() => same(place, events),
             Format::Text => super::divergences_as_text(&divergences, events),
         };
-        super::print(&text)?;
+        super::print_as(args.format, &text)?;
         Ok(divergences.is_empty())
     })
 }

@@ -12,7 +12,7 @@ pub(crate) fn why(args: &Why) -> anyhow::Result<ExitCode> {
     let holder =
         || leftfold_runtime::run_async(async { Remote::holder(&place.store) }).ok().flatten();
     if args.format == Format::Json {
-        return super::print(&format!("{}\n", report(&place, holder)?));
+        return super::print_json(&format!("{}\n", report(&place, holder)?));
     }
     super::print(&text(&place, holder)?)
 }

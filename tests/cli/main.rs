@@ -11,6 +11,7 @@ mod demo;
 mod docs;
 mod doctor;
 mod exit_codes;
+mod hostile_text;
 mod instructions;
 mod limits;
 mod models;

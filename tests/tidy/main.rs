@@ -135,6 +135,46 @@ fn each_dependency_stays_where_it_belongs() {
     }
 }
 
+/// Text reaches the terminal through a few functions, which escape what would drive it:
+/// `leftfold_view::clean`. No other code writes to standard output or standard error.
+#[test]
+fn every_text_passes_the_cleaner() {
+    const WRITERS: [&str; 13] = [
+        // functions for everybody: text, JSON, events, notes, the log
+        "bin/commands/mod.rs",
+        "bin/commands/printer.rs",
+        "bin/runtime/src/lib.rs",
+        "bin/logging.rs",
+        "bin/terminal/src/screen.rs",
+        // constant texts, and the path of the user's own keys
+        "bin/terminal/src/input.rs",
+        "bin/cli.rs",
+        "bin/config/src/auth.rs",
+        // JSON for an editor
+        "bin/acp/src/wire.rs",
+        // lines that `tests/cli/hostile_text.rs` and the tests beside them cover
+        "bin/commands/replay/step.rs",
+        "bin/commands/password_prompt.rs",
+        "bin/commands/mcp/consent.rs",
+        "bin/terminal/src/trust.rs",
+    ];
+    let words = ["stdout()", "stderr()", "println!", "print!(", "dbg!", "error.print()"];
+    let mut found = users(&words, |source| {
+        let path = source.path.as_str();
+        path.contains("src/") || path.starts_with("bin/")
+    });
+    found.retain(|line| {
+        let path = line.split(':').next().unwrap_or_default();
+        let is_program = !path.contains("tests") && !path.contains("/benches/");
+        is_program && !path.contains("/examples/") && !WRITERS.contains(&path)
+    });
+    // asking whether it is a terminal writes nothing
+    found.retain(|line| {
+        !line.contains(".is_terminal()") && !line.starts_with("bin/commands/observe.rs")
+    });
+    assert_none("text goes out past the cleaner", &found);
+}
+
 /// Appending needs a `Log`, and only `Store::log` returns one. Clippy finds calls of it by type, in
 /// every crate; this test checks that the lint is on, and the exceptions.
 #[test]

@@ -19,6 +19,7 @@ use crate::cli::{Doctor, Format};
 use leftfold_config::{self as settings, Diagnosis};
 use leftfold_runtime::model;
 use leftfold_runtime::resolved_settings;
+use leftfold_view::clean::printable_line;
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,7 +98,7 @@ pub(crate) fn doctor(args: &Doctor) -> anyhow::Result<ExitCode> {
         Format::Json => found.all.iter().map(as_json).collect(),
         Format::Text => as_text(&found),
     };
-    super::print(&text)?;
+    super::print_as(args.format, &text)?;
     let broken = found.count(Level::Error) > 0;
     Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -145,9 +146,9 @@ fn as_text(found: &Findings) -> String {
             area = finding.area;
             text.push_str(&format!("{area}\n"));
         }
-        text.push_str(&format!("  {:<8}{}\n", finding.level.name(), printable(&finding.what)));
+        text.push_str(&format!("  {:<8}{}\n", finding.level.name(), printable_line(&finding.what)));
         if let Some(advice) = &finding.advice {
-            text.push_str(&format!("          -> {}\n", printable(advice)));
+            text.push_str(&format!("          -> {}\n", printable_line(advice)));
         }
     }
     let (broken, warnings) = (found.count(Level::Error), found.count(Level::Warning));
@@ -161,9 +162,4 @@ fn as_text(found: &Findings) -> String {
 
 fn counted(count: usize, of: &str) -> String {
     format!("{count} {of}{}", if count == 1 { "" } else { "s" })
-}
-
-/// Replaces control characters: files and servers supply parts of these lines.
-fn printable(line: &str) -> String {
-    line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

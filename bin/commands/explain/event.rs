@@ -6,6 +6,7 @@ use std::fmt::Write;
 use leftfold_events::event::{Compaction, Event, Model, Permission, Tool, Turn};
 use leftfold_events::rules::Rule;
 use leftfold_events::{Envelope, Seq, State, fold, line, next};
+use leftfold_view::clean::{printable_line, visible_line};
 use leftfold_view::event_line;
 use serde_json::{Value, json};
 
@@ -85,12 +86,17 @@ impl<'a> EventReport<'a> {
             None => writeln!(text, "{}", source(self.event)),
         };
         if let Some(reason) = &self.reason {
-            let _ = writeln!(text, "because: {reason}");
+            let _ = writeln!(text, "because: {}", printable_line(reason));
         }
         if let Some(Rule { permission, pattern, action }) = self.rule {
             let action = json!(action);
             let action = action.as_str().unwrap_or_default();
-            let _ = writeln!(text, "rule: {action} {permission} `{pattern}`");
+            let _ = writeln!(
+                text,
+                "rule: {action} {} `{}`",
+                visible_line(permission),
+                visible_line(pattern)
+            );
         }
         if let Some(until) = self.event.until {
             let how = if self.waits { "waits" } else { "waited at most" };
@@ -110,7 +116,8 @@ impl<'a> EventReport<'a> {
 
 fn event_text(event: &Envelope) -> String {
     let detail = event_line::detail(&event.event);
-    format!("{}: {} {detail}", event.seq, line::type_of(&event.event)).trim_end().to_owned()
+    let line = format!("{}: {} {detail}", event.seq, line::type_of(&event.event));
+    printable_line(line.trim_end()).into_owned()
 }
 
 /// Says where a fact comes from.

@@ -5,6 +5,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::process::{Command, Stdio};
 
 use leftfold_mcp::AutoConsent;
+use leftfold_view::clean::visible_line;
 
 /// The longest accepted answer, in bytes.
 const LONGEST: usize = 64 * 1024;
@@ -25,11 +26,11 @@ impl leftfold_mcp::Consent for Consent {
             return AutoConsent.ask(page).await;
         }
         // Not masked: a page with a masked address could not be opened.
-        let mut stderr = std::io::stderr();
         let _ = writeln!(
-            stderr,
-            "leftfold: open this page to sign in:\n\n{page}\n\nIf the browser is on another machine, \
-             paste the final address of the page here."
+            std::io::stderr(),
+            "leftfold: open this page to sign in:\n\n{}\n\nIf the browser is on another machine, \
+             paste the final address of the page here.",
+            visible_line(page)
         );
         if *self == Self::Browser {
             open(page);

@@ -9,10 +9,11 @@ use std::process::ExitCode;
 use leftfold_mcp::{Calls, Endpoint, ProbeReport, ProbedCall};
 use serde_json::{Map, Value, json};
 
-use super::{WIDTH, clean, failed, wanted};
+use super::{NAME, about, cell, failed, wanted};
 use crate::cli::{Consent, Format, Probe};
 use leftfold_runtime::Usage;
 use leftfold_runtime::model;
+use leftfold_view::clean::{clean, printable_line};
 
 const SCENARIO: &str = "MCP_CONFORMANCE_SCENARIO";
 /// The suite's variable with a JSON object, which may name a client that the server knows.
@@ -64,10 +65,11 @@ fn named(calls: &[String]) -> Result<Calls, Usage> {
 }
 
 pub(super) fn show(probed: &ProbeReport, format: Format) -> anyhow::Result<ExitCode> {
-    super::super::print(&match format {
+    let text = match format {
         Format::Json => format!("{}\n", as_json(probed)),
         Format::Text => as_text(probed),
-    })
+    };
+    super::super::print_as(format, &text)
 }
 
 fn as_json(probed: &ProbeReport) -> Value {
@@ -98,9 +100,7 @@ fn as_text(probed: &ProbeReport) -> String {
     let of = probed.server.as_ref().map(|(name, version)| format!("{name} {version}, "));
     let mut lines = vec![format!("{}protocol {}", of.unwrap_or_default(), probed.protocol)];
     for tool in &probed.tools {
-        let about = tool.description.lines().next().unwrap_or_default();
-        let short: String = about.chars().take(WIDTH).collect();
-        lines.push(format!("  {}  {short}", tool.tool));
+        lines.push(format!("  {}  {}", cell(&tool.tool, NAME), about(&tool.description)));
     }
     for (what, names) in [("prompts", &probed.prompts), ("resources", &probed.resources)] {
         if !names.is_empty() {
@@ -114,7 +114,7 @@ fn as_text(probed: &ProbeReport) -> String {
             Ok(result) => ("", result),
             Err(why) => ("failed: ", why),
         };
-        lines.extend(format!("{mark}{result}").lines().map(|line| format!("  {line}")));
+        lines.extend(clean(&format!("{mark}{result}")).lines().map(|line| format!("  {line}")));
     }
-    lines.iter().map(|line| clean(line).trim_end().to_owned() + "\n").collect()
+    lines.iter().map(|line| printable_line(line).trim_end().to_owned() + "\n").collect()
 }

@@ -36,7 +36,7 @@ pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
         return step::step(&events, args.at.unwrap_or(from), &filter);
     }
     if args.state {
-        return super::print(&format!("{}\n", state(&events)?));
+        return super::print_json(&format!("{}\n", state(&events)?));
     }
     let picked = filter.picked(&events);
     let mut narrator = Narrator::of(&events);

@@ -8,6 +8,7 @@ use leftfold_events::{Envelope, Seq, State, Time, line, mask, next};
 
 use super::Filter;
 use leftfold_runtime::redact_output;
+use leftfold_view::clean::{escape_json, printable};
 use leftfold_view::{SessionView, event_line};
 
 /// Events between two stored states, so that a step back folds only the events after the nearest
@@ -25,14 +26,16 @@ pub(super) fn step(events: &[Envelope], at: Seq, filter: &Filter) -> anyhow::Res
         writeln!(stdout, "{HELP}")?;
     }
     let mut lines = io::stdin().lock().lines();
-    let mut output = walk.describe(place);
+    let (mut output, mut json) = (walk.describe(place), false);
     loop {
-        writeln!(stdout, "{}", redact_output::masked(&output))?;
+        let masked = redact_output::masked(&output);
+        writeln!(stdout, "{}", if json { escape_json(&masked) } else { printable(&masked) })?;
         if terminal {
             write!(stdout, "{} > ", walk.seq(place))?;
         }
         stdout.flush()?;
         let Some(line) = lines.next().transpose()? else { break };
+        json = matches!(line.trim(), "s" | "e");
         output = match line.trim() {
             "q" => break,
             "" | "n" => walk.step(&mut place, 1),

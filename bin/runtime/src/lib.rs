@@ -80,11 +80,25 @@ impl std::error::Error for Usage {}
 
 pub use leftfold_process::raise_open_files;
 
-/// Writes a line for people to standard error, without secrets and tokens.
+/// Columns of a line of a note. Names in it may be of any length.
+const NOTE: usize = 4_000;
+
+/// Writes a line for people to standard error, without secrets and tokens, and with control and
+/// invisible characters as escapes.
 pub fn note(line: &str) {
+    let lines = redact_output::clean(line);
+    let lines = lines.split('\n').map(|line| leftfold_view::clean::clip(line, NOTE) + "\n");
+    write_note(&lines.collect::<String>());
+}
+
+/// Like [`note`], but does not end the line: for questions whose answer is typed after them.
+pub fn write_note(text: &str) {
     use std::io::Write;
+    let text = redact_output::clean(text);
+    let mut stderr = std::io::stderr();
     // Nobody may be reading standard error any more.
-    let _ = writeln!(std::io::stderr(), "{}", redact_output::clean(line));
+    let _ = stderr.write_all(leftfold_view::clean::printable(&text).as_bytes());
+    let _ = stderr.flush();
 }
 
 /// How long the program waits at its end for work that cannot be interrupted, such as a name lookup

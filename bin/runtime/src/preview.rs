@@ -4,7 +4,7 @@ use leftfold_events::event::Resolution;
 use leftfold_tools::{FilePreview, Workspace};
 
 use crate::redact_output;
-use leftfold_view::clean::{clean, clean_line, clip};
+use leftfold_view::clean::{clip, visible, visible_line};
 use leftfold_view::{FileDiff, LineKind};
 
 /// The number of lines to show; the rest is only counted.
@@ -12,16 +12,16 @@ pub const LINES: usize = 40;
 /// Columns of a line if the terminal's width is unknown.
 const COLUMNS: usize = 300;
 
-/// For each file its name and the number of changed lines, then the hunks of its diff. Control
-/// characters are removed.
+/// For each file its name and the number of changed lines, then the hunks of its diff. Control and
+/// invisible characters are escapes, except a carriage return at the end of a line.
 pub fn lines(files: &[FilePreview]) -> Vec<String> {
     let mut lines = Vec::new();
     for file in files {
         let diff = FileDiff::parse(&redact_output::masked(&file.diff));
-        lines.push(clean_line(&heading(file, diff.first())));
+        lines.push(visible_line(&heading(file, diff.first())));
         let hunks =
             diff.iter().flat_map(|file| &file.0).filter(|line| line.kind != LineKind::Names);
-        lines.extend(hunks.map(|line| clean(&line.text)));
+        lines.extend(hunks.map(|line| visible(line.text.trim_end_matches('\r'))));
         if file.cut {
             lines.push("… and more that is too long to show".to_owned());
         }
@@ -68,7 +68,10 @@ mod tests {
             ..FilePreview::default()
         };
         for (diff, expected) in [
-            ("--- a/a\n+++ b/a\n@@ -1 +1 @@\n+x\u{1b}[2J\n", ["a +1 -0", "@@ -1 +1 @@", "+x"]),
+            (
+                "--- a/a\n+++ b/a\n@@ -1 +1 @@\n+x\u{1b}[2J\r\n",
+                ["a +1 -0", "@@ -1 +1 @@", "+x\\x1b[2J"],
+            ),
             (
                 "--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+x\n",
                 ["a (new file) +1 -0", "@@ -0,0 +1 @@", "+x"],

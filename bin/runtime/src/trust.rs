@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use leftfold_config::{Standing, Trust, environment};
-use leftfold_view::clean;
+use leftfold_view::clean::{printable_line, visible_line};
 
 use crate::model;
 
@@ -27,8 +27,10 @@ pub fn listing(trust: &Trust) -> String {
             Standing::Changed => "CHANGED",
             Standing::New => "new",
         };
-        let line = format!("{standing:8} {}: `{}` {}", item.place, item.key, item.effect);
-        let _ = writeln!(text, "{}", clean::clean_line(&line));
+        let place = visible_line(&item.place.to_string());
+        // the key is quoted already
+        let (key, effect) = (printable_line(&item.key), visible_line(&item.effect));
+        let _ = writeln!(text, "{standing} {place}: `{key}` {effect}");
     }
     text
 }
@@ -38,7 +40,7 @@ pub fn question(trust: &Trust) -> String {
     format!(
         "The settings of {} can run programs, read your files or send your prompts and keys elsewhere:\n{}\
          Without your trust they are left out.",
-        clean::clean_line(&trust.worktree.display().to_string()),
+        visible_line(&trust.worktree.display().to_string()),
         listing(trust),
     )
 }

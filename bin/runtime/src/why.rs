@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::history::History;
 use crate::session_paths::SessionPlace;
+use leftfold_view::clean::printable_line;
 use leftfold_view::{event_line, words};
 
 /// One wait of a session.
@@ -189,8 +190,9 @@ fn line(wait: &Waiting, root: SessionId) -> String {
     let kind = kind.map_or_else(|| json!(TURN), |kind| json!(kind));
     let kind = kind.as_str().unwrap_or_default();
     let mut line = format!(
-        "  {kind} (seq {seq}{whose}): {}\n    waits for {owner} since {since} until {until}\n",
-        what.trim()
+        "  {kind} (seq {seq}{whose}): {}\n    waits for {} since {since} until {until}\n",
+        printable_line(what.trim()),
+        printable_line(owner)
     );
     if wait.kind == Some(PendingKind::Question) {
         let _ = writeln!(

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::style::{Face, Look};
 use leftfold_runtime::preview::LINES;
-use leftfold_view::clean::{clean, clean_line, clip};
+use leftfold_view::clean::{clean, clean_line, clip, visible, visible_line};
 
 /// The number of lines to show of a diff or of a command's last output.
 const EXCERPT: usize = 12;
@@ -30,12 +30,12 @@ pub(super) struct CallBlock<'a> {
 
 impl CallBlock<'_> {
     pub(super) fn name(self) -> String {
-        clean_line(&self.call.name)
+        visible_line(&self.call.name)
     }
 
-    /// The main argument.
+    /// The main argument, as it is.
     pub(super) fn argument(self) -> String {
-        words::argument(&self.call.input).map(clean).unwrap_or_default()
+        words::argument(&self.call.input).map(visible).unwrap_or_default()
     }
 
     /// The tool and its main argument, in one line.
@@ -59,7 +59,7 @@ impl CallBlock<'_> {
         if !change.is_empty() {
             return changes(&leftfold_runtime::preview::lines(change), LINES, self.look);
         }
-        let text = |key| self.call.input.get(key).and_then(Value::as_str).map(clean);
+        let text = |key| self.call.input.get(key).and_then(Value::as_str).map(visible);
         let mut lines = Vec::new();
         if let (Some(old), Some(new)) = (text("oldString"), text("newString")) {
             lines.extend(old.lines().map(|line| format!("-{line}")));

@@ -20,7 +20,7 @@ use rustyline::{
 };
 use tokio::sync::mpsc;
 
-use super::style::{Face, Style};
+use super::style::{Face, Style, guarded};
 use leftfold_runtime::redact_output;
 
 /// The number of prompts in the history.
@@ -111,7 +111,7 @@ impl Input {
         let Some(printer) = self.printer.as_mut().filter(|_| allowed) else { return };
         let Some(end) = text.rfind('\n') else { return };
         let lines: String = text.drain(..=end).collect();
-        if let Err(error) = printer.print(lines) {
+        if let Err(error) = printer.print(guarded(&lines).into_owned()) {
             tracing::debug!("cannot print above the input line: {error}");
         }
     }

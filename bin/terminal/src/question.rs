@@ -15,7 +15,7 @@ use super::render::Renderer;
 use super::style::{Face, Look};
 use super::wrap::Wrap;
 use leftfold_runtime::client;
-use leftfold_view::clean::{clean, clean_line};
+use leftfold_view::clean::{clean, clean_line, visible_line};
 
 /// The keys of the question whether to resume an interrupted turn.
 pub(super) const RESUME: &str = "  resume it? [y]es  [n]o ";
@@ -209,10 +209,10 @@ impl Renderer {
             }
             preview.iter().for_each(|line| out.extend([line, "\n"]));
         }
-        let patterns: Vec<String> = open.patterns.iter().map(|text| clean_line(text)).collect();
+        let patterns: Vec<String> = open.patterns.iter().map(|text| visible_line(text)).collect();
         if patterns != [argument] {
             wrap.begin(Face::PLAIN, "  ", &mut out);
-            let what = format!("{}: {}", clean_line(&open.permission), patterns.join(", "));
+            let what = format!("{}: {}", visible_line(&open.permission), patterns.join(", "));
             wrap.push(Face::YELLOW, &what, &mut out);
             wrap.end_line(&mut out);
         }
@@ -225,11 +225,11 @@ impl Renderer {
         let mut out = String::new();
         let mut wrap = Wrap::new(style, columns.saturating_sub(1));
         let agent = self.transcript.subagent(open.id.0);
-        let agent = agent.map(|status| format!(" (asked by {})", clean_line(&status.agent)));
+        let agent = agent.map(|status| format!(" (asked by {})", visible_line(&status.agent)));
         let heading =
             format!("always, in this project, without asking again{}:", agent.unwrap_or_default());
-        let permission = clean_line(&open.permission);
-        let rules = open.always.iter().map(|text| format!("{permission}: {}", clean_line(text)));
+        let permission = visible_line(&open.permission);
+        let rules = open.always.iter().map(|text| format!("{permission}: {}", visible_line(text)));
         for (begin, line) in
             std::iter::once(("  ", heading)).chain(rules.map(|rule| ("    ", rule)))
         {
@@ -243,7 +243,7 @@ impl Renderer {
     /// The subagent that asks, if it is one.
     fn asked_by(&mut self, open: &OpenQuestion) -> String {
         let Some(status) = self.transcript.subagent(open.id.0) else { return String::new() };
-        let from = format!("  {} asks:", clean_line(&status.agent));
+        let from = format!("  {} asks:", visible_line(&status.agent));
         self.note(Face::DIM, &from)
     }
 

@@ -13,7 +13,7 @@ use super::calls::{CallBlock, CallMark, duration};
 use super::markdown::Markdown;
 use super::style::{Face, Look, Style};
 use super::wrap::Wrap;
-use leftfold_view::clean::{Cleaner, clean, clean_line};
+use leftfold_view::clean::{Cleaner, clean, clean_line, visible_line};
 
 /// Follows a session and its subagents.
 #[derive(Debug)]
@@ -203,7 +203,7 @@ impl Renderer {
             Answer::Reject => return String::new(),
             Answer::Once => format!("  allowed once{by}"),
             Answer::Always => {
-                let always = open.map(|open| open.always.iter().map(|text| clean_line(text)));
+                let always = open.map(|open| open.always.iter().map(|text| visible_line(text)));
                 let always: Vec<String> = always.into_iter().flatten().collect();
                 format!("  allowed from now on{by}: {}", always.join(", "))
             }

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use rustix::termios;
 
-use super::style::Style;
+use super::style::{self, Style};
 
 /// Columns if the terminal's width is unknown.
 const COLUMNS: usize = 80;
@@ -43,8 +43,8 @@ impl<W: Write> Screen<W> {
             return Ok(());
         }
         let mut bytes = self.erased();
-        bytes.push_str(text);
-        bytes.push_str(&live.join("\n"));
+        bytes.push_str(&style::guarded(text));
+        bytes.push_str(&style::guarded(&live.join("\n")));
         (self.live, self.column) = (live, column);
         self.out.write_all(bytes.as_bytes())?;
         self.out.flush()

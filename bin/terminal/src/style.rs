@@ -1,6 +1,9 @@
 //! Colours of text on terminals that have them.
 
+use std::borrow::Cow;
 use std::fmt::Write;
+
+use leftfold_view::clean;
 
 /// The look of a piece of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,9 +71,63 @@ impl Style {
     }
 }
 
+/// Text for the screen: of control and invisible characters only the codes of [`Style::write`] stay,
+/// others become escapes. Joiners are left to [`clean::Cleaner`], because a piece of text may begin
+/// with one.
+pub(super) fn guarded(text: &str) -> Cow<'_, str> {
+    if !text.contains('\x1b') {
+        return clean::guarded(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut pieces = text.split("\x1b[");
+    out.push_str(&clean::guarded(pieces.next().unwrap_or_default()));
+    for piece in pieces {
+        let rest = match piece.split_once('m') {
+            Some((codes, rest)) if is_own(codes) => {
+                out.extend(["\x1b[", codes, "m"]);
+                rest
+            }
+            Some(_) | None => {
+                out.push_str("\\x1b[");
+                piece
+            }
+        };
+        out.push_str(&clean::guarded(rest));
+    }
+    Cow::Owned(out)
+}
+
+/// Whether [`Style::write`] writes these codes.
+fn is_own(codes: &str) -> bool {
+    codes.split(';').all(|code| matches!(code, "0" | "1" | "2" | "3" | "31" | "32" | "33" | "36"))
+}
+
 /// The properties of the terminal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub(super) style: Style,
     pub(super) columns: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_own_codes_reach_the_screen() {
+        let style = Style { colour: true };
+        let faces = [Face::BOLD, Face::DIM, Face::RED, Face::GREEN, Face::YELLOW, Face::HEADING];
+        for face in faces {
+            let painted = style.paint(face, "❤\u{fe0f} text\n");
+            assert_eq!(guarded(&painted), painted);
+        }
+        for (text, shown) in [
+            ("\x1b[2Ja\x1b[8mb\x1b[1;8mc\x1b[0m", "\\x1b[2Ja\\x1b[8mb\\x1b[1;8mc\x1b[0m"),
+            ("\x1b]0;t\x07\x1b[31m\r\x08\u{202e}", "\\x1b]0;t\\x07\x1b[31m\\x0d\\x08\\u{202e}"),
+            ("\x1b[", "\\x1b["),
+            ("\u{9b}31m", "\\u{9b}31m"),
+        ] {
+            assert_eq!(guarded(text), shown, "{text:?}");
+        }
+    }
 }

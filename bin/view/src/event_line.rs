@@ -8,6 +8,7 @@ use leftfold_events::event::{
 };
 use leftfold_events::{Envelope, Seq, State, Time};
 
+use crate::clean::printable_line;
 use crate::file_changes;
 use crate::reason::reason;
 use crate::session::SessionView;
@@ -31,10 +32,10 @@ pub fn replayed(event: &Envelope, before: &State, began: Time, view: &SessionVie
     }
     let detail = asked(event, view).unwrap_or_else(|| detail(&event.event));
     if !detail.is_empty() {
-        let _ = write!(line, "  {detail}");
+        let _ = write!(line, "  {}", printable_line(&detail));
     }
     if let Some(reason) = reason(before, event) {
-        let _ = write!(line, " ({reason})");
+        let _ = write!(line, " ({})", printable_line(&reason));
     }
     for more in below(event) {
         let _ = write!(line, "\n{:BELOW$}{more}", "");

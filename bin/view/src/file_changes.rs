@@ -5,6 +5,8 @@ use leftfold_events::state::Figures;
 use leftfold_events::{Seq, State};
 use serde_json::{Value, json};
 
+use crate::clean::visible_line;
+
 /// The number of files to name one by one.
 const NAMED: usize = 50;
 
@@ -56,9 +58,7 @@ fn line(file: &FileChange) -> String {
         Change::Modified => 'M',
         Change::Deleted => 'D',
     };
-    // File names may have control characters.
-    let path = path.replace(char::is_control, "?");
-    format!("{letter} {path} +{additions} -{deletions}")
+    format!("{letter} {} +{additions} -{deletions}", visible_line(path))
 }
 
 /// `3 files changed, +10 -2`

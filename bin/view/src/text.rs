@@ -4,6 +4,7 @@ use leftfold_events::SessionId;
 use leftfold_events::event::{Answer, EndReason, Ended, Finished, PartKind};
 
 use crate::change::{CallStep, Change, CompactionEnd, Outcome};
+use crate::clean::{Cleaner, clean, printable, visible, visible_line};
 use crate::diff::{FileDiff, LineKind};
 use crate::file_changes;
 use crate::question::{OpenQuestion, Question};
@@ -11,7 +12,7 @@ use crate::session::{Call, SessionView};
 use crate::transcript::{SubagentStatus, Transcript};
 use crate::words::{first_line, shorten};
 
-/// Text for standard output, and notes for standard error.
+/// Text for standard output, and notes for standard error. Both are clean.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct TextOutput {
     pub text: String,
@@ -19,10 +20,17 @@ pub struct TextOutput {
 }
 
 /// Turns the changes of a transcript into text.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct TextRenderer {
     /// Whether standard output ends with text without a line end.
     open_line: bool,
+    cleaner: Cleaner,
+}
+
+impl Default for TextRenderer {
+    fn default() -> Self {
+        Self { open_line: false, cleaner: Cleaner::keeping_tabs() }
+    }
 }
 
 impl TextRenderer {
@@ -59,19 +67,23 @@ impl TextRenderer {
     fn change(&mut self, session: &SessionView, change: &Change, output: &mut TextOutput) {
         match change {
             Change::Streamed { kind: PartKind::Text, text, .. } => {
-                output.text.push_str(text);
-                self.open_line = !text.ends_with('\n');
+                let text = self.cleaner.clean(text);
+                if !text.is_empty() {
+                    self.open_line = !text.ends_with('\n');
+                }
+                output.text.push_str(&text);
             }
             Change::Call { call, step } => {
                 if let Some(call) = session.call(*call) {
                     self.call(call, step, output);
                 }
             }
-            Change::Replied { .. } => self.end_line(output),
+            Change::Replied { .. } => self.end_text(output),
+            Change::RequestFailed => self.cleaner = Cleaner::keeping_tabs(),
             Change::Retry { error, void_text, .. } => {
-                self.end_line(output);
+                self.end_text(output);
                 let to = if *void_text { &mut output.text } else { &mut output.notes };
-                to.push_str(&format!("[retrying: {error}]\n"));
+                to.push_str(&format!("[retrying: {}]\n", printable(error)));
             }
             Change::TurnEnded { ended, changed, .. } => {
                 if changed.files > 0 {
@@ -93,7 +105,7 @@ impl TextRenderer {
                     self.note(
                         output,
                         &match &open.question {
-                            Some(question) => format!("  ? {}", question.titled()),
+                            Some(question) => format!("  ? {}", clean(&question.titled())),
                             None => format!("  {}", asks(open)),
                         },
                     );
@@ -112,7 +124,6 @@ impl TextRenderer {
             | Change::Forked
             | Change::Requested(_)
             | Change::Streamed { .. }
-            | Change::RequestFailed
             | Change::QuestionClosed(_)
             | Change::QuestionTimedOut(_)
             | Change::CompactionAsked { .. }
@@ -156,7 +167,7 @@ impl TextRenderer {
     }
 
     fn turn_ended(&mut self, ended: &Ended, output: &mut TextOutput) {
-        self.end_line(output);
+        self.end_text(output);
         let Some(reason) = stopped(ended.reason) else { return };
         let error = ended.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
         self.note(output, &format!("{reason}{error}"));
@@ -164,8 +175,14 @@ impl TextRenderer {
 
     fn note(&mut self, output: &mut TextOutput, line: &str) {
         self.end_line(output);
-        output.notes.push_str(line);
+        output.notes.push_str(&printable(line));
         output.notes.push('\n');
+    }
+
+    /// The model's text is over, and with it a sequence that it has left open.
+    fn end_text(&mut self, output: &mut TextOutput) {
+        self.cleaner = Cleaner::keeping_tabs();
+        self.end_line(output);
     }
 
     fn end_line(&mut self, output: &mut TextOutput) {
@@ -235,7 +252,8 @@ fn called(status: &SubagentStatus, call: &Call, step: &CallStep) -> Option<Strin
 }
 
 fn asks(open: &OpenQuestion) -> String {
-    format!("asks for {}: {}", open.permission, open.patterns.join(", "))
+    let patterns: Vec<String> = open.patterns.iter().map(|text| visible(text)).collect();
+    format!("asks for {}: {}", visible_line(&open.permission), patterns.join(", "))
 }
 
 /// The text of an answer to a question of the `question` tool.
@@ -255,8 +273,9 @@ const EXCERPT: usize = 8;
 fn summary(finished: &Finished) -> String {
     let exit = finished.metadata.value().get("exit").and_then(serde_json::Value::as_i64);
     let mark = if finished.is_error || exit.is_some_and(|exit| exit != 0) { "✗" } else { "✓" };
+    let output = clean(&finished.output);
     let line = if finished.title.is_empty() || finished.is_error {
-        first_line(&finished.output)
+        first_line(&output)
     } else {
         &finished.title
     };
@@ -271,12 +290,13 @@ pub(crate) fn excerpt(finished: &Finished) -> Vec<String> {
     if let Some(files) = FileDiff::of_call(finished) {
         let lines = files.iter().flat_map(|file| &file.0);
         let changed = lines.filter(|line| matches!(line.kind, LineKind::Added | LineKind::Removed));
-        return changed.take(EXCERPT).map(|line| clip(&line.text)).collect();
+        return changed.take(EXCERPT).map(|line| clip(&clean(&line.text))).collect();
     }
     if finished.metadata.value().get("exit").is_none() {
         return Vec::new();
     }
-    let lines: Vec<&str> = finished.output.trim_end().lines().collect();
+    let output = clean(&finished.output);
+    let lines: Vec<&str> = output.trim_end().lines().collect();
     lines[lines.len().saturating_sub(EXCERPT)..].iter().map(|line| clip(line)).collect()
 }
 
