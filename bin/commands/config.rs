@@ -38,6 +38,7 @@ pub(crate) fn config(args: &Config) -> anyhow::Result<ExitCode> {
         &layers,
     );
     let redacted_view = redacted_view.map_err(model::usage)?;
+    leftfold_runtime::warnings::print_once(&redacted_view.left_out);
     let items = match &args.key {
         Some(key) => redacted_view.find(key).map_err(Usage)?,
         None => redacted_view.items.iter().collect(),

@@ -17,6 +17,7 @@ pub(crate) fn plugins(args: &cli::Plugins) -> anyhow::Result<ExitCode> {
     // Without a session there is no node for plugins to reach.
     let (plugins, wrong) =
         resolved_settings::plugins(&directory, &worktree, std::path::Path::new(""), &settings);
+    leftfold_runtime::warnings::print_once(&settings.trust.warnings());
     leftfold_runtime::warnings::print_once(&wrong);
     let reports = leftfold_runtime::run_async(async {
         plugins.ready().await;

@@ -174,9 +174,6 @@ fn nothing_of_a_hostile_log_controls_the_terminal() {
         let mut event: Value = serde_json::from_str(line).unwrap();
         spoil(&mut event["data"], &words);
         lines += &format!("{event}\n");
-        if event["type"] == "turn.prompted" {
-            continue;
-        }
     }
     let file = site.file("hostile.jsonl", &lines);
     let said = run(&site, &["import", file.to_str().unwrap()], "");
@@ -196,10 +193,12 @@ fn spoil(value: &mut Value, keys: &[&str]) {
     match value {
         Value::Object(object) => {
             for (key, value) in object {
-                match value {
-                    Value::String(text) if keys.contains(&key.as_str()) => text.push_str(TRICK),
-                    other => spoil(other, keys),
+                if let Value::String(text) = value
+                    && keys.contains(&key.as_str())
+                {
+                    text.push_str(TRICK);
                 }
+                spoil(value, keys);
             }
         }
         Value::Array(items) => items.iter_mut().for_each(|item| spoil(item, keys)),

@@ -141,6 +141,43 @@ fn a_strangers_repository_does_nothing_before_it_is_trusted() {
 }
 
 #[test]
+fn every_inspecting_command_says_once_what_it_leaves_out() {
+    let (site, listener) = site();
+    let settings = site.project().join("opencode.json");
+    for args in [
+        &["agents"][..],
+        &["agents", "--format", "json"],
+        &["models"],
+        &["mcp"],
+        &["mcp", "--format", "json"],
+        &["plugins"],
+        &["config"],
+        &["config", "mcp"],
+        &["config", "--format", "json"],
+        &["permission", "check", "bash", "ls"],
+    ] {
+        let ran = site.run(args).ok();
+        for key in ["mcp.local", "plugin[0]", "agent.build.permission"] {
+            let said = format!("`{key}` is left out");
+            let lines: Vec<&str> = ran.stderr.lines().filter(|l| l.contains(&said)).collect();
+            assert_eq!(lines.len(), 1, "{args:?}: {}", ran.stderr);
+            let place = format!("leftfold: {}:1:", settings.display());
+            assert!(lines[0].starts_with(&place), "{args:?}: {}", lines[0]);
+        }
+        assert_eq!(ran.stderr.matches("`leftfold trust`").count(), 1, "{args:?}: {}", ran.stderr);
+        untouched(&site, &listener, &(ran.stdout + &ran.stderr));
+    }
+    // it is a finding among the others
+    let found = site.run(&["doctor"]).ok().stdout;
+    assert!(found.contains("`mcp.local` of the project is left out"), "{found}");
+    assert!(found.contains("`leftfold trust` lets you trust the project"), "{found}");
+    // nothing is left out of a project that is trusted
+    site.trust(&site.project());
+    let ran = site.run(&["config", "retry"]);
+    assert!(!ran.stderr.contains("is left out"), "{}", ran.stderr);
+}
+
+#[test]
 fn a_conversation_asks_and_takes_no_keys_that_were_pressed_before() {
     let (site, listener) = site();
     let mut terminal = site.terminal(&[], 100);

@@ -26,6 +26,8 @@ pub struct RedactedView {
     pub items: Vec<Item>,
     /// Why no model can be used.
     pub problem: Option<String>,
+    /// A warning for each setting that is left out until the user trusts the project.
+    pub left_out: Vec<String>,
 }
 
 /// One value.
@@ -91,7 +93,8 @@ pub fn redacted_view(
         }
     }
     let problem = settings.resolve_model(None, env).err().map(|error| error.to_string());
-    Ok(RedactedView { sources: settings.sources, items: list.items, problem })
+    let left_out = settings.trust.warnings();
+    Ok(RedactedView { sources: settings.sources, items: list.items, problem, left_out })
 }
 
 #[derive(Default)]

@@ -123,7 +123,7 @@ impl Trust {
     }
 
     /// A warning for each item that is left out, and the way to trust them.
-    pub(crate) fn warnings(&self) -> Vec<String> {
+    pub fn warnings(&self) -> Vec<String> {
         if self.is_whole() {
             return Vec::new();
         }

@@ -49,14 +49,18 @@ pub fn settings(directory: &Path, plugins: &Plugins) -> anyhow::Result<Settings>
     settings::load_with(directory, &model::environment, &layers).map_err(model::usage)
 }
 
-/// The settings for a command without a session. Plugins are started for it, and end with it.
+/// The settings for a command without a session. Plugins are started for it, and end with it. Warns of
+/// each setting that is left out until the user trusts the project.
 ///
 /// # Errors
 /// The settings are wrong.
 pub fn shown(directory: &Path) -> anyhow::Result<Settings> {
     let layers = layers(directory)?;
     warnings::print_once(layers.warnings());
-    settings::load_with(directory, &model::environment, &layers).map_err(model::usage)
+    let found =
+        settings::load_with(directory, &model::environment, &layers).map_err(model::usage)?;
+    warnings::print_once(&found.trust.warnings());
+    Ok(found)
 }
 
 /// The layers that plugins add to the settings in `directory`. Waits for plugins, so it may block.
