@@ -1,7 +1,7 @@
 //! A source of settings (a file, a variable or a plugin) and places within it.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -122,6 +122,15 @@ impl NotUtf8 {
 /// Whether the error means that the file does not exist.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// A text as [`read_text`] reads it, from a file that the user has not named: opening a pipe would wait for a writer.
+pub(crate) fn read_found(path: &Path) -> io::Result<String> {
+    let kind = fs::metadata(path)?.file_type();
+    if !kind.is_file() && !kind.is_dir() {
+        return Err(io::Error::other("it is a pipe, socket or device"));
+    }
+    read_text(path)
 }
 
 /// A whole file of at most [`LARGEST`] bytes, in UTF-8, without its byte order mark.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::markdown::{self, Entered};
-use crate::source::{Env, Kind, NotUtf8, Source, expand, is_absent, read_text};
+use crate::source::{Env, Kind, NotUtf8, Source, expand, is_absent, read_found, read_text};
 
 const OPENCODE: [&str; 2] = ["opencode.json", "opencode.jsonc"];
 const OWN: [&str; 2] = ["leftfold.json", "leftfold.jsonc"];
@@ -154,7 +154,8 @@ impl Gathered {
             if self.leads_out(&path, owner) {
                 continue;
             }
-            let text = read_text(&path).map_err(|error| unreadable(path.clone(), &error, false))?;
+            let text =
+                read_found(&path).map_err(|error| unreadable(path.clone(), &error, false))?;
             self.file(&path, (own, owner), text, Some(entered));
         }
         Ok(())
@@ -210,7 +211,7 @@ impl Gathered {
 
 /// The text of a file, if it exists.
 fn existing(path: &Path) -> Result<Option<String>, Error> {
-    match read_text(path) {
+    match read_found(path) {
         Err(error) if is_absent(&error) => Ok(None),
         read => read.map(Some).map_err(|error| unreadable(path.to_owned(), &error, false)),
     }

@@ -9,7 +9,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Number, Value};
 
 use crate::error::Error;
-use crate::source::{Env, Kind, SettingPlace, Source, is_outside, read_text};
+use crate::source::{Env, Kind, SettingPlace, Source, is_outside, read_found};
 
 /// The deepest nesting; readers of the log have the same limit.
 const DEEPEST: usize = 100;
@@ -338,7 +338,7 @@ fn substitute(
                 {
                     continue;
                 }
-                let contents = read_text(&file).map_err(|error| Error::Include {
+                let contents = read_found(&file).map_err(|error| Error::Include {
                     place: at.clone(),
                     key: key.to_owned(),
                     file,

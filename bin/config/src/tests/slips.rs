@@ -176,6 +176,19 @@ fn files_that_cannot_be_read_are_told_by_name() {
     let expected =
         "LEFTFOLD_CONFIG names folder, which cannot be read: Is a directory (os error 21)";
     assert_eq!(world.error(), expected);
+    // a pipe would never end
+    for (text, error) in [
+        (None, "leftfold.json: cannot be read: it is a pipe, socket or device"),
+        (
+            Some("{ \"agent\": { \"a\": { \"prompt\": \"{file:pipe}\" } } }"),
+            "leftfold.json:1:31: `agent.a.prompt`: the file pipe cannot be read: it is a pipe, socket or device",
+        ),
+    ] {
+        let world = text.map_or_else(World::new, World::with);
+        let pipe = world.path(if text.is_some() { "pipe" } else { "leftfold.json" });
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert_eq!(world.error(), error);
+    }
     // A link to itself is unreadable even for root.
     let world = World::new();
     std::os::unix::fs::symlink("leftfold.json", world.path("leftfold.json")).unwrap();
