@@ -159,6 +159,46 @@ fn nothing_of_a_hostile_session_controls_the_terminal() {
     inspect_session(&site, "last");
 }
 
+/// Everything but the codes of Leftfold's own screen and of the line editor.
+fn without_own_codes(raw: &str) -> String {
+    let mut pieces = raw.split("\u{1b}[");
+    let mut out = pieces.next().unwrap().to_owned();
+    for piece in pieces {
+        let end = piece.find(|c: char| c.is_ascii_alphabetic()).unwrap();
+        let (codes, rest) = (&piece[..=end], &piece[end + 1..]);
+        let numbers = codes.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let known = match &codes[end..] {
+            "m" => numbers
+                .split(';')
+                .all(|n| matches!(n, "" | "0" | "1" | "2" | "3" | "31" | "32" | "33" | "36")),
+            "A" | "C" | "D" | "J" | "K" => numbers.parse::<u16>().is_ok() || numbers.is_empty(),
+            "h" | "l" => matches!(numbers, "?2004" | "?2026"),
+            _ => false,
+        };
+        assert!(known && codes != "2J", "{codes:?} in {raw:?}");
+        out += rest;
+    }
+    out.replace('\r', "")
+}
+
+#[test]
+fn nothing_of_a_hostile_session_controls_a_conversation() {
+    let site = hostile_session();
+    let mut terminal = site.terminal(&[], 120);
+    terminal.until_prompt().press("Hello\r").until("bye").until_prompt();
+    terminal.press("/agent\r").until("there are").until_prompt();
+    terminal.press("/help\r").until("/exit").until_prompt();
+    terminal.press("\u{4}");
+    terminal.wait();
+    assert!(terminal.raw.contains(r"true \x1b[2J"), "{}", terminal.raw);
+    assert_clean("conversation", &without_own_codes(&terminal.raw));
+    // what the log has of it
+    let mut terminal = site.terminal(&["--continue"], 120);
+    terminal.until_prompt().press("\u{4}");
+    terminal.wait();
+    assert_clean("conversation", &without_own_codes(&terminal.raw));
+}
+
 #[test]
 fn nothing_of_a_hostile_log_controls_the_terminal() {
     let site = hostile_session();
