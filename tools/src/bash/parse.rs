@@ -80,7 +80,23 @@ fn read(line: &str, nested: usize, limit: Instant, steps: &mut Vec<Step>) -> Opt
     Reader { line, steps, nested, limit }.node(tree.root_node(), 0)
 }
 
+/// The grammar's scanner looks for the digits of `{1..9}` with C's `isdigit`, which reads outside its table for a
+/// character beyond U+00FF. That can end the process.
+fn is_safe(line: &str) -> bool {
+    fn after_digits(text: &str) -> &str {
+        text.trim_start_matches(|c: char| c.is_ascii_digit())
+    }
+    let in_table = |text: &str| text.chars().next().is_none_or(|c| c <= '\u{ff}');
+    line.split('{').skip(1).map(after_digits).all(|text| {
+        let end = text.strip_prefix("..").map(after_digits);
+        in_table(text) && end.is_none_or(in_table)
+    })
+}
+
 fn tree(line: &str, limit: Instant) -> Option<Tree> {
+    if !is_safe(line) {
+        return None;
+    }
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
     let mut late = |_: &ParseState| match Instant::now() > limit {
