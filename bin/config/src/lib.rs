@@ -21,6 +21,7 @@
 //! | `resolve` | providers, models and keys |
 //! | `redacted_view`, `plugin_layers`, `secrecy`, `credentials` | the parts that may be shown to people and plugins |
 //! | `diagnosis` | every error |
+//! | `fuzzing` | properties that hold for any text, for `tests/fuzz` |
 //! | `trust`, `trust_review`, `private_file` | which settings of a project need the user's consent, and where it is stored |
 
 mod agent;
@@ -28,6 +29,7 @@ pub mod auth;
 mod credentials;
 mod error;
 mod extensions;
+pub mod fuzzing;
 mod legacy;
 mod load;
 mod markdown;

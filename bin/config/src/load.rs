@@ -97,7 +97,10 @@ pub(crate) fn read(
     trust: &Trust,
 ) -> Result<Part, Error> {
     let source = &document.source;
-    let mut node = if needs_review(source) && !trust.is_whole() {
+    // if nothing needs trust, nothing is trusted either: references lead out of the project even where they have no
+    // effect
+    let is_trusted = trust.is_whole() && !trust.items.is_empty();
+    let mut node = if needs_review(source) && !is_trusted {
         let mut node = parse(document, References::Within(&trust.worktree))?;
         trust_review::take_unknown(&mut node);
         // an error is reported although its setting is left out; one that follows from a reference
@@ -137,7 +140,14 @@ pub fn load(
 /// # Errors
 /// The first error in any source, as for [`load`].
 pub fn load_with(directory: &Path, env: Env<'_>, layers: &Layers) -> Result<Settings, Error> {
-    let mut found = sources::read_all(directory, env, &layers.all)?;
+    load_found(sources::read_all(directory, env, &layers.all)?, (directory, env), layers)
+}
+
+pub(crate) fn load_found(
+    mut found: Found,
+    (directory, env): (&Path, Env<'_>),
+    layers: &Layers,
+) -> Result<Settings, Error> {
     let trust = review_all(&found, env);
     let parts =
         found.documents.iter().map(|document| read(document, env, layers.providers, &trust));

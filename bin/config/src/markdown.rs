@@ -29,6 +29,13 @@ pub(crate) struct Entered {
     body: &'static str,
 }
 
+impl Entered {
+    /// The agent of this name.
+    pub(crate) fn agent(name: &str) -> Self {
+        Self { key: "agent", name: name.to_owned(), body: "prompt" }
+    }
+}
+
 const KINDS: [(&str, &str, &str); 6] = [
     ("agent", "agent", "prompt"),
     ("agents", "agent", "prompt"),

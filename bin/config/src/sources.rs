@@ -28,6 +28,7 @@ pub(crate) struct Layer {
 }
 
 /// A source with its text.
+#[derive(Clone)]
 pub(crate) struct Document {
     pub(crate) source: Arc<Source>,
     pub(crate) text: String,

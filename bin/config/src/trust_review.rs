@@ -1,7 +1,8 @@
 //! Sorts the settings of a project by an allow-list: texts inside the worktree and rules stay, everything else
 //! needs trust and is taken out. Reads the files that a setting executes, for its digest; starts nothing.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use leftfold_events::Sha256;
@@ -56,10 +57,7 @@ impl Review<'_> {
         let Tree::Map(entries) = &mut root.tree else { return };
         entries.retain_mut(|entry| match entry.key.as_str() {
             "$schema" => true,
-            "permission" | "tools" => {
-                self.rules(entry, "");
-                true
-            }
+            "permission" | "tools" => self.rules(entry, ""),
             "agent" => {
                 self.agents(entry);
                 true
@@ -105,16 +103,20 @@ impl Review<'_> {
     }
 
     /// `allow` may loosen the user's rules, and for an agent `ask` may lift a built-in `deny`. The digest covers
-    /// the rules as a whole, as their order counts.
-    fn rules(&mut self, entry: &Entry, above: &str) {
-        let effect = if has_action(&entry.node, "allow") {
+    /// the rules as a whole, as their order counts. False if the rules are not known without trust.
+    fn rules(&mut self, entry: &Entry, above: &str) -> bool {
+        let is_known = !has_reference(&entry.node);
+        let effect = if !is_known {
+            "takes rules from variables or files"
+        } else if has_action(&entry.node, "allow") {
             "allows calls without asking"
         } else if !above.is_empty() && has_action(&entry.node, "ask") {
             "changes what this agent may do"
         } else {
-            return;
+            return true;
         };
         self.add(&entry.at, &below(above, &entry.key), &entry.node, effect.to_owned());
+        is_known
     }
 
     /// Prompts and descriptions are texts. A model, options or limits are not.
@@ -124,10 +126,7 @@ impl Review<'_> {
             let path = below("agent", &agent.key);
             let Tree::Map(said) = &mut agent.node.tree else { continue };
             said.retain(|entry| match entry.key.as_str() {
-                "permission" | "tools" => {
-                    self.rules(entry, &path);
-                    true
-                }
+                "permission" | "tools" => self.rules(entry, &path),
                 "description" | "prompt" | "mode" | "color" | "name" => self.is_text(entry, &path),
                 key => {
                     let effect = match key {
@@ -259,11 +258,7 @@ impl Review<'_> {
         self.named_files(node, &mut paths);
         paths.sort();
         paths.dedup();
-        let digest = |path: PathBuf| {
-            let bytes = fs::read(&path).unwrap_or_default();
-            (path, Sha256::of(&bytes))
-        };
-        paths.into_iter().map(digest).collect()
+        paths.into_iter().map(|path| (path.clone(), digest(&path).unwrap_or_default())).collect()
     }
 
     fn named_files(&self, node: &Node, found: &mut Vec<PathBuf>) {
@@ -299,6 +294,10 @@ impl Review<'_> {
             }
             if path.is_dir() {
                 found.extend(files_in(&path));
+                continue;
+            }
+            if !path.is_file() {
+                // reading a pipe could take for ever
                 continue;
             }
             let beside = path.parent().filter(|folder| *folder != self.worktree);
@@ -339,6 +338,27 @@ const MANIFESTS: [(&str, &str); 9] = [
     ("uv", "pyproject.toml"),
     ("cargo", "Cargo.toml"),
 ];
+
+/// Bytes of a file that are held in memory at once.
+const PIECE: u64 = 16 << 20;
+
+/// The digest of a file; of a file of several pieces, the digest of the pieces' digests.
+fn digest(path: &Path) -> io::Result<Sha256> {
+    let mut file = File::open(path)?;
+    let (mut bytes, mut digests) = (Vec::new(), Vec::new());
+    loop {
+        bytes.clear();
+        let read = file.by_ref().take(PIECE).read_to_end(&mut bytes)?;
+        let digest = Sha256::of(&bytes);
+        if digests.is_empty() && (read as u64) < PIECE {
+            return Ok(digest);
+        }
+        if read == 0 {
+            return Ok(Sha256::of(&digests));
+        }
+        digests.extend_from_slice(digest.as_bytes());
+    }
+}
 
 /// Files of one folder that a digest covers at most.
 const MOST_FILES: usize = 256;

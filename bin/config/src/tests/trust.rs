@@ -31,6 +31,8 @@ fn texts_and_stricter_rules_apply_at_once_and_everything_else_needs_trust() {
         (r#"{"permission": {"bash": {"rm *": "deny", "*": "ask"}}}"#, &[]),
         (r#"{"permission": {"bash": {"rm *": "deny", "ls": "allow"}}}"#, &["permission"]),
         (r#"{"permission": "allow"}"#, &["permission"]),
+        (r#"{"permission": "{env:RULE}"}"#, &["permission"]),
+        (r#"{"agent": {"a": {"permission": {"bash": "{env:RULE}"}}}}"#, &["agent.a.permission"]),
         (r#"{"tools": {"bash": false}}"#, &[]),
         (r#"{"tools": {"bash": true}}"#, &["tools"]),
         (r#"{"agent": {"a": {"prompt": "p", "description": "d", "mode": "all"}}}"#, &[]),
@@ -270,4 +272,42 @@ fn a_mistake_in_a_setting_that_is_left_out_is_reported() {
     let world = World::with(r#"{"provider": {"p": {"wire": "none"}}}"#);
     let error = load(&world.path(""), &world.env(), known()).unwrap_err();
     assert!(world.plain(&error).starts_with("leftfold.json:1:"), "{error}");
+}
+
+/// Keys without effect need no trust, and their references are not resolved.
+#[test]
+fn references_without_effect_are_not_resolved() {
+    for text in [
+        r#"{"theme": "{env:KEY}"}"#,
+        r#"{"$schema": "{env:KEY}"}"#,
+        r#"{"theme": "{file:../outside.md}"}"#,
+        r#"{"keybinds": {"leader": "{file:~/outside.md}"}}"#,
+    ] {
+        let world = World::with(text).var("KEY", "value-outside");
+        fs::write(world.home().join("outside.md"), "value-outside").unwrap();
+        let settings = untrusted(&world);
+        let shown = format!("{} {:?}", kept(&settings), settings.warnings);
+        assert!(items(&world).is_empty() && !shown.contains("value-outside"), "{text}: {shown}");
+    }
+}
+
+/// Reading a pipe for its digest would wait for a writer.
+#[test]
+fn a_pipe_that_is_executed_is_not_read() {
+    let world = World::with(r#"{"mcp": {"s": {"command": ["./pipe"]}}}"#);
+    let made = std::process::Command::new("mkfifo").arg(world.path("pipe")).status().unwrap();
+    assert!(made.success());
+    assert_eq!(items(&world), ["mcp.s"]);
+}
+
+/// A file is not read into memory as a whole, and a change anywhere in it counts.
+#[test]
+fn a_large_file_that_is_executed_is_covered_to_its_end() {
+    let world = World::with(r#"{"mcp": {"s": {"command": ["./large"]}}}"#);
+    let large = fs::File::create(world.path("large")).unwrap();
+    large.set_len((16 << 20) + 1).unwrap();
+    world.trust("");
+    assert!(untrusted(&world).trust.is_whole());
+    std::os::unix::fs::FileExt::write_at(&large, b"x", 16 << 20).unwrap();
+    assert!(!untrusted(&world).trust.is_whole());
 }
