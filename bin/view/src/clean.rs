@@ -15,7 +15,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 /// The spaces that replace a tab.
 const TAB: &str = "    ";
@@ -334,12 +334,15 @@ pub fn clip(text: &str, columns: usize) -> String {
         return text.to_owned();
     }
     let room = columns.saturating_sub(1);
-    let mut used = 0;
-    let kept = text.chars().take(most).take_while(|c| {
-        used += c.width().unwrap_or(0);
-        used <= room
-    });
-    let mut kept: String = kept.collect();
+    let mut kept = String::new();
+    for c in text.chars().take(most) {
+        kept.push(c);
+        // a selector can widen the character before it
+        if kept.width() > room {
+            kept.pop();
+            break;
+        }
+    }
     kept.push('…');
     kept
 }

@@ -334,6 +334,8 @@ fn a_text_is_cut_by_columns_and_by_characters() {
     assert_eq!(clip("漢字漢字", 6), "漢字…");
     assert_eq!(clip("short", 5), "short");
     assert_eq!(clip("longer", 5), "long…");
+    assert_eq!(clip("a0\u{fe0f}bcd", 4), "a0\u{fe0f}…");
+    assert_eq!(clip("a0\u{fe0f}bcd", 3), "a0…");
     let stacked = format!("a{}", "\u{301}".repeat(100_000));
     assert!(clip(&stacked, 10).chars().count() < 100);
 }
