@@ -21,6 +21,10 @@ lint:
 bench:
     cargo bench --workspace
 
+# Check a parser with random inputs: bash, cleaner, settings, json-rpc or framing.
+fuzz target count="100000" seed="1":
+    cargo run --profile fuzz -p leftfold-fuzz-driver -- {{target}} {{count}} {{seed}}
+
 # Check licences, advisories and sources of dependencies.
 deny:
     cargo deny check

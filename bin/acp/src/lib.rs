@@ -27,6 +27,7 @@
 //! | `servers` | MCP servers that the client supplies for a session |
 //! | `question`, `form` | questions as permissions or as forms, and the client's answers |
 //! | `prompts` | prompts that wait for the end of their turn |
+//! | `fuzzing` | properties that hold for any input, for `tests/fuzz` |
 //!
 //! Invariant: everything that a client receives about a session comes from durable events, except
 //! which of its own terminals a call runs in.
@@ -43,6 +44,7 @@ mod errors;
 mod flow;
 mod forks;
 mod form;
+pub mod fuzzing;
 mod host;
 mod listing;
 mod opening;

@@ -189,7 +189,7 @@ fn method(frame: &TransportFrame) -> Option<&str> {
 }
 
 /// The content of an input line.
-enum Incoming {
+pub(super) enum Incoming {
     Frame(TransportFrame),
     /// A line with one of the node's methods besides the protocol's.
     Leftfold(Vec<u8>),
@@ -198,7 +198,9 @@ enum Incoming {
 }
 
 /// The next line that is not empty, and its bytes; `None` at the end of input.
-async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<(Incoming, usize)> {
+pub(super) async fn next_frame(
+    input: &mut (impl AsyncBufRead + Unpin),
+) -> Option<(Incoming, usize)> {
     loop {
         let line = match next_line(input, LONGEST).await {
             Ok(line) => line?,

@@ -14,6 +14,7 @@
 //! | `slash`, `attach` | slash commands and attachments of a prompt |
 //! | `fork`, `checkout` | makes forks, with files |
 //! | `redact_output`, `warnings`, `lines`, `preview` | text that leaves the process |
+//! | `fuzzing` | properties that hold for any input, for `tests/fuzz` |
 //!
 //! Invariant: nothing here parses a command line or prints a session.
 
@@ -27,6 +28,7 @@ pub mod demo;
 pub mod divergence;
 mod embed;
 pub mod fork;
+pub mod fuzzing;
 pub mod gather;
 pub mod history;
 pub mod lines;
