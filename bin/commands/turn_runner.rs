@@ -81,13 +81,15 @@ pub(crate) async fn run_turn(
     let (sink, _) = Actor::spawn(None, Printer, (turn.format, setup.place.session, sender)).await?;
     let (resumes, reverts) = (task == Task::Resume, matches!(task, Task::Revert(_)));
     let mut signals = Signals::new()?;
+    let node = client::node().await?;
     let begun = tokio::select! {
         biased;
-        begun = begin(&setup, task, sink) => Some(begun),
+        begun = begin(&setup, &node, task, sink) => Some(begun),
         _ = signals.next() => None,
     };
     let Some(Ok(Some(Begun { client, opened, socket }))) = begun else {
         // Servers and plugins may have been started already; they must not keep running.
+        client::stop_node(&node).await;
         end_all(true).await?;
         return begun.map_or(Ok(Outcome::Interrupted), |begun| begun.map(|_| Outcome::Nothing));
     };
@@ -122,6 +124,7 @@ pub(crate) async fn run_turn(
     }
     let completed =
         matches!(&outcome, Ok(Outcome::Ended(ended)) if ended.reason == EndReason::Completed);
+    client::stop_node(&node).await;
     end_all(!completed).await?;
     outcome
 }
@@ -138,12 +141,12 @@ struct Begun {
 /// nothing to do.
 async fn begin(
     setup: &SessionSetup,
+    node: &ActorRef<NodeMessage>,
     task: Task,
     sink: ActorRef<Observation>,
 ) -> anyhow::Result<Option<Begun>> {
-    let node = client::node().await?;
     if task == Task::Resume {
-        return begin_resuming(setup, node, sink).await;
+        return begin_resuming(setup, node.clone(), sink).await;
     }
     for _ in 0..client::ATTEMPTS {
         let (client, opened) = Client::open(node.clone(), setup).await?;

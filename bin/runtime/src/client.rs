@@ -57,6 +57,17 @@ pub async fn node() -> anyhow::Result<ActorRef<NodeMessage>> {
     Ok(Actor::spawn(None, Node, ()).await.context("the node cannot be started")?.0)
 }
 
+/// How long the sessions of a node may take to stop.
+const STOP: Duration = Duration::from_secs(2);
+
+/// Stops a node before its runtime ends. A session that still runs when its workers are cancelled takes them for dead,
+/// warns, and starts new ones.
+pub async fn stop_node(node: &ActorRef<NodeMessage>) {
+    if node.stop_and_wait(None, Some(STOP)).await.is_err() {
+        tracing::warn!("the node did not stop in time");
+    }
+}
+
 const DIED: &str = "the session died; its log may or may not have the request";
 
 impl Client {

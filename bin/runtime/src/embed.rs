@@ -16,7 +16,6 @@
 //! It needs a tokio runtime with more than one thread, the default of `#[tokio::main]`.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use leftfold_actors::{NodeMessage, Observation, QuestionReply, WatchScope};
@@ -35,8 +34,6 @@ use crate::turn_config::Overrides;
 
 /// The prompt's author, as the log names this client.
 const BY: &str = "program";
-/// How long sessions may take to stop.
-const STOP: Duration = Duration::from_secs(2);
 
 /// A project, and the node that runs this program's sessions of it.
 #[derive(Debug)]
@@ -95,9 +92,7 @@ impl Leftfold {
     /// # Errors
     /// Processes cannot be ended.
     pub async fn close(self) -> anyhow::Result<()> {
-        if self.node.stop_and_wait(None, Some(STOP)).await.is_err() {
-            tracing::warn!("the node did not stop in time");
-        }
+        client::stop_node(&self.node).await;
         end_all(true).await
     }
 }

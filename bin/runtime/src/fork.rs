@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use leftfold_actors::{
@@ -32,8 +31,6 @@ use crate::{Usage, checkout, project};
 pub(crate) const FORK: &str = "_leftfold/fork";
 /// The `by` of the request for files.
 const BY: &str = "fork";
-/// How long a node that was started for a fork may take to stop.
-const STOP: Duration = Duration::from_secs(2);
 
 /// The point of the fork, and whether to restore files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -113,9 +110,7 @@ fn make_alone(of: &SessionPlace, wanted: ForkRequest) -> anyhow::Result<Forked> 
         let events = Reader::open(&of.store)?.read(of.session, 1)?;
         let node = client::node().await?;
         let made = make(&node, of, events, wanted).await;
-        if node.stop_and_wait(None, Some(STOP)).await.is_err() {
-            tracing::warn!("the node did not stop in time");
-        }
+        client::stop_node(&node).await;
         made
     };
     crate::run_async(made)?
