@@ -136,6 +136,9 @@ impl Workers {
                 PermissionEvent::Asked { .. } => {
                     self.to_permission(PermissionMessage::Ask { of: seq });
                 }
+                PermissionEvent::RejectedWith { .. } => {
+                    self.to_permission(PermissionMessage::Withdraw { of });
+                }
                 PermissionEvent::Ruled { .. } | PermissionEvent::Answered { .. } => {}
             },
             // a `model.requested` follows, which is performed

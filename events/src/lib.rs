@@ -42,4 +42,8 @@ pub use verify::verify;
 
 /// The version of [`next`](next()). It grows when decisions change on purpose. Old logs fold for
 /// ever; they verify only under their own policy.
-pub const POLICY: u16 = 2;
+///
+/// | policy | since then |
+/// | --- | --- |
+/// | 3 | a rejection with words closes the other questions of the reply |
+pub const POLICY: u16 = 3;

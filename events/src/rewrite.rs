@@ -193,7 +193,9 @@ fn permission(event: &mut Permission, how: &impl Rewrite) {
             strings(patterns, how);
             strings(always, how);
         }
-        Permission::Answered { feedback, .. } => optional(feedback, how),
+        Permission::Answered { feedback, .. } | Permission::RejectedWith { feedback, .. } => {
+            optional(feedback, how);
+        }
     }
 }
 

@@ -131,6 +131,9 @@ pub enum AskMode {
 /// The default time limit of a child, in milliseconds: an hour. The child then ends and reports.
 pub const TASK_TIMEOUT: u64 = 60 * 60 * 1_000;
 
+/// The default of how deeply subagents may be nested.
+pub const MAX_DEPTH: u32 = 5;
+
 /// Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -201,6 +204,13 @@ pub struct Options {
     /// The plugins with hooks, in calling order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub plugins: Vec<PluginSpec>,
+    /// How many sessions above this one have started it and each other: 0 for a session that a
+    /// person prompts.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub depth: u32,
+    /// How deeply subagents may be nested; 0: there are none.
+    #[serde(skip_serializing_if = "is_usual_depth")]
+    pub max_depth: u32,
 }
 
 impl Default for Options {
@@ -233,8 +243,27 @@ impl Default for Options {
             summary_request: None,
             title_request: None,
             plugins: Vec::new(),
+            depth: 0,
+            max_depth: MAX_DEPTH,
         }
     }
+}
+
+impl Options {
+    /// Whether calls of this session may not start a subagent, because it is nested too deeply.
+    pub(crate) fn is_deepest(&self) -> bool {
+        self.depth >= self.max_depth
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(depth: &u32) -> bool {
+    *depth == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_usual_depth(depth: &u32) -> bool {
+    *depth == MAX_DEPTH
 }
 
 impl TurnConfig {

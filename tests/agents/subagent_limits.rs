@@ -1,6 +1,6 @@
 //! Cost and time limits of subagents.
 
-use common::{Site, all, end, only, script};
+use common::{Site, all, call, end, kind, only, says, script};
 use serde_json::{Value, json};
 
 fn task(prompt: &str) -> Value {
@@ -31,6 +31,34 @@ fn one_that_does_not_end_is_interrupted_and_the_turn_goes_on() {
     assert!(["aborted", "error"].contains(&reason), "{ended}");
     assert_eq!(end(&events)["text"], "It hangs.");
     site.assert_sound();
+}
+
+#[test]
+fn subagents_nest_only_as_deeply_as_the_settings_allow() {
+    let deeper = json!({ "description": "Deeper", "prompt": "deeper", "subagentType": "deep" });
+    let deep = json!({ "deep": { "mode": "all", "permission": { "task": "allow" } } });
+    for (settings, depth) in
+        [(json!({}), 5), (json!({ "max_depth": 2 }), 2), (json!({ "max_depth": 0 }), 0)]
+    {
+        let site = Site::scripted(&script(json!([call("task", deeper.clone()), says("Done.")])))
+            .setting("agent", deep.clone())
+            .setting("task", settings);
+        let events = site.prompt("deeper").ok().events();
+        assert_eq!(all(&events, "subagent.spawned").len(), depth);
+        assert_eq!(all(&events, "subagent.ended").len(), depth);
+        let denials = |event: &&&Value| event["data"]["permission_denials"] != json!([]);
+        let denied: Vec<Value> =
+            all(&events, "turn.ended").iter().filter(denials).map(|e| (*e).clone()).collect();
+        assert_eq!(denied.len(), 1, "{denied:?}");
+        let session = denied[0]["session"].as_str().unwrap();
+        let requests = site.run(&["export", session]).ok().events();
+        let mut own =
+            requests.iter().filter(|e| e["session"] == session && kind(e) == "model.requested");
+        let last = own.next_back().unwrap()["seq"].to_string();
+        let told = site.run(&["explain", session, &last]).ok().stdout;
+        assert!(told.contains(&format!("may be nested {depth} deep")), "{told}");
+        site.assert_sound();
+    }
 }
 
 #[test]

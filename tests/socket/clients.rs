@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-use common::{ASK, Live, Peer, Site, all, asking, end, from_on, kinds, only};
+use common::{ASK, Live, Peer, Site, all, asking, end, from_on, kinds, only, says, script};
 use serde_json::{Value, json};
 
 /// A node that waits for an answer: the session, and the seq of the question.
@@ -281,4 +281,52 @@ fn readers_read_while_a_node_runs() {
     allow(&site, &session, of);
     live.until("turn.ended");
     live.wait().ok();
+}
+
+/// A rejection with words closes the other questions of the reply, for every client; calls that need
+/// no answer run, and the turn goes on.
+#[test]
+fn a_rejection_with_words_closes_the_other_questions_of_the_reply() {
+    let part = |name: &str, input: Value| json!({ "call": { "name": name, "input": input } });
+    let parts = json!([
+        part("bash", json!({ "command": "touch one" })),
+        part("bash", json!({ "command": "touch two" })),
+        part("read", json!({ "filePath": "a.txt" })),
+    ]);
+    let site = Site::scripted(&script(json!([{ "parts": parts }, says("So be it.")])))
+        .setting("permission", json!({ "bash": "ask" }));
+    site.file("a.txt", "alpha\n");
+    let mut live = site.start(&ASK);
+    let seqs = [(); 2].map(|()| live.until("permission.asked")["seq"].to_string());
+    let answer = |seq: &str, words: &[&str]| {
+        site.run(&[&["permission", "answer", "last", seq], words].concat())
+    };
+    answer(&seqs[1], &["reject", "--feedback", "Use git."]).ok();
+    let events = live.wait().ok().events();
+    let late = answer(&seqs[0], &["once"]);
+    assert_eq!(late.code, 1, "{late:?}");
+
+    let answers = all(&events, "permission.answered");
+    let of = |answer: &Value| answer["of"].to_string();
+    assert_eq!(answers.iter().map(|answer| of(answer)).collect::<Vec<_>>(), [&*seqs[1], &*seqs[0]]);
+    let (first, second) = (&answers[0]["data"], &answers[1]["data"]);
+    assert_eq!(first.get("with"), None);
+    assert_eq!(second["with"], answers[0]["seq"]);
+    for field in ["reply", "feedback", "by"] {
+        assert_eq!(first[field], second[field]);
+    }
+    assert!(!site.project().join("one").exists() && !site.project().join("two").exists());
+    assert_eq!(only(&events, "tool.finished")["data"]["is_error"], false);
+    assert_eq!(
+        (end(&events)["reason"].as_str(), &end(&events)["text"]),
+        (Some("completed"), &json!("So be it."))
+    );
+    assert_eq!(end(&events)["permission_denials"].as_array().unwrap().len(), 2);
+    let request = all(&events, "model.requested")[1]["seq"].to_string();
+    let told = site.run(&["explain", "last", &request]).ok().stdout;
+    assert!(told.contains("rejected another call of this reply"), "{told}");
+    let text = site.run(&["replay", "last"]).ok().stdout;
+    assert!(text.contains("another call of the reply was rejected with words"), "{text}");
+    site.assert_sound();
+    site.run(&["rerun", "last"]).ok();
 }

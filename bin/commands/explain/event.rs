@@ -225,7 +225,11 @@ impl Sources<'_> {
                 && matches!(
                     &event.event,
                     Event::Tool(Tool::Resolved(_) | Tool::ElicitationRequested { .. })
-                        | Event::Permission(Permission::Ruled { .. } | Permission::Answered { .. })
+                        | Event::Permission(
+                            Permission::Ruled { .. }
+                                | Permission::Answered { .. }
+                                | Permission::RejectedWith { .. }
+                        )
                 )
         };
         before.iter().filter(counts).map(|event| event.seq).collect()

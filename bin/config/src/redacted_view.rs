@@ -188,6 +188,7 @@ impl List {
             (&["tool_output", "max_lines"], json!(tool_output.max_lines)),
             (&["tool_output", "max_bytes"], json!(tool_output.max_bytes)),
             (&["task", "timeout"], json!(task.timeout)),
+            (&["task", "max_depth"], json!(task.max_depth)),
             (&["compaction", "auto"], json!(compaction.auto)),
             (&["compaction", "prune"], json!(compaction.prune)),
             (&["compaction", "reserved"], json!(compaction.reserved)),

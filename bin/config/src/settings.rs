@@ -201,11 +201,14 @@ pub struct Task {
     #[serde(deserialize_with = "time")]
     #[schemars(range(min = 1))]
     pub timeout: u64,
+    /// How deeply subagents may be nested; 0: no session may start one.
+    pub max_depth: u32,
 }
 
 impl Default for Task {
     fn default() -> Self {
-        Self { timeout: leftfold_events::turn_config::TASK_TIMEOUT }
+        use leftfold_events::turn_config::{MAX_DEPTH, TASK_TIMEOUT};
+        Self { timeout: TASK_TIMEOUT, max_depth: MAX_DEPTH }
     }
 }
 

@@ -161,7 +161,7 @@ impl Records {
                 let rules = rules.unwrap_or_default();
                 if *reply == Answer::Always { rules } else { Vec::new() }
             }
-            Permission::Ruled { .. } => Vec::new(),
+            Permission::Ruled { .. } | Permission::RejectedWith { .. } => Vec::new(),
         }
     }
 }

@@ -151,6 +151,13 @@ pub(crate) fn resolve(
         rules.extend(denied_to_children(settings, &agent));
     }
     options.restrictions = settings.restrictions(&agent.name);
+    options.max_depth = settings.task.max_depth;
+    options.depth = match inherited {
+        Inherited::Parent(parent) => parent.options.depth.saturating_add(1),
+        Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => {
+            inherited.options().map_or(0, |given| given.depth)
+        }
+    };
     let turn_settings = TurnSettings {
         directory: project.directory.clone(),
         worktree: project.worktree.clone(),

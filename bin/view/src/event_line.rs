@@ -69,7 +69,8 @@ fn asked(event: &Envelope, view: &SessionView) -> Option<String> {
             let line = format!("{} {}", quoted(&question.titled()), options.join(" | "));
             Some(line.trim_end().to_owned())
         }
-        Permission::Answered { reply, by, feedback } => {
+        Permission::Answered { reply, by, feedback }
+        | Permission::RejectedWith { reply, by, feedback, .. } => {
             let question = view.question(event.of?)?.question.as_ref()?;
             let answer = answer_text(*reply, feedback.as_deref());
             Some(format!("{} → {} by {by}", quoted(&question.titled()), quoted(&answer)))
@@ -117,6 +118,9 @@ pub fn detail(event: &Event) -> String {
         Event::Permission(Permission::Answered { reply, by, feedback }) => {
             let feedback = feedback.as_deref().map(quoted).unwrap_or_default();
             format!("{reply:?} by {by} {feedback}").trim_end().to_owned()
+        }
+        Event::Permission(Permission::RejectedWith { by, with, .. }) => {
+            format!("reject by {by}, with {with}")
         }
         Event::Todo(leftfold_events::event::Todo::Updated { todos }) => {
             format!("{} items", todos.len())

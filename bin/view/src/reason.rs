@@ -22,6 +22,9 @@ pub fn reason(before: &State, event: &Envelope) -> Option<String> {
             ruled(before, event.of, *action, rule.as_ref())
         }
         Event::Permission(Permission::Answered { .. }) => took(before, event),
+        Event::Permission(Permission::RejectedWith { .. }) => {
+            Some("another call of the reply was rejected with words".to_owned())
+        }
         Event::Compaction(Compaction::Started { auto, .. }) => Some(full(before, *auto)),
         Event::Compaction(Compaction::Pruned { .. }) => {
             Some("old tool output is dropped to save tokens".to_owned())

@@ -708,7 +708,8 @@ impl SessionView {
                 self.open.push(envelope.seq);
                 vec![Change::Asked(envelope.seq)]
             }
-            Permission::Answered { reply, by, feedback } => {
+            Permission::Answered { reply, by, feedback }
+            | Permission::RejectedWith { reply, by, feedback, .. } => {
                 self.close_question(of);
                 let (reply, by, feedback) = (*reply, by.clone(), feedback.clone());
                 let rejected = reply == Answer::Reject && !self.is_in_run(of);

@@ -136,6 +136,7 @@ impl Event {
             Self::Permission(event) => match event {
                 Permission::Ruled { .. } | Permission::Asked { .. } => true,
                 Permission::Answered { .. } => false,
+                Permission::RejectedWith { .. } => true,
             },
             Self::Compaction(event) => match event {
                 Compaction::Started { .. } | Compaction::Pruned { .. } => true,

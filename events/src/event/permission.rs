@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use crate::id::Seq;
 use crate::rules::{Action, Rule};
 
 /// Whether a call may run. `call` is the model's call id.
@@ -16,6 +17,16 @@ pub enum Permission {
         feedback: Option<String>,
         /// The client that answered, and its machine.
         by: String,
+    },
+    /// Close the question `of`, because a person rejected another call of the reply with words. Its
+    /// public name is that of `Answered`; its field `with` tells the two apart.
+    #[serde(rename(serialize = "answered", deserialize = "rejected_with"))]
+    RejectedWith {
+        reply: Answer,
+        feedback: Option<String>,
+        by: String,
+        /// The seq of the `permission.answered` that rejected the other call.
+        with: Seq,
     },
 }
 

@@ -43,7 +43,9 @@ pub fn admits(s: &State, fact: &Fact) -> bool {
         },
         Event::Permission(event) => match event {
             Permission::Answered { .. } => awaits(&[PendingKind::Question]),
-            Permission::Ruled { .. } | Permission::Asked { .. } => false,
+            Permission::Ruled { .. }
+            | Permission::Asked { .. }
+            | Permission::RejectedWith { .. } => false,
         },
         Event::Compaction(event) => match event {
             Compaction::Finished { .. } | Compaction::Failed { .. } => {

@@ -16,14 +16,16 @@ pub use retry::delay;
 
 use crate::context;
 use crate::event::{
-    BatchCall, CallKind, CallSpec, Class, Compaction, EndReason, Ended, Envelope, Event,
+    Answer, BatchCall, CallKind, CallSpec, Class, Compaction, EndReason, Ended, Envelope, Event,
     FailureClass, Finish, HookPoint, Model, ModelRef, Permission, Purpose, Subagent, Tool,
     Turn as TurnEvent,
 };
 use crate::id::{Seq, SessionId};
 use crate::payload::Sha256;
 use crate::rules::Action;
-use crate::state::{Call, Failure, ModelStatus, PendingKind, Phase, State, Titling, Turn};
+use crate::state::{
+    Call, Failure, ModelStatus, PendingKind, Phase, Rejection, State, Titling, Turn,
+};
 
 /// The time limit for working out what a call would do, in milliseconds.
 const CHECK: u64 = 30_000;
@@ -177,8 +179,22 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
         Phase::Allowed => run(s, c),
         Phase::Running { .. } if c.class() == Class::Child => spawn(s, c),
         Phase::Running { .. } => elicitation::elicit(s, c),
-        Phase::Checking(_) | Phase::Asking { .. } => None,
+        Phase::Asking { wait, .. } => rejected_with(s, wait.intent),
+        Phase::Checking(_) => None,
     }
+}
+
+/// Closes the question `of` if another call of the reply was rejected with words: the model gets them
+/// first. Calls that need no answer run.
+fn rejected_with(s: &State, of: Seq) -> Option<Envelope> {
+    let Rejection { answer, feedback, by } = s.last_reply()?.rejection.as_deref()?;
+    let closed = Permission::RejectedWith {
+        reply: Answer::Reject,
+        feedback: Some(feedback.clone()),
+        by: by.clone(),
+        with: *answer,
+    };
+    Some(intent(s, Some(of), None, closed))
 }
 
 /// Whether the last allowed step of the turn has been requested: calls of its reply are not run
@@ -205,7 +221,8 @@ fn next_part(s: &State, c: &Call) -> Option<CallSpec> {
 }
 
 fn rule(s: &State, c: &Call) -> Envelope {
-    let (action, rule) = plugins::verdict(s, c);
+    let (action, rule) =
+        if s.is_nested_too_deeply(c) { (Action::Deny, None) } else { plugins::verdict(s, c) };
     about(s, c, None, Permission::Ruled { call: c.id.clone(), action, rule })
 }
 
@@ -218,6 +235,10 @@ fn question(s: &State, c: &Call, from: usize) -> Option<Envelope> {
         verdicts.into_iter().find(|(_, (action, _))| *action != Action::Allow)?;
     if action == Action::Deny {
         // the rules have changed since the verdict on the call
+        return Some(about(s, c, None, Permission::Ruled { call: c.id.clone(), action, rule }));
+    }
+    if s.last_reply().is_some_and(|reply| reply.rejection.is_some()) {
+        let (action, rule) = (Action::Deny, None);
         return Some(about(s, c, None, Permission::Ruled { call: c.id.clone(), action, rule }));
     }
     let asked = Permission::Asked {

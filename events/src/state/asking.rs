@@ -2,13 +2,22 @@
 //! run.
 
 use super::elicitation::Elicitation;
-use super::{Call, Phase, State, Wait, repeat, words};
-use crate::event::{Access, Answer, Consent, Denial, EndReason, Envelope, Permission};
+use super::{Call, Phase, Rejection, State, Wait, repeat, words};
+use crate::event::{Access, Answer, Class, Consent, Denial, EndReason, Envelope, Permission};
 use crate::id::Seq;
 use crate::rules::{Action, Rule};
 use crate::time::Time;
 
+/// The first policy under which a rejection with words closes the other questions of the reply.
+const CLOSES_OTHERS: u16 = 3;
+
 impl Call {
+    /// For denials that no access explains.
+    fn nameless_access(&self) -> Access {
+        let permission = self.name.clone();
+        Access { permission, patterns: Vec::new(), always: Vec::new() }
+    }
+
     fn is_asked_about(&mut self, wait: Wait, permission: &str, patterns: &[String]) {
         let from = if let Phase::MustAsk { access } = self.phase { access } else { 0 };
         let about = |a: &Access| a.permission == permission && a.patterns == patterns;
@@ -30,11 +39,24 @@ impl State {
                 }
                 self.plugins.forget_question(of);
             }
-            Permission::Answered { reply, feedback, .. } => {
+            Permission::Answered { reply, feedback, by } => {
                 if let Some(call) = self.eliciting_mut(of) {
                     return call.told(envelope.at, *reply, feedback.as_deref());
                 }
-                self.answered(of, *reply, feedback.as_deref());
+                let words = self.answered(of, *reply, feedback.as_deref()).map(str::to_owned);
+                let (answer, by) = (envelope.seq, by.clone());
+                if let Some(feedback) = words.filter(|_| self.policy >= CLOSES_OTHERS)
+                    && let Some(reply) = self.last_reply_mut()
+                {
+                    let rejection = Rejection { answer, feedback, by };
+                    reply.rejection.get_or_insert_with(|| Box::new(rejection));
+                }
+            }
+            Permission::RejectedWith { .. } => {
+                let Some(call) = self.waiting_mut(of) else { return };
+                let Phase::Asking { access, .. } = call.phase else { return };
+                let seq = call.seq;
+                self.rejected_with(Some(seq), access);
             }
         }
     }
@@ -45,16 +67,25 @@ impl State {
         if self.is_vetoed(of, action) {
             return;
         }
+        let rejected = self.rejected(of);
+        let too_deep = self.calls().any(|c| Some(c.seq) == of && self.is_nested_too_deeply(c));
+        let max_depth = self.config.options.max_depth;
         let Some(call) = self.call_mut(of) else { return };
         match action {
             Action::Allow => call.phase = Phase::Allowed,
             Action::Ask => call.phase = Phase::MustAsk { access: 0 },
+            Action::Deny if rule.is_none() && too_deep => {
+                let access = call.access().first().cloned();
+                let access = access.unwrap_or_else(|| call.nameless_access());
+                let denial = call.denial(&access, "nested too deeply");
+                call.done(words::too_deep(max_depth), true);
+                self.note(denial);
+            }
+            Action::Deny if denied.is_none() && rejected.is_some() => {
+                self.rejected_with(of, rejected.unwrap_or_default());
+            }
             Action::Deny => {
-                let access = denied.unwrap_or_else(|| Access {
-                    permission: call.name.clone(),
-                    patterns: Vec::new(),
-                    always: Vec::new(),
-                });
+                let access = denied.unwrap_or_else(|| call.nameless_access());
                 let told = words::denied(rule, &access.permission, &access.patterns);
                 let denial = call.denial(&access, "denied");
                 call.done(told, true);
@@ -63,10 +94,40 @@ impl State {
         }
     }
 
-    fn answered(&mut self, of: Option<Seq>, reply: Answer, feedback: Option<&str>) {
-        let Some(call) = self.waiting_mut(of) else { return };
-        let Phase::Asking { access: at, .. } = call.phase else { return };
-        let Some(access) = call.access().get(at).cloned() else { return };
+    /// Whether the call would start a subagent that is nested more deeply than the settings allow.
+    pub(crate) fn is_nested_too_deeply(&self, call: &Call) -> bool {
+        call.class() == Class::Child && self.config.options.is_deepest()
+    }
+
+    /// The access that a person would be asked about next, of a call that nobody is asked about
+    /// because another call of its reply was rejected.
+    fn rejected(&self, of: Option<Seq>) -> Option<usize> {
+        self.last_reply()?.rejection.as_ref()?;
+        let call = self.calls().find(|call| Some(call.seq) == of)?;
+        self.questioned(call).map(|(access, _)| access)
+    }
+
+    /// The call is rejected together with another one of its reply.
+    fn rejected_with(&mut self, of: Option<Seq>, access: usize) {
+        let rejection = self.last_reply().and_then(|reply| reply.rejection.as_ref());
+        let told = words::rejected_with(rejection.map_or("", |rejection| &rejection.feedback));
+        let Some(call) = self.call_mut(of) else { return };
+        let Some(access) = call.access().get(access).cloned() else { return };
+        let denial = call.denial(&access, "rejected");
+        call.done(told, true);
+        self.note(denial);
+    }
+
+    /// The words of a rejection, if it has any.
+    fn answered<'a>(
+        &mut self,
+        of: Option<Seq>,
+        reply: Answer,
+        feedback: Option<&'a str>,
+    ) -> Option<&'a str> {
+        let call = self.waiting_mut(of)?;
+        let Phase::Asking { access: at, .. } = call.phase else { return None };
+        let access = call.access().get(at).cloned()?;
         let (reply, feedback) = call.understood(reply, feedback);
         if reply == Answer::Reject {
             let denial = call.denial(&access, "rejected");
@@ -75,7 +136,7 @@ impl State {
             if feedback.is_none() {
                 self.stop(EndReason::Blocked);
             }
-            return;
+            return feedback;
         }
         call.phase = Phase::MustAsk { access: at + 1 };
         call.answers.extend(feedback.map(str::to_owned).or_else(|| Some(String::new())));
@@ -85,6 +146,7 @@ impl State {
             self.approved.extend(access.always.into_iter().map(allow));
             self.release();
         }
+        None
     }
 
     /// Closes the questions that an "always" has also answered.

@@ -36,6 +36,7 @@ impl State {
         });
         for reply in with_calls.filter_map(super::Message::reply_mut) {
             let closed = Some(reply.asked) != last;
+            reply.rejection = None;
             reply.calls_mut().for_each(|call| call.distrust(closed));
         }
         let now = self.at;

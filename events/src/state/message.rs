@@ -64,6 +64,18 @@ pub struct Reply {
     /// Set if a prompt made the call, and no model wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_prompt: Option<PromptCall>,
+    /// Set if a person rejected one of its calls with words: nobody is asked about the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rejection: Option<Box<Rejection>>,
+}
+
+/// A person's rejection of a call, with words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Rejection {
+    /// The seq of the `permission.answered`.
+    pub answer: Seq,
+    pub feedback: String,
+    pub by: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -115,7 +127,16 @@ impl Message {
 impl Reply {
     pub(super) fn new(asked: Seq, model: ModelRef, last: bool) -> Self {
         let (parts, usage) = (Vec::new(), Usage::default());
-        Self { asked, model, last, parts, end: ReplyEnd::Open, usage, by_prompt: None }
+        Self {
+            asked,
+            model,
+            last,
+            parts,
+            end: ReplyEnd::Open,
+            usage,
+            by_prompt: None,
+            rejection: None,
+        }
     }
 
     pub fn calls(&self) -> impl Iterator<Item = &Call> {

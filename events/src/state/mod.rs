@@ -29,7 +29,7 @@ pub use compacting::{Compacting, Writing};
 pub use elicitation::Elicitation;
 pub use files::{Changed, Figures, Files, NoRevert, Restore, RestoreStep, Revert};
 pub use inherited_children::InheritedChild;
-pub use message::{Message, Prompt, PromptCall, Reply, ReplyEnd, ReplyPart};
+pub use message::{Message, Prompt, PromptCall, Rejection, Reply, ReplyEnd, ReplyPart};
 pub use messages::Messages;
 pub use open::PendingKind;
 pub use plugins::{PendingHook, Plugins};

@@ -147,6 +147,19 @@ pub(crate) fn rejected(feedback: Option<&str>) -> String {
     }
 }
 
+pub(crate) fn rejected_with(feedback: &str) -> String {
+    format!(
+        "The user rejected another call of this reply, so this one was not run either. The user said: {feedback}"
+    )
+}
+
+pub(crate) fn too_deep(max: u32) -> String {
+    format!(
+        "This subagent was not started: subagents may be nested {max} deep (`task.max_depth` in the \
+         settings), and this session is that deep. Do the task yourself."
+    )
+}
+
 /// Rounded to a millionth, without trailing zeros.
 fn dollars(amount: f64) -> String {
     let text = format!("${amount:.6}");

@@ -3,6 +3,7 @@
 use crate::common::*;
 use leftfold_events::Fact;
 use leftfold_events::TurnConfig;
+use leftfold_events::event::Permission::RejectedWith;
 use leftfold_events::event::{Access, Answer::*, Class, EndReason, Event, Finish, Tool, Turn};
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::turn_config::AskMode;
@@ -66,6 +67,75 @@ fn a_plain_rejection_cancels_the_other_calls() {
         Answer("a", Reject, None),
     ];
     check(&given, &["tool.cancelled b 1", "turn.ended blocked"]);
+}
+
+/// Four calls: `a` and `b` are asked about, `c` runs, `d` is not resolved yet.
+fn asked_about_two() -> Vec<Step> {
+    vec![
+        Prompt("hi"),
+        Call("a", "x"),
+        Call("b", "y"),
+        Call("c", "z"),
+        Call("d", "x"),
+        Reply(Finish::ToolCalls),
+        Resolve("a", Class::Command, ASK, ""),
+        Resolve("b", Class::Command, ("ask", "y"), ""),
+        Resolve("c", Class::Command, READ, ""),
+    ]
+}
+
+#[test]
+fn a_rejection_with_words_closes_the_other_questions_of_the_reply() {
+    let mut given = asked_about_two();
+    given.push(Answer("a", Reject, Some("use git")));
+    check(&given, &["permission.answered"]);
+    given.push(Resolve("d", Class::Command, ASK, ""));
+    check(&given, &["permission.ruled d ask", "permission.ruled d deny"]);
+    given.extend([Done("c", "ok"), Call("e", "x"), Reply(Finish::ToolCalls)]);
+    // the next reply is judged by itself
+    // the next reply is judged by itself
+    given.push(Resolve("e", Class::Command, ASK, ""));
+    check(&given, &["permission.ruled e ask", "permission.asked e"]);
+
+    let mut run = Run::new(&config());
+    for step in &given {
+        run.step(step);
+    }
+    let answer = run.log.iter().find(|event| describe(event) == "permission.answered").unwrap().seq;
+    let closed = run.log.iter().find(|e| matches!(e.event, Event::Permission(RejectedWith { .. })));
+    let Event::Permission(RejectedWith { reply, feedback, by, with }) = &closed.unwrap().event
+    else {
+        panic!("{closed:?}");
+    };
+    assert_eq!((*reply, feedback.as_deref(), by.as_str()), (Reject, Some("use git"), "somebody"));
+    assert_eq!(*with, answer);
+    let request = format!("{:?}", leftfold_events::context::request(&run.state));
+    assert!(request.contains("The user rejected this call and said: use git"));
+    let others = "rejected another call of this reply, so this one was not run either. The user \
+                  said: use git";
+    assert_eq!(request.matches(others).count(), 2, "{request}");
+    let denials = run.state.turn.as_ref().unwrap().denials.iter().map(|denial| &*denial.call);
+    assert_eq!(denials.collect::<Vec<_>>(), ["a", "b", "d"]);
+    assert_eq!(leftfold_events::verify(&run.log), []);
+}
+
+#[test]
+fn logs_of_earlier_policies_keep_the_other_questions() {
+    let mut run = Run::new(&config());
+    run.state.policy = 2;
+    for step in &asked_about_two() {
+        run.step(step);
+    }
+    let intents = run.step(&Answer("a", Reject, Some("use git")));
+    assert_eq!(intents.len(), 1, "only the answer: {intents:?}");
+    assert_eq!(run.state.questions().len(), 1);
+    let mut log = run.log;
+    if let Event::Session(leftfold_events::event::Session::Created { policy, .. }) =
+        &mut log[0].event
+    {
+        *policy = 2;
+    }
+    assert_eq!(leftfold_events::verify(&log), []);
 }
 
 #[test]

@@ -158,3 +158,17 @@ fn what_a_child_answers_is_not_what_the_turn_answers() {
     let ended = after(&steps).state.ended.expect("an end");
     assert_eq!((ended.text.as_str(), ended.reason), ("done", EndReason::Completed));
 }
+
+#[test]
+fn a_session_that_is_nested_too_deeply_starts_no_subagent() {
+    let given = [Prompt("hi"), Call("a", "task"), Reply(Finish::ToolCalls), Task("a")];
+    let started = &["permission.ruled a allow", "tool.started a 1", "subagent.spawned a"][..];
+    let denied = &["permission.ruled a deny", "model.requested 2.1"][..];
+    for (depth, max_depth, expected) in
+        [(0, 5, started), (4, 5, started), (5, 5, denied), (6, 5, denied), (0, 0, denied)]
+    {
+        let mut config = config();
+        (config.options.depth, config.options.max_depth) = (depth, max_depth);
+        check_with(&config, &given, expected);
+    }
+}

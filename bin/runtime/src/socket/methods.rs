@@ -353,7 +353,12 @@ fn counts(event: &Envelope, of: Seq) -> Option<bool> {
     if let Event::Permission(Permission::Answered { .. }) = &event.event {
         return ours.then_some(true);
     }
-    let over = matches!(&event.event, Event::Session(Session::DeadlinePassed {}) if ours);
+    let over = ours
+        && matches!(
+            &event.event,
+            Event::Session(Session::DeadlinePassed {})
+                | Event::Permission(Permission::RejectedWith { .. })
+        );
     (over || matches!(&event.event, Event::Turn(Turn::Ended(_)))).then_some(false)
 }
 

@@ -52,10 +52,18 @@ impl Search {
                     *found = Some((event.seq, None));
                 }
             }
-            (Permission::Answered { by, .. }, Some((of, answerer))) if event.of == Some(*of) => {
+            (
+                Permission::Answered { by, .. } | Permission::RejectedWith { by, .. },
+                Some((of, answerer)),
+            ) if event.of == Some(*of) => {
                 *answerer = Some(by.clone());
             }
-            (Permission::Answered { .. } | Permission::Ruled { .. }, _) => {}
+            (
+                Permission::Answered { .. }
+                | Permission::RejectedWith { .. }
+                | Permission::Ruled { .. },
+                _,
+            ) => {}
         }
     }
 }

@@ -181,6 +181,9 @@ impl World {
             Event::Tool(Tool::Cancelled { .. }) => self.interrupt_children(at, of)?,
             Event::Subagent(_) if event.event.is_intent() => self.spawn(at, event.seq),
             Event::Permission(Permission::Asked { .. }) => self.ask(at, event.seq),
+            Event::Permission(Permission::RejectedWith { .. }) => {
+                self.sessions[at].questions.remove(&of);
+            }
             Event::Turn(Turn::Ended(ended)) => {
                 self.sessions[at].questions.clear();
                 self.report(at, ended);

@@ -146,6 +146,8 @@ fn later_events() -> Vec<Event> {
     let choices = SessionChoices { agent, model: Some(model()), variant };
     events.push(Session::Configured { choices, by: "acp".into() }.into());
     events.push(Session::ResumedImported { policy: 300, close: false, imported: 70_000 }.into());
+    let (reply, feedback, by) = (Answer::Reject, Some("not so".to_owned()), "tty".to_owned());
+    events.push(Permission::RejectedWith { reply, feedback, by, with: 300 }.into());
     events
 }
 
@@ -413,7 +415,8 @@ pub fn variant(event: &Event) -> usize {
         Event::Tool(Tool::ElicitationAnswered { .. }) => 50,
         Event::Session(Session::Configured { .. }) => 51,
         Event::Session(Session::ResumedImported { .. }) => 52,
+        Event::Permission(Permission::RejectedWith { .. }) => 53,
     }
 }
 
-pub const VARIANTS: usize = 53;
+pub const VARIANTS: usize = 54;

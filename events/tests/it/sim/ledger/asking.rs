@@ -36,6 +36,12 @@ impl Ledger {
                 self.always |= *reply == Answer::Always;
                 Ok(())
             }
+            Permission::RejectedWith { reply, .. } => {
+                held(*reply == Answer::Reject, "a rejection that is none")?;
+                let wait = self.outcome(e, |wait| matches!(wait, Wait::Question(_)))?;
+                let Wait::Question(seq) = wait else { return Ok(()) };
+                self.end(seq)
+            }
         }
     }
 
