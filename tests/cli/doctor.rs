@@ -133,7 +133,10 @@ fn what_opencode_has_and_leftfold_has_not_is_told_with_its_line_and_keeps_nobody
     let (code, found) = examine(&site);
     assert_eq!(code, 0, "{found:#?}");
     assert_eq!(about(&found, "settings", "`theme` (line 2)")["status"], "note");
-    for part in ["opencode.json:3:3: `novelty`", "opencode.json:6:5: `mcp.s.later`"] {
+    for part in [
+        "opencode.json:3:3: `novelty` is not a setting of Leftfold",
+        "opencode.json:6:5: `mcp.s.later`",
+    ] {
         assert_eq!(about(&found, "settings", part)["status"], "warning");
     }
     let ran = site.prompt("go").ok();

@@ -138,7 +138,7 @@ fn what_a_user_of_opencode_may_have_is_taken_without_an_error() {
         (
             PLUGINS,
             &[
-                "opencode.json:8:3: `novelty`",
+                "opencode.json:8:3: `novelty` is not a setting of Leftfold",
                 "opencode.json:9:19: `compaction.later`",
                 "\"some-plugin@2.1.0\" is left out",
                 "\"with-options\" is left out",
