@@ -102,7 +102,7 @@ pub(crate) enum Command {
     Unrevert(Unrevert),
     /// Print the events of a session, then follow it live
     Observe(Observe),
-    /// Check permission rules, or answer an open permission question
+    /// Check permission rules, answer an open permission question, or take back an "always"
     Permission(Permission),
     /// List, show and remove sessions
     Sessions(Sessions),
@@ -159,7 +159,8 @@ impl Command {
             Self::Unrevert(_) => Some("leftfold unrevert"),
             Self::Permission(permission) => match permission.command {
                 PermissionCommand::Answer(_) => Some("leftfold permission answer"),
-                PermissionCommand::Check(_) => None,
+                PermissionCommand::Forget(_) => Some("leftfold permission forget"),
+                PermissionCommand::Check(_) | PermissionCommand::List { .. } => None,
             },
             Self::Sessions(sessions) => match sessions.command {
                 Some(SessionsCommand::Rm { .. }) => Some("leftfold sessions rm"),
@@ -422,6 +423,23 @@ pub(crate) enum PermissionCommand {
     Answer(PermissionAnswer),
     /// Show which rule decides about a permission and a pattern
     Check(PermissionCheck),
+    /// List what "always" has allowed in this project
+    List {
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
+    /// Take back what "always" has allowed; running sessions ask again from their next turn on
+    Forget(PermissionForget),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PermissionForget {
+    /// The ids that `leftfold permission list` prints
+    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+    /// Everything that "always" has allowed in this project
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, Args)]

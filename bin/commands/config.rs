@@ -14,6 +14,7 @@ use leftfold_config::{
     self as settings, Item, Kind, Origin, RedactedView, Reference, Source, VisibleValue,
 };
 use leftfold_runtime::Usage;
+use leftfold_runtime::approvals;
 use leftfold_runtime::model;
 use leftfold_runtime::resolved_settings;
 
@@ -37,8 +38,9 @@ pub(crate) fn config(args: &Config) -> anyhow::Result<ExitCode> {
         &model::environment,
         &layers,
     );
-    let redacted_view = redacted_view.map_err(model::usage)?;
+    let mut redacted_view = redacted_view.map_err(model::usage)?;
     leftfold_runtime::warnings::print_once(&redacted_view.left_out);
+    redacted_view.add_approvals(approvals::of(&settings::worktree_of(&directory)).approved);
     let items = match &args.key {
         Some(key) => redacted_view.find(key).map_err(Usage)?,
         None => redacted_view.items.iter().collect(),
@@ -173,6 +175,7 @@ fn origin(origin: &Origin, directory: &Path) -> String {
         }
         Origin::Variable(name) => name.clone(),
         Origin::Stored => "leftfold auth login".to_owned(),
+        Origin::Approved => "leftfold permission list".to_owned(),
         Origin::Default => "default".to_owned(),
     }
 }
@@ -237,6 +240,7 @@ fn origin_json(origin: &Origin) -> Value {
         }
         Origin::Variable(name) => json!({ "env": name }),
         Origin::Stored => "auth".into(),
+        Origin::Approved => "approved".into(),
         Origin::Default => "default".into(),
     }
 }

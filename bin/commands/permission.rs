@@ -1,28 +1,72 @@
-//! `leftfold permission`: checks rules, and answers open questions.
+//! `leftfold permission`: checks rules, answers open questions, and lists and takes back what "always" has allowed.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use leftfold_events::rules::{self, Rule};
+use leftfold_events::rules::{self, Action, LEFTFOLD, Rule};
 use leftfold_events::{Seq, fold};
 use leftfold_store::Reader;
 use serde_json::json;
 
-use crate::cli::{PermissionAnswer, PermissionCheck, PermissionCommand};
+use crate::cli::{Format, PermissionAnswer, PermissionCheck, PermissionCommand, PermissionForget};
 use leftfold_runtime::Usage;
 use leftfold_runtime::agents::{self, Agents};
+use leftfold_runtime::approvals;
 use leftfold_runtime::client::is_leaving;
 use leftfold_runtime::remote::client;
 use leftfold_runtime::resolved_settings;
 use leftfold_runtime::session_paths::SessionPlace;
 use leftfold_runtime::socket::RpcError;
 use leftfold_runtime::socket::question::{Search, Which};
+use leftfold_view::clean::visible_line;
+
+/// The permission for questions of the model.
+const QUESTION: &str = "question";
 
 pub(crate) fn permission(command: &PermissionCommand) -> anyhow::Result<ExitCode> {
     match command {
         PermissionCommand::Answer(args) => answer(args),
         PermissionCommand::Check(args) => check(args),
+        PermissionCommand::List { format } => list(*format),
+        PermissionCommand::Forget(args) => forget(args),
     }
+}
+
+/// The root of the project around the current folder.
+fn worktree() -> anyhow::Result<PathBuf> {
+    Ok(leftfold_config::worktree_of(&std::env::current_dir()?))
+}
+
+fn list(format: Format) -> anyhow::Result<ExitCode> {
+    let approved = approvals::stored(&worktree()?)?.approved;
+    let line = |rule: &Rule| {
+        let (id, Rule { permission, pattern, .. }) = (approvals::id(rule), rule);
+        match format {
+            Format::Json => {
+                json!({ "id": id, "permission": permission, "pattern": pattern }).to_string()
+            }
+            Format::Text => visible_line(&format!("{id} {permission}: {pattern}")),
+        }
+    };
+    let lines: String = approved.iter().map(|rule| line(rule) + "\n").collect();
+    super::print_as(format, &lines)
+}
+
+fn forget(args: &PermissionForget) -> anyhow::Result<ExitCode> {
+    let worktree = worktree()?;
+    let known: Vec<String> =
+        approvals::stored(&worktree)?.approved.iter().map(approvals::id).collect();
+    if let Some(unknown) = args.ids.iter().find(|id| !known.contains(id)) {
+        let way = "`leftfold permission list` prints those of this project";
+        return Err(Usage(format!("there is no approval `{unknown}`: {way}")).into());
+    }
+    let wanted = |rule: &Rule| args.all || args.ids.contains(&approvals::id(rule));
+    let forgotten = approvals::forget(&worktree, wanted)?;
+    let line = |Rule { permission, pattern, .. }: &Rule| {
+        visible_line(&format!("asks again: {permission}: {pattern}")) + "\n"
+    };
+    super::print(&forgotten.iter().map(line).collect::<String>())
 }
 
 fn answer(args: &PermissionAnswer) -> anyhow::Result<ExitCode> {
@@ -96,7 +140,22 @@ fn check(args: &PermissionCheck) -> anyhow::Result<ExitCode> {
     };
     let (action, rule) =
         rules::evaluate_restricted(&rules, &restrictions, &args.permission, &args.pattern);
+    if action == Action::Ask && args.rules.is_none() {
+        let approved = approvals::of(&worktree()?).approved;
+        if let Some(rule) = approval(&approved, args) {
+            let verdict = json!({ "action": rule.action, "rule": rule, "approved": true });
+            return super::print_json(&format!("{verdict}\n"));
+        }
+    }
     super::print_json(&format!("{}\n", json!({ "action": action, "rule": rule })))
+}
+
+/// The approval that answers the question, if one does.
+fn approval<'a>(approved: &'a [Rule], args: &PermissionCheck) -> Option<&'a Rule> {
+    // only a person answers these
+    let is_for_people = [QUESTION, LEFTFOLD].contains(&args.permission.as_str());
+    let found = rules::evaluate(approved, &args.permission, &args.pattern);
+    found.filter(|_| !is_for_people)
 }
 
 fn given(rules: &str) -> anyhow::Result<Vec<Rule>> {

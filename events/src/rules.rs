@@ -24,6 +24,11 @@ impl Rule {
         Self { permission: permission.into(), pattern: pattern.into(), action }
     }
 
+    /// Whether both have one permission and pattern, whatever their actions.
+    pub fn is_for_same(&self, other: &Self) -> bool {
+        (&self.permission, &self.pattern) == (&other.permission, &other.pattern)
+    }
+
     /// Whether its permission matches. Permissions of [`ALWAYS_ASK`] have to be named in full: a rule that
     /// allows everything was not written with them in mind.
     fn is_about(&self, permission: &str) -> bool {

@@ -176,6 +176,10 @@ pub struct Options {
     pub request: Json,
     /// Rules from "always" answers in the project's other sessions; each rule allows.
     pub approved: Vec<Rule>,
+    /// Rules from "always" answers that the user has taken back since; their actions are `ask`. The session
+    /// drops those that its own answers have added so far.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub revoked: Vec<Rule>,
     /// Lists of rules that can only make a verdict stricter: those of a project that is not trusted, and
     /// the user's own denials, which no project lifts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -234,6 +238,7 @@ impl Default for Options {
             small_model: None,
             request: Json::object(),
             approved: Vec::new(),
+            revoked: Vec::new(),
             restrictions: Vec::new(),
             instructions: Vec::new(),
             plans: false,

@@ -213,6 +213,8 @@ in='"cwd":"'$PWD'","mcpServers":[]'
 /// Arguments that decide for the user.
 const FOR_PEOPLE: &[&str] = &[
     "permission answer last call_1_2 always",
+    "permission forget 01234567",
+    "permission forget --all",
     "trust",
     "trust --yes",
     "trust --revoke",

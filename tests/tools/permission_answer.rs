@@ -1,6 +1,6 @@
 //! Questions answered from outside, the effect of "always", and `permission check`.
 
-use common::{ASK, Live, Site, all, asking, end, only};
+use common::{ASK, Live, Site, all, asking, call, end, only, says, script};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -98,6 +98,60 @@ fn always_is_remembered_for_the_project_and_never_beats_a_deny() {
     approve(&site);
     let site = site.setting("permission", json!({ "read": { "*.env": "deny" } }));
     assert_eq!(verdict(&site), "deny");
+}
+
+/// The verdict on the next prompt of the last session.
+fn next_verdict(site: &Site) -> String {
+    let ran = site.run(&["run", "--continue", "--format", "json", "again"]).ok();
+    only(&ran.events(), "permission.ruled")["data"]["action"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_always_is_listed_and_taken_back_also_from_the_session_that_gave_it() {
+    let read = call("read", json!({ "filePath": ".env" }));
+    let replies: Vec<Value> = (0..4).flat_map(|_| [read.clone(), says("Read.")]).collect();
+    let site = Site::scripted(&script(json!(replies)));
+    std::fs::write(site.project().join(".env"), "A=1\n").unwrap();
+    site.run(&["permission", "list"]).ok();
+    site.run(&["permission", "forget", "01234567"]).with(2).saying(&["permission list"]);
+    approve(&site);
+    assert_eq!(next_verdict(&site), "allow");
+    let listed = site.run(&["permission", "list", "--format", "json"]).ok().stdout;
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let id = listed["id"].as_str().unwrap();
+    assert_eq!(id.len(), 8);
+    assert_eq!(listed, json!({ "id": id, "permission": "read", "pattern": ".env" }));
+    let text = site.run(&["permission", "list"]).ok().stdout;
+    assert_eq!(text, format!("{id} read: .env\n"));
+
+    let check = |site: &Site| -> Value {
+        let ran = site.run(&["permission", "check", "read", ".env"]).ok();
+        serde_json::from_str(&ran.stdout).unwrap()
+    };
+    let rule = json!({ "permission": "read", "pattern": ".env", "action": "allow" });
+    assert_eq!(check(&site), json!({ "action": "allow", "rule": rule, "approved": true }));
+    let config = site.run(&["config", "permission", "--format", "json"]).ok().stdout;
+    let config: Value = serde_json::from_str(&config).unwrap();
+    let last = config["values"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!((&last["source"], &last["rule"]), (&json!("approved"), &rule));
+    let doctor = |site: &Site| site.run(&["doctor"]).stdout;
+    assert!(doctor(&site).contains("1 in this project: `leftfold permission list`"));
+
+    site.run(&["permission", "forget", id]).ok().stdout.contains("asks again: read: .env");
+    assert_eq!(site.run(&["permission", "list"]).ok().stdout, "");
+    assert_eq!((&check(&site)["action"], &check(&site)["approved"]), (&json!("ask"), &Value::Null));
+    assert!(doctor(&site).contains("`always` has allowed nothing"));
+    // the session's own answer counts no longer
+    assert_eq!(next_verdict(&site), "deny");
+    assert_eq!(verdict(&site), "deny");
+    site.assert_sound();
+    // a later "always" counts again, at once and from then on
+    approve(&site);
+    assert_eq!(next_verdict(&site), "allow");
+    assert_eq!(verdict(&site), "allow");
+    site.run(&["permission", "forget", "--all"]).ok();
+    assert_eq!(verdict(&site), "deny");
+    site.assert_sound();
 }
 
 #[test]

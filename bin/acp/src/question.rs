@@ -87,16 +87,15 @@ fn preview(file: &FilePreview) -> Vec<ToolCallContent> {
 }
 
 fn permission_options(permission: &str, always: &[String]) -> Vec<PermissionOption> {
-    let always = if always.is_empty() {
-        "Always allow".to_owned()
-    } else {
-        format!("Always allow {permission}: {}", always.join(", "))
-    };
-    vec![
-        PermissionOption::new(ONCE, "Allow once", PermissionOptionKind::AllowOnce),
-        PermissionOption::new(ALWAYS, always, PermissionOptionKind::AllowAlways),
-        PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce),
-    ]
+    let mut options =
+        vec![PermissionOption::new(ONCE, "Allow once", PermissionOptionKind::AllowOnce)];
+    // what is not known can be allowed once only
+    if !always.is_empty() {
+        let always = format!("Always allow {permission}: {}", always.join(", "));
+        options.push(PermissionOption::new(ALWAYS, always, PermissionOptionKind::AllowAlways));
+    }
+    options.push(PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce));
+    options
 }
 
 /// The possible answers. Only one option can be chosen, even for questions that allow several. To

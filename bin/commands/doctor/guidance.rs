@@ -1,4 +1,4 @@
-//! Checks agents, commands, skills and instruction files.
+//! Checks agents, commands, skills, instruction files and approvals.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -32,6 +32,21 @@ pub(super) fn agents(found: &mut Findings, settings: &Settings) {
     }
     for name in settings.commands.keys() {
         found.fine(format!("command /{name}"));
+    }
+}
+
+/// Counts what "always" has allowed in the project.
+pub(super) fn approvals(found: &mut Findings, directory: &Path) {
+    found.area("approvals");
+    match leftfold_runtime::approvals::stored(&settings::worktree_of(directory)) {
+        Ok(known) if known.approved.is_empty() => {
+            found.fine("none: `always` has allowed nothing in this project");
+        }
+        Ok(known) => {
+            let count = known.approved.len();
+            found.fine(format!("{count} in this project: `leftfold permission list` shows them"));
+        }
+        Err(error) => found.warning(format!("{error:#}"), "repair or remove the file"),
     }
 }
 

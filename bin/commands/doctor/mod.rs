@@ -126,6 +126,7 @@ fn examine(directory: &Path, args: &Doctor) -> anyhow::Result<Findings> {
         guidance::agents(&mut found, settings);
         guidance::texts(&mut found, settings, directory, args.online);
     }
+    guidance::approvals(&mut found, directory);
     machine::programs(&mut found);
     machine::confinement(&mut found);
     machine::data(&mut found);

@@ -64,6 +64,8 @@ pub enum Origin {
     Variable(String),
     /// `leftfold auth login`.
     Stored,
+    /// An "always" answer in this project.
+    Approved,
     Default,
 }
 
@@ -304,6 +306,20 @@ fn is_name(path: &[&str]) -> bool {
 }
 
 impl RedactedView {
+    /// Adds what "always" has allowed in the project, after the rules.
+    pub fn add_approvals(&mut self, approved: Vec<Rule>) {
+        let end = self.items.iter().rposition(|item| item.rule.is_some());
+        let mut list = List::default();
+        for rule in approved {
+            let spot = Spot::at(&["permission", &rule.permission, &rule.pattern]);
+            let item = list.push(spot, VisibleValue::Value(json!(rule.action)), Origin::Approved);
+            item.note = Some("approved".to_owned());
+            item.rule = Some(rule);
+        }
+        let end = end.map_or(self.items.len(), |end| end + 1);
+        self.items.splice(end..end, list.items);
+    }
+
     /// The values at and under `wanted`, with or without brackets around unusual names; none if the
     /// setting exists but is not set.
     ///

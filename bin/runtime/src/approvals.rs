@@ -1,20 +1,19 @@
 //! Rules that people allowed with "always", remembered for the project in
 //! `LEFTFOLD_HOME/projects/HASH/approved.json`, a list of rules. HASH is the hash of the worktree's
-//! path.
+//! path. A rule with the action `ask` was taken back: sessions that allowed it before ask again.
 //!
 //! The file is written once the answer is durable. It is read whenever a turn configuration is
 //! gathered, which puts the rules into the log, so no replay reads this file.
 
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 use leftfold_actors::{Observation, Recorded};
+use leftfold_config::private_file;
 use leftfold_events::event::{Answer, Event, Permission};
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::{Envelope, Seq, Sha256};
@@ -23,6 +22,7 @@ use leftfold_store::Imports;
 use ractor::ActorRef;
 use tokio::sync::watch;
 
+use crate::only_people;
 use crate::session_paths::SessionPlace;
 use crate::session_tree::{self, Follow};
 use leftfold_view::QuestionId;
@@ -30,71 +30,107 @@ use leftfold_view::QuestionId;
 /// How long the end of a program waits for a slow disk to store an approval.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Hexadecimal digits of an id.
+const ID_LENGTH: usize = 8;
+
+/// What people have decided with "always" in a project.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Approvals {
+    /// Each rule allows.
+    pub approved: Vec<Rule>,
+    /// Rules that were taken back; their actions are `ask`.
+    pub revoked: Vec<Rule>,
+}
+
 /// The project's remembered rules. A file that cannot be read counts as empty, so people are asked
 /// again; standard error gets the reason.
-pub fn of(worktree: &Path) -> Vec<Rule> {
-    let rules = folder(worktree).and_then(|folder| read(&folder.join(FILE)));
-    rules.unwrap_or_else(|error| {
+pub fn of(worktree: &Path) -> Approvals {
+    stored(worktree).unwrap_or_else(|error| {
         crate::note(&format!("leftfold: {error:#}; remembered approvals are ignored until then"));
-        Vec::new()
+        Approvals::default()
     })
 }
 
-const FILE: &str = "approved.json";
+/// The project's remembered rules.
+///
+/// # Errors
+/// The file cannot be read, or holds something else.
+pub fn stored(worktree: &Path) -> anyhow::Result<Approvals> {
+    let rules = read(&file(worktree)?)?;
+    let with = |action| rules.iter().filter(move |rule| rule.action == action).cloned().collect();
+    Ok(Approvals { approved: with(Action::Allow), revoked: with(Action::Ask) })
+}
 
-fn folder(worktree: &Path) -> anyhow::Result<PathBuf> {
+/// The id of an approval on the command line: the start of a hash of its permission and pattern.
+pub fn id(rule: &Rule) -> String {
+    let text = format!("{}\0{}", rule.permission, rule.pattern);
+    Sha256::of(text.as_bytes()).to_string().chars().take(ID_LENGTH).collect()
+}
+
+/// Takes back the approvals that `wanted` chooses, for sessions that exist too. Answers them.
+///
+/// # Errors
+/// The file cannot be read or written, or a call started this process.
+pub fn forget(worktree: &Path, wanted: impl Fn(&Rule) -> bool) -> anyhow::Result<Vec<Rule>> {
+    only_people::require("leftfold permission forget")?;
+    let path = file(worktree)?;
+    // names what is wrong with the file
+    read(&path)?;
+    let mut forgotten = Vec::new();
+    let change = |rules: &mut Vec<Rule>| {
+        for rule in rules.iter_mut().filter(|rule| rule.action == Action::Allow && wanted(rule)) {
+            forgotten.push(rule.clone());
+            rule.action = Action::Ask;
+        }
+        !forgotten.is_empty()
+    };
+    private_file::change(&path, change)
+        .with_context(|| format!("cannot change {}", path.display()))?;
+    Ok(forgotten)
+}
+
+fn file(worktree: &Path) -> anyhow::Result<PathBuf> {
     let hash = Sha256::of(worktree.as_os_str().as_bytes()).to_string();
-    Ok(crate::session_paths::data_dir()?.join("projects").join(hash))
+    Ok(crate::session_paths::data_dir()?.join("projects").join(hash).join("approved.json"))
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<Rule>> {
-    let bytes = match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        read => read.with_context(|| format!("cannot read {}", path.display()))?,
-    };
-    let mut rules: Vec<Rule> = serde_json::from_slice(&bytes).with_context(|| {
+    let read = private_file::read::<Vec<Rule>>(path);
+    let rules = read.map_err(|error| {
+        let path = path.display();
+        let kind = error.kind();
+        let is_damaged = kind == io::ErrorKind::InvalidData || kind == io::ErrorKind::UnexpectedEof;
         let form = r#"[{"permission": "bash", "pattern": "git *", "action": "allow"}]"#;
-        format!("{} is not a list of rules such as {form}: repair or remove it", path.display())
-    })?;
-    // Approvals only ever allow.
-    rules.retain(|rule| rule.action == Action::Allow);
-    Ok(rules)
+        anyhow::Error::new(error).context(match is_damaged {
+            true => format!("{path} is not a list of rules such as {form}: repair or remove it"),
+            false => format!("cannot read {path}"),
+        })
+    });
+    Ok(rules?.unwrap_or_default())
 }
 
-/// Adds rules to a project's. Another process that adds at the same time waits. A node inside a call
+/// Adds rules to a project's. A rule that was taken back is allowed again. A node inside a call
 /// stores nothing: a command of that call may have given the answer.
 fn add(worktree: &Path, new: Vec<Rule>) -> anyhow::Result<()> {
     if !Origin::of_this_process().is_person() {
         anyhow::bail!("cannot store an approval: a command of a session started this node");
     }
-    let folder = folder(worktree)?;
-    let path = folder.join(FILE);
+    let path = file(worktree)?;
     let failed = || format!("cannot store an approval in {}", path.display());
-    DirBuilder::new().recursive(true).mode(0o700).create(&folder).with_context(failed)?;
-    let lock = File::create(folder.join("lock")).with_context(failed)?;
-    lock.lock().with_context(failed)?;
-    let mut rules = read(&path).with_context(failed)?;
-    let known = rules.len();
-    for rule in new {
-        if !rules.contains(&rule) {
-            rules.push(rule);
+    // names what is wrong with the file
+    read(&path).with_context(failed)?;
+    let change = |rules: &mut Vec<Rule>| {
+        let known = rules.clone();
+        for rule in new {
+            rules.retain(|old| old.action != Action::Ask || !old.is_for_same(&rule));
+            if !rules.contains(&rule) {
+                rules.push(rule);
+            }
         }
-    }
-    if rules.len() == known {
-        return Ok(());
-    }
-    replace(&path, &serde_json::to_vec_pretty(&rules)?).with_context(failed)
-}
-
-/// Replaces the file at once: a concurrent reader sees the old file or the new one.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let mut options = File::options();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(bytes)?;
-    file.write_all(b"\n")?;
-    file.sync_data()?;
-    fs::rename(&new, path)
+        *rules != known
+    };
+    private_file::change(&path, change).with_context(failed)?;
+    Ok(())
 }
 
 /// The position up to which a session's log has been searched for approvals.

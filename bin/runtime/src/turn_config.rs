@@ -18,11 +18,12 @@ use leftfold_tools::ToolSource;
 use leftfold_tools::{PLAN_ENTER, PLAN_EXIT};
 
 use crate::agents::{self, Agents};
+use crate::approvals::{self, Approvals};
 use crate::gather::{self, Agent, TurnSettings};
 use crate::model::{self, Model};
 use crate::project::{Project, sources};
 use crate::resolved_settings;
-use crate::{Usage, approvals, auxiliary_agents, demo, warnings};
+use crate::{Usage, auxiliary_agents, demo, warnings};
 
 /// Tools that a child has only if its own rules name them. The to-do list belongs to the parent,
 /// and only agents made for it start children of their own.
@@ -289,7 +290,9 @@ fn denied_to_children(settings: &Settings, agent: &Agent) -> Vec<Rule> {
 /// for servers, so it may block.
 pub(crate) fn gather(mut turn_settings: TurnSettings, extensions: &Extensions) -> TurnConfig {
     let Extensions { mcp: servers, plugins } = extensions;
-    turn_settings.options.approved = approvals::of(&turn_settings.worktree);
+    let Approvals { approved, revoked } = approvals::of(&turn_settings.worktree);
+    turn_settings.options.approved = approved;
+    turn_settings.options.revoked = revoked;
     let (mut config, problems) = gather::gather(turn_settings, Time::from(SystemTime::now()));
     warnings::print_once(&problems);
     servers.wait();

@@ -87,6 +87,7 @@ impl State {
             }
             TurnEvent::Configured(configured) => {
                 self.config.apply(self.configured.as_ref(), configured);
+                self.drop_revoked();
                 self.plugins.configured();
                 self.configured = Some(configured.clone());
             }

@@ -149,6 +149,12 @@ impl State {
         None
     }
 
+    /// Drops the approvals of this session that the user has taken back. A later "always" adds them again.
+    pub(super) fn drop_revoked(&mut self) {
+        let revoked = &self.config.options.revoked;
+        self.approved.retain(|rule| !revoked.iter().any(|back| back.is_for_same(rule)));
+    }
+
     /// Closes the questions that an "always" has also answered.
     fn release(&mut self) {
         let mut questions = self.questions();

@@ -40,6 +40,35 @@ fn always_is_remembered_in_the_session() {
 }
 
 #[test]
+fn an_always_that_was_taken_back_asks_again_until_the_next_one() {
+    let given = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Call("b", "x"),
+        Call("c", "x"),
+        Reply(Finish::ToolCalls),
+        Resolve("a", Class::Command, ASK, ""),
+        Answer("a", Always, None),
+    ];
+    let mut run = Run::new(&config());
+    given.iter().for_each(|step| drop(run.step(step)));
+    let [rule] = &run.state.approved[..] else { panic!("{:?}", run.state.approved) };
+    let mut changed = config();
+    changed.options.revoked = vec![Rule { action: Action::Ask, ..rule.clone() }];
+    run.tell(Fact::new(Turn::Configured(changed.payloads())));
+    assert!(run.state.approved.is_empty());
+    let mut intents = |step: &Step| -> Vec<String> {
+        let batch = run.step(step);
+        batch.iter().filter(|e| e.event.is_intent()).map(describe).collect()
+    };
+    let asks = intents(&Resolve("b", Class::Command, ASK, ""));
+    assert_eq!(asks, ["permission.ruled b ask", "permission.asked b"]);
+    assert_eq!(intents(&Answer("b", Always, None)), ["tool.started b 1"]);
+    let allowed = intents(&Resolve("c", Class::Command, ASK, ""));
+    assert_eq!(allowed, ["permission.ruled c allow", "tool.started c 1"]);
+}
+
+#[test]
 fn always_releases_what_waits_for_the_same_question() {
     let given = [
         Prompt("hi"),
