@@ -1,5 +1,6 @@
 //! The observer that prints events to standard output.
 
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +50,10 @@ pub(crate) struct Output {
     driver: mpsc::UnboundedSender<Printed>,
     broken: bool,
     tree: SessionTree,
+    /// The open questions, in the order in which they are shown; `None` if nobody is asked on this terminal.
+    asking: Option<VecDeque<QuestionId>>,
+    /// Text that waits until the question on the screen is closed.
+    held: Vec<TextOutput>,
 }
 
 /// How long to wait for the end of a child after its parent has recorded it.
@@ -57,16 +62,18 @@ const PATIENCE: Duration = Duration::from_secs(2);
 impl Actor for Printer {
     type Msg = Observation;
     type State = Output;
-    type Arguments = (Format, SessionId, mpsc::UnboundedSender<Printed>);
+    /// The last one says whether questions are asked on the terminal that the text goes to.
+    type Arguments = (Format, SessionId, mpsc::UnboundedSender<Printed>, bool);
 
     async fn pre_start(
         &self,
         _: ActorRef<Observation>,
-        (format, session, driver): Self::Arguments,
+        (format, session, driver, asks): Self::Arguments,
     ) -> Result<Output, ActorProcessingErr> {
         let (transcript, renderer) = (Transcript::live(session), TextRenderer::default());
         let tree = SessionTree::new(session);
-        Ok(Output { format, transcript, renderer, driver, broken: false, tree })
+        let (asking, held) = (asks.then(VecDeque::new), Vec::new());
+        Ok(Output { format, transcript, renderer, driver, broken: false, tree, asking, held })
     }
 
     async fn handle(
@@ -117,13 +124,34 @@ impl Output {
                 text.push('\n');
             } else if !self.broken && printed.is_ok() {
                 let output = self.renderer.render(&self.transcript, event.session, &changes);
-                printed = show(&output);
+                self.held.push(output);
+                let is_closed = self.follow_questions(event, &changes);
+                if is_closed || self.asking.as_ref().is_none_or(VecDeque::is_empty) {
+                    printed = std::mem::take(&mut self.held).iter().try_for_each(show);
+                }
+                // the text of the event that asks comes before the question
+                self.asking.iter_mut().for_each(|asking| asking.extend(asked(event, &changes)));
             }
             for change in changes {
                 self.report(event, change, reports);
             }
         }
         if self.broken { Ok(()) } else { printed.and_then(|()| flush(&mut text)) }
+    }
+
+    /// Removes questions that are closed. Whether the first one, which is on the screen, is among them.
+    fn follow_questions(&mut self, event: &Envelope, changes: &[Change]) -> bool {
+        let is_end = changes.iter().any(|change| matches!(change, Change::TurnEnded { .. }));
+        let of_root = self.tree.is_root(event);
+        let Some(asking) = &mut self.asking else { return false };
+        let first = asking.front().copied();
+        asking.retain(|(session, of)| {
+            let is_over = is_end && (of_root || *session == event.session);
+            let is_closed = *session == event.session
+                && changes.iter().any(|change| *change == Change::QuestionClosed(*of));
+            !(is_over || is_closed)
+        });
+        first.is_some() && first != asking.front().copied()
     }
 
     fn report(&self, event: &Envelope, change: Change, reports: &mut Vec<Printed>) {
@@ -156,6 +184,14 @@ impl Output {
         // A turn runner that has stopped listening is about to exit.
         let _ = self.driver.send(printed);
     }
+}
+
+/// The questions that an event asks.
+fn asked(event: &Envelope, changes: &[Change]) -> impl Iterator<Item = QuestionId> {
+    let session = event.session;
+    changes.iter().filter_map(move |change| {
+        if let Change::Asked(of) = change { Some((session, *of)) } else { None }
+    })
 }
 
 /// Prints text to standard output and notes to standard error.

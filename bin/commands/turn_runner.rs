@@ -78,7 +78,9 @@ pub(crate) async fn run_turn(
     turn: &TurnArgs,
 ) -> anyhow::Result<Outcome> {
     let (sender, printed) = mpsc::unbounded_channel();
-    let (sink, _) = Actor::spawn(None, Printer, (turn.format, setup.place.session, sender)).await?;
+    let asks = setup.asks() && somebody_there();
+    let arguments = (turn.format, setup.place.session, sender, asks);
+    let (sink, _) = Actor::spawn(None, Printer, arguments).await?;
     let (resumes, reverts) = (task == Task::Resume, matches!(task, Task::Revert(_)));
     let mut signals = Signals::new()?;
     let node = client::node().await?;

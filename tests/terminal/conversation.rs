@@ -156,6 +156,27 @@ fn a_run_on_a_terminal_takes_no_line_that_was_typed_before() {
 }
 
 #[test]
+fn a_run_on_a_terminal_shows_nothing_else_while_it_asks() {
+    let two = json!({ "parts": [
+        { "call": { "name": "bash", "input": { "command": "touch first" } } },
+        { "call": { "name": "bash", "input": { "command": "touch second" } } },
+    ] });
+    let site = asking(json!([two, says("Both.")]));
+    let mut terminal = site.terminal(&["run", "make them"], 100);
+    terminal.until("or say why not: ");
+    wait_until("both ask", || all(&site.exported(), "permission.asked").len() == 2);
+    let shown = terminal.shown();
+    assert!(!shown.contains("touch second"), "{shown}");
+    // somebody else answers the one that is on the screen
+    let seq = all(&site.exported(), "permission.asked")[0]["seq"].to_string();
+    site.run(&["permission", "answer", "last", &seq, "once"]).ok();
+    terminal.until("closed: answered elsewhere").until("allow bash on touch second? [o]nce");
+    terminal.press("o\r").until("Both.");
+    assert_eq!(terminal.wait(), 0);
+    site.assert_sound();
+}
+
+#[test]
 fn an_empty_line_says_how_to_leave() {
     let site = Site::scripted(&script(json!([says("never")])));
     let mut terminal = site.terminal(&[], 80);
