@@ -120,22 +120,44 @@ fn typing_while_a_question_appears_neither_answers_it_nor_gets_lost() {
     site.assert_sound();
 }
 
-#[test]
-fn a_question_that_another_terminal_answers_says_so_and_the_next_is_drawn_whole() {
+/// Two questions at once.
+fn asking_two() -> Site {
     let two = json!({ "parts": [
         { "call": { "name": "bash", "input": { "command": "touch first" } } },
         { "call": { "name": "bash", "input": { "command": "touch second" } } },
     ] });
-    let site = asking(json!([two, says("Both.")]));
+    asking(json!([two, says("Both.")]))
+}
+
+/// Answers the question on the screen from elsewhere. Returns the command of the other one.
+fn answer_from_elsewhere(site: &Site, terminal: &Terminal) -> &'static str {
+    wait_until("both ask", || all(&site.exported(), "permission.asked").len() == 2);
+    let shown = terminal.shown();
+    // calls are resolved at once, in any order
+    let (shown_one, other) = match shown.contains("touch first") {
+        true => ("touch first", "touch second"),
+        false => ("touch second", "touch first"),
+    };
+    assert!(shown.contains(shown_one) && !shown.contains(other), "{shown}");
+    let events = site.exported();
+    let asked = all(&events, "permission.asked").into_iter();
+    let asked = asked.filter(|asked| asked["data"]["patterns"][0] == shown_one);
+    let seq = only(&asked.cloned().collect::<Vec<_>>(), "permission.asked")["seq"].to_string();
+    site.run(&["permission", "answer", "last", &seq, "once"]).ok();
+    other
+}
+
+#[test]
+fn a_question_that_another_terminal_answers_says_so_and_the_next_is_drawn_whole() {
+    let site = asking_two();
     let mut terminal = site.terminal(&[], 100);
     prompt(&mut terminal, "make them", "[o]nce");
-    assert!(!terminal.shown().contains("touch second"), "{}", terminal.shown());
-    let seq = all(&site.exported(), "permission.asked")[0]["seq"].to_string();
-    site.run(&["permission", "answer", "last", &seq, "once"]).ok();
-    terminal.until("closed: answered elsewhere").until("? bash touch second").until("[o]nce");
+    let other = answer_from_elsewhere(&site, &terminal);
+    let question = format!("? bash {other}");
+    terminal.until("closed: answered elsewhere").until(&question).until("[o]nce");
     let shown = terminal.shown();
-    let (_, last) = shown.split_once("? bash touch second").unwrap();
-    assert!(!last.contains("first"), "{shown}");
+    let (_, last) = shown.split_once(&question).unwrap();
+    assert!(!last.contains("touch"), "{shown}");
     assert_eq!(shown.matches("[o]nce").count(), 1, "{shown}");
     terminal.press("o").until("Both.").until_prompt().press(CTRL_D);
     assert_eq!(terminal.wait(), 0);
@@ -157,21 +179,12 @@ fn a_run_on_a_terminal_takes_no_line_that_was_typed_before() {
 
 #[test]
 fn a_run_on_a_terminal_shows_nothing_else_while_it_asks() {
-    let two = json!({ "parts": [
-        { "call": { "name": "bash", "input": { "command": "touch first" } } },
-        { "call": { "name": "bash", "input": { "command": "touch second" } } },
-    ] });
-    let site = asking(json!([two, says("Both.")]));
+    let site = asking_two();
     let mut terminal = site.terminal(&["run", "make them"], 100);
     terminal.until("or say why not: ");
-    wait_until("both ask", || all(&site.exported(), "permission.asked").len() == 2);
-    let shown = terminal.shown();
-    assert!(!shown.contains("touch second"), "{shown}");
-    // somebody else answers the one that is on the screen
-    let seq = all(&site.exported(), "permission.asked")[0]["seq"].to_string();
-    site.run(&["permission", "answer", "last", &seq, "once"]).ok();
-    terminal.until("closed: answered elsewhere").until("allow bash on touch second? [o]nce");
-    terminal.press("o\r").until("Both.");
+    let other = answer_from_elsewhere(&site, &terminal);
+    terminal.until("closed: answered elsewhere");
+    terminal.until(&format!("allow bash on {other}? [o]nce")).press("o\r").until("Both.");
     assert_eq!(terminal.wait(), 0);
     site.assert_sound();
 }
