@@ -34,7 +34,7 @@ pub(crate) struct Questions {
     /// Where the calls in question would run.
     workspace: Option<Workspace>,
     /// Decides which lines count; `None` if standard input is no terminal.
-    gate: Option<AnswerGate<QuestionId>>,
+    gate: Option<AnswerGate<QuestionId, Instant>>,
     /// Whether the keys of the first question are on the screen.
     invited: bool,
     /// The question that was answered here last.

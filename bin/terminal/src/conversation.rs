@@ -11,10 +11,10 @@ use leftfold_events::{Envelope, Seq, Time};
 use ractor::ActorRef;
 
 use super::BY;
+use super::choosing::Choosing;
 use super::input::{Input, LineKind};
 use super::input_events::{InputEvent, InputEvents};
 use super::keys::Mode;
-use super::question::Choosing;
 use super::render::Renderer;
 use super::screen::{self, Screen};
 use leftfold_runtime::client::Client;
@@ -81,7 +81,7 @@ pub(super) struct Conversation {
     /// The options chosen for the current question.
     pub(super) choosing: Choosing,
     /// Decides which keys answer; has the text that was typed and is no answer.
-    pub(super) gate: AnswerGate<GateId>,
+    pub(super) gate: AnswerGate<GateId, Instant>,
     /// The questions that were shown above the line that is being typed.
     pub(super) announced: HashSet<QuestionId>,
     /// The last observed event.

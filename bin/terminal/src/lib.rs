@@ -1,6 +1,7 @@
 //! `leftfold` without a subcommand: a conversation on a terminal.
 
 mod calls;
+mod choosing;
 mod conversation;
 mod inline;
 mod input;

@@ -1,14 +1,15 @@
-//! The text of questions and of the rows with their keys. For a question with options, digits choose, Enter answers,
-//! and any other key begins an answer in the user's own words. `AnswerGate` decides which keys count.
+//! The text of questions, and the rows with their keys. `AnswerGate` decides which keys count, `Choosing` what they
+//! mean for a question with options.
 
 use leftfold_actors::QuestionReply;
 use leftfold_events::event::Answer;
 use leftfold_tools::FilePreview;
-use leftfold_view::{CTRL_D, OpenQuestion, Question, QuestionId};
+use leftfold_view::{OpenQuestion, Question, QuestionId};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::BY;
 use super::calls::CallBlock;
+use super::choosing::{DIGITS, KeyAction};
 use super::conversation::{Conversation, Stage};
 use super::input::LineKind;
 use super::render::Renderer;
@@ -53,72 +54,6 @@ pub(super) fn draft_row(draft: &str, columns: usize) -> String {
 
 pub(super) fn reply(answer: Answer, feedback: Option<String>) -> QuestionReply {
     QuestionReply { answer, feedback, by: BY.to_owned() }
-}
-
-/// Options with a digit of their own. With more options, the number is typed as a line.
-const DIGITS: usize = 9;
-
-/// The result of keys.
-#[derive(Debug, PartialEq, Eq)]
-enum KeyAction {
-    /// The chosen options have changed.
-    Chosen,
-    Answer,
-    Dismiss,
-    /// Begin a line with this text in it.
-    Words(String),
-}
-
-/// The choice among the options of a question.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Choosing {
-    /// The indices of the chosen options, sorted.
-    pub(super) places: Vec<usize>,
-    /// The digits that were pressed. If words follow them, they are the start of these words.
-    digits: String,
-}
-
-impl Choosing {
-    /// The result of these keys, pressed at once.
-    fn press(&mut self, question: &Question, keys: &str) -> KeyAction {
-        let digits = question.options.len() <= DIGITS && !question.options.is_empty();
-        for (at, key) in keys.char_indices() {
-            match key {
-                '\n' if self.places.is_empty() => {}
-                '\n' => return KeyAction::Answer,
-                CTRL_D => return KeyAction::Dismiss,
-                '0'..='9' if digits => {
-                    self.digits.push(key);
-                    self.choose(question, key);
-                }
-                _ => {
-                    let line = keys[at..].lines().next().unwrap_or_default();
-                    let words = line.chars().filter(|c| !c.is_control());
-                    let words: String = self.digits.chars().chain(words).collect();
-                    return KeyAction::Words(words.trim_start().to_owned());
-                }
-            }
-        }
-        KeyAction::Chosen
-    }
-
-    /// Chooses the option of a digit: instead of the previous one or, for multiple answers, in
-    /// addition; chosen again, it is removed.
-    fn choose(&mut self, question: &Question, digit: char) {
-        let place =
-            digit.to_digit(10).and_then(|digit| usize::try_from(digit).ok()?.checked_sub(1));
-        let Some(place) = place.filter(|place| *place < question.options.len()) else { return };
-        let known = self.places.contains(&place);
-        if question.multiple {
-            self.places.retain(|other| *other != place);
-        } else {
-            self.places.clear();
-        }
-        if !known || !question.multiple {
-            self.places.push(place);
-        }
-        self.places.sort_unstable();
-    }
 }
 
 /// The line that shows the chosen options and the keys.
@@ -298,49 +233,6 @@ mod tests {
         let options: Vec<_> = (1..=options).map(|n| json!({ "label": format!("l{n}") })).collect();
         let question = json!({ "question": "?", "options": options, "multiple": multiple });
         serde_json::from_value(question).unwrap()
-    }
-
-    #[test]
-    fn keys_choose_and_answer() {
-        let words = |words: &str| KeyAction::Words(words.to_owned());
-        for (multiple, keys, expected, places) in [
-            (false, "2", KeyAction::Chosen, vec![1]),
-            (false, "23", KeyAction::Chosen, vec![2]),
-            (false, "22", KeyAction::Chosen, vec![1]),
-            (false, "4", KeyAction::Chosen, vec![]),
-            (false, "0", KeyAction::Chosen, vec![]),
-            (false, "\n", KeyAction::Chosen, vec![]),
-            (false, "2\n", KeyAction::Answer, vec![1]),
-            (true, "31\n", KeyAction::Answer, vec![0, 2]),
-            (true, "313", KeyAction::Chosen, vec![0]),
-            (true, "3\u{4}", KeyAction::Dismiss, vec![2]),
-            (false, "neither\n", words("neither"), vec![]),
-            (false, " \n", words(""), vec![]),
-            (false, "3 of them please", words("3 of them please"), vec![2]),
-            (true, "1, 3", words("1, 3"), vec![0]),
-            (false, "4 would be better", words("4 would be better"), vec![]),
-        ] {
-            let question = question(3, multiple);
-            let mut choosing = Choosing::default();
-            assert_eq!(choosing.press(&question, keys), expected, "{keys:?}");
-            assert_eq!(choosing.places, places, "{keys:?}");
-            // one by one, as they are typed
-            let mut choosing = Choosing::default();
-            let mut keys = keys.chars().map(|key| choosing.press(&question, &key.to_string()));
-            let last = keys.find(|action| *action != KeyAction::Chosen);
-            match (&expected, last.unwrap_or(KeyAction::Chosen)) {
-                // the rest is typed into the line
-                (KeyAction::Words(all), KeyAction::Words(start)) => {
-                    assert!(all.starts_with(&start));
-                }
-                (expected, found) => assert_eq!(*expected, found),
-            }
-        }
-        // No digits for ten options, and nothing to choose among none.
-        for options in [0, 10] {
-            let mut choosing = Choosing::default();
-            assert_eq!(choosing.press(&question(options, true), "10"), words("10"));
-        }
     }
 
     #[test]

@@ -4,10 +4,11 @@ use std::time::Instant;
 
 use leftfold_actors::{Answered, QuestionReply};
 
+use super::choosing::Choosing;
 use super::conversation::{Conversation, ExitReason, GateId, Stage, is_gone};
 use super::input::LineKind;
 use super::keys::Pressed;
-use super::question::{self, Choosing};
+use super::question;
 use super::style::Face;
 use leftfold_view::{GateKind, GateOutcome, GateRow, OpenQuestion, QuestionId};
 

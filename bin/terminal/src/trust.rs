@@ -51,7 +51,7 @@ pub fn ask(directory: &Path) -> anyhow::Result<String> {
 }
 
 /// Whether the user trusts the settings; `None` after Ctrl-C.
-fn answer(gate: &mut AnswerGate<()>, screen: &mut impl Write) -> io::Result<Option<bool>> {
+fn answer(gate: &mut AnswerGate<(), Instant>, screen: &mut impl Write) -> io::Result<Option<bool>> {
     let mut reader = Reader::new(Instant::now());
     let moves = !screen::is_dumb();
     let mut shown = String::new();

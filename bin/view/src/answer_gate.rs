@@ -1,11 +1,12 @@
 //! Decides which keys answer a question on a terminal, so that keys typed for something else never do. Every
-//! terminal uses it. It knows no clock: instants are arguments.
+//! terminal uses it. It knows no clock: points in time are arguments.
 //!
 //! A question shown at `t` takes keys from `t` + [`QUIET`] on. Earlier keys are a draft. While there is a draft, no
 //! key answers. Enter or Esc puts the draft aside for the next prompt, and [`QUIET`] begins again. "Always" takes a
 //! second key.
 
-use std::time::{Duration, Instant};
+use std::ops::Add;
+use std::time::Duration;
 
 use leftfold_events::event::Answer;
 
@@ -59,35 +60,35 @@ pub enum GateOutcome {
     Keys(String),
 }
 
-/// The state of one terminal. `Q` identifies questions.
+/// The state of one terminal. `Q` identifies questions, and `T` is a point in time.
 #[derive(Clone, Debug)]
-pub struct AnswerGate<Q> {
-    shown: Option<Shown<Q>>,
+pub struct AnswerGate<Q, T> {
+    shown: Option<Shown<Q, T>>,
     draft: String,
     /// Text that was put aside.
     kept: String,
     /// The last keys without effect. They begin a draft if more text follows at once.
-    stray: Option<(String, Instant)>,
+    stray: Option<(String, T)>,
 }
 
 #[derive(Clone, Debug)]
-struct Shown<Q> {
+struct Shown<Q, T> {
     question: Q,
     kind: GateKind,
-    counts_from: Instant,
+    counts_from: T,
     /// Whether the first key for "always" was pressed.
     confirming: bool,
 }
 
-impl<Q> Default for AnswerGate<Q> {
+impl<Q, T> Default for AnswerGate<Q, T> {
     fn default() -> Self {
         Self { shown: None, draft: String::new(), kept: String::new(), stray: None }
     }
 }
 
-impl<Q: PartialEq> AnswerGate<Q> {
+impl<Q: PartialEq, T: Copy + Ord + Add<Duration, Output = T>> AnswerGate<Q, T> {
     /// A question is on the screen since `now`. If it is the one that was shown before, nothing changes.
-    pub fn show(&mut self, question: Q, kind: GateKind, now: Instant) {
+    pub fn show(&mut self, question: Q, kind: GateKind, now: T) {
         if self.shown.as_ref().is_some_and(|shown| shown.question == question) {
             return;
         }
@@ -101,13 +102,13 @@ impl<Q: PartialEq> AnswerGate<Q> {
     }
 
     /// When keys begin to count, if they do not yet and the row changes then.
-    pub fn counts_from(&self, now: Instant) -> Option<Instant> {
+    pub fn counts_from(&self, now: T) -> Option<T> {
         let from = self.shown.as_ref()?.counts_from;
         (from > now && self.draft.is_empty()).then_some(from)
     }
 
     /// The row to show.
-    pub fn row(&self, now: Instant) -> GateRow<'_> {
+    pub fn row(&self, now: T) -> GateRow<'_> {
         match &self.shown {
             _ if !self.draft.is_empty() => GateRow::Draft(&self.draft),
             Some(shown) if shown.confirming => GateRow::Confirm,
@@ -132,7 +133,7 @@ impl<Q: PartialEq> AnswerGate<Q> {
 
     /// Keys that were read at once, pressed at `at` at the earliest. Several characters at once are
     /// pasted or typed ahead: only a question of a tool takes them.
-    pub fn press(&mut self, keys: &str, at: Instant) -> GateOutcome {
+    pub fn press(&mut self, keys: &str, at: T) -> GateOutcome {
         if keys.is_empty() {
             return GateOutcome::Nothing;
         }
@@ -176,7 +177,7 @@ impl<Q: PartialEq> AnswerGate<Q> {
     }
 
     /// The second key for "always". Every other key leads back to the question.
-    fn confirm(&mut self, keys: &str, key: Option<char>, at: Instant) -> GateOutcome {
+    fn confirm(&mut self, keys: &str, key: Option<char>, at: T) -> GateOutcome {
         if key == Some('y') {
             self.close();
             return GateOutcome::Answer(Answer::Always);
@@ -198,7 +199,7 @@ impl<Q: PartialEq> AnswerGate<Q> {
     }
 
     /// Keys that are text.
-    fn edit_draft(&mut self, keys: &str, at: Instant) -> GateOutcome {
+    fn edit_draft(&mut self, keys: &str, at: T) -> GateOutcome {
         let before = (self.draft.clone(), self.kept.len());
         for key in keys.chars() {
             match key {
@@ -257,8 +258,8 @@ mod tests {
     const ALWAYS: GateOutcome = GateOutcome::Answer(Answer::Always);
 
     /// Keys, each with milliseconds since the question was shown, and the last outcome.
-    fn pressed(kind: GateKind, keys: &[(u64, &str)]) -> (AnswerGate<u32>, GateOutcome) {
-        let start = Instant::now();
+    fn pressed(kind: GateKind, keys: &[(u64, &str)]) -> (AnswerGate<u32, Duration>, GateOutcome) {
+        let start = Duration::ZERO;
         let mut gate = AnswerGate::default();
         gate.show(1, kind, start);
         let mut last = GateOutcome::Nothing;
@@ -349,7 +350,7 @@ mod tests {
 
     #[test]
     fn another_question_begins_anew_and_a_redrawn_one_does_not() {
-        let start = Instant::now();
+        let start = Duration::ZERO;
         let at = |millis| start + Duration::from_millis(millis);
         let mut gate = AnswerGate::default();
         gate.show(1, PERMISSION, start);
@@ -382,7 +383,7 @@ mod tests {
                 1..60,
             ),
         ) {
-            let start = Instant::now();
+            let start = Duration::ZERO;
             let mut now = start;
             let mut gate = AnswerGate::default();
             let (mut shown_at, mut question, mut last) = (now, 0_u32, "");
