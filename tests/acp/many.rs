@@ -62,25 +62,66 @@ fn a_cancel_of_one_does_not_touch_the_others() {
     }
 }
 
-/// The limit leaves room for nine stores at once: sessions rest for others, and each prompt is answered.
+/// The limits leave room for few stores at once: sessions rest for others, and each prompt is answered.
 #[test]
 fn more_sessions_than_files_may_be_open_are_all_answered() {
-    const MANY: usize = 40;
-    let site = Site::scripted(&script(json!([says("Done.")])));
-    let node = site.command(&["node"]);
-    let mut limited = Command::new("bash");
-    limited.args(["-c", "ulimit -n 200; exec \"$@\"", "node"]).arg(node.get_program());
-    limited.args(node.get_args()).current_dir(site.project()).env_clear();
-    limited.envs(node.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let mut editor = Editor::of(limited);
-    let initialized = editor.ask("initialize", json!({ "protocolVersion": 1 }));
-    editor.result(initialized);
-    let sessions: Vec<String> = (0..MANY).map(|n| session(&mut editor, &site, n)).collect();
-    let prompts: Vec<u64> = sessions.iter().map(|id| editor.prompt(id, "go")).collect();
-    for (id, prompt) in sessions.iter().zip(prompts) {
-        assert_eq!(editor.stop_reason(prompt), "end_turn");
-        assert_eq!(editor.text(id, "agent_message_chunk"), "Done.");
+    for (files, many) in [(200, 40), (128, 60)] {
+        let site = Site::scripted(&script(json!([says("Done.")])));
+        let node = site.command(&["node"]);
+        let mut limited = Command::new("bash");
+        limited.arg("-c").arg(format!("ulimit -n {files}; exec \"$@\"")).arg("node");
+        limited.arg(node.get_program()).args(node.get_args());
+        limited.current_dir(site.project()).env_clear();
+        limited.envs(node.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let mut editor = Editor::of(limited);
+        let initialized = editor.ask("initialize", json!({ "protocolVersion": 1 }));
+        editor.result(initialized);
+        let sessions: Vec<String> = (0..many).map(|n| session(&mut editor, &site, n)).collect();
+        let prompts: Vec<u64> = sessions.iter().map(|id| editor.prompt(id, "go")).collect();
+        for (id, prompt) in sessions.iter().zip(prompts) {
+            assert_eq!(editor.stop_reason(prompt), "end_turn", "with {files} files");
+            assert_eq!(editor.text(id, "agent_message_chunk"), "Done.");
+        }
+        editor.leave();
     }
+}
+
+/// Threads and open files of a process.
+fn held(editor: &Editor) -> [usize; 2] {
+    let count = |name: &str| {
+        std::fs::read_dir(format!("/proc/{}/{name}", editor.live.id())).unwrap().count()
+    };
+    [count("task"), count("fd")]
+}
+
+/// With more than 16 sessions open, those that were unused for 2 s rest when another is opened: their threads and files
+/// are gone. The next prompt opens them again.
+#[test]
+fn of_many_sessions_those_that_are_unused_rest() {
+    const MANY: usize = 17;
+    let site = Site::scripted(&json!({ "on_end": "repeat", "replies": [says("Done.")] }));
+    let mut editor = Editor::start(&site, &[]);
+    let [threads, files] = held(&editor);
+    let mut first = String::new();
+    for number in 0..MANY {
+        let id = session(&mut editor, &site, number);
+        let prompt = editor.prompt(&id, "go");
+        assert_eq!(editor.stop_reason(prompt), "end_turn");
+        first = if number == 0 { id } else { first };
+    }
+    let open = held(&editor);
+    assert!(open[0] >= threads + MANY && open[1] >= files + 3 * MANY, "{open:?}");
+    wait_until("those that are unused rest", || {
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        let id = editor.ask("session/new", json!({ "cwd": site.project(), "mcpServers": [] }));
+        let id = editor.result(id)["sessionId"].as_str().unwrap().to_owned();
+        let prompt = editor.prompt(&id, "go");
+        assert_eq!(editor.stop_reason(prompt), "end_turn");
+        let rested = held(&editor);
+        rested[0] < threads + MANY && rested[1] < files + 2 * MANY
+    });
+    let again = editor.prompt(&first, "go");
+    assert_eq!(editor.stop_reason(again), "end_turn");
     editor.leave();
 }
 

@@ -23,6 +23,32 @@ fn asking() -> Site {
         .setting("permission/bash", json!({ "*": "ask" }))
 }
 
+/// The protocol has no batches. Each is refused as a whole, with one error, and none of its requests is carried out.
+#[test]
+fn a_batch_is_refused_with_one_error() {
+    let site = asking();
+    let mut editor = Editor::start(&site, &[]);
+    let params = json!({ "cwd": site.project(), "mcpServers": [] });
+    let new = |id: usize| json!({ "jsonrpc": "2.0", "id": format!("b{id}"), "method": "session/new", "params": params });
+    let read = json!({ "jsonrpc": "2.0", "id": "r", "method": "_leftfold/why", "params": {} });
+    for (batch, words) in [
+        (json!([new(1), new(2), read]), "batches are not supported"),
+        (json!([]), "batches are not supported"),
+        (json!([new(3)]), "batches are not supported"),
+        (json!(vec![json!({}); 300_000]), "more than 262144 values"),
+    ] {
+        editor.write(format!("{batch}\n").as_bytes());
+        let error = editor.until(|message| message.get("error").is_some());
+        assert_eq!((&error["id"], &error["error"]["code"]), (&Value::Null, &json!(-32600)));
+        assert!(error["error"]["data"].as_str().unwrap().contains(words), "{error}");
+    }
+    editor.session(&site);
+    let answers = editor.got.iter().filter(|message| message.get("method").is_none());
+    let of_batches = answers.filter(|message| message["id"].is_string()).count();
+    assert_eq!(of_batches, 0, "{:?}", editor.got);
+    editor.leave();
+}
+
 #[test]
 fn bad_input_disturbs_nobody() {
     let site = asking();

@@ -204,6 +204,7 @@ impl Sessions {
         };
         self.open.insert(session, entry);
         self.sweep_later(node);
+        self.rest_if_many(node);
         Ok(())
     }
 }
