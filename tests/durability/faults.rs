@@ -226,29 +226,29 @@ fn the_database_is_cut() {
     assert_gone(cut, "to 1000 bytes while it was in use");
 }
 
-/// With any number of threads the program ends in time, and says what it lacks. The limit does not hold for
-/// root, and counts all threads of a user: so it runs as a user without others, who may read root's files.
-fn threads_run_out() {
+/// The program as a user without other processes, who may read root's files, with at most `most` threads and processes.
+/// That limit does not hold for root, and counts all threads of a user. `None`: the tests do not run as root.
+fn with_threads(site: &Site, user: u32, most: u32) -> Option<Command> {
     if !rustix::process::geteuid().is_root() {
-        return skipped("only root can become a user without other processes");
+        skipped("only root can become a user without other processes");
+        return None;
     }
-    const AS: [&str; 7] = [
-        "--reuid=54321",
-        "--regid=54321",
-        "--clear-groups",
-        "--inh-caps=+dac_override",
-        "--ambient-caps=+dac_override",
-        "prlimit",
-        "--core=0",
-    ];
+    let program = site.command(&["run", "--format", "json", "--timeout", "20", "go"]);
+    let mut command = Command::new("setpriv");
+    command.arg(format!("--reuid={user}")).arg(format!("--regid={user}"));
+    command.args(["--clear-groups", "--inh-caps=+dac_override", "--ambient-caps=+dac_override"]);
+    command.args(["prlimit", "--core=0"]).arg(format!("--nproc={most}"));
+    command.arg(program.get_program()).args(program.get_args());
+    let set = program.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    command.env_clear().envs(set).current_dir(program.get_current_dir().unwrap());
+    Some(command)
+}
+
+/// With any number of threads the program ends in time, and says what it lacks.
+fn threads_run_out() {
     for most in [1, 2, 3, 5, 8, 11, 14, 17, 20] {
         let site = Site::scripted(&script(json!([says("done")])));
-        let program = site.command(&["run", "--format", "json", "go"]);
-        let mut command = Command::new("setpriv");
-        command.args(AS).arg(format!("--nproc={most}"));
-        command.arg(program.get_program()).args(program.get_args());
-        let set = program.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        command.env_clear().envs(set).current_dir(program.get_current_dir().unwrap());
+        let Some(command) = with_threads(&site, 54321, most) else { return };
         let ran = in_time(|| Live::start(command).wait());
         match ran.code {
             0 => assert!(most > 8, "{most}: {ran:?}"),
@@ -256,6 +256,32 @@ fn threads_run_out() {
             _ => panic!("{most}: {ran:?}"),
         }
     }
+}
+
+/// While a command runs, the limit falls below the number of threads there are. The next command cannot be started:
+/// the model learns why, and the turn ends.
+fn threads_run_out_in_mid_turn() {
+    let wait = bash("while [ ! -e go ]; do sleep 0.02; done");
+    let site = Site::scripted(&script(json!([wait, bash("echo never"), says("So be it.")])));
+    let Some(command) = with_threads(&site, 54322, 100) else { return };
+    let mut live = Live::start(command);
+    live.until("tool.started");
+    let pid = live.id().to_string();
+    let mut fall = Command::new("setpriv");
+    fall.args(["--reuid=54322", "--regid=54322", "--clear-groups"]);
+    let fall = fall.args(["prlimit", "--pid", &pid, "--nproc=1:1"]).status();
+    assert!(fall.unwrap().success());
+    site.file("go", "");
+    let ran = in_time(|| live.wait());
+    if ran.code == 1 {
+        return assert_says(&ran.stderr, &["thread", "`ulimit -u`"]);
+    }
+    let events = ran.ok().events();
+    let last = all(&events, "tool.finished").pop().unwrap();
+    assert_eq!(last["data"]["is_error"], true, "{last}");
+    assert_says(last["data"]["output"].as_str().unwrap(), &["could not be started"]);
+    assert_eq!(end(&events)["text"], "So be it.");
+    site.assert_sound();
 }
 
 fn a_tool_is_silent() {
@@ -335,7 +361,7 @@ fn the_clock_is_set_back() {
     site.assert_sound();
 }
 
-const FAULTS: [(&str, fn()); 21] = [
+const FAULTS: [(&str, fn()); 22] = [
     ("the disk is full", the_disk_is_full),
     ("standard output is full", standard_output_is_full),
     ("the data folder is read-only", the_data_folder_is_read_only),
@@ -353,6 +379,7 @@ const FAULTS: [(&str, fn()); 21] = [
     ("the database is removed", the_database_is_removed),
     ("the database is cut", the_database_is_cut),
     ("threads run out", threads_run_out),
+    ("threads run out in mid-turn", threads_run_out_in_mid_turn),
     ("a tool is silent", a_tool_is_silent),
     ("a person is silent", a_person_is_silent),
     ("observers are silent", observers_are_silent),

@@ -1,6 +1,9 @@
 //! Sessions that move from one data folder to another: `leftfold import`.
 
-use common::{Site, call, kind, only, says, script};
+use std::io::Write;
+use std::process::Stdio;
+
+use common::{Live, Site, call, kind, only, says, script};
 use serde_json::json;
 
 /// A session with a child, more than one prompt, and contents too large for the database.
@@ -82,6 +85,21 @@ fn export_import_export_is_the_identity() {
     let site = site.env("LEFTFOLD_HOME", home.to_str().unwrap());
     site.run(&["import", file.to_str().unwrap()]).ok();
     assert_eq!(export(&site), exported);
+}
+
+/// The line has no end: it is refused where the limit is, long before 300 MB are read.
+#[test]
+fn a_line_without_end_is_refused() {
+    let site = Site::bare();
+    let mut command = site.command(&["import", "/dev/stdin"]);
+    command.stdin(Stdio::piped());
+    let mut live = Live::start(command);
+    let mut input = live.input();
+    let piece = vec![b'x'; 1 << 20];
+    let written = (0..300).take_while(|_| input.write_all(&piece).is_ok()).count();
+    assert!((64..80).contains(&written), "{written} MiB");
+    live.wait().with(2).saying(&["/dev/stdin, line 1: it has more than 64 MiB"]);
+    assert!(site.sessions().is_empty());
 }
 
 #[test]

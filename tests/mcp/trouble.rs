@@ -62,6 +62,18 @@ fn an_answer_that_can_not_be_read_fails_its_call_at_once() {
     }
 }
 
+/// 300,000 parts take up some hundred megabytes as values. The server stays in use.
+#[test]
+fn an_answer_of_too_many_parts_is_not_read() {
+    let part = r#",{"type":"text","text":"x"}"#;
+    let parts = format!("yes '{part}' | head -n 300000 | tr -d '\\n'");
+    let begin = r#"printf '{"result":{"content":[{"type":"text","text":"x"}'"#;
+    let end = r#"printf ']},"jsonrpc":"2.0","id":%s}\n' "$id""#;
+    let result = result(&site(BEGINS, LISTS, &format!("{begin}; {parts}; {end}")));
+    let said = result["output"].as_str().unwrap();
+    assert!(said.contains("more than 262144 values") && result["is_error"] == true, "{said}");
+}
+
 #[test]
 fn what_can_be_mended_in_an_answer_is() {
     for (called, said) in [

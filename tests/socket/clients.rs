@@ -34,6 +34,32 @@ fn it_is_for_its_user_alone_and_goes_with_the_node() {
     assert!(names.all(|name| !name.contains("socket")));
 }
 
+/// Each batch is refused as a whole, with one error, and the connection stays usable.
+#[test]
+fn a_batch_is_refused_with_one_error() {
+    let site = asking();
+    let (live, session, of) = waiting(&site);
+    let mut peer = Peer::connect(&site.session());
+    let params = json!({ "session": session });
+    let cancel =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "_leftfold/cancel", "params": params });
+    for (batch, words) in [
+        (json!([cancel, cancel]), "batches are not supported"),
+        (json!([]), "batches are not supported"),
+        (json!(vec![json!({}); 300_000]), "more than 262144 values"),
+    ] {
+        peer.send(format!("{batch}\n"));
+        let error = peer.line().unwrap();
+        assert_eq!((&error["id"], &error["error"]["code"]), (&Value::Null, &json!(-32600)));
+        assert!(error["error"]["message"].as_str().unwrap().contains(words), "{error}");
+    }
+    let read = json!({ "session": session, "from": 1 });
+    let read = peer.call("_leftfold/read", &read);
+    assert!(read["result"]["lines"].is_array(), "{read}");
+    allow(&site, &session, of);
+    assert_eq!(end(&live.wait().ok().events())["reason"], "completed");
+}
+
 #[test]
 fn a_stale_socket_is_replaced_and_a_long_path_is_no_obstacle() {
     let long = "a-home-with-a-name-that-no-socket-address-has-room-for".repeat(3);
