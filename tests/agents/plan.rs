@@ -267,7 +267,7 @@ fn assert_stays(site: &Site) {
 fn a_conversation_goes_on_with_the_agent_that_has_taken_over() {
     let site = entered();
     let mut terminal = site.terminal(&[], 100);
-    terminal.until_prompt().press("go\r").until("1. Yes").press("1").until("answers 1: Yes");
+    terminal.until_prompt().press("go\r").until("[1-2] chooses").press("1").until("answers 1: Yes");
     terminal.press("\r").until("[agent: plan, double/m]").until("I plan.").until_prompt();
     terminal.press("on\r").until("Still.").until_prompt().press("\x04");
     assert_eq!(terminal.wait(), 0);
