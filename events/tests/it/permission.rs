@@ -44,8 +44,8 @@ fn an_always_that_was_taken_back_asks_again_until_the_next_one() {
     let given = [
         Prompt("hi"),
         Call("a", "x"),
-        Call("b", "x"),
-        Call("c", "x"),
+        Call("b", "y"),
+        Call("c", "z"),
         Reply(Finish::ToolCalls),
         Resolve("a", Class::Command, ASK, ""),
         Answer("a", Always, None),
