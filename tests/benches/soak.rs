@@ -1,10 +1,11 @@
 //! A node after thousands of prompts: how much memory it has when all its sessions rest. `cargo bench --bench
 //! soak [PROMPTS]`; it waits for three minutes at the end, until the sessions rest.
 //!
-//! An open session takes up some 0.6 MiB. When it rests, its threads and files are gone, and 0.05 to 0.1 MiB of it is
-//! still in use. glibc keeps most of the rest for the next sessions: a node that had 100 sessions open at once had
-//! 53 MiB of its own at rest, 23 MiB after `malloc_trim`, and 3 MiB with one session. So the memory follows the number
-//! of sessions that were open at once, and the node lets unused ones rest early when there are many.
+//! An open session takes up some 0.6 MiB. When it rests, its threads and files are gone, and 0.08 MiB is left, mostly the
+//! conversation that an editor has not closed yet. glibc keeps a part of the rest for the next sessions, in proportion
+//! to the sessions that were open at once, so the node lets unused ones rest early when there are many. Measured in
+//! release: 2 MiB at the start, 61 MiB after 4,120 prompts in 412 sessions, 56 MiB when they rest, with 13 threads.
+//! jemalloc keeps more: 95 and 63 MiB.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench prints or fails")]
 
