@@ -3,7 +3,7 @@
 
 use std::net::TcpListener;
 
-use common::{Editor, Site, says, script};
+use common::{Editor, Site, call, says, script};
 use serde_json::{Value, json};
 
 /// A value of the user that must go nowhere.
@@ -245,4 +245,33 @@ fn trust_is_given_shown_and_taken_back() {
     says(&["trust", "--yes"], "is trusted");
     says(&["trust", "--revoke"], "is no longer trusted");
     assert_eq!(value("retry.attempts"), 10);
+}
+
+/// Neither the `mode` of known agents nor a new agent leads around the user's rules.
+#[test]
+fn agents_of_a_strangers_repository_do_not_lift_the_users_rules() {
+    let write = call("write", json!({ "filePath": "made.txt", "content": "x" }));
+    let site = Site::scripted(&script(json!([write, says("Done.")])));
+    std::fs::create_dir_all(site.path("config/leftfold")).unwrap();
+    let rules = json!({ "permission": { "bash": "deny", "edit": "deny" } });
+    let user = json!({ "agent": { "build": rules, "general": rules } });
+    std::fs::write(site.path("config/leftfold/leftfold.json"), user.to_string()).unwrap();
+    for name in ["build", "plan"] {
+        let path = format!(".leftfold/agents/{name}.md");
+        site.file_of_stranger(&path, "---\nmode: subagent\n---\nText.");
+    }
+    site.file_of_stranger(".leftfold/agents/aaa.md", "---\nmode: primary\n---\nText.");
+    site.file_of_stranger(".leftfold/agents/helper.md", "---\nmode: subagent\n---\nText.");
+    for agent in [&[][..], &["--agent", "aaa"], &["--agent", "helper"]] {
+        let args = [&["permission", "check", "bash", "rm -rf x"], agent].concat();
+        let ran = site.run(&args);
+        assert!(ran.stdout.contains("deny"), "{agent:?}: {}{}", ran.stdout, ran.stderr);
+    }
+    let ran = site.run(&["agents"]).ok();
+    for key in ["agent.build.mode", "agent.plan.mode"] {
+        assert!(ran.stderr.contains(&format!("`{key}` is left out")), "{key}: {}", ran.stderr);
+    }
+    let ran = site.run(&["run", "--yes", "--agent", "aaa", "Hello"]);
+    assert!(ran.stdout.contains("Done."), "{}{}", ran.stdout, ran.stderr);
+    assert!(!site.project().join("made.txt").exists());
 }

@@ -11,6 +11,16 @@ use crate::error::Error;
 use crate::permission::Permission;
 use crate::typed::{At, amount, filled, model_name};
 
+/// The names of the agents that are always there.
+pub const BUILT_IN_AGENTS: [&str; 7] =
+    ["build", "plan", "general", "explore", "compaction", "title", "summary"];
+
+/// The built-in agents that people prompt, the default first.
+pub(crate) const PRIMARY_AGENTS: [&str; 2] = ["build", "plan"];
+
+/// The built-in agent for tasks of another agent.
+pub(crate) const GENERAL: &str = "general";
+
 /// The senders of prompts that an agent accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

@@ -54,7 +54,7 @@ mod typed;
 #[cfg(test)]
 mod tests;
 
-pub use agent::{Agent, Command, Mode};
+pub use agent::{Agent, BUILT_IN_AGENTS, Command, Mode};
 pub use auth::token_store;
 pub use diagnosis::{Diagnosis, diagnose};
 pub use error::{Error, Hint};

@@ -76,9 +76,17 @@ pub fn review(directory: &Path, env: Env<'_>) -> Result<Trust, Error> {
 /// The settings that need trust, in all files of the project that can be parsed.
 pub(crate) fn review_all(found: &Found, env: Env<'_>) -> Trust {
     let mut trust = Trust::load(&found.worktree, env);
+    let parse = |document| parse(document, References::Within(&found.worktree));
+    // plugins are asked later, and come after all files anyway
+    let is_own = |source: &Source| !source.of_project && source.kind != Kind::Plugin;
+    for document in found.documents.iter().filter(|document| is_own(&document.source)) {
+        if let Ok(node) = parse(document) {
+            trust.own.add(&node);
+        }
+    }
     for document in found.documents.iter().filter(|document| needs_review(&document.source)) {
-        if let Ok(mut node) = parse(document, References::Within(&found.worktree)) {
-            trust.items.extend(trust_review::split(&mut node, &found.worktree));
+        if let Ok(mut node) = parse(document) {
+            trust.items.extend(trust_review::split(&mut node, &found.worktree, &trust.own));
         }
     }
     trust
@@ -99,8 +107,7 @@ pub(crate) fn read(
     let source = &document.source;
     // if nothing needs trust, nothing is trusted either: references lead out of the project even where they have no
     // effect
-    let is_trusted = trust.is_whole() && !trust.items.is_empty();
-    let mut node = if needs_review(source) && !is_trusted {
+    let mut node = if needs_review(source) && !trust.is_given() {
         let mut node = parse(document, References::Within(&trust.worktree))?;
         trust_review::take_unknown(&mut node);
         // an error is reported although its setting is left out; one that follows from a reference
@@ -108,7 +115,7 @@ pub(crate) fn read(
         if !trust_review::has_reference(&node) {
             typed::read::<Settings>(&node)?.0.check(providers)?;
         }
-        trust_review::split(&mut node, &trust.worktree);
+        trust_review::split(&mut node, &trust.worktree, &trust.own);
         node
     } else {
         parse(document, References::All(env))?
@@ -156,6 +163,16 @@ pub(crate) fn load_found(
     merge(parts, (directory, env), layers, (trust, found.warnings))
 }
 
+fn add(tree: &mut Option<Node>, node: Node) {
+    match tree {
+        Some(tree) => {
+            tree.merge(node, &JOINED);
+            legacy::translate(tree);
+        }
+        None => *tree = Some(node),
+    }
+}
+
 /// Merges sources, weakest first.
 pub(crate) fn merge(
     parts: Vec<Part>,
@@ -166,18 +183,16 @@ pub(crate) fn merge(
     let mut tree: Option<Node> = None;
     let mut sources = Vec::new();
     let mut rules = Settings::default();
+    let mut own: Option<Node> = None;
     let mut left_out = Vec::new();
     for part in parts {
         rules.append_rules(&part.settings);
+        if !part.source.of_project {
+            add(&mut own, part.node.clone());
+        }
         left_out.extend(part.left_out);
         sources.push(part.source);
-        match &mut tree {
-            Some(tree) => {
-                tree.merge(part.node, &JOINED);
-                legacy::translate(tree);
-            }
-            None => tree = Some(part.node),
-        }
+        add(&mut tree, part.node);
     }
     if let Some(Node { tree: Tree::Map(entries), .. }) = &mut tree {
         let joined = entries.iter_mut().filter(|entry| JOINED.contains(&entry.key.as_str()));
@@ -192,6 +207,10 @@ pub(crate) fn merge(
     settings.warnings = of_all.flat_map(|said| permission::without_effect(said)).collect();
     (settings.placed_rules, settings.agent_placed_rules) =
         (rules.placed_rules, rules.agent_placed_rules);
+    if let Some(own) = &own {
+        let own = typed::read::<Settings>(own)?.0;
+        (settings.own_agents, settings.own_default_agent) = (own.agents, own.default_agent);
+    }
     settings.trust = trust;
     settings.choose_rules();
     settings.warnings.extend(warnings);

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use crate::agent::{Agent, Command};
+use crate::agent::{Agent, BUILT_IN_AGENTS, Command, GENERAL, Mode, PRIMARY_AGENTS};
 use crate::auth::Keys;
 use crate::error::{Error, in_quotes};
 use crate::extensions::{Mcp, Plugin, Skills};
@@ -117,6 +117,12 @@ pub struct Settings {
     /// The rules of each agent, with their places.
     #[serde(skip)]
     pub(crate) agent_placed_rules: IndexMap<String, Vec<PlacedRule>>,
+    /// The agents in the user's own sources, without what a project says of them.
+    #[serde(skip)]
+    pub(crate) own_agents: IndexMap<String, At<Agent>>,
+    /// `default_agent` in the user's own sources.
+    #[serde(skip)]
+    pub(crate) own_default_agent: Option<At<String>>,
     /// The folders in `skills` that exist.
     #[serde(skip)]
     pub skill_folders: Vec<SkillFolder>,
@@ -317,7 +323,8 @@ impl Settings {
 
     /// Lists of rules that can only make the verdicts on an agent's calls stricter. Rules of a project tighten the user's
     /// rules, unless a later rule of the user says otherwise. Rules that the user has trusted can loosen others, but
-    /// never lift a `deny` of the user.
+    /// never lift a `deny` of the user. An agent that only the project defines has the user's rules for the default agent
+    /// and for `general`, too.
     pub fn restrictions(&self, agent: &str) -> Vec<Vec<Rule>> {
         let of_agent = self.agent_placed_rules.get(agent).map(Vec::as_slice).unwrap_or_default();
         let all: Vec<&PlacedRule> = self.placed_rules.iter().chain(of_agent).collect();
@@ -329,7 +336,51 @@ impl Settings {
             let own = all.iter().filter(|said| !said.is_of_project());
             lists.push(own.map(|said| only_denying(said.rule.clone())).collect());
         }
+        if self.is_only_of_project(agent) {
+            let is_trusted = of_agent.iter().any(|said| said.is_of_project() && self.counts(said));
+            for name in [self.users_default_agent(), GENERAL] {
+                let said = self.agent_placed_rules.get(name).into_iter().flatten();
+                let own = said.filter(|said| !said.is_of_project()).map(|said| said.rule.clone());
+                lists.push(match is_trusted {
+                    true => own.map(only_denying).collect(),
+                    false => own.collect(),
+                });
+            }
+            lists.retain(|list: &Vec<Rule>| !list.is_empty());
+        }
         lists
+    }
+
+    /// Whether no source of the user mentions this agent, and it is not built in.
+    fn is_only_of_project(&self, agent: &str) -> bool {
+        !self.own_agents.contains_key(agent) && !BUILT_IN_AGENTS.contains(&agent)
+    }
+
+    /// Whether only the project defines this agent, and the user has not trusted the project. Such an agent takes
+    /// prompts only if the user names it.
+    pub fn is_agent_of_stranger(&self, agent: &str) -> bool {
+        self.is_only_of_project(agent) && !self.trust.is_given()
+    }
+
+    /// The agent that takes prompts without the project's agents.
+    fn users_default_agent(&self) -> &str {
+        let named = self.own_default_agent.as_ref().map(|name| name.as_str());
+        let named = named.filter(|name| !self.is_only_of_project(name));
+        let own = self.own_agents.keys().map(String::as_str);
+        let takes_prompts = |name: &&str| match self.own_agents.get(*name) {
+            Some(said) => {
+                let is_hidden = said.disable || said.hidden == Some(true);
+                let built = if BUILT_IN_AGENTS.contains(name) && !PRIMARY_AGENTS.contains(name) {
+                    Mode::Subagent
+                } else {
+                    Mode::All
+                };
+                !is_hidden && said.mode.unwrap_or(built).is_primary()
+            }
+            None => true,
+        };
+        let first = || PRIMARY_AGENTS.into_iter().chain(own).find(takes_prompts);
+        named.or_else(first).unwrap_or(PRIMARY_AGENTS[0])
     }
 
     /// Decides which rules count, when the trust is known.

@@ -8,6 +8,7 @@
 //! Trust is for a worktree and exactly these settings, with the contents of the project's files that they execute. It is
 //! stored in `LEFTFOLD_HOME/projects/HASH/trusted.json`. This module starts nothing and asks nobody.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ use crate::auth;
 use crate::permission::PlacedRule;
 use crate::private_file;
 use crate::source::{Env, SettingPlace};
-use crate::tree::below;
+use crate::tree::{Node, below};
 
 /// A setting that needs trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +48,24 @@ pub struct Trust {
     pub worktree: PathBuf,
     pub items: Vec<Item>,
     granted: Vec<Granted>,
+    pub(crate) own: OwnNames,
+}
+
+/// The names of agents and commands in the user's own files and variables. A project does not replace their texts
+/// without trust.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OwnNames {
+    pub(crate) agents: BTreeSet<String>,
+    pub(crate) commands: BTreeSet<String>,
+}
+
+impl OwnNames {
+    /// Adds the names in one source of the user.
+    pub(crate) fn add(&mut self, root: &Node) {
+        let names = |key| root.get(key).map(Node::entries).unwrap_or_default();
+        self.agents.extend(names("agent").iter().map(|entry| entry.key.clone()));
+        self.commands.extend(names("command").iter().map(|entry| entry.key.clone()));
+    }
 }
 
 /// An item as it was when the user trusted it.
@@ -69,12 +88,17 @@ impl Trust {
     pub(crate) fn load(worktree: &Path, env: Env<'_>) -> Self {
         let stored = path(worktree, env).and_then(|path| private_file::read::<Stored>(&path).ok());
         let granted = stored.flatten().map(|stored| stored.trusted).unwrap_or_default();
-        Self { worktree: worktree.to_owned(), items: Vec::new(), granted }
+        Self { worktree: worktree.to_owned(), items: Vec::new(), granted, own: OwnNames::default() }
     }
 
     /// Whether every item is trusted as it is now.
     pub fn is_whole(&self) -> bool {
         self.items.iter().all(|item| self.standing(item) == Standing::Trusted)
+    }
+
+    /// Whether the user has trusted the project. One in which nothing needs trust was never asked about.
+    pub(crate) fn is_given(&self) -> bool {
+        self.is_whole() && !self.items.is_empty()
     }
 
     /// Whether the user has trusted the rules that a rule of the project belongs to.

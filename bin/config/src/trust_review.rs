@@ -8,16 +8,18 @@ use std::path::{Path, PathBuf};
 use leftfold_events::Sha256;
 use serde_json::Value;
 
+use crate::agent::{BUILT_IN_AGENTS, PRIMARY_AGENTS};
 use crate::error::is_slip;
 use crate::schema;
 use crate::secrecy;
 use crate::source::{SettingPlace, is_outside};
 use crate::tree::{Entry, Node, Reference, Tree, below};
-use crate::trust::Item;
+use crate::trust::{Item, OwnNames};
 
-/// Takes everything that needs trust out of a project's settings. Rules stay: they become restrictions.
-pub(crate) fn split(root: &mut Node, worktree: &Path) -> Vec<Item> {
-    let mut review = Review { worktree, items: Vec::new() };
+/// Takes everything that needs trust out of a project's settings. Rules stay: they become restrictions. `own` are the
+/// agents and commands of the user.
+pub(crate) fn split(root: &mut Node, worktree: &Path, own: &OwnNames) -> Vec<Item> {
+    let mut review = Review { worktree, own, items: Vec::new() };
     for (key, entry) in take_unknown(root) {
         review.add(&entry.at, &key, &entry.node, "is not a setting of this version".to_owned());
     }
@@ -49,6 +51,7 @@ fn is_unknown(key: &str, known: &[&str]) -> bool {
 
 struct Review<'a> {
     worktree: &'a Path,
+    own: &'a OwnNames,
     items: Vec<Item>,
 }
 
@@ -119,22 +122,40 @@ impl Review<'_> {
         is_known
     }
 
-    /// Prompts and descriptions are texts. A model, options or limits are not.
+    /// Prompts and descriptions are texts, except those of the user's own agents. A model, options or limits are not.
     fn agents(&mut self, agents: &mut Entry) {
         let Tree::Map(agents) = &mut agents.node.tree else { return };
         for agent in agents {
             let path = below("agent", &agent.key);
+            let name = agent.key.as_str();
+            let is_built_in = BUILT_IN_AGENTS.contains(&name);
+            let is_own = self.own.agents.contains(name);
             let Tree::Map(said) = &mut agent.node.tree else { continue };
             said.retain(|entry| match entry.key.as_str() {
                 "permission" | "tools" => self.rules(entry, &path),
-                "description" | "prompt" | "mode" | "color" | "name" => self.is_text(entry, &path),
+                // `build` and `plan` are primary agents anyway
+                "mode"
+                    if !is_own
+                        && PRIMARY_AGENTS.contains(&name)
+                        && entry.node.text() == Some("primary") =>
+                {
+                    self.is_text(entry, &path)
+                }
+                "mode" if !is_own && !is_built_in => self.is_text(entry, &path),
+                "description" | "prompt" | "color" | "name" if !is_own || is_built_in => {
+                    self.is_text(entry, &path)
+                }
                 key => {
                     let effect = match key {
-                        "model" => "chooses the model that gets this agent's prompts",
-                        "disable" => "removes an agent",
-                        _ => "changes how this agent works",
+                        "model" => "chooses the model that gets this agent's prompts".to_owned(),
+                        "disable" => "removes an agent".to_owned(),
+                        "mode" => format!("changes who can prompt the agent `{name}`"),
+                        "description" | "prompt" => {
+                            format!("replaces the {key} of your agent `{name}`")
+                        }
+                        _ => "changes how this agent works".to_owned(),
                     };
-                    self.add(&entry.at, &below(&path, key), &entry.node, effect.to_owned());
+                    self.add(&entry.at, &below(&path, key), &entry.node, effect);
                     false
                 }
             });
@@ -151,8 +172,14 @@ impl Review<'_> {
                 self.add(&command.at, &path, &command.node, effect);
                 return false;
             }
+            let is_own = self.own.commands.contains(&command.key);
             if let Tree::Map(said) = &mut command.node.tree {
                 said.retain(|entry| match entry.key.as_str() {
+                    key @ ("template" | "description" | "name") if is_own => {
+                        let effect = format!("replaces your command `/{}`", command.key);
+                        self.add(&entry.at, &below(&path, key), &entry.node, effect);
+                        false
+                    }
                     "template" | "description" | "name" => self.is_text(entry, &path),
                     key => {
                         let effect = "chooses who carries out this command".to_owned();

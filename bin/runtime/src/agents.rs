@@ -85,7 +85,9 @@ impl Agents {
         let mut visible = self.visible();
         let Some(name) = &settings.default_agent else {
             let build = self.visible().find(|agent| agent.name == Agent::DEFAULT);
-            return build.or_else(|| visible.next()).ok_or_else(|| {
+            // an untrusted project does not choose the agent
+            let mut own = visible.filter(|agent| !settings.is_agent_of_stranger(&agent.name));
+            return build.or_else(|| own.next()).ok_or_else(|| {
                 Usage("every primary agent is turned off in settings: leave at least one on".into())
             });
         };

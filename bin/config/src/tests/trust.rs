@@ -53,6 +53,11 @@ fn texts_and_stricter_rules_apply_at_once_and_everything_else_needs_trust() {
         (r#"{"agent": {"a": {"prompt": "{file:~/outside.md}"}}}"#, &["agent.a.prompt"]),
         (r#"{"agent": {"a": {"prompt": "{file:./link.md}"}}}"#, &["agent.a.prompt"]),
         (r#"{"mode": {"a": {"prompt": "p"}}}"#, &[]),
+        (r#"{"agent": {"build": {"mode": "subagent"}}}"#, &["agent.build.mode"]),
+        (r#"{"agent": {"general": {"mode": "primary"}}}"#, &["agent.general.mode"]),
+        (r#"{"agent": {"plan": {"hidden": true}}}"#, &["agent.plan.hidden"]),
+        (r#"{"agent": {"build": {"mode": "primary", "prompt": "p", "description": "d"}}}"#, &[]),
+        (r#"{"mode": {"plan": {"prompt": "p"}}}"#, &[]),
         (r#"{"mode": {"a": {"model": "p/m"}}}"#, &["agent.a.model"]),
         (r#"{"command": {"c": {"template": "t $1 @x", "description": "d"}}}"#, &[]),
         (r#"{"command": {"c": {"template": "t !`ls`"}}}"#, &["command.c"]),
@@ -129,11 +134,129 @@ fn without_trust_nothing_is_left_of_what_needs_it() {
 
 /// The verdict for the agent `build`.
 fn verdict(settings: &Settings, permission: &str, pattern: &str) -> Action {
+    verdict_of("build", settings, permission, pattern)
+}
+
+fn verdict_of(agent: &str, settings: &Settings, permission: &str, pattern: &str) -> Action {
     let mut all = rules::defaults();
     all.extend(settings.rules.clone());
-    all.extend(settings.rules_of("build"));
-    let restrictions = settings.restrictions("build");
+    all.extend(settings.rules_of(agent));
+    let restrictions = settings.restrictions(agent);
     rules::evaluate_restricted(&all, &restrictions, permission, pattern).0
+}
+
+/// A world with these settings in the user's own file.
+fn user_and_project(user: &str, project: &str) -> World {
+    let world = World::with(project);
+    let config = world.home().join(".config/leftfold");
+    fs::create_dir_all(&config).unwrap();
+    fs::write(config.join("leftfold.json"), user).unwrap();
+    world
+}
+
+#[test]
+fn texts_for_the_users_own_agents_and_commands_need_trust() {
+    let user = r#"{
+        "agent": {
+            "deploy": {"prompt": "mine", "description": "mine", "mode": "subagent", "permission": {"bash": "allow"}},
+            "build": {"prompt": "mine"}
+        },
+        "command": {"ship": {"template": "mine", "agent": "deploy"}}
+    }"#;
+    for (project, expected) in [
+        (r#"{"agent": {"deploy": {"prompt": "p"}}}"#, &["agent.deploy.prompt"][..]),
+        (r#"{"mode": {"deploy": {"prompt": "p"}}}"#, &["agent.deploy.prompt", "agent.deploy.mode"]),
+        (r#"{"agent": {"deploy": {"description": "d"}}}"#, &["agent.deploy.description"]),
+        (r#"{"agent": {"deploy": {"mode": "all"}}}"#, &["agent.deploy.mode"]),
+        (r#"{"agent": {"build": {"mode": "primary"}}}"#, &["agent.build.mode"]),
+        (r#"{"agent": {"deploy": {"permission": {"bash": "deny"}}}}"#, &[]),
+        (r#"{"agent": {"build": {"prompt": "p"}, "other": {"prompt": "p", "mode": "all"}}}"#, &[]),
+        (r#"{"command": {"ship": {"template": "p"}}}"#, &["command.ship.template"]),
+        (r#"{"command": {"ship": {"description": "p"}}}"#, &["command.ship.description"]),
+        (r#"{"command": {"other": {"template": "p"}}}"#, &[]),
+    ] {
+        for by_variable in [false, true] {
+            let world = match by_variable {
+                true => World::with(project).var("LEFTFOLD_CONFIG_CONTENT", user),
+                false => user_and_project(user, project),
+            };
+            assert_eq!(items(&world), expected, "{project}");
+            let settings = untrusted(&world);
+            let (deploy, ship) = (&settings.agents["deploy"], &settings.commands["ship"]);
+            assert_eq!(deploy.prompt.as_deref(), Some("mine"), "{project}");
+            assert_eq!(deploy.description.as_deref(), Some("mine"), "{project}");
+            assert_eq!(deploy.mode, Some(crate::Mode::Subagent), "{project}");
+            assert_eq!(ship.template.as_deref(), Some("mine"), "{project}");
+            assert_eq!(ship.agent.as_deref(), Some("deploy"), "{project}");
+        }
+    }
+    let project =
+        r#"{"agent": {"deploy": {"prompt": "p"}}, "command": {"ship": {"template": "p"}}}"#;
+    let world = user_and_project(user, project);
+    let warnings = untrusted(&world).warnings.join("\n");
+    assert!(warnings.contains("it replaces the prompt of your agent `deploy`"), "{warnings}");
+    assert!(warnings.contains("it replaces your command `/ship`"), "{warnings}");
+    world.trust("");
+    let settings = untrusted(&world);
+    assert_eq!(settings.agents["deploy"].prompt.as_deref(), Some("p"));
+    assert_eq!(settings.commands["ship"].template.as_deref(), Some("p"));
+}
+
+#[test]
+fn an_agent_of_a_project_is_not_looser_than_the_users_default_agent() {
+    use Action::{Allow, Ask, Deny};
+    let of = |agent: &str, rules: &str| format!(r#""{agent}": {{"permission": {rules}}}"#);
+    let deny = r#"{"edit": "deny"}"#;
+    for (user, own, expected) in [
+        (of("build", deny), "{}", [Deny, Deny]),
+        (of("general", deny), "{}", [Deny, Deny]),
+        (of("build", r#"{"edit": "ask"}"#), "{}", [Ask, Ask]),
+        // a trusted rule of its own replaces an `ask`, and never a `deny`
+        (of("build", r#"{"edit": "ask"}"#), r#"{"edit": "allow"}"#, [Ask, Allow]),
+        (of("build", deny), r#"{"edit": "allow"}"#, [Deny, Deny]),
+        (of("build", r#"{"edit": {"*": "deny", "a": "allow"}}"#), "{}", [Allow, Allow]),
+        // not the default agent
+        (of("mine", deny), "{}", [Allow, Allow]),
+        // `mine` takes the prompts
+        (
+            format!(
+                r#"{}, "build": {{"hidden": true}}, "plan": {{"disable": true}}"#,
+                of("mine", deny)
+            ),
+            "{}",
+            [Deny, Deny],
+        ),
+        // an agent that the user mentions is the user's
+        (format!(r#"{}, "helper": {{"color": "red"}}"#, of("build", deny)), "{}", [Allow, Allow]),
+    ] {
+        let user = format!(r#"{{"agent": {{{user}}}}}"#);
+        let project = format!(
+            r#"{{"agent": {{"helper": {{"prompt": "p", "permission": {own}}}}}, "title": false}}"#
+        );
+        let world = user_and_project(&user, &project);
+        let verdict = || verdict_of("helper", &untrusted(&world), "edit", "a");
+        let without = verdict();
+        world.trust("");
+        assert_eq!([without, verdict()], expected, "{user} {project}");
+    }
+    // a trusted project that removes the default agent does not remove its rules
+    let user = format!(r#"{{"agent": {{{}}}}}"#, of("build", deny));
+    let world = user_and_project(
+        &user,
+        r#"{"agent": {"build": {"disable": true}, "helper": {"prompt": "p"}}}"#,
+    );
+    world.trust("");
+    assert_eq!(verdict_of("helper", &untrusted(&world), "edit", "a"), Deny);
+    // the user's `default_agent` counts, not that of a project
+    for (default, expected) in [("mine", Deny), ("build", Allow)] {
+        let user =
+            format!(r#"{{"default_agent": "{default}", "agent": {{{}}}}}"#, of("mine", deny));
+        let world = user_and_project(
+            &user,
+            r#"{"default_agent": "plan", "agent": {"helper": {"prompt": "p"}}}"#,
+        );
+        assert_eq!(verdict_of("helper", &untrusted(&world), "edit", "a"), expected, "{default}");
+    }
 }
 
 #[test]

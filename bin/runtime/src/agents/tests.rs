@@ -116,3 +116,33 @@ fn the_default_agent_has_to_be_one_that_people_can_prompt() {
         }
     }
 }
+
+#[test]
+fn the_settings_know_the_names_of_the_built_in_agents() {
+    let names: Vec<String> = agent::builtins().into_iter().map(|agent| agent.name).collect();
+    assert_eq!(names, settings::BUILT_IN_AGENTS);
+}
+
+#[test]
+fn an_agent_of_an_untrusted_project_is_not_the_default() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("leftfold.json"),
+        r#"{"agent": {"aaa": {"mode": "primary"}}}"#,
+    )
+    .unwrap();
+    for (user, expected) in [
+        (r#"{"agent": {"build": {"disable": true}}}"#, Some("plan")),
+        (
+            r#"{"agent": {"build": {"disable": true}, "plan": {"disable": true}, "z": {}}}"#,
+            Some("z"),
+        ),
+        (r#"{"agent": {"build": {"disable": true}, "plan": {"disable": true}}}"#, None),
+    ] {
+        let env = |name: &str| (name == "LEFTFOLD_CONFIG_CONTENT").then(|| user.to_owned());
+        let settings = settings::load(folder.path(), &env, leftfold_providers::known()).unwrap();
+        let agents = Agents::of(&settings);
+        let name = agents.default(&settings).ok().map(|agent| agent.name.as_str());
+        assert_eq!(name, expected, "{user}");
+    }
+}
