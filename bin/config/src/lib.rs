@@ -66,7 +66,7 @@ pub use resolve::{BaseUrl, Chosen, KeySource, KeyState, ProviderSummary};
 pub use schema::schema;
 pub use secrecy::{Secret, has_credential, masked};
 pub use settings::{Compaction, Retry, Settings, SkillFolder, Task, ToolOutput, WebFetch};
-pub use source::{Env, Kind, SettingPlace, Source, environment};
+pub use source::{Env, Kind, SettingPlace, Source, environment, is_outside};
 pub use sources::worktree_of;
 pub use tree::Reference;
 pub use trust::{Item as TrustItem, Standing, Trust};

@@ -425,6 +425,7 @@ impl Settings {
     /// Finds the folders of skills, and warns of missing ones.
     pub(crate) fn find_skills(&mut self, directory: &Path) {
         let Some(skills) = &self.skills else { return };
+        let worktree = self.trust.worktree.clone();
         for text in skills.paths() {
             let source = &text.place().source;
             let (mut path, here) = (source.path(text), directory.join(text.as_str()));
@@ -432,6 +433,12 @@ impl Settings {
                 path = here;
             }
             let path: PathBuf = path.components().collect();
+            if !source.reaches(&path, text, &worktree) {
+                let (place, path) = (text.place(), path.display());
+                self.warnings
+                    .push(format!("{place}: {path} is left out: it is outside the project"));
+                continue;
+            }
             if !path.is_dir() {
                 let (place, path) = (text.place(), path.display());
                 self.warnings.push(format!("{place}: the skills folder {path} does not exist"));

@@ -49,6 +49,12 @@ impl Source {
         self.base.join(expand(text, self.home.as_deref()))
     }
 
+    /// Whether `path`, one of the places that `text` in this source may mean, can be used. A project reaches out of its
+    /// worktree only by a text that needs trust because it leads there from the settings file itself.
+    pub fn reaches(&self, path: &Path, text: &str, worktree: &Path) -> bool {
+        !self.of_project || !is_outside(path, worktree) || is_outside(&self.path(text), worktree)
+    }
+
     /// `text` with a leading `~` or `$HOME` replaced by the home folder.
     pub(crate) fn at_home(&self, text: &str) -> String {
         let rest = text.strip_prefix('~').or_else(|| text.strip_prefix("$HOME"));
@@ -79,19 +85,24 @@ impl fmt::Display for SettingPlace {
     }
 }
 
-/// Whether a path leads out of the worktree, by itself or by a link.
-pub(crate) fn is_outside(path: &Path, worktree: &Path) -> bool {
-    let mut whole = PathBuf::new();
+/// Whether the text of a file at this path needs trust: the path leads out of the worktree, by itself or by a link, or
+/// into `.git`, or names a file of variables, which the built-in rules ask about.
+pub fn is_outside(path: &Path, worktree: &Path) -> bool {
+    // as the kernel does it: a link is followed before the `..` after it
+    let mut real = PathBuf::new();
     for part in path.components() {
         if part == Component::ParentDir {
-            whole.pop();
-        } else {
-            whole.push(part);
+            real.pop();
+            continue;
         }
+        real.push(part);
+        real = real.canonicalize().unwrap_or(real);
     }
-    // links are resolved in as much of the path as exists
-    let exists = whole.ancestors().find_map(|part| part.canonicalize().ok());
-    !whole.starts_with(worktree) || exists.is_some_and(|real| !real.starts_with(worktree))
+    let name = real.file_name().unwrap_or_default().to_string_lossy();
+    let has_variables =
+        (name.ends_with(".env") || name.starts_with(".env.")) && name != ".env.example";
+    let Ok(inside) = real.strip_prefix(worktree) else { return true };
+    has_variables || inside.starts_with(".git")
 }
 
 /// `text` as a path, with a leading `~/` replaced by the home folder.

@@ -222,22 +222,31 @@ impl Review<'_> {
     }
 
     fn skills(&mut self, entry: &mut Entry) {
-        let Tree::Map(entries) = &mut entry.node.tree else { return };
-        for entry in entries.iter_mut().filter(|entry| entry.key == "paths") {
-            let Tree::List(items) = &mut entry.node.tree else { continue };
-            let mut at = 0;
-            items.retain(|item| {
-                let key = format!("skills.paths[{at}]");
-                at += 1;
-                let Some(text) = item.text() else { return true };
-                if !has_reference(item) && !self.is_outside(item, text) {
-                    return true;
+        match &mut entry.node.tree {
+            Tree::List(items) => self.skill_folders(items, "skills"),
+            Tree::Map(entries) => {
+                for entry in entries.iter_mut().filter(|entry| entry.key == "paths") {
+                    let Tree::List(items) = &mut entry.node.tree else { continue };
+                    self.skill_folders(items, "skills.paths");
                 }
-                let effect = format!("offers the skills in {} to models", secrecy::masked(text));
-                self.add(&item.at, &key, item, effect);
-                false
-            });
+            }
+            Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::Text(_) => {}
         }
+    }
+
+    fn skill_folders(&mut self, items: &mut Vec<Node>, above: &str) {
+        let mut at = 0;
+        items.retain(|item| {
+            let key = format!("{above}[{at}]");
+            at += 1;
+            let Some(text) = item.text() else { return true };
+            if !has_reference(item) && !self.is_outside(item, text) {
+                return true;
+            }
+            let effect = format!("offers the skills in {} to models", secrecy::masked(text));
+            self.add(&item.at, &key, item, effect);
+            false
+        });
     }
 
     /// An item for each provider or server.

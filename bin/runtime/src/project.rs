@@ -115,8 +115,13 @@ pub(crate) fn worktree(directory: &Path, logged: PathBuf, imported: Seq) -> Path
 /// The places of instruction files and skills, besides the project.
 pub fn sources(settings: &Settings) -> Sources {
     let named = settings.instructions.iter();
-    let named =
-        named.map(|item| Named { base: item.place().source.base.clone(), text: item.to_string() });
+    let named = named.map(|item| {
+        let source = &item.place().source;
+        let text = item.to_string();
+        // a text that leads out of the worktree was trusted, or it would not be here
+        let out = leftfold_config::is_outside(&source.path(&text), &settings.trust.worktree);
+        Named { base: source.base.clone(), confined: source.of_project && !out, text }
+    });
     Sources {
         user_folders: user_folders(settings),
         instructions: named.collect(),

@@ -9,25 +9,35 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::table::{MarkKind, Process};
 
-/// Bytes of POSIX message queues that a child may use: one less than the kernel's default. A process cannot raise
-/// this limit again, hands it on to its children, and everybody can read it, so the limit still tells whose a process is
-/// when its environment is empty and its parents have ended. Root can raise it.
+/// Bytes of POSIX message queues that a node and its children may use: one less than the kernel's default. A process
+/// cannot raise this limit again, hands it on to its children, and everybody can read it, so the limit still tells whose
+/// a process is when its environment is empty and its parents have ended. Root can raise it. The node takes the limit
+/// itself before it starts anything, because a child could fork before it gets one.
 const CHILD_QUEUES: u64 = 819_199;
 
-/// Marks a child for good. What the child has started before this call is not marked.
-pub(crate) fn limit_child(pid: Pid) {
-    let limit = Rlimit { current: Some(CHILD_QUEUES), maximum: Some(CHILD_QUEUES) };
-    let before = prlimit(Some(pid), Resource::Msgqueue, limit);
-    // an ended child has no limits, and a lower limit stays
-    if let Ok(before) = before
-        && before.maximum.is_some_and(|maximum| maximum < CHILD_QUEUES)
-    {
-        let _ = prlimit(Some(pid), Resource::Msgqueue, before);
-    }
+/// Whether this process belonged to a call before it took the limit.
+static OF_CALL: OnceLock<bool> = OnceLock::new();
+
+/// Limits this process and everything that it starts from now on.
+pub(crate) fn limit_children() {
+    OF_CALL.get_or_init(|| {
+        let of_call = belongs_to_call(own());
+        let limit = getrlimit(Resource::Msgqueue);
+        let lower = |value: Option<u64>| Some(value.map_or(CHILD_QUEUES, |v| v.min(CHILD_QUEUES)));
+        let limit = Rlimit { current: lower(limit.current), maximum: lower(limit.maximum) };
+        if let Err(error) = setrlimit(Resource::Msgqueue, limit) {
+            tracing::warn!("commands that clear their environment cannot be recognised: {error}");
+        }
+        of_call
+    });
+}
+
+fn own() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
 }
 
 /// Whether the process has the limit of a child or a lower one. A process whose limits cannot be read has another
@@ -106,6 +116,9 @@ pub(crate) fn belongs_to_call(pid: i32) -> bool {
     if pid <= 0 {
         return true;
     }
+    if let Some(of_call) = OF_CALL.get().filter(|_| pid == own()) {
+        return *of_call;
+    }
     let Some(mut chain) = ancestors(pid) else { return true };
     for _ in 0..READS {
         if is_of_call(&chain) {
@@ -142,9 +155,12 @@ fn is_of_call(chain: &[Process]) -> bool {
     if chain.iter().any(|process| process.ended) {
         return true;
     }
-    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let own = own();
     let is_marked = |process: &Process| match process.mark_kind() {
         // people have programs whose environment only root reads, such as their SSH server
+        MarkKind::None | MarkKind::Unreadable if process.pid == own => {
+            OF_CALL.get().is_some_and(|of_call| *of_call)
+        }
         MarkKind::None | MarkKind::Unreadable => is_limited(process),
         MarkKind::Call | MarkKind::Server => true,
     };
@@ -233,6 +249,9 @@ mod tests {
         ] {
             let (_running, pid) = start(script, mark);
             std::thread::sleep(std::time::Duration::from_millis(50));
+            // another test may have limited this process
+            let expected =
+                expected || Process::of(own()).is_some_and(|process| is_limited(&process));
             assert_eq!(marked(pid), expected, "{script} {mark:?}");
         }
     }

@@ -5,7 +5,6 @@ use std::any::Any;
 use std::io;
 
 use process_wrap::tokio::{CommandWrap, ProcessSession};
-use rustix::process::Pid;
 use tokio::process::{Child, Command};
 
 use crate::system;
@@ -18,11 +17,9 @@ use crate::system;
 /// The program could not be started.
 pub fn spawn_isolated(command: Command) -> io::Result<Child> {
     system::mark_as_node();
+    system::limit_children();
     let mut command = CommandWrap::from(command);
     let child = command.wrap(ProcessSession).spawn()?;
-    if let Some(pid) = child.id().and_then(|pid| Pid::from_raw(pid.try_into().ok()?)) {
-        system::limit_child(pid);
-    }
     let child: Box<dyn Any> = child.into_inner();
     match child.downcast::<Child>() {
         Ok(child) => Ok(*child),

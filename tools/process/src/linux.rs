@@ -4,7 +4,9 @@ use std::io;
 
 use rustix::process::{Pid, getpid, set_child_subreaper};
 
-pub(crate) use super::ancestry::{Trusted, belongs_to_call, limit_child, mark_as_node, start_of};
+pub(crate) use super::ancestry::{
+    Trusted, belongs_to_call, limit_children, mark_as_node, start_of,
+};
 use super::mark::SERVER;
 use super::process_search::ProcessSearch;
 use super::table::Process;

@@ -25,7 +25,7 @@ pub fn end_orphans() -> usize {
 pub(crate) fn mark_as_node() {}
 
 /// Does nothing: nobody could read the limit.
-pub(crate) fn limit_child(_pid: Pid) {}
+pub(crate) fn limit_children() {}
 
 /// Every process passes for a person's, so there is nothing to remember.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Commands that take paths, and which of their words are paths.
 
 use super::step::Run;
-use super::word::Word;
+use super::word::{Word, expanded};
 use super::wrappers::base;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +135,8 @@ const OUTPUTS: &[(&str, &[&str])] = &[
 pub(super) fn of(run: &Run) -> Vec<Argument> {
     let Some(name) = run.name() else { return Vec::new() };
     let name = base(&name);
-    let words = &run.words[1..];
+    let words = expanded(&run.words[1..]);
+    let words = words.as_slice();
     match name {
         "cp" | "install" | "ln" | "mv" | "rsync" | "scp" => return moved(name, words),
         "dd" => return copied(words),
@@ -179,7 +180,8 @@ pub(super) fn perhaps_read(run: &Run) -> Vec<Word> {
         // `curl -d @file`
         Some(value.strip_prefix('@').map_or(value.clone(), str::to_owned))
     };
-    run.words[1..].iter().filter_map(value).map(|text| Word::new(&quoted(&text))).collect()
+    let words = expanded(&run.words[1..]);
+    words.iter().filter_map(value).map(|text| Word::new(&quoted(&text))).collect()
 }
 
 fn quoted(text: &str) -> String {

@@ -359,8 +359,7 @@ impl<'a> Reader<'a, '_> {
         }
         if let Some(target) = target {
             let to = Word::new(self.text(target));
-            let duplicates =
-                operator.ends_with('&') && self.text(target).bytes().all(is_descriptor);
+            let duplicates = operator.ends_with('&') && is_descriptor(self.text(target));
             let network = |text: String| {
                 let text = text.replace("//", "/");
                 text.starts_with("/dev/tcp") || text.starts_with("/dev/udp")
@@ -586,8 +585,10 @@ fn is_argument(kind: &str, before: &[Range<usize>], node: Node<'_>) -> bool {
     }
 }
 
-fn is_descriptor(byte: u8) -> bool {
-    byte.is_ascii_digit() || byte == b'-'
+/// `2`, `2-` or `-`. Everything else is the name of a file.
+fn is_descriptor(target: &str) -> bool {
+    let number = target.strip_suffix('-').unwrap_or(target);
+    !target.is_empty() && number.bytes().all(|c| c.is_ascii_digit())
 }
 
 /// Operator and target.

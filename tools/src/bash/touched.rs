@@ -415,7 +415,9 @@ impl Walk<'_> {
 
     fn path(&mut self, path: &Path, how: Option<Use>) {
         let text = path.to_string_lossy();
-        if DEVICES.contains(&text.as_ref()) || text.starts_with("/dev/fd/") {
+        let is_number = |name: &str| !name.is_empty() && name.bytes().all(|c| c.is_ascii_digit());
+        if DEVICES.contains(&text.as_ref()) || text.strip_prefix("/dev/fd/").is_some_and(is_number)
+        {
             return;
         }
         let spilled = |target: &Target| {

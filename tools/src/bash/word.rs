@@ -294,6 +294,15 @@ pub(super) fn alternatives(source: &str) -> Option<Vec<String>> {
     Some(done)
 }
 
+/// The words of a command after its braces are replaced: `{-o,x}` is `-o x`. Words with too many alternatives stay.
+pub(super) fn expanded(words: &[Word]) -> Vec<Word> {
+    let of = |word: &Word| match alternatives(&word.0) {
+        Some(all) if all.len() > 1 => all.iter().map(|source| Word::new(source)).collect(),
+        Some(_) | None => vec![word.clone()],
+    };
+    words.iter().flat_map(of).collect()
+}
+
 /// Start, end and options of the first braces that make several words.
 fn braces(word: &str) -> Option<(usize, usize, Vec<String>)> {
     let marks = unquoted(word);

@@ -1,7 +1,7 @@
 //! Commands that run other commands: `sudo rm x` is `rm x` too.
 
 use super::inner::{Inner, joined, line};
-use super::word::Word;
+use super::word::{Word, expanded};
 use super::{assignments, git};
 
 /// A program that runs the rest of its arguments.
@@ -105,6 +105,7 @@ pub(super) fn base(name: &str) -> &str {
 /// The commands that `words` run besides themselves. `stdin` is their input, if the line contains it.
 /// With `fed`, more words follow that are not known.
 pub(super) fn inner(words: &[Word], stdin: Option<&str>, fed: bool) -> Vec<Inner> {
+    let words = expanded(words);
     let Some(name) = words.first().and_then(Word::literal) else { return Vec::new() };
     let (name, rest) = (base(&name), &words[1..]);
     let mut found = match name {

@@ -69,6 +69,14 @@ fn texts_and_stricter_rules_apply_at_once_and_everything_else_needs_trust() {
         (r#"{"instructions": ["~/a.md"]}"#, &["instructions[0]"]),
         (r#"{"instructions": ["/etc/hostname"]}"#, &["instructions[0]"]),
         (r#"{"instructions": ["link.md"]}"#, &["instructions[0]"]),
+        (r#"{"instructions": ["away/../outside.md"]}"#, &["instructions[0]"]),
+        (
+            r#"{"instructions": [".env", "sub/a.env", ".git/config"]}"#,
+            &["instructions[0]", "instructions[1]", "instructions[2]"],
+        ),
+        (r#"{"agent": {"a": {"prompt": "{file:away/../outside.md}"}}}"#, &["agent.a.prompt"]),
+        (r#"{"agent": {"a": {"prompt": "{file:.env}"}}}"#, &["agent.a.prompt"]),
+        (r#"{"skills": ["s", "../s"]}"#, &["skills[1]"]),
         (r#"{"skills": {"paths": ["s", "../s"]}}"#, &["skills.paths[1]"]),
         (r#"{"model": "p/m", "small_model": "p/m"}"#, &["model", "small_model"]),
         (r#"{"default_agent": "plan"}"#, &["default_agent"]),
@@ -90,6 +98,8 @@ fn texts_and_stricter_rules_apply_at_once_and_everything_else_needs_trust() {
         let world = World::with(text).file("inside.md", "inside");
         fs::write(world.home().join("outside.md"), "outside").unwrap();
         symlink(world.home().join("outside.md"), world.path("link.md")).unwrap();
+        fs::create_dir_all(world.home().join("folder")).unwrap();
+        symlink(world.home().join("folder"), world.path("away")).unwrap();
         assert_eq!(items(&world), expected, "{text}");
         let settings = untrusted(&world);
         assert_eq!(settings.trust.is_whole(), expected.is_empty(), "{text}");

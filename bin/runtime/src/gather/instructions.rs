@@ -30,6 +30,8 @@ pub struct Named {
     /// A path, a pattern of paths, or a URL. Relative ones are searched in `base` and in each
     /// folder from the project's root down to the directory.
     pub text: String,
+    /// Whether only files of the project count.
+    pub confined: bool,
 }
 
 /// In the order in which they go into the prompt.
@@ -112,6 +114,9 @@ impl Found {
         };
         let mut files = Vec::new();
         for place in places {
+            if named.confined && leftfold_config::is_outside(&place.join(&text), worktree) {
+                continue;
+            }
             match instructions::matching(place, &text) {
                 Ok(matching) => files.extend(matching),
                 Err(problem) => {
@@ -124,7 +129,8 @@ impl Found {
         if files.is_empty() && (is_fixed || named.base.starts_with(worktree)) {
             self.problems.push(format!("`instructions`: there is no file {:?}", named.text));
         }
-        files.iter().for_each(|file| self.file(file, None));
+        let within = named.confined.then_some(worktree);
+        files.iter().for_each(|file| self.file(file, within));
     }
 
     fn file(&mut self, file: &Path, within: Option<&Path>) {

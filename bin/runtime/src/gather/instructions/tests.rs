@@ -1,6 +1,7 @@
 //! Tests of the files found, their order, and the problems reported for others.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use leftfold_events::turn_config::{ModelSpec, Options};
 use tempfile::TempDir;
@@ -28,11 +29,18 @@ impl Site {
 
     /// Searches in `work/a/b`, where `work` is the project.
     fn find(&self, named: &[(&str, &str)]) -> Found {
+        self.find_for(named, false)
+    }
+
+    fn find_for(&self, named: &[(&str, &str)], confined: bool) -> Found {
         let (directory, worktree) = (self.path("work/a/b"), self.path("work"));
         fs::create_dir_all(&directory).unwrap();
         let named = named.iter();
-        let named =
-            named.map(|(base, text)| Named { base: self.path(base), text: (*text).to_owned() });
+        let named = named.map(|(base, text)| Named {
+            base: self.path(base),
+            text: (*text).to_owned(),
+            confined,
+        });
         let sources = Sources {
             user_folders: UserFolders {
                 home: Some(self.path("home")),
@@ -126,4 +134,28 @@ fn what_is_left_out_is_told() {
     for (problem, (start, said)) in found.problems.iter().zip(expected) {
         assert!(problem.starts_with(&start) && problem.contains(said), "{problem}");
     }
+}
+
+#[test]
+fn a_project_names_no_file_outside_of_itself() {
+    let site = Site::new();
+    site.files(&["key.md", "keys/key.md", "work/a/in.md"]);
+    fs::create_dir_all(site.path("work/.leftfold")).unwrap();
+    symlink(site.path("keys"), site.path("work/away")).unwrap();
+    symlink(site.path("key.md"), site.path("work/a/linked.md")).unwrap();
+    for (base, text) in [
+        ("work/.leftfold", "../key.md"),
+        ("work/.leftfold", "../*.md"),
+        ("work", "away/*"),
+        ("work", "a/l*.md"),
+        ("work", "linked.md"),
+    ] {
+        let work = site.path("work").canonicalize().unwrap();
+        let outside = |confined| {
+            let paths = site.find_for(&[(base, text)], confined).paths;
+            paths.into_iter().filter(|path| !Path::new(path).starts_with(&work)).count()
+        };
+        assert_eq!((outside(false), outside(true)), (1, 0), "{text}");
+    }
+    assert_eq!(site.find_for(&[("work", "a/in.md")], true).paths.len(), 1);
 }
