@@ -90,7 +90,12 @@ fn load(
     documents: Vec<Document>,
     known: &'static KnownProviders,
 ) -> Result<Settings, Error> {
-    let found = Found { documents, worktree: worktree.to_owned(), warnings: Vec::new() };
+    let found = Found {
+        documents,
+        worktree: worktree.to_owned(),
+        directory: worktree.to_owned(),
+        warnings: Vec::new(),
+    };
     // no stored keys and no trust are looked for without a home
     let env = |name: &str| (name == "KEY" || name == "TOKEN").then(|| CANARY.to_owned());
     load_found(found, (worktree, &env), &Layers::new(known))

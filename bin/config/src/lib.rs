@@ -22,7 +22,7 @@
 //! | `redacted_view`, `plugin_layers`, `secrecy`, `credentials` | the parts that may be shown to people and plugins |
 //! | `diagnosis` | every error |
 //! | `fuzzing` | properties that hold for any text, for `tests/fuzz` |
-//! | `trust`, `trust_review`, `private_file` | which settings of a project need the user's consent, and where it is stored |
+//! | `trust`, `trust_review`, `trust_files`, `private_file` | which settings of a project need the user's consent, and where it is stored |
 
 mod agent;
 pub mod auth;
@@ -48,6 +48,7 @@ mod source;
 mod sources;
 mod tree;
 mod trust;
+mod trust_files;
 mod trust_review;
 mod typed;
 

@@ -14,6 +14,7 @@ use crate::source::{Env, Kind, SettingPlace, Source};
 use crate::sources::{self, Document, Found, Layer};
 use crate::tree::{self, Node, References, Tree};
 use crate::trust::Trust;
+use crate::trust_files::Files;
 use crate::typed::{self, LeftOutKey};
 use crate::{legacy, markdown, permission, trust_review};
 
@@ -75,7 +76,8 @@ pub fn review(directory: &Path, env: Env<'_>) -> Result<Trust, Error> {
 
 /// The settings that need trust, in all files of the project that can be parsed.
 pub(crate) fn review_all(found: &Found, env: Env<'_>) -> Trust {
-    let mut trust = Trust::load(&found.worktree, env);
+    let mut trust = Trust::load(&found.worktree, &found.directory, env);
+    let mut files = Files::new(&found.worktree, &found.directory);
     let parse = |document| parse(document, References::Within(&found.worktree));
     // plugins are asked later, and come after all files anyway
     let is_own = |source: &Source| !source.of_project && source.kind != Kind::Plugin;
@@ -86,7 +88,8 @@ pub(crate) fn review_all(found: &Found, env: Env<'_>) -> Trust {
     }
     for document in found.documents.iter().filter(|document| needs_review(&document.source)) {
         if let Ok(mut node) = parse(document) {
-            trust.items.extend(trust_review::split(&mut node, &found.worktree, &trust.own));
+            let items = trust_review::split(&mut node, &found.worktree, &trust.own, &mut files);
+            trust.items.extend(items);
         }
     }
     trust
@@ -115,7 +118,7 @@ pub(crate) fn read(
         if !trust_review::has_reference(&node) {
             typed::read::<Settings>(&node)?.0.check(providers)?;
         }
-        trust_review::split(&mut node, &trust.worktree, &trust.own);
+        trust_review::strip(&mut node, &trust.worktree, &trust.own);
         node
     } else {
         parse(document, References::All(env))?

@@ -2,6 +2,7 @@
 //! have under the entry's name, and the body is its text, so the files are merged, checked and
 //! shown like settings.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +18,8 @@ use crate::tree::{Entry, Node, Text, Tree};
 const DEEPEST: usize = 8;
 /// The most files to read in one folder.
 const MOST: usize = 2_000;
+/// The most entries of folders to look at below one folder.
+const MOST_ENTRIES: usize = 10_000;
 
 /// The settings entry that a Markdown file defines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,49 +48,99 @@ const KINDS: [(&str, &str, &str); 6] = [
     ("commands", "command", "template"),
 ];
 
-/// The Markdown files in the folders for agents and commands below `folder`, sorted by name.
+/// The files below a folder, and the folders that are left out.
+pub(crate) struct Files {
+    pub(crate) files: Vec<(PathBuf, Entered)>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The Markdown files in the folders for agents and commands below `folder`, sorted by name. A folder is searched once,
+/// and one that a link puts outside `worktree` not at all.
 ///
 /// # Errors
 /// A folder exists but cannot be read.
-pub(crate) fn find(folder: &Path) -> io::Result<Vec<(PathBuf, Entered)>> {
-    let mut found = Vec::new();
+pub(crate) fn find(folder: &Path, worktree: Option<&Path>) -> io::Result<Files> {
+    let mut files = Vec::new();
+    let mut search = Search { worktree, entries: 0, warnings: Vec::new() };
     for (name, key, body) in KINDS {
-        let mut paths = Vec::new();
-        walk(&folder.join(name), "", DEEPEST, &mut paths)?;
+        let (mut paths, mut seen) = (Vec::new(), HashSet::new());
+        search.walk(&folder.join(name), ("", DEEPEST), &mut seen, &mut paths)?;
+        paths.sort_unstable();
         let entered = |(path, name)| (path, Entered { key, name, body });
-        found.extend(paths.into_iter().map(entered));
+        files.extend(paths.into_iter().map(entered));
     }
-    Ok(found)
+    let mut warnings = search.warnings;
+    if search.entries > MOST_ENTRIES {
+        let folder = folder.display();
+        warnings.push(format!(
+            "{folder}: agents and commands are left out, because there are more than {MOST_ENTRIES} files"
+        ));
+    }
+    Ok(Files { files, warnings })
 }
 
-/// `above`: the path below the first folder, with a trailing slash unless it is empty.
-fn walk(
-    folder: &Path,
-    above: &str,
-    depth: usize,
-    found: &mut Vec<(PathBuf, String)>,
-) -> io::Result<()> {
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if is_absent(&error) => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
-    paths.sort_unstable();
-    for path in paths {
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-        if name.starts_with('.') || found.len() >= MOST {
-            continue;
+struct Search<'a> {
+    worktree: Option<&'a Path>,
+    entries: usize,
+    warnings: Vec<String>,
+}
+
+impl Search<'_> {
+    /// `above`: the path below the first folder, with a trailing slash unless it is empty. `seen`: the folders that
+    /// were searched, without links.
+    fn walk(
+        &mut self,
+        folder: &Path,
+        (above, depth): (&str, usize),
+        seen: &mut HashSet<PathBuf>,
+        found: &mut Vec<(PathBuf, String)>,
+    ) -> io::Result<()> {
+        let real = match folder.canonicalize() {
+            Ok(real) => real,
+            Err(error) if is_absent(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if self.worktree.is_some_and(|worktree| !real.starts_with(worktree)) {
+            let folder = folder.display();
+            self.warnings
+                .push(format!("{folder}: left out, because a link leads out of the project"));
+            return Ok(());
         }
-        match name.strip_suffix(".md") {
-            Some(stem) if path.is_file() => found.push((path.clone(), format!("{above}{stem}"))),
-            Some(_) | None if path.is_dir() && depth > 0 => {
-                walk(&path, &format!("{above}{name}/"), depth - 1, found)?;
+        if !seen.insert(real) {
+            return Ok(());
+        }
+        let entries = match std::fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if is_absent(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let mut paths = Vec::new();
+        for entry in entries {
+            self.entries += 1;
+            if self.entries > MOST_ENTRIES {
+                break;
             }
-            Some(_) | None => {}
+            paths.push(entry?.path());
         }
+        // a folder is found by its own name before it is found by a link's
+        paths.sort_by_cached_key(|path| (path.is_symlink(), path.clone()));
+        for path in paths {
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            if name.starts_with('.') || found.len() >= MOST {
+                continue;
+            }
+            match name.strip_suffix(".md") {
+                Some(stem) if path.is_file() => {
+                    found.push((path.clone(), format!("{above}{stem}")));
+                }
+                Some(_) | None if path.is_dir() && depth > 0 => {
+                    self.walk(&path, (&format!("{above}{name}/"), depth - 1), seen, found)?;
+                }
+                Some(_) | None => {}
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// The tree of an equivalent settings file.

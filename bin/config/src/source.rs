@@ -85,6 +85,19 @@ impl fmt::Display for SettingPlace {
     }
 }
 
+/// The path with each `..` applied to the name before it; links are not resolved.
+pub(crate) fn without_dots(path: &Path) -> PathBuf {
+    let mut whole = PathBuf::new();
+    for part in path.components() {
+        if part == Component::ParentDir {
+            whole.pop();
+        } else {
+            whole.push(part);
+        }
+    }
+    whole
+}
+
 /// Whether the text of a file at this path needs trust: the path leads out of the worktree, by itself or by a link, or
 /// into `.git`, or names a file of variables, which the built-in rules ask about.
 pub fn is_outside(path: &Path, worktree: &Path) -> bool {

@@ -104,7 +104,12 @@ pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Resu
         let name = "LEFTFOLD_CONFIG_CONTENT".to_owned();
         all.add((name, Kind::Variable), (&directory, true, Owner::User), text, None);
     }
-    Ok(Found { documents: all.documents, worktree: all.worktree, warnings: all.warnings })
+    Ok(Found {
+        documents: all.documents,
+        worktree: all.worktree,
+        directory,
+        warnings: all.warnings,
+    })
 }
 
 /// The sources that were found.
@@ -112,7 +117,9 @@ pub(crate) struct Found {
     /// The weakest first.
     pub(crate) documents: Vec<Document>,
     pub(crate) worktree: PathBuf,
-    /// Files that are left out because a link leads out of the project.
+    /// The folder that the settings are for, without links.
+    pub(crate) directory: PathBuf,
+    /// Files and folders that are left out because a link leads out of the project, or because they are too many.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -148,10 +155,11 @@ impl Gathered {
                 self.file(&path, (own, owner), text, None);
             }
         }
-        let found = markdown::find(markdown);
-        for (path, entered) in
-            found.map_err(|error| unreadable(markdown.to_owned(), &error, false))?
-        {
+        let worktree = (owner == Owner::Project).then_some(self.worktree.as_path());
+        let found = markdown::find(markdown, worktree)
+            .map_err(|error| unreadable(markdown.to_owned(), &error, false))?;
+        self.warnings.extend(found.warnings);
+        for (path, entered) in found.files {
             if self.leads_out(&path, owner) {
                 continue;
             }

@@ -29,8 +29,9 @@ pub struct Item {
     pub key: String,
     /// Its effect, in words that follow "this setting".
     pub effect: String,
-    /// Covers the setting as it is written, and the project's files that it executes.
-    pub(crate) digest: Sha256,
+    /// Covers the setting as it is written, and the project's files that it executes. `None`, which is never trusted,
+    /// if there are too many of them.
+    pub(crate) digest: Option<Sha256>,
 }
 
 /// Whether the user has trusted an item.
@@ -47,6 +48,8 @@ pub enum Standing {
 pub struct Trust {
     pub worktree: PathBuf,
     pub items: Vec<Item>,
+    /// Programs start here, so it decides which files relative paths name.
+    pub(crate) directory: PathBuf,
     granted: Vec<Granted>,
     pub(crate) own: OwnNames,
 }
@@ -74,6 +77,9 @@ struct Granted {
     file: String,
     key: String,
     digest: String,
+    /// The folder in which it was trusted.
+    #[serde(default)]
+    directory: PathBuf,
 }
 
 /// The stored form.
@@ -85,10 +91,11 @@ struct Stored {
 
 impl Trust {
     /// Reads what was trusted in `worktree`. A file that cannot be read trusts nothing.
-    pub(crate) fn load(worktree: &Path, env: Env<'_>) -> Self {
+    pub(crate) fn load(worktree: &Path, directory: &Path, env: Env<'_>) -> Self {
         let stored = path(worktree, env).and_then(|path| private_file::read::<Stored>(&path).ok());
         let granted = stored.flatten().map(|stored| stored.trusted).unwrap_or_default();
-        Self { worktree: worktree.to_owned(), items: Vec::new(), granted, own: OwnNames::default() }
+        let (worktree, directory) = (worktree.to_owned(), directory.to_owned());
+        Self { worktree, items: Vec::new(), directory, granted, own: OwnNames::default() }
     }
 
     /// Whether every item is trusted as it is now.
@@ -111,11 +118,14 @@ impl Trust {
     }
 
     pub fn standing(&self, item: &Item) -> Standing {
-        let known = self.granted.iter().find(|granted| granted.names(item));
-        match known {
-            Some(granted) if granted.digest == item.digest.to_string() => Standing::Trusted,
-            Some(_) => Standing::Changed,
-            None => Standing::New,
+        let mut known = self.granted.iter().filter(|granted| granted.names(item)).peekable();
+        if known.peek().is_none() {
+            return Standing::New;
+        }
+        let digest = item.digest.as_ref().map(Sha256::to_string);
+        match known.any(|granted| digest.as_ref() == Some(&granted.digest)) {
+            true => Standing::Trusted,
+            false => Standing::Changed,
         }
     }
 
@@ -127,8 +137,11 @@ impl Trust {
         let path = path(&self.worktree, env).ok_or(auth::Error::NoHome)?;
         let changed = private_file::change(&path, |stored: &mut Stored| {
             stored.worktree.clone_from(&self.worktree);
-            stored.trusted.retain(|old| !self.items.iter().any(|item| old.names(item)));
-            stored.trusted.extend(self.items.iter().map(Granted::of));
+            stored.trusted.retain(|old| {
+                let is_elsewhere = old.directory != self.directory;
+                is_elsewhere || !self.items.iter().any(|item| old.names(item))
+            });
+            stored.trusted.extend(self.items.iter().map(|item| Granted::of(item, &self.directory)));
             true
         });
         changed.map(drop).map_err(|source| failed(path, source))
@@ -167,9 +180,10 @@ impl Trust {
 }
 
 impl Granted {
-    fn of(item: &Item) -> Self {
+    fn of(item: &Item, directory: &Path) -> Self {
         let file = item.place.source.name.clone();
-        Self { file, key: item.key.clone(), digest: item.digest.to_string() }
+        let digest = item.digest.as_ref().map(Sha256::to_string).unwrap_or_default();
+        Self { file, key: item.key.clone(), digest, directory: directory.to_owned() }
     }
 
     fn names(&self, item: &Item) -> bool {

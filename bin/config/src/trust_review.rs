@@ -1,9 +1,7 @@
 //! Sorts the settings of a project by an allow-list: texts inside the worktree and rules stay, everything else
-//! needs trust and is taken out. Reads the files that a setting executes, for its digest; starts nothing.
+//! needs trust and is taken out. Starts nothing.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use leftfold_events::Sha256;
 use serde_json::Value;
@@ -15,11 +13,25 @@ use crate::secrecy;
 use crate::source::{SettingPlace, is_outside};
 use crate::tree::{Entry, Node, Reference, Tree, below};
 use crate::trust::{Item, OwnNames};
+use crate::trust_files::{Files, Said};
 
 /// Takes everything that needs trust out of a project's settings. Rules stay: they become restrictions. `own` are the
 /// agents and commands of the user.
-pub(crate) fn split(root: &mut Node, worktree: &Path, own: &OwnNames) -> Vec<Item> {
-    let mut review = Review { worktree, own, items: Vec::new() };
+pub(crate) fn split(
+    root: &mut Node,
+    worktree: &Path,
+    own: &OwnNames,
+    files: &mut Files,
+) -> Vec<Item> {
+    take_out(root, Review { worktree, own, files: Some(files), items: Vec::new() })
+}
+
+/// As [`split`], and looks at no file that a setting executes.
+pub(crate) fn strip(root: &mut Node, worktree: &Path, own: &OwnNames) {
+    take_out(root, Review { worktree, own, files: None, items: Vec::new() });
+}
+
+fn take_out(root: &mut Node, mut review: Review<'_>) -> Vec<Item> {
     for (key, entry) in take_unknown(root) {
         review.add(&entry.at, &key, &entry.node, "is not a setting of this version".to_owned());
     }
@@ -34,7 +46,7 @@ pub(crate) fn take_unknown(root: &mut Node) -> Vec<(String, Entry)> {
     let Tree::Map(entries) = &mut root.tree else { return unknown };
     let known = schema::top();
     for entry in entries.extract_if(.., |entry| is_unknown(&entry.key, &known)) {
-        unknown.push((entry.key.clone(), entry));
+        unknown.push((top(&entry.key), entry));
     }
     for skills in entries.iter_mut().filter(|entry| entry.key == "skills") {
         let Tree::Map(entries) = &mut skills.node.tree else { continue };
@@ -45,6 +57,13 @@ pub(crate) fn take_unknown(root: &mut Node) -> Vec<(String, Entry)> {
     unknown
 }
 
+/// The path of a key without a parent: quoted if it could be read as the path of a key below another one.
+fn top(key: &str) -> String {
+    let quoted = below("?", key);
+    let is_plain = quoted.strip_prefix("?.").is_some();
+    if is_plain { key.to_owned() } else { format!("{key:?}") }
+}
+
 fn is_unknown(key: &str, known: &[&str]) -> bool {
     !known.iter().any(|known| *known == key || is_slip(key, known))
 }
@@ -52,6 +71,7 @@ fn is_unknown(key: &str, known: &[&str]) -> bool {
 struct Review<'a> {
     worktree: &'a Path,
     own: &'a OwnNames,
+    files: Option<&'a mut Files>,
     items: Vec<Item>,
 }
 
@@ -118,7 +138,7 @@ impl Review<'_> {
         } else {
             return true;
         };
-        self.add(&entry.at, &below(above, &entry.key), &entry.node, effect.to_owned());
+        self.add_text(&entry.at, &below(above, &entry.key), &entry.node, effect.to_owned());
         is_known
     }
 
@@ -155,7 +175,7 @@ impl Review<'_> {
                         }
                         _ => "changes how this agent works".to_owned(),
                     };
-                    self.add(&entry.at, &below(&path, key), &entry.node, effect);
+                    self.add_text(&entry.at, &below(&path, key), &entry.node, effect);
                     false
                 }
             });
@@ -169,7 +189,8 @@ impl Review<'_> {
             let template = command.node.get("template").and_then(Node::text);
             if template.is_some_and(|text| text.contains("!`")) {
                 let effect = format!("runs shell lines when you type `/{}`", command.key);
-                self.add(&command.at, &path, &command.node, effect);
+                let lines = template.map(shell_lines).unwrap_or_default();
+                self.add_with(&command.at, &path, (&command.node, lines, true), effect);
                 return false;
             }
             let is_own = self.own.commands.contains(&command.key);
@@ -177,13 +198,13 @@ impl Review<'_> {
                 said.retain(|entry| match entry.key.as_str() {
                     key @ ("template" | "description" | "name") if is_own => {
                         let effect = format!("replaces your command `/{}`", command.key);
-                        self.add(&entry.at, &below(&path, key), &entry.node, effect);
+                        self.add_text(&entry.at, &below(&path, key), &entry.node, effect);
                         false
                     }
                     "template" | "description" | "name" => self.is_text(entry, &path),
                     key => {
                         let effect = "chooses who carries out this command".to_owned();
-                        self.add(&entry.at, &below(&path, key), &entry.node, effect);
+                        self.add_text(&entry.at, &below(&path, key), &entry.node, effect);
                         false
                     }
                 });
@@ -196,7 +217,7 @@ impl Review<'_> {
     fn is_text(&mut self, entry: &Entry, above: &str) -> bool {
         let Some(outside) = self.outside_reference(&entry.node) else { return true };
         let effect = format!("reads {outside}");
-        self.add(&entry.at, &below(above, &entry.key), &entry.node, effect);
+        self.add_text(&entry.at, &below(above, &entry.key), &entry.node, effect);
         false
     }
 
@@ -216,7 +237,7 @@ impl Review<'_> {
             } else {
                 return true;
             };
-            self.add(&item.at, &key, item, effect);
+            self.add_text(&item.at, &key, item, effect);
             false
         });
     }
@@ -244,7 +265,7 @@ impl Review<'_> {
                 return true;
             }
             let effect = format!("offers the skills in {} to models", secrecy::masked(text));
-            self.add(&item.at, &key, item, effect);
+            self.add_text(&item.at, &key, item, effect);
             false
         });
     }
@@ -278,68 +299,31 @@ impl Review<'_> {
         }
     }
 
+    /// Adds a setting that may execute the files that it names.
     fn add(&mut self, place: &SettingPlace, key: &str, node: &Node, effect: String) {
-        let mut text = format!("{key}\n{}\n", written(node));
-        for (file, digest) in self.executed(node) {
-            text += &format!("{} {digest}\n", file.display());
-        }
-        let digest = Sha256::of(text.as_bytes());
+        self.add_with(place, key, (node, texts_of(node), true), effect);
+    }
+
+    /// Adds a setting whose words are no names of files.
+    fn add_text(&mut self, place: &SettingPlace, key: &str, node: &Node, effect: String) {
+        self.add_with(place, key, (node, texts_of(node), false), effect);
+    }
+
+    fn add_with(
+        &mut self,
+        place: &SettingPlace,
+        key: &str,
+        (node, texts, is_executed): (&Node, Vec<String>, bool),
+        mut effect: String,
+    ) {
+        let digest = self.files.as_mut().and_then(|files| {
+            let covered = files.executed(&Said { source: &node.at.source, texts, is_executed });
+            if covered.is_none() {
+                effect += ", with more files than trust can cover, so it is never trusted";
+            }
+            Some(Sha256::of(format!("{key}\n{}\n{}", written(node), covered?).as_bytes()))
+        });
         self.items.push(Item { place: place.clone(), key: key.to_owned(), effect, digest });
-    }
-
-    /// The project's files that a setting names, with their contents: each text in it that is the path of a file in
-    /// the worktree, and the files beside a script, which it may load.
-    fn executed(&self, node: &Node) -> Vec<(PathBuf, Sha256)> {
-        let mut paths = Vec::new();
-        self.named_files(node, &mut paths);
-        paths.sort();
-        paths.dedup();
-        paths.into_iter().map(|path| (path.clone(), digest(&path).unwrap_or_default())).collect()
-    }
-
-    fn named_files(&self, node: &Node, found: &mut Vec<PathBuf>) {
-        match &node.tree {
-            Tree::Text(text) => {
-                let files = text.references.iter().filter_map(|reference| match reference {
-                    Reference::File(file) => Some(file.as_str()),
-                    Reference::Variable { .. } => None,
-                });
-                for text in files.chain([text.value.as_str()]) {
-                    self.named_file(node, text, found);
-                }
-            }
-            Tree::List(items) => {
-                if let Some(program) = items.first().and_then(Node::text) {
-                    let manifests = MANIFESTS.iter().filter(|(runner, _)| *runner == program);
-                    manifests.for_each(|(_, file)| self.named_file(node, file, found));
-                }
-                items.iter().for_each(|item| self.named_files(item, found));
-            }
-            Tree::Map(entries) => {
-                entries.iter().for_each(|entry| self.named_files(&entry.node, found));
-            }
-            Tree::Null | Tree::Bool(_) | Tree::Number(_) => {}
-        }
-    }
-
-    fn named_file(&self, node: &Node, text: &str, found: &mut Vec<PathBuf>) {
-        for path in [node.at.source.path(text), self.worktree.join(text)] {
-            let Ok(path) = path.canonicalize() else { continue };
-            if !path.starts_with(self.worktree) || path == self.worktree {
-                continue;
-            }
-            if path.is_dir() {
-                found.extend(files_in(&path));
-                continue;
-            }
-            if !path.is_file() {
-                // reading a pipe could take for ever
-                continue;
-            }
-            let beside = path.parent().filter(|folder| *folder != self.worktree);
-            found.extend(beside.map(files_in).unwrap_or_default());
-            found.push(path);
-        }
     }
 
     /// The first reference to a variable, or to a file outside the worktree.
@@ -362,51 +346,26 @@ impl Review<'_> {
     }
 }
 
-/// Files that these programs execute although no argument names them.
-const MANIFESTS: [(&str, &str); 9] = [
-    ("npm", "package.json"),
-    ("npx", "package.json"),
-    ("pnpm", "package.json"),
-    ("yarn", "package.json"),
-    ("bun", "package.json"),
-    ("make", "Makefile"),
-    ("just", "justfile"),
-    ("uv", "pyproject.toml"),
-    ("cargo", "Cargo.toml"),
-];
-
-/// Bytes of a file that are held in memory at once.
-const PIECE: u64 = 16 << 20;
-
-/// The digest of a file; of a file of several pieces, the digest of the pieces' digests.
-fn digest(path: &Path) -> io::Result<Sha256> {
-    let mut file = File::open(path)?;
-    let (mut bytes, mut digests) = (Vec::new(), Vec::new());
-    loop {
-        bytes.clear();
-        let read = file.by_ref().take(PIECE).read_to_end(&mut bytes)?;
-        let digest = Sha256::of(&bytes);
-        if digests.is_empty() && (read as u64) < PIECE {
-            return Ok(digest);
+/// The texts in a setting that may name files, in their order.
+fn texts_of(node: &Node) -> Vec<String> {
+    match &node.tree {
+        Tree::Text(text) => {
+            let files = text.references.iter().filter_map(|reference| match reference {
+                Reference::File(file) => Some(file.clone()),
+                Reference::Variable { .. } => None,
+            });
+            files.chain([text.value.clone(), text.written.clone()]).collect()
         }
-        if read == 0 {
-            return Ok(Sha256::of(&digests));
-        }
-        digests.extend_from_slice(digest.as_bytes());
+        Tree::List(items) => items.iter().flat_map(texts_of).collect(),
+        Tree::Map(entries) => entries.iter().flat_map(|entry| texts_of(&entry.node)).collect(),
+        Tree::Null | Tree::Bool(_) | Tree::Number(_) => Vec::new(),
     }
 }
 
-/// Files of one folder that a digest covers at most.
-const MOST_FILES: usize = 256;
-
-/// The files directly in a folder, in the order of their names.
-fn files_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> =
-        entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
-    files.sort();
-    files.truncate(MOST_FILES);
-    files
+/// The shell lines of a command's template.
+fn shell_lines(template: &str) -> Vec<String> {
+    let after = template.split("!`").skip(1);
+    after.map(|line| line.split('`').next().unwrap_or(line).to_owned()).collect()
 }
 
 /// Whether any of these rules has this action. A boolean is an `allow` or a `deny`.

@@ -8,6 +8,7 @@ fn nothing_at_all_gives_the_defaults() {
     let settings = load(&World::new().path(""), nothing(), known()).unwrap();
     let mut defaults = Settings::default();
     defaults.trust.worktree.clone_from(&settings.trust.worktree);
+    defaults.trust.directory.clone_from(&settings.trust.directory);
     defaults.known = Some(known());
     assert_eq!(settings, defaults);
     assert!(settings.title() && settings.snapshot() && settings.compaction.auto);

@@ -444,3 +444,159 @@ fn a_large_file_that_is_executed_is_covered_to_its_end() {
     std::os::unix::fs::FileExt::write_at(&large, b"x", 16 << 20).unwrap();
     assert!(!untrusted(&world).trust.is_whole());
 }
+
+/// Trust for one setting is none for another whose path looks alike.
+#[test]
+fn a_key_with_a_dot_is_not_the_path_of_another_key() {
+    for (before, after) in [
+        (r#"{"mcp.x": {"command": ["sh"]}}"#, r#"{"mcp": {"x": {"command": ["sh"]}}}"#),
+        (r#"{"provider.openai": {"api": "h"}}"#, r#"{"provider": {"openai": {"api": "h"}}}"#),
+        (
+            r#"{"agent.build.permission": {"bash": "allow"}}"#,
+            r#"{"agent": {"build": {"permission": {"bash": "allow"}}}}"#,
+        ),
+        (r#"{"plugin[0]": ["sh"]}"#, r#"{"plugin": [["sh"]]}"#),
+        (
+            r#"{"command": {"a.model": {"template": "!`ls`"}}}"#,
+            r#"{"command": {"a": {"model": {"template": "!`ls`"}}}}"#,
+        ),
+        (r#"{"agent": {"a.b": {"model": "p/m"}}}"#, r#"{"agent": {"a": {"b": {"model": "p/m"}}}}"#),
+        (r#"{"mcp": {"a.b": {"command": ["sh"]}}}"#, r#"{"mcp.a.b": {"command": ["sh"]}}"#),
+    ] {
+        let world = World::with(before);
+        let keys = items(&world);
+        world.trust("");
+        let world = world.file("leftfold.json", after);
+        let trust = review(&world.path(""), &world.env()).unwrap();
+        assert_eq!(trust.standing(&trust.items[0]), Standing::New, "{before} {after}");
+        assert_ne!(items(&world), keys, "{before}");
+    }
+    assert_eq!(items(&World::with(r#"{"mcp.x": {}}"#)), [r#""mcp.x""#]);
+}
+
+/// The file `changed` is written after trust was given in the folder `directory`.
+#[test]
+fn a_change_of_any_file_that_a_setting_may_execute_asks_again() {
+    let server = |command: &str| format!(r#"{{"mcp": {{"s": {{"command": {command}}}}}}}"#);
+    for (command, changed, directory) in [
+        (r#"["python3", "./guard.py"]"#, "helper.py", ""),
+        (r#"["python3", "./guard.py"]"#, "new.py", ""),
+        (r#"["sh", "g.sh"]"#, "sub/g.sh", "sub/deep"),
+        (r#"["sh", "b/g.sh"], "cwd": "tools""#, "tools/b/g.sh", ""),
+        (r#"["sh", "-c", "cd tools && sh b/g.sh"]"#, "tools/b/g.sh", ""),
+        (r#"["sh", "links/g.sh"]"#, "links/beside.sh", ""),
+        (r#"["sh", "links/g.sh"]"#, "tools/lib.sh", ""),
+        (r#"["sh", "links/out.sh"]"#, "../out.sh", ""),
+        (r#"["sh", "links/far/out.sh"]"#, "../far/out.sh", ""),
+        (r#"["sh", "-c", "cd b && sh g.sh"], "cwd": "tools""#, "tools/b/g.sh", ""),
+        (r#"["sh", "-c", "sh 'tools/a g.sh'"]"#, "tools/a g.sh", ""),
+        (r#"["sh", "many/g.sh"]"#, "many/z299.sh", ""),
+        (r#"["sh", "-c", "sh ./tools/g.sh"]"#, "tools/g.sh", ""),
+        (r#"["sh", "-c", "x;\"./tools/g.sh\""]"#, "tools/g.sh", ""),
+        (r#"["sh", "-c", "$(pwd)/tools/g.sh"]"#, "tools/g.sh", ""),
+        (r#"["sh", "-c", "cat tools/*.sh | sh"]"#, "tools/g.sh", ""),
+        (r#"["node", "--require=./tools/h.js"]"#, "tools/h.js", ""),
+        (r#"["node", "-r./tools/h.js"]"#, "tools/h.js", ""),
+        (r#"["node", "./tools/h"]"#, "tools/h.js", ""),
+        (r#"["node"], "environment": {"NODE_PATH": "links:tools"}"#, "tools/h.js", ""),
+        (r#"["python3", "-m", "srv"]"#, "srv.py", ""),
+        (r#"["python3", "-m", "srv"]"#, "srv/__main__.py", ""),
+        (r#"["python3", "-um", "tools.srv"]"#, "tools/srv.py", ""),
+        (r#"["node", "."]"#, "index.js", ""),
+        (r#"["node", "tools"]"#, "tools/index.js", ""),
+        (r#"["make"]"#, "GNUmakefile", ""),
+        (r#"["make"]"#, "makefile", ""),
+        (r#"["make", "-C", "tools"]"#, "tools/Makefile", ""),
+        (r#"["/usr/bin/make"]"#, "Makefile", ""),
+        (r#"["sh", "-c", "exec /usr/bin/env npm start"]"#, "package.json", ""),
+    ] {
+        let mut world = World::with(&server(command)).file("sub/deep/x", "");
+        for file in ["guard.py", "tools/g.sh", "tools/b/g.sh", "links/x", "many/g.sh", "srv/x"] {
+            world = world.file(file, "1");
+        }
+        for at in 0..300 {
+            world = world.file(&format!("many/z{at:03}.sh"), "1");
+        }
+        fs::write(world.home().join("out.sh"), "1").unwrap();
+        fs::create_dir(world.home().join("far")).unwrap();
+        fs::write(world.home().join("far/out.sh"), "1").unwrap();
+        symlink("../../far", world.path("links/far")).unwrap();
+        symlink("../tools/g.sh", world.path("links/g.sh")).unwrap();
+        symlink("../../out.sh", world.path("links/out.sh")).unwrap();
+        let is_whole = || review(&world.path(directory), &world.env()).unwrap().is_whole();
+        world.trust(directory);
+        assert!(is_whole(), "{command}");
+        fs::write(world.path("sub/unrelated"), "2").unwrap();
+        assert!(is_whole(), "{command}");
+        fs::write(world.path(changed), "2").unwrap();
+        assert!(!is_whole(), "{command} {changed}");
+    }
+    let text = r#"{"command": {"c": {"template": "See sub. !`sh ./b.sh`"}}}"#;
+    let world = World::with(text).file("b.sh", "1").file("sub/x", "1");
+    world.trust("");
+    fs::write(world.path("sub/x"), "2").unwrap();
+    assert!(untrusted(&world).trust.is_whole());
+    fs::write(world.path("b.sh"), "2").unwrap();
+    assert!(untrusted(&world).commands.is_empty());
+}
+
+#[test]
+fn trust_in_one_folder_of_a_project_stays_when_another_is_trusted() {
+    let world = World::with(r#"{"mcp": {"s": {"command": ["node", "."]}}}"#)
+        .file("index.js", "1")
+        .file("sub/index.js", "1");
+    let is_whole = |folder| review(&world.path(folder), &world.env()).unwrap().is_whole();
+    world.trust("");
+    assert!(is_whole("") && !is_whole("sub"));
+    world.trust("sub");
+    assert!(is_whole("") && is_whole("sub"));
+    fs::write(world.path("sub/index.js"), "2").unwrap();
+    assert!(is_whole("") && !is_whole("sub"));
+}
+
+/// Reading these would take for ever.
+#[test]
+fn files_without_end_are_not_read() {
+    let world = World::with(r#"{"mcp": {"s": {"command": ["sh", "d/g.sh", "/dev/zero"]}}}"#)
+        .file("d/g.sh", "1");
+    symlink("/proc/self/pagemap", world.path("d/l")).unwrap();
+    symlink("/dev/zero", world.path("d/zero")).unwrap();
+    let sparse = fs::File::create(world.path("d/sparse")).unwrap();
+    sparse.set_len(500 << 30).unwrap();
+    world.trust("");
+    assert!(untrusted(&world).trust.is_whole());
+    sparse.set_len(400 << 30).unwrap();
+    assert!(!untrusted(&world).trust.is_whole());
+}
+
+#[test]
+fn a_setting_with_too_many_files_is_never_trusted() {
+    let world = World::with(r#"{"mcp": {"s": {"command": ["sh", "d/g.sh"]}}}"#).file("d/g.sh", "1");
+    for at in 0..20_001 {
+        fs::hard_link(world.path("d/g.sh"), world.path(&format!("d/{at}"))).unwrap();
+    }
+    world.trust("");
+    let settings = untrusted(&world);
+    assert!(!settings.trust.is_whole() && settings.mcp.is_empty());
+    assert!(settings.warnings[0].contains("never trusted"), "{:?}", settings.warnings);
+}
+
+#[test]
+fn the_search_for_agents_ends() {
+    let world = World::new().file(".leftfold/agents/a.md", "A.").file("shared/b.md", "B.");
+    for at in 0..10 {
+        symlink(".", world.path(&format!(".leftfold/agents/{at}"))).unwrap();
+    }
+    symlink("../../shared", world.path(".leftfold/agents/team")).unwrap();
+    symlink("/usr", world.path(".leftfold/agents/usr")).unwrap();
+    let settings = untrusted(&world);
+    assert_eq!(settings.agents.keys().collect::<Vec<_>>(), ["a", "team/b"]);
+    assert_eq!(settings.warnings.len(), 1, "{:?}", settings.warnings);
+    assert!(settings.warnings[0].contains("agents/usr: left out"), "{:?}", settings.warnings);
+    fs::create_dir(world.path(".leftfold/commands")).unwrap();
+    for at in 0..10_001 {
+        fs::File::create(world.path(&format!(".leftfold/commands/{at}"))).unwrap();
+    }
+    let warnings = untrusted(&world).warnings;
+    assert!(warnings.iter().any(|w| w.contains("more than 10000")), "{warnings:?}");
+}
