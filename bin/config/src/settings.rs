@@ -341,12 +341,14 @@ impl Settings {
             for name in [self.users_default_agent(), GENERAL] {
                 let said = self.agent_placed_rules.get(name).into_iter().flatten();
                 let own = said.filter(|said| !said.is_of_project()).map(|said| said.rule.clone());
-                lists.push(match is_trusted {
+                let list: Vec<Rule> = match is_trusted {
                     true => own.map(only_denying).collect(),
                     false => own.collect(),
-                });
+                };
+                if !list.is_empty() {
+                    lists.push(list);
+                }
             }
-            lists.retain(|list: &Vec<Rule>| !list.is_empty());
         }
         lists
     }
