@@ -20,7 +20,7 @@ pub const CANARY: &str = "canary-of-the-user";
 
 const USER: &str = "/home/user/leftfold.json";
 
-/// What a project may set without trust.
+/// Settings that a project may change without trust.
 const FREE: [&str; 7] =
     ["$schema", "permission", "tools", "agent", "command", "instructions", "skills"];
 const FREE_OF_AGENTS: [&str; 7] =

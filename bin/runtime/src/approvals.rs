@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Hexadecimal digits of an id.
 const ID_LENGTH: usize = 8;
 
-/// What people have decided with "always" in a project.
+/// The rules that "always" answers added to a project, and those that were taken back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Approvals {
     /// Each rule allows.

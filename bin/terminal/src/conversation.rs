@@ -24,7 +24,7 @@ use leftfold_runtime::socket::SessionRegistry;
 use leftfold_runtime::turn_config::Overrides;
 use leftfold_view::{AnswerGate, QuestionId};
 
-/// What the gate is asked about: a question, or whether to resume (`None`).
+/// Identifies a question for the gate. `None` is the question whether to resume the turn.
 pub(super) type GateId = Option<QuestionId>;
 
 /// The current use of the terminal.

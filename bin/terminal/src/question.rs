@@ -105,7 +105,7 @@ impl Conversation {
     /// Starts typing a line for the question.
     pub(super) fn begin_line(&mut self, of: QuestionId, read: LineKind) -> anyhow::Result<()> {
         self.stop_asking();
-        // What waited comes first.
+        // prints the output that was held back while the question was on the screen
         self.paint("")?;
         self.screen.print("")?;
         self.mode.restore();
@@ -225,15 +225,8 @@ impl Renderer {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    fn question(options: usize, multiple: bool) -> Question {
-        let options: Vec<_> = (1..=options).map(|n| json!({ "label": format!("l{n}") })).collect();
-        let question = json!({ "question": "?", "options": options, "multiple": multiple });
-        serde_json::from_value(question).unwrap()
-    }
+    use crate::choosing::tests::question;
 
     #[test]
     fn a_draft_is_shown_within_the_row() {
