@@ -70,13 +70,12 @@ impl Choosing {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use serde_json::json;
 
     use super::*;
 
-    /// A question with the options `l1`, `l2`, ….
-    pub(crate) fn question(options: usize, multiple: bool) -> Question {
+    fn question(options: usize, multiple: bool) -> Question {
         let options: Vec<_> = (1..=options).map(|n| json!({ "label": format!("l{n}") })).collect();
         let question = json!({ "question": "?", "options": options, "multiple": multiple });
         serde_json::from_value(question).unwrap()

@@ -225,8 +225,15 @@ impl Renderer {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::choosing::tests::question;
+
+    fn question(options: usize, multiple: bool) -> Question {
+        let options: Vec<_> = (1..=options).map(|n| json!({ "label": format!("l{n}") })).collect();
+        let question = json!({ "question": "?", "options": options, "multiple": multiple });
+        serde_json::from_value(question).unwrap()
+    }
 
     #[test]
     fn a_draft_is_shown_within_the_row() {
