@@ -13,6 +13,7 @@ use leftfold_runtime::{Usage, note, only_people};
 
 fn main() -> ExitCode {
     leftfold_runtime::close_descriptors_on_exec();
+    leftfold_runtime::hide_memory();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return cli::refused(&error),

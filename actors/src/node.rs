@@ -80,6 +80,7 @@ impl Actor for Node {
         myself: ActorRef<Self::Msg>,
         (): (),
     ) -> Result<Sessions, ActorProcessingErr> {
+        leftfold_process::hide_memory();
         if let Err(error) = leftfold_process::become_subreaper() {
             tracing::warn!("processes that commands leave behind cannot be ended: {error}");
         }

@@ -55,7 +55,6 @@ const WAYS: &[(&str, &str)] = &[
     ("double-fork", "(setsid sh -c \"env -i $ATTACK &\" &)"),
     ("orphan", "(sh -c \"(sleep 0.3; env -i $ATTACK) &\" &)"),
     ("orphan-without-session", "(env -i setsid /bin/sh -c \"(/bin/sleep 0.3; exec $ATTACK) &\" &)"),
-    ("after-the-call", "(env -i setsid /bin/sh -c \"(/bin/sleep 2; exec $ATTACK) &\" &)"),
 ];
 
 fn python() -> Option<String> {
@@ -116,8 +115,10 @@ fn the_socket_refuses_every_descendant_of_a_call() {
         line.replace("$ATTACK", &attack)
     });
     let store = "STORE=$(cd $HOME/../home/sessions/*; pwd)\n";
-    // the end of the call ends what still has a mark
-    let orphans = "\nwhile ! [ -e double-fork.json -a -e orphan.json ]; do sleep 0.05; done";
+    // the end of the call ends them all
+    let orphans = "\nfor way in double-fork orphan orphan-without-session; do
+        while ! [ -e $way.json ]; do sleep 0.05; done
+    done";
     let site = attacked(&format!("{store}{}{orphans}", lines.collect::<Vec<_>>().join("\n")));
     site.file("client.py", CLIENT);
     let files: Vec<String> = WAYS.iter().map(|(name, _)| format!("{name}.json")).collect();
@@ -266,6 +267,8 @@ fn the_command_line_refuses_every_descendant_of_a_call() {
         files.push(format!("code-{name}"));
     }
     files.push("code-orphan".into());
+    // the end of the call ends the orphan
+    lines.push("while ! [ -s code-orphan ]; do sleep 0.05; done".to_owned());
     let site = attacked(&lines.join("\n"));
     let live = start(&site, &files);
     wait_until("code-orphan", || !site.text("code-orphan").is_empty());

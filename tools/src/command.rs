@@ -11,7 +11,6 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use leftfold_process::{self as processes, CallProcesses, environment};
-use rustix::process::Pid;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
@@ -67,16 +66,13 @@ pub(crate) struct CommandResult {
 /// # Errors
 /// The shell could not be started.
 pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> io::Result<CommandResult> {
-    let (mut child, mut pipe) = start(line, folder, cx)?;
-    let leader = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
-    let running = leader.map(|leader| CallProcesses::new(leader, &cx.call_env));
+    let (mut child, running, mut pipe) = start(line, folder, cx)?;
     let mut capture = Capture::new(&cx.workspace, &cx.call);
     let status = follow(&mut child, &mut pipe, &mut capture, cx).await?;
-    match running {
-        Some(running) if status.is_some() => running.end().await,
-        // dropping `running` ends the processes in the background, so the caller learns of the
-        // cancellation at once
-        _ => {}
+    // dropping `running` ends the processes in the background, so the caller learns of a
+    // cancellation at once
+    if status.is_some() {
+        running.end().await;
     }
     Ok(CommandResult { status, output: capture.finish() })
 }
@@ -116,15 +112,15 @@ pub fn become_shell(line: &str, added: &[String]) -> io::Error {
     shell.env("TERM", "dumb").exec()
 }
 
-fn start(line: &str, folder: &Path, cx: &Context) -> io::Result<(Child, Receiver)> {
+fn start(line: &str, folder: &Path, cx: &Context) -> io::Result<(Child, CallProcesses, Receiver)> {
     let (reader, writer) = io::pipe()?;
     let mut shell = shell_for(line, folder, &cx.workspace.environment, &cx.call_env);
     // variables that plugins add cannot override the marks
     let added = cx.variables.iter().map(|(name, value)| (name, value));
     shell.envs(added).envs(processes::marks(&cx.call_env));
     shell.stdout(writer.try_clone()?).stderr(writer);
-    let child = processes::spawn_isolated(Command::from(shell))?;
-    Ok((child, Receiver::from_owned_fd(OwnedFd::from(reader))?))
+    let (child, running) = processes::spawn_isolated(Command::from(shell), &cx.call_env)?;
+    Ok((child, running, Receiver::from_owned_fd(OwnedFd::from(reader))?))
 }
 
 /// Captures the output until the command ends. `None` if it was cancelled.

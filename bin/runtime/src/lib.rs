@@ -60,7 +60,7 @@ pub mod why;
 pub use embed::{Leftfold, Session, end_all};
 pub use leftfold_actors::{Answered, Observation, QuestionReply, Recorded};
 pub use leftfold_events as events;
-pub use leftfold_process::close_descriptors_on_exec;
+pub use leftfold_process::{close_descriptors_on_exec, hide_memory};
 pub use ractor;
 pub use turn_config::Overrides;
 

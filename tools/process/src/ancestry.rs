@@ -1,79 +1,33 @@
-//! Linux: the evidence for [`Origin`](crate::Origin). A node is recognised by a file in memory that it holds open
-//! as long as it runs; no child inherits it, and no other process can take it away. Its children are recognised by
-//! their parents, a mark in their environment and a resource limit.
+//! Linux: the evidence for [`Origin`](crate::Origin). A node that has started something, and everything that it has
+//! started, has a resource limit that no other process has. Its children also have a mark in their environment.
 
 use std::collections::HashSet;
-use std::fs;
-use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::Pid;
 
+use crate::limits;
 use crate::table::{MarkKind, Process};
-
-/// Bytes of POSIX message queues that a node and its children may use: one less than the kernel's default. A process
-/// cannot raise this limit again, hands it on to its children, and everybody can read it, so the limit still tells whose
-/// a process is when its environment is empty and its parents have ended. Root can raise it. The node takes the limit
-/// itself before it starts anything, because a child could fork before it gets one.
-const CHILD_QUEUES: u64 = 819_199;
 
 /// Whether this process belonged to a call before it took the limit.
 static OF_CALL: OnceLock<bool> = OnceLock::new();
 
-/// Limits this process and everything that it starts from now on.
-pub(crate) fn limit_children() {
-    OF_CALL.get_or_init(|| {
-        let of_call = belongs_to_call(own());
-        let limit = getrlimit(Resource::Msgqueue);
-        let lower = |value: Option<u64>| Some(value.map_or(CHILD_QUEUES, |v| v.min(CHILD_QUEUES)));
-        let limit = Rlimit { current: lower(limit.current), maximum: lower(limit.maximum) };
-        if let Err(error) = setrlimit(Resource::Msgqueue, limit) {
-            tracing::warn!("commands that clear their environment cannot be recognised: {error}");
-        }
-        of_call
-    });
+/// Gives this process, and everything that it starts from now on, a limit by which others recognise it. Returns the
+/// limit.
+pub(crate) fn mark_children() -> u64 {
+    OF_CALL.get_or_init(|| belongs_to_call(own()));
+    limits::next()
 }
 
 fn own() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// Whether the process has the limit of a child or a lower one. A process whose limits cannot be read has another
-/// user.
-fn is_limited(process: &Process) -> bool {
-    let limits = fs::read_to_string(format!("/proc/{}/limits", process.pid)).unwrap_or_default();
-    let of_queues = limits.lines().find_map(|line| line.strip_prefix("Max msgqueue size"));
-    let maximum = of_queues.and_then(|values| values.split_whitespace().nth(1)?.parse().ok());
-    maximum.is_some_and(|maximum: u64| maximum <= CHILD_QUEUES)
-}
-
-/// Name of the file that a node holds open.
-const NODE_FILE: &str = "leftfold-node";
-
 /// Ancestors at most. A longer chain is doubtful.
 const DEPTH: usize = 512;
 
 /// How often the chain is read until two reads agree. Parents may end in between.
 const READS: u32 = 8;
-
-/// Makes this process recognisable as a node to other processes, until it ends.
-pub(crate) fn mark_as_node() {
-    static FILE: OnceLock<Option<OwnedFd>> = OnceLock::new();
-    // the seal is newer than the call, and some systems insist on it
-    let create = || {
-        memfd_create(NODE_FILE, MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL)
-            .or_else(|_| memfd_create(NODE_FILE, MemfdFlags::CLOEXEC))
-    };
-    FILE.get_or_init(|| match create() {
-        Ok(file) => Some(file),
-        Err(error) => {
-            tracing::warn!("other nodes cannot tell commands of this process: {error}");
-            None
-        }
-    });
-}
 
 /// Programs that act for the user: processes that this node has started.
 static TRUSTED: Mutex<Vec<Process>> = Mutex::new(Vec::new());
@@ -149,7 +103,7 @@ fn ancestors(pid: i32) -> Option<Vec<Process>> {
     Some(chain)
 }
 
-/// Whether any member of the chain belongs to a call, or a parent is a node.
+/// Whether any member of the chain belongs to a call.
 fn is_of_call(chain: &[Process]) -> bool {
     // the environment of a process whose first thread has ended is gone
     if chain.iter().any(|process| process.ended) {
@@ -157,11 +111,11 @@ fn is_of_call(chain: &[Process]) -> bool {
     }
     let own = own();
     let is_marked = |process: &Process| match process.mark_kind() {
-        // people have programs whose environment only root reads, such as their SSH server
+        // the environment of a node, or of the user's SSH server, is read by root alone
         MarkKind::None | MarkKind::Unreadable if process.pid == own => {
             OF_CALL.get().is_some_and(|of_call| *of_call)
         }
-        MarkKind::None | MarkKind::Unreadable => is_limited(process),
+        MarkKind::None | MarkKind::Unreadable => limits::has_one(process.pid),
         MarkKind::Call | MarkKind::Server => true,
     };
     let node = chain.iter().position(|process| process.pid == own).unwrap_or_default();
@@ -171,14 +125,11 @@ fn is_of_call(chain: &[Process]) -> bool {
         // the program's own mark is that of a server; this node may be part of a call
         let marks = rest.iter().chain([program]).map(Process::mark_kind);
         let above = chain.get(node..).unwrap_or_default();
-        return marks.into_iter().any(|mark| mark == MarkKind::Call)
-            || above.iter().any(is_marked)
-            || above.iter().skip(1).any(|parent| is_node(parent.pid));
+        return marks.into_iter().any(|mark| mark == MarkKind::Call) || above.iter().any(is_marked);
     }
     let Some((process, parents)) = chain.split_first() else { return true };
     is_marked(process)
-        || process.mark_kind() == MarkKind::Unreadable
-        || parents.iter().any(|it| is_marked(it) || it.pid == own || is_node(it.pid))
+        || parents.iter().any(|it| is_marked(it) || it.pid == own)
         || leaders(chain).iter().any(is_marked)
 }
 
@@ -188,15 +139,6 @@ fn leaders(chain: &[Process]) -> Vec<Process> {
     let leaders = chain.iter().flat_map(|process| [process.group, process.session]);
     let leaders: HashSet<i32> = leaders.filter(|leader| !known.contains(leader)).collect();
     leaders.into_iter().filter_map(Process::of).collect()
-}
-
-/// Whether the process holds the file of a node open.
-fn is_node(pid: i32) -> bool {
-    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    let file = format!("/memfd:{NODE_FILE} (deleted)");
-    files
-        .filter_map(Result::ok)
-        .any(|entry| fs::read_link(entry.path()).is_ok_and(|target| target == Path::new(&file)))
 }
 
 #[cfg(test)]
@@ -250,8 +192,7 @@ mod tests {
             let (_running, pid) = start(script, mark);
             std::thread::sleep(std::time::Duration::from_millis(50));
             // another test may have limited this process
-            let expected =
-                expected || Process::of(own()).is_some_and(|process| is_limited(&process));
+            let expected = expected || limits::has_one(own());
             assert_eq!(marked(pid), expected, "{script} {mark:?}");
         }
     }
@@ -282,14 +223,5 @@ mod tests {
         let (running, grandchild) = start(script, Some("store:S:1:1"));
         let _trusted = Trusted::child(Pid::from_child(&running.0));
         assert_eq!(Origin::of(grandchild), Origin::Call);
-    }
-
-    #[test]
-    fn a_node_is_recognised_from_outside() {
-        let own = rustix::process::getpid().as_raw_nonzero().get();
-        mark_as_node();
-        assert!(is_node(own));
-        let (_running, pid) = start("echo $$; exec sleep 100", None);
-        assert!(!is_node(pid));
     }
 }

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use leftfold_framing::clip;
-use rustix::process::Pid;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
@@ -81,18 +80,16 @@ impl Program<'_> {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = spawn_isolated(command).map_err(|error| {
+        let (mut child, running) = spawn_isolated(command, &mark).map_err(|error| {
             format!("cannot start `{program}` in {}: {error}", self.directory.display())
         })?;
-        let leader = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
-        let running = leader.map(|leader| CallProcesses::new(leader, &mark));
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err("its pipes are gone".to_owned());
         };
         let stderr_tail = StderrTail::of(self.name, stderr);
-        let trusted = leader.filter(|_| self.acts_for_user).map(Trusted::child);
-        let process = ServerProcess { child, running, _trusted: trusted };
+        let trusted = self.acts_for_user.then(|| Trusted::child(running.leader()));
+        let process = ServerProcess { child, running: Some(running), _trusted: trusted };
         Ok(Started { stdin, stdout, process, stderr_tail })
     }
 }

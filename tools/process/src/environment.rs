@@ -22,9 +22,6 @@ const NAMES: &[&str] = &[
     "TMPDIR",
     "TMP",
     "TEMP",
-    "DISPLAY",
-    "WAYLAND_DISPLAY",
-    "SSH_AUTH_SOCK",
     "CI",
     // toolchains
     "CARGO_HOME",
@@ -110,6 +107,10 @@ const ADDRESSES: &[&str] = &[
     "NPM_CONFIG_REGISTRY",
 ];
 
+/// They lead to programs of the user that would act for the command: the SSH agent, the screen, the
+/// session's services. Passed on only if the settings name them in full.
+const SERVICES: &[&str] = &["DISPLAY", "SSH_AUTH_SOCK", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR"];
+
 /// Variables set for every command, so that none waits for input from a terminal.
 const FIXED: &[(&str, &str)] =
     &[("PAGER", "cat"), ("GIT_PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_EDITOR", "true")];
@@ -130,6 +131,9 @@ fn allowed(
 
 fn passes(name: &OsStr, value: &OsStr, added: &[String]) -> bool {
     let Some(name) = name.to_str() else { return false };
+    if SERVICES.contains(&name) {
+        return added.iter().any(|added| added == name);
+    }
     let asked_for = |added: &String| match added.strip_suffix('*') {
         Some(start) => name.starts_with(start),
         None => name == added,
@@ -153,7 +157,9 @@ mod tests {
             ("LC_ALL", "C", true),
             ("XDG_DATA_DIRS", "/d", true),
             ("XDG_SESSION_TOKEN", "t", false),
-            ("SSH_AUTH_SOCK", "/s", true),
+            ("SSH_AUTH_SOCK", "/s", false),
+            ("DISPLAY", ":0", false),
+            ("XDG_RUNTIME_DIR", "/run/user/1", false),
             ("CARGO_HOME", "/c", true),
             ("ANTHROPIC_API_KEY", "sk", false),
             ("OPENAI_API_KEY", "sk", false),
@@ -174,7 +180,9 @@ mod tests {
 
     #[test]
     fn settings_add_names_but_never_those_of_credentials() {
-        let added = ["DATABASE_URL", "MY_*", "NPM_TOKEN", "LEFTFOLD_*", "*"].map(str::to_owned);
+        let added =
+            ["DATABASE_URL", "MY_*", "NPM_TOKEN", "LEFTFOLD_*", "*", "SSH_AUTH_SOCK", "DISPLAY"]
+                .map(str::to_owned);
         for (name, count, passed) in [
             ("DATABASE_URL", 1, true),
             ("DATABASE_URL_2", 4, false),
@@ -189,6 +197,10 @@ mod tests {
             ("GITHUB_PAT", 5, false),
             ("PATIENCE", 5, true),
             ("KEYBOARD", 5, true),
+            ("SSH_AUTH_SOCK", 5, false),
+            ("SSH_AUTH_SOCK", 6, true),
+            ("DISPLAY", 6, false),
+            ("DISPLAY", 7, true),
         ] {
             assert_eq!(passes(name.as_ref(), "x".as_ref(), &added[..count]), passed, "{name}");
         }

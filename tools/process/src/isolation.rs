@@ -5,26 +5,38 @@ use std::any::Any;
 use std::io;
 
 use process_wrap::tokio::{CommandWrap, ProcessSession};
+use rustix::process::Pid;
 use tokio::process::{Child, Command};
 
+use crate::mark::{Live, with_live};
+use crate::running::CallProcesses;
 use crate::system;
 
 /// Starts `command` as the leader of a session and a process group of its own. It cannot open
 /// `/dev/tty`, and a hangup or an interrupt of this process's terminal does not reach it. Set all
-/// three standard streams: an inherited one may be the terminal.
+/// three standard streams, because an inherited one may be the terminal, and the
+/// [`marks`](crate::marks) of `call_env`. Dropping the [`CallProcesses`] ends the process with
+/// everything that it has started.
 ///
 /// # Errors
 /// The program could not be started.
-pub fn spawn_isolated(command: Command) -> io::Result<Child> {
-    system::mark_as_node();
-    system::limit_children();
+pub fn spawn_isolated(command: Command, call_env: &str) -> io::Result<(Child, CallProcesses)> {
     let mut command = CommandWrap::from(command);
-    let child = command.wrap(ProcessSession).spawn()?;
-    let child: Box<dyn Any> = child.into_inner();
-    match child.downcast::<Child>() {
-        Ok(child) => Ok(*child),
-        Err(_) => Err(io::Error::other("the started process has an unknown kind")),
-    }
+    command.wrap(ProcessSession);
+    // no other process may start in between: it would have the same number
+    let (child, leader) = with_live(|live| {
+        let number = system::mark_children();
+        let child: Box<dyn Any> = command.spawn()?.into_inner();
+        let child = child
+            .downcast::<Child>()
+            .map_err(|_| io::Error::other("the started process has an unknown kind"))?;
+        let leader = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        let leader = leader.ok_or_else(|| io::Error::other("the started process has no PID"))?;
+        live.push(Live { leader, number });
+        io::Result::Ok((*child, leader))
+    })?;
+    system::confine(leader);
+    Ok((child, CallProcesses::new(leader, call_env)))
 }
 
 /// Marks every descriptor that this process has inherited, except the three standard streams, as

@@ -16,6 +16,8 @@ mod environment;
 mod files;
 mod isolation;
 #[cfg(target_os = "linux")]
+mod limits;
+#[cfg(target_os = "linux")]
 mod linux;
 mod mark;
 mod origin;
@@ -45,5 +47,5 @@ pub use mark::{CALL, NODE};
 pub use origin::{Origin, PeerProcess};
 pub use pool::{Connection, Failure, Pool, Pools, Service, Supervised, wait_for};
 pub use running::{CallProcesses, end_marked, end_marked_later, marks, server_mark, settled};
-pub use system::{become_subreaper, end_descendants, end_orphans, end_strays};
+pub use system::{become_subreaper, end_descendants, end_orphans, end_strays, hide_memory};
 pub use threads::{can_start, refused};

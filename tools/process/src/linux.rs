@@ -4,21 +4,19 @@ use std::io;
 
 use rustix::process::{Pid, getpid, set_child_subreaper};
 
-pub(crate) use super::ancestry::{
-    Trusted, belongs_to_call, limit_children, mark_as_node, start_of,
-};
+pub(crate) use super::ancestry::{Trusted, belongs_to_call, mark_children, start_of};
+pub(crate) use super::limits::confine;
+pub use super::limits::hide_memory;
 use super::mark::SERVER;
 use super::process_search::ProcessSearch;
 use super::table::Process;
 
 /// Makes this process the parent of orphans among its descendants, so that [`end_descendants`] also
-/// finds processes that a command has left running. [`Origin`](crate::Origin) recognises its
-/// descendants from now on.
+/// finds processes that a command has left running.
 ///
 /// # Errors
 /// Errors of `prctl(2)`; a sandbox may forbid it.
 pub fn become_subreaper() -> io::Result<()> {
-    mark_as_node();
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 

@@ -1,5 +1,5 @@
 //! The marks by which the processes of a call are found: variables in their environment, and the
-//! leaders of the process groups that run now.
+//! processes that run now.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -20,10 +20,17 @@ pub(crate) const SERVER: &str = "server";
 /// Time between SIGTERM and SIGKILL.
 pub(crate) const TERM_GRACE: Duration = Duration::from_millis(200);
 
-/// Leaders of groups that run for a call now, or are being ended. Another task collects their exit
-/// status.
-static LIVE: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+/// A process that this one has started for a call or as a server. Another task collects its exit status.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Live {
+    pub(crate) leader: Pid,
+    /// The number by which the processes that it leaves behind are recognised.
+    pub(crate) number: u64,
+}
 
-pub(crate) fn with_live_leaders<T>(look: impl FnOnce(&mut Vec<Pid>) -> T) -> T {
+/// The processes that run now, or are being ended.
+static LIVE: Mutex<Vec<Live>> = Mutex::new(Vec::new());
+
+pub(crate) fn with_live<T>(look: impl FnOnce(&mut Vec<Live>) -> T) -> T {
     look(&mut LIVE.lock().unwrap_or_else(PoisonError::into_inner))
 }

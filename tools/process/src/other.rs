@@ -2,7 +2,9 @@
 
 use std::io;
 
-use rustix::process::{Pid, Signal, getpgrp, getsid, kill_process_group};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, getpgrp, getsid, kill_process_group, setrlimit,
+};
 
 use super::mark::{CALL, TERM_GRACE};
 
@@ -21,11 +23,20 @@ pub fn end_orphans() -> usize {
     0
 }
 
-/// Does nothing: nobody could find the mark.
-pub(crate) fn mark_as_node() {}
+/// Forbids core dumps of this process and its children. Memory cannot be hidden here.
+pub fn hide_memory() {
+    if let Err(error) = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }) {
+        tracing::warn!("commands can dump core: {error}");
+    }
+}
 
-/// Does nothing: nobody could read the limit.
-pub(crate) fn limit_children() {}
+/// Returns the number of a child. Nobody could read a limit.
+pub(crate) fn mark_children() -> u64 {
+    0
+}
+
+/// Does nothing: only Linux limits another process.
+pub(crate) fn confine(_child: Pid) {}
 
 /// Every process passes for a person's, so there is nothing to remember.
 #[derive(Debug)]

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, waitpid};
 
-use super::mark::{TERM_GRACE, with_live_leaders};
+use super::limits;
+use super::mark::{Live, TERM_GRACE, with_live};
 use super::table::{self, Process};
 
 /// Pause between two looks at the process table.
@@ -24,6 +25,8 @@ pub(crate) struct ProcessSearch {
     children: bool,
     /// Whether another task of this process may wait for one of its children.
     awaited: bool,
+    /// Whether children of this process that no running call has started are searched for.
+    orphans: bool,
     /// Children of this process at the first look, if `awaited`.
     direct: Option<HashSet<i32>>,
     found: HashMap<i32, Process>,
@@ -45,6 +48,7 @@ impl ProcessSearch {
             selects: Box::new(selects),
             children: false,
             awaited: true,
+            orphans: false,
             direct: None,
             found: HashMap::new(),
             groups: HashSet::new(),
@@ -57,10 +61,11 @@ impl ProcessSearch {
         Self { children: true, ..Self::of_calls(|_| false) }
     }
 
-    /// Also searches the group that `leader` leads. The leader is the only child of this process
-    /// among the results.
+    /// Also searches the group that `leader` leads, and processes that this one has adopted from `leader` or from
+    /// calls that have ended. The leader is the only result that this process has started itself.
     pub(crate) fn and_group(mut self, leader: Pid) -> Self {
         self.awaited = false;
+        self.orphans = true;
         self.groups.insert(leader.as_raw_nonzero().get());
         self
     }
@@ -99,6 +104,9 @@ impl ProcessSearch {
         let table = table::all();
         let own = own(&table);
         self.add_marked(&table, &own);
+        if self.orphans {
+            self.add_orphans(&table, &own);
+        }
         while self.add_related(&table, &own) {}
         if self.awaited && self.direct.is_none() {
             let child = |process: &&Process| process.parent == own.pid;
@@ -138,6 +146,24 @@ impl ProcessSearch {
         }
     }
 
+    /// Adds children of this process that are leaders or members of sessions of their own, without those that it has
+    /// started and those that their number gives to another running process. They have left the session of their call
+    /// and cleared their environment.
+    fn add_orphans(&mut self, table: &[Process], own: &Process) {
+        // read after the table, so that every process in the table is in it
+        let mut others: Vec<Live> = with_live(|live| live.clone());
+        let ours = |live: &Live| self.groups.contains(&live.leader.as_raw_nonzero().get());
+        others.retain(|live| !ours(live));
+        let is_orphan = |process: &&Process| {
+            process.parent == own.pid
+                && process.session != own.session
+                && !others.iter().any(|live| live.leader.as_raw_nonzero().get() == process.pid)
+                && limits::of(process.pid)
+                    .is_some_and(|number| !others.iter().any(|live| live.number == number))
+        };
+        self.found.extend(table.iter().filter(is_orphan).map(|orphan| (orphan.pid, *orphan)));
+    }
+
     /// Adds members of the groups and sessions, and children. Returns whether it found a new
     /// process.
     fn add_related(&mut self, table: &[Process], own: &Process) -> bool {
@@ -168,7 +194,7 @@ impl ProcessSearch {
     /// waits for are left alone.
     fn collect_exit_statuses(&self) {
         let direct = self.direct.clone().unwrap_or_default();
-        let waited_for = with_live_leaders(|live| live.clone());
+        let waited_for = with_live(|live| live.iter().map(|it| it.leader).collect::<Vec<_>>());
         let own = getpid().as_raw_nonzero().get();
         for process in self.found.values().filter(|found| !direct.contains(&found.pid)) {
             let Some(pid) = Pid::from_raw(process.pid).filter(|pid| !waited_for.contains(pid))

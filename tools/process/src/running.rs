@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 
-use crate::mark::{CALL, NODE, SERVER, with_live_leaders};
+use crate::mark::{CALL, NODE, SERVER, with_live};
 use crate::system;
 
 /// The variables that mark a process, and all processes it starts, as part of a call. Set both on
@@ -77,9 +77,12 @@ pub struct CallProcesses {
 
 impl CallProcesses {
     /// `leader` is the started process. It leads a group of its own and has the [`marks`].
-    pub fn new(leader: Pid, call_env: &str) -> Self {
-        with_live_leaders(|live| live.push(leader));
+    pub(crate) fn new(leader: Pid, call_env: &str) -> Self {
         Self { leader, call_env: call_env.to_owned(), ended: false }
+    }
+
+    pub(crate) fn leader(&self) -> Pid {
+        self.leader
     }
 
     /// Ends the remaining processes of the call. Returns when all are gone.
@@ -122,5 +125,5 @@ pub fn end_marked_later(call_env: &str) {
 
 fn end(leader: Pid, call_env: &str) {
     system::end_call(leader, call_env);
-    with_live_leaders(|live| live.retain(|other| *other != leader));
+    with_live(|live| live.retain(|other| other.leader != leader));
 }

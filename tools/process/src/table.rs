@@ -94,6 +94,13 @@ impl Process {
     /// The environment. Empty if the process has none. During `exec` a process also seems to have
     /// none, so the read is repeated a few times.
     fn environment(&self) -> Option<Vec<u8>> {
+        if u32::try_from(self.pid).is_ok_and(|pid| pid == std::process::id()) {
+            // its own file is closed to a process with hidden memory
+            let variables = std::env::vars_os().map(|(name, value)| {
+                [name.as_encoded_bytes(), b"=", value.as_encoded_bytes(), b"\0"].concat()
+            });
+            return Some(variables.collect::<Vec<_>>().concat());
+        }
         let read = || fs::read(format!("/proc/{}/environ", self.pid)).ok();
         let of_kernel = self.pid == KERNEL_THREADS || self.parent == KERNEL_THREADS;
         for _ in 0..EXECUTING {

@@ -117,16 +117,23 @@ fn the_session_and_group_of_a_dead_node_are_spared() {
     assert!(runs(&pid("bystander")) && runs(&pid("leader")));
 }
 
-/// In a process of its own, because it ends all children of that process.
+/// Runs the test `name` in a process of its own. True in that process.
+fn alone(name: &str) -> bool {
+    const ALONE: &str = "LEFTFOLD_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let test = std::env::current_exe().unwrap();
+    let arguments = ["--exact".to_owned(), format!("tests::{name}")];
+    let output = Command::new(test).args(arguments).env(ALONE, "1").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    false
+}
+
 #[test]
 fn descendants_end_even_without_a_mark() {
-    const ALONE: &str = "LEFTFOLD_TEST_DESCENDANTS";
-    if std::env::var_os(ALONE).is_none() {
-        let name = "tests::descendants_end_even_without_a_mark";
-        let test = std::env::current_exe().unwrap();
-        let output = Command::new(test).args(["--exact", name]).env(ALONE, "1").output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    if !alone("descendants_end_even_without_a_mark") {
         return;
     }
     become_subreaper().unwrap();
@@ -136,4 +143,67 @@ fn descendants_end_even_without_a_mark() {
     assert!(runs(&pid));
     assert_eq!(end_descendants(), 1);
     assert!(!runs(&pid));
+}
+
+/// Starts `script` as a call of its own. Returns its processes and the line that it prints.
+async fn call(script: &str) -> (tokio::process::Child, CallProcesses, String) {
+    use tokio::io::{AsyncBufReadExt, BufReader};
+    let call = format!("{}:S:1:1", store());
+    let mut shell = tokio::process::Command::new("bash");
+    shell.args(["-c", script]).envs(marks(&call));
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let (mut child, processes) = spawn_isolated(shell, &call).unwrap();
+    let mut line = String::new();
+    let stdout = child.stdout.take().unwrap();
+    BufReader::new(stdout).read_line(&mut line).await.unwrap();
+    (child, processes, line.trim().to_owned())
+}
+
+#[test]
+fn what_left_its_call_ends_with_it_and_no_other() {
+    if !alone("what_left_its_call_ends_with_it_and_no_other") {
+        return;
+    }
+    become_subreaper().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        // a child of this process for itself
+        let mut own = Command::new("sleep").arg("1000").spawn().unwrap();
+        let left = "env -i setsid sh -c 'echo $$; exec sleep 1000' & sleep 0.2";
+        let lowered = "ulimit -q 4; env -i setsid sh -c 'echo $$; exec sleep 1000' & sleep 0.2";
+        for script in [left, lowered] {
+            let (mut first, processes, pid) = call(&format!("{left}; sleep 1000")).await;
+            let (mut second, others, other) = call(script).await;
+            second.wait().await.unwrap();
+            assert!(runs(&pid) && runs(&other), "{script}");
+            others.end().await;
+            assert!(runs(&pid) && !runs(&other), "{script}");
+            processes.end().await;
+            assert!(!runs(&pid), "{script}");
+            first.wait().await.unwrap();
+        }
+        assert!(own.try_wait().unwrap().is_none());
+        own.kill().unwrap();
+        own.wait().unwrap();
+    });
+}
+
+#[test]
+fn commands_get_limits_and_die_first_when_memory_runs_out() {
+    if !alone("commands_get_limits_and_die_first_when_memory_runs_out") {
+        return;
+    }
+    hide_memory();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let said = runtime.block_on(async {
+        let script = "sleep 0.2; echo $(ulimit -Hc) $(ulimit -Hf) $(cat /proc/self/oom_score_adj)";
+        let (_child, processes, said) = call(script).await;
+        processes.end().await;
+        said
+    });
+    assert_eq!(said, "0 16777216 500");
+    let hidden = rustix::process::DumpableBehavior::NotDumpable;
+    assert_eq!(rustix::process::dumpable_behavior().unwrap(), hidden);
+    let own = table::Process::of(std::process::id().try_into().unwrap()).unwrap();
+    assert_eq!(own.mark_kind(), table::MarkKind::None);
 }
