@@ -22,6 +22,10 @@ use rustix::termios::{QueueSelector, tcflush};
 /// The `by` of answers from this terminal.
 const BY: &str = "terminal";
 
+/// A terminal that marks pastes sends these before and after the text.
+const PASTE_STARTS: &str = "\x1b[200~";
+const PASTE_ENDS: &str = "\x1b[201~";
+
 /// The open questions, and the lines typed in answer.
 #[derive(Default)]
 pub(crate) struct Questions {
@@ -37,6 +41,8 @@ pub(crate) struct Questions {
     gate: Option<AnswerGate<QuestionId, Instant>>,
     /// Whether the keys of the first question are on the screen.
     invited: bool,
+    /// The last line was pasted, and the next one is too.
+    pasting: bool,
     /// The question that was answered here last.
     answered: Option<QuestionId>,
 }
@@ -56,6 +62,18 @@ impl PendingQuestion {
             None => "once|always|reject",
             Some(_) => "once --feedback ANSWER",
         }
+    }
+
+    /// The arguments of the call, whole, unless the text of the question has them.
+    fn arguments(&self) -> String {
+        if self.question.is_all_in_patterns() {
+            return String::new();
+        }
+        let lines = self.question.arguments.iter().map(|(name, value)| {
+            let name = if name.is_empty() { name } else { &format!("{}: ", visible_line(name)) };
+            format!("    {name}{}\n", visible(value).replace('\n', "\n      "))
+        });
+        lines.collect()
     }
 
     /// The text of the question.
@@ -157,7 +175,8 @@ impl Questions {
             // Computed now, because files may have changed since the question was opened.
             let change = asked.question.change.as_ref().zip(self.workspace.as_ref());
             let change = change.map(|(change, workspace)| preview::text(change, workspace));
-            print(&(change.unwrap_or_default() + &asked.text()));
+            let change = change.filter(|change| !change.is_empty());
+            print(&(change.unwrap_or_else(|| asked.arguments()) + &asked.text()));
             self.invited = false;
             match &mut self.gate {
                 Some(gate) => gate.show(asked.question.id, asked.kind(), Instant::now()),
@@ -212,6 +231,14 @@ impl Questions {
     /// The answer in a line; `None` if a further line is needed.
     fn take(&mut self, line: &str, now: Instant) -> Option<(QuestionId, QuestionReply)> {
         let asked = self.open.front()?;
+        let starts = line.rfind(PASTE_STARTS);
+        let ends = line.rfind(PASTE_ENDS);
+        let was_pasted = std::mem::replace(&mut self.pasting, starts > ends);
+        if (was_pasted && ends.is_none()) || starts.or(ends).is_some() {
+            self.pasting |= was_pasted && ends.is_none();
+            print("  Pasted text is no answer. Type it: ");
+            return None;
+        }
         let (id, mut reply) = (asked.question.id, asked.reply(line));
         let key = match (asked.kind(), reply.answer) {
             (GateKind::Permission { .. }, Answer::Once) => Some("o"),
@@ -241,7 +268,8 @@ impl Questions {
                     | GateOutcome::Because
                     | GateOutcome::Yes
                     | GateOutcome::No
-                    | GateOutcome::Keys(_) => {
+                    | GateOutcome::Keys(_)
+                    | GateOutcome::Words(_) => {
                         print("  ");
                         self.invited = false;
                         return None;
@@ -341,6 +369,10 @@ mod tests {
             (false, &["a"], None),
             (true, &["y"], Some(Answer::Once)),
             (true, &["use git"], Some(Answer::Reject)),
+            // pasted
+            (true, &["\x1b[200~o\x1b[201~"], None),
+            (true, &["\x1b[200~o", "o", "o\x1b[201~"], None),
+            (true, &["\x1b[200~o", "o\x1b[201~", "o"], Some(Answer::Once)),
         ] {
             let mut asked = permission(id, "bash");
             if always {

@@ -120,6 +120,27 @@ fn typing_while_a_question_appears_neither_answers_it_nor_gets_lost() {
     site.assert_sound();
 }
 
+#[test]
+fn a_paste_answers_no_question_and_becomes_a_draft() {
+    let site = asking(json!([bash("touch made"), says("Made."), says("Well.")]));
+    let mut terminal = site.terminal(&[], 100);
+    terminal.until_prompt().press("make it\r").until("[o]nce");
+    let (on, off) = (terminal.raw.rfind("\x1b[?2004h"), terminal.raw.rfind("\x1b[?2004l"));
+    assert!(on > off, "pastes are not marked");
+    terminal.press("\x1b[200~o\x1b[201~").until("(you are typing: \"o\"");
+    terminal.press("\x1b").until("[o]nce");
+    terminal.press("a").until("[y] allows it from now on");
+    terminal.press("\x1b[200~y\x1b[201~").until("(you are typing: \"y\"");
+    terminal.press("\x1b").until("[o]nce").press("\x1b[200~\r\x1b[201~");
+    assert!(!common::exists(&site.project().join("made")));
+    terminal.until("[o]nce");
+    std::thread::sleep(std::time::Duration::from_millis(900));
+    terminal.press("o").until("Made.").until("› o\ny").press("\r").until("Well.");
+    terminal.until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    site.assert_sound();
+}
+
 /// Two questions at once.
 fn asking_two() -> Site {
     let two = json!({ "parts": [

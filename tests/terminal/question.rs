@@ -103,6 +103,21 @@ fn words_keep_their_first_character() {
 }
 
 #[test]
+fn pasted_text_begins_an_answer_in_words() {
+    for text in ["2", "neither\nof them\n"] {
+        let site = site(false);
+        let mut terminal = asked(&site, 80);
+        terminal
+            .press(&format!("\x1b[200~{text}\x1b[201~"))
+            .until(&format!("answer: {}", &text[..1]));
+        assert!(all(&site.exported(), "permission.answered").is_empty());
+        terminal.press("\r").until("So be it.");
+        let expected = if text == "2" { "SQLite" } else { text.trim() };
+        assert_eq!(answered(&site, terminal)["feedback"], expected);
+    }
+}
+
+#[test]
 fn a_question_is_dismissed_or_its_turn_interrupted() {
     for (key, reason, shown) in
         [(CTRL_D, "blocked", "→ dismissed"), ("\x03", "aborted", "interrupted")]

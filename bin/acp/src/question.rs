@@ -13,6 +13,8 @@ use leftfold_events::event::Answer;
 use leftfold_tools::{FilePreview, Workspace};
 use leftfold_view::{FileDiff, OpenQuestion, Question, Transcript};
 
+use leftfold_view::clean::{visible, visible_line};
+
 use super::shared::BY;
 use super::{calls, view};
 
@@ -43,10 +45,11 @@ impl PermissionPrompt {
                 let options = options(&answers);
                 (text(question), answers, options)
             }
-            None => {
-                let what = format!("{}: {}", open.permission, open.patterns.join(", "));
-                (what, Vec::new(), permission_options(&open.permission, &open.always))
-            }
+            None => (
+                permission_text(open),
+                Vec::new(),
+                permission_options(&open.permission, &open.always),
+            ),
         };
         let call = transcript.session(session).and_then(|view| view.call(open.call));
         let known = call.filter(|call| call.known).map(view::fields).unwrap_or_default();
@@ -68,12 +71,37 @@ impl PermissionPrompt {
         let Some(change) = self.open.change.take() else { return self };
         let workspace = Arc::clone(workspace);
         let files = move || leftfold_tools::preview(&change, &workspace);
-        // Reading the files may fail; the question is then asked without the change.
+        // Reading the files may fail; the question then has the arguments instead.
         let files = tokio::task::spawn_blocking(files).await.ok().flatten();
         let content = self.call.fields.content.get_or_insert_default();
+        if files.is_none() {
+            content.extend(calls::text(arguments(&self.open).trim_start()));
+        }
         content.extend(files.unwrap_or_default().iter().flat_map(preview));
         self
     }
+}
+
+/// The permission and its patterns, and all arguments of the call that the patterns do not show. A call
+/// that changes files shows the change instead.
+fn permission_text(open: &OpenQuestion) -> String {
+    let patterns: Vec<String> = open.patterns.iter().map(|text| visible(text)).collect();
+    let text = format!("{}: {}", visible_line(&open.permission), patterns.join(", "));
+    match open.change {
+        Some(_) => text,
+        None => text + &arguments(open),
+    }
+}
+
+fn arguments(open: &OpenQuestion) -> String {
+    if open.is_all_in_patterns() {
+        return String::new();
+    }
+    let paragraphs = open.arguments.iter().map(|(name, value)| {
+        let name = if name.is_empty() { name } else { &format!("{}: ", visible_line(name)) };
+        format!("\n\n{name}{}", visible(value))
+    });
+    paragraphs.collect()
 }
 
 fn preview(file: &FilePreview) -> Vec<ToolCallContent> {

@@ -4,13 +4,8 @@ use leftfold_events::event::Resolution;
 use leftfold_tools::{FilePreview, Workspace};
 
 use crate::redact_output;
-use leftfold_view::clean::{clip, visible, visible_line};
+use leftfold_view::clean::{visible_code, visible_line};
 use leftfold_view::{FileDiff, LineKind};
-
-/// The number of lines to show; the rest is only counted.
-pub const LINES: usize = 40;
-/// Columns of a line if the terminal's width is unknown.
-const COLUMNS: usize = 300;
 
 /// For each file its name and the number of changed lines, then the hunks of its diff. Control and
 /// invisible characters are escapes, except a carriage return at the end of a line.
@@ -21,9 +16,9 @@ pub fn lines(files: &[FilePreview]) -> Vec<String> {
         lines.push(visible_line(&heading(file, diff.first())));
         let hunks =
             diff.iter().flat_map(|file| &file.0).filter(|line| line.kind != LineKind::Names);
-        lines.extend(hunks.map(|line| visible(line.text.trim_end_matches('\r'))));
+        lines.extend(hunks.map(|line| visible_code(line.text.trim_end_matches('\r'))));
         if file.cut {
-            lines.push("… and more that is too long to show".to_owned());
+            lines.push("… the rest of its change is too long to show".to_owned());
         }
     }
     lines
@@ -44,14 +39,10 @@ fn heading(file: &FilePreview, diff: Option<&FileDiff>) -> String {
     format!("{name}{what} +{additions} -{deletions}")
 }
 
-/// The first lines, indented and ready to print; empty without a preview.
+/// The lines, indented and ready to print; empty without a preview.
 pub fn text(change: &Resolution, workspace: &Workspace) -> String {
     let files = leftfold_tools::preview(change, workspace).unwrap_or_default();
-    let lines = lines(&files);
-    let more = lines.len().saturating_sub(LINES);
-    let more = (more > 0).then(|| format!("    … {more} more lines\n"));
-    let shown = lines.iter().take(LINES).map(|line| format!("    {}\n", clip(line, COLUMNS)));
-    shown.chain(more).collect()
+    lines(&files).iter().map(|line| format!("    {line}\n")).collect()
 }
 
 #[cfg(test)]

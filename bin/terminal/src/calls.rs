@@ -6,7 +6,7 @@ use leftfold_view::{Call, FileDiff, LineKind, words};
 use serde_json::Value;
 
 use super::style::{Face, Look};
-use leftfold_runtime::preview::LINES;
+use super::wrap::exact;
 use leftfold_view::clean::{clean, clean_line, clip, visible, visible_line};
 
 /// The number of lines to show of a diff or of a command's last output.
@@ -54,22 +54,45 @@ impl CallBlock<'_> {
         last.unwrap_or_default().trim().to_owned()
     }
 
-    /// The changes that a question shows; from the arguments alone if no more is known.
-    pub(super) fn preview(self, change: &[FilePreview]) -> Vec<String> {
+    /// The rows of a question below its heading, whole: the changes, or the arguments if no more is
+    /// known. The main argument is among them if it has several lines.
+    pub(super) fn details(self, change: &[FilePreview], arguments: &[(String, String)]) -> String {
         if !change.is_empty() {
-            return changes(&leftfold_runtime::preview::lines(change), LINES, self.look);
+            let lines = leftfold_runtime::preview::lines(change);
+            return lines.iter().map(|line| self.painted(line)).collect();
         }
-        let text = |key| self.call.input.get(key).and_then(Value::as_str).map(visible);
-        let mut lines = Vec::new();
-        if let (Some(old), Some(new)) = (text("oldString"), text("newString")) {
-            lines.extend(old.lines().map(|line| format!("-{line}")));
-            lines.extend(new.lines().map(|line| format!("+{line}")));
-        } else if let Some(content) = text("content") {
-            lines.extend(content.lines().map(|line| format!("+{line}")));
-        } else if let Some(command) = text("command").filter(|command| command.contains('\n')) {
-            lines.extend(command.lines().map(|line| format!(" {line}")));
+        let mut arguments: Vec<_> = arguments.iter().collect();
+        // the text before a change comes first
+        arguments.sort_by_key(|(name, _)| name == "newString");
+        let mut rows = String::new();
+        for (name, value) in arguments {
+            let shown = visible(value);
+            let mut lines: Vec<String> = shown.split('\n').map(str::to_owned).collect();
+            let sign = match name.as_str() {
+                "" if lines.len() == 1 => continue,
+                "" => " ",
+                "oldString" => "-",
+                "newString" | "content" => "+",
+                name => {
+                    let name = visible_line(name);
+                    match lines.as_mut_slice() {
+                        [only] => *only = format!("{name}: {only}"),
+                        _ => {
+                            lines.iter_mut().for_each(|line| line.insert_str(0, "  "));
+                            lines.insert(0, format!("{name}:"));
+                        }
+                    }
+                    " "
+                }
+            };
+            rows.extend(lines.iter().map(|line| self.painted(&format!("{sign}{line}"))));
         }
-        changes(&lines, LINES, self.look)
+        rows
+    }
+
+    /// A line of a diff, whole.
+    fn painted(self, line: &str) -> String {
+        exact(self.look, (Face::PLAIN, "    "), (face_of(line), line))
     }
 
     /// The heading of an ended call.
@@ -135,16 +158,20 @@ fn diff_lines(files: &[FileDiff]) -> Vec<String> {
     changes.map(|line| clean(&line.text)).collect()
 }
 
+/// The colour of a line of a diff.
+fn face_of(line: &str) -> Face {
+    match line.chars().next() {
+        Some('+') => Face::GREEN,
+        Some('-') => Face::RED,
+        _ => Face::DIM,
+    }
+}
+
 /// The first lines of a diff, in colours.
 fn changes(lines: &[String], most: usize, look: Look) -> Vec<String> {
     let Look { style, columns } = look;
     let painted = |line: &String| {
-        let face = match line.chars().next() {
-            Some('+') => Face::GREEN,
-            Some('-') => Face::RED,
-            _ => Face::DIM,
-        };
-        format!("    {}", style.paint(face, &clip(line, columns.saturating_sub(5))))
+        format!("    {}", style.paint(face_of(line), &clip(line, columns.saturating_sub(5))))
     };
     let mut shown: Vec<String> = lines.iter().take(most).map(painted).collect();
     if lines.len() > most {

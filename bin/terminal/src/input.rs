@@ -1,7 +1,6 @@
 //! Reads lines from the user, with history, on a thread of its own because reading blocks.
 
 use std::borrow::Cow;
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,13 +19,12 @@ use rustyline::{
 };
 use tokio::sync::mpsc;
 
+use super::screen;
 use super::style::{Face, Style, guarded};
 use leftfold_runtime::redact_output;
 
 /// The number of prompts in the history.
 const HISTORY: usize = 1000;
-/// Turns off the marking of pasted text.
-const PASTE_OFF: &[u8] = b"\x1b[?2004l";
 
 /// The result of reading a line.
 #[derive(Debug)]
@@ -119,9 +117,7 @@ impl Input {
     /// Undoes the terminal settings of reading a line, if the reading thread cannot.
     pub(super) fn abandon(&self) {
         if self.printer.is_some() {
-            let mut stdout = std::io::stdout();
-            // A terminal that is gone needs no reset.
-            let _ = stdout.write_all(PASTE_OFF).and_then(|()| stdout.flush());
+            screen::mark_pastes(false);
         }
     }
 }

@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use tokio::sync::mpsc;
 
+use super::screen;
 use leftfold_view::clean::Cleaner;
 use leftfold_view::{CTRL_D, CTRL_U, ESCAPE};
 
@@ -19,6 +20,9 @@ const CONTROLS: [char; 5] = [CTRL_D, CTRL_U, '\u{8}', '\u{7f}', CTRL_C];
 pub(super) const CTRL_C: char = '\u{3}';
 /// After ESC alone, the rest of a sequence arrives within this time.
 const SEQUENCE: Duration = Duration::from_millis(50);
+/// A terminal that marks pastes sends these before and after the text.
+const PASTE_STARTS: &[u8] = b"\x1b[200~";
+const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
 /// The terminal's original mode, which is restored at the end, also after a panic.
 pub(super) struct Mode {
@@ -30,13 +34,14 @@ impl Mode {
         Self { found: termios::tcgetattr(io::stdin()).ok() }
     }
 
-    /// Sets the mode for a running turn: no echo, keys come one by one, and Ctrl-C stays a signal.
-    /// Keys typed ahead are in the next line that is read.
+    /// Sets the mode for a running turn: no echo, keys come one by one, pastes are marked, and Ctrl-C
+    /// stays a signal. Keys typed ahead are in the next line that is read.
     pub(super) fn watch(&self) {
         let Some(mut mode) = self.found.clone() else { return };
         mode.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
         mode.local_modes.insert(LocalModes::ISIG);
         set(&mode);
+        screen::mark_pastes(true);
     }
 
     /// As [`Self::watch`], and Ctrl-C is a key: it would end the program before the mode is restored.
@@ -44,10 +49,12 @@ impl Mode {
         let Some(mut mode) = self.found.clone() else { return };
         mode.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
         set(&mode);
+        screen::mark_pastes(true);
     }
 
     pub(super) fn restore(&self) {
         if let Some(found) = &self.found {
+            screen::mark_pastes(false);
             set(found);
         }
     }
@@ -70,6 +77,8 @@ fn set(mode: &Termios) {
 pub(super) struct Pressed {
     pub(super) keys: String,
     pub(super) at: Instant,
+    /// Whether the terminal has marked any of them as pasted.
+    pub(super) pasted: bool,
 }
 
 /// Reads keys until it is stopped.
@@ -135,11 +144,41 @@ pub(super) struct Reader {
     begun: Vec<u8>,
     /// No key that is read from here on was pressed before this instant.
     idle: Instant,
+    paste: Paste,
+}
+
+/// Finds the marks of pastes, which may span several reads.
+#[derive(Default)]
+struct Paste {
+    /// Whether a paste has started and not ended.
+    open: bool,
+    /// The last bytes, as many as a mark has at most.
+    last: Vec<u8>,
+}
+
+impl Paste {
+    /// Whether any of these bytes is pasted.
+    fn has(&mut self, bytes: &[u8]) -> bool {
+        let mut any = self.open;
+        for byte in bytes {
+            if self.last.len() == PASTE_STARTS.len() {
+                self.last.remove(0);
+            }
+            self.last.push(*byte);
+            if self.last == PASTE_STARTS {
+                self.open = true;
+            } else if self.last == PASTE_ENDS {
+                self.open = false;
+            }
+            any |= self.open;
+        }
+        any
+    }
 }
 
 impl Reader {
     pub(super) fn new(idle: Instant) -> Self {
-        Self { cleaner: Cleaner::default(), begun: Vec::new(), idle }
+        Self { cleaner: Cleaner::default(), begun: Vec::new(), idle, paste: Paste::default() }
     }
 
     /// The next keys; `None` when the writing end of `held` is closed, or the terminal has ended.
@@ -169,7 +208,8 @@ impl Reader {
             bytes.extend(read()?);
         }
         self.idle = Instant::now();
-        Ok(Some(Pressed { keys: self.keys(&bytes), at }))
+        let pasted = self.paste.has(&bytes);
+        Ok(Some(Pressed { keys: self.keys(&bytes), at, pasted }))
     }
 
     /// The typed text with line ends as `\n`, and without the sequences of cursor keys.
@@ -261,5 +301,24 @@ mod tests {
         ] {
             assert_eq!(typed(pieces), expected, "{pieces:?}");
         }
+    }
+
+    #[test]
+    fn pastes_are_told_apart_from_keys() {
+        for (pieces, expected) in [
+            (&[&b"o"[..]][..], &[false][..]),
+            (&[b"\x1b[200~o\x1b[201~"], &[true]),
+            (&[b"\x1b[200~o\x1b[201~", b"o"], &[true, false]),
+            (&[b"\x1b[200~", b"o", b"\x1b[201~", b"o"], &[true, true, true, false]),
+            (&[b"\x1b[20", b"0~o", b"\x1b[201", b"~o", b"o"], &[false, true, true, true, false]),
+            (&[b"x\x1b[200~\x1b[201~y"], &[true]),
+            (&[b"\x1b[201~o"], &[false]),
+            (&[b"\x1b[A"], &[false]),
+        ] {
+            let mut paste = Paste::default();
+            let found: Vec<bool> = pieces.iter().map(|bytes| paste.has(bytes)).collect();
+            assert_eq!(found, expected, "{pieces:?}");
+        }
+        assert_eq!(typed(&[b"\x1b[200~o\x1b[201~"]), ["o"]);
     }
 }

@@ -14,7 +14,7 @@ use super::conversation::{Conversation, Stage};
 use super::input::LineKind;
 use super::render::Renderer;
 use super::style::{Face, Look};
-use super::wrap::Wrap;
+use super::wrap::{Wrap, exact};
 use leftfold_runtime::client;
 use leftfold_view::clean::{clean, clean_line, visible_line};
 
@@ -124,41 +124,33 @@ impl Renderer {
             return out + &self.question_in_words(question);
         }
         let (look, (session, _)) = (self.look, open.id);
-        let Look { style, columns } = look;
         out += &self.text_ends();
-        let mut wrap = Wrap::new(style, columns.saturating_sub(1));
         let mut argument = String::new();
         let call = self.transcript.session(session).and_then(|view| view.call(open.call));
         if let Some(call) = call.filter(|call| call.known) {
             let block = CallBlock { call, look };
-            argument = block.argument().trim().to_owned();
+            argument = block.argument();
             let several = argument.contains('\n');
-            wrap.begin(Face::YELLOW, "? ", &mut out);
             let shown =
                 if several { block.heading() } else { format!("{} {argument}", block.name()) };
-            wrap.push(Face::PLAIN, &shown, &mut out);
-            wrap.end_line(&mut out);
-            let preview = block.preview(change);
-            if !preview.is_empty() {
+            out += &exact(look, (Face::YELLOW, "? "), (Face::PLAIN, &shown));
+            let details = block.details(change, &open.arguments);
+            if !details.is_empty() {
                 self.previewed.insert((session, open.call));
             }
-            preview.iter().for_each(|line| out.extend([line, "\n"]));
+            out += &details;
         }
         let patterns: Vec<String> = open.patterns.iter().map(|text| visible_line(text)).collect();
         if patterns != [argument] {
-            wrap.begin(Face::PLAIN, "  ", &mut out);
             let what = format!("{}: {}", visible_line(&open.permission), patterns.join(", "));
-            wrap.push(Face::YELLOW, &what, &mut out);
-            wrap.end_line(&mut out);
+            out += &exact(look, (Face::PLAIN, "  "), (Face::YELLOW, &what));
         }
         out
     }
 
     /// Everything that an "always" to this question would allow, whole.
     pub(super) fn always_in_full(&self, open: &OpenQuestion) -> String {
-        let Look { style, columns } = self.look;
         let mut out = String::new();
-        let mut wrap = Wrap::new(style, columns.saturating_sub(1));
         let agent = self.transcript.subagent(open.id.0);
         let agent = agent.map(|status| format!(" (asked by {})", visible_line(&status.agent)));
         let heading =
@@ -168,9 +160,7 @@ impl Renderer {
         for (begin, line) in
             std::iter::once(("  ", heading)).chain(rules.map(|rule| ("    ", rule)))
         {
-            wrap.begin(Face::YELLOW, begin, &mut out);
-            wrap.push(Face::PLAIN, &line, &mut out);
-            wrap.end_line(&mut out);
+            out += &exact(self.look, (Face::YELLOW, begin), (Face::PLAIN, &line));
         }
         out
     }

@@ -141,14 +141,15 @@ impl Conversation {
     pub(super) fn stop_asking_keys(&mut self) {
         self.gate.close();
         self.renderer.question_keys = None;
-        if let Some(Pressed { keys, at }) = self.input_events.ignore_keys() {
+        if let Some(Pressed { keys, at, .. }) = self.input_events.ignore_keys() {
             self.gate.press(&keys, at);
         }
     }
 
     pub(super) async fn keys(&mut self, pressed: &Pressed) -> anyhow::Result<Option<ExitReason>> {
         let before = self.gate.row(Instant::now()) == GateRow::Confirm;
-        let outcome = self.gate.press(&pressed.keys, pressed.at);
+        let Pressed { keys, at, pasted } = pressed;
+        let outcome = if *pasted { self.gate.paste(keys, *at) } else { self.gate.press(keys, *at) };
         match (self.stage, outcome) {
             (_, GateOutcome::Nothing) => return Ok(None),
             (Stage::Question(of), GateOutcome::Redraw) => {
@@ -163,6 +164,9 @@ impl Conversation {
                 self.answer(of, question::reply(answer, None)).await?;
             }
             (Stage::Question(of), GateOutcome::Because) => self.begin_line(of, LineKind::Reason)?,
+            (Stage::Question(of), GateOutcome::Words(words)) => {
+                self.begin_line(of, LineKind::Answer(words))?;
+            }
             (Stage::Question(of), GateOutcome::Keys(keys)) => {
                 if let Some(asked) = self.renderer.question_of(of) {
                     self.choose(of, &asked, &keys).await?;
@@ -186,6 +190,7 @@ impl Conversation {
                 GateOutcome::Answer(_)
                 | GateOutcome::Because
                 | GateOutcome::Keys(_)
+                | GateOutcome::Words(_)
                 | GateOutcome::Yes
                 | GateOutcome::No,
             ) => {}

@@ -90,6 +90,17 @@ pub(super) fn style() -> Style {
     Style { colour: io::stdout().is_terminal() && !is_dumb() && !refused }
 }
 
+/// Whether the terminal marks the start and the end of a paste.
+pub(super) fn mark_pastes(on: bool) {
+    let mut stdout = io::stdout();
+    if !stdout.is_terminal() || is_dumb() {
+        return;
+    }
+    let code = if on { "\x1b[?2004h" } else { "\x1b[?2004l" };
+    // A terminal that is gone needs no marks.
+    let _ = stdout.write_all(code.as_bytes()).and_then(|()| stdout.flush());
+}
+
 pub fn columns() -> usize {
     match termios::tcgetwinsize(io::stdout()) {
         Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),

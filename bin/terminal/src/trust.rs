@@ -75,18 +75,20 @@ fn answer(gate: &mut AnswerGate<(), Instant>, screen: &mut impl Write) -> io::Re
         }
         shown = text;
         let quiet = gate.counts_from(now).map(|from| from.saturating_duration_since(now));
-        let Some(Pressed { keys, at }) = reader.next_within(None, quiet)? else { continue };
-        if keys.contains(CTRL_C) {
+        let Some(Pressed { keys, at, pasted }) = reader.next_within(None, quiet)? else { continue };
+        if keys.contains(CTRL_C) && !pasted {
             return Ok(None);
         }
-        match gate.press(&keys, at) {
+        let outcome = if pasted { gate.paste(&keys, at) } else { gate.press(&keys, at) };
+        match outcome {
             GateOutcome::Yes => return Ok(Some(true)),
             GateOutcome::No => return Ok(Some(false)),
             GateOutcome::Nothing
             | GateOutcome::Redraw
             | GateOutcome::Answer(_)
             | GateOutcome::Because
-            | GateOutcome::Keys(_) => {}
+            | GateOutcome::Keys(_)
+            | GateOutcome::Words(_) => {}
         }
     }
 }

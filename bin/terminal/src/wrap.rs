@@ -3,7 +3,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::style::{Face, Style};
+use super::style::{Face, Look, Style};
 
 #[derive(Clone, Debug)]
 pub(super) struct Wrap {
@@ -125,6 +125,38 @@ impl Wrap {
     }
 }
 
+/// The mark of a row that continues the row above. It is left of the text, where no text can be.
+const CONTINUED: &str = "↪ ";
+
+/// One line of a text to decide on, after `begin`, on as many rows as needed. No character is left
+/// out or added. A row ends before blanks, so that they are seen at the start of the next one.
+pub(super) fn exact(look: Look, begin: (Face, &str), line: (Face, &str)) -> String {
+    let Look { style, columns } = look;
+    let indent = begin.1.width().max(CONTINUED.width());
+    let room = columns.saturating_sub(1 + indent).max(10);
+    let mut out = String::new();
+    style.write(&mut out, begin.0, begin.1);
+    let mut rest = line.1;
+    while rest.width() > room {
+        let most = fitting(rest, room);
+        let (head, tail) = rest.split_at(most);
+        let at_blanks = match head.rfind(' ') {
+            _ if tail.starts_with(' ') => head.trim_end_matches(' ').len(),
+            Some(blank) => head[..blank].trim_end_matches(' ').len(),
+            None => 0,
+        };
+        let (row, next) = rest.split_at(if at_blanks > 0 { at_blanks } else { most });
+        style.write(&mut out, line.0, row);
+        out.push('\n');
+        let mark = format!("{}{CONTINUED}", " ".repeat(indent - CONTINUED.width()));
+        style.write(&mut out, Face::DIM, &mark);
+        rest = next;
+    }
+    style.write(&mut out, line.0, rest);
+    out.push('\n');
+    out
+}
+
 fn is_wide(c: char) -> bool {
     c.width() == Some(2)
 }
@@ -174,6 +206,32 @@ mod tests {
     #[test]
     fn a_word_wider_than_the_line_is_broken() {
         assert_eq!(wrapped("abcdefghijklmno", 10, ""), "abcdefghij\nklmno\n");
+    }
+
+    #[test]
+    fn text_to_decide_on_keeps_every_blank() {
+        let shown = |text: &str, columns| {
+            let look = Look { style: Style::default(), columns };
+            exact(look, (Face::PLAIN, "? "), (Face::PLAIN, text))
+        };
+        for (text, expected) in [
+            ("'My  Docs'", "? 'My  Docs'\n"),
+            ("rm -rf My  Docs now", "? rm -rf My\n↪   Docs now\n"),
+            ("rm 'My Docs' now", "? rm 'My Docs'\n↪  now\n"),
+            ("rm -rf abcde fghij", "? rm -rf abcde\n↪  fghij\n"),
+            ("rm -rf abcdefgh ij", "? rm -rf\n↪  abcdefgh ij\n"),
+            ("abcdefghijklmnop", "? abcdefghijklm\n↪ nop\n"),
+            ("a               b", "? a\n↪              \n↪   b\n"),
+        ] {
+            assert_eq!(shown(text, 16), expected, "{text:?}");
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        for blanks in 0..60 {
+            for before in 0..20 {
+                let text = format!("{}{}z", "a".repeat(before), " ".repeat(blanks));
+                assert!(seen.insert(shown(&text, 16)), "{text:?}");
+            }
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! A question shown at `t` takes keys from `t` + [`QUIET`] on. Earlier keys are a draft. While there is a draft, no
 //! key answers. Enter or Esc puts the draft aside for the next prompt, and [`QUIET`] begins again. "Always" takes a
-//! second key.
+//! second key. Pasted text never answers: it is a draft, or the start of an answer in words.
 
 use std::ops::Add;
 use std::time::Duration;
@@ -58,6 +58,8 @@ pub enum GateOutcome {
     No,
     /// Keys that count for a question of a tool.
     Keys(String),
+    /// Pasted text. It begins an answer in words to a question of a tool, which Enter then gives.
+    Words(String),
 }
 
 /// The state of one terminal. `Q` identifies questions, and `T` is a point in time.
@@ -174,6 +176,22 @@ impl<Q: PartialEq, T: Copy + Ord + Add<Duration, Output = T>> AnswerGate<Q, T> {
         self.close();
         self.stray = None;
         outcome
+    }
+
+    /// Text that the terminal has marked as pasted, at `at` at the earliest.
+    pub fn paste(&mut self, text: &str, at: T) -> GateOutcome {
+        let Some(shown) = &mut self.shown else { return self.edit_draft(text, at) };
+        let counts = self.draft.is_empty() && at >= shown.counts_from;
+        if counts && shown.kind == GateKind::Choice {
+            let words: String =
+                text.trim().chars().filter(|c| !c.is_control() || *c == '\n').collect();
+            return if words.is_empty() { GateOutcome::Nothing } else { GateOutcome::Words(words) };
+        }
+        let was_confirming = std::mem::take(&mut shown.confirming);
+        shown.counts_from = shown.counts_from.max(at + QUIET);
+        self.stray = None;
+        let outcome = self.edit_draft(text, at);
+        if was_confirming || counts { GateOutcome::Redraw } else { outcome }
     }
 
     /// The second key for "always". Every other key leads back to the question.
@@ -326,6 +344,44 @@ mod tests {
     }
 
     #[test]
+    fn pasted_text_never_answers() {
+        let millis = Duration::from_millis;
+        let consent = GateKind::Consent { enter_is_no: true };
+        for kind in [PERMISSION, GateKind::Permission { always: false }, consent] {
+            for text in ["o", "y", "a", "n", "b", "O\n", "\n", "\u{1b}", "\u{4}", "o\no", ""] {
+                let (mut gate, _) = pressed(kind, &[]);
+                let outcome = gate.paste(text, millis(5_000));
+                assert_eq!(outcome, GateOutcome::Redraw, "{kind:?} {text:?}");
+                // a key that follows at once may belong to the paste
+                let outcome = gate.press("y", millis(5_699));
+                assert!(
+                    matches!(outcome, GateOutcome::Redraw | GateOutcome::Nothing),
+                    "{kind:?} {text:?}: {outcome:?}"
+                );
+            }
+        }
+        // the second key of "always"
+        let (mut gate, _) = pressed(PERMISSION, &[(900, "a")]);
+        assert_eq!(gate.paste("y", millis(2_000)), GateOutcome::Redraw);
+        assert_eq!(gate.row(millis(2_000)), GateRow::Draft("y"));
+        assert_eq!(gate.press("y", millis(9_000)), GateOutcome::Redraw);
+        assert_eq!(gate.take_text(), "yy");
+        // an answer in words, which Enter gives
+        for (text, outcome) in [
+            ("2", GateOutcome::Words("2".to_owned())),
+            (" 2\n", GateOutcome::Words("2".to_owned())),
+            ("one\ntwo\u{4}\n", GateOutcome::Words("one\ntwo".to_owned())),
+            ("\n", GateOutcome::Nothing),
+        ] {
+            let (mut gate, _) = pressed(GateKind::Choice, &[]);
+            assert_eq!(gate.paste(text, millis(700)), outcome);
+            let (mut gate, _) = pressed(GateKind::Choice, &[]);
+            gate.paste(text, millis(699));
+            assert_eq!(gate.take_text(), text.trim().replace('\u{4}', ""));
+        }
+    }
+
+    #[test]
     fn nothing_that_was_typed_is_lost() {
         for (kind, keys, text) in [
             (PERMISSION, &[(0, "also add docs")][..], "also add docs"),
@@ -432,7 +488,10 @@ mod tests {
                         shown_at = now;
                         gate.show(question, kind, now);
                     }
-                    GateOutcome::Yes | GateOutcome::No | GateOutcome::Keys(_) => {
+                    GateOutcome::Yes
+                    | GateOutcome::No
+                    | GateOutcome::Keys(_)
+                    | GateOutcome::Words(_) => {
                         prop_assert!(false, "no such question was shown");
                     }
                     GateOutcome::Nothing | GateOutcome::Redraw => {}

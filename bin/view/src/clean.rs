@@ -4,7 +4,7 @@
 //! | function | for | does |
 //! | --- | --- | --- |
 //! | [`Cleaner`], [`clean`], [`clean_line`] | text to read: replies, output of tools | removes |
-//! | [`visible`], [`visible_line`] | text to decide on: commands, paths, patterns | shows as escapes |
+//! | [`visible`], [`visible_line`], [`visible_code`] | text to decide on: commands, paths, patterns; lines of files | shows as escapes |
 //! | [`printable`], [`printable_line`], [`guarded`] | everything that is printed, at the last moment | shows as escapes |
 //! | [`escape_json`] | JSON on standard output | escapes as JSON does |
 //!
@@ -19,6 +19,8 @@ use unicode_width::UnicodeWidthStr;
 
 /// The spaces that replace a tab.
 const TAB: &str = "    ";
+/// The escape of a space at the end of a line.
+const BLANK_AT_END: &str = "\\x20";
 
 /// Removes control sequences, controls and invisible characters from text in pieces; a sequence may
 /// span several pieces.
@@ -136,6 +138,13 @@ fn is_invisible(c: char) -> bool {
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// Characters that look like a space in most fonts, and those for private use, which look like anything.
+fn is_blank(c: char) -> bool {
+    matches!(c,
+        '\u{2800}' | '\u{13441}'..='\u{13442}' | '\u{16fe4}' | '\u{1d159}'
+        | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}')
+}
+
 /// Zero-width joiner and non-joiner.
 fn is_joiner(c: char) -> bool {
     matches!(c, '\u{200c}' | '\u{200d}')
@@ -183,28 +192,39 @@ pub fn clean_line(text: &str) -> String {
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A text that a person decides on, as it is: every control, every invisible character and every
-/// space other than U+0020 is an escape, such as `\x1b` or `\u{202e}`. Line ends stay, and a tab
-/// becomes spaces.
+/// A text that a person decides on, as it is: every control, every character that is invisible or
+/// looks blank, every tab, every space other than U+0020, and a space at the end of a line is an
+/// escape, such as `\x1b` or `\u{202e}`. Line ends stay.
 ///
-/// Two texts that differ in more than tabs never look equal: backslashes are doubled where they would
-/// read as such an escape. The escapes are those that commands seldom contain (`\x0d`, not `\r`), so
-/// other backslashes stay as they are.
+/// Two texts that differ never look equal: backslashes are doubled where they would read as such an
+/// escape. The escapes are those that commands seldom contain (`\x0d`, not `\r`), so other
+/// backslashes stay as they are.
 pub fn visible(text: &str) -> String {
-    escaped(text, false)
+    escaped(text, |c| c == '\n')
 }
 
-/// Like [`visible`], with line ends and tabs as escapes: for names, paths and patterns.
+/// Like [`visible`], with line ends as escapes: for names, paths and patterns.
 pub fn visible_line(text: &str) -> String {
-    escaped(text, true)
+    escaped(text, |_| false)
 }
 
-fn escaped(text: &str, one_line: bool) -> String {
+/// Like [`visible`] for one line of a file, in which tabs are spaces, and blanks at the end stay.
+pub fn visible_code(line: &str) -> String {
+    let shown = escaped(line, |c| c == '\t');
+    match shown.strip_suffix(BLANK_AT_END) {
+        Some(start) if line.ends_with(' ') => format!("{start} "),
+        Some(_) | None => shown,
+    }
+}
+
+/// Shows a text with escapes, except for the characters that stay and U+0020 within a line. A tab that
+/// stays becomes spaces.
+fn escaped(text: &str, stays: impl Fn(char) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
-    let is_escaped = |c: char| match c {
-        '\n' | '\t' => one_line,
-        ' ' => false,
-        c => c.is_control() || is_invisible(c) || c.is_whitespace(),
+    let is_escaped = |at: usize, c: char| match c {
+        c if stays(c) => false,
+        ' ' => matches!(text.as_bytes().get(at + 1), None | Some(b'\n')),
+        c => c.is_control() || is_invisible(c) || is_blank(c) || c.is_whitespace(),
     };
     let mut backslashes = 0;
     for (at, c) in text.char_indices() {
@@ -213,12 +233,12 @@ fn escaped(text: &str, one_line: bool) -> String {
             out.push(c);
             continue;
         }
-        if backslashes > 0 && (is_escaped(c) || reads_as_escape(&text[at..])) {
+        if backslashes > 0 && (is_escaped(at, c) || reads_as_escape(&text[at..])) {
             out.push_str(&"\\".repeat(backslashes));
         }
         backslashes = 0;
         match c {
-            c if is_escaped(c) => push_escape(&mut out, c),
+            c if is_escaped(at, c) => push_escape(&mut out, c),
             '\t' => out.push_str(TAB),
             c => out.push(c),
         }

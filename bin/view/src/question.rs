@@ -153,6 +153,8 @@ pub struct OpenQuestion {
     pub question: Option<Question>,
     /// The call, if it would change files.
     pub change: Option<Arc<Resolution>>,
+    /// For a permission, all arguments of the call with their names. The main one is first and has no name.
+    pub arguments: Vec<(String, String)>,
 }
 
 impl OpenQuestion {
@@ -166,6 +168,16 @@ impl OpenQuestion {
             always: Vec::new(),
             question: None,
             change: None,
+            arguments: Vec::new(),
+        }
+    }
+
+    /// Whether the patterns are the only argument of the call.
+    pub fn is_all_in_patterns(&self) -> bool {
+        match (self.arguments.as_slice(), self.patterns.as_slice()) {
+            ([], _) => true,
+            ([(name, main)], [pattern]) => name.is_empty() && main.trim() == pattern,
+            _ => false,
         }
     }
 

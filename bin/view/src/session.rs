@@ -703,6 +703,10 @@ impl SessionView {
                     always: always.clone(),
                     question: in_words.then(|| call.next_question(patterns)),
                     change: call.change.clone().filter(|_| !in_words),
+                    arguments: match in_words {
+                        true => Vec::new(),
+                        false => words::arguments(&call.name, &call.input),
+                    },
                 };
                 self.questions.insert(envelope.seq, question);
                 self.open.push(envelope.seq);

@@ -14,6 +14,46 @@ pub fn argument(input: &Value) -> Option<&str> {
         .or_else(|| input.get("questions")?.get(0)?.get("question")?.as_str())
 }
 
+/// All arguments of a call, whole, for a person who decides on it: the main argument first, without a
+/// name.
+///
+/// Left out are the deadline and the description of a `bash` call, because they change nothing.
+pub(crate) fn arguments(name: &str, input: &Value) -> Vec<(String, String)> {
+    let main = argument(input);
+    let mut all: Vec<_> =
+        main.into_iter().map(|text| (String::new(), ends(text).into_owned())).collect();
+    let mut is_main = main.is_some();
+    for (key, value) in input.as_object().into_iter().flatten() {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        if is_main && Some(text.as_str()) == main {
+            is_main = false;
+            continue;
+        }
+        if name == "bash" && matches!(key.as_str(), "timeout" | "description") {
+            continue;
+        }
+        all.push((key.clone(), ends(&text).into_owned()));
+    }
+    all
+}
+
+/// A text of at most 128 KiB. A longer one keeps its start and its end, and says how much is hidden.
+fn ends(text: &str) -> Cow<'_, str> {
+    const HALF: usize = 64 * 1024;
+    if text.len() <= 2 * HALF {
+        return Cow::Borrowed(text);
+    }
+    let boundary = |from: usize| (0..=from).rev().find(|at| text.is_char_boundary(*at));
+    let start = boundary(HALF).unwrap_or(0);
+    let end = boundary(text.len() - HALF).unwrap_or(text.len());
+    let hidden = end - start;
+    Cow::Owned(format!(
+        "{}\n… {hidden} bytes are not shown here …\n{}",
+        &text[..start],
+        &text[end..]
+    ))
+}
+
 /// The main argument of a call in one line; empty without one.
 pub fn brief(input: &Value) -> String {
     argument(input).map(|text| shorten(first_line(text), 100)).unwrap_or_default()

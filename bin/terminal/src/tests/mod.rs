@@ -206,14 +206,38 @@ fn a_question_shows_all_that_it_is_about() {
         (
             json!({ "command": long.trim() }),
             vec![long.trim()],
-            "? bash echo word word word word word word word word word word word word word\n  \
-             word word word word word word word word word word word word word word word\n  word word\n",
+            &format!(
+                "? bash echo{}\n↪ {}\n↪ {}\n",
+                " word".repeat(13),
+                " word".repeat(15),
+                " word".repeat(2)
+            ),
+        ),
+        (
+            json!({ "command": "rm 'My  Docs' ", "workdir": "/x", "description": "y", "timeout": 9 }),
+            vec!["rm 'My  Docs'"],
+            "? bash rm 'My  Docs'\\x20\n     workdir: /x\n  bash: rm 'My  Docs'\n",
+        ),
+        (
+            json!({ "description": "harmless", "script": "c\nd", "steps": ["a", "b"] }),
+            vec!["x"],
+            "? srv_x harmless\n     script:\n       c\n       d\n     steps: [\"a\",\"b\"]\n  \
+             bash: x\n",
+        ),
+        (
+            json!({ "command": format!("cat <<E\n{}E", "x\n".repeat(60)) }),
+            vec!["cat"],
+            &format!(
+                "? bash cat <<E …\n     cat <<E\n{}     E\n  bash: cat\n",
+                "     x\n".repeat(60)
+            ),
         ),
     ] {
         let mut log = Log::default();
         log.prompted("go", "terminal");
         let asked = log.requested();
-        let called = log.called(asked, "bash", &input, None);
+        let name = if input.get("script").is_some() { "srv_x" } else { "bash" };
+        let called = log.called(asked, name, &input, None);
         log.asked(called, "bash", &patterns);
         let look = Look { style: Style::default(), columns: 80 };
         let mut renderer = Renderer::new(look, SessionId::default(), 0);

@@ -200,11 +200,21 @@ fn what_a_person_decides_on_is_shown_as_it_is() {
         (r"'\u{202e}' '\u{}' '\xg'", r"'\\u{202e}' '\u{}' '\xg'"),
         ("\\\u{1b}", r"\\\x1b"),
         (r"\\x1b", r"\\\\x1b"),
-        ("two\nlines\tof é 漢字", "two\nlines    of é 漢字"),
+        (
+            "two\nlines\tof é 漢字",
+            r"two
+lines\x09of é 漢字",
+        ),
+        ("'My  Docs'  ", r"'My  Docs' \x20"),
+        ("a \nb", "a\\x20\nb"),
+        (r"a\x20", r"a\\x20"),
+        ("a\u{2800}b\u{16fe4}\u{e000}\u{13441}", r"a\u{2800}b\u{16fe4}\u{e000}\u{13441}"),
     ] {
         assert_eq!(visible(text), shown, "{text:?}");
     }
     assert_eq!(visible_line("a\tb\nc"), r"a\x09b\x0ac");
+    assert_eq!(visible_code("\tif a {\u{202e} "), r"    if a {\u{202e} ");
+    assert_eq!(visible_code(r"a\x20"), r"a\\x20");
     assert_eq!(printable_line("a\tb\nc\u{1b}"), r"a\x09b\x0ac\x1b");
     assert_eq!(printable("a\tb\nc"), "a\tb\nc");
 }
@@ -318,6 +328,7 @@ fn random_texts_come_out_clean_and_come_back() {
         let shown = visible_line(&text);
         assert!(!shown.chars().any(|c| c.is_control() || is_invisible(c)), "{text:?}");
         assert_eq!(decoded(&shown), text, "{shown}");
+        assert_eq!(decoded(&visible(&text)), text, "{text:?}");
         for shown in [printable(&text), visible(&text).into(), printable_line(&text)] {
             assert_eq!(printable(&shown), shown, "{text:?}");
         }
