@@ -111,6 +111,7 @@ impl Workers {
             Event::Tool(event) => match event {
                 Tool::ResolveStarted { .. } => self.check(envelope, state),
                 Tool::Started { attempt, .. } => self.run(envelope, *attempt, state),
+                Tool::StartedSandboxed(started) => self.run(envelope, started.attempt, state),
                 Tool::Cancelled { .. } => {
                     self.to_executor(ToolExecutorMessage::Cancel { call: of });
                     self.children().interrupt(of, state);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use leftfold_events::event::{Event, Model, Session, Tool, Turn, Usage};
+use leftfold_events::event::{Event, Model, Session, Started, Tool, Turn, Usage};
 use leftfold_events::{Envelope, Seq, SessionId, Time};
 use leftfold_store::Reader;
 use serde::Serialize;
@@ -117,8 +117,10 @@ impl Totals {
                 }
             } else if let Event::Turn(Turn::Ended(_)) = &event.event {
                 self.turns += 1;
-            } else if let Event::Tool(Tool::Started { name, .. }) = &event.event {
-                started.insert(event.seq, name.clone());
+            } else if let Event::Tool(tool) = &event.event
+                && let Some(Started { name, .. }) = tool.started()
+            {
+                started.insert(event.seq, name.to_owned());
             } else if let Event::Tool(Tool::Finished(finished)) = &event.event {
                 let name = started.remove(&of).unwrap_or_else(|| "unknown".to_owned());
                 let calls = self.tools.entry(name).or_default();

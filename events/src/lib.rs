@@ -17,6 +17,7 @@ pub mod providers;
 pub mod request;
 pub mod rewrite;
 pub mod rules;
+pub mod sandbox;
 pub mod secrets;
 mod settle;
 pub mod state;
@@ -46,4 +47,5 @@ pub use verify::verify;
 /// | policy | since then |
 /// | --- | --- |
 /// | 3 | a rejection with words closes the other questions of the reply |
-pub const POLICY: u16 = 3;
+/// | 4 | `tool.started` records the sandbox of a command; only a rule of that name allows `unsandboxed` |
+pub const POLICY: u16 = 4;

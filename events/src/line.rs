@@ -25,9 +25,10 @@ const FORMER_TYPES: [(&str, &str); 9] = [
 ];
 
 /// Types with two stored forms: the field that only the second form has, and the name of that form.
-const FORMS: [(&str, &str, &str); 2] = [
+const FORMS: [(&str, &str, &str); 3] = [
     ("session.resumed", "imported", "resumed_imported"),
     ("permission.answered", "with", "rejected_with"),
+    ("tool.started", "sandbox", "started_sandboxed"),
 ];
 
 /// A line that is not an event of this version.

@@ -159,6 +159,10 @@ fn tool(event: &mut Tool, how: &impl Rewrite) {
             }
         }
         Tool::ElicitationAnswered { content, .. } => json(content, how),
+        Tool::StartedSandboxed(started) => {
+            strings(&mut started.sandbox.write, how);
+            strings(&mut started.sandbox.shown, how);
+        }
         Tool::ResolveStarted { .. }
         | Tool::Started { .. }
         | Tool::Lost { .. }

@@ -47,8 +47,17 @@ pub const LEFTFOLD: &str = "leftfold";
 /// `.git/config`: they decide what later runs do.
 pub const PROTECTED_FILE: &str = "protected_file";
 
+/// Running a command with the network. Its patterns are those of the command.
+pub const NETWORK: &str = "network";
+
+/// Running a command outside the sandbox. Its patterns are those of the command.
+pub const UNSANDBOXED: &str = "unsandboxed";
+
+/// The pattern of a part of a command that is not known before it runs.
+pub const DYNAMIC: &str = "<dynamic>";
+
 /// Permissions that only a rule of exactly this name allows.
-pub const ALWAYS_ASK: [&str; 1] = [PROTECTED_FILE];
+pub const ALWAYS_ASK: [&str; 2] = [PROTECTED_FILE, UNSANDBOXED];
 
 /// The rules that apply without settings.
 pub fn defaults() -> Vec<Rule> {
@@ -110,11 +119,13 @@ pub(crate) fn evaluate_named<'a>(
     permission: &str,
     pattern: &str,
 ) -> Option<&'a Rule> {
-    rules
-        .iter()
-        .rev()
-        .filter(|rule| rule.permission.chars().any(|c| c != '*'))
-        .find(|rule| matches(&rule.permission, permission) && matches(&rule.pattern, pattern))
+    let mut named = rules.iter().rev().filter(|rule| is_named(rule, permission));
+    named.find(|rule| matches(&rule.pattern, pattern))
+}
+
+/// Whether a rule is about the permission, and not about every permission.
+pub(crate) fn is_named(rule: &Rule, permission: &str) -> bool {
+    rule.permission.chars().any(|c| c != '*') && matches(&rule.permission, permission)
 }
 
 /// The permission of a tool in rules. Tools that change files share the permission `edit`.

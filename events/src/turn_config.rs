@@ -7,6 +7,7 @@ use crate::event::{Cost, ModelRef, TurnConfigPayloads, Usage};
 use crate::json::Json;
 use crate::payload::Payload;
 use crate::rules::Rule;
+use crate::sandbox::SandboxOptions;
 
 mod plugin;
 
@@ -215,6 +216,9 @@ pub struct Options {
     /// How deeply subagents may be nested; 0: there are none.
     #[serde(skip_serializing_if = "is_usual_depth")]
     pub max_depth: u32,
+    /// The sandbox of commands; `None`: the node that wrote the log knew none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxOptions>,
 }
 
 impl Default for Options {
@@ -250,6 +254,7 @@ impl Default for Options {
             plugins: Vec::new(),
             depth: 0,
             max_depth: MAX_DEPTH,
+            sandbox: None,
         }
     }
 }
@@ -364,6 +369,7 @@ mod tests {
             "summary_request",
             "title_request",
             "plugins",
+            "sandbox",
         ] {
             assert!(!text.contains(&format!("\"{field}\"")), "{text}");
         }

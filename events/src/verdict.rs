@@ -2,8 +2,9 @@
 //! Other modules decide what follows from a verdict.
 
 use crate::event::Access;
-use crate::rules::{self, Action, LEFTFOLD, Rule};
-use crate::turn_config::{AskMode, TurnConfig};
+use crate::rules::{self, Action, DYNAMIC, LEFTFOLD, NETWORK, Rule, UNSANDBOXED};
+use crate::sandbox::{self, SandboxOptions, WorktreeAccess};
+use crate::turn_config::{AskMode, Options, TurnConfig};
 
 /// The permission for questions of tools to the user. Rules can deny such a question, but not
 /// answer it.
@@ -19,17 +20,18 @@ pub fn judge(
     access: &Access,
     call: &[Access],
 ) -> (Action, Option<Rule>) {
-    judged((rules, &options.restrictions), &[&options.approved], access, call)
+    judged((rules, options), &[&options.approved], access, call)
 }
 
 /// The verdict of rules and the restrictions on them, with several lists of approvals, which are evaluated one
 /// after the other.
 fn judged(
-    (rules, restrictions): (&[Rule], &[Vec<Rule>]),
+    (rules, options): (&[Rule], &Options),
     approved: &[&[Rule]],
     access: &Access,
     call: &[Access],
 ) -> (Action, Option<Rule>) {
+    let restrictions = options.restrictions.as_slice();
     let in_line = is_in_line(access, call);
     let mut worst = (Action::Allow, None);
     for pattern in &access.patterns {
@@ -46,6 +48,20 @@ fn judged(
         {
             verdict = (yes.action, Some(yes));
         }
+        if let Some(sandbox) = &options.sandbox {
+            verdict = match verdict {
+                (Action::Ask, rule)
+                    if is_allowed_inside(sandbox, rule, (access, pattern), call) =>
+                {
+                    (Action::Allow, None)
+                }
+                (Action::Allow | Action::Ask, _) => {
+                    denied_by_sandbox((rules, options), sandbox, permission, pattern)
+                        .unwrap_or(verdict)
+                }
+                (Action::Deny, _) => verdict,
+            };
+        }
         if verdict.0 == Action::Allow && access.permission == LEFTFOLD {
             verdict = (Action::Ask, None);
         }
@@ -54,6 +70,62 @@ fn judged(
         }
     }
     worst
+}
+
+/// Whether the mode "allow in the sandbox" answers a question: about a command that stays in a sandbox that holds it, or
+/// about a file of the worktree that its line names. A rule with a pattern of its own still asks.
+fn is_allowed_inside(
+    sandbox: &SandboxOptions,
+    rule: Option<&Rule>,
+    (access, pattern): (&Access, &str),
+    call: &[Access],
+) -> bool {
+    let is_of_line =
+        access.permission == COMMAND || is_in_line(access, call) && !pattern.starts_with('/');
+    let has_pattern = rule.is_some_and(|rule| rule.pattern.chars().any(|c| c != '*'));
+    let leaves = call.iter().any(|other| other.permission == UNSANDBOXED);
+    sandbox.allows() && is_of_line && !has_pattern && !leaves
+}
+
+/// The denial of the network, or of leaving the sandbox, that follows from other rules or from the session. Outside
+/// the sandbox nothing holds a command to the rules about the network and about files.
+fn denied_by_sandbox<'a>(
+    (rules, options): (&'a [Rule], &'a Options),
+    sandbox: &SandboxOptions,
+    permission: &str,
+    pattern: &str,
+) -> Option<(Action, Option<&'a Rule>)> {
+    if !matches!(permission, NETWORK | UNSANDBOXED) {
+        return None;
+    }
+    if sandbox.offline {
+        return Some((Action::Deny, None));
+    }
+    if permission == NETWORK {
+        return None;
+    }
+    let is_read_only = sandbox::worktree(options, sandbox) == WorktreeAccess::Read;
+    if is_read_only && sandbox.backend.confines() {
+        return Some((Action::Deny, None));
+    }
+    let restrictions = options.restrictions.as_slice();
+    let network = rules::evaluate_restricted(rules, restrictions, NETWORK, pattern);
+    if network.0 == Action::Deny {
+        return Some(network);
+    }
+    let lists = || std::iter::once(rules).chain(restrictions.iter().map(Vec::as_slice));
+    let denial = lists().find_map(denial_of_files).filter(|_| pattern == DYNAMIC)?;
+    Some((Action::Deny, Some(denial)))
+}
+
+/// A rule that denies to read or edit some files, and that no later rule lifts as a whole.
+fn denial_of_files(rules: &[Rule]) -> Option<&Rule> {
+    ["read", "edit"].into_iter().find_map(|permission| {
+        let named = rules.iter().rev().filter(|rule| rules::is_named(rule, permission));
+        let mut in_force =
+            named.take_while(|rule| rule.action == Action::Deny || rule.pattern != "*");
+        in_force.find(|rule| rule.action == Action::Deny)
+    })
 }
 
 /// Whether a command line names the file. A rule for every permission has judged the line already, so
@@ -78,11 +150,9 @@ fn is_worse(action: Action, worst: &(Action, Option<Rule>)) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RulesInForce<'a> {
     pub(crate) rules: &'a [Rule],
-    /// Lists that can only make a verdict stricter.
-    pub(crate) restrictions: &'a [Vec<Rule>],
+    pub(crate) options: &'a Options,
     /// Rules from "always" answers: first those of the session, then those of its project.
     pub(crate) approved: [&'a [Rule]; 2],
-    pub(crate) ask: AskMode,
 }
 
 impl RulesInForce<'_> {
@@ -93,12 +163,12 @@ impl RulesInForce<'_> {
         access: &Access,
         call: &[Access],
     ) -> (Action, Option<Rule>) {
-        let (action, rule) = judged((self.rules, self.restrictions), &self.approved, access, call);
+        let (action, rule) = judged((self.rules, self.options), &self.approved, access, call);
         let (action, rule) = match action {
             Action::Allow if access.permission == QUESTION => (Action::Ask, None),
             Action::Allow | Action::Ask | Action::Deny => (action, rule),
         };
-        let action = match (action, self.ask) {
+        let action = match (action, self.options.ask) {
             // a yes to everything does not answer a question
             (Action::Ask, AskMode::Allow) if is_for_people(&access.permission) => Action::Deny,
             (Action::Ask, AskMode::Deny) => Action::Deny,
@@ -127,7 +197,7 @@ impl RulesInForce<'_> {
 
     /// Whether the rules require an answer that need not come from a person.
     pub(crate) fn leave_open(&self, access: &Access, call: &[Access]) -> bool {
-        let asked = judged((self.rules, self.restrictions), &self.approved, access, call).0;
+        let asked = judged((self.rules, self.options), &self.approved, access, call).0;
         asked == Action::Ask && !is_for_people(&access.permission)
     }
 }
@@ -153,8 +223,8 @@ mod tests {
         ] {
             // an approval of everything changes nothing
             let (rules, approved) = ([rule(action)], [rule(Action::Allow)]);
-            let in_force =
-                RulesInForce { rules: &rules, restrictions: &[], approved: [&approved, &[]], ask };
+            let options = &Options { ask, ..Options::default() };
+            let in_force = RulesInForce { rules: &rules, options, approved: [&approved, &[]] };
             assert_eq!(in_force.verdict_on_access(&access, &[]).0, expected, "{ask:?}");
             assert!(!in_force.leave_open(&access, &[]));
         }
@@ -203,9 +273,8 @@ mod tests {
         ] {
             let in_force = RulesInForce {
                 rules: &rules,
-                restrictions: &[],
+                options: &Options::default(),
                 approved: [own, project],
-                ask: AskMode::default(),
             };
             let (found, rule) = in_force.verdict_on_access(&access_to(patterns), &[]);
             assert_eq!(found, action, "{patterns:?}: {rule:?}");

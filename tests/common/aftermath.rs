@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
-use leftfold_events::event::{Class, Event, Files, Model, Purpose, Tool, Turn};
+use leftfold_events::event::{Class, Event, Files, Model, Purpose, Started, Tool, Turn};
 use leftfold_events::state::ModelStatus;
 use leftfold_events::{Envelope, Request, Seq, State, context};
 
@@ -54,10 +54,12 @@ pub fn assert_started_once(logs: &Logs) {
     for (session, log) in logs {
         let mut started = BTreeMap::new();
         for event in log {
-            if let Event::Tool(Tool::Started { class, attempt, .. }) = &event.event {
-                let before = started.insert(event.of, *attempt);
-                let again = *class == Class::Read && (before, *attempt) == (Some(1), 2);
-                assert!((before, *attempt) == (None, 1) || again, "{session} {event:?}");
+            if let Event::Tool(tool) = &event.event
+                && let Some(Started { class, attempt, .. }) = tool.started()
+            {
+                let before = started.insert(event.of, attempt);
+                let again = class == Class::Read && (before, attempt) == (Some(1), 2);
+                assert!((before, attempt) == (None, 1) || again, "{session} {event:?}");
             }
         }
     }
@@ -74,7 +76,9 @@ pub fn assert_marks(site: &Site, logs: &Logs) {
         let at = |seq: Option<Seq>| seq.and_then(|seq| log.get(usize::try_from(seq).ok()? - 1));
         for event in log.iter().filter(|event| event.session == *session) {
             match &event.event {
-                Event::Tool(Tool::Started { .. }) => started.extend(mark(at(event.of))),
+                Event::Tool(Tool::Started { .. } | Tool::StartedSandboxed(_)) => {
+                    started.extend(mark(at(event.of)));
+                }
                 Event::Tool(Tool::Finished(_)) => {
                     done.extend(at(event.of).and_then(|start| mark(at(start.of))));
                 }

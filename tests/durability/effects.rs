@@ -57,8 +57,9 @@ fn has_started(logs: &Logs, text: &str) -> bool {
         input.as_str().contains(text)
     };
     logs.iter().any(|(_, log)| {
-        let mut started =
-            log.iter().filter(|event| matches!(event.event, Event::Tool(Tool::Started { .. })));
+        let mut started = log
+            .iter()
+            .filter(|event| matches!(&event.event, Event::Tool(tool) if tool.started().is_some()));
         started.any(|event| called(log, event.of.unwrap_or_default()))
     })
 }

@@ -169,8 +169,10 @@ impl Rerun {
     fn has_effect(&self, event: &Envelope) -> bool {
         match &event.event {
             Event::Model(event) => matches!(event, Model::Requested { .. }),
-            Event::Tool(Tool::Started { class, .. }) => *class != Class::Child,
-            Event::Tool(event) => matches!(event, Tool::ResolveStarted { .. }),
+            Event::Tool(event) => match event.started() {
+                Some(started) => started.class != Class::Child,
+                None => matches!(event, Tool::ResolveStarted { .. }),
+            },
             Event::Subagent(event) => matches!(event, Subagent::Spawned { .. }),
             Event::Files(event) => {
                 matches!(event, Files::SnapshotStarted {} | Files::RestoreStarted { .. })

@@ -63,7 +63,7 @@ async fn every_cut_is_resumed_to_the_end_of_the_turn() {
         assert_eq!(whole[..at], log);
         assert_eq!(verify(&whole), vec![], "cut at {at}");
         let starts = |log: &[Envelope]| {
-            let bash = |e: &&Envelope| matches!(&e.event, Event::Tool(Tool::Started { name, .. }) if name == "bash");
+            let bash = |e: &&Envelope| matches!(&e.event, Event::Tool(tool) if tool.started().is_some_and(|it| it.name == "bash"));
             log.iter().filter(bash).count()
         };
         assert_eq!(starts(&whole), 1, "cut at {at}: the command was started twice");

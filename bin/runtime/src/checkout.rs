@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leftfold_events::event::{Event, FileChange, Files, Saved, Tool};
+use leftfold_events::event::{Event, FileChange, Files, Saved, Started, Tool};
 use leftfold_events::state::{Call, Phase};
 use leftfold_events::{Envelope, Seq, State};
 
@@ -61,7 +61,8 @@ impl Plan {
             let changed = state.calls().any(changes);
             self.changed_steps.extend(turn.filter(|_| changed).map(|turn| turn.asked));
         }
-        if let (Event::Tool(Tool::Started { class, name, .. }), true) = (&event.event, late)
+        if let (Event::Tool(tool), true) = (&event.event, late)
+            && let Some(Started { name, class, .. }) = tool.started()
             && class.changes()
             && !state.files.fresh
         {

@@ -6,6 +6,7 @@ use leftfold_events::event::{
     Compaction, Consent, Ended, Event, Finished, Hook, HookOutcome, Model, Permission, Purpose,
     Session, SessionChoices, Subagent, Tool, Turn,
 };
+use leftfold_events::sandbox::{Backend, Profile, WorktreeAccess};
 use leftfold_events::{Envelope, Seq, State, Time};
 
 use crate::clean::printable_line;
@@ -211,6 +212,9 @@ fn tool_detail(event: &Tool) -> String {
         },
         Tool::Started { name, attempt, .. } if *attempt > 1 => format!("{name}, attempt {attempt}"),
         Tool::Started { name, .. } => name.clone(),
+        Tool::StartedSandboxed(started) => {
+            format!("{}, {}", started.name, confinement(&started.sandbox))
+        }
         Tool::Finished(finished) => {
             let mark = if finished.is_error { "failed: " } else { "" };
             match finished.metadata.value()["exit"].as_i64().filter(|exit| *exit != 0) {
@@ -227,6 +231,23 @@ fn tool_detail(event: &Tool) -> String {
         Tool::ElicitationAnswered { consent, .. } => format!("{consent:?}").to_lowercase(),
         Tool::ResolveStarted { .. } | Tool::Lost { .. } | Tool::Cancelled { .. } => String::new(),
     }
+}
+
+/// The sandbox of a command in a few words.
+fn confinement(sandbox: &Profile) -> String {
+    let backend = match sandbox.backend {
+        Backend::Namespaces => "in the sandbox",
+        Backend::Bwrap => "in the sandbox of bwrap",
+        Backend::Landlock => "under Landlock",
+        Backend::External => return "in the sandbox of the user".to_owned(),
+        Backend::Off | Backend::None => return "without a sandbox".to_owned(),
+    };
+    let network = if sandbox.network { ", with the network" } else { "" };
+    let worktree = match sandbox.worktree {
+        WorktreeAccess::Write => "",
+        WorktreeAccess::Read => ", read-only",
+    };
+    format!("{backend}{worktree}{network}")
 }
 
 fn plugin_detail(event: &Hook) -> String {

@@ -97,6 +97,7 @@ fn tool_reason(before: &State, event: &Envelope, tool: &Tool) -> Option<String> 
         Tool::ResolveStarted { .. }
         | Tool::Resolved(_)
         | Tool::Started { .. }
+        | Tool::StartedSandboxed(_)
         | Tool::Progressed { .. }
         | Tool::Called { .. }
         | Tool::Batched { .. }

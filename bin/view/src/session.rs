@@ -586,7 +586,7 @@ impl SessionView {
                 Vec::new()
             }
             Tool::Resolved(resolution) => self.resolved(call, resolution, event.at),
-            Tool::Started { .. } => {
+            Tool::Started { .. } | Tool::StartedSandboxed(_) => {
                 self.links.insert(event.seq, of);
                 let running = self.call_mut(of);
                 running.started = Some(event.at);

@@ -26,8 +26,8 @@ pub use session::{Session, SessionChoices};
 pub use subagent::Subagent;
 pub use todo::{Todo, TodoItem, TodoPriority, TodoStatus};
 pub use tool::{
-    Access, Attachment, BatchCall, CallKind, Class, Consent, Finished, Resolution, Spill, Tool,
-    Wanted,
+    Access, Attachment, BatchCall, CallKind, Class, Consent, Finished, Resolution, Spill, Started,
+    StartedSandboxed, Tool, Wanted,
 };
 pub use turn::{
     Denial, EndReason, Ended, PromptKind, PromptPart, Turn, TurnConfigPayloads, as_typed,
@@ -123,6 +123,7 @@ impl Event {
             Self::Tool(event) => match event {
                 Tool::ResolveStarted { .. }
                 | Tool::Started { .. }
+                | Tool::StartedSandboxed(_)
                 | Tool::Lost { .. }
                 | Tool::Cancelled { .. }
                 | Tool::Batched { .. }

@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 use super::model::CallSpec;
 use crate::json::Json;
 use crate::payload::Sha256;
+use crate::sandbox::Profile;
 
 /// The events of a tool call, from the model's request to the result. `call` is always the model's
 /// call id.
@@ -60,6 +61,56 @@ pub enum Tool {
         consent: Consent,
         content: Json,
     },
+    /// The form of `Started` for a command, if the turn configuration knows a sandbox. Its public name is that of
+    /// `Started`; its field `sandbox` tells the two apart.
+    #[serde(rename(serialize = "started", deserialize = "started_sandboxed"))]
+    StartedSandboxed(Box<StartedSandboxed>),
+}
+
+/// The start of a command, with its confinement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StartedSandboxed {
+    pub call: String,
+    pub name: String,
+    pub class: Class,
+    pub attempt: u32,
+    pub sandbox: Profile,
+}
+
+/// A `tool.started` in either of its forms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Started<'a> {
+    pub call: &'a str,
+    pub name: &'a str,
+    pub class: Class,
+    pub attempt: u32,
+    pub sandbox: Option<&'a Profile>,
+}
+
+impl Tool {
+    /// The start of a call, if this is one.
+    pub fn started(&self) -> Option<Started<'_>> {
+        match self {
+            Self::Started { call, name, class, attempt } => {
+                Some(Started { call, name, class: *class, attempt: *attempt, sandbox: None })
+            }
+            Self::StartedSandboxed(started) => {
+                let StartedSandboxed { call, name, class, attempt, sandbox } = &**started;
+                let (class, attempt) = (*class, *attempt);
+                Some(Started { call, name, class, attempt, sandbox: Some(sandbox) })
+            }
+            Self::Called { .. }
+            | Self::ResolveStarted { .. }
+            | Self::Resolved(_)
+            | Self::Progressed { .. }
+            | Self::Finished(_)
+            | Self::Lost { .. }
+            | Self::Cancelled { .. }
+            | Self::Batched { .. }
+            | Self::ElicitationRequested { .. }
+            | Self::ElicitationAnswered { .. } => None,
+        }
+    }
 }
 
 /// The kind of answer that a running call asks a person for.

@@ -36,6 +36,7 @@ pub fn admits(s: &State, fact: &Fact) -> bool {
             }
             Tool::ResolveStarted { .. }
             | Tool::Started { .. }
+            | Tool::StartedSandboxed(_)
             | Tool::Lost { .. }
             | Tool::Cancelled { .. }
             | Tool::Batched { .. }

@@ -17,12 +17,13 @@ pub use retry::delay;
 use crate::context;
 use crate::event::{
     Answer, BatchCall, CallKind, CallSpec, Class, Compaction, EndReason, Ended, Envelope, Event,
-    FailureClass, Finish, HookPoint, Model, ModelRef, Permission, Purpose, Subagent, Tool,
-    Turn as TurnEvent,
+    FailureClass, Finish, HookPoint, Model, ModelRef, Permission, Purpose, StartedSandboxed,
+    Subagent, Tool, Turn as TurnEvent,
 };
 use crate::id::{Seq, SessionId};
 use crate::payload::Sha256;
 use crate::rules::Action;
+use crate::sandbox::{self, Profile};
 use crate::state::{
     Call, Failure, ModelStatus, PendingKind, Phase, Rejection, State, Titling, Turn,
 };
@@ -279,8 +280,20 @@ fn start(s: &State, c: &Call, attempt: u32) -> Envelope {
         .resolved
         .as_ref()
         .map_or((c.name.clone(), 0), |resolved| (resolved.name.clone(), resolved.timeout));
-    let started = Tool::Started { call: c.id.clone(), name, class: c.class(), attempt };
+    let (call, class) = (c.id.clone(), c.class());
+    let started = match sandbox_of(s, c) {
+        Some(sandbox) => {
+            let started = StartedSandboxed { call, name, class, attempt, sandbox };
+            Tool::StartedSandboxed(Box::new(started))
+        }
+        None => Tool::Started { call, name, class, attempt },
+    };
     about(s, c, Some(timeout), started)
+}
+
+fn sandbox_of(s: &State, c: &Call) -> Option<Profile> {
+    let worktree = s.origin.as_ref().map_or("", |origin| origin.worktree.as_str());
+    sandbox::profile(&s.config.options, worktree, c.resolved.as_deref()?)
 }
 
 /// The session that a call runs in: the session of an earlier call, or a new one. The new session

@@ -314,12 +314,7 @@ impl State {
     pub(crate) fn rules_in_force(&self) -> RulesInForce<'_> {
         let options = &self.config.options;
         let approved = [self.approved.as_slice(), options.approved.as_slice()];
-        RulesInForce {
-            rules: &self.config.rules,
-            restrictions: &options.restrictions,
-            approved,
-            ask: options.ask,
-        }
+        RulesInForce { rules: &self.config.rules, options, approved }
     }
 
     /// The turn configuration's event, if it differs from the one in force. A node writes it before

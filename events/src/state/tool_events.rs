@@ -32,13 +32,9 @@ impl State {
                 }
             }
             Tool::Resolved(resolution) => self.resolved(of, resolution),
-            Tool::Started { attempt, class, .. } => {
-                self.files.call_started(*class, self.turn.as_ref());
-                if let Some(call) = self.call_mut(of) {
-                    call.tail.clear();
-                    call.elicitations.clear();
-                    call.phase = Phase::Running { wait: Wait::of(envelope), attempt: *attempt };
-                }
+            Tool::Started { attempt, class, .. } => self.started(envelope, *class, *attempt),
+            Tool::StartedSandboxed(started) => {
+                self.started(envelope, started.class, started.attempt);
             }
             Tool::Progressed { tail } => {
                 if let Some(call) = self.waiting_mut(of) {
@@ -82,6 +78,15 @@ impl State {
                     call.done(call.cancelled(stopped), true);
                 }
             }
+        }
+    }
+
+    fn started(&mut self, envelope: &Envelope, class: Class, attempt: u32) {
+        self.files.call_started(class, self.turn.as_ref());
+        if let Some(call) = self.call_mut(envelope.of) {
+            call.tail.clear();
+            call.elicitations.clear();
+            call.phase = Phase::Running { wait: Wait::of(envelope), attempt };
         }
     }
 

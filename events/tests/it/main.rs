@@ -20,6 +20,7 @@ mod plugin;
 mod prompt_call;
 mod properties;
 mod room;
+mod sandbox;
 mod sim;
 mod simulation;
 mod subagent;

@@ -8,7 +8,7 @@ use super::{arity, assignments, cut, parse, wrappers};
 
 /// Stands for a command that is not known before it runs. A rule for `*` matches it, and nothing
 /// narrower that does not mean it.
-pub(super) const DYNAMIC: &str = "<dynamic>";
+pub(super) use leftfold_events::rules::DYNAMIC;
 
 /// Most bytes of all patterns of a line; with more it is judged as one that is not understood.
 const MAX_PATTERNS: usize = 512 * 1024;

@@ -1,7 +1,7 @@
 //! Checks of events, requests and logs.
 
 use leftfold_events::event::{
-    Class, Event, Files, Hook, Model, Permission, Purpose, Saved, Subagent, Tool, Turn,
+    Class, Event, Files, Hook, Model, Permission, Purpose, Saved, Started, Subagent, Tool, Turn,
 };
 use leftfold_events::request::{AssistantPart, RequestMessage};
 use leftfold_events::{Envelope, Request, State, TurnConfig, context, line};
@@ -23,6 +23,9 @@ pub(crate) fn describe(envelope: &Envelope) -> String {
             | Tool::Lost { call, attempt }
             | Tool::Cancelled { call, attempt },
         ) => format!(" {call} {attempt}"),
+        Event::Tool(Tool::StartedSandboxed(started)) => {
+            format!(" {} {}", started.call, started.attempt)
+        }
         Event::Permission(Permission::Ruled { call, action, .. }) => {
             format!(" {call} {action:?}").to_lowercase()
         }
@@ -115,10 +118,12 @@ pub(crate) fn assert_started_once(log: &[Envelope]) {
     let mut started = std::collections::HashMap::new();
     let mut finished = std::collections::HashSet::new();
     for event in log {
-        if let Event::Tool(Tool::Started { class, attempt, .. }) = &event.event {
-            let before = started.insert(event.of, *attempt);
-            let again = before == Some(1) && *attempt == 2 && *class == Class::Read;
-            assert!(before.is_none() && *attempt == 1 || again, "{}", describe(event));
+        if let Event::Tool(tool) = &event.event
+            && let Some(Started { class, attempt, .. }) = tool.started()
+        {
+            let before = started.insert(event.of, attempt);
+            let again = before == Some(1) && attempt == 2 && class == Class::Read;
+            assert!(before.is_none() && attempt == 1 || again, "{}", describe(event));
         }
         let ends = matches!(
             event.event,

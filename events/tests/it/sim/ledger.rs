@@ -307,6 +307,10 @@ impl Ledger {
                 self.started(e, *attempt, *class)?;
                 self.wait(e, Wait::Run(of))
             }
+            Tool::StartedSandboxed(started) => {
+                self.started(e, started.attempt, started.class)?;
+                self.wait(e, Wait::Run(of))
+            }
             Tool::Progressed { .. } => self.running(e),
             Tool::Finished(_) => match self.outcome(e, |wait| matches!(wait, Wait::Run(_)))? {
                 Wait::Run(call) => self.end(call),

@@ -177,7 +177,9 @@ impl World {
         match &event.event {
             Event::Model(Model::Requested { .. }) => self.requested(at, event)?,
             Event::Tool(Tool::ResolveStarted { .. }) => self.check(at, event.seq, of),
-            Event::Tool(Tool::Started { .. }) => self.run_call(at, event.seq, of),
+            Event::Tool(Tool::Started { .. } | Tool::StartedSandboxed(_)) => {
+                self.run_call(at, event.seq, of);
+            }
             Event::Tool(Tool::Cancelled { .. }) => self.interrupt_children(at, of)?,
             Event::Subagent(_) if event.event.is_intent() => self.spawn(at, event.seq),
             Event::Permission(Permission::Asked { .. }) => self.ask(at, event.seq),

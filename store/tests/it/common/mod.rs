@@ -14,10 +14,11 @@ use leftfold_events::event::{
     Access, Answer, Attachment, BatchCall, CallKind, CallSpec, Class, Compaction, Denial,
     EndReason, Ended, FailureClass, Files, Finish, Finished, Hook, Model, ModelRef, PartKind,
     Permission, PromptKind, PromptPart, Purpose, Resolution, Session, SessionChoices, Spill,
-    StreamedPart, Subagent, Todo, TodoItem, TodoPriority, TodoStatus, Tool, Turn,
+    StartedSandboxed, StreamedPart, Subagent, Todo, TodoItem, TodoPriority, TodoStatus, Tool, Turn,
     TurnConfigPayloads, Usage,
 };
 use leftfold_events::rules::{Action, Rule};
+use leftfold_events::sandbox::{Backend, Profile, WorktreeAccess};
 use leftfold_events::{Envelope, Event, Json, Payload, Seq, SessionId, Sha256, Time};
 
 pub fn id(n: u64) -> SessionId {
@@ -148,7 +149,29 @@ fn later_events() -> Vec<Event> {
     events.push(Session::ResumedImported { policy: 300, close: false, imported: 70_000 }.into());
     let (reply, feedback, by) = (Answer::Reject, Some("not so".to_owned()), "tty".to_owned());
     events.push(Permission::RejectedWith { reply, feedback, by, with: 300 }.into());
+    events.extend(sandboxed());
     events
+}
+
+fn sandboxed() -> impl Iterator<Item = Event> {
+    let backends = [
+        Backend::Namespaces,
+        Backend::Bwrap,
+        Backend::Landlock,
+        Backend::External,
+        Backend::Off,
+        Backend::None,
+    ];
+    let worktrees = [WorktreeAccess::Write, WorktreeAccess::Read].into_iter().cycle();
+    backends.into_iter().zip(worktrees).map(|(backend, worktree)| {
+        let (call, name) = ("c1".into(), "bash".into());
+        let network = !backend.confines();
+        let (write, shown) = (vec!["/srv/shared".into()], vec!["/p/.env".into(), "/q".into()]);
+        let sandbox = Profile { backend, network, worktree, write, shown };
+        let (class, attempt) = (Class::Command, 1);
+        let started = StartedSandboxed { call, name, class, attempt, sandbox };
+        Tool::StartedSandboxed(Box::new(started)).into()
+    })
 }
 
 fn session_events() -> Vec<Event> {
@@ -416,7 +439,8 @@ pub fn variant(event: &Event) -> usize {
         Event::Session(Session::Configured { .. }) => 51,
         Event::Session(Session::ResumedImported { .. }) => 52,
         Event::Permission(Permission::RejectedWith { .. }) => 53,
+        Event::Tool(Tool::StartedSandboxed(_)) => 54,
     }
 }
 
-pub const VARIANTS: usize = 54;
+pub const VARIANTS: usize = 55;
