@@ -83,8 +83,11 @@ impl PendingQuestion {
         let OpenQuestion { permission, patterns, .. } = &self.question;
         let Some(question) = &self.question.question else {
             // Further lines are indented, so that none looks like Leftfold's.
-            let pattern = |text: &String| visible(text).replace('\n', "\n    ");
-            let patterns: Vec<String> = patterns.iter().map(pattern).collect();
+            let pattern = |text: &str| visible(text).replace('\n', "\n    ");
+            if let Some(words) = self.question.in_words(pattern) {
+                return format!("  {agent}allow to {words}? ");
+            }
+            let patterns: Vec<String> = patterns.iter().map(|text| pattern(text)).collect();
             let permission = visible_line(permission);
             return format!("  {agent}allow {permission} on {}? ", patterns.join(", "));
         };

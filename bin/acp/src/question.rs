@@ -85,8 +85,11 @@ impl PermissionPrompt {
 /// The permission and its patterns, and all arguments of the call that the patterns do not show. A call
 /// that changes files shows the change instead.
 fn permission_text(open: &OpenQuestion) -> String {
-    let patterns: Vec<String> = open.patterns.iter().map(|text| visible(text)).collect();
-    let text = format!("{}: {}", visible_line(&open.permission), patterns.join(", "));
+    let named = || {
+        let patterns: Vec<String> = open.patterns.iter().map(|text| visible(text)).collect();
+        format!("{}: {}", visible_line(&open.permission), patterns.join(", "))
+    };
+    let text = open.in_words(visible).unwrap_or_else(named);
     match open.change {
         Some(_) => text,
         None => text + &arguments(open),

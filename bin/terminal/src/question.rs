@@ -141,8 +141,10 @@ impl Renderer {
             out += &details;
         }
         let patterns: Vec<String> = open.patterns.iter().map(|text| visible_line(text)).collect();
-        if patterns != [argument] {
-            let what = format!("{}: {}", visible_line(&open.permission), patterns.join(", "));
+        let words = open.in_words(visible_line);
+        if words.is_some() || patterns != [argument] {
+            let named = || format!("{}: {}", visible_line(&open.permission), patterns.join(", "));
+            let what = words.unwrap_or_else(named);
             out += &exact(look, (Face::PLAIN, "  "), (Face::YELLOW, &what));
         }
         out

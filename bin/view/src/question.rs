@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use leftfold_events::event::Resolution;
+use leftfold_events::rules::{NETWORK, UNSANDBOXED};
 use leftfold_events::{Seq, SessionId, form};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -181,6 +182,19 @@ impl OpenQuestion {
         }
     }
 
+    /// The permission in words for people. `show` makes a text safe for the place where it is shown. `None`: the
+    /// permission has no words but its name and patterns.
+    pub fn in_words(&self, show: impl Fn(&str) -> String) -> Option<String> {
+        let how = match self.permission.as_str() {
+            NETWORK => "with the network",
+            UNSANDBOXED => "outside the sandbox: it can read and write all your files",
+            _ => return None,
+        };
+        let commands: Vec<String> =
+            self.patterns.iter().map(|line| format!("`{}`", show(line))).collect();
+        Some(format!("run {} {how}", commands.join(", ")))
+    }
+
     /// Whether a running call asks it.
     pub fn is_in_run(&self) -> bool {
         self.question.as_ref().is_some_and(Question::in_run)
@@ -200,6 +214,21 @@ mod tests {
         let option = |label: &str| Choice { label: label.to_owned(), ..Choice::default() };
         let options = ["red", "blue", "green"].map(option).to_vec();
         Question { options, multiple, ..Question::bare("Which?") }
+    }
+
+    #[test]
+    fn leaving_the_sandbox_is_asked_in_words() {
+        let patterns = ["cd web", "npm ci"].map(str::to_owned);
+        let words = |permission: &str| {
+            let open = OpenQuestion::of_access((SessionId::default(), 1), permission, &patterns);
+            open.in_words(str::to_uppercase)
+        };
+        let network = words("network");
+        assert_eq!(network.as_deref(), Some("run `CD WEB`, `NPM CI` with the network"));
+        let outside =
+            "run `CD WEB`, `NPM CI` outside the sandbox: it can read and write all your files";
+        assert_eq!(words("unsandboxed").as_deref(), Some(outside));
+        assert_eq!(words("bash"), None);
     }
 
     #[test]

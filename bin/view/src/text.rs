@@ -252,6 +252,9 @@ fn called(status: &SubagentStatus, call: &Call, step: &CallStep) -> Option<Strin
 }
 
 fn asks(open: &OpenQuestion) -> String {
+    if let Some(words) = open.in_words(visible) {
+        return format!("asks to {words}");
+    }
     let patterns: Vec<String> = open.patterns.iter().map(|text| visible(text)).collect();
     format!("asks for {}: {}", visible_line(&open.permission), patterns.join(", "))
 }
