@@ -216,7 +216,8 @@ impl Workers {
             name: call.name.clone(),
             input: call.arguments().clone(),
         };
-        self.to_executor(ToolExecutorMessage::Check { of: envelope.seq, call: spec });
+        let sandbox = state.config.options.sandbox.as_ref().map(|sandbox| sandbox.backend);
+        self.to_executor(ToolExecutorMessage::Check { of: envelope.seq, call: spec, sandbox });
     }
 
     fn run(&mut self, envelope: &Envelope, attempt: u32, state: &State) {

@@ -30,6 +30,7 @@ use leftfold_events::event::{
     Access, Answer, CallSpec, Ended, Resolution, Saved, Session as SessionEvent, SessionChoices,
     TodoItem,
 };
+use leftfold_events::sandbox::Backend;
 use leftfold_events::state::PendingHook;
 use leftfold_events::state::batch::Part;
 use leftfold_events::turn_config::Prices;
@@ -317,6 +318,8 @@ pub(crate) enum ToolExecutorMessage {
     Check {
         of: Seq,
         call: CallSpec,
+        /// The sandbox in force; `None`: the turn configuration knows none.
+        sandbox: Option<Backend>,
     },
     /// Run a call. The outcomes are `tool.progressed` and `tool.elicitation_requested`, and at the
     /// end `tool.finished`.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use leftfold_events::event::{
     CallKind, CallSpec, Consent, Event, Finished, Resolution, Todo, Tool,
 };
+use leftfold_events::sandbox::Backend;
 use leftfold_events::{Fact, Json, Secrets, Seq, TurnConfig};
 use leftfold_tools::{Context, Elicitation, ElicitationReply, Output, Workspace};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -78,7 +79,7 @@ impl Actor for ToolExecutor {
         running: &mut Running,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            ToolExecutorMessage::Check { of, call } => running.check(of, call),
+            ToolExecutorMessage::Check { of, call, sandbox } => running.check(of, call, sandbox),
             ToolExecutorMessage::Run(run) => running.run(myself, *run),
             ToolExecutorMessage::Switch(switch) => running.switch(*switch),
             ToolExecutorMessage::Cancel { call } => {
@@ -98,8 +99,11 @@ impl Actor for ToolExecutor {
 
 impl Running {
     /// Resolves a call. It reads files, so it may block.
-    fn check(&mut self, of: Seq, call: CallSpec) {
-        let (owner, workspace) = (self.owner.clone(), Arc::clone(&self.workspace));
+    fn check(&mut self, of: Seq, call: CallSpec, sandbox: Option<Backend>) {
+        let (owner, mut workspace) = (self.owner.clone(), Arc::clone(&self.workspace));
+        if workspace.sandbox != sandbox {
+            Arc::make_mut(&mut workspace).sandbox = sandbox;
+        }
         let failed = unresolved(&call);
         let report = move |resolution: Option<Resolution>| {
             let resolution = Box::new(resolution.unwrap_or(failed));

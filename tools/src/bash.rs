@@ -37,8 +37,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+use leftfold_events::Json;
 use leftfold_events::event::{Access, CallKind, Class};
-use leftfold_events::rules::LEFTFOLD;
+use leftfold_events::rules::{LEFTFOLD, NETWORK, UNSANDBOXED};
+use leftfold_events::sandbox::Backend;
 use leftfold_process::environment;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -79,6 +81,29 @@ pub(crate) struct Args {
     #[schemars(description = "What the command does, in five to ten words, for people who watch.")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     description: Option<String>,
+    #[schemars(skip)]
+    #[serde(default, deserialize_with = "args::boolean", skip_serializing_if = "is_off")]
+    network: Option<bool>,
+    #[schemars(skip)]
+    #[serde(default, deserialize_with = "args::boolean", skip_serializing_if = "is_off")]
+    unsandboxed: Option<bool>,
+}
+
+fn is_off(flag: &Option<bool>) -> bool {
+    *flag != Some(true)
+}
+
+/// The schema of the arguments for a model whose commands are confined.
+pub fn schema_in_sandbox() -> Json {
+    let mut schema = args::schema::<Args>().value();
+    let flag = |about: &str| json!({ "description": about, "type": "boolean" });
+    schema["properties"]["network"] = flag(
+        "Run with the network, which commands do not have otherwise. The user is asked first.",
+    );
+    schema["properties"]["unsandboxed"] = flag(
+        "Run outside the sandbox, with all files of the user and the network. The user is asked first. Only for a command that the sandbox has stopped.",
+    );
+    Json::from_value(&schema)
 }
 
 fn command<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -99,6 +124,15 @@ impl Typed for Bash {
     type Args = Args;
     const NAME: &'static str = "bash";
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/bash.md");
+
+    /// Without a sandbox the arguments about it are unknown, as all others that are not in the schema.
+    fn known(args: Args, cx: &Workspace) -> Args {
+        let (network, unsandboxed) = match cx.sandbox.is_some_and(Backend::confines) {
+            true => (args.network, args.unsandboxed),
+            false => (None, None),
+        };
+        Args { network, unsandboxed, ..args }
+    }
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         // a limit of 0 is never meant
@@ -121,7 +155,13 @@ impl Typed for Bash {
         let exported = exported.filter_map(|(name, _)| name.into_string().ok()).collect();
         let surroundings = Surroundings { exported, moves: touched.moves };
         let (patterns, always) = commands::judged(&args.command, &steps, &surroundings);
+        let sandbox = leaving_sandbox(args, cx).map(|permission| Access {
+            permission: permission.to_owned(),
+            patterns: patterns.clone(),
+            always: always.clone(),
+        });
         plan.access.push(Access { permission: "bash".to_owned(), patterns, always });
+        plan.access.extend(sandbox);
         for (permission, patterns) in [("read", touched.reads), ("edit", touched.edits)] {
             plan.access.extend(files(permission, patterns));
         }
@@ -158,6 +198,15 @@ impl Typed for Bash {
 /// The patterns that rules see of a line, and the patterns that "always" would allow.
 pub(crate) fn seen(line: &str) -> (Vec<String>, Vec<String>) {
     commands::judged(line, &commands::steps(line), &Surroundings::default())
+}
+
+/// The permission that a line needs besides `bash`, with the patterns of the line. `unsandboxed` includes the network. On
+/// a machine without a sandbox each line needs it.
+fn leaving_sandbox(args: &Args, cx: &Workspace) -> Option<&'static str> {
+    if args.unsandboxed == Some(true) || cx.sandbox == Some(Backend::None) {
+        return Some(UNSANDBOXED);
+    }
+    (args.network == Some(true)).then_some(NETWORK)
 }
 
 /// The permission to leave the worktree for these folders.

@@ -62,6 +62,7 @@ mod walk;
 mod webfetch;
 mod write;
 
+pub use bash::schema_in_sandbox as bash_schema_in_sandbox;
 pub use command::{become_shell, shell};
 pub use diff::FilePreview;
 pub use edit::{Replaced, Strategy, replace};

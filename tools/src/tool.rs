@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use leftfold_events::event::{
     Access, Attachment, CallKind, CallSpec, Class, Resolution, Spill, TodoItem,
 };
+use leftfold_events::sandbox::Backend;
 use leftfold_events::state::batch::Part;
 use leftfold_events::{Json, Secrets};
 use schemars::JsonSchema;
@@ -82,6 +83,11 @@ pub(crate) trait Typed: Send + Sync {
     const DESCRIPTION: &'static str;
     const LISTED: bool = true;
 
+    /// Drops arguments that this tool does not know in this workspace.
+    fn known(args: Self::Args, _: &Workspace) -> Self::Args {
+        args
+    }
+
     /// Plans a call: `class`, `access`, `paths`, `timeout` and `kind`.
     fn plan(args: &Self::Args, cx: &Workspace) -> Result<Plan, Error>;
 
@@ -110,7 +116,7 @@ impl<T: Typed> Tool for T {
     }
 
     fn plan(&self, input: &Json, cx: &Workspace) -> Result<Plan, Error> {
-        let args: T::Args = args::parse(T::NAME, input)?;
+        let args = T::known(args::parse(T::NAME, input)?, cx);
         let plan = T::plan(&args, cx)?;
         Ok(Plan { input: args::normal(&args), ..plan })
     }
@@ -230,6 +236,8 @@ pub struct Workspace {
     pub host: Option<Arc<dyn Host>>,
     /// The socket of the session's node, for plugins.
     pub socket: Option<PathBuf>,
+    /// The sandbox of the turn's commands; `None`: the turn configuration knows none.
+    pub sandbox: Option<Backend>,
 }
 
 impl Workspace {
@@ -253,6 +261,7 @@ impl Workspace {
             sources: Vec::new(),
             host: None,
             socket: None,
+            sandbox: None,
         }
     }
 }

@@ -9,6 +9,7 @@ mod prompt;
 use std::path::PathBuf;
 
 use leftfold_events::rules::{self, Rule};
+use leftfold_events::sandbox::{self, SandboxOptions};
 use leftfold_events::turn_config::{AskMode, ModelSpec, Options, ToolSpec, TurnConfig};
 use leftfold_events::{Json, Time};
 
@@ -41,6 +42,7 @@ pub const TITLE: &str = include_str!("../../../prompts/title.md").trim_ascii();
 /// people.
 pub fn gather(turn_settings: TurnSettings, now: Time) -> (TurnConfig, Vec<String>) {
     let mut rules = rules::defaults();
+    rules.extend(sandbox::default_rules(turn_settings.options.sandbox.as_ref()));
     rules.extend(turn_settings.agent.rules.iter().cloned());
     rules.extend(plan::rules(
         &turn_settings.agent,
@@ -50,6 +52,7 @@ pub fn gather(turn_settings: TurnSettings, now: Time) -> (TurnConfig, Vec<String
     rules.extend(turn_settings.rules.iter().cloned());
     let mut tools = tools(&turn_settings, &rules);
     offer_tasks(&mut tools, &turn_settings.subagents);
+    offer_sandbox(&mut tools, turn_settings.options.sandbox.as_ref());
     let (name, base) = prompt::base(&turn_settings, &tools);
     let found = instructions::find(&turn_settings);
     let Sources { user_folders, .. } = &turn_settings.sources;
@@ -110,6 +113,15 @@ pub fn extend(config: &mut TurnConfig, tools: Vec<ToolSpec>) {
         let (rules, restrictions) = (&config.rules, &config.options.restrictions);
         let is_hidden = |tool: &ToolSpec| rules::hides(rules, restrictions, &tool.name);
         config.tools.extend(tools.into_iter().filter(|tool| !is_hidden(tool)));
+    }
+}
+
+/// Adds the arguments about the sandbox to the `bash` tool, if commands are confined.
+fn offer_sandbox(tools: &mut [ToolSpec], sandbox: Option<&SandboxOptions>) {
+    if sandbox.is_some_and(|sandbox| sandbox.backend.confines()) {
+        for bash in tools.iter_mut().filter(|tool| tool.name == "bash") {
+            bash.schema = leftfold_tools::bash_schema_in_sandbox();
+        }
     }
 }
 

@@ -56,6 +56,74 @@ fn resolution() {
     assert_eq!(resolved.paths, [out.to_string_lossy().trim_end_matches('/')]);
 }
 
+#[test]
+fn a_confined_line_asks_for_the_network_and_for_leaving_the_sandbox() {
+    use leftfold_events::sandbox::Backend::{self, Bwrap, External, Landlock, Namespaces, Off};
+    let site = Site::new();
+    let resolve = |sandbox: Option<Backend>, input: Value| {
+        let workspace = Workspace { sandbox, ..site.workspace() };
+        let input = leftfold_events::Json::from_value(&input);
+        let call = leftfold_events::event::CallSpec { id: "c".into(), name: "bash".into(), input };
+        crate::resolve(&call, &workspace)
+    };
+    let line = |flags: &Value| {
+        let mut input = json!({ "command": "npm ci && echo done" });
+        input.as_object_mut().unwrap().extend(flags.as_object().unwrap().clone());
+        input
+    };
+    let none = json!({});
+    let confining = [Namespaces, Bwrap, Landlock];
+    for (sandboxes, flags, added, kept) in [
+        (&confining[..], none.clone(), None, none.clone()),
+        (&confining, json!({ "network": true }), Some("network"), json!({ "network": true })),
+        (&confining, json!({ "network": "true" }), Some("network"), json!({ "network": true })),
+        (&confining, json!({ "network": false, "unsandboxed": null }), None, none.clone()),
+        (
+            &confining,
+            json!({ "unsandboxed": true }),
+            Some("unsandboxed"),
+            json!({ "unsandboxed": true }),
+        ),
+        (
+            &confining,
+            json!({ "network": true, "unsandboxed": true }),
+            Some("unsandboxed"),
+            json!({ "network": true, "unsandboxed": true }),
+        ),
+        (&[Off, External], json!({ "network": true, "unsandboxed": true }), None, none.clone()),
+        (&[Backend::None], none.clone(), Some("unsandboxed"), none.clone()),
+        (&[Backend::None], json!({ "network": true }), Some("unsandboxed"), none.clone()),
+    ] {
+        for sandbox in sandboxes {
+            let resolved = resolve(Some(*sandbox), line(&flags));
+            let (bash, more) = resolved.access.split_first().unwrap();
+            let found: Vec<&str> = more.iter().map(|access| access.permission.as_str()).collect();
+            assert_eq!(found, added.into_iter().collect::<Vec<_>>(), "{sandbox:?} {flags}");
+            for access in more {
+                assert_eq!((&access.patterns, &access.always), (&bash.patterns, &bash.always));
+            }
+            assert_eq!(resolved.input.value(), line(&kept), "{sandbox:?} {flags}");
+        }
+    }
+    // a turn that knows no sandbox
+    let flags = json!({ "network": true, "unsandboxed": true });
+    assert_eq!(resolve(None, line(&flags)), resolve(None, line(&none)));
+    let wrong = resolve(Some(Namespaces), line(&json!({ "network": "perhaps" })));
+    assert!(wrong.error.unwrap().contains("`network`: expected true or false"));
+}
+
+#[test]
+fn only_a_model_with_confined_commands_is_told_of_the_sandbox() {
+    let schema = crate::find("bash").unwrap().schema().value();
+    let confined = schema_in_sandbox().value();
+    let properties = |schema: &Value| -> Vec<String> {
+        schema["properties"].as_object().unwrap().keys().cloned().collect()
+    };
+    let more = ["network", "unsandboxed"].map(str::to_owned);
+    assert_eq!(properties(&confined), [properties(&schema), more.to_vec()].concat());
+    assert_eq!(confined["required"], schema["required"]);
+}
+
 #[tokio::test]
 async fn outputs_and_exits() {
     let site = Site::new();
