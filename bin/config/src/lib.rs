@@ -22,6 +22,7 @@
 //! | `redacted_view`, `plugin_layers`, `secrecy`, `credentials` | the parts that may be shown to people and plugins |
 //! | `diagnosis` | every error |
 //! | `fuzzing` | properties that hold for any text, for `tests/fuzz` |
+//! | `sandbox` | the sandbox of commands |
 //! | `trust`, `trust_review`, `trust_files`, `private_file` | which settings of a project need the user's consent, and where it is stored |
 
 mod agent;
@@ -41,6 +42,7 @@ mod redacted_view;
 
 mod diagnosis;
 mod resolve;
+mod sandbox;
 mod schema;
 mod secrecy;
 mod settings;
@@ -64,6 +66,7 @@ pub use load::{Layers, load, load_with, review};
 pub use provider::{Abilities, Costs, Limits, Model, NEVER, Provider, Script};
 pub use redacted_view::{Item, Origin, RedactedView, VisibleValue, redacted_view};
 pub use resolve::{BaseUrl, Chosen, KeySource, KeyState, ProviderSummary};
+pub use sandbox::{SandboxMode, SandboxSettings};
 pub use schema::schema;
 pub use secrecy::{Secret, has_credential, masked};
 pub use settings::{Compaction, Retry, Settings, SkillFolder, Task, ToolOutput, WebFetch};

@@ -16,7 +16,7 @@ use crate::tree::{self, Node, References, Tree};
 use crate::trust::Trust;
 use crate::trust_files::Files;
 use crate::typed::{self, LeftOutKey};
-use crate::{legacy, markdown, permission, trust_review};
+use crate::{legacy, markdown, permission, sandbox, trust_review};
 
 /// The settings besides files: the providers that this build knows, and the settings that each
 /// plugin adds, in the order in which the plugins were asked.
@@ -63,6 +63,7 @@ pub(crate) fn parse(document: &Document, references: References<'_>) -> Result<N
         None => tree::parse(text, source, references)?,
     };
     legacy::translate(&mut node);
+    sandbox::spread(&mut node);
     Ok(node)
 }
 
@@ -132,7 +133,7 @@ pub(crate) fn read(
 
 /// Reads all settings that apply in `directory`, and the stored keys. `env` gives the variables:
 /// `HOME`, `XDG_CONFIG_HOME`, `LEFTFOLD_HOME`, `XDG_DATA_HOME`, `LEFTFOLD_CONFIG`,
-/// `LEFTFOLD_CONFIG_CONTENT`, `OPENCODE_CONFIG`, `OPENCODE_CONFIG_DIR`, `OPENCODE_CONFIG_CONTENT`,
+/// `LEFTFOLD_CONFIG_CONTENT`, `LEFTFOLD_SANDBOX`, `OPENCODE_CONFIG`, `OPENCODE_CONFIG_DIR`, `OPENCODE_CONFIG_CONTENT`,
 /// and variables that files refer to.
 ///
 /// # Errors

@@ -39,6 +39,9 @@ pub(crate) enum OneOrEach<T> {
     Each(IndexMap<String, At<T>>),
 }
 
+/// The setting that is a rule and stands elsewhere.
+pub(crate) const NETWORK_PATH: [&str; 2] = ["sandbox", "network"];
+
 /// By permission, and then by pattern.
 pub(crate) type Permission = OneOrEach<OneOrEach<Action>>;
 
@@ -102,6 +105,17 @@ pub(crate) fn rules(
         }
     }
     all
+}
+
+/// The rule of the setting `sandbox.network`.
+pub(crate) fn of_network(action: &At<Action>) -> PlacedRule {
+    let (place, action) = (action.place().clone(), rules::Action::from(**action));
+    PlacedRule {
+        rule: Rule::new(rules::NETWORK, "*", action),
+        path: NETWORK_PATH.map(str::to_owned).to_vec(),
+        value: json!(action),
+        place,
+    }
 }
 
 /// A warning for each rule with the name of a tool that has another permission: calls that change

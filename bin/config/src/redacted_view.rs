@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Hint, nearest};
 use crate::load::{Layers, load_with};
-use crate::permission::PlacedRule;
+use crate::permission::{NETWORK_PATH, PlacedRule};
 use crate::provider::TIMEOUT;
 use crate::resolve::FromEnv;
 use crate::settings::{Compaction, Retry, Settings, Task, ToolOutput};
@@ -136,6 +136,7 @@ impl Spot {
     /// Rules are listed separately, since a merged tree loses their order.
     fn has_rules(&self) -> bool {
         matches!(self.path()[..], ["permission" | "tools"] | ["agent", _, "permission" | "tools"])
+            || self.path() == NETWORK_PATH
     }
 }
 

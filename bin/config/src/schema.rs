@@ -66,6 +66,9 @@ fn simplify(schema: &mut Value) {
                     map.insert("type".to_owned(), only);
                 }
             }
+            if let Some(Value::Array(values)) = map.get_mut("enum") {
+                values.retain(|value| !value.is_null());
+            }
             if let Some(Value::Array(any)) = map.get_mut("anyOf") {
                 any.retain(|schema| schema["type"] != "null");
             }

@@ -18,6 +18,7 @@ use crate::error::{Error, in_quotes};
 use crate::extensions::{Mcp, Plugin, Skills};
 use crate::permission::{self, Permission, PlacedRule};
 use crate::provider::{NEVER, Provider};
+use crate::sandbox::{Sandbox, SandboxSettings};
 use crate::secrecy::Secret;
 use crate::source::Source;
 use crate::tree::Node;
@@ -26,7 +27,7 @@ use crate::typed::{At, Idle, filled, model_name, positive};
 use leftfold_events::rules::Action;
 
 /// Lists that are joined across files instead of being replaced.
-pub(crate) const JOINED: [&str; 2] = ["plugin", "instructions"];
+pub(crate) const JOINED: [&str; 3] = ["plugin", "instructions", "sandbox.hide"];
 
 type Object = Map<String, Value>;
 
@@ -62,6 +63,7 @@ pub struct Settings {
     pub task: Task,
     /// Names of variables that commands are given besides the usual ones.
     environment: Vec<At<String>>,
+    sandbox: Option<Sandbox>,
     pub compaction: Compaction,
     pub retry: Retry,
     /// Values that must not come into a log, by name.
@@ -310,6 +312,11 @@ impl Settings {
         self.environment.iter().map(|name| name.to_string()).collect()
     }
 
+    /// The sandbox of commands.
+    pub fn sandbox(&self) -> SandboxSettings {
+        self.sandbox.as_ref().map(Sandbox::settings).unwrap_or_default()
+    }
+
     /// The rules that settings give to one agent. Rules of a project count only if the user trusts them.
     pub fn rules_of(&self, agent: &str) -> Vec<Rule> {
         let said = self.agent_placed_rules.get(agent).map(Vec::as_slice).unwrap_or_default();
@@ -404,6 +411,7 @@ impl Settings {
         self.commands.values().try_for_each(|command| command.check())?;
         self.mcp.values().try_for_each(|server| server.check())?;
         self.plugins.iter().try_for_each(At::<Plugin>::check)?;
+        self.sandbox.iter().try_for_each(Sandbox::check)?;
         match self.environment.iter().find(|name| is_credential(name)) {
             Some(name) => Err(name.wrong(
                 "a variable that is not a key, token or password (commands never get those)",
@@ -416,6 +424,8 @@ impl Settings {
     /// Puts the rules of one source after those of earlier sources; merging objects would lose
     /// their order.
     pub(crate) fn append_rules(&mut self, source: &Self) {
+        let network = source.sandbox.as_ref().and_then(Sandbox::network);
+        self.placed_rules.extend(network.map(permission::of_network));
         self.placed_rules.extend(permission::rules(&[], &source.tools, source.permission.as_ref()));
         for (name, agent) in &source.agents {
             let holder = ["agent", name];

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::markdown::{self, Entered};
@@ -102,6 +102,11 @@ pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Resu
     }
     if let Some(text) = given(env, "LEFTFOLD_CONFIG_CONTENT") {
         let name = "LEFTFOLD_CONFIG_CONTENT".to_owned();
+        all.add((name, Kind::Variable), (&directory, true, Owner::User), text, None);
+    }
+    if let Some(mode) = given(env, "LEFTFOLD_SANDBOX") {
+        let name = "LEFTFOLD_SANDBOX".to_owned();
+        let text = json!({ "sandbox": mode.trim() }).to_string();
         all.add((name, Kind::Variable), (&directory, true, Owner::User), text, None);
     }
     Ok(Found {

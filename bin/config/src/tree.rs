@@ -108,9 +108,9 @@ impl Node {
         self.entries().iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
 
-    /// Merges `over` into this: objects are merged, other values replaced. Lists directly under one
-    /// of the keys in `joined` are concatenated.
-    pub(crate) fn merge(&mut self, over: Self, joined: &[&str]) {
+    /// Merges `over` into this: objects are merged, other values replaced. Lists at one of the paths in
+    /// `joined` are concatenated.
+    pub(crate) fn merge(&mut self, over: Self, joined: &[&'static str]) {
         match (&mut self.tree, over.tree) {
             (Tree::Map(below), Tree::Map(above)) => {
                 for entry in above {
@@ -138,13 +138,17 @@ impl Node {
 }
 
 impl Entry {
-    fn merge(&mut self, over: Self, joined: &[&str]) {
+    fn merge(&mut self, over: Self, joined: &[&'static str]) {
         self.at = over.at;
         match (&mut self.node.tree, over.node.tree) {
             (Tree::List(below), Tree::List(mut above)) if joined.contains(&over.key.as_str()) => {
                 below.append(&mut above);
             }
-            (_, tree) => self.node.merge(Node { at: over.node.at, tree }, &[]),
+            (_, tree) => {
+                let inner = |path: &&'static str| path.strip_prefix(&*over.key)?.strip_prefix('.');
+                let joined: Vec<&'static str> = joined.iter().filter_map(inner).collect();
+                self.node.merge(Node { at: over.node.at, tree }, &joined);
+            }
         }
     }
 

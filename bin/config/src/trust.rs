@@ -16,7 +16,7 @@ use leftfold_events::Sha256;
 use serde::{Deserialize, Serialize};
 
 use crate::auth;
-use crate::permission::PlacedRule;
+use crate::permission::{NETWORK_PATH, PlacedRule};
 use crate::private_file;
 use crate::source::{Env, SettingPlace};
 use crate::tree::{Node, below};
@@ -110,7 +110,10 @@ impl Trust {
 
     /// Whether the user has trusted the rules that a rule of the project belongs to.
     pub(crate) fn covers(&self, rule: &PlacedRule) -> bool {
-        let end = rule.path.iter().position(|step| step == "permission" || step == "tools");
+        let end = match rule.path == NETWORK_PATH {
+            true => Some(1),
+            false => rule.path.iter().position(|step| step == "permission" || step == "tools"),
+        };
         let holder = rule.path.iter().take(end.map_or(0, |end| end + 1));
         let key = holder.fold(String::new(), |path, step| below(&path, step));
         let source = &rule.place.source;

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::agent::{BUILT_IN_AGENTS, PRIMARY_AGENTS};
 use crate::error::is_slip;
+use crate::sandbox;
 use crate::schema;
 use crate::secrecy;
 use crate::source::{SettingPlace, is_outside};
@@ -105,6 +106,7 @@ impl Review<'_> {
                 self.plugins(entry);
                 false
             }
+            sandbox::KEY => self.sandbox(entry),
             // they change how OpenCode looks
             "keybinds" | "layout" | "theme" | "tui" => !has_reference(&entry.node),
             // a typing mistake, which the reader reports
@@ -297,6 +299,20 @@ impl Review<'_> {
             };
             self.add(&plugin.at, &format!("plugin[{at}]"), plugin, effect);
         }
+    }
+
+    /// A project may hide paths from commands, and turn the sandbox on.
+    fn sandbox(&mut self, entry: &mut Entry) -> bool {
+        let Tree::Map(members) = &mut entry.node.tree else { return !has_reference(&entry.node) };
+        members.retain(|member| {
+            let reads = || "takes a part of the sandbox from variables or files";
+            let effect = sandbox::effect(member).or(has_reference(&member.node).then(reads));
+            let Some(effect) = effect else { return true };
+            let key = below(&entry.key, &member.key);
+            self.add_text(&member.at, &key, &member.node, effect.to_owned());
+            false
+        });
+        true
     }
 
     /// Adds a setting that may execute the files that it names.

@@ -6,6 +6,7 @@ mod known;
 mod layers;
 mod models;
 mod reading;
+mod sandbox;
 mod slips;
 mod trust;
 
