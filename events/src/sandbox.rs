@@ -110,30 +110,32 @@ impl SandboxOptions {
         })
     }
 
+    /// This sandbox with the limits that `before` has from a parent: the settings may have changed since.
+    #[must_use]
+    pub fn within(mut self, before: &Self) -> Self {
+        self.offline |= before.offline;
+        if before.worktree == WorktreeAccess::Read {
+            self.worktree = WorktreeAccess::Read;
+        }
+        self
+    }
+
     /// The sandbox that allows only what both allow.
     #[must_use]
-    pub fn meet(self, other: &Self) -> Self {
-        let is_other = other.backend.confines() && !self.backend.confines();
-        let (backend, why) = match is_other {
-            true => (other.backend, other.why.clone()),
-            false => (self.backend, self.why),
-        };
-        let mut hide = self.hide;
-        hide.extend(
-            other.hide.iter().filter(|path| !hide.contains(path)).cloned().collect::<Vec<_>>(),
-        );
-        let read = [self.worktree, other.worktree].contains(&WorktreeAccess::Read);
-        Self {
-            backend,
-            why,
-            allow: self.allow && other.allow,
-            write: shared(&self.write, &other.write),
-            hide,
-            show: shared(&self.show, &other.show),
-            processes: self.processes.into_iter().chain(other.processes).min(),
-            worktree: if read { WorktreeAccess::Read } else { WorktreeAccess::Write },
-            offline: self.offline || other.offline,
+    pub fn meet(mut self, other: &Self) -> Self {
+        if other.backend.confines() && !self.backend.confines() {
+            (self.backend, self.why) = (other.backend, other.why.clone());
         }
+        self.allow &= other.allow;
+        self.write = shared(&self.write, &other.write);
+        self.show = shared(&self.show, &other.show);
+        for path in &other.hide {
+            if !self.hide.contains(path) {
+                self.hide.push(path.clone());
+            }
+        }
+        self.processes = self.processes.into_iter().chain(other.processes).min();
+        self.within(other)
     }
 
     /// Whether commands that rules ask about run without a question. Never under Landlock alone, which leaves
@@ -145,8 +147,10 @@ impl SandboxOptions {
 
 /// The rules of a sandbox that come directly after the [defaults](rules::defaults).
 pub fn default_rules(sandbox: Option<&SandboxOptions>) -> Vec<Rule> {
-    let asks = || Rule::new(NETWORK, "*", Action::Ask);
-    sandbox.filter(|sandbox| sandbox.backend.confines()).map(|_| asks()).into_iter().collect()
+    match sandbox {
+        Some(sandbox) if sandbox.backend.confines() => vec![Rule::new(NETWORK, "*", Action::Ask)],
+        Some(_) | None => Vec::new(),
+    }
 }
 
 /// The paths that both lists contain, or that lie below a path of the other list.

@@ -50,7 +50,7 @@ enum Meanwhile {
 /// A name, and the function that builds the scenario.
 type Named = (&'static str, fn() -> Scenario);
 
-pub const CORPUS: [Named; 13] = [
+pub const CORPUS: [Named; 14] = [
     ("tools", scenarios::tools),
     ("parallel", scenarios::parallel),
     ("children", scenarios::children),
@@ -64,6 +64,7 @@ pub const CORPUS: [Named; 13] = [
     ("revert", scenarios::revert),
     ("cut", scenarios::cut),
     ("mixed", scenarios::mixed),
+    ("sandbox", scenarios::sandbox),
 ];
 
 /// The scenario of this name.

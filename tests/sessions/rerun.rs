@@ -49,6 +49,32 @@ fn a_child_and_a_question_that_nobody_answers() {
 }
 
 #[test]
+fn the_recorded_sandbox_of_a_command_is_read_from_the_log() {
+    for (variable, setting, backend) in [
+        (None, None, Value::Null),
+        (None, Some(json!("external")), json!("external")),
+        (None, Some(json!({ "mode": "off" })), json!("off")),
+        (Some("off"), Some(json!("external")), json!("off")),
+        (Some("external"), None, json!("external")),
+    ] {
+        let replies = json!([bash("echo ran >> marks.txt"), says("Done.")]);
+        let mut site = Site::scripted(&script(replies));
+        if let Some(setting) = setting {
+            site = site.setting("sandbox", setting);
+        }
+        if let Some(variable) = variable {
+            site = site.env("LEFTFOLD_SANDBOX", variable);
+        }
+        let events = site.prompt("go").ok().events();
+        let started = only(&events, "tool.started");
+        assert_eq!(started["data"]["sandbox"]["backend"], backend);
+        assert_eq!(started["data"].get("sandbox").is_some(), !backend.is_null());
+        site.run(&["verify", "last"]).ok();
+        rerun_all(&site);
+    }
+}
+
+#[test]
 fn an_interrupt_a_second_prompt_and_a_fork() {
     let site = Site::scripted(&script(json!([
         bash("touch started; while true; do sleep 0.05; done"),

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use leftfold_actors::{ChildConfig, Models, TurnConfigs};
-use leftfold_config::{Mode, Settings};
+use leftfold_config::{Mode, SandboxMode, Settings};
 use leftfold_events::event::SessionChoices;
 use leftfold_events::rules::{Action, Rule};
+use leftfold_events::sandbox::{Backend, SandboxOptions};
 use leftfold_events::turn_config::{AskMode, Options};
 use leftfold_events::{Time, TurnConfig};
 use leftfold_mcp::Servers;
@@ -159,6 +160,7 @@ pub(crate) fn resolve(
             inherited.options().map_or(0, |given| given.depth)
         }
     };
+    options.sandbox = sandbox(settings, inherited, options.depth);
     let turn_settings = TurnSettings {
         directory: project.directory.clone(),
         worktree: project.worktree.clone(),
@@ -171,6 +173,40 @@ pub(crate) fn resolve(
         plan,
     };
     Ok(Resolved { turn_settings, provider: model.provider, others: model::others(settings) })
+}
+
+/// The sandbox of commands. This version confines none, so only the modes that need no sandbox of this machine are in the
+/// log.
+fn sandbox(settings: &Settings, inherited: Inherited<'_>, depth: u32) -> Option<SandboxOptions> {
+    let said = settings.sandbox();
+    let backend = match said.mode {
+        None | Some(SandboxMode::On) => None,
+        Some(SandboxMode::Off) => Some(Backend::Off),
+        Some(SandboxMode::External) => Some(Backend::External),
+    };
+    let texts = |paths: &[PathBuf]| -> Vec<String> {
+        paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
+    };
+    let own = backend.map(|backend| SandboxOptions {
+        backend,
+        allow: said.allow,
+        write: texts(&said.write),
+        hide: texts(&said.hide),
+        show: texts(&said.show),
+        processes: said.processes,
+        ..SandboxOptions::default()
+    });
+    match inherited {
+        Inherited::Parent(parent) => SandboxOptions::of_child(own, parent),
+        Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => {
+            let before = inherited.options().filter(|_| depth > 0);
+            match (own, before.and_then(|before| before.sandbox.as_ref())) {
+                // a subagent keeps the limits of its parent
+                (Some(own), Some(before)) => Some(own.within(before)),
+                (own, _) => own,
+            }
+        }
+    }
 }
 
 /// Sets limits, and who answers questions.

@@ -174,6 +174,12 @@ fn a_subagent_has_no_more_than_its_parent() {
         Options { sandbox: SandboxOptions::of_child(None, &denies), ..Options::default() };
     assert!(!profile(&offline, "npm ci", &[("network", "npm ci")]).unwrap().network);
 
+    // a subagent that goes on keeps its limits, and has today's settings otherwise
+    let before = SandboxOptions { worktree: WorktreeAccess::Read, offline: true, ..theirs.clone() };
+    let later = own.clone().within(&before);
+    assert_eq!((later.worktree, later.offline), (WorktreeAccess::Read, true));
+    assert_eq!((later.allow, &later.write), (true, &own.write));
+
     // settings that were changed meanwhile do not take the parent's sandbox away
     for open in OPEN {
         let child = SandboxOptions::of_child(Some(sandboxed(open)), &parent(with(&theirs)));

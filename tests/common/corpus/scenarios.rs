@@ -106,6 +106,23 @@ pub(super) fn children() -> Scenario {
     Scenario { site, acts: vec![Act::run(&["go"])] }
 }
 
+/// Commands of a session and of its subagent, whose starts record the sandbox.
+pub(super) fn sandbox() -> Scenario {
+    let task =
+        json!({ "description": "A part", "prompt": "the inner part", "subagentType": "general" });
+    let inner = |answers: u32| json!({ "prompt": "the inner part", "answers": answers });
+    let site = site(json!([
+        reply(&[mark("outer", ""), read("a.txt")]),
+        reply(&[part("task", task)]),
+        on(inner(0), &[mark("inner", "; cat a.txt")]),
+        on(inner(1), &[text("The inner part is done.")]),
+        says("The end."),
+    ]))
+    .setting("sandbox", json!("external"));
+    site.file("a.txt", "alpha\n");
+    Scenario { site, acts: vec![Act::run(&["go"])] }
+}
+
 /// A full context, a summary that fails once, and further work; then a requested summary.
 pub(super) fn compaction() -> Scenario {
     let mut full = on(json!({ "prompt": "go", "answers": 0 }), &[mark("nine", "")]);
