@@ -122,20 +122,66 @@ fn assigned(name: &str) -> Option<Vec<Effect>> {
     Some(judged.then(|| Effect::Assigns(Word::new(name))).into_iter().collect())
 }
 
-/// After `-v NAME`, the format can be anything; before it, nothing may become an option.
+/// `-v NAME`, then the format, in which `%n` assigns to the variable that an argument names.
 fn printf(words: &[Word]) -> Option<Vec<Effect>> {
     let Some(first) = words.first() else { return Some(Vec::new()) };
     let text = match first.literal() {
         Some(text) => text,
         // a value in quotes behind a text cannot be an option
-        None => return first.starts_plain().then(Vec::new),
+        None if first.starts_plain() => return formatted(words),
+        None => return None,
     };
     match text.strip_prefix("-v") {
-        Some("") => assigned(&words.get(1)?.literal()?),
-        Some(name) => assigned(name),
-        None if text == "--" || text == "-" || !text.starts_with('-') => Some(Vec::new()),
+        Some("") => {
+            let mut found = assigned(&words.get(1)?.literal()?)?;
+            found.extend(formatted(&words[2..])?);
+            Some(found)
+        }
+        Some(name) => {
+            let mut found = assigned(name)?;
+            found.extend(formatted(&words[1..])?);
+            Some(found)
+        }
+        None if text == "--" => formatted(&words[1..]),
+        None if text == "-" || !text.starts_with('-') => formatted(words),
         None => None,
     }
+}
+
+/// A format and its arguments.
+fn formatted(words: &[Word]) -> Option<Vec<Effect>> {
+    let Some((format, arguments)) = words.split_first() else { return Some(Vec::new()) };
+    match format.literal() {
+        Some(format) if !has_conversion(&format, 'n') => return Some(Vec::new()),
+        // it may hold `%n`, but nothing follows to which that could assign
+        None if format.is_single() && arguments.is_empty() => return Some(Vec::new()),
+        None if !format.is_single() => return None,
+        Some(_) | None => {}
+    }
+    let mut found = Vec::new();
+    for argument in arguments {
+        let text = argument.literal()?;
+        if word::is_name(&text) {
+            found.extend(assigned(&text)?);
+        } else if text.contains('[') {
+            return None;
+        }
+    }
+    Some(found)
+}
+
+/// Whether a format of `printf` holds a conversion by this letter.
+fn has_conversion(format: &str, letter: char) -> bool {
+    let mut rest = format;
+    while let Some((_, behind)) = rest.split_once('%') {
+        let behind = behind
+            .trim_start_matches(|c: char| c.is_ascii_digit() || "#-+ 0'.*hjlLqtz".contains(c));
+        if behind.starts_with(letter) {
+            return true;
+        }
+        rest = behind.strip_prefix('%').unwrap_or(behind);
+    }
+    false
 }
 
 /// Options, then names of variables. `valued` options take a word.
@@ -329,7 +375,6 @@ mod tests {
     fn harmless_forms() {
         for line in [
             "printf %s\\n \"$x\"",
-            "printf -- $x",
             "printf -v x %s $y",
             "read -r x",
             "read -rp \"$p\" x",
@@ -370,6 +415,9 @@ mod tests {
         for line in [
             "printf -v a[x] y",
             "printf $x",
+            "printf -- $x",
+            "printf a$x",
+            "printf %n $x",
             "printf \"$x\" y",
             "printf -v $x y",
             "printf -va[x] y",
@@ -423,6 +471,8 @@ mod tests {
     fn variables_that_decide_are_named() {
         for (line, word) in [
             ("printf -v PATH x", "PATH"),
+            ("printf a%5n PATH", "PATH"),
+            ("printf -v x %n PATH", "PATH"),
             ("read PATH", "PATH"),
             ("unset PATH", "PATH"),
             ("export PATH=x", "PATH=x"),
