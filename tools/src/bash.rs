@@ -10,6 +10,7 @@
 //! | `assignments` | says which assignments rules judge |
 //! | `wrappers`, `git` | find the commands in commands, as in `sudo rm x` |
 //! | `commands`, `arity` | make patterns for rules, and what "always" would allow |
+//! | `scripts` | says whether programs of sed and awk, or options, run commands |
 //! | `touched`, `files` | find the paths |
 //! | `itself` | finds lines that run Leftfold |
 //!
@@ -28,6 +29,7 @@ mod git;
 mod inner;
 mod itself;
 mod parse;
+mod scripts;
 mod step;
 mod touched;
 mod word;
@@ -39,7 +41,7 @@ use std::process::ExitStatus;
 
 use leftfold_events::Json;
 use leftfold_events::event::{Access, CallKind, Class};
-use leftfold_events::rules::{LEFTFOLD, NETWORK, UNSANDBOXED};
+use leftfold_events::rules::{LEFTFOLD, NETWORK, PROTECTED_FILE, UNSANDBOXED};
 use leftfold_events::sandbox::Backend;
 use leftfold_process::environment;
 use schemars::JsonSchema;
@@ -164,6 +166,10 @@ impl Typed for Bash {
         plan.access.extend(sandbox);
         for (permission, patterns) in [("read", touched.reads), ("edit", touched.edits)] {
             plan.access.extend(files(permission, patterns));
+        }
+        if !touched.protected.is_empty() {
+            let (permission, always) = (PROTECTED_FILE.to_owned(), Vec::new());
+            plan.access.push(Access { permission, patterns: touched.protected, always });
         }
         if itself::is_run(&args.command, &steps, &folder, cx) {
             plan.access.push(Access {

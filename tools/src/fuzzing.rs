@@ -4,6 +4,7 @@
 //! # Errors
 //! Every function here returns the property that does not hold.
 
+use leftfold_events::event::CallSpec;
 use leftfold_events::rules;
 
 use crate::{apply_patch, bash, edit};
@@ -60,6 +61,13 @@ pub fn bash(data: &[u8]) -> Result<(), String> {
     let [line] = texts(data);
     let start = std::time::Instant::now();
     let (patterns, always) = bash::seen(&line);
+    let input = leftfold_events::Json::from_value(&serde_json::json!({ "command": line }));
+    let call = CallSpec { id: String::new(), name: "bash".to_owned(), input };
+    let nowhere = "/nonexistent";
+    let resolved = crate::resolve(&call, &crate::Workspace::new(nowhere, nowhere, nowhere));
+    if resolved.error.is_none() && resolved.access.is_empty() {
+        return Err(format!("{line:?} needs no permission"));
+    }
     if start.elapsed().as_secs() >= 5 {
         return Err(format!("{:?} for {line:?}", start.elapsed()));
     }

@@ -76,6 +76,7 @@ pub use registry::{TOOLS, find, model_tools, resolve, run, run_alone, tools_for_
 pub use spill::prune;
 pub use tool::{
     Context, Instructed, Output, OutputLimits, Plan, Progress, Seen, Tool, ToolSource, Workspace,
+    guarded,
 };
 pub use truncate::limited;
 pub use user_folders::UserFolders;

@@ -14,6 +14,14 @@ pub(crate) fn add_access(resolution: &mut Resolution, cx: &Workspace) {
     let edited = edits.flat_map(|access| &access.patterns).filter(|path| is_protected(path));
     let data = resolution.paths.iter().filter(|path| is_data(Path::new(path), cx));
     let mut patterns: Vec<String> = edited.chain(data).cloned().collect();
+    // a command line may have found more
+    resolution.access.retain(|access| match access.permission == PROTECTED_FILE {
+        true => {
+            patterns.extend(access.patterns.iter().cloned());
+            false
+        }
+        false => true,
+    });
     patterns.sort();
     patterns.dedup();
     if !patterns.is_empty() {
@@ -24,7 +32,7 @@ pub(crate) fn add_access(resolution: &mut Resolution, cx: &Workspace) {
 
 /// Whether a path as rules see it names settings, agents, commands, skills or plugins of a project, an instruction
 /// file, or the hooks and settings of git. The folder of plans is for plans.
-fn is_protected(path: &str) -> bool {
+pub(crate) fn is_protected(path: &str) -> bool {
     // some file systems do not tell them apart
     let path = path.to_ascii_lowercase();
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
@@ -51,7 +59,7 @@ fn is_protected(path: &str) -> bool {
 
 /// Whether an absolute path lies in the data folder, with its logs, keys, approvals and trust. Plans, and the full
 /// texts of outputs that were cut, are there for the model.
-fn is_data(path: &Path, cx: &Workspace) -> bool {
+pub(crate) fn is_data(path: &Path, cx: &Workspace) -> bool {
     let real = |folder: &Path| crate::paths::real(folder).unwrap_or_else(|_| folder.to_owned());
     let Some(data) = cx.data.as_deref().map(real) else { return false };
     // a worktree around the data folder, such as the home folder, makes nothing in it the project's

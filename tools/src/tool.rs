@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use leftfold_events::event::{
     Access, Attachment, CallKind, CallSpec, Class, Resolution, Spill, TodoItem,
 };
+use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::sandbox::Backend;
 use leftfold_events::state::batch::Part;
 use leftfold_events::{Json, Secrets};
@@ -238,6 +239,24 @@ pub struct Workspace {
     pub socket: Option<PathBuf>,
     /// The sandbox of the turn's commands; `None`: the turn configuration knows none.
     pub sandbox: Option<Backend>,
+    /// Patterns of the rules about `read` that ask or deny. If a shell line reads a folder or a file that is not
+    /// known, rules see the files with these names.
+    pub guarded: Vec<String>,
+}
+
+/// The patterns in `rules` that [`Workspace::guarded`] has.
+pub fn guarded<'a>(rules: impl IntoIterator<Item = &'a Rule>) -> Vec<String> {
+    let is_strict = |rule: &&Rule| {
+        rule.action != Action::Allow
+            && rule.pattern != "*"
+            && rule.permission != "*"
+            && rules::matches(&rule.permission, "read")
+    };
+    let mut patterns: Vec<String> =
+        rules.into_iter().filter(is_strict).map(|rule| rule.pattern.clone()).collect();
+    patterns.sort();
+    patterns.dedup();
+    patterns
 }
 
 impl Workspace {
@@ -262,6 +281,7 @@ impl Workspace {
             host: None,
             socket: None,
             sandbox: None,
+            guarded: guarded(&rules::defaults()),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use leftfold_actors::{Models, OpenSession, World};
 use leftfold_config::Settings;
 use leftfold_events::event::{ModelRef, Session};
+use leftfold_events::rules::{self, Rule};
 use leftfold_events::turn_config::AskMode;
 use leftfold_events::{POLICY, SessionId, TurnConfig};
 use leftfold_providers::Provider;
@@ -75,6 +76,11 @@ impl SessionSetup {
         let mcp = servers(&project.directory, &settings, &project.servers);
         let extensions = Extensions { mcp, plugins };
         workspace.sources = extensions.sources();
+        let of_agents = settings.agents.keys().flat_map(|agent| settings.rules_of(agent));
+        let of_agents: Vec<Rule> = of_agents.chain(rules::defaults()).collect();
+        let in_force = turn_settings.options.restrictions.iter().flatten();
+        workspace.guarded =
+            leftfold_tools::guarded(of_agents.iter().chain(&turn_settings.rules).chain(in_force));
         workspace.secrets = secrets::known(&settings, &leftfold_config::environment)?;
         workspace.subagents =
             turn_settings.subagents.iter().map(|(name, _)| name.clone()).collect();

@@ -426,7 +426,7 @@ impl<'a> Reader<'a, '_> {
         }
         let judged = assignments.iter().any(|word| !assignments::is_harmless(word));
         let declares = node.kind() == "declaration_command";
-        let run = Run { words, redirects, fed: false, assigns: judged };
+        let run = Run { redirects, assigns: judged, ..Run::new(words) };
         self.run(run, &CommandContext { stdin: stdin.as_deref(), declares, placeholder: None }, 0)?;
         self.children(node, depth)
     }
@@ -461,6 +461,8 @@ impl<'a> Reader<'a, '_> {
                 let run = Run { words: rest.cloned().collect(), ..run.clone() };
                 return self.run(run, context, depth);
             }
+            // behind a wrapper, it is a program
+            "time" => {}
             word if check::RESERVED.contains(&word) => return None,
             _ => {}
         }
@@ -519,7 +521,9 @@ impl<'a> Reader<'a, '_> {
             let stdin = context.stdin.filter(|_| !fed);
             let context =
                 CommandContext { stdin, declares: false, placeholder: placeholder.as_deref() };
-            let run = Run { words, redirects: redirects.clone(), fed, assigns };
+            let is_replaced = |text: &String| words.iter().any(|word| word.shown().contains(text));
+            let replaced = placeholder.as_ref().is_some_and(is_replaced);
+            let run = Run { words, redirects: redirects.clone(), fed, replaced, assigns };
             self.run(run, &context, depth + 1)?;
         }
         Some(())

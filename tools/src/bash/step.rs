@@ -35,13 +35,15 @@ pub(super) struct Run {
     pub(super) redirects: Vec<String>,
     /// Whether it gets arguments that do not stand in the line.
     pub(super) fed: bool,
+    /// Whether a word of it holds text that is replaced by something that does not stand in the line.
+    pub(super) replaced: bool,
     /// Whether it is given variables that rules judge.
     pub(super) assigns: bool,
 }
 
 impl Run {
     pub(super) fn new(words: Vec<Word>) -> Self {
-        Self { words, redirects: Vec::new(), fed: false, assigns: false }
+        Self { words, redirects: Vec::new(), fed: false, replaced: false, assigns: false }
     }
 
     /// The program, if its name stands in the line and can only be the name of a program.

@@ -1,29 +1,43 @@
 //! The paths that a line touches, as far as they can be known before it runs.
 //!
-//! Known are literal arguments, patterns of file names up to the first wild character, variables of the
-//! environment, and those to which the line itself gives values that stand in it. For the rest: what
-//! would be changed, or gone to, in a place that is not known takes the permission to leave the
-//! worktree; what would only be read does not. Rules about `read` and `edit` see each path that is
-//! certain, and `<dynamic>` for a redirection to one that is not.
+//! Known are literal arguments, patterns of file names as they match now, variables of the environment,
+//! and those to which the line itself gives values that stand in it.
+//!
+//! Programs have too many options to know which of their words are paths. So each word is tried, whole
+//! and in parts: it counts as read if it is a file, and as written if it is a protected file and the
+//! program is not certain to only read. For the rest: a line that would change files, or go, in a place that is
+//! not known takes the permission to leave the worktree. A line that would read a file that is not known reads
+//! `<dynamic>`, and each file in the worktree that a rule protects from being read.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
+use globset::{GlobBuilder, GlobMatcher};
+use leftfold_events::rules;
 use leftfold_process::environment;
 
 use crate::Workspace;
 use crate::paths::{self, Target};
+use crate::protected::{is_data, is_protected};
 
 use super::commands::DYNAMIC;
-use super::files::{self, Argument, Use};
+use super::files::{self, Argument, Below, Files, Kind, Use};
 use super::step::{Run, Step};
 use super::word::{self, Part, Word};
+use super::wrappers;
 
 /// Most values of one word.
 const MAX_VALUES: usize = 64;
 
 /// Most paths of a line.
 const MAX_PATHS: usize = 1_000;
+
+/// Most parts of words of a line that are tried as names of files.
+const MAX_NAMES: usize = 10_000;
+
+/// Most entries of folders that are looked at for one line.
+const MAX_ENTRIES: usize = 20_000;
 
 /// Files that are none.
 const DEVICES: &[&str] = &[
@@ -58,6 +72,8 @@ pub(super) struct Touched {
     pub(super) reads: Vec<String>,
     /// The patterns of `edit`.
     pub(super) edits: Vec<String>,
+    /// The patterns of `protected_file`, apart from those among `edits`.
+    pub(super) protected: Vec<String>,
     /// The steps that only change to a folder in the worktree.
     pub(super) moves: HashSet<usize>,
 }
@@ -91,6 +107,13 @@ struct Walk<'a> {
     /// `None` is a value that is not known.
     variables: HashMap<String, Vec<Option<Value>>>,
     unsettled: HashSet<String>,
+    /// Whether options of the shell let patterns match more files.
+    loose: bool,
+    /// The names that the last `find` looked for, for the commands that it runs.
+    searched: Vec<String>,
+    names_tried: usize,
+    entries_seen: usize,
+    trees: HashMap<PathBuf, Rc<Vec<PathBuf>>>,
     /// Whether `cd` is certain to be the builtin, and to go where it says.
     certain_cd: bool,
     found: Touched,
@@ -99,6 +122,11 @@ struct Walk<'a> {
 /// The paths that the steps touch when they start in `folder`.
 pub(super) fn of(steps: &[Step], folder: &Path, cx: &Workspace) -> Touched {
     let place = Place { folders: vec![folder.to_owned()], unknown: false };
+    let sets_globs = |step: &Step| {
+        let names = |run: &Run| run.words.iter().any(|word| word.0.contains("glob"));
+        matches!(step, Step::Run(run) if names(run))
+            || matches!(step, Step::Assign(name, _) if name == "GLOBIGNORE")
+    };
     let mut walk = Walk {
         cx,
         been: place.clone(),
@@ -106,11 +134,17 @@ pub(super) fn of(steps: &[Step], folder: &Path, cx: &Workspace) -> Touched {
         saved: Vec::new(),
         variables: inherited(cx),
         unsettled: unsettled(steps),
+        loose: steps.iter().any(sets_globs),
+        searched: Vec::new(),
+        names_tried: 0,
+        entries_seen: 0,
+        trees: HashMap::new(),
         // a function may stand behind the name
         certain_cd: !steps.contains(&Step::Function)
             && !environment(&cx.environment).iter().any(|(name, _)| name == "CDPATH"),
         found: Touched::default(),
     };
+    walk.declare(steps);
     for (at, step) in steps.iter().enumerate() {
         walk.step(at, step);
     }
@@ -164,9 +198,14 @@ fn unsettled(steps: &[Step]) -> HashSet<String> {
 fn sets(run: &Run) -> bool {
     let by = ["read", "mapfile", "readarray", "getopts", "printf", "let", "unset"];
     let Some(name) = run.name() else { return false };
-    let refers = || run.words.iter().any(|w| w.0.starts_with('-') && w.0.contains('n'));
-    by.contains(&name.as_str())
-        || (matches!(name.as_str(), "declare" | "local" | "typeset") && refers())
+    by.contains(&name.as_str()) || refers(run)
+}
+
+/// Whether it makes a variable a second name of another.
+fn refers(run: &Run) -> bool {
+    let declares = |name: String| matches!(name.as_str(), "declare" | "local" | "typeset");
+    run.name().is_some_and(declares)
+        && run.words.iter().any(|word| word.0.starts_with('-') && word.0.contains('n'))
 }
 
 impl Walk<'_> {
@@ -183,7 +222,7 @@ impl Walk<'_> {
                 if self.values(to).is_none_or(|values| !values.iter().all(Value::is_certain)) {
                     self.claim(how, DYNAMIC.to_owned());
                 }
-                self.word(to, how, &[]);
+                self.argument(&Argument::new(to.clone(), how));
             }
             Step::Assign(name, value) => self.assign(name, value.as_ref()),
             Step::Enter | Step::Perhaps => self.saved.push(self.place.clone()),
@@ -196,33 +235,412 @@ impl Walk<'_> {
         }
     }
 
+    /// Takes note of the values that stand in the line: in a loop, a command may see one that stands behind it.
+    fn declare(&mut self, steps: &[Step]) {
+        let text = |text: &str| Some(Value { text: text.to_owned(), ..Value::default() });
+        let mut refer = false;
+        for step in steps {
+            if let Step::Assign(name, Some(word)) = step
+                && let Some(value) = word.literal()
+            {
+                self.variables.entry(name.clone()).or_default().push(text(&value));
+            }
+            let Step::Run(run) = step else { continue };
+            refer |= refers(run);
+            let declares = ["declare", "export", "local", "readonly", "typeset"];
+            let declares = run.name().is_some_and(|name| declares.contains(&name.as_str()));
+            for word in &run.words[1..] {
+                if sets(run) {
+                    self.variables.entry(word.shown()).or_default().push(None);
+                } else if declares
+                    && let Some(word) = word.literal()
+                    && let Some((name, value)) = word.split_once('=')
+                {
+                    self.variables.entry(name.to_owned()).or_default().push(text(value));
+                }
+            }
+        }
+        if refer {
+            self.variables.clear();
+            let names = steps.iter().filter_map(|step| match step {
+                Step::Assign(name, _) => Some(name.clone()),
+                Step::Run(_)
+                | Step::Unknown
+                | Step::Assignment(_)
+                | Step::Function
+                | Step::Redirect { .. }
+                | Step::Enter
+                | Step::Leave
+                | Step::Perhaps
+                | Step::Joined => None,
+            });
+            self.unsettled.extend(names);
+        }
+    }
+
     fn assign(&mut self, name: &str, value: Option<&Word>) {
         let values = value.and_then(|value| self.values(value));
         let settled = !self.unsettled.contains(name);
         let known = self.variables.entry(name.to_owned()).or_default();
-        match values.filter(|_| settled) {
-            Some(values) => known.extend(values.into_iter().map(Some)),
-            None => known.push(None),
+        let found = match values.filter(|_| settled) {
+            Some(values) => values.into_iter().map(Some).collect(),
+            None => vec![None],
+        };
+        for value in found {
+            if !known.contains(&value) {
+                known.push(value);
+            }
         }
     }
 
     fn run(&mut self, run: &Run) {
         let name = run.name().unwrap_or_default();
         match name.as_str() {
-            "cd" | "pushd" => self.change(run),
-            "popd" => self.place.join(self.been.clone()),
-            _ => {
-                for Argument { word, how, into } in files::of(run) {
-                    self.word(&word, how, &into);
+            "cd" | "pushd" => return self.change(run),
+            "popd" => return self.place.join(self.been.clone()),
+            _ => {}
+        }
+        let run = &self.filled(run);
+        let base = wrappers::base(&name);
+        let is_found = run.replaced || run.words[1..].iter().any(|it| it.shown().contains("{}"));
+        if base == "find" {
+            self.searched = files::names(&run.words[1..]);
+        } else if !is_found || wrappers::wraps(&name) {
+            self.searched.clear();
+        }
+        let files = files::of(run);
+        if files.kind == Kind::Texts {
+            return;
+        }
+        if files.reads_unknown {
+            self.any_file(&[]);
+        }
+        if files.writes_unknown {
+            self.claim(Use::Writes, DYNAMIC.to_owned());
+        }
+        for argument in &files.arguments {
+            self.argument(argument);
+        }
+        let hides = files::skips_hidden(run);
+        if matches!(files.kind, Kind::Reads | Kind::Writes) {
+            let is_read = |argument: &&Argument| {
+                let packs = files.may_write_words && argument.below != Below::Extracted;
+                argument.how == Use::Reads || packs
+            };
+            for argument in files.arguments.iter().filter(is_read) {
+                self.folder(&argument.word, hides);
+            }
+            if files.searches && !files.arguments.iter().any(|argument| self.exists(&argument.word))
+            {
+                self.folder(&Word::new("."), hides);
+            }
+            if run.fed || is_found {
+                let names = self.searched.clone();
+                self.any_file(&names);
+            }
+        }
+        if matches!(files.kind, Kind::Changes | Kind::Writes) {
+            if run.fed {
+                self.claim(Use::Writes, DYNAMIC.to_owned());
+                self.somewhere();
+            }
+            if is_found {
+                let below = Below::Names(self.searched.clone());
+                let root = self.cx.worktree.clone();
+                self.changed_below(&root, &below);
+            }
+        }
+        for word in &run.words[1..] {
+            self.names(run, word, &files);
+        }
+    }
+
+    /// The command with the values of its variables, as far as they are known.
+    fn filled(&self, run: &Run) -> Run {
+        let mut words: Vec<Word> = run.words[..1].to_vec();
+        for word in word::expanded(&run.words[1..]) {
+            let values = match word.literal() {
+                None if words.len() < MAX_NAMES => self.values(&word),
+                _ => None,
+            };
+            match values.filter(|values| values.iter().all(Value::is_certain)) {
+                Some(values) => {
+                    words.extend(values.iter().map(|it| Word::new(&files::quoted(&it.text))));
                 }
-                for word in files::perhaps_read(run) {
-                    self.existing(&word);
+                None => words.push(word),
+            }
+        }
+        Run { words, ..run.clone() }
+    }
+
+    /// Tries a word and its parts as names of files.
+    fn names(&mut self, run: &Run, word: &Word, files: &Files) {
+        for value in self.values(word).unwrap_or_default() {
+            if value.wild.is_some() {
+                for folder in self.starts(&value.text) {
+                    for path in self.matching(&folder, &value.text) {
+                        self.name(&path.to_string_lossy(), files);
+                    }
                 }
-                if run.fed && files::how(super::wrappers::base(&name)) == Some(Use::Writes) {
-                    self.somewhere();
+            } else if !value.open {
+                // `file:///a/%2eenv`
+                if value.text.contains("file:") && value.text.contains(['%', '{', '[']) {
+                    self.any_file(&[]);
+                }
+                for name in parts(&value.text, files.has_scripts) {
+                    self.name(name, files);
+                }
+                if run.name().is_some_and(|name| wrappers::base(&name) == "sed") {
+                    self.names_in_sed(&value.text, files);
                 }
             }
         }
+    }
+
+    /// Names behind a command of sed, as in `s/a/b/wAGENTS.md` or `/x/r/etc/x`.
+    fn names_in_sed(&mut self, script: &str, files: &Files) {
+        let starts = script.char_indices().filter(|(_, c)| "/|,;#rRwW".contains(*c)).take(256);
+        for (at, c) in starts {
+            let name = script[at + 1..].trim();
+            let is_path = name.starts_with('/') && "rRwW".contains(c);
+            if is_path || self.is_guarded(name) || is_protected(name) {
+                self.name(name, files);
+            }
+        }
+    }
+
+    /// The folders where a path begins.
+    fn starts(&self, path: &str) -> Vec<PathBuf> {
+        match path.starts_with('/') {
+            true => vec![PathBuf::from("/")],
+            false => self.place.folders.clone(),
+        }
+    }
+
+    fn name(&mut self, name: &str, files: &Files) {
+        self.names_tried += 1;
+        if self.names_tried > MAX_NAMES {
+            if self.names_tried == MAX_NAMES + 1 {
+                self.any_file(&[]);
+                self.found.protected.push(DYNAMIC.to_owned());
+            }
+            return;
+        }
+        if name.is_empty() || name.len() > 4_096 {
+            return;
+        }
+        let reads = !matches!(files.kind, Kind::Lists | Kind::Changes | Kind::Texts);
+        for folder in self.starts(name) {
+            let home = name.strip_prefix("~/").zip(std::env::var_os("HOME"));
+            let path = match home {
+                Some((rest, home)) => Path::new(&home).join(rest),
+                None => folder.join(name),
+            };
+            let found = std::fs::metadata(&path).ok();
+            let last = name.rsplit('/').next().unwrap_or(name);
+            let hidden = last.starts_with('.') && self.is_guarded(name);
+            let looks = hidden || is_protected(name);
+            let has_parent = || path.parent().is_some_and(Path::is_dir);
+            let is_address = name.contains("://") || name.starts_with("//");
+            let is_new = looks && !name.contains(char::is_whitespace) && !is_address;
+            if found.is_none() && !is_new && !((looks || name.contains('/')) && has_parent()) {
+                // `git show HEAD:.env` names a file that is not there
+                if hidden && reads {
+                    self.claim(Use::Reads, name.to_owned());
+                }
+                continue;
+            }
+            let Some(Ok(target)) = path.to_str().map(|path| paths::resolve(path, self.cx)) else {
+                continue;
+            };
+            if self.is_spilled(&target) {
+                continue;
+            }
+            let is_file = found.as_ref().is_some_and(std::fs::Metadata::is_file);
+            if reads && (is_file || hidden) {
+                // a program such as `CC=/usr/bin/gcc` is no secret
+                let is_program = files.kind == Kind::Other && is_executable(found.as_ref());
+                if target.inside || !is_program {
+                    self.claim(Use::Reads, target.shown.clone());
+                }
+                if !target.inside && !is_program {
+                    self.leave(target.outside());
+                }
+            }
+            if files.may_write_words && is_file {
+                self.claim(Use::Writes, target.shown.clone());
+            }
+            let is_own = is_data(&target.path, self.cx) && reads && found.is_some();
+            if is_own || (!files.only_reads && is_protected(&target.shown)) {
+                self.protect(target.shown);
+            }
+        }
+    }
+
+    fn protect(&mut self, path: String) {
+        if !self.found.protected.contains(&path) {
+            let is_full = self.found.protected.len() >= MAX_PATHS;
+            self.found.protected.push(if is_full { DYNAMIC.to_owned() } else { path });
+        }
+    }
+
+    fn is_guarded(&self, path: &str) -> bool {
+        self.cx.guarded.iter().any(|pattern| rules::matches(pattern, path))
+    }
+
+    fn is_spilled(&self, target: &Target) -> bool {
+        paths::real(&self.cx.spill_dir).is_ok_and(|dir| target.path.starts_with(dir))
+    }
+
+    /// A file is read, and it is not known which.
+    fn any_file(&mut self, names: &[String]) {
+        self.claim(Use::Reads, DYNAMIC.to_owned());
+        let root = self.cx.worktree.clone();
+        self.read_below(&root, names, false);
+    }
+
+    /// Whether a word is not known, or names something that is there.
+    fn exists(&self, word: &Word) -> bool {
+        let Some(values) = self.values(word) else { return true };
+        let exists = |value: &Value| {
+            let mut folders = self.starts(&value.text).into_iter();
+            value.open || value.wild.is_some() || folders.any(|it| it.join(&value.text).exists())
+        };
+        values.iter().any(exists)
+    }
+
+    /// The files in a folder that a reader is given.
+    fn folder(&mut self, word: &Word, hides: bool) {
+        let values = self.values(word);
+        if values.as_ref().is_none_or(|values| values.iter().any(|value| value.open)) {
+            return self.any_file(&[]);
+        }
+        for value in values.unwrap_or_default() {
+            for folder in self.starts(&value.text) {
+                for path in self.matching(&folder, &value.text) {
+                    if path.is_dir() {
+                        self.read_below(&path, &[], hides);
+                    }
+                }
+            }
+        }
+    }
+
+    fn read_below(&mut self, folder: &Path, names: &[String], hides: bool) {
+        for path in self.tree(folder).iter() {
+            let rest = path.strip_prefix(folder).unwrap_or(path).to_string_lossy().into_owned();
+            let hidden = rest.split('/').any(|name| name.starts_with('.'));
+            if (hides && hidden) || !is_named(path, names) {
+                continue;
+            }
+            let shown = self.shown(path);
+            if self.is_guarded(&shown) {
+                self.claim(Use::Reads, shown);
+            }
+        }
+    }
+
+    /// The protected files in a folder that is changed.
+    fn changed_below(&mut self, folder: &Path, below: &Below) {
+        let names: &[String] = match below {
+            Below::Nothing => return,
+            Below::Extracted | Below::Untracked => &[],
+            Below::Names(names) => names,
+        };
+        let is_root = paths::real(&self.cx.worktree).ok() == paths::real(folder).ok();
+        if !folder.is_dir() || (*below == Below::Extracted && is_root) {
+            return;
+        }
+        let shown = self.shown(folder);
+        if is_protected(&shown) {
+            self.protect(shown);
+        }
+        for path in self.tree(folder).iter() {
+            let shown = self.shown(path);
+            let tracked = *below == Below::Untracked && shown.split('/').any(|name| name == ".git");
+            if is_protected(&shown) && is_named(path, names) && !tracked {
+                self.protect(shown);
+            }
+        }
+    }
+
+    /// A path as rules see it.
+    fn shown(&self, path: &Path) -> String {
+        let text = path.to_string_lossy();
+        paths::resolve(&text, self.cx).map_or_else(|_| text.to_string(), |target| target.shown)
+    }
+
+    /// Everything below a folder, without following links, `node_modules`, and the contents of `.git`.
+    fn tree(&mut self, folder: &Path) -> Rc<Vec<PathBuf>> {
+        if let Some(known) = self.trees.get(folder) {
+            return Rc::clone(known);
+        }
+        let mut found = Vec::new();
+        let mut left = std::collections::VecDeque::from([folder.to_owned()]);
+        while let Some(next) = left.pop_front() {
+            let is_skipped = next.file_name().is_some_and(|name| name == "node_modules");
+            if is_skipped || next.file_name().is_some_and(|name| name == ".git") {
+                continue;
+            }
+            for entry in std::fs::read_dir(&next).into_iter().flatten().flatten() {
+                self.entries_seen += 1;
+                if self.entries_seen > MAX_ENTRIES {
+                    left.clear();
+                    break;
+                }
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    left.push_back(entry.path());
+                }
+                found.push(entry.path());
+            }
+        }
+        let found = Rc::new(found);
+        self.trees.insert(folder.to_owned(), Rc::clone(&found));
+        found
+    }
+
+    /// The paths that a pattern matches now; a path without wild characters, whether it exists or not.
+    fn matching(&mut self, folder: &Path, pattern: &str) -> Vec<PathBuf> {
+        let mut found = vec![folder.to_owned()];
+        for part in pattern.split('/').filter(|part| !part.is_empty()) {
+            if !part.contains(['*', '?', '[']) {
+                found.iter_mut().for_each(|path| path.push(part));
+                continue;
+            }
+            if part == "**" && self.loose {
+                let trees: Vec<_> = found.iter().map(|path| self.tree(path)).collect();
+                found.extend(trees.iter().flat_map(|tree| tree.iter().cloned()));
+                continue;
+            }
+            let matcher = self.matcher(part);
+            let mut next = Vec::new();
+            for path in &found {
+                for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+                    self.entries_seen += 1;
+                    let name = entry.file_name();
+                    let hidden = name.as_encoded_bytes().starts_with(b".");
+                    let may_be_hidden = self.loose || part.starts_with('.');
+                    if self.entries_seen <= MAX_ENTRIES
+                        && (!hidden || may_be_hidden)
+                        && matcher.as_ref().is_none_or(|matcher| matcher.is_match(&name))
+                    {
+                        next.push(entry.path());
+                    }
+                }
+            }
+            found = next;
+        }
+        found
+    }
+
+    /// `None` matches every name: a pattern that bash may read in another way.
+    fn matcher(&self, pattern: &str) -> Option<GlobMatcher> {
+        if pattern.contains(['{', '}', '\\']) || pattern.contains("[[:") {
+            return None;
+        }
+        let mut builder = GlobBuilder::new(pattern);
+        builder.case_insensitive(self.loose).backslash_escape(false);
+        builder.build().ok().map(|glob| glob.compile_matcher())
     }
 
     /// Whether this is `cd FOLDER` for a literal folder in the worktree, and nothing else.
@@ -255,21 +673,11 @@ impl Walk<'_> {
             Use::Reads => &mut self.found.reads,
             Use::Writes => &mut self.found.edits,
         };
-        if patterns.len() < MAX_PATHS && !patterns.contains(&pattern) {
-            patterns.push(pattern);
-        }
-    }
-
-    /// A literal argument counts as read if it is a file in the worktree.
-    fn existing(&mut self, word: &Word) {
-        let Some(text) = word.literal().filter(|text| !text.is_empty()) else { return };
-        for folder in self.place.folders.clone() {
-            let path = folder.join(&text);
-            let Some(text) = path.to_str().filter(|_| path.is_file()) else { continue };
-            if let Ok(target) = paths::resolve(text, self.cx)
-                && target.inside
-            {
-                self.claim(Use::Reads, target.shown);
+        if !patterns.contains(&pattern) {
+            let is_full = patterns.len() >= MAX_PATHS;
+            let pattern = if is_full { DYNAMIC.to_owned() } else { pattern };
+            if patterns.len() <= MAX_PATHS {
+                patterns.push(pattern);
             }
         }
     }
@@ -323,11 +731,104 @@ impl Walk<'_> {
         }
     }
 
-    fn word(&mut self, word: &Word, how: Use, into: &[String]) {
-        match self.values(word) {
-            Some(values) => values.iter().for_each(|value| self.value(value, how, Some(into))),
-            None if how == Use::Writes => self.somewhere(),
-            None => {}
+    fn argument(&mut self, argument: &Argument) {
+        let how = argument.how;
+        let Some(values) = self.values(&argument.word) else {
+            match how {
+                Use::Lists => {}
+                Use::Reads => self.any_file(&[]),
+                Use::Writes => {
+                    self.claim(how, DYNAMIC.to_owned());
+                    self.somewhere();
+                }
+            }
+            return;
+        };
+        for value in &values {
+            let has_sources = !argument.from.is_empty();
+            self.value(value, how, Some(has_sources));
+            if value.open {
+                match how {
+                    Use::Lists => {}
+                    Use::Reads => self.any_file(&[]),
+                    Use::Writes => self.claim(how, DYNAMIC.to_owned()),
+                }
+                continue;
+            }
+            for folder in self.starts(&value.text) {
+                for path in self.matching(&folder, &value.text) {
+                    if value.wild.is_some() && how != Use::Lists {
+                        self.matched(&path, how);
+                    }
+                    self.changed_below(&path, &argument.below);
+                    for source in &argument.from {
+                        self.put(source, &path);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A file that a pattern matches.
+    fn matched(&mut self, path: &Path, how: Use) {
+        let Ok(target) = paths::resolve(&path.to_string_lossy(), self.cx) else { return };
+        if !target.inside && !self.is_spilled(&target) {
+            self.leave(target.outside());
+        }
+        if how == Use::Writes || self.is_guarded(&target.shown) {
+            self.claim(how, target.shown);
+        }
+    }
+
+    /// `source` is put to `target`, or into it if that is a folder.
+    fn put(&mut self, source: &Word, target: &Path) {
+        let values = self.values(source).unwrap_or_default();
+        if values.is_empty() || values.iter().any(|value| value.open) {
+            // its name is not known
+            if target.is_dir() {
+                self.claim(Use::Writes, DYNAMIC.to_owned());
+                self.protect(DYNAMIC.to_owned());
+            }
+            return;
+        }
+        for value in values {
+            // `cp -r a/. b`, `rsync a/ b`
+            let contents = value.text.ends_with("/.") || value.text == ".";
+            let perhaps = contents || value.text.ends_with('/');
+            for folder in self.starts(&value.text) {
+                for path in self.matching(&folder, &value.text) {
+                    let into = match path.file_name() {
+                        Some(name) if target.is_dir() && !contents => target.join(name),
+                        _ => target.to_owned(),
+                    };
+                    if !contents {
+                        self.landed(&into);
+                    }
+                    for entry in self.tree(&path).iter() {
+                        let rest = entry.strip_prefix(&path).unwrap_or(entry);
+                        self.landed_below(&into.join(rest));
+                        if perhaps {
+                            self.landed_below(&target.join(rest));
+                            if rest.components().count() == 1 {
+                                self.landed(&target.join(rest));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A file that a command creates or replaces.
+    fn landed(&mut self, path: &Path) {
+        let Ok(target) = paths::resolve(&path.to_string_lossy(), self.cx) else { return };
+        self.claim(Use::Writes, target.shown);
+    }
+
+    fn landed_below(&mut self, path: &Path) {
+        let shown = self.shown(path);
+        if is_protected(&shown) {
+            self.protect(shown);
         }
     }
 
@@ -358,33 +859,60 @@ impl Walk<'_> {
                 value.wild.get_or_insert(value.text.len());
                 value.text.push(*c);
             }
-            Part::Home => return self.filled(&value, "HOME"),
-            Part::Variable(name) => return self.filled(&value, name),
+            Part::Home => return self.with_variable(&value, "HOME", true, None),
+            Part::Variable { name, quoted, default } => {
+                return self.with_variable(&value, name, *quoted, default.as_deref());
+            }
             Part::Unknown => value.open = true,
         }
         vec![value]
     }
 
-    fn filled(&self, value: &Value, name: &str) -> Vec<Value> {
+    /// `value` with each value of a variable behind it. Unquoted, blanks make several words of one.
+    fn with_variable(
+        &self,
+        value: &Value,
+        name: &str,
+        quoted: bool,
+        default: Option<&str>,
+    ) -> Vec<Value> {
+        let mut found: Vec<Value> =
+            default.map(|text| value.with(text, None, false)).into_iter().collect();
         if name == "PWD" && !self.place.unknown {
             let folders = self.place.folders.iter().filter_map(|folder| folder.to_str());
-            return folders.map(|folder| value.with(folder, None, false)).collect();
+            found.extend(folders.map(|folder| value.with(folder, None, false)));
+            return found;
         }
-        let open = || value.with("", None, true);
-        match self.variables.get(name) {
-            Some(known) => known
-                .iter()
-                .take(MAX_VALUES + 1)
-                .map(|one| {
-                    one.as_ref().map_or_else(open, |one| value.with(&one.text, one.wild, one.open))
-                })
-                .collect(),
-            None => vec![open()],
+        let open = value.with("", None, true);
+        let Some(known) = self.variables.get(name) else {
+            // not set, as far as the line tells: it may be a variable of the shell itself
+            found.push(open);
+            return found;
+        };
+        for one in known.iter().take(MAX_VALUES + 1) {
+            let Some(one) = one else {
+                found.push(open.clone());
+                continue;
+            };
+            if quoted {
+                // a pattern in quotes matches nothing
+                found.push(value.with(&one.text, one.wild, one.open));
+                continue;
+            }
+            let words: Vec<&str> = one.text.split_whitespace().collect();
+            if words.is_empty() {
+                found.push(value.with(&one.text, one.wild, one.open));
+            }
+            for word in words {
+                let wild = one.wild.map(|_| 0).or_else(|| word.find(['*', '?', '[']));
+                found.push(value.with(word, wild, one.open));
+            }
         }
+        found
     }
 
-    /// `into` are names below it if it is a folder; without it, nothing there is read or changed.
-    fn value(&mut self, value: &Value, how: Use, into: Option<&[String]>) {
+    /// `may_read` says whether the path itself is read or changed; if so, it says whether others are put into it.
+    fn value(&mut self, value: &Value, how: Use, is_target: Option<bool>) {
         let certain = value.certain();
         let unknown = value.open && (how == Use::Writes) || value.climbs(certain.len());
         let relative = !certain.starts_with('/');
@@ -396,13 +924,8 @@ impl Walk<'_> {
         let before = self.found.outside.len();
         for folder in folders.into_iter().filter(|_| !nothing) {
             let path = folder.join(certain);
-            match into.filter(|_| value.is_certain()) {
-                Some(into) if !into.is_empty() && path.is_dir() => {
-                    self.path(&path, None);
-                    for name in into {
-                        self.path(&path.join(name), Some(how));
-                    }
-                }
+            match is_target {
+                Some(true) if value.is_certain() && path.is_dir() => self.path(&path, None),
                 Some(_) => self.path(&path, Some(how)),
                 None => self.path(&path, None),
             }
@@ -420,13 +943,10 @@ impl Walk<'_> {
         {
             return;
         }
-        let spilled = |target: &Target| {
-            paths::real(&self.cx.spill_dir).is_ok_and(|dir| target.path.starts_with(dir))
-        };
         match paths::resolve(&text, self.cx) {
             _ if self.found.paths.len() >= MAX_PATHS => self.somewhere(),
             Ok(target) => {
-                let spilled = spilled(&target);
+                let spilled = self.is_spilled(&target);
                 if !target.inside && !spilled {
                     self.leave(target.outside());
                 }
@@ -440,6 +960,43 @@ impl Walk<'_> {
             Err(_) => self.somewhere(),
         }
     }
+}
+
+/// The parts of a word that can be the name of a file: the whole, each end behind an option letter, and
+/// the texts behind `=`, `:`, `@`, `,`, `<` and `)`. In a script, each text that could be a path.
+fn parts(text: &str, is_script: bool) -> Vec<&str> {
+    let mut found = vec![text];
+    if text.starts_with('-') && !text.starts_with("--") {
+        found.extend(text.char_indices().skip(1).take(64).map(|(at, _)| &text[at..]));
+    }
+    let separators = ['=', ':', '@', ',', '<', ')'];
+    if text.contains(separators) {
+        found.extend(text.match_indices(separators).map(|(at, _)| &text[at + 1..]));
+        found.extend(text.split(separators));
+    }
+    if is_script {
+        let odd = |c: char| !(c.is_alphanumeric() || "_./~+-%".contains(c));
+        for part in text.split(odd).filter(|part| part.contains(['.', '/'])) {
+            found.push(part);
+            found.extend(part.strip_prefix(['r', 'R', 'w', 'W', 'p']));
+        }
+    }
+    found
+}
+
+/// Whether a file or a folder above it has one of these names, which are patterns in lower case; any name if there
+/// are none.
+fn is_named(path: &Path, names: &[String]) -> bool {
+    names.is_empty()
+        || path.iter().any(|name| {
+            let name = name.to_string_lossy().to_lowercase();
+            names.iter().any(|pattern| rules::matches(pattern, &name))
+        })
+}
+
+fn is_executable(found: Option<&std::fs::Metadata>) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    found.is_some_and(|found| found.permissions().mode() & 0o111 != 0)
 }
 
 impl Value {

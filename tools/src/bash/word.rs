@@ -20,8 +20,13 @@ pub(super) enum Part {
     Brace(char),
     /// `~` or `~/`, at the start.
     Home,
-    /// `$NAME` or `${NAME}`.
-    Variable(String),
+    /// `$NAME`, `${NAME}`, `~+`, or `${NAME:-default}` with a literal default.
+    Variable {
+        name: String,
+        /// Otherwise the shell splits the value at blanks and expands patterns in it.
+        quoted: bool,
+        default: Option<String>,
+    },
     /// Text that is not known before the line runs; the rest of the word belongs to it.
     Unknown,
 }
@@ -44,7 +49,9 @@ impl Word {
                 Part::Text(part) => text += &part,
                 Part::Home => text.push('~'),
                 Part::Brace(c) if !braces => text.push(c),
-                Part::Brace(_) | Part::Glob(_) | Part::Variable(_) | Part::Unknown => return None,
+                Part::Brace(_) | Part::Glob(_) | Part::Variable { .. } | Part::Unknown => {
+                    return None;
+                }
             }
         }
         Some(text)
@@ -58,7 +65,7 @@ impl Word {
                 Part::Text(part) => text += &part,
                 Part::Home => text.push('~'),
                 Part::Brace(c) | Part::Glob(c) => text.push(c),
-                Part::Variable(_) | Part::Unknown => return self.0.clone(),
+                Part::Variable { .. } | Part::Unknown => return self.0.clone(),
             }
         }
         text
@@ -106,7 +113,8 @@ impl Word {
 
     /// Whether a variable or a substitution is in the word, and not only a pattern of file names.
     pub(super) fn varies(&self) -> bool {
-        parts(&self.0).iter().any(|part| matches!(part, Part::Variable(_) | Part::Unknown))
+        let varies = |part: &Part| matches!(part, Part::Variable { .. } | Part::Unknown);
+        parts(&self.0).iter().any(varies)
     }
 
     /// Whether the word begins with a literal character other than `-`, so that it is no option.
@@ -179,6 +187,11 @@ impl<'a> Scan<'a> {
         self.found.push(part);
     }
 
+    fn variable(&mut self, name: &str, quoted: bool, default: Option<&str>) {
+        let (name, default) = (name.to_owned(), default.map(str::to_owned));
+        self.part(Part::Variable { name, quoted, default });
+    }
+
     fn until(&mut self, end: char) -> &'a str {
         let (text, rest) = self.rest.split_once(end).unwrap_or((self.rest, ""));
         self.rest = rest;
@@ -193,6 +206,10 @@ impl<'a> Scan<'a> {
     fn home(&mut self) {
         match self.rest.chars().next() {
             None | Some('/') => self.part(Part::Home),
+            Some('+') if self.rest[1..].is_empty() || self.rest[1..].starts_with('/') => {
+                self.rest = &self.rest[1..];
+                self.variable("PWD", true, None);
+            }
             // another user's, or a folder that was left
             Some(_) => self.part(Part::Unknown),
         }
@@ -227,18 +244,25 @@ impl<'a> Scan<'a> {
             // a translation may be another text, and bash expands it again
             Some('"') if !quoted => self.part(Part::Unknown),
             Some('{') => match self.rest[1..].split_once('}') {
-                Some((name, rest)) if is_name(name) => {
+                Some((body, rest)) if is_name(body) => {
                     self.rest = rest;
-                    self.part(Part::Variable(name.to_owned()));
+                    self.variable(body, quoted, None);
                 }
-                _ => self.part(Part::Unknown),
+                Some((body, rest)) => match with_default(body) {
+                    Some((name, default)) => {
+                        self.rest = rest;
+                        self.variable(name, quoted, Some(default));
+                    }
+                    None => self.part(Part::Unknown),
+                },
+                None => self.part(Part::Unknown),
             },
             Some(c) if c == '_' || c.is_ascii_alphabetic() => {
                 let of = |c: char| c == '_' || c.is_ascii_alphanumeric();
                 let end = self.rest.find(|c| !of(c)).unwrap_or(self.rest.len());
                 let (name, rest) = self.rest.split_at(end);
                 self.rest = rest;
-                self.part(Part::Variable(name.to_owned()));
+                self.variable(name, quoted, None);
             }
             Some(c) if c == '(' || c == '[' || c.is_ascii_digit() || "@*#?-$!".contains(c) => {
                 self.part(Part::Unknown);
@@ -247,23 +271,59 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// `$'…'`, after its quote. Codes of bytes that are no characters make the word unknown.
+    /// `$'…'`, after its quote. Codes of characters beyond ASCII make the word unknown.
     fn ansi(&mut self) {
         while let Some(c) = self.take() {
             match c {
                 '\'' => return,
-                '\\' => match self.take() {
-                    Some('n') => self.text.push('\n'),
-                    Some('t') => self.text.push('\t'),
-                    Some('r') => self.text.push('\r'),
-                    Some('e' | 'E') => self.text.push('\u{1b}'),
-                    Some(c @ ('\\' | '\'' | '"' | '?')) => self.text.push(c),
-                    _ => return self.part(Part::Unknown),
+                '\\' => match self.escape() {
+                    Some(c) => self.text.push(c),
+                    None => return self.part(Part::Unknown),
                 },
                 c => self.text.push(c),
             }
         }
     }
+
+    /// The character that an escape in `$'…'` stands for, after its backslash.
+    fn escape(&mut self) -> Option<char> {
+        let (radix, most) = match self.rest.chars().next()? {
+            'x' => (16, 2),
+            'u' => (16, 4),
+            'U' => (16, 8),
+            '0'..='7' => (8, 3),
+            _ => {
+                return match self.take()? {
+                    'a' => Some('\u{7}'),
+                    'b' => Some('\u{8}'),
+                    'e' | 'E' => Some('\u{1b}'),
+                    'f' => Some('\u{c}'),
+                    'n' => Some('\n'),
+                    'r' => Some('\r'),
+                    't' => Some('\t'),
+                    'v' => Some('\u{b}'),
+                    c @ ('\\' | '\'' | '"' | '?') => Some(c),
+                    _ => None,
+                };
+            }
+        };
+        if radix == 16 {
+            self.take();
+        }
+        let digits = self.rest.chars().take(most).take_while(|c| c.is_digit(radix)).count();
+        let (code, rest) = self.rest.split_at(digits);
+        self.rest = rest;
+        let code = u32::from_str_radix(code, radix).ok().and_then(char::from_u32)?;
+        (code.is_ascii() && code != '\0').then_some(code)
+    }
+}
+
+/// The name and the default of `NAME:-default`, `NAME-default` and the forms with `=`, given without braces.
+fn with_default(body: &str) -> Option<(&str, &str)> {
+    let (name, default) = body.split_once(['-', '='])?;
+    let name = name.strip_suffix(':').unwrap_or(name);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_./+-".contains(c);
+    (is_name(name) && default.chars().all(plain)).then_some((name, default))
 }
 
 pub(super) fn is_name(text: &str) -> bool {
@@ -320,10 +380,7 @@ fn braces(word: &str) -> Option<(usize, usize, Vec<String>)> {
                     return Some((*start, at + 1, options));
                 }
                 ('}', 0) => match word[from..*at].split_once("..") {
-                    Some((first, last)) => {
-                        let both = vec![first.to_owned(), last.to_owned()];
-                        return Some((*start, at + 1, both));
-                    }
+                    Some((first, last)) => return Some((*start, at + 1, sequence(first, last))),
                     None => break,
                 },
                 ('}', _) => depth -= 1,
@@ -332,6 +389,18 @@ fn braces(word: &str) -> Option<(usize, usize, Vec<String>)> {
         }
     }
     None
+}
+
+/// All letters of `{a..e}`; of numbers, the first and the last stand for all.
+fn sequence(first: &str, last: &str) -> Vec<String> {
+    let letter = |text: &str| match text.as_bytes() {
+        [c] if c.is_ascii_alphabetic() => Some(*c),
+        _ => None,
+    };
+    match (letter(first), letter(last)) {
+        (Some(a), Some(b)) => (a.min(b)..=a.max(b)).map(|c| char::from(c).to_string()).collect(),
+        _ => vec![first.to_owned(), last.to_owned()],
+    }
 }
 
 /// Where unquoted braces and commas are.
@@ -366,7 +435,9 @@ mod tests {
             ("r\\m", Some("rm"), "rm"),
             ("'r'\"m\"", Some("rm"), "rm"),
             ("$'r\\'m\\n'", Some("r'm\n"), "r'm\n"),
-            ("$'\\x72m'", None, "$'\\x72m'"),
+            ("$'\\x72m'", Some("rm"), "rm"),
+            ("$'\\162\\u006d'", Some("rm"), "rm"),
+            ("$'\\xc3\\xa9'", None, "$'\\xc3\\xa9'"),
             ("$\"rm\"", None, "$\"rm\""),
             ("\"a \\$b \\\" \\c\"", Some("a $b \" \\c"), "a $b \" \\c"),
             ("r\\\nm", Some("rm"), "rm"),
@@ -422,6 +493,7 @@ mod tests {
             ("a{b,c}d", &["abd", "acd"][..]),
             ("{a,b{1,2}}", &["a", "b1", "b2"]),
             ("{1..9}", &["1", "9"]),
+            ("{c..a}", &["a", "b", "c"]),
             ("{}", &["{}"]),
             ("{a}", &["{a}"]),
             ("'{a,b}'", &["'{a,b}'"]),

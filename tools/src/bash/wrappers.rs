@@ -2,7 +2,7 @@
 
 use super::inner::{Inner, joined, line};
 use super::word::{Word, expanded};
-use super::{assignments, git};
+use super::{assignments, git, scripts};
 
 /// A program that runs the rest of its arguments.
 struct Wrapper {
@@ -127,6 +127,7 @@ pub(super) fn inner(words: &[Word], stdin: Option<&str>, fed: bool) -> Vec<Inner
         _ if SHELLS.contains(&name) => shell(name, rest, stdin),
         _ => match WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
             Some(wrapper) => wrapper.inner(rest, fed),
+            None if scripts::executes(name, rest, fed) => vec![Inner::Unknown],
             None => Vec::new(),
         },
     };

@@ -5,8 +5,10 @@ use std::collections::HashSet;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
+use leftfold_events::event::{CallSpec, Resolution};
 use leftfold_events::rules::{Action, Rule, defaults};
-use leftfold_events::{TurnConfig, judge};
+use leftfold_events::{Json, TurnConfig, judge};
+use leftfold_tools::{Workspace, guarded};
 use serde_json::json;
 
 use crate::site::Site;
@@ -109,7 +111,10 @@ fn rules(name: &str) -> Vec<Rule> {
         }
         "git-log" => only(&["git log"]),
         "edit-src" => and(defaults(), &[("edit", "*", Ask), ("edit", "src/*", Allow)]),
-        "all" => defaults(),
+        "all" | "everyday" | "protected" => defaults(),
+        "no-key" => and(defaults(), &[("read", "*", Allow), ("read", "*.pem", Deny)]),
+        "read-src" => and(defaults(), &[("read", "*", Deny), ("read", "src/*", Allow)]),
+        "filters" => only(&["awk", "rg", "sed", "sort", "split", "tar"]),
         "no-edit" => and(defaults(), &[("edit", "*", Deny)]),
         "no-secret" => and(defaults(), &[("edit", "*secret.txt", Deny)]),
         "deny-rm" => and(defaults(), &[("bash", "rm *", Deny)]),
@@ -149,6 +154,8 @@ fn site() -> Site {
         "secret.txt",
         "src/a",
         "in",
+        "key.pem",
+        "list",
     ];
     let files: Vec<(&str, &[u8])> = names.iter().map(|name| (*name, &b"x\n"[..])).collect();
     let site = Site::with(&files);
@@ -157,9 +164,59 @@ fn site() -> Site {
     site
 }
 
+/// A repository without files that rules protect from being read.
+fn repository() -> Site {
+    let names = [
+        ".git/HEAD",
+        ".git/config",
+        ".git/hooks/pre-commit.sample",
+        ".gitignore",
+        "AGENTS.md",
+        "Cargo.toml",
+        "Makefile",
+        "README.md",
+        "a.txt",
+        "package.json",
+        "src/a.rs",
+        "src/b.rs",
+        "target/debug/x.o",
+        "tests/t.py",
+        "x.patch",
+        "x.tar",
+    ];
+    let files: Vec<(&str, &[u8])> = names.iter().map(|name| (*name, &b"x\n"[..])).collect();
+    Site::with(&files)
+}
+
+/// A repository with settings, and with files that would replace them.
+fn with_settings() -> Site {
+    let site = repository();
+    for name in [
+        ".leftfold/agents/a.md",
+        ".leftfold/plans/p.md",
+        "leftfold.json",
+        "evil/AGENTS.md",
+        "evil/b",
+        "evil/deep/.leftfold/x",
+        "sub/AGENTS.md",
+        "sub/a",
+    ] {
+        site.file(name, "x\n");
+    }
+    symlink(".git/hooks", site.path("link-to-hooks")).unwrap();
+    site
+}
+
+fn resolved(site: &Site, rules: &[Rule], line: &str) -> Resolution {
+    let input = Json::from_value(&json!({ "command": line }));
+    let call = CallSpec { id: "c".to_owned(), name: "bash".to_owned(), input };
+    let workspace = Workspace { guarded: guarded(rules), ..site.workspace() };
+    leftfold_tools::resolve(&call, &workspace)
+}
+
 /// The worst verdict over all that the call needs.
 fn verdict(site: &Site, rules: &[Rule], line: &str) -> Action {
-    let resolved = site.resolve("bash", &json!({ "command": line }));
+    let resolved = resolved(site, rules, line);
     assert_eq!(resolved.error, None, "{line:?}");
     let config = TurnConfig { rules: rules.to_vec(), ..TurnConfig::default() };
     let verdicts = resolved.access.iter().map(|access| judge(&config, access, &resolved.access).0);
@@ -177,16 +234,21 @@ fn rows() -> impl Iterator<Item = (&'static str, &'static str, String)> {
 
 #[test]
 fn verdicts() {
-    let site = site();
+    let (usual, repository, with_settings) = (site(), repository(), with_settings());
     let mut wrong = Vec::new();
     for (name, expected, line) in rows() {
-        let found = match verdict(&site, &rules(name), &line) {
+        let site = match name {
+            "everyday" => &repository,
+            "protected" => &with_settings,
+            _ => &usual,
+        };
+        let found = match verdict(site, &rules(name), &line) {
             Action::Allow => "allow",
             Action::Ask => "ask",
             Action::Deny => "deny",
         };
         if found != expected {
-            let access = site.resolve("bash", &json!({ "command": line })).access;
+            let access = resolved(site, &rules(name), &line).access;
             let seen: Vec<_> = access.iter().map(|a| (&a.permission, &a.patterns)).collect();
             wrong.push(format!("{name}: {line:?} is {found}, not {expected}: {seen:?}"));
         }
