@@ -733,7 +733,7 @@ fn operands(name: &str, words: &[Word]) -> Vec<Word> {
         } else if skipped > 0 {
             skipped -= 1;
             // it may be several words
-            if word.literal().is_none() && !word.is_single() {
+            if kind(name) == Kind::Reads && word.literal().is_none() && !word.is_single() {
                 found.push(word.clone());
             }
         } else {
