@@ -1,100 +1,18 @@
 //! The sandbox of commands, as far as rules and the log are concerned: the machine's facts in a turn configuration, and the
 //! profile of each call that follows from them. Nothing here starts a process or looks at a file.
 
-use serde::{Deserialize, Serialize};
+pub use crate::event::{Backend, Profile, WorktreeAccess};
+pub use crate::turn_config::SandboxOptions;
 
 use crate::event::{CallKind, Resolution};
 use crate::rules::{self, Action, DYNAMIC, NETWORK, PROTECTED_FILE, Rule, UNSANDBOXED};
-use crate::turn_config::{Options, TurnConfig};
+use crate::turn_config::{Options, TurnConfig, is_within};
 
 /// The `error_kind` of a command that the sandbox stopped.
 pub const DENIED: &str = "sandbox_denied";
 
 /// The `error_kind` of a command that did not run because its sandbox could not be set up.
 pub const FAILED: &str = "sandbox_failed";
-
-/// The means by which commands are confined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Backend {
-    /// Leftfold's own namespaces, Landlock and seccomp.
-    Namespaces,
-    /// The program `bwrap`, Landlock and seccomp.
-    Bwrap,
-    /// Landlock and seccomp. Sockets of other programs and the metadata of files stay reachable.
-    Landlock,
-    /// The container around Leftfold is the sandbox, as the user says.
-    External,
-    /// The user wants none.
-    Off,
-    /// The user wants one, and this machine has none.
-    #[default]
-    None,
-}
-
-impl Backend {
-    /// Whether Leftfold confines commands.
-    pub fn confines(self) -> bool {
-        match self {
-            Self::Namespaces | Self::Bwrap | Self::Landlock => true,
-            Self::External | Self::Off | Self::None => false,
-        }
-    }
-
-    /// Whether a confined command reaches nothing but its profile, so that it may run without a question.
-    fn is_tight(self) -> bool {
-        match self {
-            Self::Namespaces | Self::Bwrap => true,
-            Self::Landlock | Self::External | Self::Off | Self::None => false,
-        }
-    }
-}
-
-/// Whether a command may change the worktree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WorktreeAccess {
-    #[default]
-    Write,
-    Read,
-}
-
-impl WorktreeAccess {
-    fn is_write(&self) -> bool {
-        *self == Self::Write
-    }
-}
-
-/// The sandbox in a turn configuration: facts of the machine, and the user's settings. Paths are absolute.
-#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SandboxOptions {
-    pub backend: Backend,
-    /// The backends that come before this one, each with the reason why it cannot be used; empty if it is the first.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub why: String,
-    /// Whether a command that rules ask about runs without a question, if it stays in the sandbox.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub allow: bool,
-    /// Folders outside the worktree that commands may change.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub write: Vec<String>,
-    /// Paths that are hidden besides the usual ones.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub hide: Vec<String>,
-    /// Paths that are shown although they are among the usual hidden ones.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub show: Vec<String>,
-    /// The maximum number of processes; `None`: the default of the sandbox.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub processes: Option<u64>,
-    /// `Read` for a subagent whose parent may not change the worktree.
-    #[serde(skip_serializing_if = "WorktreeAccess::is_write")]
-    pub worktree: WorktreeAccess,
-    /// Whether no call gets the network: a rule denies it to the parent of this subagent.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub offline: bool,
-}
 
 impl SandboxOptions {
     /// The sandbox of a subagent: no wider than `own`, which its settings give, and than its parent's.
@@ -109,40 +27,6 @@ impl SandboxOptions {
             None => theirs,
         })
     }
-
-    /// This sandbox with the limits that `before` has from a parent: the settings may have changed since.
-    #[must_use]
-    pub fn within(mut self, before: &Self) -> Self {
-        self.offline |= before.offline;
-        if before.worktree == WorktreeAccess::Read {
-            self.worktree = WorktreeAccess::Read;
-        }
-        self
-    }
-
-    /// The sandbox that allows only what both allow.
-    #[must_use]
-    pub fn meet(mut self, other: &Self) -> Self {
-        if other.backend.confines() && !self.backend.confines() {
-            (self.backend, self.why) = (other.backend, other.why.clone());
-        }
-        self.allow &= other.allow;
-        self.write = shared(&self.write, &other.write);
-        self.show = shared(&self.show, &other.show);
-        for path in &other.hide {
-            if !self.hide.contains(path) {
-                self.hide.push(path.clone());
-            }
-        }
-        self.processes = self.processes.into_iter().chain(other.processes).min();
-        self.within(other)
-    }
-
-    /// Whether commands that rules ask about run without a question. Never under Landlock alone, which leaves
-    /// sockets open.
-    pub(crate) fn allows(&self) -> bool {
-        self.allow && self.backend.is_tight()
-    }
 }
 
 /// The rules of a sandbox that come directly after the [defaults](rules::defaults).
@@ -151,37 +35,6 @@ pub fn default_rules(sandbox: Option<&SandboxOptions>) -> Vec<Rule> {
         Some(sandbox) if sandbox.backend.confines() => vec![Rule::new(NETWORK, "*", Action::Ask)],
         Some(_) | None => Vec::new(),
     }
-}
-
-/// The paths that both lists contain, or that lie below a path of the other list.
-fn shared(ours: &[String], theirs: &[String]) -> Vec<String> {
-    let within = |path: &&String, list: &[String]| list.iter().any(|above| is_within(path, above));
-    let mut paths: Vec<String> = ours.iter().filter(|path| within(path, theirs)).cloned().collect();
-    let below = theirs.iter().filter(|path| within(path, ours) && !paths.contains(path));
-    let below: Vec<String> = below.cloned().collect();
-    paths.extend(below);
-    paths
-}
-
-fn is_within(path: &str, folder: &str) -> bool {
-    let folder = folder.trim_end_matches('/');
-    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// The confinement of one call, which `tool.started` records. Paths are absolute. The settings' own paths
-/// (`hide`, `show`) stay in the turn configuration.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Profile {
-    /// [`Backend::Off`] if a permission lets the call run outside the sandbox.
-    pub backend: Backend,
-    /// Whether the call reaches more than the addresses of its own sandbox.
-    pub network: bool,
-    pub worktree: WorktreeAccess,
-    /// Files and folders that the call may change besides the worktree. Hidden paths below them stay hidden.
-    pub write: Vec<String>,
-    /// Files and folders that the call may read although a hidden folder contains them, or they are hidden
-    /// themselves. Hidden paths below them stay hidden.
-    pub shown: Vec<String>,
 }
 
 /// The profile of a call that may run: all of its accesses are granted. `worktree` is absolute. `None`: it runs no
@@ -237,7 +90,11 @@ fn opened(worktree: &str, call: &Resolution) -> (Vec<String>, Vec<String>) {
         let Some(folder) = pattern.strip_suffix("/*").filter(|_| pattern.starts_with('/')) else {
             continue;
         };
-        let folder = if folder.is_empty() { "/" } else { folder };
+        // nothing would be left of the sandbox if all could be changed
+        if folder.is_empty() {
+            shown.push("/".to_owned());
+            continue;
+        }
         let is_changed = is_dynamic || of("edit").any(|path| is_within(path, folder));
         if is_changed { &mut write } else { &mut shown }.push(folder.to_owned());
     }

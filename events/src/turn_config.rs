@@ -7,11 +7,13 @@ use crate::event::{Cost, ModelRef, TurnConfigPayloads, Usage};
 use crate::json::Json;
 use crate::payload::Payload;
 use crate::rules::Rule;
-use crate::sandbox::SandboxOptions;
 
 mod plugin;
+mod sandbox;
 
 pub use plugin::PluginSpec;
+pub use sandbox::SandboxOptions;
+pub(crate) use sandbox::is_within;
 
 /// The system prompt, tools, rules, model and options in force.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]

@@ -25,9 +25,9 @@ pub fn judge(
 
 /// The verdict of rules and the restrictions on them, with several lists of approvals, which are evaluated one
 /// after the other.
-fn judged(
-    (rules, options): (&[Rule], &Options),
-    approved: &[&[Rule]],
+fn judged<'a>(
+    (rules, options): (&'a [Rule], &'a Options),
+    approved: &[&'a [Rule]],
     access: &Access,
     call: &[Access],
 ) -> (Action, Option<Rule>) {
@@ -36,12 +36,12 @@ fn judged(
     let mut worst = (Action::Allow, None);
     for pattern in &access.patterns {
         let permission = &access.permission;
-        let mut verdict = if in_line {
-            let find = |rules| rules::evaluate_named(rules, permission, pattern);
-            rules::strictest(find, Action::Allow, rules, restrictions)
-        } else {
-            rules::evaluate_restricted(rules, restrictions, permission, pattern)
+        let find = |rules: &'a [Rule]| match in_line {
+            true => rules::evaluate_named(rules, permission, pattern),
+            false => rules::evaluate(rules, permission, pattern),
         };
+        let unruled = if in_line { Action::Allow } else { Action::Ask };
+        let mut verdict = rules::strictest(find, unruled, rules, restrictions);
         if verdict.0 == Action::Ask
             && let Some(yes) =
                 approved.iter().find_map(|yes| rules::evaluate(yes, &access.permission, pattern))
@@ -49,12 +49,13 @@ fn judged(
             verdict = (yes.action, Some(yes));
         }
         if let Some(sandbox) = &options.sandbox {
+            let is_inside = || {
+                let mut found = lists(rules, options).filter_map(find);
+                is_answered_inside(sandbox, access, pattern, call)
+                    && !found.any(|rule| rule.action == Action::Ask && !is_for_all(rule))
+            };
             verdict = match verdict {
-                (Action::Ask, rule)
-                    if is_allowed_inside(sandbox, rule, (access, pattern), call) =>
-                {
-                    (Action::Allow, None)
-                }
+                (Action::Ask, _) if is_inside() => (Action::Allow, None),
                 (Action::Allow | Action::Ask, _) => {
                     denied_by_sandbox((rules, options), sandbox, permission, pattern)
                         .unwrap_or(verdict)
@@ -72,19 +73,27 @@ fn judged(
     worst
 }
 
-/// Whether the mode "allow in the sandbox" answers a question: about a command that stays in a sandbox that holds it, or
-/// about a file of the worktree that its line names. A rule with a pattern of its own still asks.
-fn is_allowed_inside(
+/// The rules and each list of restrictions on them.
+fn lists<'a>(rules: &'a [Rule], options: &'a Options) -> impl Iterator<Item = &'a [Rule]> {
+    std::iter::once(rules).chain(options.restrictions.iter().map(Vec::as_slice))
+}
+
+fn is_for_all(rule: &Rule) -> bool {
+    rule.pattern.chars().all(|c| c == '*')
+}
+
+/// Whether the mode "allow in the sandbox" answers a question, unless a rule with a pattern of its own asks it: about a
+/// command that stays in a sandbox that holds it, or about a file of the worktree that its line names.
+fn is_answered_inside(
     sandbox: &SandboxOptions,
-    rule: Option<&Rule>,
-    (access, pattern): (&Access, &str),
+    access: &Access,
+    pattern: &str,
     call: &[Access],
 ) -> bool {
     let is_of_line =
         access.permission == COMMAND || is_in_line(access, call) && !pattern.starts_with('/');
-    let has_pattern = rule.is_some_and(|rule| rule.pattern.chars().any(|c| c != '*'));
     let leaves = call.iter().any(|other| other.permission == UNSANDBOXED);
-    sandbox.allows() && is_of_line && !has_pattern && !leaves
+    sandbox.allows() && is_of_line && !leaves
 }
 
 /// The denial of the network, or of leaving the sandbox, that follows from other rules or from the session. Outside
@@ -113,8 +122,7 @@ fn denied_by_sandbox<'a>(
     if network.0 == Action::Deny {
         return Some(network);
     }
-    let lists = || std::iter::once(rules).chain(restrictions.iter().map(Vec::as_slice));
-    let denial = lists().find_map(denial_of_files).filter(|_| pattern == DYNAMIC)?;
+    let denial = lists(rules, options).find_map(denial_of_files).filter(|_| pattern == DYNAMIC)?;
     Some((Action::Deny, Some(denial)))
 }
 
@@ -123,7 +131,7 @@ fn denial_of_files(rules: &[Rule]) -> Option<&Rule> {
     ["read", "edit"].into_iter().find_map(|permission| {
         let named = rules.iter().rev().filter(|rule| rules::is_named(rule, permission));
         let mut in_force =
-            named.take_while(|rule| rule.action == Action::Deny || rule.pattern != "*");
+            named.take_while(|rule| rule.action == Action::Deny || !is_for_all(rule));
         in_force.find(|rule| rule.action == Action::Deny)
     })
 }

@@ -176,7 +176,16 @@ mod tests {
     }
 
     fn configured(folder: &Path, model: ModelSpec, rules: Vec<Rule>) -> TurnConfig {
-        let (options, sources) = (Options::default(), Sources::default());
+        with_options(folder, model, rules, Options::default())
+    }
+
+    fn with_options(
+        folder: &Path,
+        model: ModelSpec,
+        rules: Vec<Rule>,
+        options: Options,
+    ) -> TurnConfig {
+        let sources = Sources::default();
         let turn_settings = TurnSettings {
             directory: folder.to_owned(),
             worktree: folder.to_owned(),
@@ -200,6 +209,34 @@ mod tests {
         let config = configured(Path::new("/"), model, Vec::new());
         assert!(config.tools.is_empty());
         assert!(!config.system.concat().contains("`read`"), "{:?}", config.system);
+    }
+
+    #[test]
+    fn only_confined_commands_have_rules_and_arguments_about_the_sandbox() {
+        use leftfold_events::sandbox::Backend;
+        let asks = Rule::new("network", "*", Action::Ask);
+        let allows = Rule::new("network", "npm ci", Action::Allow);
+        for (backend, confines) in [
+            (None, false),
+            (Some(Backend::Off), false),
+            (Some(Backend::External), false),
+            (Some(Backend::None), false),
+            (Some(Backend::Namespaces), true),
+            (Some(Backend::Bwrap), true),
+            (Some(Backend::Landlock), true),
+        ] {
+            let sandbox =
+                backend.map(|backend| SandboxOptions { backend, ..SandboxOptions::default() });
+            let options = Options { sandbox, ..Options::default() };
+            let model = ModelSpec { id: "m".into(), ..ModelSpec::default() };
+            let config = with_options(Path::new("/"), model, vec![allows.clone()], options);
+            let bash = config.tools.iter().find(|tool| tool.name == "bash").unwrap();
+            let has = |name: &str| !bash.schema.value()["properties"][name].is_null();
+            assert_eq!((has("network"), has("unsandboxed")), (confines, confines), "{backend:?}");
+            assert_eq!(config.rules.contains(&asks), confines, "{backend:?}");
+            // the user's rules come later
+            assert_eq!(config.rules.last(), Some(&allows));
+        }
     }
 
     #[test]

@@ -239,7 +239,7 @@ fn confinement(sandbox: &Profile) -> String {
         Backend::Namespaces => "in the sandbox",
         Backend::Bwrap => "in the sandbox of bwrap",
         Backend::Landlock => "under Landlock",
-        Backend::External => return "in the sandbox of the user".to_owned(),
+        Backend::External => return "in an external sandbox".to_owned(),
         Backend::Off | Backend::None => return "without a sandbox".to_owned(),
     };
     let network = if sandbox.network { ", with the network" } else { "" };
@@ -259,6 +259,35 @@ fn plugin_detail(event: &Hook) -> String {
         },
         Hook::Returned { message, .. } => {
             first_line(message.as_deref().unwrap_or("no answer")).to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leftfold_events::event::{Class, StartedSandboxed};
+
+    use super::*;
+
+    #[test]
+    fn a_start_names_the_sandbox_of_its_command() {
+        use WorktreeAccess::{Read, Write};
+        for (backend, network, worktree, expected) in [
+            (Backend::Namespaces, false, Write, "bash, in the sandbox"),
+            (Backend::Namespaces, true, Write, "bash, in the sandbox, with the network"),
+            (Backend::Bwrap, false, Read, "bash, in the sandbox of bwrap, read-only"),
+            (Backend::Landlock, true, Read, "bash, under Landlock, read-only, with the network"),
+            (Backend::External, true, Write, "bash, in an external sandbox"),
+            (Backend::Off, true, Write, "bash, without a sandbox"),
+            (Backend::None, true, Write, "bash, without a sandbox"),
+        ] {
+            let (write, shown) = (Vec::new(), Vec::new());
+            let sandbox = Profile { backend, network, worktree, write, shown };
+            let (call, name) = ("c".to_owned(), "bash".to_owned());
+            let started =
+                StartedSandboxed { call, name, class: Class::Command, attempt: 1, sandbox };
+            let event = Tool::StartedSandboxed(Box::new(started));
+            assert_eq!(tool_detail(&event), expected);
         }
     }
 }

@@ -9,6 +9,7 @@ mod files;
 mod hook;
 mod model;
 mod permission;
+mod sandbox;
 mod session;
 mod subagent;
 mod todo;
@@ -22,6 +23,7 @@ pub use model::{
     CallSpec, Cost, FailureClass, Finish, Model, ModelRef, PartKind, Purpose, StreamedPart, Usage,
 };
 pub use permission::{Answer, Permission};
+pub use sandbox::{Backend, Profile, WorktreeAccess};
 pub use session::{Session, SessionChoices};
 pub use subagent::Subagent;
 pub use todo::{Todo, TodoItem, TodoPriority, TodoStatus};

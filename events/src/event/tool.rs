@@ -1,9 +1,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::model::CallSpec;
+use super::sandbox::Profile;
 use crate::json::Json;
 use crate::payload::Sha256;
-use crate::sandbox::Profile;
 
 /// The events of a tool call, from the model's request to the result. `call` is always the model's
 /// call id.

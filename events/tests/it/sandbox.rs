@@ -60,7 +60,7 @@ fn the_accesses_of_a_call_open_its_profile() {
     given.write = vec!["/home/u/.m2".into()];
     let options = Options { sandbox: Some(given), ..Options::default() };
     let m2 = "/home/u/.m2";
-    let table: [Row<'_>; 14] = [
+    let table: [Row<'_>; 15] = [
         ("ls", &[], (false, &[m2], &[])),
         ("npm ci", &[("network", "npm ci")], (true, &[m2], &[])),
         // a folder that the line only reads
@@ -79,6 +79,7 @@ fn the_accesses_of_a_call_open_its_profile() {
         ("<dynamic>", &[("external_directory", "/srv/a/*")], (false, &[m2, "/srv/a"], &[])),
         ("cp", &[("external_directory", "<dynamic>/*")], (false, &[m2], &[])),
         ("ls", &[("external_directory", "/*")], (false, &[m2], &["/"])),
+        ("<dynamic>", &[("external_directory", "/*"), ("edit", "/x")], (false, &[m2], &["/"])),
         (
             "tee",
             &[("edit", ".git/config"), ("protected_file", ".git/config")],
@@ -340,6 +341,50 @@ fn the_mode_answers_questions_about_commands_that_stay_inside() {
     let access =
         Access { permission: "edit".into(), patterns: vec!["a".into()], always: Vec::new() };
     assert_eq!(judge(&config, &access, std::slice::from_ref(&access)).0, Ask);
+}
+
+#[test]
+fn a_restriction_with_a_pattern_of_its_own_still_asks() {
+    use Action::{Allow, Ask, Deny};
+    let asks = Rule::new("bash", "*", Ask);
+    let call = command("git push", &[]).access;
+    for (restriction, expected) in [
+        (Rule::new("bash", "git push *", Ask), Ask),
+        (Rule::new("bash", "git push *", Deny), Deny),
+        (Rule::new("bash", "git pull *", Ask), Allow),
+        (Rule::new("bash", "*", Ask), Allow),
+        (Rule::new("bash", "*", Deny), Deny),
+    ] {
+        let sandbox = SandboxOptions { allow: true, ..sandboxed(Backend::Namespaces) };
+        let options = Options {
+            sandbox: Some(sandbox),
+            restrictions: vec![vec![restriction.clone()]],
+            ..Options::default()
+        };
+        let config = TurnConfig { rules: vec![asks.clone()], options, ..TurnConfig::default() };
+        assert_eq!(judge(&config, &call[0], &call).0, expected, "{restriction:?}");
+    }
+}
+
+#[test]
+fn a_denial_in_a_restriction_counts_outside_the_sandbox() {
+    let access = [("unsandboxed", "<dynamic>")];
+    let call = command("<dynamic>", &access).access;
+    for (restriction, expected) in [
+        (Rule::new("network", "*", Action::Deny), Action::Deny),
+        (Rule::new("read", "*.pem", Action::Deny), Action::Deny),
+        (Rule::new("read", "*.pem", Action::Ask), Action::Allow),
+    ] {
+        let options = Options {
+            sandbox: Some(sandboxed(Backend::Namespaces)),
+            restrictions: vec![vec![restriction.clone()]],
+            ..Options::default()
+        };
+        let rules =
+            vec![Rule::new("*", "*", Action::Allow), Rule::new("unsandboxed", "*", Action::Allow)];
+        let config = TurnConfig { rules, options, ..TurnConfig::default() };
+        assert_eq!(judge(&config, &call[1], &call).0, expected, "{restriction:?}");
+    }
 }
 
 /// A run of the command `a` up to its verdict.
