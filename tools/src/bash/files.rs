@@ -5,6 +5,7 @@
 
 use leftfold_events::rules;
 
+use super::git;
 use super::scripts::{self, Script};
 use super::step::Run;
 use super::word::{Word, expanded};
@@ -421,6 +422,9 @@ fn are_harmless(words: &[Word], flags: &str, valued: &str, long: &[&str], most: 
             operands += 1;
             continue;
         };
+        if options && text.starts_with('+') {
+            return false;
+        }
         if !options || text == "-" || !text.starts_with('-') {
             operands += 1;
         } else if text == "--" {
@@ -474,16 +478,19 @@ fn moved(name: &str, words: &[Word]) -> Vec<Argument> {
     let mut paths = operands(name, words);
     let mut target = None;
     if name != "rsync" {
-        for (at, word) in words.iter().enumerate() {
+        for (at, word) in words.iter().enumerate().take_while(|(_, word)| word.0 != "--") {
             let text = word.shown();
             let long = text.split('=').next().unwrap_or_default();
+            // behind a suffix, a group, a mode or an owner, letters are its value
+            let letters = text.split(['S', 'g', 'm', 'o']).next().unwrap_or_default();
             if long.len() > 2 && "--target-directory".starts_with(long) {
-                let value = word.0.split_once('=').map(|(_, value)| Word::new(value));
+                let value = text.split_once('=').map(|(_, value)| part_of(word, value));
                 target = value.or_else(|| words.get(at + 1).cloned());
-            } else if is_cluster(&text)
-                && let Some((_, value)) = word.0.split_once('t')
+            } else if is_cluster(letters)
+                && let Some(end) = letters.find('t')
             {
-                let glued = (!value.is_empty()).then(|| Word::new(value));
+                let value = &text[end + 1..];
+                let glued = (!value.is_empty()).then(|| part_of(word, value));
                 target = glued.or_else(|| words.get(at + 1).cloned());
             }
         }
@@ -525,13 +532,12 @@ fn copied(words: &[Word]) -> Vec<Argument> {
             "of" => Use::Writes,
             _ => return None,
         };
-        let value = if word.literal().is_some() { quoted(value) } else { value.to_owned() };
-        Some(Argument::new(Word::new(&value), how))
+        Some(Argument::new(part_of(word, value), how))
     };
     words.iter().filter_map(path).collect()
 }
 
-/// The second operand, which these programs write. An option of a letter in `valued` takes the next word.
+/// The operands behind the first, which these programs write. An option of a letter in `valued` takes the next word.
 fn second(words: &[Word], valued: &str) -> Vec<Argument> {
     let takes_next = |at: usize| {
         let before = at.checked_sub(1).and_then(|at| words[at].literal()).unwrap_or_default();
@@ -540,8 +546,8 @@ fn second(words: &[Word], valued: &str) -> Vec<Argument> {
     let is_operand = |(at, word): &(usize, &Word)| {
         (!word.shown().starts_with('-') || word.0 == "-") && !takes_next(*at)
     };
-    let second = words.iter().enumerate().filter(is_operand).nth(1);
-    second.map(|(_, word)| Argument::new(word.clone(), Use::Writes)).into_iter().collect()
+    let written = words.iter().enumerate().filter(is_operand).skip(1);
+    written.map(|(_, word)| Argument::new(word.clone(), Use::Writes)).collect()
 }
 
 /// Operands, and the folder into which an archive or a patch is extracted.
@@ -579,7 +585,8 @@ fn subcommand(words: &[Word]) -> Option<(String, &[Word])> {
     let mut rest = words.iter();
     loop {
         match rest.next()?.shown().as_str() {
-            "-C" | "-c" | "--config-env" | "--git-dir" | "--namespace" | "--work-tree" => {
+            "-C" | "-c" | "--attr-source" | "--config-env" | "--git-dir" | "--namespace"
+            | "--work-tree" => {
                 rest.next();
             }
             option if option.starts_with('-') => {}
@@ -589,7 +596,9 @@ fn subcommand(words: &[Word]) -> Option<(String, &[Word])> {
 }
 
 fn git_only_reads(words: &[Word]) -> bool {
-    let Some((command, words)) = subcommand(words) else { return true };
+    // an option that is not known may have a value
+    let Some(at) = git::globals(words) else { return false };
+    let Some((command, words)) = words.get(at..).and_then(subcommand) else { return true };
     let writes = |word: &Word| word.shown().starts_with("--o") || word.varies();
     match command.as_str() {
         "config" => settings_of_git(words).is_none(),
@@ -748,8 +757,15 @@ fn value(option: &Word) -> Option<Word> {
     let source = option.literal().unwrap_or_else(|| option.0.clone());
     let value = source.split_once('=').map(|(_, value)| value).or_else(|| source.get(2..))?;
     let path = value.contains('/') || value.starts_with('~') || value.starts_with("..");
-    let value = if option.literal().is_some() { quoted(value) } else { value.to_owned() };
-    path.then(|| Word::new(&value))
+    path.then(|| part_of(option, value))
+}
+
+/// A part of the text of `word`, or of its source if the text is not known.
+fn part_of(word: &Word, part: &str) -> Word {
+    match word.literal() {
+        Some(_) => Word::new(&quoted(part)),
+        None => Word::new(part),
+    }
 }
 
 fn is_remote(path: &str) -> bool {
@@ -809,8 +825,7 @@ fn paths_of(words: &[Word], letters: &str, long: &[&str]) -> Vec<Word> {
             (false, None) => continue,
         };
         match value {
-            Some(value) if word.literal().is_some() => found.push(Word::new(&quoted(value))),
-            Some(value) => found.push(Word::new(value)),
+            Some(value) => found.push(part_of(word, value)),
             None => found.extend(words.get(at + 1).cloned()),
         }
     }

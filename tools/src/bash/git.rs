@@ -4,6 +4,7 @@
 //! further, so they count as an unknown command beside git. An option that git could abbreviate counts
 //! as the option. Hooks and programs that the user's own git configuration names are not looked into.
 
+use super::files::quoted;
 use super::inner::{Inner, joined, line};
 use super::word::Word;
 
@@ -207,7 +208,7 @@ pub(super) fn inner(words: &[Word]) -> Vec<Inner> {
 }
 
 /// Where the subcommand stands; `None` if an option before it decides what runs.
-fn globals(words: &[Word]) -> Option<usize> {
+pub(super) fn globals(words: &[Word]) -> Option<usize> {
     let mut at = 0;
     while let Some(word) = words.get(at) {
         let text = word.literal();
@@ -329,10 +330,6 @@ fn executed(words: &[Word]) -> Vec<Inner> {
         }
     }
     found
-}
-
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 /// Reading settings, or changing one that runs nothing.

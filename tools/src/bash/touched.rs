@@ -231,7 +231,12 @@ impl Walk<'_> {
                 let before = self.saved.pop().unwrap_or_else(|| self.been.clone());
                 self.place.join(before);
             }
-            Step::Unknown | Step::Assignment(_) | Step::Function => {}
+            // `BASH_ENV=file bash`
+            Step::Assignment(word) => {
+                let run = Run::new(vec![Word::new("env"), word.clone()]);
+                self.names(&run, word, &files::of(&run));
+            }
+            Step::Unknown | Step::Function => {}
         }
     }
 
@@ -422,7 +427,9 @@ impl Walk<'_> {
         if self.names_tried > MAX_NAMES {
             if self.names_tried == MAX_NAMES + 1 {
                 self.any_file(&[]);
-                self.found.protected.push(DYNAMIC.to_owned());
+            }
+            if !files.only_reads {
+                self.protect(DYNAMIC.to_owned());
             }
             return;
         }
@@ -527,14 +534,16 @@ impl Walk<'_> {
     }
 
     fn read_below(&mut self, folder: &Path, names: &[String], hides: bool) {
+        let base = self.shown(folder);
         for path in self.tree(folder).iter() {
-            let rest = path.strip_prefix(folder).unwrap_or(path).to_string_lossy().into_owned();
-            let hidden = rest.split('/').any(|name| name.starts_with('.'));
-            if (hides && hidden) || !is_named(path, names) {
-                continue;
-            }
-            let shown = self.shown(path);
-            if self.is_guarded(&shown) {
+            let rest = path.strip_prefix(folder).unwrap_or(path);
+            let hidden = rest.iter().any(|name| name.as_encoded_bytes().starts_with(b"."));
+            let shown = joined(&base, rest);
+            if !(hides && hidden)
+                && self.is_guarded(&shown)
+                && is_named(path, names)
+                && !path.is_dir()
+            {
                 self.claim(Use::Reads, shown);
             }
         }
@@ -551,12 +560,12 @@ impl Walk<'_> {
         if !folder.is_dir() || (*below == Below::Extracted && is_root) {
             return;
         }
-        let shown = self.shown(folder);
-        if is_protected(&shown) {
-            self.protect(shown);
+        let base = self.shown(folder);
+        if is_protected(&base) {
+            self.protect(base.clone());
         }
         for path in self.tree(folder).iter() {
-            let shown = self.shown(path);
+            let shown = joined(&base, path.strip_prefix(folder).unwrap_or(path));
             let tracked = *below == Below::Untracked && shown.split('/').any(|name| name == ".git");
             if is_protected(&shown) && is_named(path, names) && !tracked {
                 self.protect(shown);
@@ -804,14 +813,18 @@ impl Walk<'_> {
                     if !contents {
                         self.landed(&into);
                     }
+                    let bases = match perhaps {
+                        true => vec![self.shown(&into), self.shown(target)],
+                        false => vec![self.shown(&into)],
+                    };
                     for entry in self.tree(&path).iter() {
                         let rest = entry.strip_prefix(&path).unwrap_or(entry);
-                        self.landed_below(&into.join(rest));
-                        if perhaps {
-                            self.landed_below(&target.join(rest));
-                            if rest.components().count() == 1 {
-                                self.landed(&target.join(rest));
-                            }
+                        let landed = bases.iter().map(|base| joined(base, rest));
+                        for shown in landed.filter(|shown| is_protected(shown)) {
+                            self.protect(shown);
+                        }
+                        if perhaps && rest.components().count() == 1 {
+                            self.landed(&target.join(rest));
                         }
                     }
                 }
@@ -823,13 +836,6 @@ impl Walk<'_> {
     fn landed(&mut self, path: &Path) {
         let Ok(target) = paths::resolve(&path.to_string_lossy(), self.cx) else { return };
         self.claim(Use::Writes, target.shown);
-    }
-
-    fn landed_below(&mut self, path: &Path) {
-        let shown = self.shown(path);
-        if is_protected(&shown) {
-            self.protect(shown);
-        }
     }
 
     /// The possible values of `word`; `None` if there are too many.
@@ -982,6 +988,14 @@ fn parts(text: &str, is_script: bool) -> Vec<&str> {
         }
     }
     found
+}
+
+/// A path as rules see it, below a folder as rules see it.
+fn joined(base: &str, rest: &Path) -> String {
+    match base {
+        "." => rest.to_string_lossy().into_owned(),
+        base => format!("{base}/{}", rest.to_string_lossy()),
+    }
 }
 
 /// Whether a file or a folder above it has one of these names, which are patterns in lower case; any name if there
