@@ -8,7 +8,7 @@ use leftfold_events::rules;
 use super::git;
 use super::scripts::{self, Script};
 use super::step::Run;
-use super::word::{Word, expanded};
+use super::word::{Word, expanded, quoted};
 use super::wrappers::base;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -359,19 +359,49 @@ fn reads_list(name: &str, words: &[Word]) -> bool {
         }
 }
 
-/// Whether `rg` skips hidden files.
-pub(super) fn skips_hidden(run: &Run) -> bool {
-    let is_rg = run.name().is_some_and(|name| base(&name) == "rg");
-    let words = &run.words[1..];
-    let shows = |word: &Word| {
-        let text = word.shown();
-        let glob = text.trim_start_matches("--iglob=").trim_start_matches("--glob=");
+/// The files in a folder that a reader reads.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Searched {
+    pub(super) skips_hidden: bool,
+    /// Patterns for their names in lower case; without any, all files.
+    pub(super) names: Vec<String>,
+}
+
+/// `rg` skips hidden files, but none that an option names.
+pub(super) fn searched_in(run: &Run) -> Searched {
+    let mut found = Searched::default();
+    if run.name().is_none_or(|name| base(&name) != "rg") {
+        return found;
+    }
+    let texts: Vec<String> = run.words[1..].iter().map(Word::shown).collect();
+    let shows = |(word, text): (&Word, &String)| {
         ["--hid", "--unr", "--no-ig"].iter().any(|start| text.starts_with(start))
-            || (is_cluster(&text) && text.contains(['u', '.']))
-            || (glob.contains('*') && glob.trim_end_matches(char::is_alphanumeric).ends_with('*'))
+            || (is_cluster(text) && text.contains(['u', '.']))
+            || (is_cluster(text) && text != "-g" && text.contains('g'))
             || (!word.starts_plain() && word.literal().is_none())
     };
-    is_rg && !words.iter().any(shows)
+    if run.words[1..].iter().zip(&texts).any(shows) {
+        return found;
+    }
+    for (at, text) in texts.iter().enumerate() {
+        let glob = match text.split_once('=') {
+            Some(("--glob" | "--iglob", glob)) => Some(glob),
+            Some(_) => None,
+            None if matches!(text.as_str(), "-g" | "--glob" | "--iglob") => {
+                texts.get(at + 1).map(String::as_str)
+            }
+            None => None,
+        };
+        match glob {
+            Some(glob) if glob.contains(['/', '[', '{', '\\']) && !glob.starts_with('!') => {
+                return Searched::default();
+            }
+            Some(glob) if !glob.starts_with('!') => found.names.push(glob.to_lowercase()),
+            Some(_) | None => {}
+        }
+    }
+    found.skips_hidden = found.names.is_empty();
+    found
 }
 
 fn only_reads(name: &str, words: &[Word]) -> bool {
@@ -830,10 +860,6 @@ fn paths_of(words: &[Word], letters: &str, long: &[&str]) -> Vec<Word> {
         }
     }
     found
-}
-
-pub(super) fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 #[cfg(test)]
 mod tests {

@@ -4,9 +4,8 @@
 //! further, so they count as an unknown command beside git. An option that git could abbreviate counts
 //! as the option. Hooks and programs that the user's own git configuration names are not looked into.
 
-use super::files::quoted;
 use super::inner::{Inner, joined, line};
-use super::word::Word;
+use super::word::{Word, quoted};
 
 /// Subcommands that do what their name says, apart from the options in [`OPTIONS`].
 const PLAIN: &[&str] = &[

@@ -3,7 +3,7 @@
 //!
 //! Only forms that are certain to be harmless are accepted, as `builtins` does.
 
-use super::word::Word;
+use super::word::{Word, quoted};
 
 /// The effects of a program text in the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ fn sed(words: &[Word]) -> Script {
         } else if let Some(long) = text.strip_prefix("--") {
             match long.split_once('=') {
                 Some((name, script)) if "expression".starts_with(name) => {
-                    scripts.push(Word::new(&super::files::quoted(script)));
+                    scripts.push(Word::new(&quoted(script)));
                 }
                 None if "expression".starts_with(long) => scripts.extend(rest.next().cloned()),
                 _ if "file".starts_with(long.split('=').next().unwrap_or_default()) => {
@@ -129,7 +129,7 @@ fn sed(words: &[Word]) -> Script {
             let value = letters.get(end + 1..).unwrap_or_default();
             match letters[end..].chars().next() {
                 Some('e') if value.is_empty() => scripts.extend(rest.next().cloned()),
-                Some('e') => scripts.push(Word::new(&super::files::quoted(value))),
+                Some('e') => scripts.push(Word::new(&quoted(value))),
                 Some('f') => return Script::Unknown,
                 Some('l') if value.is_empty() => drop(rest.next()),
                 _ => {}

@@ -22,7 +22,7 @@ use crate::paths::{self, Target};
 use crate::protected::{is_data, is_protected};
 
 use super::commands::DYNAMIC;
-use super::files::{self, Argument, Below, Files, Kind, Use};
+use super::files::{self, Argument, Below, Files, Kind, Searched, Use};
 use super::step::{Run, Step};
 use super::word::{self, Part, Word};
 use super::wrappers;
@@ -326,18 +326,18 @@ impl Walk<'_> {
         for argument in &files.arguments {
             self.argument(argument);
         }
-        let hides = files::skips_hidden(run);
+        let searched = files::searched_in(run);
         if matches!(files.kind, Kind::Reads | Kind::Writes) {
             let is_read = |argument: &&Argument| {
                 let packs = files.may_write_words && argument.below != Below::Extracted;
                 argument.how == Use::Reads || packs
             };
             for argument in files.arguments.iter().filter(is_read) {
-                self.folder(&argument.word, hides);
+                self.folder(&argument.word, &searched);
             }
             if files.searches && !files.arguments.iter().any(|argument| self.exists(&argument.word))
             {
-                self.folder(&Word::new("."), hides);
+                self.folder(&Word::new("."), &searched);
             }
             if run.fed || is_found {
                 let names = self.searched.clone();
@@ -370,7 +370,7 @@ impl Walk<'_> {
             };
             match values.filter(|values| values.iter().all(Value::is_certain)) {
                 Some(values) => {
-                    words.extend(values.iter().map(|it| Word::new(&files::quoted(&it.text))));
+                    words.extend(values.iter().map(|it| Word::new(&word::quoted(&it.text))));
                 }
                 None => words.push(word),
             }
@@ -503,7 +503,7 @@ impl Walk<'_> {
     fn any_file(&mut self, names: &[String]) {
         self.claim(Use::Reads, DYNAMIC.to_owned());
         let root = self.cx.worktree.clone();
-        self.read_below(&root, names, false);
+        self.read_below(&root, &Searched { skips_hidden: false, names: names.to_vec() });
     }
 
     /// Whether a word is not known, or names something that is there.
@@ -517,7 +517,7 @@ impl Walk<'_> {
     }
 
     /// The files in a folder that a reader is given.
-    fn folder(&mut self, word: &Word, hides: bool) {
+    fn folder(&mut self, word: &Word, searched: &Searched) {
         let values = self.values(word);
         if values.as_ref().is_none_or(|values| values.iter().any(|value| value.open)) {
             return self.any_file(&[]);
@@ -526,22 +526,22 @@ impl Walk<'_> {
             for folder in self.starts(&value.text) {
                 for path in self.matching(&folder, &value.text) {
                     if path.is_dir() {
-                        self.read_below(&path, &[], hides);
+                        self.read_below(&path, searched);
                     }
                 }
             }
         }
     }
 
-    fn read_below(&mut self, folder: &Path, names: &[String], hides: bool) {
+    fn read_below(&mut self, folder: &Path, searched: &Searched) {
         let base = self.shown(folder);
         for path in self.tree(folder).iter() {
             let rest = path.strip_prefix(folder).unwrap_or(path);
             let hidden = rest.iter().any(|name| name.as_encoded_bytes().starts_with(b"."));
             let shown = joined(&base, rest);
-            if !(hides && hidden)
+            if !(searched.skips_hidden && hidden)
                 && self.is_guarded(&shown)
-                && is_named(path, names)
+                && is_named(path, &searched.names)
                 && !path.is_dir()
             {
                 self.claim(Use::Reads, shown);

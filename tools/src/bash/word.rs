@@ -326,6 +326,11 @@ fn with_default(body: &str) -> Option<(&str, &str)> {
     (is_name(name) && default.chars().all(plain)).then_some((name, default))
 }
 
+/// The source of a word with this text.
+pub(super) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
 pub(super) fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())
         && text.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
