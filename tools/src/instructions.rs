@@ -8,8 +8,11 @@ mod pages;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use leftfold_events::rules::{self, Action};
 
 use crate::{Instructed, Output, Workspace, confined, paths, text};
 
@@ -72,21 +75,51 @@ pub fn in_folder(folder: &Path) -> Option<PathBuf> {
     named.into_iter().find(|path| path.symlink_metadata().is_ok() && !path.is_dir())
 }
 
-/// Loads the instructions in `file`. `None` if it is empty. `within` limits where links may lead;
-/// its own links must be resolved.
+/// Where the links of a project's instruction files may lead.
+#[derive(Clone, Copy)]
+pub struct Bounds<'a> {
+    /// The worktree, with its own links resolved.
+    pub worktree: &'a Path,
+    /// Whether the rules let a model read the file at this path below the worktree without a question.
+    pub is_readable: &'a dyn Fn(&str) -> bool,
+}
+
+impl fmt::Debug for Bounds<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bounds").field("worktree", &self.worktree).finish_non_exhaustive()
+    }
+}
+
+/// Whether the built-in rules let a model read the file at this path below the worktree.
+pub fn is_readable_by_default(path: &str) -> bool {
+    let rules = rules::defaults();
+    rules::evaluate(&rules, "read", path).is_some_and(|rule| rule.action == Action::Allow)
+}
+
+/// Loads the instructions in `file`. `None` if it is empty. A project's file has `bounds`.
 ///
 /// # Errors
-/// The file cannot be read, is not UTF-8 text, or lies outside `within`.
-pub fn load(file: &Path, within: Option<&Path>) -> Result<Option<Instructions>, Problem> {
+/// The file cannot be read, is not UTF-8 text, lies outside the worktree, or is a link to `.git` or to a file
+/// that a model may not read without a question.
+pub fn load(file: &Path, bounds: Option<Bounds<'_>>) -> Result<Option<Instructions>, Problem> {
     let source = file.display().to_string();
     let problem = |problem: String| Problem::new(source.clone(), problem);
     let path = paths::real(file).map_err(|error| problem(error.to_string()))?;
-    if let Some(within) = within.filter(|within| !path.starts_with(within)) {
-        let (path, within) = (path.display(), within.display());
-        return Err(problem(format!(
-            "it leads to {path}, which is outside of {within}, so it is left out; to have it \
-             all the same, name it under `instructions` in the settings"
-        )));
+    if let Some(Bounds { worktree, is_readable }) = bounds {
+        let Ok(inside) = path.strip_prefix(worktree) else {
+            let (path, worktree) = (path.display(), worktree.display());
+            return Err(problem(format!(
+                "it leads to {path}, which is outside of {worktree}, so it is left out; to have it \
+                 all the same, name it under `instructions` in the settings"
+            )));
+        };
+        let is_git = inside.components().any(|part| part.as_os_str() == ".git");
+        if is_link(file, &path) && (is_git || !is_readable(&inside.to_string_lossy())) {
+            return Err(problem(format!(
+                "it is a link to {}, which is not read without a question, so it is left out",
+                inside.display()
+            )));
+        }
     }
     let opened = confined::open_found(&path).map_err(|error| problem(error.to_string()))?.0;
     let mut bytes = Vec::new();
@@ -97,6 +130,13 @@ pub fn load(file: &Path, within: Option<&Path>) -> Result<Option<Instructions>, 
         return Err(problem("it is not UTF-8 text, so it is left out".to_owned()));
     };
     Ok(instructions(source, Some(path), text, cut))
+}
+
+/// Whether the file at `real` has another place or name than `file` says.
+fn is_link(file: &Path, real: &Path) -> bool {
+    let folder = file.parent().and_then(|folder| paths::real(folder).ok());
+    let plain = folder.zip(file.file_name()).map(|(folder, name)| folder.join(name));
+    plain.is_none_or(|plain| plain != real)
 }
 
 /// The characters that fit. `None` if the bytes are not UTF-8 text.
@@ -163,7 +203,9 @@ fn on_the_way(path: &Path, cx: &Workspace, known: &Instructed) -> Vec<Instructio
     let folders = path.parent().into_iter().flat_map(Path::ancestors).take_while(below);
     let mut found: Vec<Instructions> = if path.is_file() {
         let files = folders.filter(is_new).filter_map(in_folder);
-        files.filter_map(|file| load(&file, Some(&worktree)).ok()?).collect()
+        let is_readable = &is_readable_by_default;
+        let bounds = Bounds { worktree: &worktree, is_readable };
+        files.filter_map(|file| load(&file, Some(bounds)).ok()?).collect()
     } else {
         Vec::new()
     };

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::source::SettingPlace;
+use crate::tree::MOST_INSERTED;
 
 /// The reason why settings, or the model they name, cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,11 @@ pub enum Error {
     Wrong { place: SettingPlace, key: String, expected: String, found: String, hint: Hint },
     #[error("{place}: `{key}`: the file {file} cannot be read: {reason}", file = .file.display())]
     Include { place: SettingPlace, key: String, file: PathBuf, reason: String },
+    #[error(
+        "{place}: `{key}`: `{{file:…}}` and `{{env:…}}` in this file insert more than {} MiB",
+        MOST_INSERTED / 1024 / 1024
+    )]
+    TooLong { place: SettingPlace, key: String },
     #[error(
         "no model is set: run `leftfold auth login anthropic` or set ANTHROPIC_API_KEY, or set a \
          `provider` and a `model` in leftfold.json, or give --model PROVIDER/MODEL; `leftfold models` \

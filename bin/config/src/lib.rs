@@ -53,6 +53,7 @@ mod trust;
 mod trust_files;
 mod trust_review;
 mod typed;
+mod worktree;
 
 #[cfg(test)]
 mod tests;
@@ -71,7 +72,7 @@ pub use schema::schema;
 pub use secrecy::{Secret, has_credential, masked};
 pub use settings::{Compaction, Retry, Settings, SkillFolder, Task, ToolOutput, WebFetch};
 pub use source::{Env, Kind, SettingPlace, Source, environment, is_outside};
-pub use sources::worktree_of;
 pub use tree::Reference;
 pub use trust::{Item as TrustItem, Standing, Trust};
 pub use typed::At;
+pub use worktree::worktree_of;

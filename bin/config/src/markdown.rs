@@ -61,7 +61,7 @@ pub(crate) struct Files {
 /// A folder exists but cannot be read.
 pub(crate) fn find(folder: &Path, worktree: Option<&Path>) -> io::Result<Files> {
     let mut files = Vec::new();
-    let mut search = Search { worktree, entries: 0, warnings: Vec::new() };
+    let mut search = Search { worktree, entries: 0, over: None, warnings: Vec::new() };
     for (name, key, body) in KINDS {
         let (mut paths, mut seen) = (Vec::new(), HashSet::new());
         search.walk(&folder.join(name), ("", DEEPEST), &mut seen, &mut paths)?;
@@ -70,6 +70,12 @@ pub(crate) fn find(folder: &Path, worktree: Option<&Path>) -> io::Result<Files> 
         files.extend(paths.into_iter().map(entered));
     }
     let mut warnings = search.warnings;
+    if let Some(path) = search.over {
+        warnings.push(format!(
+            "{}: left out, because there are more than {MOST} agents or commands in this folder",
+            path.display()
+        ));
+    }
     if search.entries > MOST_ENTRIES {
         let folder = folder.display();
         warnings.push(format!(
@@ -82,6 +88,8 @@ pub(crate) fn find(folder: &Path, worktree: Option<&Path>) -> io::Result<Files> 
 struct Search<'a> {
     worktree: Option<&'a Path>,
     entries: usize,
+    /// The first file beyond [`MOST`].
+    over: Option<PathBuf>,
     warnings: Vec<String>,
 }
 
@@ -126,8 +134,12 @@ impl Search<'_> {
         paths.sort_by_cached_key(|path| (path.is_symlink(), path.clone()));
         for path in paths {
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-            if name.starts_with('.') || found.len() >= MOST {
+            if name.starts_with('.') {
                 continue;
+            }
+            if found.len() >= MOST {
+                self.over.get_or_insert(path);
+                return Ok(());
             }
             match name.strip_suffix(".md") {
                 Some(stem) if path.is_file() => {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::markdown::{self, Entered};
 use crate::source::{Env, Kind, NotUtf8, Source, expand, is_absent, read_found, read_text};
+use crate::worktree::{self, resolved};
 
 const OPENCODE: [&str; 2] = ["opencode.json", "opencode.jsonc"];
 const OWN: [&str; 2] = ["leftfold.json", "leftfold.jsonc"];
@@ -17,6 +18,9 @@ const PROJECT_OPENCODE: [&str; 4] =
     ["opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc"];
 const PROJECT_OWN: [&str; 4] =
     ["leftfold.json", "leftfold.jsonc", ".leftfold/leftfold.json", ".leftfold/leftfold.jsonc"];
+
+/// The most bytes of all agents and commands in Markdown files of a project.
+const MOST_MARKDOWN: u64 = 16 * 1024 * 1024;
 
 /// Settings that a plugin adds.
 #[derive(Clone)]
@@ -36,31 +40,29 @@ pub(crate) struct Document {
     pub(crate) entered: Option<Entered>,
 }
 
-/// The nearest ancestor of `directory` (itself included) that has a `.git`, a folder or a file;
-/// `directory` itself if none has. Links are resolved where the directory exists.
-pub fn worktree_of(directory: &Path) -> PathBuf {
-    let directory = resolved(directory).unwrap_or_else(|_| directory.to_owned());
-    let found = directory.ancestors().find(|folder| folder.join(".git").exists());
-    found.unwrap_or(&directory).to_owned()
-}
-
-fn resolved(directory: &Path) -> io::Result<PathBuf> {
-    directory.canonicalize()
-}
-
 /// Reads all sources that apply in `directory` with these `layers`, weakest first.
 pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Result<Found, Error> {
     let directory = resolved(directory).map_err(|error| Error::Directory {
         path: directory.to_owned(),
         reason: error.to_string(),
     })?;
-    let worktree = worktree_of(&directory);
+    let (worktree, foreign) = worktree::find(&directory);
     let mut all = Gathered {
         home: absolute(env, "HOME"),
         worktree,
         documents: Vec::new(),
         warnings: Vec::new(),
+        room: MOST_MARKDOWN,
+        left_out: Vec::new(),
     };
+    if let Some(foreign) = foreign {
+        all.warnings.push(format!(
+            "{0}: this repository belongs to another user, so the project is {1}; to use it all the same, run \
+             `git config --global --add safe.directory {0}`",
+            foreign.display(),
+            directory.display()
+        ));
+    }
     let config = absolute(env, "XDG_CONFIG_HOME")
         .or_else(|| all.home.as_ref().map(|home| home.join(".config")));
     let home = all.home.clone();
@@ -109,6 +111,15 @@ pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Resu
         let text = json!({ "sandbox": mode.trim() }).to_string();
         all.add((name, Kind::Variable), (&directory, true, Owner::User), text, None);
     }
+    if let [first, rest @ ..] = all.left_out.as_slice() {
+        let more =
+            if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+        all.warnings.push(format!(
+            "{}{more}: left out, because the agents and commands of a project may have {} MiB together",
+            first.display(),
+            MOST_MARKDOWN / 1024 / 1024
+        ));
+    }
     Ok(Found {
         documents: all.documents,
         worktree: all.worktree,
@@ -140,6 +151,10 @@ struct Gathered {
     worktree: PathBuf,
     documents: Vec<Document>,
     warnings: Vec<String>,
+    /// How many bytes further Markdown files of the project may have.
+    room: u64,
+    /// The Markdown files of the project for which there is no room.
+    left_out: Vec<PathBuf>,
 }
 
 impl Gathered {
@@ -167,6 +182,16 @@ impl Gathered {
         for (path, entered) in found.files {
             if self.leads_out(&path, owner) {
                 continue;
+            }
+            if owner == Owner::Project {
+                let bytes = path.metadata().map_or(0, |found| found.len());
+                match self.room.checked_sub(bytes) {
+                    Some(room) => self.room = room,
+                    None => {
+                        self.left_out.push(path);
+                        continue;
+                    }
+                }
             }
             let text =
                 read_found(&path).map_err(|error| unreadable(path.clone(), &error, false))?;

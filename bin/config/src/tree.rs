@@ -1,6 +1,8 @@
 //! Parses JSON with comments into a tree in which every value has its place, and replaces
 //! `{env:NAME}` and `{file:PATH}` in its strings. It knows nothing of particular settings.
 
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,6 +15,12 @@ use crate::source::{Env, Kind, SettingPlace, Source, is_outside, read_found};
 
 /// The deepest nesting; readers of the log have the same limit.
 const DEEPEST: usize = 100;
+/// The most values in one source.
+const MOST_VALUES: usize = 20_000;
+/// The most bytes that all references of one source insert together.
+pub(crate) const MOST_INSERTED: usize = 16 * 1024 * 1024;
+/// The bytes that a reference counts for at least, because following it takes time.
+const LEAST_INSERTED: usize = 4 * 1024;
 
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,10 +121,16 @@ impl Node {
     pub(crate) fn merge(&mut self, over: Self, joined: &[&'static str]) {
         match (&mut self.tree, over.tree) {
             (Tree::Map(below), Tree::Map(above)) => {
+                let places = below.iter().enumerate();
+                let mut known: HashMap<String, usize> =
+                    places.map(|(at, entry)| (entry.key.clone(), at)).collect();
                 for entry in above {
-                    match below.iter_mut().find(|old| old.key == entry.key) {
+                    match known.get(&entry.key).and_then(|at| below.get_mut(*at)) {
                         Some(old) => old.merge(entry, joined),
-                        None => below.push(entry),
+                        None => {
+                            known.insert(entry.key.clone(), below.len());
+                            below.push(entry);
+                        }
                     }
                 }
             }
@@ -126,12 +140,17 @@ impl Node {
 
     /// Removes every key at one of `places`.
     pub(crate) fn remove(&mut self, places: &[SettingPlace]) {
+        let lines: HashSet<_> = places.iter().map(|at| (at.line, at.column)).collect();
+        self.remove_those(&|at| lines.contains(&(at.line, at.column)) && places.contains(at));
+    }
+
+    fn remove_those(&mut self, are: &dyn Fn(&SettingPlace) -> bool) {
         match &mut self.tree {
             Tree::Map(entries) => {
-                entries.retain(|entry| !places.contains(&entry.at));
-                entries.iter_mut().for_each(|entry| entry.node.remove(places));
+                entries.retain(|entry| !are(&entry.at));
+                entries.iter_mut().for_each(|entry| entry.node.remove_those(are));
             }
-            Tree::List(items) => items.iter_mut().for_each(|item| item.remove(places)),
+            Tree::List(items) => items.iter_mut().for_each(|item| item.remove_those(are)),
             Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::Text(_) => {}
         }
     }
@@ -156,16 +175,8 @@ impl Entry {
     /// different.
     pub(crate) fn unique(&mut self) {
         let Tree::List(items) = &mut self.node.tree else { return };
-        let mut once: Vec<Node> = Vec::new();
-        for node in std::mem::take(items) {
-            let is_same = |other: &Node| {
-                other.at.source.base == node.at.source.base && other.value() == node.value()
-            };
-            if !once.iter().any(is_same) {
-                once.push(node);
-            }
-        }
-        *items = once;
+        let mut known = HashSet::new();
+        items.retain(|node| known.insert((node.at.source.base.clone(), node.value().to_string())));
     }
 }
 
@@ -195,7 +206,8 @@ pub(crate) fn parse(
     source: &Arc<Source>,
     references: References<'_>,
 ) -> Result<Node, Error> {
-    let reader = Reader { source, lines: Lines::new(text), references };
+    let counts = Counts { values: Cell::new(0), inserted: Cell::new(0) };
+    let reader = Reader { source, lines: Lines::new(text), references, counts };
     // JSON with comments and trailing commas, as editors accept it, and nothing looser.
     let options = ParseOptions {
         allow_comments: true,
@@ -221,6 +233,21 @@ struct Reader<'a> {
     source: &'a Arc<Source>,
     lines: Lines<'a>,
     references: References<'a>,
+    counts: Counts,
+}
+
+/// How much one source has so far.
+struct Counts {
+    values: Cell<usize>,
+    /// Bytes that references have inserted.
+    inserted: Cell<usize>,
+}
+
+impl Counts {
+    fn insert(&self, bytes: usize) -> bool {
+        self.inserted.set(self.inserted.get().saturating_add(bytes.max(LEAST_INSERTED)));
+        self.inserted.get() <= MOST_INSERTED
+    }
 }
 
 impl Reader<'_> {
@@ -230,12 +257,16 @@ impl Reader<'_> {
             return Err(self.syntax(start, &format!("nested more than {DEEPEST} deep")));
         }
         let at = self.place(start);
+        self.counts.values.set(self.counts.values.get() + 1);
+        if self.counts.values.get() > MOST_VALUES {
+            return Err(self.syntax(start, &format!("more than {MOST_VALUES} values in one file")));
+        }
         let tree = match value {
             ast::Value::NullKeyword(_) => Tree::Null,
             ast::Value::BooleanLit(literal) => Tree::Bool(literal.value),
             ast::Value::NumberLit(literal) => Tree::Number(self.number(literal)?),
             ast::Value::StringLit(literal) => {
-                Tree::Text(substitute(&literal.value, path, &at, self.references)?)
+                Tree::Text(substitute(&literal.value, path, &at, (self.references, &self.counts))?)
             }
             ast::Value::Array(array) => Tree::List(self.list(array, path, depth)?),
             ast::Value::Object(object) => Tree::Map(self.map(object, path, depth)?),
@@ -255,22 +286,23 @@ impl Reader<'_> {
     }
 
     fn map(&self, object: &ast::Object<'_>, path: &str, depth: usize) -> Result<Vec<Entry>, Error> {
-        let mut entries: Vec<Entry> = Vec::with_capacity(object.properties.len());
+        let mut entries: Vec<Option<Entry>> = Vec::new();
+        let mut known: HashMap<String, usize> = HashMap::new();
         for property in &object.properties {
             let key = property.name.as_str().to_owned();
             let at = self.place(property.range.start);
             let path = below(path, &key);
-            if let Some(first) = entries.iter().position(|entry| entry.key == key) {
-                // In files of other programs the last duplicate counts, as it does for them.
-                let first = entries.remove(first);
-                if self.source.own {
-                    return Err(Error::Twice { place: at, key: path, first: first.at.line });
-                }
+            let first = known.insert(key.clone(), entries.len());
+            if let Some(first) = first.and_then(|first| entries.get_mut(first)?.take())
+                && self.source.own
+            {
+                return Err(Error::Twice { place: at, key: path, first: first.at.line });
             }
+            // In files of other programs the last duplicate counts, as it does for them.
             let node = self.node(&property.value, &path, depth + 1)?;
-            entries.push(Entry { key, at, node });
+            entries.push(Some(Entry { key, at, node }));
         }
-        Ok(entries)
+        Ok(entries.into_iter().flatten().collect())
     }
 
     fn place(&self, offset: usize) -> SettingPlace {
@@ -313,14 +345,18 @@ impl<'a> Lines<'a> {
 /// Replaces every reference in `raw`. An unset variable counts as empty and is recorded; a file
 /// gives its trimmed contents. Inserted text is not searched again. A brace that is not closed, or
 /// begins something else, is text.
+///
+/// # Errors
+/// A file cannot be read, or the references of this source insert more than [`MOST_INSERTED`].
 fn substitute(
     raw: &str,
     key: &str,
     at: &SettingPlace,
-    references: References<'_>,
+    (references, counts): (References<'_>, &Counts),
 ) -> Result<Text, Error> {
     let mut text = Text::default();
     let mut rest = raw;
+    let too_long = || Error::TooLong { place: at.clone(), key: key.to_owned() };
     while let Some((before, reference, after)) = next_reference(rest) {
         text.value.push_str(before);
         match reference {
@@ -329,6 +365,9 @@ fn substitute(
                     References::All(env) => env(name).unwrap_or_default(),
                     References::Within(_) => String::new(),
                 };
+                if !counts.insert(value.len()) {
+                    return Err(too_long());
+                }
                 let (name, set) = (name.to_owned(), !value.is_empty());
                 text.references.push(Reference::Variable { name, set });
                 text.value.push_str(&value);
@@ -337,6 +376,9 @@ fn substitute(
                 text.references.push(Reference::File(path.to_owned()));
                 rest = after;
                 let file = at.source.path(path);
+                if !counts.insert(0) {
+                    return Err(too_long());
+                }
                 if let References::Within(worktree) = references
                     && is_outside(&file, worktree)
                 {
@@ -348,6 +390,9 @@ fn substitute(
                     file,
                     reason: error.to_string(),
                 })?;
+                if !counts.insert(contents.len()) {
+                    return Err(too_long());
+                }
                 text.value.push_str(contents.trim());
             }
         }

@@ -39,6 +39,35 @@ fn the_first_name_that_exists_counts() {
     }
 }
 
+fn bounds(worktree: &Path) -> Bounds<'_> {
+    Bounds { worktree, is_readable: &is_readable_by_default }
+}
+
+#[test]
+fn a_link_to_a_file_that_is_not_read_without_a_question_is_left_out() {
+    let site = Site::new();
+    for name in [".env", "prod.env", ".git/config", "docs/agents.md", "plain"] {
+        site.file(name, "x");
+    }
+    for (name, target, is_read) in [
+        ("a", ".env", false),
+        ("b", "prod.env", false),
+        ("c", ".git/config", false),
+        ("d", "docs/agents.md", true),
+        ("e", "a", false),
+    ] {
+        symlink(target, site.path(name)).unwrap();
+        let loaded = load(&site.path(name), Some(bounds(&site.path(""))));
+        assert_eq!(loaded.is_ok(), is_read, "{name}: {loaded:?}");
+        assert!(load(&site.path(name), None).is_ok(), "{name}");
+    }
+    let none = |_: &str| false;
+    let root = site.path("");
+    let strict = Bounds { is_readable: &none, ..bounds(&root) };
+    assert!(load(&site.path("d"), Some(strict)).is_err());
+    assert!(load(&site.path("plain"), Some(strict)).is_ok());
+}
+
 #[test]
 fn what_is_no_text_is_a_problem_that_names_the_file() {
     let site = Site::new();
@@ -54,7 +83,7 @@ fn what_is_no_text_is_a_problem_that_names_the_file() {
         ("dangling", "nowhere"),
         ("away", "outside of"),
     ] {
-        let problem = load(&site.path(name), Some(&site.path(""))).unwrap_err().to_string();
+        let problem = load(&site.path(name), Some(bounds(&site.path("")))).unwrap_err().to_string();
         assert!(problem.starts_with(&site.path(name).display().to_string()), "{problem}");
         assert!(problem.contains(said), "{problem}");
     }

@@ -303,3 +303,53 @@ fn of_an_older_key_and_its_new_name_the_later_one_counts() {
         assert_eq!(agent(world.file("leftfold.json", &text(strong))), expected);
     }
 }
+
+#[test]
+fn references_of_a_project_insert_only_so_much() {
+    let many = |reference: &str, count: usize| {
+        World::with(&format!("{{\"username\":\n\"{}\"}}", reference.repeat(count)))
+            .file("big", &"x".repeat(1_000_000))
+            .file("empty", "")
+            .var("NAME", "x")
+    };
+    for (reference, fits) in [("{file:big}", 16), ("{file:empty}", 2_048), ("{env:NAME}", 4_096)] {
+        assert!(many(reference, fits).load_in("").is_ok(), "{reference}");
+        assert_eq!(
+            many(reference, fits + 1).error(),
+            "leftfold.json:2:1: `username`: `{file:…}` and `{env:…}` in this file insert more than 16 MiB"
+        );
+    }
+}
+
+#[test]
+fn hostile_sizes_of_settings_end_soon() {
+    let list = |item: &dyn Fn(usize) -> String, count: usize| -> String {
+        (0..count).map(item).collect::<Vec<_>>().join(",")
+    };
+    let keys = |count| format!("{{{}}}", list(&|n| format!("\"k{n}\":1"), count));
+    let error = World::new().file("opencode.json", &keys(20_001)).error();
+    assert!(error.ends_with("more than 20000 values in one file"), "{error}");
+    let start = std::time::Instant::now();
+    let items = format!("{{\"instructions\":[{}]}}", list(&|n| format!("\"k{n}\""), 19_000));
+    let world = World::new()
+        .file("opencode.json", &keys(19_000))
+        .file("opencode.jsonc", &keys(19_000))
+        .file(".opencode/opencode.json", &items)
+        .file(".opencode/opencode.jsonc", &items);
+    assert!(load(&world.path(""), &world.env(), known()).is_ok());
+    let mut world = World::new();
+    for n in 0..40 {
+        world = world.file(&format!(".leftfold/commands/c{n:02}.md"), &"x".repeat(1_000_000));
+    }
+    let settings = load(&world.path(""), &world.env(), known()).unwrap();
+    assert_eq!(settings.commands.len(), 16);
+    let warnings = settings.warnings.join("\n");
+    assert!(
+        warnings.ends_with(
+            ".leftfold/commands/c16.md and 23 more: left out, because the agents and commands of a \
+             project may have 16 MiB together"
+        ),
+        "{warnings}"
+    );
+    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
+}

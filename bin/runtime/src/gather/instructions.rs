@@ -3,8 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+use leftfold_events::rules::{self, Action};
 use leftfold_tools::UserFolders;
-use leftfold_tools::instructions::{self, Instructions, Problem};
+use leftfold_tools::instructions::{self, Bounds, Instructions, Problem};
 
 use super::TurnSettings;
 
@@ -52,13 +53,21 @@ pub(super) fn find(turn_settings: &TurnSettings) -> Found {
     let folders = folders(turn_settings);
     let worktree =
         turn_settings.worktree.canonicalize().unwrap_or_else(|_| turn_settings.worktree.to_owned());
+    let mut all = rules::defaults();
+    all.extend(turn_settings.agent.rules.iter().cloned());
+    all.extend(turn_settings.rules.iter().cloned());
+    let restrictions = &turn_settings.options.restrictions;
+    let is_readable = |path: &str| {
+        rules::evaluate_restricted(&all, restrictions, "read", path).0 == Action::Allow
+    };
+    let bounds = Bounds { worktree: &worktree, is_readable: &is_readable };
     for file in folders.iter().filter_map(|folder| instructions::in_folder(folder)) {
-        found.file(&file, Some(&worktree));
+        found.file(&file, Some(bounds));
     }
     let (pages, files): (Vec<&Named>, Vec<&Named>) =
         turn_settings.sources.instructions.iter().partition(|named| named.is_page());
     for named in files {
-        found.named(named, &folders, &worktree, &turn_settings.sources.user_folders);
+        found.named(named, &folders, bounds, &turn_settings.sources.user_folders);
     }
     let pages: Vec<String> = pages.into_iter().map(|named| named.text.clone()).collect();
     for page in instructions::fetch(&pages, turn_settings.sources.private_addresses) {
@@ -99,9 +108,10 @@ impl Found {
         &mut self,
         named: &Named,
         folders: &[PathBuf],
-        worktree: &Path,
+        bounds: Bounds<'_>,
         user_folders: &UserFolders,
     ) {
+        let worktree = bounds.worktree;
         let text = match (named.text.strip_prefix("~/"), &user_folders.home) {
             (Some(rest), Some(home)) => home.join(rest).display().to_string(),
             (Some(_) | None, _) => named.text.clone(),
@@ -129,12 +139,12 @@ impl Found {
         if files.is_empty() && (is_fixed || named.base.starts_with(worktree)) {
             self.problems.push(format!("`instructions`: there is no file {:?}", named.text));
         }
-        let within = named.confined.then_some(worktree);
-        files.iter().for_each(|file| self.file(file, within));
+        let bounds = named.confined.then_some(bounds);
+        files.iter().for_each(|file| self.file(file, bounds));
     }
 
-    fn file(&mut self, file: &Path, within: Option<&Path>) {
-        self.add(instructions::load(file, within));
+    fn file(&mut self, file: &Path, bounds: Option<Bounds<'_>>) {
+        self.add(instructions::load(file, bounds));
     }
 
     fn add(&mut self, loaded: Result<Option<Instructions>, Problem>) {

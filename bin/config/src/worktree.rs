@@ -1,0 +1,134 @@
+//! Finds the worktree that a folder belongs to. It never runs git.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// The nearest ancestor of `directory` (itself included) that has a `.git`, a folder or a file;
+/// `directory` itself if none has. Links are resolved where the directory exists.
+///
+/// An ancestor counts only if git would use it: if it and its `.git` belong to the user, or if the user's git settings
+/// name it as `safe.directory`. Otherwise another user of the machine could choose the worktree, for example with
+/// `/tmp/.git`.
+pub fn worktree_of(directory: &Path) -> PathBuf {
+    find(directory).0
+}
+
+/// The worktree, and the repository that is not used because it belongs to another user.
+pub(crate) fn find(directory: &Path) -> (PathBuf, Option<PathBuf>) {
+    let directory = resolved(directory).unwrap_or_else(|_| directory.to_owned());
+    let found = directory.ancestors().find(|folder| folder.join(".git").exists());
+    match found {
+        Some(found) if found == directory || is_own(found) || is_safe(found) => {
+            (found.to_owned(), None)
+        }
+        Some(found) => {
+            let found = found.to_owned();
+            (directory, Some(found))
+        }
+        None => (directory, None),
+    }
+}
+
+pub(crate) fn resolved(directory: &Path) -> io::Result<PathBuf> {
+    directory.canonicalize()
+}
+
+/// Whether the folder and its `.git` belong to the user. Under `sudo`, root has the files of the user who called it.
+fn is_own(folder: &Path) -> bool {
+    let me = rustix::process::geteuid();
+    let caller = std::env::var("SUDO_UID").ok().filter(|_| me.is_root());
+    let caller: Option<u32> = caller.and_then(|uid| uid.parse().ok());
+    [folder.to_owned(), folder.join(".git")].iter().all(|path| {
+        let owner = fs::symlink_metadata(path).map(|found| found.uid());
+        owner.is_ok_and(|owner| owner == me.as_raw() || Some(owner) == caller)
+    })
+}
+
+/// Whether `safe.directory` in the git settings of the user or the machine names the folder.
+fn is_safe(folder: &Path) -> bool {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+    let config = config.or_else(|| Some(home.as_ref()?.join(".config")));
+    let files = [
+        Some(PathBuf::from("/etc/gitconfig")),
+        config.map(|config| config.join("git/config")),
+        home.as_ref().map(|home| home.join(".gitconfig")),
+    ];
+    let texts = files.into_iter().flatten().filter_map(|file| fs::read_to_string(file).ok());
+    names(&texts.collect::<Vec<_>>(), folder, home.as_deref())
+}
+
+/// Whether `safe.directory` in one of these texts names the folder. An empty value takes back those before it.
+fn names(texts: &[String], folder: &Path, home: Option<&Path>) -> bool {
+    let mut named = false;
+    for text in texts {
+        let mut in_section = false;
+        for line in text.lines().map(str::trim) {
+            if line.starts_with('[') {
+                in_section = line.eq_ignore_ascii_case("[safe]");
+                continue;
+            }
+            let Some((key, value)) = line.split_once('=').filter(|_| in_section) else { continue };
+            if !key.trim().eq_ignore_ascii_case("directory") {
+                continue;
+            }
+            let value = value.trim().trim_matches('"');
+            let path = crate::source::expand(value, home);
+            named = match (value, value.strip_suffix("/*")) {
+                ("", _) => false,
+                ("*", _) => true,
+                (_, Some(above)) => {
+                    let above = crate::source::expand(above, home);
+                    named || (folder != above && folder.starts_with(above))
+                }
+                (_, None) => named || path == folder,
+            };
+        }
+    }
+    named
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_of_another_user_is_no_worktree_below_it() {
+        let root = tempfile::tempdir().unwrap();
+        let repository = root.path().canonicalize().unwrap().join("repository");
+        let below = repository.join("below");
+        fs::create_dir_all(&below).unwrap();
+        fs::create_dir_all(repository.join(".git")).unwrap();
+        assert_eq!(find(&below), (repository.clone(), None));
+        for other in [repository.join(".git"), repository.clone()] {
+            // only root can give files away
+            if std::os::unix::fs::chown(&other, Some(12_345), None).is_err() {
+                return;
+            }
+            assert_eq!(find(&below), (below.clone(), Some(repository.clone())));
+            assert_eq!(find(&repository), (repository.clone(), None));
+            std::os::unix::fs::chown(&other, Some(0), None).unwrap();
+        }
+    }
+
+    #[test]
+    fn safe_directories_are_those_of_git() {
+        for (text, expected) in [
+            ("[safe]\n\tdirectory = /a/b\n", true),
+            ("[SAFE]\nDirectory=\"/a/b\"\n", true),
+            ("[safe]\n\tdirectory = *\n", true),
+            ("[safe]\n\tdirectory = /a/*\n", true),
+            ("[safe]\n\tdirectory = ~/b\n", true),
+            ("[safe]\n\tdirectory = /a\n", false),
+            ("[safe]\n\tdirectory = /a/b/*\n", false),
+            ("[safe]\n\tdirectory = *\n\tdirectory =\n", false),
+            ("[other]\n\tdirectory = *\n", false),
+            ("# directory = *\n", false),
+        ] {
+            let found = names(&[text.to_owned()], Path::new("/a/b"), Some(Path::new("/a")));
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+}
