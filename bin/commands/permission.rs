@@ -182,5 +182,6 @@ fn in_force(agent: Option<&str>) -> anyhow::Result<(Vec<Rule>, Vec<Vec<Rule>>)> 
         None => agents.default(&settings)?,
     };
     rules.extend(agents::rules(&settings, agent, &[]));
-    Ok((rules, settings.restrictions(&agent.name)))
+    let restrictions = agents.restrictions(&settings, agent);
+    Ok((rules, restrictions))
 }

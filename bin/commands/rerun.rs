@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use leftfold_events::line;
 
 use crate::cli::{Format, Rerun};
 use leftfold_runtime::Usage;
@@ -16,6 +17,14 @@ pub(crate) fn rerun(args: &Rerun) -> anyhow::Result<ExitCode> {
             anyhow::bail!(Usage(format!(
                 "{session}: events 1 to {through} are imported from {from}, so it cannot be run again; \
                  `leftfold verify` compares the decisions after them"
+            )));
+        }
+        if let [only] =
+            events.iter().filter(|event| event.session == session).collect::<Vec<_>>()[..]
+        {
+            anyhow::bail!(Usage(format!(
+                "{session}: its log has only `{}` and no prompt, so there is nothing to run again",
+                line::type_of(&only.event)
             )));
         }
         let folder = tempfile::Builder::new().prefix("leftfold-rerun-").tempdir()?;

@@ -128,6 +128,12 @@ pub(crate) fn is_named(rule: &Rule, permission: &str) -> bool {
     rule.permission.chars().any(|c| c != '*') && matches(&rule.permission, permission)
 }
 
+/// The rule as part of a list of which only denials count.
+pub fn only_denying(rule: Rule) -> Rule {
+    let action = if rule.action == Action::Deny { Action::Deny } else { Action::Allow };
+    Rule { action, ..rule }
+}
+
 /// The permission of a tool in rules. Tools that change files share the permission `edit`.
 pub fn permission_of(tool: &str) -> &str {
     match tool {

@@ -50,6 +50,34 @@ fn reply(site: &Site, asked: &Value, words: &[&str]) {
 }
 
 #[test]
+fn a_planning_agent_changes_no_files_through_a_child() {
+    let task = json!({ "description": "Write", "prompt": "write it", "subagentType": "general" });
+    let child = |answers: u32, path: &str| {
+        let input = json!({ "filePath": path, "content": "x" });
+        json!({ "match": { "prompt": "write it", "answers": answers },
+            "parts": [{ "call": { "name": "write", "input": input } }] })
+    };
+    let shell = json!({ "match": { "prompt": "write it", "answers": 1 }, "parts": [
+        { "call": { "name": "bash", "input": { "command": "echo x > src.txt" } } },
+    ] });
+    let general = json!({ "permission": { "edit": "allow" } });
+    let site = site(json!([
+        call("task", task),
+        says("Planned."),
+        child(0, "src.txt"),
+        shell,
+        { "match": { "prompt": "write it", "answers": 2 }, "parts": [{ "text": "Done." }] },
+    ]))
+    .setting("/agent", json!({ "general": general }));
+    for (agent, is_written) in [("plan", false), ("build", true)] {
+        let args = ["run", "--format", "json", "--yes", "--agent", agent, "go"];
+        let events = site.run(&args).ok().events();
+        only(&events, "subagent.ended");
+        assert_eq!(site.project().join("src.txt").exists(), is_written, "{agent}");
+    }
+}
+
+#[test]
 fn an_approved_plan_is_carried_out_in_the_same_turn() {
     let site = planner();
     let mut live = site.start(&PLAN);

@@ -30,6 +30,21 @@ fn text_and_calls_at_once_and_in_a_batch_and_todos_and_a_title() {
 }
 
 #[test]
+fn a_log_without_a_prompt_is_refused_at_once() {
+    let site = Site::scripted(&script(json!([says("Done.")])));
+    site.prompt("go").ok();
+    let session = only(&site.exported(), "session.created")["session"].as_str().unwrap().to_owned();
+    let exported = site.run(&["export", &session]).ok().stdout;
+    let first = exported.lines().next().unwrap();
+    site.run(&["sessions", "rm", &session]).ok();
+    std::fs::write(site.path("one.jsonl"), format!("{first}\n")).unwrap();
+    site.run(&["import", &site.path("one.jsonl").display().to_string()]).ok();
+    let refused = site.run(&["rerun", &session]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("its log has only `session.created`"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_child_and_a_question_that_nobody_answers() {
     let task =
         json!({ "description": "Look", "prompt": "look at a.txt", "subagentType": "general" });

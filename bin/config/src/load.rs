@@ -13,7 +13,7 @@ use crate::settings::{JOINED, Settings};
 use crate::source::{Env, Kind, SettingPlace, Source};
 use crate::sources::{self, Document, Found, Layer};
 use crate::tree::{self, Node, References, Tree};
-use crate::trust::Trust;
+use crate::trust::{Item, Trust};
 use crate::trust_files::Files;
 use crate::typed::{self, LeftOutKey};
 use crate::{legacy, markdown, permission, sandbox, trust_review};
@@ -93,7 +93,32 @@ pub(crate) fn review_all(found: &Found, env: Env<'_>) -> Trust {
             trust.items.extend(items);
         }
     }
+    add_names_of_plugins(&mut trust, found);
     trust
+}
+
+/// Agents and commands of the user's plugins are the user's too. The plugins start after trust was decided, so no
+/// digest covers texts of the project for them: an untrusted project loses them.
+fn add_names_of_plugins(trust: &mut Trust, found: &Found) {
+    let is_of_plugin = |source: &Source| !source.of_project && source.kind == Kind::Plugin;
+    let before = trust.own.clone();
+    for document in found.documents.iter().filter(|document| is_of_plugin(&document.source)) {
+        if let Ok(node) = parse(document, References::Within(&found.worktree)) {
+            trust.own.add(&node);
+        }
+    }
+    if trust.own == before || trust.is_given() {
+        return;
+    }
+    let mut files = Files::new(&found.worktree, &found.directory);
+    for document in found.documents.iter().filter(|document| needs_review(&document.source)) {
+        if let Ok(mut node) = parse(document, References::Within(&found.worktree)) {
+            let items = trust_review::split(&mut node, &found.worktree, &trust.own, &mut files);
+            let is_new = |item: &Item| trust.items.iter().all(|known| known.place != item.place);
+            let of_plugins: Vec<Item> = items.into_iter().filter(is_new).collect();
+            trust.of_plugins.extend(of_plugins);
+        }
+    }
 }
 
 /// Settings that a plugin of the project adds were trusted with the plugin.

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use indexmap::IndexMap;
 use leftfold_events::providers::KnownProviders;
-use leftfold_events::rules::Rule;
+use leftfold_events::rules::{Rule, only_denying};
 use leftfold_events::secrets::is_credential;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
@@ -24,7 +24,6 @@ use crate::source::Source;
 use crate::tree::Node;
 use crate::trust::Trust;
 use crate::typed::{At, Idle, filled, model_name, positive};
-use leftfold_events::rules::Action;
 
 /// Lists that are joined across files instead of being replaced.
 pub(crate) const JOINED: [&str; 3] = ["plugin", "instructions", "sandbox.hide"];
@@ -273,12 +272,6 @@ where
     Ok(secrets)
 }
 
-/// The rule as part of a list of which only denials count.
-fn only_denying(rule: Rule) -> Rule {
-    let action = if rule.action == Action::Deny { Action::Deny } else { Action::Allow };
-    Rule { action, ..rule }
-}
-
 /// Prints the sources, and none of the values, which may be secrets.
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -331,8 +324,9 @@ impl Settings {
     /// Lists of rules that can only make the verdicts on an agent's calls stricter. Rules of a project tighten the user's
     /// rules, unless a later rule of the user says otherwise. Rules that the user has trusted can loosen others, but
     /// never lift a `deny` of the user. An agent that only the project defines has the user's rules for the default agent
-    /// and for `general`, too.
-    pub fn restrictions(&self, agent: &str) -> Vec<Vec<Rule>> {
+    /// and for `general`, too. `built` are the denials that an agent is built with; they restrict it as well, unless the
+    /// user trusts rules of that agent.
+    pub fn restrictions(&self, agent: &str, built: &dyn Fn(&str) -> Vec<Rule>) -> Vec<Vec<Rule>> {
         let of_agent = self.agent_placed_rules.get(agent).map(Vec::as_slice).unwrap_or_default();
         let all: Vec<&PlacedRule> = self.placed_rules.iter().chain(of_agent).collect();
         let mut lists = Vec::new();
@@ -350,7 +344,7 @@ impl Settings {
                 let own = said.filter(|said| !said.is_of_project()).map(|said| said.rule.clone());
                 let list: Vec<Rule> = match is_trusted {
                     true => own.map(only_denying).collect(),
-                    false => own.collect(),
+                    false => built(name).into_iter().chain(own).collect(),
                 };
                 if !list.is_empty() {
                     lists.push(list);

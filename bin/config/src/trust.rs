@@ -52,9 +52,11 @@ pub struct Trust {
     pub(crate) directory: PathBuf,
     granted: Vec<Granted>,
     pub(crate) own: OwnNames,
+    /// Texts for agents and commands of the user's plugins, which are left out.
+    pub(crate) of_plugins: Vec<Item>,
 }
 
-/// The names of agents and commands in the user's own files and variables. A project does not replace their texts
+/// The names of agents and commands in the user's own files, variables and plugins. A project does not replace their texts
 /// without trust.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OwnNames {
@@ -95,7 +97,7 @@ impl Trust {
         let stored = path(worktree, env).and_then(|path| private_file::read::<Stored>(&path).ok());
         let granted = stored.flatten().map(|stored| stored.trusted).unwrap_or_default();
         let (worktree, directory) = (worktree.to_owned(), directory.to_owned());
-        Self { worktree, items: Vec::new(), directory, granted, own: OwnNames::default() }
+        Self { worktree, directory, granted, ..Self::default() }
     }
 
     /// Whether every item is trusted as it is now.
@@ -164,8 +166,12 @@ impl Trust {
 
     /// A warning for each item that is left out, and the way to trust them.
     pub fn warnings(&self) -> Vec<String> {
+        let of_plugins = self.of_plugins.iter().map(|item| {
+            let Item { place, key, effect, .. } = item;
+            format!("{place}: `{key}` is left out: it {effect}, which a plugin of yours defines")
+        });
         if self.is_whole() {
-            return Vec::new();
+            return of_plugins.collect();
         }
         let left_out = self.items.iter().map(|item| {
             let changed = match self.standing(item) {
@@ -178,7 +184,7 @@ impl Trust {
         let way = format!(
             "{worktree} is not trusted, so these settings have no effect: `leftfold trust` shows them and lets you trust them"
         );
-        left_out.chain([way]).collect()
+        left_out.chain([way]).chain(of_plugins).collect()
     }
 }
 

@@ -7,6 +7,7 @@ use crate::gather::agent::{self, merge};
 use leftfold_config::Mode;
 use leftfold_events::Json;
 use leftfold_events::rules::{self, Action, Rule};
+use leftfold_tools::{PLAN_ENTER, PLAN_EXIT};
 use serde_json::Value;
 
 use crate::Usage;
@@ -107,6 +108,15 @@ impl Agents {
         )))
     }
 
+    /// Lists of rules that can only make the verdicts on calls of `agent` stricter.
+    pub fn restrictions(&self, settings: &Settings, agent: &Agent) -> Vec<Vec<Rule>> {
+        let built = |name: &str| {
+            let agent = self.find(name).ok();
+            agent.and_then(|agent| denials(&agent.rules)).unwrap_or_default()
+        };
+        settings.restrictions(&agent.name, &built)
+    }
+
     /// The agents that people can choose.
     fn visible(&self) -> impl Iterator<Item = &Agent> {
         let all = self.iter().map(|known| &known.agent);
@@ -181,6 +191,16 @@ fn reader(said: &[Rule], built: &[Rule]) -> Vec<Rule> {
         Rule::new(EDIT, rule.pattern.clone(), action)
     });
     [Rule::new(EDIT, "*", Action::Deny)].into_iter().chain(open).collect()
+}
+
+/// The rules as a list of which only denials count; `None` if it denies nothing. Rules for tools that belong to one agent,
+/// such as its to-do list and its questions, are left out.
+pub(crate) fn denials(rules: &[Rule]) -> Option<Vec<Rule>> {
+    const PERSONAL: [&str; 6] =
+        ["question", "todowrite", "todoread", "task", PLAN_ENTER, PLAN_EXIT];
+    let kept = rules.iter().filter(|rule| !PERSONAL.contains(&rule.permission.as_str()));
+    let kept: Vec<Rule> = kept.cloned().map(rules::only_denying).collect();
+    kept.iter().any(|rule| rule.action == Action::Deny).then_some(kept)
 }
 
 /// Whether these rules let an agent start the agent `name`, with or without a question.

@@ -152,7 +152,8 @@ pub(crate) fn resolve(
     if let Inherited::Parent(_) = inherited {
         rules.extend(denied_to_children(settings, &agent));
     }
-    options.restrictions = settings.restrictions(&agent.name);
+    options.restrictions = agents.restrictions(settings, &agent);
+    options.restrictions.extend(denied_to_parent(inherited));
     options.max_depth = settings.task.max_depth;
     options.depth = match inherited {
         Inherited::Parent(parent) => parent.options.depth.saturating_add(1),
@@ -308,6 +309,22 @@ fn chosen_model(settings: &Settings, agent: &Agent, name: &str) -> Option<Model>
 /// Warns that a choice for the session no longer exists, so prompts are taken without it.
 fn gone(why: &str) {
     warnings::print_once(&[format!("a choice of this session is ignored: {why}")]);
+}
+
+/// What the parent of a child is denied, so that no agent does through a child what it may not do itself. Its
+/// permissions for tools of its own say nothing about the child's.
+fn denied_to_parent(inherited: Inherited<'_>) -> Vec<Vec<Rule>> {
+    let lists: Vec<&[Rule]> = match inherited {
+        Inherited::Parent(TurnConfig { rules, options, .. }) => {
+            std::iter::once(rules).chain(&options.restrictions).map(Vec::as_slice).collect()
+        }
+        // the options of a child's turn have what its parent was denied
+        Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => {
+            let given = inherited.options().filter(|given| given.depth > 0);
+            given.into_iter().flat_map(|given| &given.restrictions).map(Vec::as_slice).collect()
+        }
+    };
+    lists.into_iter().filter_map(agents::denials).collect()
 }
 
 /// Rules that deny a child its parent's tools, unless rules about the agent say otherwise.

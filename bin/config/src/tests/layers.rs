@@ -115,3 +115,21 @@ fn whoever_says_again_what_it_was_told_changes_nothing() {
     };
     assert!(place("model").contains("plugin g") && !place("secrets.S").contains("plugin g"));
 }
+
+#[test]
+fn agents_of_the_users_plugins_are_the_users() {
+    let project = r#"{"agent": {"helper": {"prompt": "theirs", "color": "red"}, "new": {"prompt": "theirs"}}}"#;
+    let world = World::with(project);
+    let place = world.home().join(".config/leftfold/leftfold.json").display().to_string();
+    let mut layers = Layers::new(known());
+    let ask = |_| Ok(json!({ "agent": { "helper": { "description": "mine" } } }));
+    layers.add((&world.path(""), &world.env()), ("g", &place), ask).unwrap();
+    let settings = world.with_layers(&layers);
+    assert_eq!(settings.agents["helper"].prompt, None);
+    assert_eq!(settings.agents["new"].prompt.as_deref(), Some("theirs"));
+    let warnings = settings.warnings.join("\n");
+    assert!(
+        warnings.contains("`agent.helper.prompt` is left out: it replaces the prompt of your agent `helper`, which a plugin of yours defines"),
+        "{warnings}"
+    );
+}

@@ -162,7 +162,7 @@ fn verdict_of(agent: &str, settings: &Settings, permission: &str, pattern: &str)
     let mut all = rules::defaults();
     all.extend(settings.rules.clone());
     all.extend(settings.rules_of(agent));
-    let restrictions = settings.restrictions(agent);
+    let restrictions = settings.restrictions(agent, &|_| Vec::new());
     rules::evaluate_restricted(&all, &restrictions, permission, pattern).0
 }
 
@@ -346,7 +346,7 @@ fn a_project_tightens_the_users_rules_and_never_lifts_a_deny() {
     world.trust("");
     let settings = untrusted(&world);
     assert!(settings.trust.is_whole() && settings.rules.is_empty());
-    assert_eq!(settings.restrictions("build"), [[Rule::new("bash", "*", Ask)]]);
+    assert_eq!(settings.restrictions("build", &|_| Vec::new()), [[Rule::new("bash", "*", Ask)]]);
 }
 
 #[test]

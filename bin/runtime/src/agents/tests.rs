@@ -146,3 +146,29 @@ fn an_agent_of_an_untrusted_project_is_not_the_default() {
         assert_eq!(name, expected, "{user}");
     }
 }
+
+#[test]
+fn an_agent_of_a_project_edits_nothing_if_the_users_default_agent_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let project = r#"{"agent": {"aaa": {"prompt": "p"}}}"#;
+    std::fs::write(folder.path().join("leftfold.json"), project).unwrap();
+    let own = r#"{"default_agent": "plan", "agent": {"plan": {"permission": {"edit": "allow"}}}}"#;
+    for (user, edits) in [
+        (r#"{"default_agent": "plan"}"#, false),
+        (r#"{"agent": {"build": {"disable": true}}}"#, false),
+        (own, true),
+        (r#"{"default_agent": "plan", "agent": {"aaa": {"color": "red"}}}"#, true),
+        ("{}", true),
+    ] {
+        let env = |name: &str| (name == "LEFTFOLD_CONFIG_CONTENT").then(|| user.to_owned());
+        let settings = settings::load(folder.path(), &env, leftfold_providers::known()).unwrap();
+        let agents = Agents::of(&settings);
+        let agent = agents.find("aaa").unwrap();
+        let all = [rules::defaults(), super::rules(&settings, agent, &[])].concat();
+        let lists = agents.restrictions(&settings, agent);
+        for (pattern, expected) in [("a", edits), (".leftfold/plans/a.md", true)] {
+            let action = rules::evaluate_restricted(&all, &lists, "edit", pattern).0;
+            assert_eq!(action != Action::Deny, expected, "{user} {pattern}");
+        }
+    }
+}
