@@ -51,13 +51,14 @@ fn reply(site: &Site, asked: &Value, words: &[&str]) {
 
 #[test]
 fn a_planning_agent_changes_no_files_through_a_child() {
-    let task = json!({ "description": "Write", "prompt": "write it", "subagentType": "general" });
+    let task =
+        json!({ "description": "Write", "prompt": "fill src.txt", "subagentType": "general" });
     let child = |answers: u32, path: &str| {
         let input = json!({ "filePath": path, "content": "x" });
-        json!({ "match": { "prompt": "write it", "answers": answers },
+        json!({ "match": { "prompt": "fill src.txt", "answers": answers },
             "parts": [{ "call": { "name": "write", "input": input } }] })
     };
-    let shell = json!({ "match": { "prompt": "write it", "answers": 1 }, "parts": [
+    let shell = json!({ "match": { "prompt": "fill src.txt", "answers": 1 }, "parts": [
         { "call": { "name": "bash", "input": { "command": "echo x > src.txt" } } },
     ] });
     let general = json!({ "permission": { "edit": "allow" } });
@@ -66,7 +67,7 @@ fn a_planning_agent_changes_no_files_through_a_child() {
         says("Planned."),
         child(0, "src.txt"),
         shell,
-        { "match": { "prompt": "write it", "answers": 2 }, "parts": [{ "text": "Done." }] },
+        { "match": { "prompt": "fill src.txt", "answers": 2 }, "parts": [{ "text": "Done." }] },
     ]))
     .setting("/agent", json!({ "general": general }));
     for (agent, is_written) in [("plan", false), ("build", true)] {

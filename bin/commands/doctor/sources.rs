@@ -60,6 +60,7 @@ fn advice(error: &Error) -> &'static str {
         | Error::Disabled { .. }
         | Error::Hidden { .. }
         | Error::NoWire { .. }
+        | Error::TooLong { .. }
         | Error::MissingKey { .. } => "correct it: no session starts until then",
     }
 }

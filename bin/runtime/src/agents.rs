@@ -199,8 +199,10 @@ pub(crate) fn denials(rules: &[Rule]) -> Option<Vec<Rule>> {
     const PERSONAL: [&str; 6] =
         ["question", "todowrite", "todoread", "task", PLAN_ENTER, PLAN_EXIT];
     let kept = rules.iter().filter(|rule| !PERSONAL.contains(&rule.permission.as_str()));
-    let kept: Vec<Rule> = kept.cloned().map(rules::only_denying).collect();
-    kept.iter().any(|rule| rule.action == Action::Deny).then_some(kept)
+    let kept = kept.cloned().map(rules::only_denying);
+    // a permission before the first denial lifts nothing
+    let kept: Vec<Rule> = kept.skip_while(|rule| rule.action != Action::Deny).collect();
+    (!kept.is_empty()).then_some(kept)
 }
 
 /// Whether these rules let an agent start the agent `name`, with or without a question.

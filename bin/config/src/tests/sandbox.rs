@@ -121,7 +121,7 @@ fn a_project_only_makes_it_stricter() {
 fn the_network_is_a_rule_before_the_rules_of_its_source() {
     let verdict = |world: &World, pattern: &str| {
         let settings = load(&world.path(""), &world.env(), known()).unwrap();
-        let restrictions = settings.restrictions("build");
+        let restrictions = settings.restrictions("build", &|_| Vec::new());
         rules::evaluate_restricted(&settings.rules, &restrictions, "network", pattern).0
     };
     let users = |text: &str| World::new().file(USERS, text);
