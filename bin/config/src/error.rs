@@ -3,8 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::source::SettingPlace;
-use crate::tree::MOST_INSERTED;
+use crate::source::{MOST_INSERTED, SettingPlace};
 
 /// The reason why settings, or the model they name, cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -11,14 +11,12 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Number, Value};
 
 use crate::error::Error;
-use crate::source::{Env, Kind, SettingPlace, Source, is_outside, read_found};
+use crate::source::{Env, Kind, MOST_INSERTED, SettingPlace, Source, is_outside, read_found};
 
 /// The deepest nesting; readers of the log have the same limit.
 const DEEPEST: usize = 100;
 /// The most values in one source.
 const MOST_VALUES: usize = 20_000;
-/// The most bytes that all references of one source insert together.
-pub(crate) const MOST_INSERTED: usize = 16 * 1024 * 1024;
 /// The bytes that a reference counts for at least, because following it takes time.
 const LEAST_INSERTED: usize = 4 * 1024;
 
