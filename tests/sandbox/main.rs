@@ -1,0 +1,11 @@
+//! The sandbox of commands on this machine's kernel: a hostile probe program and everyday jobs with
+//! each backend, as root and as another user; crashes, and the cost of a start.
+#![cfg(test)]
+#![cfg(target_os = "linux")]
+
+mod confined;
+mod cost;
+mod crash;
+mod ends;
+mod jobs;
+mod probes;

@@ -1,0 +1,113 @@
+//! A step of the set-up that failed: its name in the kernel's words, its path and its error.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// A step that failed. The command has not been started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// The system call or the object that it acts on, for example `mount proc`.
+    pub step: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// The error, in words.
+    pub why: String,
+    /// The number of the error, if the system returned it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errno: Option<i32>,
+}
+
+impl Failure {
+    pub fn new(step: &str, why: impl fmt::Display) -> Self {
+        Self { step: step.to_owned(), path: None, why: why.to_string(), errno: None }
+    }
+
+    pub fn of_system(step: &str, path: Option<&Path>, error: &io::Error) -> Self {
+        let mut failure = Self::new(step, error);
+        failure.path = path.map(Path::to_owned);
+        failure.errno = error.raw_os_error();
+        failure
+    }
+
+    /// What the user can do about it, if that is known.
+    pub fn help(&self) -> Option<&'static str> {
+        let step = self.step.as_str();
+        if step.starts_with("unshare") || step.ends_with("uid_map") || step.ends_with("setgroups") {
+            Some(
+                "Allow user namespaces: the sysctls `user.max_user_namespaces`, \
+                 `kernel.unprivileged_userns_clone` and \
+                 `kernel.apparmor_restrict_unprivileged_userns`, or the container's seccomp \
+                 profile, refuse them.",
+            )
+        } else if step == "mount proc" {
+            Some("Run the container without masked paths over /proc, or share its /proc.")
+        } else if step.starts_with("landlock") {
+            Some("Use Linux 6.2 or newer, with `landlock` in the boot parameter `lsm`.")
+        } else if step.starts_with("mount") || step.starts_with("bind") {
+            Some("Check that the path exists, is no link and does not change meanwhile.")
+        } else {
+            None
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.step)?;
+        if let Some(path) = &self.path {
+            write!(f, " {}", path.display())?;
+        }
+        write!(f, ": {}", self.why)?;
+        match self.help() {
+            Some(help) => write!(f, ". {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Performs one step that has no path.
+pub(crate) fn step<T, E: Into<io::Error>>(
+    name: &str,
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, Failure> {
+    crash_point();
+    work().map_err(|error| Failure::of_system(name, None, &error.into()))
+}
+
+/// Performs one step on `path`.
+pub(crate) fn step_on<T, E: Into<io::Error>>(
+    name: &str,
+    path: impl AsRef<Path>,
+    work: impl FnOnce(&Path) -> Result<T, E>,
+) -> Result<T, Failure> {
+    crash_point();
+    let path = path.as_ref();
+    work(path).map_err(|error| Failure::of_system(name, Some(path), &error.into()))
+}
+
+/// In debug builds the variable `LEFTFOLD_SANDBOX_CRASH`, for example `init:7`, kills the process
+/// of that name before its seventh step.
+#[cfg(all(debug_assertions, target_os = "linux"))]
+fn crash_point() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static STEPS: AtomicUsize = AtomicUsize::new(1);
+    let at = STEPS.fetch_add(1, Ordering::Relaxed);
+    let wanted = std::env::var("LEFTFOLD_SANDBOX_CRASH").unwrap_or_default();
+    let is_init = std::env::args().nth(2).is_some_and(|role| role != crate::HELPER);
+    let own = format!("{}:{at}", if is_init { "init" } else { "helper" });
+    if wanted == own {
+        use rustix::process::{Signal, getpid, kill_process};
+        // the kernel refuses to kill the init of a namespace from inside
+        let _ = kill_process(getpid(), Signal::KILL);
+        std::process::abort();
+    }
+}
+
+#[cfg(not(all(debug_assertions, target_os = "linux")))]
+fn crash_point() {}

@@ -1,0 +1,69 @@
+//! Landlock: grants the paths of [`Rules`] and refuses every other one, and cuts signals and
+//! abstract Unix sockets to processes outside.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, LandlockStatus, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
+};
+
+use crate::failure::{Failure, step};
+use crate::layout::{Facts, Rules, rules};
+use crate::profile::{Backend, Profile};
+
+/// The newest version of the interface whose rights are used.
+const NEWEST: ABI = ABI::V6;
+
+/// The oldest version that refuses every way to change a file: version 2 lets files be truncated.
+const NEEDED: u8 = 3;
+
+/// Confines this thread and what it starts, for ever. Returns the version of the interface in
+/// force, 0 if the kernel has none. Needs `no_new_privs`.
+///
+/// Version 3 is needed unless the profile has namespaces with their own `/proc`, which keep other
+/// files and processes out of reach by themselves.
+pub(crate) fn restrict(profile: &Profile, facts: &Facts) -> Result<u8, Failure> {
+    let rules = rules(profile, facts, children);
+    let restrict = || enforce(&rules).map_err(std::io::Error::other);
+    let version = match step("landlock_restrict_self", restrict)? {
+        LandlockStatus::Available { effective_abi, .. } => effective_abi as u8,
+        LandlockStatus::NotEnabled | LandlockStatus::NotImplemented => 0,
+    };
+    if version < NEEDED && profile.backend != Backend::Namespaces {
+        let why = format!("the kernel has version {version} of Landlock, and {NEEDED} is needed");
+        return Err(Failure::new("landlock", why));
+    }
+    Ok(version)
+}
+
+fn enforce(rules: &Rules) -> Result<LandlockStatus, RulesetError> {
+    let read = AccessFs::from_read(NEWEST);
+    let ruleset = Ruleset::default()
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .scope(Scope::AbstractUnixSocket | Scope::Signal)?
+        .create()?;
+    let ruleset = grant(ruleset, &rules.list, AccessFs::ReadDir.into())?;
+    let ruleset = grant(ruleset, &rules.read, read)?;
+    let ruleset = grant(ruleset, &rules.devices, read | AccessFs::from_file(NEWEST))?;
+    let ruleset = grant(ruleset, &rules.write, AccessFs::from_all(NEWEST))?;
+    Ok(ruleset.restrict_self()?.landlock)
+}
+
+/// Skips paths that cannot be opened: the command could not open them either.
+fn grant(
+    ruleset: RulesetCreated,
+    paths: &BTreeSet<PathBuf>,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
+    ruleset.add_rules(path_beneath_rules(paths, access))
+}
+
+/// The files and folders in a folder. A link grants nothing: its target is a child of some folder.
+fn children(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let entries = entries.filter_map(Result::ok);
+    let is_link = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
+    entries.filter(|entry| !is_link(entry)).map(|entry| entry.path()).collect()
+}

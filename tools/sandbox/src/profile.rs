@@ -1,0 +1,146 @@
+//! The profile of one command: what it may write, read and reach. Every path is absolute, so two
+//! processes read a profile alike. Nothing here looks at the file system.
+
+use std::path::{Component, Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The profile of one command. A path that does not exist is skipped: the sandbox creates no file.
+///
+/// A path that lies below another path overrides it. A folder can be writable, a folder in it
+/// read-only, and a file in that hidden. If one path is named twice, `hidden` wins over
+/// `read_only`, and `read_only` over `write`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    pub backend: Backend,
+    /// Files and folders that the command may change. Everything else is read-only.
+    #[serde(default)]
+    pub write: Vec<PathBuf>,
+    /// Files and folders that stay read-only inside a writable one, or visible inside a hidden one.
+    #[serde(default)]
+    pub read_only: Vec<PathBuf>,
+    /// Files, folders and sockets that the command cannot open.
+    #[serde(default)]
+    pub hidden: Vec<PathBuf>,
+    /// Whether the command reaches networks. Without, it reaches only its own loopback interface
+    /// ([`Backend::Namespaces`]) or has no IP sockets at all ([`Backend::Landlock`]).
+    pub network: bool,
+    /// A folder that takes the place of `/tmp` and `/var/tmp`. With [`Backend::Landlock`] only
+    /// `TMPDIR` points to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temp: Option<PathBuf>,
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// The mechanism that confines the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// Own namespaces, with their own `/proc`, then Landlock and seccomp.
+    Namespaces,
+    /// The same with the `/proc` of the machine: a container whose `/proc` has masks over it allows
+    /// no new one. The command sees other processes, and Landlock keeps it out of them.
+    NamespacesSharedProc,
+    /// Landlock and seccomp alone. Paths in a writable folder cannot be excepted, names in hidden
+    /// folders stay visible, and sockets and metadata of other files stay reachable.
+    Landlock,
+}
+
+impl Backend {
+    pub fn has_namespaces(self) -> bool {
+        match self {
+            Self::Namespaces | Self::NamespacesSharedProc => true,
+            Self::Landlock => false,
+        }
+    }
+}
+
+/// Resource limits. `None` keeps the limit of the caller. A limit is never raised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Processes and threads of the user, `RLIMIT_NPROC`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u64>,
+    /// Bytes of one file, `RLIMIT_FSIZE`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_size: Option<u64>,
+}
+
+impl Profile {
+    /// A profile that lets the command read everything, and write and reach nothing.
+    pub fn new(backend: Backend) -> Self {
+        Self {
+            backend,
+            write: Vec::new(),
+            read_only: Vec::new(),
+            hidden: Vec::new(),
+            network: false,
+            temp: None,
+            limits: Limits::default(),
+        }
+    }
+
+    /// Reads a profile from JSON.
+    ///
+    /// # Errors
+    /// The text is not a profile, or a path is relative or contains `..`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let profile: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let lists = [&profile.write, &profile.read_only, &profile.hidden];
+        for path in lists.into_iter().flatten().chain(&profile.temp) {
+            if !is_absolute(path) {
+                return Err(format!("`{}` is not an absolute path without `..`", path.display()));
+            }
+        }
+        Ok(profile)
+    }
+
+    /// The profile as one line of JSON.
+    ///
+    /// # Errors
+    /// A path is not UTF-8.
+    pub fn to_line(&self) -> Result<String, String> {
+        serde_json::to_string(self).map_err(|error| error.to_string())
+    }
+}
+
+fn is_absolute(path: &Path) -> bool {
+    let is_plain = |component| matches!(component, Component::RootDir | Component::Normal(_));
+    path.is_absolute() && path.components().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_is_read_as_it_was_written() {
+        let mut profile = Profile::new(Backend::NamespacesSharedProc);
+        profile.write = vec!["/home/u/project".into()];
+        profile.hidden = vec!["/home/u/.ssh".into()];
+        profile.temp = Some("/tmp/leftfold-1/S".into());
+        profile.limits.processes = Some(4096);
+        let line = profile.to_line().unwrap();
+        assert!(line.starts_with(r#"{"backend":"namespaces-shared-proc","write":["#), "{line}");
+        assert_eq!(Profile::parse(&line).unwrap(), profile);
+    }
+
+    #[test]
+    fn a_profile_is_strict() {
+        for (text, error) in [
+            (r#"{"backend":"landlock"}"#, "missing field `network`"),
+            (r#"{"backend":"none","network":false}"#, "unknown variant `none`"),
+            (r#"{"backend":"landlock","network":false,"hide":[]}"#, "unknown field `hide`"),
+            (r#"{"backend":"landlock","network":false,"limits":{"x":1}}"#, "unknown field `x`"),
+            (r#"{"backend":"landlock","network":false,"write":["a"]}"#, "`a` is not an absolute"),
+            (r#"{"backend":"landlock","network":false,"hidden":["/a/../b"]}"#, "`/a/../b` is not"),
+            (r#"{"backend":"landlock","network":false,"temp":"t"}"#, "`t` is not an absolute"),
+        ] {
+            let refused = Profile::parse(text).unwrap_err();
+            assert!(refused.contains(error), "{text}: {refused}");
+        }
+    }
+}
