@@ -3,9 +3,9 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use leftfold_sandbox::{Backend, Message, Profile, command, probe};
+use leftfold_sandbox::{Backend, Message, Probe, Profile, command, probe};
 
-use crate::confined::{Confined, User, backends, not_run};
+use crate::confined::{Background, Confined, User, backends, not_run};
 
 /// Each backend of this machine for each user.
 fn each(check: impl Fn(&Confined, &Profile)) {
@@ -151,26 +151,32 @@ fn a_link_in_the_profile_stands_for_its_target() {
     }
 }
 
-/// A shell in a user namespace that allows no further one.
-#[test]
-fn without_user_namespaces_landlock_is_left() {
-    let site = Confined::new(User::Tester);
-    if !backends(User::Tester).contains(&Backend::Landlock) {
-        return not_run("the fall back to Landlock", "this kernel has none");
-    }
+/// A helper that runs in a user namespace, at the end of the shell line `before`.
+fn limited(site: &Confined, before: &str) -> std::path::PathBuf {
     let script = site.path("limited");
-    let program = common::program();
     let line = format!(
-        "#!/bin/sh\nexec unshare -r sh -c 'echo 0 > /proc/sys/user/max_user_namespaces; \
-         exec {} \"$@\"' sh \"$@\"\n",
-        program.display()
+        "#!/bin/sh\nexec unshare -r -m sh -c '{before} {} \"$@\"' sh \"$@\"\n",
+        common::program().display()
     );
     std::fs::write(&script, line).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&script, mode).unwrap();
-    let found = probe(&script, &site.profile(Backend::Namespaces));
-    let rejected: Vec<Backend> = found.rejected.iter().map(|rejected| rejected.backend).collect();
-    assert_eq!(rejected, [Backend::Namespaces, Backend::NamespacesSharedProc], "{found:?}");
+    script
+}
+
+fn rejected(probe: &Probe) -> Vec<Backend> {
+    probe.rejected.iter().map(|rejected| rejected.backend).collect()
+}
+
+#[test]
+fn without_user_namespaces_landlock_is_left() {
+    let site = Confined::new(User::Tester);
+    if backends(User::Tester).len() < 2 {
+        return not_run("the way back to Landlock", "one backend works here");
+    }
+    let helper = limited(&site, "echo 0 > /proc/sys/user/max_user_namespaces; exec");
+    let found = probe(&helper, &site.profile(Backend::Namespaces));
+    assert_eq!(rejected(&found), [Backend::Namespaces, Backend::NamespacesSharedProc], "{found:?}");
     for rejected in &found.rejected {
         let why = rejected.why.to_string();
         assert!(why.starts_with("unshare"), "{why}");
@@ -178,4 +184,32 @@ fn without_user_namespaces_landlock_is_left() {
         assert_eq!(rejected.why.errno, Some(28), "{why}");
     }
     assert_eq!(found.ready.unwrap().backend, Backend::Landlock);
+}
+
+/// As in a container: the kernel refuses a new `/proc` without the masks of the old one.
+#[test]
+fn with_masks_over_proc_the_proc_of_the_machine_is_used() {
+    let mut site = Confined::new(User::Tester);
+    if backends(User::Tester).len() < 2 {
+        return not_run("masks over /proc", "one backend works here");
+    }
+    // nobody can take a mask away in a namespace below the one that made it
+    site.helper = limited(&site, "mount -t tmpfs mask /proc/irq; exec unshare -r -m");
+    let found = probe(&site.helper, &site.profile(Backend::Namespaces));
+    assert_eq!(rejected(&found), [Backend::Namespaces], "{found:?}");
+    assert!(found.rejected[0].why.to_string().starts_with("mount proc /proc: "), "{found:?}");
+    let ready = found.ready.unwrap();
+    assert_eq!(ready.backend, Backend::NamespacesSharedProc);
+    let mut outside = site.unconfined("exec sleep 100");
+    let outside = Background::start({
+        outside.env("LEFTFOLD_KEY", "secret");
+        outside
+    });
+    let line = format!(
+        "diff <(echo a) <(echo a) && ! cat /proc/{0}/environ && ! kill -0 {0} && ! : >> /etc/passwd \
+         && ! : >> /proc/sys/kernel/core_pattern && ls -d /proc/{0} && echo done",
+        outside.0.id()
+    );
+    let ran = site.run(&site.profile(ready.backend), &line);
+    assert!(ran.output.ends_with("done\n") && !ran.output.contains("secret"), "{ran:?}");
 }

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | to the helper | the [`Profile`], once, first |
 //! | to the helper | `"term"`: sends SIGTERM to the command's process group |
-//! | from the helper | [`Message::Failed`] instead of everything else: nothing has run |
+//! | from the helper | [`Message::Failed`], alone or after `Ready`: nothing has run |
 //! | from the helper | [`Message::Ready`], just before the command starts |
 //! | from the helper | [`Message::Report`], when the command has ended |
 //!

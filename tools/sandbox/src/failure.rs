@@ -47,6 +47,10 @@ impl Failure {
             Some("Run the container without masked paths over /proc, or share its /proc.")
         } else if step.starts_with("landlock") {
             Some("Use Linux 6.2 or newer, with `landlock` in the boot parameter `lsm`.")
+        } else if step == "chdir" {
+            Some(
+                "The folder is hidden, or the private folder for /tmp covers it: make it writable.",
+            )
         } else if step.starts_with("mount") || step.starts_with("bind") {
             Some("Check that the path exists, is no link and does not change meanwhile.")
         } else {
@@ -72,6 +76,7 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 /// Performs one step that has no path.
+#[cfg(target_os = "linux")]
 pub(crate) fn step<T, E: Into<io::Error>>(
     name: &str,
     work: impl FnOnce() -> Result<T, E>,
@@ -81,6 +86,7 @@ pub(crate) fn step<T, E: Into<io::Error>>(
 }
 
 /// Performs one step on `path`.
+#[cfg(target_os = "linux")]
 pub(crate) fn step_on<T, E: Into<io::Error>>(
     name: &str,
     path: impl AsRef<Path>,
@@ -109,5 +115,5 @@ fn crash_point() {
     }
 }
 
-#[cfg(not(all(debug_assertions, target_os = "linux")))]
+#[cfg(all(not(debug_assertions), target_os = "linux"))]
 fn crash_point() {}

@@ -5,12 +5,15 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, LandlockStatus, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
+    ABI, Access, AccessFs, BitFlags, LandlockStatus, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
+
+use rustix::fs::{FileType, fstat};
 
 use crate::failure::{Failure, step};
 use crate::layout::{Facts, Rules, rules};
+use crate::namespaces::open;
 use crate::profile::{Backend, Profile};
 
 /// The newest version of the interface whose rights are used.
@@ -51,13 +54,22 @@ fn enforce(rules: &Rules) -> Result<LandlockStatus, RulesetError> {
     Ok(ruleset.restrict_self()?.landlock)
 }
 
-/// Skips paths that cannot be opened: the command could not open them either.
+/// Skips paths that cannot be opened: the command could not open them either. Follows no link: a
+/// command that runs meanwhile in the same folder could make one to another place.
 fn grant(
-    ruleset: RulesetCreated,
+    mut ruleset: RulesetCreated,
     paths: &BTreeSet<PathBuf>,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, RulesetError> {
-    ruleset.add_rules(path_beneath_rules(paths, access))
+    for path in paths {
+        let Ok(file) = open(path) else { continue };
+        let is_folder =
+            fstat(&file).is_ok_and(|file| FileType::from_raw_mode(file.st_mode).is_dir());
+        // the kernel refuses rights of folders for files
+        let access = if is_folder { access } else { access & AccessFs::from_file(NEWEST) };
+        ruleset = ruleset.add_rule(PathBeneath::new(file, access))?;
+    }
+    Ok(ruleset)
 }
 
 /// The files and folders in a folder. A link grants nothing: its target is a child of some folder.

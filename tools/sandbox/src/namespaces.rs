@@ -143,7 +143,7 @@ const PLAIN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
 /// Opens a path without following any link. A command that runs meanwhile in the same folder cannot
 /// exchange a folder for a link.
-fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
+pub(crate) fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
     // with `NOFOLLOW`, the last link would be opened itself
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)

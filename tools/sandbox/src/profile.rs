@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 /// The profile of one command. A path that does not exist is skipped: the sandbox creates no file.
 ///
+/// Links are resolved. A caller that has a path from a project, such as a git folder, must check
+/// where it leads: a writable path below a hidden folder is shown again.
+///
 /// A path that lies below another path overrides it. A folder can be writable, a folder in it
 /// read-only, and a file in that hidden. If one path is named twice, `hidden` wins over
 /// `read_only`, and `read_only` over `write`.
