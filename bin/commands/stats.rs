@@ -152,7 +152,7 @@ impl Totals {
 
 fn line(Spent { requests, usage, cost }: &Spent) -> String {
     let Usage { input, output, reasoning, cache_read, cache_write } = usage;
-    let out = output + reasoning;
+    let out = output.saturating_add(*reasoning);
     format!(
         "{requests} requests, {input} tokens in, {out} out, {cache_read} cached, {cache_write} to the \
          cache, ${cost:.4}"

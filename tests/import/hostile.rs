@@ -323,3 +323,29 @@ fn the_user_sees_in_which_folder_an_import_continues() {
         assert_eq!(told.contains(&format!("continues in {directory}")), shown, "{told}");
     }
 }
+
+#[test]
+fn numbers_that_overflow_end_no_command() {
+    let mut lines = exported(&call("write", json!({ "filePath": "a", "content": "x" })));
+    let huge = (1_u64 << 63) + 1;
+    let files = ["a", "b"].map(
+        |path| json!({ "path": path, "change": "modified", "additions": huge, "deletions": huge }),
+    );
+    for line in &mut lines {
+        match kind_of(line) {
+            "model.finished" => {
+                let usage = line["data"]["usage"].as_object_mut().unwrap();
+                usage.values_mut().for_each(|count| *count = json!(huge));
+            }
+            "files.snapshotted" => line["data"]["files"] = json!(files),
+            _ => {}
+        }
+    }
+    let site = answers();
+    let id = import_here(&site, &lines);
+    for args in [&["stats"][..], &["replay", &id], &["sessions", "show", &id], &["diff", &id, &id]]
+    {
+        let ran = site.run(args);
+        assert!(ran.code < 2, "{args:?}: {}", ran.stderr);
+    }
+}

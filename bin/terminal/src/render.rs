@@ -251,7 +251,7 @@ impl Renderer {
 /// The tokens, cost and time of a turn.
 fn spent(ended: &Ended, millis: u64) -> String {
     let usage = &ended.usage;
-    let input = usage.input + usage.cache_read + usage.cache_write;
+    let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
     let cached = match usage.cache_read {
         0 => String::new(),
         cached => format!(" ({} cached)", thousands(cached)),
@@ -259,7 +259,7 @@ fn spent(ended: &Ended, millis: u64) -> String {
     let mut parts = Vec::new();
     if usage.total() > 0 {
         parts.push(format!("{} in{cached}", thousands(input)));
-        parts.push(format!("{} out", thousands(usage.output + usage.reasoning)));
+        parts.push(format!("{} out", thousands(usage.output.saturating_add(usage.reasoning))));
     }
     if ended.cost > 0.0 {
         parts.push(format!("${:.4}", ended.cost));

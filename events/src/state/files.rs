@@ -256,8 +256,9 @@ impl Figures {
     pub fn of<'a>(files: impl Iterator<Item = &'a FileChange>) -> Self {
         let (mut figures, mut paths) = (Self::default(), BTreeSet::new());
         for file in files {
-            figures.additions += file.additions;
-            figures.deletions += file.deletions;
+            // an imported log may claim any number
+            figures.additions = figures.additions.saturating_add(file.additions);
+            figures.deletions = figures.deletions.saturating_add(file.deletions);
             paths.insert(&file.path);
         }
         Self { files: paths.len(), ..figures }

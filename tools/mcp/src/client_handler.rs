@@ -228,7 +228,7 @@ impl rmcp::ClientHandler for ClientHandler {
                 (message, Wanted::Form { schema: in_order(&requested_schema) })
             }
             ElicitRequestParams::UrlElicitationParams { message, url, .. }
-                if !self.0.of_defaults =>
+                if !self.0.of_defaults && is_page(&url) =>
             {
                 (message, Wanted::Visit { url })
             }
@@ -298,11 +298,31 @@ impl rmcp::ClientHandler for ClientHandler {
     }
 }
 
+/// Whether a person may be asked to open the address: no file, and nothing that starts a program.
+fn is_page(url: &str) -> bool {
+    let start = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    start.is_some_and(|scheme| scheme == "https" || scheme == "http")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn people_are_asked_to_open_pages_only() {
+        for (url, expected) in [
+            ("https://a.example/x", true),
+            ("HTTP://a.example", true),
+            ("file:///etc/passwd", false),
+            ("javascript:alert(1)", false),
+            ("ssh://https://x", false),
+            ("x", false),
+        ] {
+            assert_eq!(is_page(url), expected, "{url}");
+        }
+    }
 
     #[test]
     fn questions_are_answered_with_their_defaults_if_these_are_enough() {

@@ -20,6 +20,12 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// Largest number of pages read of a list.
 const PAGES: usize = 100;
 
+/// Largest number of tools of a server, and of prompts.
+const MOST: usize = 1_000;
+
+/// Largest schema of a tool in bytes, as JSON.
+const MOST_SCHEMA: usize = 64 * 1_024;
+
 /// Bytes of a server's text in a warning.
 const WARNED: usize = 200;
 
@@ -34,9 +40,9 @@ pub(super) async fn tools(peer: &Peer<RoleClient>) -> Result<Vec<Tool>, ServiceE
         let answer = peer.send_request(request).await?;
         let (listed, next) = read(answer).ok_or(ServiceError::UnexpectedResponse)?;
         tools.extend(listed);
-        cursor = pages.next(next);
+        cursor = pages.next(next).filter(|_| tools.len() <= MOST);
         if cursor.is_none() {
-            return Ok(tools);
+            return Ok(bounded(tools));
         }
     }
 }
@@ -47,11 +53,32 @@ pub(super) async fn prompts(peer: &Peer<RoleClient>) -> Result<Vec<Prompt>, Serv
         let page = PaginatedRequestParams::default().with_cursor(cursor);
         let listed = peer.list_prompts(Some(page)).await?;
         prompts.extend(listed.prompts);
-        cursor = pages.next(listed.next_cursor);
+        cursor = pages.next(listed.next_cursor).filter(|_| prompts.len() <= MOST);
         if cursor.is_none() {
+            if prompts.len() > MOST {
+                tracing::warn!("a server lists more than {MOST} prompts: the rest is left out");
+                prompts.truncate(MOST);
+            }
             return Ok(prompts);
         }
     }
+}
+
+/// The tools that a model can be offered: every request to it has all of them.
+fn bounded(mut tools: Vec<Tool>) -> Vec<Tool> {
+    if tools.len() > MOST {
+        tracing::warn!("a server lists more than {MOST} tools: the rest is left out");
+        tools.truncate(MOST);
+    }
+    tools.retain(|tool| {
+        let bytes = json!(tool.input_schema).to_string().len();
+        if bytes > MOST_SCHEMA {
+            let name = clip(tool.name.to_string(), WARNED);
+            tracing::warn!("a server's tool {name} is left out: its schema has {bytes} bytes, over {MOST_SCHEMA}");
+        }
+        bytes <= MOST_SCHEMA
+    });
+    tools
 }
 
 /// The tools of a page, and the cursor of the next page.
@@ -178,6 +205,17 @@ mod tests {
         let asked = (0..1_000).take_while(|n| pages.next(cursor(&n.to_string())).is_some()).count();
         // the first page has no cursor, and two were asked for above
         assert_eq!(asked, PAGES - 3);
+    }
+
+    #[test]
+    fn a_model_is_offered_no_endless_tools() {
+        let tool = |name: &str, text: usize| json!({ "name": name, "inputSchema": { "type": "object", "x": "x".repeat(text) } });
+        let read = |tools: Value| lenient(json!({ "tools": tools })).unwrap().0;
+        let kept = bounded(read(json!([tool("a", 60_000), tool("b", 70_000), tool("c", 0)])));
+        let names: Vec<&str> = kept.iter().map(|tool| &*tool.name).collect();
+        assert_eq!(names, ["a", "c"]);
+        let many: Vec<Value> = (0..2_000).map(|n| tool(&n.to_string(), 0)).collect();
+        assert_eq!(bounded(read(many.into())).len(), MOST);
     }
 
     #[test]
