@@ -13,7 +13,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -163,11 +163,6 @@ impl Lines {
         Self::with_rest(stream, Vec::new())
     }
 
-    /// The channel of this process, if it is the helper or init.
-    pub(crate) fn of_standard_input() -> io::Result<Self> {
-        Ok(Self::new(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?)))
-    }
-
     /// Lines of which `read` has been read already.
     pub(crate) fn with_rest(stream: UnixStream, read: Vec<u8>) -> Self {
         Self { stream, read }
@@ -199,6 +194,16 @@ impl Lines {
     pub(crate) fn send(&mut self, line: &str) -> io::Result<()> {
         self.stream.write_all(format!("{line}\n").as_bytes())
     }
+}
+
+/// For the helper and init, which only Linux has.
+#[cfg(target_os = "linux")]
+impl Lines {
+    /// The channel of this process, if it is the helper or init.
+    pub(crate) fn of_standard_input() -> io::Result<Self> {
+        let input = std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned()?;
+        Ok(Self::new(UnixStream::from(input)))
+    }
 
     pub(crate) fn send_message(&mut self, message: &Message) -> io::Result<()> {
         let line = serde_json::to_string(message)?;
@@ -208,5 +213,24 @@ impl Lines {
     /// Takes the bytes that were read and belong to no line yet.
     pub(crate) fn take_rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.read)
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_of_128_kib_fits_and_a_larger_one_is_refused() {
+        let mut profile = Profile::new(Backend::Landlock);
+        let start = |profile: &Profile| command(Path::new("helper"), profile, "true", [""; 0]);
+        let own = profile.to_line().unwrap().len();
+        profile.hidden = vec!["/".repeat(LINE - own - 2).into()];
+        assert_eq!(profile.to_line().unwrap().len(), LINE);
+        let (command, mut channel) = start(&profile).unwrap();
+        drop(command);
+        assert_eq!(channel.receive().unwrap(), None);
+        profile.hidden.push("/".into());
+        assert!(start(&profile).unwrap_err().to_string().contains("128 KiB"));
     }
 }
