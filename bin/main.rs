@@ -14,7 +14,7 @@ use leftfold_runtime::{Usage, note, only_people};
 fn main() -> ExitCode {
     leftfold_runtime::close_descriptors_on_exec();
     // before anything that starts a thread, takes time or hides this process from its own `/proc`
-    if let Some(code) = leftfold_sandbox::become_helper() {
+    if let Some(code) = leftfold_runtime::become_helper() {
         return code;
     }
     leftfold_runtime::hide_memory();

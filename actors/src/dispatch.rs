@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use leftfold_events::event::{
     CallKind, CallSpec, Class, Compaction as CompactionEvent, Ended, Event, Files, Hook, Model,
-    Permission as PermissionEvent, Purpose, Session as SessionEvent, Subagent, Todo, Tool, Turn,
+    Permission as PermissionEvent, Purpose, Session as SessionEvent, Started, Subagent, Todo, Tool,
+    Turn,
 };
+use leftfold_events::sandbox::shows_env_files;
 use leftfold_events::state::{Call, ModelStatus, PendingKind, Phase};
 use leftfold_events::{Envelope, Fact, Seq, SessionId, State, context};
-use leftfold_tools::{Instructed, Seen};
+use leftfold_tools::{Instructed, Sandbox, Seen};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort};
 
 use self::lost::{check_lost, request_lost, run_lost};
@@ -110,8 +112,11 @@ impl Workers {
             },
             Event::Tool(event) => match event {
                 Tool::ResolveStarted { .. } => self.check(envelope, state),
-                Tool::Started { attempt, .. } => self.run(envelope, *attempt, state),
-                Tool::StartedSandboxed(started) => self.run(envelope, started.attempt, state),
+                Tool::Started { .. } | Tool::StartedSandboxed(_) => {
+                    if let Some(started) = event.started() {
+                        self.run(envelope, started, state);
+                    }
+                }
                 Tool::Cancelled { .. } => {
                     self.to_executor(ToolExecutorMessage::Cancel { call: of });
                     self.children().interrupt(of, state);
@@ -216,11 +221,12 @@ impl Workers {
             name: call.name.clone(),
             input: call.arguments().clone(),
         };
-        let sandbox = state.config.options.sandbox.as_ref().map(|sandbox| sandbox.backend);
+        let sandbox = state.config.options.sandbox.clone();
         self.to_executor(ToolExecutorMessage::Check { of: envelope.seq, call: spec, sandbox });
     }
 
-    fn run(&mut self, envelope: &Envelope, attempt: u32, state: &State) {
+    fn run(&mut self, envelope: &Envelope, started: Started<'_>, state: &State) {
+        let attempt = started.attempt;
         let Some(call) = call(state, envelope.of) else { return };
         let Some(resolution) = call.resolved.clone() else { return };
         if !call.is_running() || resolution.class == Class::Child {
@@ -242,6 +248,7 @@ impl Workers {
             attempt,
             resolution,
             variables: self.hook_secrets.take_variables(call.seq),
+            sandbox: sandbox(started, state),
             todos: state.todos.clone(),
             answers: call.answers.clone(),
             parts: state.parts(call),
@@ -371,6 +378,13 @@ fn call(state: &State, of: Option<Seq>) -> Option<&Call> {
 }
 
 /// The versions of the files of `call` that the model was last shown.
+/// How the command that has `started` is confined.
+fn sandbox(started: Started<'_>, state: &State) -> Option<Sandbox> {
+    let profile = started.sandbox?.clone();
+    let options = state.config.options.sandbox.clone()?;
+    Some(Sandbox { profile, options, env_files: shows_env_files(&state.config) })
+}
+
 fn seen(call: &Call, state: &State) -> Seen {
     let paths = call.resolved.iter().flat_map(|resolved| &resolved.paths);
     paths.filter_map(|path| Some((path.clone(), state.seen.get(path)?.clone()))).collect()

@@ -30,14 +30,14 @@ use leftfold_events::event::{
     Access, Answer, CallSpec, Ended, Resolution, Saved, Session as SessionEvent, SessionChoices,
     TodoItem,
 };
-use leftfold_events::sandbox::Backend;
+use leftfold_events::sandbox::SandboxOptions;
 use leftfold_events::state::PendingHook;
 use leftfold_events::state::batch::Part;
 use leftfold_events::turn_config::Prices;
 use leftfold_events::{Envelope, Fact, Request, Seq, SessionId, State, Time, TurnConfig};
 use leftfold_providers::Extra;
 use leftfold_store::{LiveReader, Store};
-use leftfold_tools::{Elicitation, ElicitationReply, Instructed, Seen};
+use leftfold_tools::{Elicitation, ElicitationReply, Instructed, Sandbox, Seen};
 use ractor::{ActorRef, RpcReplyPort};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -319,7 +319,7 @@ pub(crate) enum ToolExecutorMessage {
         of: Seq,
         call: CallSpec,
         /// The sandbox in force; `None`: the turn configuration knows none.
-        sandbox: Option<Backend>,
+        sandbox: Option<SandboxOptions>,
     },
     /// Run a call. The outcomes are `tool.progressed` and `tool.elicitation_requested`, and at the
     /// end `tool.finished`.
@@ -364,6 +364,8 @@ pub(crate) struct RunCall {
     pub(crate) resolution: Box<Resolution>,
     /// Variables of plugins' hooks for its commands.
     pub(crate) variables: Values,
+    /// How a command is confined.
+    pub(crate) sandbox: Option<Sandbox>,
     pub(crate) todos: Vec<TodoItem>,
     /// People's answers to the questions about the call.
     pub(crate) answers: Vec<String>,

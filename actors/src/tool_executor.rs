@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use leftfold_events::event::{
     CallKind, CallSpec, Consent, Event, Finished, Resolution, Todo, Tool,
 };
-use leftfold_events::sandbox::Backend;
+use leftfold_events::sandbox::SandboxOptions;
 use leftfold_events::{Fact, Json, Secrets, Seq, TurnConfig};
 use leftfold_tools::{Context, Elicitation, ElicitationReply, Output, Workspace};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -99,7 +99,7 @@ impl Actor for ToolExecutor {
 
 impl Running {
     /// Resolves a call. It reads files, so it may block.
-    fn check(&mut self, of: Seq, call: CallSpec, sandbox: Option<Backend>) {
+    fn check(&mut self, of: Seq, call: CallSpec, sandbox: Option<SandboxOptions>) {
         let (owner, mut workspace) = (self.owner.clone(), Arc::clone(&self.workspace));
         if workspace.sandbox != sandbox {
             Arc::make_mut(&mut workspace).sandbox = sandbox;
@@ -125,6 +125,7 @@ impl Running {
             attempt,
             resolution,
             variables,
+            sandbox,
             todos,
             answers,
             parts,
@@ -149,6 +150,7 @@ impl Running {
             call: id.clone(),
             call_env: format!("{}:{call}:{attempt}", self.tag),
             variables,
+            sandbox,
             todos,
             answers,
             parts,

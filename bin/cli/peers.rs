@@ -1,6 +1,8 @@
 //! Arguments of the commands about things that Leftfold works with: providers, servers, plugins,
 //! the shell.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -60,6 +62,9 @@ pub(crate) struct InTerminal {
     /// A variable to pass to the command, besides the usual ones
     #[arg(long, value_name = "NAME")]
     pub(crate) keep: Vec<String>,
+    /// The file with the command's sandbox
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sandbox: Option<PathBuf>,
     /// The shell command to run
     pub(crate) line: String,
 }

@@ -2,10 +2,12 @@
 
 use std::process::ExitCode;
 
+use anyhow::Context;
+
 use crate::cli::InTerminal;
 
-/// Replaces this process with the shell; returns only if that fails.
+/// Replaces this process with the shell, or runs it in a sandbox and returns its exit code.
 pub(crate) fn become_shell(args: &InTerminal) -> anyhow::Result<ExitCode> {
-    let failed = leftfold_tools::become_shell(&args.line, &args.keep);
-    Err(anyhow::Error::new(failed).context("cannot start the shell"))
+    leftfold_tools::become_shell(&args.line, &args.keep, args.sandbox.as_deref())
+        .context("cannot start the shell")
 }

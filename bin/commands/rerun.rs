@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use leftfold_events::line;
+use leftfold_events::event::{Event, Session};
 
 use crate::cli::{Format, Rerun};
 use leftfold_runtime::Usage;
@@ -19,12 +19,11 @@ pub(crate) fn rerun(args: &Rerun) -> anyhow::Result<ExitCode> {
                  `leftfold verify` compares the decisions after them"
             )));
         }
-        if let [only] =
-            events.iter().filter(|event| event.session == session).collect::<Vec<_>>()[..]
+        if let [only] = events
+            && matches!(only.event, Event::Session(Session::Created { .. }))
         {
             anyhow::bail!(Usage(format!(
-                "{session}: its log has only `{}` and no prompt, so there is nothing to run again",
-                line::type_of(&only.event)
+                "{session}: its log has only `session.created` and no prompt, so there is nothing to run again"
             )));
         }
         let folder = tempfile::Builder::new().prefix("leftfold-rerun-").tempdir()?;

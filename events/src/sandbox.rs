@@ -37,6 +37,12 @@ pub fn default_rules(sandbox: Option<&SandboxOptions>) -> Vec<Rule> {
     }
 }
 
+/// Whether commands may read the project's files of variables, such as `.env`, because the rules allow it.
+pub fn shows_env_files(config: &TurnConfig) -> bool {
+    let restrictions = &config.options.restrictions;
+    rules::evaluate_restricted(&config.rules, restrictions, "read", ".env").0 == Action::Allow
+}
+
 /// The profile of a call that may run: all of its accesses are granted. `worktree` is absolute. `None`: it runs no
 /// command, or the turn configuration knows no sandbox.
 pub fn profile(options: &Options, worktree_path: &str, call: &Resolution) -> Option<Profile> {

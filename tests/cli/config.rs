@@ -29,7 +29,7 @@ fn global(site: &Site, text: &str) {
 
 #[test]
 fn without_any_settings_the_defaults_are_in_force() {
-    let site = Site::bare();
+    let site = Site::bare().env("LEFTFOLD_SANDBOX", "");
     let config = config(&site, &[]);
     assert_eq!(config["sources"], json!([]));
     for (key, expected) in [
@@ -65,8 +65,10 @@ fn without_any_settings_the_defaults_are_in_force() {
 
 #[test]
 fn each_value_names_the_source_that_won() {
-    let site =
-        Site::bare().setting("retry", json!({ "attempts": 4 })).env("LEFTFOLD_CONFIG", "more.json");
+    let site = Site::bare()
+        .setting("retry", json!({ "attempts": 4 }))
+        .env("LEFTFOLD_CONFIG", "more.json")
+        .env("LEFTFOLD_SANDBOX", "");
     global(&site, "{\n  \"title\": false, \"snapshot\": false,\n  \"instructions\": [\"a.md\"] }");
     site.file(
         "more.json",

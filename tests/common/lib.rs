@@ -132,6 +132,11 @@ impl Site {
         self
     }
 
+    /// Commands run in the sandbox, as they do by default.
+    pub fn sandboxed(self) -> Self {
+        self.env("LEFTFOLD_SANDBOX", "on")
+    }
+
     /// File permissions apply to the program even if root runs the tests. `None` if root cannot
     /// give up its rights; the running test then counts as skipped.
     pub fn obeying_permissions(mut self) -> Option<Self> {
@@ -206,6 +211,7 @@ impl Site {
             .env("TMPDIR", self.path(""))
             .env("XDG_CONFIG_HOME", self.path("config"))
             .env("LEFTFOLD_HOME", self.path("home"))
+            .env("LEFTFOLD_SANDBOX", "off")
             .stdin(Stdio::null());
         if self.settings != json!({}) {
             command.env("LEFTFOLD_CONFIG_CONTENT", self.settings.to_string());

@@ -9,3 +9,4 @@ mod crash;
 mod ends;
 mod jobs;
 mod probes;
+mod program;

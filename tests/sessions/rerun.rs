@@ -66,9 +66,8 @@ fn a_child_and_a_question_that_nobody_answers() {
 #[test]
 fn the_recorded_sandbox_of_a_command_is_read_from_the_log() {
     for (variable, setting, backend) in [
-        (None, None, Value::Null),
-        (None, Some(json!("external")), json!("external")),
-        (None, Some(json!({ "mode": "off" })), json!("off")),
+        (Some(""), Some(json!("external")), json!("external")),
+        (Some(""), Some(json!({ "mode": "off" })), json!("off")),
         (Some("off"), Some(json!("external")), json!("off")),
         (Some("external"), None, json!("external")),
     ] {
@@ -83,7 +82,6 @@ fn the_recorded_sandbox_of_a_command_is_read_from_the_log() {
         let events = site.prompt("go").ok().events();
         let started = only(&events, "tool.started");
         assert_eq!(started["data"]["sandbox"]["backend"], backend);
-        assert_eq!(started["data"].get("sandbox").is_some(), !backend.is_null());
         site.run(&["verify", "last"]).ok();
         rerun_all(&site);
     }

@@ -344,7 +344,7 @@ const LOOKS: &str = "
 fn commands_and_servers_have_no_terminal_and_no_descriptors() {
     let server = format!("({LOOKS}) </dev/null >server 2>/dev/null; mv server server.done");
     let server = server.replace("</dev/null >server", ">server");
-    let site = running(&format!("({LOOKS}) >command.new; mv command.new command"))
+    let site = attacked(&format!("({LOOKS}) >command.new; mv command.new command"))
         .setting("/permission", json!({ "external_directory": "allow" }))
         .setting("/mcp/looks", json!({ "type": "local", "command": ["sh", "-c", server] }));
     let secret = site.file("secret", "the person's");
@@ -362,14 +362,15 @@ fn commands_and_servers_have_no_terminal_and_no_descriptors() {
         .stdin(Stdio::inherit());
     let mut terminal = common::Terminal::start(command, 200);
     terminal.until("permission.asked");
-    for name in ["command", "server.done"] {
+    // bash has its script open
+    for (name, count) in [("command", 4), ("server.done", 3)] {
         wait_until(name, || site.project().join(name).exists());
         let text = site.text(name);
         assert!(text.contains("no terminal\n"), "{name}: {text}");
         assert!(text.contains("own session\n"), "{name}: {text}");
         assert!(text.contains("tty 0\n"), "{name}: {text}");
         assert!(!text.contains("inherited"), "{name}: {text}");
-        assert!(text.contains("count 3\n"), "{name}: {text}");
+        assert!(text.contains(&format!("count {count}\n")), "{name}: {text}");
     }
     terminal.signal(Signal::KILL);
     let _ = terminal.wait();

@@ -42,7 +42,7 @@ use std::process::ExitStatus;
 use leftfold_events::Json;
 use leftfold_events::event::{Access, CallKind, Class};
 use leftfold_events::rules::{LEFTFOLD, NETWORK, PROTECTED_FILE, UNSANDBOXED};
-use leftfold_events::sandbox::Backend;
+use leftfold_events::sandbox::{self, Backend};
 use leftfold_process::environment;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,7 @@ use serde_json::json;
 
 use self::commands::Surroundings;
 use crate::command::{self, CommandResult};
+use crate::sandbox::Denied;
 use crate::tool::Typed;
 use crate::{Context, Error, Output, Plan, Workspace, args, host_terminal, paths};
 
@@ -95,6 +96,9 @@ fn is_off(flag: &Option<bool>) -> bool {
     *flag != Some(true)
 }
 
+/// What a model whose commands are confined has to know.
+pub const IN_SANDBOX: &str = include_str!("../../prompts/tools/bash_sandbox.md");
+
 /// The schema of the arguments for a model whose commands are confined.
 pub fn schema_in_sandbox() -> Json {
     let mut schema = args::schema::<Args>().value();
@@ -129,7 +133,7 @@ impl Typed for Bash {
 
     /// Without a sandbox the arguments about it are unknown, as all others that are not in the schema.
     fn known(args: Args, cx: &Workspace) -> Args {
-        let (network, unsandboxed) = match cx.sandbox.is_some_and(Backend::confines) {
+        let (network, unsandboxed) = match backend(cx).is_some_and(Backend::confines) {
             true => (args.network, args.unsandboxed),
             false => (None, None),
         };
@@ -150,7 +154,8 @@ impl Typed for Bash {
         }
         let steps = commands::steps(&args.command);
         let touched = touched::of(&steps, &folder, cx);
-        outside.extend(touched.outside);
+        let is_private = |folder: &String| crate::sandbox::has_own_temp(cx) && is_temp(folder);
+        outside.extend(touched.outside.into_iter().filter(|folder| !is_private(folder)));
         plan.paths.extend(touched.paths);
         plan.access.extend(leaving(outside));
         let exported = environment(&cx.environment).into_iter();
@@ -192,10 +197,9 @@ impl Typed for Bash {
             }
             Err(error) => return Err(Error::io("run in", &folder, &error)),
         }
-        let failed = |error| Error::Io(format!("The shell could not be started: {error}."));
         let ended = match host_terminal::run(&args.command, &folder, &cx).await? {
             Some(ended) => ended,
-            None => command::run(&args.command, &folder, &cx).await.map_err(failed)?,
+            None => command::run(&args.command, &folder, &cx).await?,
         };
         Ok(report(args, ended))
     }
@@ -206,13 +210,22 @@ pub(crate) fn seen(line: &str) -> (Vec<String>, Vec<String>) {
     commands::judged(line, &commands::steps(line), &Surroundings::default())
 }
 
+fn backend(cx: &Workspace) -> Option<Backend> {
+    cx.sandbox.as_ref().map(|sandbox| sandbox.backend)
+}
+
 /// The permission that a line needs besides `bash`, with the patterns of the line. `unsandboxed` includes the network. On
 /// a machine without a sandbox each line needs it.
 fn leaving_sandbox(args: &Args, cx: &Workspace) -> Option<&'static str> {
-    if args.unsandboxed == Some(true) || cx.sandbox == Some(Backend::None) {
+    if args.unsandboxed == Some(true) || backend(cx) == Some(Backend::None) {
         return Some(UNSANDBOXED);
     }
     (args.network == Some(true)).then_some(NETWORK)
+}
+
+/// Whether a pattern of a folder lies in the folders for temporary files, which the sandbox replaces.
+fn is_temp(folder: &str) -> bool {
+    ["/tmp/", "/var/tmp/"].iter().any(|temp| folder.starts_with(temp))
 }
 
 /// The permission to leave the worktree for these folders.
@@ -233,7 +246,7 @@ fn files(permission: &str, patterns: Vec<String>) -> Option<Access> {
 /// The result of a command. A non-zero exit code is reported in the output and is not an error.
 /// Being killed is an error.
 fn report(args: Args, ended: CommandResult) -> Output {
-    let CommandResult { status, output: captured } = ended;
+    let CommandResult { status, output: captured, denied } = ended;
     let (code, signal) = (status.and_then(|s| s.code()), status.and_then(|s| s.signal()));
     let mut meta = json!({ "exit": code, "truncated": captured.truncated });
     if let Some(signal) = signal {
@@ -242,17 +255,28 @@ fn report(args: Args, ended: CommandResult) -> Output {
     if let Some(description) = &args.description {
         meta["description"] = description.clone().into();
     }
-    let is_error = code.is_none();
+    let is_stopped = !denied.is_empty() && code != Some(0);
+    let is_error = code.is_none() || is_stopped;
     if is_error {
-        meta["error_kind"] = if status.is_some() { "killed" } else { "cancelled" }.into();
+        let kind = match status {
+            _ if is_stopped => sandbox::DENIED,
+            Some(_) => "killed",
+            None => "cancelled",
+        };
+        meta["error_kind"] = kind.into();
+    }
+    if !denied.is_empty() {
+        meta["sandbox"] = json!({ "denied": denied });
     }
     let mut text = captured.text;
-    if let Some(note) = note(status) {
+    let notes = [note(status), Denied::note(&denied, is_stopped)];
+    for note in notes.into_iter().flatten() {
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
         text += &note;
-    } else if text.is_empty() {
+    }
+    if text.is_empty() {
         text.push_str("(no output)");
     }
     let title = args.description.unwrap_or(args.command);

@@ -2,22 +2,26 @@
 //! does the first part in a process that another program, such as an editor's terminal, has
 //! started.
 
+use std::fmt::Display;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{self, ExitStatus, Stdio};
-use std::sync::LazyLock;
+use std::process::{self, ExitCode, ExitStatus, Stdio};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use leftfold_process::{self as processes, CallProcesses, environment};
+use leftfold_sandbox::{Failure, Message, Report};
 use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use crate::Context;
 use crate::capture::{Capture, Captured};
+use crate::sandbox::{Confinement, ConfinementFile, Denied};
+use crate::{Context, Error};
 
 /// How long to read output after the shell has ended. A background process may hold the pipe open
 /// for ever.
@@ -58,84 +62,208 @@ pub(crate) struct CommandResult {
     /// `None` if the command was cancelled.
     pub(crate) status: Option<ExitStatus>,
     pub(crate) output: Captured,
+    /// What the sandbox denied to it.
+    pub(crate) denied: Vec<Denied>,
 }
 
 /// Runs `line` in `folder` until it ends or the call is cancelled. Ends every process that the
 /// command has started. Standard output and standard error are one stream, in the order of writing.
 ///
 /// # Errors
-/// The shell could not be started.
-pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> io::Result<CommandResult> {
-    let (mut child, running, mut pipe) = start(line, folder, cx)?;
+/// The shell could not be started. [`Error::Sandbox`]: its sandbox could not be set up, and nothing has run.
+pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> Result<CommandResult, Error> {
+    let confinement = confinement(cx).await?;
+    let failed = |error| Error::Io(format!("The shell could not be started: {error}."));
+    let started = start(line, folder, cx, confinement.as_ref()).map_err(failed)?;
+    let (mut shell, running, mut pipe) = started;
     let mut capture = Capture::new(&cx.workspace, &cx.call);
-    let status = follow(&mut child, &mut pipe, &mut capture, cx).await?;
+    let end = follow(&mut shell, &mut pipe, &mut capture, cx).await.map_err(failed)?;
     // dropping `running` ends the processes in the background, so the caller learns of a
     // cancellation at once
-    if status.is_some() {
+    if end.is_some() {
         running.end().await;
     }
-    Ok(CommandResult { status, output: capture.finish() })
+    let output = capture.finish();
+    let report = match end {
+        None => None,
+        Some(End::NotConfined(failure)) => return Err(not_confined(&failure)),
+        Some(End::Exited(status, report)) => Some((status, report)),
+    };
+    let denied = |report| Some(confinement.as_ref()?.denied(report?, &output.text, folder));
+    let denied = report.and_then(|(_, report)| denied(report)).unwrap_or_default();
+    Ok(CommandResult { status: report.map(|(status, _)| status), output, denied })
+}
+
+/// The sandbox of the call, with the facts of this machine.
+pub(crate) async fn confinement(cx: &Context) -> Result<Option<Confinement>, Error> {
+    let Some(sandbox) = cx.sandbox.clone() else { return Ok(None) };
+    let workspace = Arc::clone(&cx.workspace);
+    let facts = tokio::task::spawn_blocking(move || sandbox.confinement(&workspace)).await;
+    facts.map_err(|error| not_set_up(&error))?.map_err(|error| not_set_up(&error))
+}
+
+pub(crate) fn not_set_up(why: &dyn Display) -> Error {
+    Error::Sandbox(format!("The sandbox could not be set up: {why}. The command was not run."))
+}
+
+pub(crate) fn not_confined(failure: &Failure) -> Error {
+    let help = failure.help().map(|help| format!(" {help}")).unwrap_or_default();
+    Error::Sandbox(format!(
+        "The sandbox could not be set up: {failure}. The command was not run.{help}"
+    ))
 }
 
 /// The shell command for `line`, with only the allowed part of this process's environment.
 fn shell_for(line: &str, folder: &Path, added: &[String], call_env: &str) -> process::Command {
     let mut shell = process::Command::new(*SHELL);
+    shell.arg("-c").arg(line).stdin(Stdio::null());
+    surround(&mut shell, folder, added, call_env);
     shell
-        .arg("-c")
-        .arg(line)
+}
+
+fn surround(shell: &mut process::Command, folder: &Path, added: &[String], call_env: &str) {
+    shell
         .current_dir(folder)
         .env_clear()
         .envs(environment(added))
         .env("PWD", folder)
-        .envs(processes::marks(call_env))
-        .stdin(Stdio::null());
-    shell
+        .envs(processes::marks(call_env));
 }
 
 /// Turns this process into the shell that runs `line` in the current folder, for the call that the
 /// variable `LEFTFOLD_CALL` names, in a process group of its own. Used in a terminal that another
-/// program has opened. Returns only if that fails.
-pub fn become_shell(line: &str, added: &[String]) -> io::Error {
-    let folder = match std::env::current_dir() {
-        Ok(folder) => folder,
-        Err(error) => return error,
-    };
+/// program has opened. With `sandbox`, a [`ConfinementFile`], it runs the shell in a sandbox and returns its
+/// exit code. Else it returns only if it fails.
+///
+/// # Errors
+/// The shell could not be started.
+pub fn become_shell(line: &str, added: &[String], sandbox: Option<&Path>) -> io::Result<ExitCode> {
+    let folder = std::env::current_dir()?;
     let call_env = std::env::var(processes::CALL).unwrap_or_default();
-    let mut shell = shell_for(line, &folder, added, &call_env);
     // what the command leaves behind stays a descendant of the shell as long as the shell runs; a
     // sandbox may forbid it
     let _ = processes::become_subreaper();
+    let mut shell = shell_for(line, &folder, added, &call_env);
     // must follow the marks, which name the terminal's own group; a session leader leads its group
     // already
     let _ = rustix::process::setpgid(None, None);
     // the output is for a model, so colours are useless
-    shell.env("TERM", "dumb").exec()
+    let Some(file) = sandbox else { return Err(shell.env("TERM", "dumb").exec()) };
+    let file = ConfinementFile::open(file);
+    let confinement = file.confinement()?;
+    let (mut shell, mut channel) = confinement.command(*SHELL, &["-c", line])?;
+    surround(&mut shell, &folder, added, &call_env);
+    shell.envs(confinement.variables()).env("TERM", "dumb");
+    let child = shell.spawn();
+    // it holds the other end of the channel
+    drop(shell);
+    child?;
+    while let Some(message) = channel.receive()? {
+        match &message {
+            Message::Ready(_) => continue,
+            Message::Failed(_) | Message::Report(_) => {}
+        }
+        file.write(&message)?;
+        let code = match message {
+            Message::Report(report) => report.code.or_else(|| Some(128 + report.signal?)),
+            Message::Failed(_) | Message::Ready(_) => None,
+        };
+        return Ok(ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(125)));
+    }
+    Err(io::Error::other("the sandbox ended without a report"))
 }
 
-fn start(line: &str, folder: &Path, cx: &Context) -> io::Result<(Child, CallProcesses, Receiver)> {
+/// A shell that runs.
+struct Shell {
+    child: Child,
+    /// The channel to the helper of its sandbox, and what was read from it.
+    helper: Option<(UnixStream, Vec<u8>)>,
+}
+
+/// The end of a shell.
+enum End {
+    /// The report comes from the sandbox.
+    Exited(ExitStatus, Option<Report>),
+    /// The sandbox could not be set up, and nothing has run.
+    NotConfined(Failure),
+}
+
+impl Shell {
+    /// Waits for the end. A wait that is dropped loses nothing.
+    async fn wait(&mut self) -> io::Result<End> {
+        let Some((stream, read)) = &mut self.helper else {
+            return Ok(End::Exited(self.child.wait().await?, None));
+        };
+        loop {
+            // the helper lives on as long as the command's background processes do
+            while let Some(end) = read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = read.drain(..=end).collect();
+                match Message::parse(&String::from_utf8_lossy(&line))? {
+                    Message::Ready(_) => {}
+                    Message::Failed(failure) => return Ok(End::NotConfined(failure)),
+                    Message::Report(report) => {
+                        // the form of `wait(2)`
+                        let status = report.signal.unwrap_or(report.code.unwrap_or_default() << 8);
+                        return Ok(End::Exited(ExitStatus::from_raw(status), Some(report)));
+                    }
+                }
+            }
+            if stream.read_buf(read).await? == 0 {
+                return Ok(End::Exited(self.child.wait().await?, None));
+            }
+        }
+    }
+}
+
+fn start(
+    line: &str,
+    folder: &Path,
+    cx: &Context,
+    confinement: Option<&Confinement>,
+) -> io::Result<(Shell, CallProcesses, Receiver)> {
     let (reader, writer) = io::pipe()?;
-    let mut shell = shell_for(line, folder, &cx.workspace.environment, &cx.call_env);
+    let added = &cx.workspace.environment;
+    let (mut shell, channel) = match confinement {
+        None => (shell_for(line, folder, added, &cx.call_env), None),
+        Some(confinement) => {
+            let (mut shell, channel) = confinement.command(*SHELL, &["-c", line])?;
+            surround(&mut shell, folder, added, &cx.call_env);
+            shell.envs(confinement.variables());
+            (shell, Some(channel))
+        }
+    };
     // variables that plugins add cannot override the marks
     let added = cx.variables.iter().map(|(name, value)| (name, value));
     shell.envs(added).envs(processes::marks(&cx.call_env));
     shell.stdout(writer.try_clone()?).stderr(writer);
-    let (child, running) = processes::spawn_isolated(Command::from(shell), &cx.call_env)?;
-    Ok((child, running, Receiver::from_owned_fd(OwnedFd::from(reader))?))
+    let (child, mut running) = processes::spawn_isolated(Command::from(shell), &cx.call_env)?;
+    let helper = match channel {
+        None => None,
+        Some(channel) => {
+            let stream = channel.into_stream();
+            // the command ends when nobody holds this end, and a cancelled one has time to end itself
+            running.hold(stream.try_clone()?.into());
+            stream.set_nonblocking(true)?;
+            Some((UnixStream::from_std(stream)?, Vec::new()))
+        }
+    };
+    let pipe = Receiver::from_owned_fd(OwnedFd::from(reader))?;
+    Ok((Shell { child, helper }, running, pipe))
 }
 
 /// Captures the output until the command ends. `None` if it was cancelled.
 async fn follow(
-    child: &mut Child,
+    shell: &mut Shell,
     pipe: &mut Receiver,
     capture: &mut Capture,
     cx: &Context,
-) -> io::Result<Option<ExitStatus>> {
+) -> io::Result<Option<End>> {
     let mut buffer = vec![0; 64 * 1024];
-    let (mut open, mut status) = (true, None);
+    let (mut open, mut end) = (true, None);
     let mut progress = Reports::new(cx.deadline.map(Instant::from_std));
     let grace = tokio::time::sleep(Duration::MAX);
     tokio::pin!(grace);
-    while open || status.is_none() {
+    while open || end.is_none() {
         // in this order, so that a flood of output does not delay the rest
         tokio::select! {
             biased;
@@ -143,9 +271,9 @@ async fn follow(
                 drain(pipe, capture);
                 return Ok(None);
             }
-            () = &mut grace, if status.is_some() => break,
-            ended = child.wait(), if status.is_none() => {
-                status = Some(ended?);
+            () = &mut grace, if end.is_some() => break,
+            ended = shell.wait(), if end.is_none() => {
+                end = Some(ended?);
                 grace.as_mut().reset(Instant::now() + GRACE);
             }
             () = tokio::time::sleep_until(progress.next) => progress.report(capture, cx),
@@ -155,7 +283,7 @@ async fn follow(
             },
         }
     }
-    Ok(status)
+    Ok(end)
 }
 
 /// Reads the output that waits in the pipe, at most what a pipe holds. It reads the pipe directly,

@@ -63,6 +63,9 @@ pub enum Error {
     MatchTooLarge(String),
     #[error("{0}")]
     ChangedOnDisk(String),
+    /// A command was not run, because its sandbox could not be set up.
+    #[error("{0}")]
+    Sandbox(String),
     /// One of several edits, counted from 1.
     #[error("Edit {number} of {of} failed, and none of them was made: {reason}")]
     Edit { number: usize, of: usize, reason: Box<Error> },
@@ -128,6 +131,7 @@ impl Error {
             Self::HalfWritten(_) => "half_written",
             Self::MatchTooLarge(_) => "match_too_large",
             Self::ChangedOnDisk(_) => "changed_on_disk",
+            Self::Sandbox(_) => leftfold_events::sandbox::FAILED,
             Self::Edit { reason, .. } => reason.kind(),
             Self::SymlinkLoop(_) => "symlink_loop",
             Self::OutsideWorkspace(_) => "outside_workspace",

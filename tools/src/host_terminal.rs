@@ -6,14 +6,16 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leftfold_sandbox::Message;
 use rustix::process::Signal;
 use tokio::time::Instant;
 
 use crate::capture::Capture;
-use crate::command::{CommandResult, REPORT, Reports};
+use crate::command::{CommandResult, REPORT, Reports, confinement, not_confined, not_set_up};
 use crate::host::{
     Exit, HostCommand, HostError, MAX_TEXT, Starting, Terminal, TerminalOutput, TimeLimit,
 };
+use crate::sandbox::ConfinementFile;
 use crate::{Context, Error, text};
 
 /// How long to wait for the output of a progress report.
@@ -37,8 +39,17 @@ pub(crate) async fn run(
     let ours = workspace.secrets.hide(line).is_some() || !cx.variables.is_empty();
     let Some(host) = workspace.host.as_ref().filter(|_| !ours) else { return Ok(None) };
     let environment = workspace.environment.as_slice();
-    let command =
-        HostCommand { line, folder, call_env: &cx.call_env, environment, limit: MAX_TEXT };
+    let confinement = confinement(cx).await?;
+    let file = confinement.as_ref().map(|it| ConfinementFile::create(it, &cx.call, workspace));
+    let file = file.transpose().map_err(|error| not_set_up(&error))?;
+    let command = HostCommand {
+        line,
+        folder,
+        call_env: &cx.call_env,
+        environment,
+        sandbox: file.as_ref().map(ConfinementFile::path),
+        limit: MAX_TEXT,
+    };
     let Some(starting) = host.start(&command) else { return Ok(None) };
     let time_limit = TimeLimit::new(cx.deadline, &cx.cancel);
     let terminal = match time_limit.wait(open(starting)).await {
@@ -63,7 +74,16 @@ pub(crate) async fn run(
     if status.is_some() {
         shown.end().await;
     }
-    Ok(Some(CommandResult { status, output: capture.finish() }))
+    let output = capture.finish();
+    let denied = match file.and_then(ConfinementFile::take) {
+        Some(Message::Failed(failure)) => return Err(not_confined(&failure)),
+        Some(Message::Report(report)) => {
+            confinement.map(|it| it.denied(report, &output.text, folder)).unwrap_or_default()
+        }
+        // the terminal was closed
+        Some(Message::Ready(_)) | None => Vec::new(),
+    };
+    Ok(Some(CommandResult { status, output, denied }))
 }
 
 /// Opens the terminal. If the caller has stopped waiting by then, the terminal is closed.

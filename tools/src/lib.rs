@@ -42,6 +42,7 @@ mod protected;
 mod question;
 mod read;
 mod registry;
+mod sandbox;
 mod seen;
 mod skill;
 pub mod skills;
@@ -62,7 +63,7 @@ mod walk;
 mod webfetch;
 mod write;
 
-pub use bash::schema_in_sandbox as bash_schema_in_sandbox;
+pub use bash::{IN_SANDBOX as BASH_IN_SANDBOX, schema_in_sandbox as bash_schema_in_sandbox};
 pub use command::{become_shell, shell};
 pub use diff::FilePreview;
 pub use edit::{Replaced, Strategy, replace};
@@ -73,10 +74,11 @@ pub use media::{Media, base64, decode, recognise};
 pub use plan_switch::{PLAN_ENTER, PLAN_EXIT};
 pub use preview::{preview, previews};
 pub use registry::{TOOLS, find, model_tools, resolve, run, run_alone, tools_for_model};
+pub use sandbox::probe;
 pub use spill::prune;
 pub use tool::{
-    Context, Instructed, Output, OutputLimits, Plan, Progress, Seen, Tool, ToolSource, Workspace,
-    guarded,
+    Context, Instructed, Output, OutputLimits, Plan, Progress, Sandbox, Seen, Tool, ToolSource,
+    Workspace, guarded,
 };
 pub use truncate::limited;
 pub use user_folders::UserFolders;

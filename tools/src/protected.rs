@@ -8,6 +8,18 @@ use leftfold_events::rules::PROTECTED_FILE;
 
 use crate::Workspace;
 
+/// Settings, agents, commands, plugins and skills of a project, in its folder or a folder below it.
+pub(crate) const SETTINGS: [&str; 8] = [
+    ".agents/skills",
+    ".claude/skills",
+    ".leftfold",
+    ".opencode",
+    "leftfold.json",
+    "leftfold.jsonc",
+    "opencode.json",
+    "opencode.jsonc",
+];
+
 /// Adds the permission if the call changes a protected file, or reads or changes Leftfold's data folder.
 pub(crate) fn add_access(resolution: &mut Resolution, cx: &Workspace) {
     let edits = resolution.access.iter().filter(|access| access.permission == "edit");

@@ -11,7 +11,7 @@ use leftfold_events::state::batch::Part;
 use serde_json::json;
 
 use crate::protected;
-use crate::tool::{self, Context, Output, Plan, Tool, Workspace};
+use crate::tool::{self, Context, Output, Plan, Sandbox, Tool, Workspace};
 use crate::{
     Error, apply_patch, bash, batch, edit, glob, grep, invalid, multiedit, paths, plan_switch,
     question, read, skill, task, text, todoread, todowrite, truncate, webfetch, write,
@@ -186,7 +186,8 @@ fn finished(mut output: Output, workspace: &Workspace, call: &str) -> Output {
 /// The call cannot be run: unknown tool, invalid arguments, a path outside the worktree.
 pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<Output, Error> {
     let tool = find(name).filter(|tool| tool.is_listed()).ok_or_else(|| unknown(name))?;
-    let plan = tool.plan(&Json::from_value(&args.into()), &workspace)?;
+    let input = Json::from_value(&args.into());
+    let plan = tool.plan(&input, &workspace)?;
     inside(&plan, &workspace)?;
     let limit = plan.timeout;
     let call_env = unlogged_call_id();
@@ -198,7 +199,8 @@ pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<O
         | CallKind::Lasting
         | CallKind::SwitchAgent { .. } => Vec::new(),
     };
-    let cx = Context { parts, ..Context::new(Arc::new(workspace), name, &call_env) };
+    let sandbox = Sandbox::alone(&workspace, &tool.resolve(&input, &workspace));
+    let cx = Context { parts, sandbox, ..Context::new(Arc::new(workspace), name, &call_env) };
     let cancel = cx.cancel.clone();
     let mut running = std::pin::pin!(execute(tool, plan, cx));
     let output = tokio::select! {

@@ -11,7 +11,7 @@ use leftfold_events::event::{
     Access, Attachment, CallKind, CallSpec, Class, Resolution, Spill, TodoItem,
 };
 use leftfold_events::rules::{self, Action, Rule};
-use leftfold_events::sandbox::Backend;
+use leftfold_events::sandbox::{Profile, SandboxOptions};
 use leftfold_events::state::batch::Part;
 use leftfold_events::{Json, Secrets};
 use schemars::JsonSchema;
@@ -238,7 +238,7 @@ pub struct Workspace {
     /// The socket of the session's node, for plugins.
     pub socket: Option<PathBuf>,
     /// The sandbox of the turn's commands; `None`: the turn configuration knows none.
-    pub sandbox: Option<Backend>,
+    pub sandbox: Option<SandboxOptions>,
     /// Patterns of the rules about `read` that ask or deny. If a shell line reads a folder or a file that is not
     /// known, rules see the files with these names.
     pub guarded: Vec<String>,
@@ -300,6 +300,17 @@ pub struct Instructed {
     pub reading: Vec<PathBuf>,
 }
 
+/// How a command is confined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sandbox {
+    /// What `tool.started` records.
+    pub profile: Profile,
+    /// The session's options. Their paths `hide` and `show` count here.
+    pub options: SandboxOptions,
+    /// Whether it sees the project's files of variables, such as `.env`.
+    pub env_files: bool,
+}
+
 /// The context of one run of a tool.
 #[derive(Clone)]
 pub struct Context {
@@ -310,6 +321,8 @@ pub struct Context {
     pub call_env: String,
     /// Further variables for the environment of commands.
     pub variables: Vec<(String, String)>,
+    /// How a command is confined. `None`: it is not.
+    pub sandbox: Option<Sandbox>,
     pub todos: Vec<TodoItem>,
     /// The user's answer to each question of the call.
     pub answers: Vec<String>,
@@ -334,6 +347,7 @@ impl Context {
             call: call.to_owned(),
             call_env: call_env.to_owned(),
             variables: Vec::new(),
+            sandbox: None,
             todos: Vec::new(),
             answers: Vec::new(),
             parts: Vec::new(),

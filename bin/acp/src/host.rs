@@ -100,8 +100,13 @@ fn request(
     command: &HostCommand<'_>,
 ) -> Option<CreateTerminalRequest> {
     let kept = command.environment.iter().flat_map(|name| ["--keep".to_owned(), name.clone()]);
+    let sandbox = match command.sandbox {
+        Some(file) => vec!["--sandbox".to_owned(), file.to_str()?.to_owned()],
+        None => Vec::new(),
+    };
     let args: Vec<String> = [IN_TERMINAL.to_owned()]
         .into_iter()
+        .chain(sandbox)
         .chain(kept)
         .chain(["--".to_owned(), command.line.to_owned()])
         .collect();
@@ -196,6 +201,7 @@ mod tests {
     #[test]
     fn what_is_masked_on_its_way_out_runs_here() {
         let command = |line| HostCommand {
+            sandbox: None,
             line,
             folder: Path::new("/p"),
             call_env: "s:1:2:1",

@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use leftfold_config::Settings;
+use leftfold_events::sandbox::Backend;
+
 use super::Findings;
 use leftfold_runtime::session_paths;
 
@@ -41,15 +44,54 @@ fn program(name: &str) -> Option<PathBuf> {
     places.into_iter().find(|place| place.is_file())
 }
 
-pub(super) fn confinement(found: &mut Findings) {
+/// What is left open by each kind of sandbox.
+const OPEN_IN_NAMESPACES: &str =
+    "commands read the files of the system and of your home folder, except those with keys";
+const OPEN_IN_LANDLOCK: &str = "commands reach sockets of other programs, list hidden folders, change modes and times of \
+    your files, and read `.env` files and write hooks of the project";
+
+/// The sandbox in force, and why it is no stronger one.
+pub(super) fn confinement(found: &mut Findings, settings: Option<&Settings>) {
     found.area("sandbox");
-    if rustix::process::geteuid().is_root() {
-        found.warning(
-            "no sandbox, and you are root: a command that the rules allow can do anything",
-            "run Leftfold as another user, or in a container",
-        );
-    } else {
-        found.note("no sandbox: a command that the rules allow can do everything that you can do");
+    let Some(settings) = settings else {
+        return found
+            .note("the settings cannot be read, so what they say about the sandbox is unknown");
+    };
+    let sandbox = leftfold_runtime::sandbox::options(settings);
+    let probe = leftfold_tools::probe();
+    match sandbox.backend {
+        Backend::Namespaces | Backend::Bwrap => {
+            let proc = match probe.ready.map(|ready| ready.backend) {
+                Some(leftfold_sandbox::Backend::NamespacesSharedProc) => ", with the /proc of the machine",
+                _ => "",
+            };
+            let milliseconds = probe.took.as_millis();
+            found.fine(format!(
+                "commands run in namespaces, Landlock and seccomp{proc}; a start takes {milliseconds} ms"
+            ));
+            found.note(OPEN_IN_NAMESPACES);
+        }
+        Backend::Landlock => {
+            found.fine("commands run under Landlock and seccomp alone");
+            found.note(OPEN_IN_LANDLOCK);
+        }
+        Backend::External => {
+            found.note("the container around Leftfold is the sandbox, as `sandbox` in settings says");
+        }
+        Backend::Off => found.warning(
+            "no sandbox, as `sandbox` in settings says: a command that the rules allow can do everything that you can do",
+            "remove the setting, or run Leftfold in a container",
+        ),
+        Backend::None => found.error(
+            "no sandbox works here: every command asks, and is denied if nobody can be asked",
+            "set `\"sandbox\": \"off\"` in your own settings to run commands without one, or \"external\" in a container",
+        ),
+    }
+    if sandbox.backend != Backend::Off && sandbox.backend != Backend::External {
+        for rejected in &probe.rejected {
+            let help = rejected.why.help().unwrap_or("see docs/security.md");
+            found.warning(format!("{:?} do not work: {}", rejected.backend, rejected.why), help);
+        }
     }
     found.fine("file tools stay in the project; for paths outside they ask (`external_directory`)");
 }

@@ -128,7 +128,7 @@ fn examine(directory: &Path, args: &Doctor) -> anyhow::Result<Findings> {
     }
     guidance::approvals(&mut found, directory);
     machine::programs(&mut found);
-    machine::confinement(&mut found);
+    machine::confinement(&mut found, settings.as_ref());
     machine::data(&mut found);
     Ok(found)
 }

@@ -27,8 +27,13 @@ impl Actor for Observer {
     }
 }
 
+fn main() -> Result<std::process::ExitCode, ActorProcessingErr> {
+    // the sandbox of commands starts this program again
+    leftfold_runtime::become_helper().map_or_else(|| run().map(|()| 0.into()), Ok)
+}
+
 #[tokio::main]
-async fn main() -> Outcome {
+async fn run() -> Outcome {
     let leftfold = Leftfold::open(".").await?;
     let mut session = leftfold.new_session().await?;
     let (observer, has_seen_all) = Actor::spawn(None, Observer, ()).await?;

@@ -14,6 +14,9 @@
 //! ```
 //!
 //! It needs a tokio runtime with more than one thread, the default of `#[tokio::main]`.
+//!
+//! The sandbox of commands starts this program again. Call [`become_helper`](crate::become_helper) first in `main` and
+//! exit with its code if there is one. Without that call commands run without a sandbox, and a warning says so.
 
 use std::path::{Path, PathBuf};
 

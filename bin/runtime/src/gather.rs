@@ -116,11 +116,13 @@ pub fn extend(config: &mut TurnConfig, tools: Vec<ToolSpec>) {
     }
 }
 
-/// Adds the arguments about the sandbox to the `bash` tool, if commands are confined.
+/// Adds the arguments and a description of the sandbox to the `bash` tool, if commands are confined.
 fn offer_sandbox(tools: &mut [ToolSpec], sandbox: Option<&SandboxOptions>) {
     if sandbox.is_some_and(|sandbox| sandbox.backend.confines()) {
         for bash in tools.iter_mut().filter(|tool| tool.name == "bash") {
             bash.schema = leftfold_tools::bash_schema_in_sandbox();
+            bash.description =
+                format!("{}\n{}", bash.description.trim_end(), leftfold_tools::BASH_IN_SANDBOX);
         }
     }
 }

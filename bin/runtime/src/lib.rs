@@ -40,6 +40,7 @@ pub mod project;
 pub mod redact_output;
 pub mod remote;
 pub mod resolved_settings;
+pub mod sandbox;
 pub mod secrets;
 pub mod session_list;
 pub mod session_paths;
@@ -61,6 +62,7 @@ pub use embed::{Leftfold, Session, end_all};
 pub use leftfold_actors::{Answered, Observation, QuestionReply, Recorded};
 pub use leftfold_events as events;
 pub use leftfold_process::{close_descriptors_on_exec, hide_memory};
+pub use leftfold_sandbox::become_helper;
 pub use ractor;
 pub use turn_config::Overrides;
 

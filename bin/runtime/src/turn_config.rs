@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use leftfold_actors::{ChildConfig, Models, TurnConfigs};
-use leftfold_config::{Mode, SandboxMode, Settings};
+use leftfold_config::{Mode, Settings};
 use leftfold_events::event::SessionChoices;
 use leftfold_events::rules::{Action, Rule};
-use leftfold_events::sandbox::{Backend, SandboxOptions};
 use leftfold_events::turn_config::{AskMode, Options};
 use leftfold_events::{Time, TurnConfig};
 use leftfold_mcp::Servers;
@@ -24,7 +23,7 @@ use crate::gather::{self, Agent, TurnSettings};
 use crate::model::{self, Model};
 use crate::project::{Project, sources};
 use crate::resolved_settings;
-use crate::{Usage, auxiliary_agents, demo, warnings};
+use crate::{Usage, auxiliary_agents, demo, sandbox, warnings};
 
 /// Tools that a child has only if its own rules name them. The to-do list belongs to the parent,
 /// and only agents made for it start children of their own.
@@ -161,7 +160,13 @@ pub(crate) fn resolve(
             inherited.options().map_or(0, |given| given.depth)
         }
     };
-    options.sandbox = sandbox(settings, inherited, options.depth);
+    let parent = match inherited {
+        Inherited::Parent(parent) => Some(parent),
+        Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => None,
+    };
+    let before = inherited.options().filter(|_| options.depth > 0);
+    options.sandbox =
+        sandbox::of_turn(settings, parent, before.and_then(|before| before.sandbox.as_ref()));
     let turn_settings = TurnSettings {
         directory: project.directory.clone(),
         worktree: project.worktree.clone(),
@@ -174,40 +179,6 @@ pub(crate) fn resolve(
         plan,
     };
     Ok(Resolved { turn_settings, provider: model.provider, others: model::others(settings) })
-}
-
-/// The sandbox of commands. This version confines none, so only the modes that need no sandbox of this machine are in the
-/// log.
-fn sandbox(settings: &Settings, inherited: Inherited<'_>, depth: u32) -> Option<SandboxOptions> {
-    let said = settings.sandbox();
-    let backend = match said.mode {
-        None | Some(SandboxMode::On) => None,
-        Some(SandboxMode::Off) => Some(Backend::Off),
-        Some(SandboxMode::External) => Some(Backend::External),
-    };
-    let texts = |paths: &[PathBuf]| -> Vec<String> {
-        paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
-    };
-    let own = backend.map(|backend| SandboxOptions {
-        backend,
-        allow: said.allow,
-        write: texts(&said.write),
-        hide: texts(&said.hide),
-        show: texts(&said.show),
-        processes: said.processes,
-        ..SandboxOptions::default()
-    });
-    match inherited {
-        Inherited::Parent(parent) => SandboxOptions::of_child(own, parent),
-        Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => {
-            let before = inherited.options().filter(|_| depth > 0);
-            match (own, before.and_then(|before| before.sandbox.as_ref())) {
-                // a subagent keeps the limits of its parent
-                (Some(own), Some(before)) => Some(own.within(before)),
-                (own, _) => own,
-            }
-        }
-    }
 }
 
 /// Sets limits, and who answers questions.

@@ -42,6 +42,16 @@ fn profile(options: &Options, line: &str, accesses: &[(&str, &str)]) -> Option<P
 }
 
 #[test]
+fn files_of_variables_are_shown_if_rules_allow_to_read_them() {
+    let shown = |rules: &[Rule]| {
+        sandbox::shows_env_files(&TurnConfig { rules: rules.to_vec(), ..TurnConfig::default() })
+    };
+    assert!(!shown(&[]));
+    assert!(!shown(&rules::defaults()));
+    assert!(shown(&[Rule::new("read", "*", Action::Allow)]));
+}
+
+#[test]
 fn only_commands_have_a_profile_and_only_if_a_sandbox_is_known() {
     let options = Options { sandbox: Some(sandboxed(Backend::Namespaces)), ..Options::default() };
     assert!(profile(&options, "ls", &[]).is_some());

@@ -1,5 +1,6 @@
 //! The processes of a running call, and how they are ended.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -73,12 +74,19 @@ pub struct CallProcesses {
     leader: Pid,
     call_env: String,
     ended: bool,
+    /// Open until the processes have ended.
+    held: Option<OwnedFd>,
 }
 
 impl CallProcesses {
     /// `leader` is the started process. It leads a group of its own and has the [`marks`].
     pub(crate) fn new(leader: Pid, call_env: &str) -> Self {
-        Self { leader, call_env: call_env.to_owned(), ended: false }
+        Self { leader, call_env: call_env.to_owned(), ended: false, held: None }
+    }
+
+    /// Keeps `descriptor` open until the processes have ended, although the call may have been cancelled before.
+    pub fn hold(&mut self, descriptor: OwnedFd) {
+        self.held = Some(descriptor);
     }
 
     pub(crate) fn leader(&self) -> Pid {
@@ -103,7 +111,11 @@ impl Drop for CallProcesses {
         // an error means that the group is empty
         let _ = rustix::process::kill_process_group(self.leader, Signal::TERM);
         let (leader, call_env) = (self.leader, self.call_env.clone());
-        in_background(move || end(leader, &call_env));
+        let held = self.held.take();
+        in_background(move || {
+            let _held = &held;
+            end(leader, &call_env);
+        });
     }
 }
 

@@ -98,6 +98,10 @@ pub fn command(
     if !cfg!(target_os = "linux") {
         return Err(io::Error::new(ErrorKind::Unsupported, "the sandbox needs Linux"));
     }
+    if helper == Path::new(crate::OWN_PROGRAM) && !crate::can_help() {
+        let why = "this program does not call `become_helper` first in `main`";
+        return Err(io::Error::new(ErrorKind::Unsupported, why));
+    }
     let line = profile.to_line().map_err(io::Error::other)?;
     if line.len() > LINE {
         return Err(io::Error::other("the profile of the sandbox has more than 128 KiB"));
@@ -216,7 +220,8 @@ impl Lines {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(target_os = "linux")]
+#[cfg(test)]
 mod tests {
     use super::*;
 

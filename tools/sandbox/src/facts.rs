@@ -62,7 +62,7 @@ impl Facts {
             found: BTreeMap::new(),
         };
         let fixed = FOLDERS.iter().chain(&TEMP).chain(&PROC_SETTINGS).map(Path::new);
-        let lists = [&profile.write, &profile.read_only, &profile.hidden];
+        let lists = [&profile.write, &profile.read_only, &profile.hidden, &profile.discarded];
         let named = lists.into_iter().flatten().chain(&profile.temp).map(PathBuf::as_path);
         for path in fixed.chain(named) {
             if let Ok(target) = path.canonicalize()

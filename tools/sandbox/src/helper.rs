@@ -62,6 +62,7 @@ fn start_init(
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .spawn()
     })?;
+    init::ignore_term(true);
     // only the command holds the output open
     let _ = init::close_output();
     step("send profile", || init.send(line))?;
@@ -98,14 +99,12 @@ fn relay(node: &mut Lines, mut init: Lines, child: &mut Child) -> Result<ExitCod
             Err(error) => return Err(Failure::of_system("poll", None, &error.into())),
         }
         let [from_node, from_init] = files.map(|file| !file.revents().is_empty());
-        if from_init {
-            // the node may have gone meanwhile
-            is_over = !pass(init, node).unwrap_or(false);
-        } else if from_node && !pass(node, init).unwrap_or(false) {
-            let _ = init.shutdown(Shutdown::Both);
-            is_over = true;
-        }
+        // an error means that the reader has gone
+        is_over = from_init && !pass(init, node).unwrap_or(false)
+            || !from_init && from_node && !pass(node, init).unwrap_or(false);
     }
+    // whoever has gone, init ends now: it may have ended already
+    let _ = init.shutdown(Shutdown::Both);
     let status = step("wait for init", || child.wait())?;
     let code = status.code().or_else(|| Some(128 + status.signal()?));
     Ok(ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(NOT_CONFINED)))

@@ -11,6 +11,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use caps::{CapSet, Capability, CapsHashSet};
+use nix::sys::signal::SigSet;
 use rustix::process::{
     DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getrlimit,
     kill_process_group, set_dumpable_behavior, set_parent_process_death_signal, setrlimit, setsid,
@@ -208,6 +209,15 @@ fn drop_capabilities(ids: Ids) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Keeps SIGTERM from ending this process, from this thread on, or lets it end the children that are started next. The
+/// node sends it to all processes of a call: the command decides what it does then, and its helper lives as long as the
+/// command.
+pub(crate) fn ignore_term(ignore: bool) {
+    let term = SigSet::from_iter([nix::sys::signal::Signal::SIGTERM]);
+    // the calls fail for wrong arguments alone
+    let _ = if ignore { term.thread_block() } else { term.thread_unblock() };
+}
+
 /// The running command.
 struct Shell {
     pid: Pid,
@@ -230,6 +240,8 @@ fn start(
     let stream = step("dup", || channel.stream.try_clone())?;
     let (reader, ends) = (Arc::clone(&group), profile.backend.has_namespaces());
     let rest = channel.take_rest();
+    // the thread must ignore it too
+    ignore_term(true);
     step("start thread", || {
         let read = move || read_channel(Lines::with_rest(stream, rest), &reader, ends);
         std::thread::Builder::new().name("leftfold-channel".into()).spawn(read)
@@ -241,7 +253,10 @@ fn start(
     set_variables(&mut shell, profile);
     // locked until its group is known
     let mut led = group.lock().unwrap_or_else(PoisonError::into_inner);
-    let child = step_on("start", program, |_| shell.spawn())?;
+    ignore_term(false);
+    let started = step_on("start", program, |_| shell.spawn());
+    ignore_term(true);
+    let child = started?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| Failure::new("start", "the process has no number"))?;
     *led = Some(pid);

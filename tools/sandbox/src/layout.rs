@@ -32,6 +32,8 @@ pub enum Step {
     HideFile(PathBuf),
     /// Makes a mount point in a cover and binds the kept path to it.
     Show { path: PathBuf, is_folder: bool },
+    /// Lays a file system over a folder that takes its changes, and is gone at the end.
+    Overlay(PathBuf),
     /// Makes a mount read-only. `options` are those that it has: the kernel refuses to drop some.
     ReadOnly { path: PathBuf, options: String },
 }
@@ -49,6 +51,7 @@ impl fmt::Display for Step {
             Self::HideFile(path) => write!(f, "hide-file {}", path.display()),
             Self::Show { path, is_folder: true } => write!(f, "show-folder {}", path.display()),
             Self::Show { path, is_folder: false } => write!(f, "show-file {}", path.display()),
+            Self::Overlay(path) => write!(f, "overlay {}", path.display()),
             Self::ReadOnly { path, options } => {
                 write!(f, "read-only {} {options}", path.display())
             }
@@ -62,6 +65,7 @@ const OPTIONS_OF_COVER: &str = "nosuid,nodev,noexec";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
+    Discard,
     Write,
     ReadOnly,
     Hidden,
@@ -79,6 +83,9 @@ struct Tree<'a> {
 impl<'a> Tree<'a> {
     fn new(profile: &'a Profile, facts: &'a Facts) -> Self {
         let mut tree = Self { facts, entries: BTreeMap::new() };
+        if profile.backend.has_namespaces() {
+            tree.insert(&profile.discarded, Mode::Discard);
+        }
         tree.insert(&profile.write, Mode::Write);
         if tree.entries.contains_key(Path::new("/")) {
             tree.insert(["/sys"], Mode::ReadOnly);
@@ -131,7 +138,9 @@ impl<'a> Tree<'a> {
     fn shown(&self) -> impl Iterator<Item = &'a Found> {
         let entries = self.entries.iter().filter(|(path, (mode, _))| {
             matches!(mode, Mode::Write | Mode::ReadOnly)
-                && matches!(self.mode_around(path), Some(Mode::Hidden | Mode::Temp | Mode::Dev))
+                && self.mode_around(path).is_some_and(|around| {
+                    matches!(around, Mode::Discard | Mode::Hidden | Mode::Temp | Mode::Dev)
+                })
         });
         entries.map(|(_, (_, found))| *found)
     }
@@ -189,6 +198,9 @@ pub fn steps(profile: &Profile, facts: &Facts) -> Vec<Step> {
                 steps.push(Step::HideFolder { path, holds });
             }
             Mode::Hidden => steps.push(Step::HideFile(path)),
+            // nothing is there to be changed
+            Mode::Discard if matches!(around, Some(Mode::Hidden | Mode::Temp | Mode::Dev)) => {}
+            Mode::Discard => steps.push(Step::Overlay(path)),
             Mode::Temp | Mode::Dev | Mode::Proc => {}
         }
     }
@@ -245,7 +257,8 @@ pub fn rules(profile: &Profile, facts: &Facts, children: impl Fn(&Path) -> Vec<P
     }
     rules.write.insert("/dev/shm".into());
     if profile.backend.has_namespaces() {
-        rules.write.extend(tree.of(Mode::Temp).map(|found| found.path.clone()));
+        let own = tree.of(Mode::Temp).chain(tree.of(Mode::Discard));
+        rules.write.extend(own.map(|found| found.path.clone()));
         rules.read.insert(root.to_owned());
         rules.devices.insert("/dev".into());
         return rules;
@@ -302,6 +315,7 @@ mod tests {
                 ["write", _] => profile.write.push(path),
                 ["read_only", _] => profile.read_only.push(path),
                 ["hidden", _] => profile.hidden.push(path),
+                ["discarded", _] => profile.discarded.push(path),
                 ["temp", _] => profile.temp = Some(path),
                 _ => panic!("unknown line `{line}`"),
             }

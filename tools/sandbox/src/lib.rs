@@ -42,6 +42,7 @@ mod probe;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use channel::{Channel, Message, Ready, Report, command};
 pub use failure::Failure;
@@ -60,6 +61,14 @@ pub(crate) const HELPER: &str = "helper";
 /// Exit code of the helper and of init if the command could not be confined.
 pub(crate) const NOT_CONFINED: u8 = 125;
 
+/// Whether this program can become the helper. Starting any other program as one would run it again.
+static HELPS: AtomicBool = AtomicBool::new(false);
+
+/// Whether this program has called [`become_helper`], so that it can have a sandbox.
+pub fn can_help() -> bool {
+    HELPS.load(Ordering::Relaxed)
+}
+
 /// Becomes the helper or its init if the arguments of this process say so, and returns the exit
 /// code: that of the command, 128 and the number of the signal that ended it, or 125 if it could
 /// not be confined. `None` for every other process.
@@ -67,6 +76,7 @@ pub(crate) const NOT_CONFINED: u8 = 125;
 /// Call it first in `main`. A process with several threads cannot make namespaces, and every
 /// command pays for what comes before.
 pub fn become_helper() -> Option<ExitCode> {
+    HELPS.store(true, Ordering::Relaxed);
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != IN_SANDBOX {
         return None;

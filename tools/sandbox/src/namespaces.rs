@@ -2,7 +2,7 @@
 //! loopback interface.
 
 use std::collections::BTreeMap;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -17,8 +17,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, mount, mount_bind, mount_bind_recursive, mount_change,
-    mount_remount,
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive,
+    mount_change, mount_remount, unmount,
 };
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{
@@ -128,6 +128,10 @@ fn perform_one(step: &Step, temp: Option<&Path>, kept: &mut Kept) -> Result<(), 
             let at = make_mount_point(path, *is_folder)?;
             mount_bind_recursive(by_descriptor(from), by_descriptor(&at))
         }),
+        Step::Overlay(path) => {
+            // without it, the folder stays read-only
+            overlay(path).or(Ok(()))
+        }
         Step::ReadOnly { path, options } => {
             let flags = MountFlags::BIND | MountFlags::RDONLY | kept_flags(options);
             step_on("mount read-only", path, |path| match mount_remount(path, flags, c"") {
@@ -136,6 +140,29 @@ fn perform_one(step: &Step, temp: Option<&Path>, kept: &mut Kept) -> Result<(), 
             })
         }
     }
+}
+
+/// Lays a writable file system over the folder `path`. Its changes are in memory, which nobody else reaches.
+fn overlay(path: &Path) -> Result<(), Failure> {
+    let lower = step_on("open", path, open)?;
+    step_on("mount tmpfs", path, |at| {
+        mount("tmpfs", by_descriptor(&lower), "tmpfs", PLAIN, Some(c"mode=0755,size=2g"))?;
+        let folder = |name: &str| make_mount_point(&at.join(name), true);
+        let (upper, work) = (folder("upper")?, folder("work")?);
+        let place = |file| by_descriptor(file).display().to_string();
+        let options = format!(
+            "userxattr,lowerdir={},upperdir={},workdir={}",
+            place(&lower),
+            place(&upper),
+            place(&work)
+        );
+        let options = CString::new(options).map_err(|_| Errno::INVAL)?;
+        let laid = mount("overlay", at, "overlay", PLAIN, Some(options.as_c_str()));
+        // without it, the memory would hide what is in the folder
+        laid.inspect_err(|_| {
+            let _ = unmount(at, UnmountFlags::DETACH);
+        })
+    })
 }
 
 /// Flags of every mount made here.

@@ -26,6 +26,10 @@ pub struct Profile {
     /// Files, folders and sockets that the command cannot open.
     #[serde(default)]
     pub hidden: Vec<PathBuf>,
+    /// Folders that the command may change, but whose changes are lost at its end. They are read-only where the kernel
+    /// has no overlay for them, and with [`Backend::Landlock`].
+    #[serde(default)]
+    pub discarded: Vec<PathBuf>,
     /// Whether the command reaches networks. Without, it reaches only its own loopback interface
     /// ([`Backend::Namespaces`]) or has no IP sockets at all ([`Backend::Landlock`]).
     pub network: bool,
@@ -80,6 +84,7 @@ impl Profile {
             write: Vec::new(),
             read_only: Vec::new(),
             hidden: Vec::new(),
+            discarded: Vec::new(),
             network: false,
             temp: None,
             limits: Limits::default(),
@@ -92,7 +97,7 @@ impl Profile {
     /// The text is not a profile, or a path is relative or contains `..`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let profile: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let lists = [&profile.write, &profile.read_only, &profile.hidden];
+        let lists = [&profile.write, &profile.read_only, &profile.hidden, &profile.discarded];
         for path in lists.into_iter().flatten().chain(&profile.temp) {
             if !is_absolute(path) {
                 return Err(format!("`{}` is not an absolute path without `..`", path.display()));

@@ -59,8 +59,11 @@ fn resolution() {
 #[test]
 fn a_confined_line_asks_for_the_network_and_for_leaving_the_sandbox() {
     use leftfold_events::sandbox::Backend::{self, Bwrap, External, Landlock, Namespaces, Off};
+    use leftfold_events::sandbox::SandboxOptions;
     let site = Site::new();
     let resolve = |sandbox: Option<Backend>, input: Value| {
+        let sandbox =
+            sandbox.map(|backend| SandboxOptions { backend, ..SandboxOptions::default() });
         let workspace = Workspace { sandbox, ..site.workspace() };
         let input = leftfold_events::Json::from_value(&input);
         let call = leftfold_events::event::CallSpec { id: "c".into(), name: "bash".into(), input };

@@ -69,6 +69,8 @@ pub struct HostCommand<'a> {
     pub call_env: &'a str,
     /// Variables that it gets in addition to the usual ones ([`leftfold_process::environment`]).
     pub environment: &'a [String],
+    /// The file of its sandbox, for [`become_shell`](crate::become_shell).
+    pub sandbox: Option<&'a Path>,
     /// Least number of bytes kept of the end of the output.
     pub limit: usize,
 }

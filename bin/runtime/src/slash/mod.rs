@@ -273,7 +273,7 @@ impl<'a> PartReader<'a> {
     /// Runs a tool if the rules allow it. Nothing can be asked, because there is no call yet.
     async fn run(&self, tool: &str, input: &serde_json::Value) -> anyhow::Result<Output> {
         let mut workspace = self.setup.workspace.clone();
-        workspace.sandbox = self.config.options.sandbox.as_ref().map(|sandbox| sandbox.backend);
+        workspace.sandbox.clone_from(&self.config.options.sandbox);
         let spec =
             CallSpec { id: String::new(), name: tool.to_owned(), input: Json::from_value(input) };
         self.judged(&leftfold_tools::resolve(&spec, &workspace))?;

@@ -1,0 +1,90 @@
+//! The sandbox of commands in turn configurations: what settings want, and what this machine can do.
+
+use std::path::PathBuf;
+
+use leftfold_config::{SandboxMode, Settings};
+use leftfold_events::TurnConfig;
+use leftfold_events::sandbox::{Backend, SandboxOptions};
+use leftfold_sandbox::{self as machine, Probe};
+
+use crate::warnings;
+
+/// Why a program that embeds Leftfold has no sandbox.
+const NO_HELPER: &str = "this program does not call `become_helper` first in `main`";
+
+/// The sandbox of a session that starts a turn. The first call in a process tries what works here, for about 10 ms.
+///
+/// `parent` is the configuration of the session that starts this one, `before` the sandbox that this session had as a
+/// subagent.
+pub(crate) fn of_turn(
+    settings: &Settings,
+    parent: Option<&TurnConfig>,
+    before: Option<&SandboxOptions>,
+) -> Option<SandboxOptions> {
+    let own = options(settings);
+    if let Some(problem) = problem(&own) {
+        warnings::print_once(&[problem]);
+    }
+    if let Some(parent) = parent {
+        return SandboxOptions::of_child(Some(own), parent);
+    }
+    // a subagent keeps the limits of its parent
+    Some(match before {
+        Some(before) => own.within(before),
+        None => own,
+    })
+}
+
+/// The sandbox as settings and this machine have it.
+pub fn options(settings: &Settings) -> SandboxOptions {
+    let said = settings.sandbox();
+    let (backend, why) = match said.mode.unwrap_or_default() {
+        SandboxMode::On if !machine::can_help() => (Backend::Off, NO_HELPER.to_owned()),
+        SandboxMode::On => found(leftfold_tools::probe()),
+        SandboxMode::Off => (Backend::Off, String::new()),
+        SandboxMode::External => (Backend::External, String::new()),
+    };
+    let texts = |paths: &[PathBuf]| -> Vec<String> {
+        paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
+    };
+    SandboxOptions {
+        backend,
+        why,
+        allow: said.allow,
+        write: texts(&said.write),
+        hide: texts(&said.hide),
+        show: texts(&said.show),
+        processes: said.processes,
+        ..SandboxOptions::default()
+    }
+}
+
+/// What a probe has found, and why nothing stronger.
+fn found(probe: &Probe) -> (Backend, String) {
+    let backend = match probe.ready.map(|ready| ready.backend) {
+        Some(machine::Backend::Namespaces | machine::Backend::NamespacesSharedProc) => {
+            return (Backend::Namespaces, String::new());
+        }
+        Some(machine::Backend::Landlock) => Backend::Landlock,
+        None => Backend::None,
+    };
+    let why: Vec<String> = probe.rejected.iter().map(|it| it.why.to_string()).collect();
+    (backend, why.join("; "))
+}
+
+/// What people must know about a sandbox that is weaker than the usual one.
+fn problem(sandbox: &SandboxOptions) -> Option<String> {
+    let why = &sandbox.why;
+    match sandbox.backend {
+        Backend::Landlock => Some(format!(
+            "no namespaces here ({why}): commands run under Landlock and seccomp alone, and reach sockets of other \
+             programs and the metadata of your files; see `leftfold doctor`"
+        )),
+        Backend::None => Some(format!(
+            "no sandbox here ({why}): every command asks; `\"sandbox\": \"off\"` in your settings runs them without, \
+             \"external\" says that a container around Leftfold is one"
+        )),
+        Backend::Off if !why.is_empty() => Some(format!("commands run without a sandbox: {why}")),
+        Backend::Namespaces | Backend::Bwrap | Backend::External | Backend::Off => None,
+    }
+}

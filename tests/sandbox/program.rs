@@ -1,0 +1,184 @@
+//! The program runs its commands in the sandbox: what the log says, what a command is denied, and what people can open.
+
+use common::{Site, all, bash, end, only, says, script, skipped};
+use serde_json::{Value, json};
+
+/// A site whose commands run in the sandbox, and whose rules allow every command.
+fn site(replies: &[Value]) -> Site {
+    let replies: Vec<Value> = replies.iter().cloned().chain([says("Done.")]).collect();
+    let site = Site::scripted(&script(json!(replies))).sandboxed();
+    let site = site.setting("/permission", json!({ "bash": "allow" }));
+    let git = std::process::Command::new("git").args(["init", "-q"]).arg(site.project()).status();
+    assert!(git.unwrap().success());
+    site
+}
+
+/// A site whose model runs the shell script `lines`, with further arguments. The rules see only the name of the script.
+fn running(lines: &str, more: &Value) -> Site {
+    let mut input = json!({ "command": "bash job.sh" });
+    input.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+    let site = site(&[common::call("bash", input)]);
+    site.file("job.sh", lines);
+    site
+}
+
+/// The result of the only command.
+fn finished(events: &[Value]) -> &Value {
+    &only(events, "tool.finished")["data"]
+}
+
+#[test]
+fn a_command_that_the_sandbox_stops_says_what_was_denied_and_runs_once() {
+    for (line, what, path) in [
+        ("git config a.b c", "write", "project/.git/config"),
+        ("echo x > .git/hooks/post-commit", "write", "project/.git/hooks/post-commit"),
+        ("cat .env", "read", "project/.env"),
+        ("cat $HOME/.ssh/id_ed25519", "read", "user/.ssh/id_ed25519"),
+    ] {
+        let site = running(&format!("echo ran >> runs\n{line}"), &json!({}));
+        site.file(".env", "KEY=1\n");
+        std::fs::create_dir(site.path("user/.ssh")).unwrap();
+        std::fs::write(site.path("user/.ssh/id_ed25519"), "PRIVATE\n").unwrap();
+        let ran = site.prompt("go").ok();
+        let events = ran.events();
+        let result = finished(&events);
+        let denied =
+            result["metadata"]["sandbox"]["denied"].as_array().cloned().unwrap_or_default();
+        let ends = |it: &Value| it.as_str().is_some_and(|it| it.ends_with(path));
+        assert!(
+            denied.iter().any(|it| it["what"] == what && ends(&it["path"])),
+            "{line}: {result}"
+        );
+        assert_eq!(result["metadata"]["error_kind"], "sandbox_denied", "{line}");
+        assert!(result["output"].as_str().unwrap().contains("The sandbox denied"), "{line}");
+        assert!(!ran.stdout.contains("PRIVATE") && !ran.stdout.contains("KEY=1"), "{line}");
+        assert_eq!(site.text("runs"), "ran\n", "{line}");
+        assert!(!site.project().join(".git/hooks/post-commit").exists());
+        site.assert_sound();
+    }
+}
+
+#[test]
+fn the_profile_is_in_the_log_and_nothing_else_needs_it() {
+    let site = site(&[bash("echo made > made; echo $$")]);
+    let events = site.prompt("go").ok().events();
+    let sandbox = &only(&events, "tool.started")["data"]["sandbox"];
+    assert_eq!(sandbox["network"], false);
+    assert_eq!(sandbox["worktree"], "write");
+    assert_eq!(finished(&events)["metadata"]["exit"], 0);
+    assert_eq!(site.text("made"), "made\n");
+    site.assert_sound();
+    for arguments in [["replay", "last"], ["rerun", "last"]] {
+        let mut command = site.command(&arguments);
+        // no sandbox can be made
+        command.env("LEFTFOLD_SANDBOX", "off");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+    }
+}
+
+#[test]
+fn the_network_is_a_permission_of_its_own() {
+    let connect = "exec 3<>/dev/udp/192.0.2.1/9 && echo connected";
+    for (more, settings, allowed) in [
+        (json!({}), json!({}), false),
+        (json!({ "network": true }), json!({}), false),
+        (json!({ "network": true }), json!({ "network": "allow" }), true),
+        (json!({ "network": true }), json!({ "network": "deny" }), false),
+    ] {
+        let mut rules = json!({ "bash": "allow" });
+        rules.as_object_mut().unwrap().extend(settings.as_object().cloned().unwrap());
+        let site = running(connect, &more).setting("/permission", rules);
+        let events = site.prompt("go").ok().events();
+        let started = all(&events, "tool.started");
+        if more == json!({}) || allowed {
+            assert_eq!(started[0]["data"]["sandbox"]["network"], allowed, "{more} {settings}");
+        } else {
+            assert!(started.is_empty(), "{more} {settings}");
+        }
+        let has_network = events.iter().any(|event| event.to_string().contains("\"connected\\n"));
+        // a machine without any route cannot connect either
+        assert!(!has_network || allowed, "{more} {settings}");
+    }
+}
+
+#[test]
+fn leaving_the_sandbox_takes_a_permission_that_no_rule_for_everything_gives() {
+    let outside = |settings: Value, arguments: &[&str]| {
+        let site = running("echo x > ../outside", &json!({ "unsandboxed": true }));
+        let site = site.setting("/permission", settings);
+        let events = site.run(&[&["run", "--format", "json"], arguments, &["go"]].concat());
+        let started = all(&events.ok().events(), "tool.started").len();
+        (started, site.path("outside").exists())
+    };
+    assert_eq!(outside(json!("allow"), &[]), (0, false));
+    assert_eq!(outside(json!({ "bash": "allow" }), &["--yes"]), (1, true));
+}
+
+#[test]
+fn a_planning_agent_changes_nothing() {
+    let site = running("echo x > made; git status --short", &json!({}));
+    let run = ["run", "--format", "json", "--agent", "plan", "go"];
+    let events = site.run(&run).ok().events();
+    let started = all(&events, "tool.started");
+    assert_eq!(started[0]["data"]["sandbox"]["worktree"], "read", "{events:?}");
+    assert!(!site.project().join("made").exists());
+    assert!(finished(&events)["output"].as_str().unwrap().contains("?? job.sh"));
+}
+
+#[test]
+fn an_approved_file_is_opened() {
+    for (line, path) in [("cat .env", ".env"), ("git config a.b c", ".git/config")] {
+        let site = site(&[bash(line)]);
+        site.file(".env", "KEY=1\n");
+        let events = site.run(&["run", "--yes", "--format", "json", "go"]).ok().events();
+        let result = finished(&events);
+        assert_eq!(result["metadata"]["exit"], 0, "{path}: {result}");
+    }
+}
+
+#[test]
+fn without_namespaces_landlock_is_told_once_and_confines() {
+    let site = site(&[bash("bash job.sh"), bash("echo again")]);
+    site.file("job.sh", "echo x > ../outside");
+    let inner = site.command(&["run", "--format", "json", "go"]);
+    let none = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
+    let mut command = std::process::Command::new("unshare");
+    command.args(["-r", "sh", "-c", none, "sh"]).arg(inner.get_program()).args(inner.get_args());
+    command.env_clear().current_dir(site.project());
+    command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = command.output().unwrap();
+    let (told, said) =
+        (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    if told.contains("unshare:") {
+        skipped("this machine has no user namespaces");
+        return;
+    }
+    let events: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(end(&events)["reason"], "completed", "{told}");
+    for started in all(&events, "tool.started") {
+        assert_eq!(started["data"]["sandbox"]["backend"], "landlock");
+    }
+    assert_eq!(told.matches("under Landlock").count(), 1, "{told}");
+    assert!(!site.path("outside").exists());
+}
+
+#[test]
+fn a_call_and_its_node_leave_no_process_behind() {
+    let left = "env -i setsid sleep 1234.5 & env -i setsid sleep 1234.5 & sleep 0.1; echo up > up; sleep 60";
+    let site = running(left, &json!({}));
+    let mut live = site.start(&["run", "--format", "json", "go"]);
+    live.until("tool.started");
+    common::wait_until("the command", || site.project().join("up").exists());
+    assert_eq!(sleeping(), 2);
+    live.signal(rustix::process::Signal::KILL);
+    live.wait();
+    common::wait_until("their end", || sleeping() == 0);
+}
+
+/// Processes `sleep 1234.5`, whatever became of their environment.
+fn sleeping() -> usize {
+    let table = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let lines = table.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| line == b"sleep\x001234.5\x00").count()
+}

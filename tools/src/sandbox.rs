@@ -1,0 +1,275 @@
+//! The sandbox of a command on this machine: from the profile that `tool.started` records to paths, variables and a
+//! process, and back to what was denied.
+//!
+//! | module | task |
+//! | --- | --- |
+//! | `places` | what a command may change, must not change, and must not see |
+//! | `project_files` | files in the project that are hidden or read-only |
+//! | `caches` | caches of tools |
+//! | `evidence` | what was denied |
+
+mod caches;
+mod evidence;
+mod places;
+mod project_files;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use leftfold_events::event::Resolution;
+use leftfold_events::sandbox::{self, Backend, WorktreeAccess};
+use leftfold_events::turn_config::Options;
+use leftfold_sandbox as machine;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::evidence::Denied;
+use self::evidence::{Access, Counters};
+use self::places::Places;
+use crate::tool::{Sandbox, Workspace};
+
+/// Bytes of one file that a command may write.
+const FILE_SIZE: u64 = 16 << 30;
+
+/// Processes and threads that a command may have at a time, unless settings say otherwise.
+const PROCESSES: u64 = 4_096;
+
+/// The sandbox of one command, with the facts of this machine.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Confinement {
+    profile: machine::Profile,
+    variables: Vec<(String, PathBuf)>,
+}
+
+impl Sandbox {
+    /// The sandbox of a call that has no session, and all of whose accesses are granted.
+    pub(crate) fn alone(cx: &Workspace, call: &Resolution) -> Option<Self> {
+        let options = cx.sandbox.clone()?;
+        let all = Options { sandbox: Some(options.clone()), ..Options::default() };
+        let profile = sandbox::profile(&all, &cx.worktree.to_string_lossy(), call)?;
+        Some(Self { profile, options, env_files: false })
+    }
+
+    /// The facts of this machine for a command. `None`: it runs without a sandbox. Reads the worktree, so it may block.
+    ///
+    /// # Errors
+    /// The folder for temporary files or caches cannot be made.
+    pub(crate) fn confinement(&self, cx: &Workspace) -> io::Result<Option<Confinement>> {
+        let Some(backend) = backend(self.profile.backend) else { return Ok(None) };
+        let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+        let files = project_files::of(&cx.worktree);
+        let mut places = Places::new(cx, &files, &sockets);
+        places.hidden.extend(self.options.hide.iter().map(|path| at_home(path, cx)));
+        if !self.env_files {
+            places.hidden.extend(files.secret);
+        }
+        match self.profile.worktree {
+            WorktreeAccess::Write => places.make_hooks(),
+            WorktreeAccess::Read => places.read_only.append(&mut places.write),
+        }
+        let home = cx.user_folders.home.as_deref();
+        let mut variables = Vec::new();
+        if let Some(data) = &cx.data {
+            let caches = caches::folder(data, &cx.worktree);
+            private_folder(&caches)?;
+            let is_set = |name: &str| std::env::var_os(name).is_some();
+            variables.extend(caches::variables(&caches, home, is_set));
+            places.write.insert(caches);
+        }
+        if self.profile.network {
+            places.write.extend(home.into_iter().flat_map(caches::downloads));
+        }
+        let absolute =
+            |paths: &[String]| paths.iter().map(|it| at_home(it, cx)).collect::<Vec<_>>();
+        let shown = [absolute(&self.profile.shown), absolute(&self.options.show)].concat();
+        places.open(&absolute(&self.profile.write), &shown);
+        let temp = temp(cx);
+        private_folder(&temp)?;
+        let mut profile = machine::Profile::new(backend);
+        profile.write = list(places.write);
+        profile.read_only = list(places.read_only);
+        profile.hidden = list(places.hidden);
+        profile.discarded = home.into_iter().flat_map(caches::discarded).collect();
+        profile.network = self.profile.network;
+        profile.temp = Some(temp);
+        profile.limits.file_size = Some(FILE_SIZE);
+        // without namespaces, or as root, the limit would count other processes or not count at all
+        let processes = self.options.processes.or(backend.has_namespaces().then_some(PROCESSES));
+        profile.limits.processes = processes;
+        Ok(Some(Confinement { profile, variables }))
+    }
+}
+
+fn list(paths: BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    paths.into_iter().filter(|path| path.to_str().is_some()).collect()
+}
+
+/// A path of settings: `~/x` lies in the home folder.
+fn at_home(path: &str, cx: &Workspace) -> PathBuf {
+    match (path.strip_prefix('~'), &cx.user_folders.home) {
+        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+            home.join(rest.trim_start_matches('/'))
+        }
+        _ => cx.worktree.join(path),
+    }
+}
+
+/// Whether commands have a `/tmp` of their own.
+pub(crate) fn has_own_temp(cx: &Workspace) -> bool {
+    cx.sandbox.as_ref().is_some_and(|it| matches!(it.backend, Backend::Namespaces | Backend::Bwrap))
+}
+
+/// The folder that is `/tmp` in the sandbox, for all commands of the session.
+fn temp(cx: &Workspace) -> PathBuf {
+    cx.spill_dir.with_file_name("temp")
+}
+
+fn private_folder(folder: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// The form of namespaces that works here. `None` for what is no sandbox.
+fn backend(backend: Backend) -> Option<machine::Backend> {
+    match backend {
+        Backend::Namespaces if has_own_proc() => Some(machine::Backend::Namespaces),
+        Backend::Namespaces => Some(machine::Backend::NamespacesSharedProc),
+        Backend::Landlock => Some(machine::Backend::Landlock),
+        Backend::Bwrap | Backend::External | Backend::Off | Backend::None => None,
+    }
+}
+
+/// Whether namespaces can have a `/proc` of their own here. In containers that cover parts of `/proc` they cannot.
+fn has_own_proc() -> bool {
+    probe().ready.is_some_and(|ready| ready.backend == machine::Backend::Namespaces)
+}
+
+/// What works on this machine. The first call tries it, which blocks for about 10 ms.
+pub fn probe() -> &'static machine::Probe {
+    static PROBE: OnceLock<machine::Probe> = OnceLock::new();
+    PROBE.get_or_init(|| {
+        machine::probe(
+            Path::new(machine::OWN_PROGRAM),
+            &machine::Profile::new(machine::Backend::Namespaces),
+        )
+    })
+}
+
+impl Confinement {
+    /// The command for `program`, and the channel that reports its end.
+    ///
+    /// # Errors
+    /// There is no sandbox here, or a path is not UTF-8.
+    pub(crate) fn command(
+        &self,
+        program: &str,
+        arguments: &[&str],
+    ) -> io::Result<(Command, machine::Channel)> {
+        let helper = Path::new(machine::OWN_PROGRAM);
+        machine::command(helper, &self.profile, program, arguments)
+    }
+
+    /// Variables of the sandbox's own caches.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &Path)> {
+        self.variables.iter().map(|(name, path)| (name.as_str(), path.as_path()))
+    }
+
+    /// What was denied to a command that ran in `folder`.
+    pub(crate) fn denied(
+        &self,
+        report: machine::Report,
+        output: &str,
+        folder: &Path,
+    ) -> Vec<Denied> {
+        let counters = Counters {
+            no_route: report.no_route,
+            no_ports: report.no_ports,
+            resolver_is_local: resolver_is_local(),
+        };
+        evidence::denied(counters, output, folder, |path, access| self.closes(path, access))
+    }
+
+    /// Whether the sandbox closes a path that the user could open.
+    fn closes(&self, path: &Path, access: Access) -> bool {
+        let real = |path: &Path| crate::paths::real(path).unwrap_or_else(|_| path.to_owned());
+        let path = real(path);
+        let profile = &self.profile;
+        // the nearest path that is named decides; if a path is named twice, the stricter list
+        let named = path.ancestors().find_map(|above| {
+            let is = |list: &[PathBuf]| list.iter().any(|it| real(it) == above);
+            [&profile.hidden, &profile.read_only, &profile.write].iter().position(|list| is(list))
+        });
+        let may = |access| rustix::fs::access(&path, access).is_ok();
+        let parent_may =
+            |access| path.parent().is_some_and(|parent| rustix::fs::access(parent, access).is_ok());
+        let within = |folders: &[&str]| folders.iter().any(|it| path.starts_with(it));
+        let is_own =
+            within(&["/dev", "/proc", "/sys"]) || named.is_none() && within(&["/tmp", "/var/tmp"]);
+        match access {
+            _ if is_own => false,
+            Access::Read => named == Some(0) && may(rustix::fs::Access::READ_OK),
+            Access::Write => {
+                use rustix::fs::Access;
+                let can = may(Access::WRITE_OK) || !path.exists() && parent_may(Access::WRITE_OK);
+                named != Some(2) && can
+            }
+            Access::Network => false,
+        }
+    }
+}
+
+/// A file that takes the sandbox of a command to a process which another program starts, such as an editor in its
+/// terminal, and the report of its end back.
+#[derive(Debug)]
+pub(crate) struct ConfinementFile(PathBuf);
+
+impl ConfinementFile {
+    /// Writes the sandbox of the call `call` to a file among the full texts of outputs, which only this user can read.
+    pub(crate) fn create(
+        confinement: &Confinement,
+        call: &str,
+        cx: &Workspace,
+    ) -> io::Result<Self> {
+        private_folder(&cx.spill_dir)?;
+        let name: String = call.chars().filter(char::is_ascii_alphanumeric).collect();
+        // an old file of this form is removed with the texts, should this process end before
+        let file = Self(cx.spill_dir.join(format!("sandbox-{name}-{}.txt", std::process::id())));
+        let mut options = std::fs::OpenOptions::new();
+        let mut opened = options.write(true).create_new(true).mode(0o600).open(&file.0)?;
+        serde_json::to_writer(&mut opened, confinement)?;
+        Ok(file)
+    }
+
+    pub(crate) fn open(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn confinement(&self) -> io::Result<Confinement> {
+        Ok(serde_json::from_slice(&std::fs::read(&self.0)?)?)
+    }
+
+    pub(crate) fn write(&self, message: &machine::Message) -> io::Result<()> {
+        std::fs::write(&self.0, serde_json::to_vec(message)?)
+    }
+
+    /// The report, if the process has written one. Removes the file.
+    pub(crate) fn take(self) -> Option<machine::Message> {
+        let text = std::fs::read_to_string(&self.0).ok();
+        // it is removed with the old ones at the latest
+        let _ = std::fs::remove_file(&self.0);
+        machine::Message::parse(&text?).ok()
+    }
+}
+
+/// Whether names are resolved by a service of this machine.
+fn resolver_is_local() -> bool {
+    let settings = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let servers = settings.lines().filter_map(|line| line.strip_prefix("nameserver"));
+    servers.map(str::trim).any(|address| address.starts_with("127.") || address == "::1")
+}

@@ -1,0 +1,326 @@
+//! The places of this machine that a command may change, must not change, and must not see.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::project_files::ProjectFiles;
+use crate::Workspace;
+
+/// Folders of the home folder with keys, tokens, cookies, or the user's other agents.
+const HIDDEN_AT_HOME: &[&str] = &[
+    ".aws",
+    ".azure",
+    ".bash_history",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".claude",
+    ".codex",
+    ".docker",
+    ".gemini",
+    ".git-credentials",
+    ".gnupg",
+    ".kube",
+    ".local/share/keyrings",
+    ".local/share/leftfold",
+    ".local/share/opencode",
+    ".mozilla",
+    ".netrc",
+    ".password-store",
+    ".psql_history",
+    ".pypirc",
+    ".python_history",
+    ".ssh",
+    ".thunderbird",
+    ".zsh_history",
+];
+
+/// The same in the folder of settings.
+const HIDDEN_IN_SETTINGS: &[&str] = &[
+    "BraveSoftware",
+    "chromium",
+    "gcloud",
+    "gh",
+    "git/credentials",
+    "google-chrome",
+    "hub",
+    "leftfold",
+    "op",
+    "opencode",
+    "rclone",
+    "sops",
+];
+
+/// Files of the machine that only root reads, for a node that runs as root, and the sockets of services.
+const HIDDEN_IN_MACHINE: &[&str] = &[
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/ssh/ssh_host_ecdsa_key",
+    "/etc/ssh/ssh_host_ed25519_key",
+    "/etc/ssh/ssh_host_rsa_key",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/run",
+    "/var/run",
+];
+
+/// Files that programs need, in folders that are hidden: the settings of name resolution, and what NixOS keeps there.
+const SHOWN_IN_MACHINE: &[&str] = &[
+    "/run/NetworkManager/resolv.conf",
+    "/run/current-system",
+    "/run/opengl-driver",
+    "/run/resolvconf/resolv.conf",
+    "/run/systemd/resolve/resolv.conf",
+    "/run/systemd/resolve/stub-resolv.conf",
+    // names of users, and nothing else
+    "/var/lib/sss/pipes/nss",
+];
+
+/// Sockets that are hidden, at most.
+const MAX_SOCKETS: usize = 256;
+
+/// The places of a command, as absolute paths that may not exist.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Places {
+    pub(super) write: BTreeSet<PathBuf>,
+    pub(super) read_only: BTreeSet<PathBuf>,
+    pub(super) hidden: BTreeSet<PathBuf>,
+}
+
+impl Places {
+    /// The places without settings of the user and permissions of the call. `sockets` has the form of `/proc/net/unix`.
+    pub(super) fn new(cx: &Workspace, files: &ProjectFiles, sockets: &str) -> Self {
+        let mut places = Self::default();
+        places.add_worktree(&cx.worktree);
+        for folder in &files.repositories {
+            places.add_repository(folder.clone());
+        }
+        places.read_only.extend(files.settings.iter().cloned());
+        places.hide(cx, sockets);
+        places
+    }
+
+    fn add_worktree(&mut self, worktree: &Path) {
+        self.write.insert(worktree.to_owned());
+        let git = worktree.join(".git");
+        // a link could lead anywhere
+        if git.symlink_metadata().is_ok_and(|found| found.is_file()) {
+            let text = std::fs::read_to_string(&git).unwrap_or_default();
+            self.read_only.insert(git);
+            if let Some(folder) = linked_repository(&text, worktree) {
+                self.add_repository(folder);
+            }
+        }
+    }
+
+    /// A repository without its hooks and settings, which run programs. The folder is named on its own, so that nobody
+    /// can replace it.
+    fn add_repository(&mut self, folder: PathBuf) {
+        for (within, names) in [
+            ("", &["config", "config.worktree", "hooks"][..]),
+            ("modules/*", &["config", "hooks"]),
+            ("worktrees/*", &["config.worktree"]),
+        ] {
+            let parents = match within.strip_suffix("/*") {
+                Some(parent) => children(&folder.join(parent)),
+                None => vec![folder.clone()],
+            };
+            let paths = parents.iter().flat_map(|parent| names.iter().map(|it| parent.join(it)));
+            self.read_only.extend(paths);
+        }
+        self.write.insert(folder);
+    }
+
+    /// Makes the hooks' folder of each repository: one that a command makes itself would not be read-only.
+    pub(super) fn make_hooks(&self) {
+        for hooks in self.read_only.iter().filter(|path| path.ends_with("hooks")) {
+            if hooks.with_file_name("HEAD").is_file() {
+                // it exists, or the command cannot make it either
+                let _ = std::fs::create_dir(hooks);
+            }
+        }
+    }
+
+    fn hide(&mut self, cx: &Workspace, sockets: &str) {
+        self.hidden.extend(HIDDEN_IN_MACHINE.iter().map(PathBuf::from));
+        self.read_only.extend(SHOWN_IN_MACHINE.iter().map(PathBuf::from));
+        let folders = &cx.user_folders;
+        if let Some(home) = &folders.home {
+            self.hidden.extend(HIDDEN_AT_HOME.iter().map(|name| home.join(name)));
+            self.hidden.extend(with_token(&home.join(".npmrc")));
+            self.read_only.extend([".claude/skills", ".claude/CLAUDE.md"].map(|it| home.join(it)));
+        }
+        if let Some(settings) = &folders.config {
+            self.hidden.extend(HIDDEN_IN_SETTINGS.iter().map(|name| settings.join(name)));
+            let skills = ["leftfold/skill", "leftfold/skills", "opencode/skill", "opencode/skills"];
+            self.read_only.extend(skills.map(|it| settings.join(it)));
+        }
+        self.read_only.extend(folders.skills.iter().map(|folder| folder.path.clone()));
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        self.hidden.extend(runtime.filter(|path| path.is_absolute()));
+        self.hidden.extend(cx.socket.clone());
+        if let Some(data) = &cx.data {
+            self.hidden.insert(data.clone());
+            self.read_only.insert(data.join("plans"));
+        }
+        self.read_only.insert(cx.spill_dir.clone());
+        self.hidden.extend(paths_of_sockets(sockets).take(MAX_SOCKETS));
+    }
+
+    /// Opens what the settings of the user and the permissions of the call open. A path that is opened is not protected
+    /// or hidden itself any more, but paths below it are.
+    pub(super) fn open(&mut self, write: &[PathBuf], shown: &[PathBuf]) {
+        for path in write {
+            // a file that does not exist cannot be opened by itself
+            let closed = |it: &PathBuf| it == path || (!path.exists() && path.starts_with(it));
+            self.read_only.retain(|it| !closed(it));
+            self.hidden.retain(|it| it != path);
+            // a file with a mount of its own could not be replaced
+            if !self.is_writable(path) {
+                self.write.insert(path.clone());
+            }
+        }
+        for path in shown {
+            self.hidden.retain(|it| it != path);
+            if !self.is_writable(path) {
+                self.read_only.insert(path.clone());
+            }
+        }
+    }
+
+    /// Whether the nearest named path above is writable.
+    fn is_writable(&self, path: &Path) -> bool {
+        path.ancestors().find_map(|above| {
+            let closed = self.read_only.contains(above) || self.hidden.contains(above);
+            if closed { Some(false) } else { self.write.contains(above).then_some(true) }
+        }) == Some(true)
+    }
+}
+
+/// The repository that the file `.git` names, if it is this worktree's: anybody can write a file that names another. A
+/// linked worktree shares its repository with other worktrees, and a submodule keeps it in that of its project.
+fn linked_repository(text: &str, worktree: &Path) -> Option<PathBuf> {
+    let named = text.trim().strip_prefix("gitdir:")?.trim();
+    let folder = worktree.join(named).canonicalize().ok()?;
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
+    let real = |text: String| folder.join(text.trim()).canonicalize().ok();
+    if let Some(common) = read("commondir").and_then(real) {
+        let points_back =
+            read("gitdir").and_then(real) == worktree.join(".git").canonicalize().ok();
+        return (points_back && folder.starts_with(common.join("worktrees"))).then_some(common);
+    }
+    let above = worktree.ancestors().skip(1);
+    let mut projects = above.map(|project| project.join(".git/modules"));
+    projects.any(|modules| folder.starts_with(modules)).then_some(folder)
+}
+
+fn children(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
+}
+
+/// npm needs the file for its registry, so it is hidden only if it holds a key.
+fn with_token(file: &Path) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(file).ok()?;
+    text.contains("_auth").then(|| file.to_owned())
+}
+
+/// The sockets that processes outside listen at. A socket can be reached through a read-only mount.
+fn paths_of_sockets(table: &str) -> impl Iterator<Item = PathBuf> {
+    let paths = table.lines().filter_map(|line| Some(line.split_once(" /")?.1));
+    let paths: BTreeSet<PathBuf> = paths.map(|path| Path::new("/").join(path)).collect();
+    paths.into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::testing::Site;
+
+    const SOCKETS: &str = "Num RefCount Protocol Flags Type St Inode Path\n\
+        0: 00000002 00000000 00010000 0001 01 1 /srv/app/db.sock\n\
+        1: 00000003 00000000 00000000 0001 03 2\n\
+        2: 00000002 00000000 00010000 0001 01 3 @abstract\n";
+
+    fn places(site: &Site) -> Places {
+        let cx = site.workspace();
+        Places::new(&cx, &super::super::project_files::of(&cx.worktree), SOCKETS)
+    }
+
+    #[test]
+    fn the_repository_is_writable_but_for_hooks_and_settings() {
+        let site = Site::new();
+        for name in [".git/HEAD", ".git/modules/m/config", "leftfold.json", "src/a.rs"] {
+            site.file(name, "");
+        }
+        let worktree = site.workspace().worktree;
+        let places = places(&site);
+        for (name, writable) in [
+            ("src/a.rs", true),
+            (".git/index", true),
+            (".git/hooks/pre-commit", false),
+            (".git/config", false),
+            (".git/modules/m/config", false),
+            (".git/modules/m/index", true),
+            ("leftfold.json", false),
+        ] {
+            assert_eq!(places.is_writable(&worktree.join(name)), writable, "{name}");
+        }
+        assert!(places.hidden.contains(Path::new("/srv/app/db.sock")));
+        assert!(!site.path(".git/hooks").exists());
+        places.make_hooks();
+        assert!(site.path(".git/hooks").is_dir());
+    }
+
+    #[test]
+    fn a_linked_worktree_shares_its_repository_and_a_file_that_names_another_does_not() {
+        let site = Site::new();
+        let repository = site.outside("main/.git");
+        let linked = repository.join("worktrees/w");
+        fs::create_dir_all(&linked).unwrap();
+        fs::write(linked.join("commondir"), "../..\n").unwrap();
+        let git = site.file(".git", format!("gitdir: {}\n", linked.display()));
+        let repository = repository.canonicalize().unwrap();
+        fs::write(linked.join("gitdir"), "/somewhere/else/.git\n").unwrap();
+        assert!(!places(&site).write.contains(&repository));
+        fs::write(linked.join("gitdir"), format!("{}\n", git.display())).unwrap();
+        let places = places(&site);
+        assert!(places.write.contains(&repository));
+        assert!(places.read_only.contains(&repository.join("hooks")));
+        assert!(places.read_only.contains(&site.workspace().worktree.join(".git")));
+    }
+
+    #[test]
+    fn permissions_open_what_is_closed() {
+        let site = Site::new();
+        for name in [".git/HEAD", ".git/config", "leftfold.json", ".env"] {
+            site.file(name, "");
+        }
+        let mut places = places(&site);
+        let worktree = site.workspace().worktree;
+        places.hidden.extend([worktree.join(".env"), "/home/u/.ssh".into()]);
+        let in_worktree =
+            |names: &[&str]| names.iter().map(|it| worktree.join(it)).collect::<Vec<_>>();
+        let write =
+            [in_worktree(&[".git/config", ".git/hooks/new"]), vec!["/srv/x".into()]].concat();
+        places.open(&write, &[worktree.join(".env"), "/home/u/.ssh".into()]);
+        for (path, writable) in [
+            (worktree.join(".git/config"), true),
+            // the file does not exist, so its folder is opened
+            (worktree.join(".git/hooks/new"), true),
+            (worktree.join(".env"), true),
+            (worktree.join("leftfold.json"), false),
+            ("/srv/x/y".into(), true),
+            ("/home/u/.ssh/id".into(), false),
+        ] {
+            assert_eq!(places.is_writable(&path), writable, "{}", path.display());
+        }
+        assert!(places.read_only.contains(Path::new("/home/u/.ssh")));
+        assert!(!places.hidden.contains(Path::new("/home/u/.ssh")));
+        // a mount of its own would keep git from replacing it
+        assert!(!places.write.contains(&worktree.join(".git/config")));
+    }
+}

@@ -1,0 +1,153 @@
+//! Files in the project that need care: files of variables such as `.env`, settings, and repositories. One bounded walk
+//! finds those of the uppermost folders.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::protected;
+
+/// Folders below the worktree that are searched, in levels.
+const DEPTH: usize = 3;
+
+/// Entries of folders that are looked at, at most.
+const MAX_ENTRIES: usize = 4_000;
+
+/// Files that are hidden, at most.
+const MAX_FILES: usize = 200;
+
+/// Folders of other people's files, and of results.
+const SKIPPED: &[&str] = &[".venv", "node_modules", "target", "vendor", "venv"];
+
+/// What a walk has found, as absolute paths.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct ProjectFiles {
+    /// Files of variables that git does not track. The contents of the others are in the repository anyway, and a hidden
+    /// file would look deleted to git.
+    pub(super) secret: Vec<PathBuf>,
+    /// Settings, agents, commands, plugins and skills.
+    pub(super) settings: Vec<PathBuf>,
+    /// Folders named `.git`.
+    pub(super) repositories: Vec<PathBuf>,
+}
+
+/// Searches `worktree`. Blocks, for about a millisecond.
+pub(super) fn of(worktree: &Path) -> ProjectFiles {
+    let (mut found, mut level) = (ProjectFiles::default(), vec![worktree.to_owned()]);
+    let mut looked_at = 0;
+    for _ in 0..=DEPTH {
+        let mut next = Vec::new();
+        for folder in level {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+                looked_at += 1;
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    next.extend(found.add_folder(entry.path()));
+                } else if is_secret(&entry.file_name()) {
+                    found.secret.push(entry.path());
+                } else if is_settings(&entry.file_name()) {
+                    found.settings.push(entry.path());
+                }
+            }
+            if looked_at > MAX_ENTRIES || found.secret.len() > MAX_FILES {
+                break;
+            }
+        }
+        level = next;
+    }
+    found.secret.truncate(MAX_FILES);
+    found.secret = without_tracked(found.secret, worktree);
+    found
+}
+
+impl ProjectFiles {
+    /// Returns the folder if the walk goes on in it.
+    fn add_folder(&mut self, path: PathBuf) -> Option<PathBuf> {
+        let name = path.file_name()?;
+        if name == ".git" {
+            self.repositories.push(path);
+            return None;
+        }
+        if is_settings(name) {
+            self.settings.push(path);
+            return None;
+        }
+        let skills = protected::SETTINGS.iter().filter_map(|it| it.split_once('/'));
+        let skills = skills.filter(|(folder, _)| name == *folder);
+        self.settings.extend(skills.map(|(_, folder)| path.join(folder)));
+        (!SKIPPED.iter().any(|skipped| name == *skipped)).then_some(path)
+    }
+}
+
+fn is_settings(name: &OsStr) -> bool {
+    protected::SETTINGS.iter().any(|settings| name == *settings)
+}
+
+/// The names that the default rules for `read` ask about.
+fn is_secret(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    (name.ends_with(".env") || name.contains(".env.")) && !name.ends_with(".env.example")
+}
+
+fn without_tracked(mut files: Vec<PathBuf>, worktree: &Path) -> Vec<PathBuf> {
+    if files.is_empty() {
+        return files;
+    }
+    let mut git = Command::new("git");
+    // the repository's settings must not start a program
+    git.args(["-c", "core.fsmonitor=false", "ls-files", "-z", "--"]).args(&files);
+    git.current_dir(worktree).stdin(Stdio::null()).stderr(Stdio::null());
+    // without git, nothing is tracked
+    let tracked = git.output().map(|output| output.stdout).unwrap_or_default();
+    let tracked = tracked.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let tracked: Vec<PathBuf> =
+        tracked.map(|name| worktree.join(OsStr::from_bytes(name))).collect();
+    files.retain(|file| !tracked.contains(file));
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_finds_variables_settings_and_repositories() {
+        let site = tempfile::tempdir().unwrap();
+        let root = site.path().canonicalize().unwrap();
+        let git = |arguments: &[&str]| {
+            let output = Command::new("git").args(arguments).current_dir(&root).output().unwrap();
+            assert!(output.status.success(), "{arguments:?}");
+        };
+        for name in [
+            ".env",
+            ".env.local",
+            ".env.example",
+            "a/b/c/prod.env",
+            "a/b/c/d/.env",
+            "node_modules/x/.env",
+            "environment",
+            "tracked/.env",
+            "web/leftfold.json",
+            "web/.opencode/agent/a.md",
+            ".claude/skills/s/SKILL.md",
+            "vendored/.git/HEAD",
+        ] {
+            let path = root.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "KEY=1\n").unwrap();
+        }
+        git(&["init", "-q"]);
+        git(&["add", "-f", "tracked/.env"]);
+        let found = of(&root);
+        let sorted = |mut paths: Vec<PathBuf>| {
+            paths.sort();
+            let shown =
+                paths.iter().map(|path| path.strip_prefix(&root).unwrap().to_str().unwrap());
+            shown.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(sorted(found.secret), [".env", ".env.local", "a/b/c/prod.env"]);
+        let settings = [".claude/skills", "web/.opencode", "web/leftfold.json"];
+        assert_eq!(sorted(found.settings), settings);
+        assert_eq!(sorted(found.repositories), [".git", "vendored/.git"]);
+    }
+}
