@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use leftfold_events::line::{self, Line};
-use leftfold_events::{Envelope, SessionId, Sha256, fold};
+use leftfold_events::{Envelope, SessionId, Sha256, Time, fold};
 use leftfold_framing::surrogates::repair;
 use leftfold_store::Store;
 
@@ -38,10 +38,31 @@ pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
     if place.store.exists() {
         bail!(Usage(format!("session {root} already exists: {}", place.store.display())));
     }
+    check_times(&sessions, &name)?;
     write(&place, &sessions)?;
     note_directory(&sessions);
     super::print(&format!("{root}\n"))
 }
+
+/// A session's clock never goes behind its log, and no time after the year 9999 can be written. Deadlines need room
+/// before that.
+///
+/// # Errors
+/// An event has a time after [`LATEST`].
+fn check_times(sessions: &Sessions, name: &str) -> anyhow::Result<()> {
+    for (session, events) in sessions {
+        if let Some(event) = events.iter().find(|event| event.at > LATEST) {
+            bail!(Usage(format!(
+                "{name}: event {} of {session} has the time {}: the latest time that can be imported is {LATEST}",
+                event.seq, event.at
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// 9000-01-01T00:00:00Z.
+const LATEST: Time = Time::from_millis(221_845_392_000_000);
 
 /// Says where the session will continue, if that is not the current project: the file decides it.
 fn note_directory(sessions: &Sessions) {

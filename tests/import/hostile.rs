@@ -349,3 +349,28 @@ fn numbers_that_overflow_end_no_command() {
         assert!(ran.code < 2, "{args:?}: {}", ran.stderr);
     }
 }
+
+/// A session's clock never goes behind its log: at the end of the year 9999 each deadline would pass at once.
+#[test]
+fn a_time_that_leaves_no_room_for_deadlines_is_not_imported() {
+    let site = answers().setting("/snapshot", json!(true));
+    let mut lines = exported(&call("write", json!({ "filePath": "a", "content": "x" })));
+    let date = |lines: &mut [Value], time: &str| {
+        for field in lines.iter_mut().flat_map(|line| line.as_object_mut().unwrap()) {
+            if ["at", "until"].contains(&field.0.as_str()) {
+                *field.1 = time.into();
+            }
+        }
+    };
+    date(&mut lines, "9999-12-31T23:59:59.999Z");
+    let file = site.path("late.jsonl");
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    std::fs::write(&file, text).unwrap();
+    let ran = site.run(&["import", file.to_str().unwrap()]).with(2);
+    assert!(ran.stderr.contains("the latest time that can be imported is 9000-01-01"), "{ran:?}");
+    date(&mut lines, "8999-12-31T23:59:59.999Z");
+    let id = import_here(&site, &lines);
+    site.run(&["revert", &id, "--to", "1"]).ok();
+    let events = site.run(&["run", "--format", "json", "--session", &id, "more"]).ok().events();
+    assert!(all(&events, "session.deadline_passed").is_empty(), "{:?}", kinds(&events));
+}

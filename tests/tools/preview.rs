@@ -84,7 +84,7 @@ fn an_editor_gets_the_change_with_the_question() {
 }
 
 #[test]
-fn a_file_that_can_not_be_compared_is_asked_about_without() {
+fn a_file_that_can_not_be_compared_is_asked_about_with_all_arguments() {
     for content in [b"\0\x01binary".to_vec(), b"line\n".repeat(300_000)] {
         let site = asking(&write("large", "small\n"));
         site.file("large", &content);
@@ -93,7 +93,8 @@ fn a_file_that_can_not_be_compared_is_asked_about_without() {
         let prompt = editor.prompt(&session, "go");
         let question = editor.question(&session);
         let shown = question["params"]["toolCall"]["content"].as_array().unwrap();
-        assert_eq!(shown.len(), 1, "{shown:?}");
+        let texts: Vec<&Value> = shown.iter().map(|part| &part["content"]["text"]).collect();
+        assert_eq!(texts, ["edit: large", "large\n\ncontent: small\n"], "{shown:?}");
         editor.choose(&question, "allow_once");
         assert_eq!(editor.stop_reason(prompt), "end_turn");
         editor.leave();

@@ -43,7 +43,8 @@ pub(crate) fn add_access(resolution: &mut Resolution, cx: &Workspace) {
 }
 
 /// Whether a path as rules see it names settings, agents, commands, skills or plugins of a project, an instruction
-/// file, or the hooks and settings of git. The folder of plans is for plans.
+/// file, or the hooks and settings of git, also where they are (`commondir`), and the commands of a rebase in progress.
+/// The folder of plans is for plans.
 pub(crate) fn is_protected(path: &str) -> bool {
     // some file systems do not tell them apart
     let path = path.to_ascii_lowercase();
@@ -56,7 +57,8 @@ pub(crate) fn is_protected(path: &str) -> bool {
     let settings = ["leftfold.json", "leftfold.jsonc", "opencode.json", "opencode.jsonc"];
     let instructions = ["agents.md", "claude.md"];
     let of_git = below(".git").is_some_and(|rest| {
-        rest.is_empty() || rest.contains(&"hooks") || name.starts_with("config")
+        let runs = ["commondir", "gitdir", "hooks", "rebase-merge"];
+        rest.is_empty() || rest.iter().any(|part| runs.contains(part)) || name.starts_with("config")
     });
     let of_agents = [".leftfold", ".opencode"]
         .iter()
@@ -109,6 +111,9 @@ mod tests {
             (".git/modules/m/hooks/post-checkout", true),
             ("linked/.git/config", true),
             ("/etc/x/.git/hooks/a", true),
+            (".git/commondir", true),
+            (".git/worktrees/w/gitdir", true),
+            (".git/rebase-merge/git-rebase-todo", true),
             (".git/COMMIT_EDITMSG", false),
             ("src/config", false),
             ("src/hooks/a.rs", false),

@@ -209,10 +209,16 @@ async fn write(
     let (sender, mut outcomes) = mpsc::unbounded_channel();
     let sink = Listener::start(move |Observation { events, done }| {
         for event in events.iter() {
-            if let Event::Files(event) = &event.event {
-                // The receiver may be gone.
-                let _ = sender.send(event.clone());
-            }
+            let outcome = match &event.event {
+                Event::Files(event) => event.clone(),
+                // The fork has no turn yet, so only its files have a deadline.
+                Event::Session(Session::DeadlinePassed {}) => {
+                    Files::RestoreFailed { message: file_changes::TIMED_OUT.to_owned() }
+                }
+                _ => continue,
+            };
+            // The receiver may be gone.
+            let _ = sender.send(outcome);
         }
         let _ = done.send(());
     });

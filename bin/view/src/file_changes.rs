@@ -10,6 +10,9 @@ use crate::clean::visible_line;
 /// The number of files to name one by one.
 const NAMED: usize = 50;
 
+/// Why files were not restored if the deadline of the restore, or of the snapshot before it, passed.
+pub const TIMED_OUT: &str = "the snapshot or the restore took too long";
+
 /// The lines to show people for an event.
 pub fn notices(event: &Files) -> Vec<String> {
     match event {

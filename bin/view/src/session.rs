@@ -56,6 +56,8 @@ pub struct SessionView {
     reverted: Option<Seq>,
     /// The target of the current restore.
     restoring: Option<Seq>,
+    /// The snapshot or restore in progress.
+    files_open: Option<Seq>,
     calls: BTreeMap<Seq, Call>,
     /// The questions of this turn.
     questions: BTreeMap<Seq, OpenQuestion>,
@@ -311,7 +313,7 @@ impl SessionView {
                 self.todos.clone_from(todos);
                 vec![Change::Todos]
             }
-            Event::Files(files) => self.files(files),
+            Event::Files(files) => self.files(files, event.seq),
             Event::Hook(plugin) => self.plugin(plugin, event),
             Event::Subagent(_) => Vec::new(),
         }
@@ -345,6 +347,9 @@ impl SessionView {
 
     /// The deadline of the intent at `of` has passed.
     fn elapsed(&mut self, of: Seq, at: Time) -> Vec<Change> {
+        if self.files_open.take_if(|open| *open == of).is_some() {
+            return vec![Change::Restored(Err(file_changes::TIMED_OUT.to_owned()))];
+        }
         let asked = self.close_question(of);
         let mut changes = vec![Change::QuestionClosed(of)];
         if self.is_in_run(of) {
@@ -753,9 +758,19 @@ impl SessionView {
         vec![Change::CompactionEnded { compaction: self.compaction.take(), end }]
     }
 
-    fn files(&mut self, files: &Files) -> Vec<Change> {
+    fn files(&mut self, files: &Files, seq: Seq) -> Vec<Change> {
         let mut changes: Vec<Change> =
             file_changes::notices(files).into_iter().map(Change::Notice).collect();
+        match files {
+            Files::SnapshotStarted {} | Files::RestoreStarted { .. } => self.files_open = Some(seq),
+            Files::Snapshotted { .. }
+            | Files::SnapshotFailed { .. }
+            | Files::Restored { .. }
+            | Files::RestoreFailed { .. } => self.files_open = None,
+            Files::RevertAsked { .. }
+            | Files::UnrevertAsked { .. }
+            | Files::CheckoutAsked { .. } => {}
+        }
         match files {
             Files::Snapshotted { files, .. } => self.changed.extend(files.iter().cloned()),
             Files::RestoreStarted { to, .. } => self.restoring = *to,

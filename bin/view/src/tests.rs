@@ -515,3 +515,13 @@ fn a_live_transcript_keeps_nothing_of_turns_that_are_over() {
     let root = transcript.root().unwrap();
     assert!(root.calls().next().is_none() && root.turn.is_none());
 }
+
+#[test]
+fn a_restore_whose_deadline_passed_has_failed() {
+    let mut log = Log::default();
+    let restore = log.add(0, "files.restore_started", &json!({ "before": "", "paths": [] }));
+    log.add(restore, "session.deadline_passed", &json!({}));
+    let mut view = SessionView::default();
+    let changes: Vec<Change> = log.events.iter().flat_map(|event| view.apply(event)).collect();
+    assert!(matches!(changes[..], [Change::Restored(Err(_))]), "{changes:?}");
+}
