@@ -29,10 +29,11 @@ pub(super) fn steps(line: &str) -> Vec<Step> {
     steps
 }
 
-/// Where output may go. A target that is no plain path is unknown.
+/// Where output may go, and where input may come from. A target of output that is no plain path is unknown.
 fn redirections(line: &str) -> Vec<Step> {
     let mut found = Vec::new();
-    for (at, _) in line.match_indices('>') {
+    for (at, operator) in line.match_indices(['<', '>']) {
+        let writes = operator == ">";
         let rest =
             line[at + 1..].trim_start_matches(['>', '|', '&']).trim_start_matches([' ', '\t']);
         let separates = |c: char| c.is_whitespace() || ";&|()<>`".contains(c);
@@ -43,9 +44,12 @@ fn redirections(line: &str) -> Vec<Step> {
         }
         let plain = |c: char| c.is_alphanumeric() || "_./,:@%+=-".contains(c);
         let unknown = target.is_empty() || !target.chars().all(plain);
+        if unknown && !writes {
+            continue;
+        }
         let last = found.len() >= MAX_REDIRECTIONS;
         let to = Word::new(if unknown || last { "$*" } else { target });
-        found.push(Step::Redirect { to, writes: true });
+        found.push(Step::Redirect { to, writes });
         if last {
             break;
         }

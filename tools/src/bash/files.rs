@@ -93,10 +93,10 @@ const CHANGERS: &str = "chattr chgrp chmod chown fallocate mkdir mkfifo mknod rm
 /// They change files, and may show the contents of others.
 const WRITERS: &str = "7z ar brotli bsdtar bunzip2 bzip2 compress cp cpio csplit dd dos2unix ed emacs ex gunzip \
     gzip install link ln lz4 lzma mv nano nvim objcopy patch prename ranlib rename rsync scp \
-    split strip tar unix2dos unlzma unxz unzip vi vim xz zip zstd";
+    split strip tar uncompress unix2dos unlz4 unlzma unxz unzip unzstd vi vim xz zip zstd";
 
 /// They print about the paths that they are given, and nothing of the contents.
-const LISTERS: &str = "dir du find ls readlink realpath stat tree";
+const LISTERS: &str = "dir du find ls readlink realpath stat tree wc";
 
 /// Their arguments are text, or paths that they neither open nor list.
 const TEXTS: &str = ": [ alias basename break cd command continue declare dirname echo exit export expr false \
@@ -108,7 +108,7 @@ const READERS: &str = ". ack ag awk b2sum base32 base64 basenc bat batcat bzcat 
     cut diff diff3 egrep expand fgrep file fmt fold gawk grep head hexdump hexyl iconv join jq \
     less look mawk md5sum more nawk nl od open paste pr ptx rev rg sdiff sed sha1sum sha224sum \
     sha256sum sha384sum sha512sum shuf sort source strings sum tac tail tsort ul unexpand uniq \
-    vimdiff wc xdg-open xxd xzcat yq zcat zgrep zless zstdcat";
+    vimdiff xdg-open xxd xzcat yq zcat zgrep zless zstdcat";
 
 /// Their first operand is an expression, a mode or an owner, unless an option has brought it.
 const AFTER_FIRST: &str = "ack ag awk chgrp chmod chown egrep fgrep gawk grep jq mawk nawk prename rename rg sed yq \
@@ -220,6 +220,12 @@ const GIT_READERS: &str = "add annotate blame cat-file check-attr check-ignore c
     name-rev push range-diff reflog rev-list rev-parse shortlog show show-branch show-ref stage \
     status tag update-index var verify-commit version whatchanged";
 
+/// Subcommands of git that print names of files, and nothing of their contents.
+const GIT_LISTERS: &str = "check-attr check-ignore ls-files status";
+
+/// Endings that compressors remove from names.
+const COMPRESSED: &[&str] = &["Z", "br", "bz2", "gz", "lz4", "lzma", "xz", "zst"];
+
 /// Subcommands of git whose operands are files that they write.
 const GIT_WRITERS: &str = "bundle mailinfo mailsplit merge-file mv restore rm";
 
@@ -261,6 +267,7 @@ pub(super) fn of(run: &Run) -> Files {
         files.kind = Kind::Reads;
     }
     let in_place = match name {
+        "awk" | "gawk" => words.iter().any(|word| word.shown().contains("inplace")),
         "perl" | "ruby" => has_letter(words, 'i', "eEMmIFlCxrV0"),
         "sed" => has_letter(words, 'i', "efl") || has_long(words, "--in-place"),
         "yq" => has_letter(words, 'i', "") || has_long(words, "--inplace"),
@@ -289,9 +296,24 @@ pub(super) fn of(run: &Run) -> Files {
             };
             files.arguments.extend(folders(name, words));
             files.arguments.extend(outputs(name, words));
-            // as git does with --no-index
-            if name == "git" && has_long(words, "--no-index") {
-                files.kind = Kind::Reads;
+            if name == "git" {
+                let first = words.first().map(Word::shown);
+                let (command, words) = subcommand(words).unwrap_or_default();
+                let is_first = first.as_ref() == Some(&command);
+                files.writes_unknown = changes_worktree(&command, words);
+                // an option before it may name a file of settings
+                if is_in(GIT_LISTERS, &command) && is_first {
+                    files.kind = Kind::Lists;
+                }
+                if has_long(words, "--no-index") {
+                    files.kind = Kind::Reads;
+                }
+                if command == "grep"
+                    && (has_long(words, "--no-index") || has_long(words, "--untracked"))
+                {
+                    files.kind = Kind::Reads;
+                    files.searches = true;
+                }
             }
             return files;
         }
@@ -323,7 +345,13 @@ pub(super) fn of(run: &Run) -> Files {
                 _ => false,
             };
             let argument = |word| Argument::new(word, how).with_tree(is_tree);
-            operands(name, words).into_iter().map(argument).collect()
+            let mut found: Vec<Argument> =
+                operands(name, words).into_iter().map(argument).collect();
+            if files.kind == Kind::Writes {
+                let stems: Vec<Argument> = found.iter().filter_map(decompressed).collect();
+                found.extend(stems);
+            }
+            found
         }
     };
     match name {
@@ -345,6 +373,25 @@ pub(super) fn of(run: &Run) -> Files {
     files.writes_unknown |= scripts::of(name, words) == Script::Writes;
     files.reads_unknown |= reads_list(name, words);
     files
+}
+
+/// The file that a decompressor makes of one with this name.
+fn decompressed(argument: &Argument) -> Option<Argument> {
+    let text = argument.word.literal()?;
+    let (stem, ending) = text.rsplit_once('.')?;
+    COMPRESSED.contains(&ending).then(|| Argument::new(Word::new(&quoted(stem)), Use::Writes))
+}
+
+/// Whether a subcommand of git changes files of the worktree whose names do not stand in the line.
+fn changes_worktree(command: &str, words: &[Word]) -> bool {
+    let has = |options: &[&str]| options.iter().any(|option| has_long(words, option));
+    match command {
+        "am" => true,
+        "apply" => !has(&["--check", "--numstat", "--stat", "--summary"]) || has(&["--apply"]),
+        "clean" => has_letter(words, 'f', "e") && !has_letter(words, 'n', "e"),
+        "reset" => has(&["--hard", "--keep", "--merge"]),
+        _ => false,
+    }
 }
 
 /// Whether it reads the files that a list names.
@@ -370,6 +417,10 @@ pub(super) struct Searched {
 /// `rg` skips hidden files, but none that an option names.
 pub(super) fn searched_in(run: &Run) -> Searched {
     let mut found = Searched::default();
+    if run.name().is_some_and(|name| matches!(base(&name), "egrep" | "fgrep" | "grep")) {
+        found.names = included(&run.words[1..]);
+        return found;
+    }
     if run.name().is_none_or(|name| base(&name) != "rg") {
         return found;
     }
@@ -401,6 +452,26 @@ pub(super) fn searched_in(run: &Run) -> Searched {
         }
     }
     found.skips_hidden = found.names.is_empty();
+    found
+}
+
+/// The names that `grep --include` selects; none if it may read others.
+fn included(words: &[Word]) -> Vec<String> {
+    let mut found = Vec::new();
+    for word in words {
+        let text = word.shown();
+        if let Some(glob) = text.strip_prefix("--include=") {
+            if glob.contains(['[', '{', '\\', '/']) {
+                return Vec::new();
+            }
+            found.push(glob.to_lowercase());
+        } else if text.starts_with("--inc")
+            || (text.starts_with("--exc") && !text.starts_with("--exclude-dir"))
+            || (!word.starts_plain() && word.literal().is_none())
+        {
+            return Vec::new();
+        }
+    }
     found
 }
 
@@ -527,7 +598,7 @@ fn moved(name: &str, words: &[Word]) -> Vec<Argument> {
     }
     match &target {
         Some(target) => paths.retain(|path| path != target),
-        None if paths.len() > 1 => target = paths.pop(),
+        None if paths.len() > 1 || is_fetched(name, words, &paths) => target = paths.pop(),
         // a link here
         None if name == "ln" => target = Some(Word::new(".")),
         None => {}
@@ -550,6 +621,13 @@ fn moved(name: &str, words: &[Word]) -> Vec<Argument> {
         ..Argument::new(word, Use::Writes).with_tree(replaces)
     }));
     found
+}
+
+/// Whether `scp` or `rsync` copies from another machine: the only path here is the last.
+fn is_fetched(name: &str, words: &[Word], paths: &[Word]) -> bool {
+    let remote = |word: &Word| !word.0.starts_with('-') && is_remote(&word.shown());
+    let last = words.iter().rfind(|word| !word.0.starts_with('-'));
+    matches!(name, "rsync" | "scp") && words.iter().any(remote) && last == paths.last()
 }
 
 /// `dd if=a of=b`.
@@ -642,8 +720,15 @@ fn changed_by_git(words: &[Word]) -> Vec<Argument> {
     let first = words.iter().map(Word::shown).find(|word| !word.starts_with('-'));
     let mut written: Vec<Word> = match command.as_str() {
         "checkout" => {
-            words.iter().skip_while(|word| word.shown() != "--").skip(1).cloned().collect()
+            let is_path = |word: &&Word| {
+                let text = word.shown();
+                text == "." || text.starts_with("./") || text.ends_with('/')
+            };
+            let behind = words.iter().skip_while(|word| word.shown() != "--").skip(1);
+            words.iter().filter(is_path).chain(behind).cloned().collect()
         }
+        // hooks are copied from there
+        "clone" | "init" if has_long(words, "--template") => vec![Word::new(".git/hooks")],
         "config" => settings_of_git(words).into_iter().collect(),
         "remote" => match first.as_deref() {
             None | Some("show" | "get-url" | "update" | "prune") => Vec::new(),

@@ -60,6 +60,7 @@ pub(super) fn is_run(line: &str, steps: &[Step], folder: &Path, cx: &Workspace) 
             Step::Run(run) => match run.name() {
                 Some(name) if base(&name) == LEFTFOLD => return true,
                 Some(name) if REACH_OUT.contains(&base(&name)) => return true,
+                Some(name) if base(&name) == "git" && schedules(run) => return true,
                 Some(name) => {
                     unknown |= interprets(run, base(&name));
                     if looked_up.len() < MAX_LOOKUPS
@@ -86,9 +87,14 @@ pub(super) fn is_run(line: &str, steps: &[Step], folder: &Path, cx: &Workspace) 
     unknown && names_it(line)
 }
 
+/// `git maintenance start` leaves jobs to the system's scheduler.
+fn schedules(run: &Run) -> bool {
+    ["maintenance", "start"].iter().all(|name| run.words.iter().any(|word| word.shown() == *name))
+}
+
 fn interprets(run: &Run, name: &str) -> bool {
     let family = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let given = run.words[1..].iter().any(|word| names_it(&word.shown()));
+    let given = names_it(&run.given) || run.words[1..].iter().any(|word| names_it(&word.shown()));
     INTERPRETERS.contains(&family) && given
 }
 

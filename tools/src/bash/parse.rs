@@ -104,9 +104,22 @@ fn tree(line: &str, limit: Instant) -> Option<Tree> {
         false => ControlFlow::Continue(()),
     };
     let options = ParseOptions::new().progress_callback(&mut late);
+    let line = without_dashes(line);
     let bytes = line.as_bytes();
     let mut text = |at: usize, _| bytes.get(at..).unwrap_or_default();
     parser.parse_with_options(&mut text, None, Some(options))
+}
+
+/// The line with another word for each `-` before `<<`, which the grammar does not understand: `python3 - <<'E'`.
+fn without_dashes(line: &str) -> String {
+    let mut found = line.to_owned();
+    for (at, _) in line.match_indices(" -") {
+        let rest = &line[at + 2..];
+        if rest.starts_with(' ') && rest.trim_start_matches(' ').starts_with("<<") {
+            found.replace_range(at + 1..at + 2, "_");
+        }
+    }
+    found
 }
 
 /// More steps than can be taken in, or deeper ones, are not understood.
@@ -394,7 +407,7 @@ impl<'a> Reader<'a, '_> {
     /// `group`: the command itself, and redirections behind it.
     fn command(&mut self, node: Node<'a>, group: &[Node<'a>], depth: usize) -> Option<()> {
         let mut pieces: Vec<Range<usize>> = Vec::new();
-        let (mut redirects, mut stdin) = (Vec::new(), None);
+        let (mut redirects, mut stdin, mut given) = (Vec::new(), None, String::new());
         let parts = group.iter().flat_map(|part| match part.kind() {
             "file_redirect" | "herestring_redirect" => vec![*part],
             _ => children(*part),
@@ -402,8 +415,14 @@ impl<'a> Reader<'a, '_> {
         for part in parts {
             match part.kind() {
                 "file_redirect" => redirects.push(self.text(part).to_owned()),
-                "herestring_redirect" => stdin = self.herestring(part),
-                "heredoc_body" => stdin = self.heredoc(part),
+                "herestring_redirect" => {
+                    stdin = self.herestring(part);
+                    given += self.text(part);
+                }
+                "heredoc_body" => {
+                    stdin = self.heredoc(part);
+                    given += self.text(part);
+                }
                 kind if is_argument(kind, &pieces, node) => match pieces.last_mut() {
                     // no blank between them: one word
                     Some(last) if last.end == part.start_byte() => last.end = part.end_byte(),
@@ -426,7 +445,7 @@ impl<'a> Reader<'a, '_> {
         }
         let judged = assignments.iter().any(|word| !assignments::is_harmless(word));
         let declares = node.kind() == "declaration_command";
-        let run = Run { redirects, assigns: judged, ..Run::new(words) };
+        let run = Run { redirects, given, assigns: judged, ..Run::new(words) };
         self.run(run, &CommandContext { stdin: stdin.as_deref(), declares, placeholder: None }, 0)?;
         self.children(node, depth)
     }
@@ -483,7 +502,8 @@ impl<'a> Reader<'a, '_> {
             }
         }
         let inner = wrappers::inner(&run.words, context.stdin, run.fed);
-        let (redirects, assigns, is_fed) = (run.redirects.clone(), run.assigns, run.fed);
+        let outer = Run { words: Vec::new(), ..run.clone() };
+        let is_fed = run.fed;
         self.push(Step::Run(run))?;
         for inner in inner {
             let (words, fed, placeholder) = match inner {
@@ -523,7 +543,7 @@ impl<'a> Reader<'a, '_> {
                 CommandContext { stdin, declares: false, placeholder: placeholder.as_deref() };
             let is_replaced = |text: &String| words.iter().any(|word| word.shown().contains(text));
             let replaced = placeholder.as_ref().is_some_and(is_replaced);
-            let run = Run { words, redirects: redirects.clone(), fed, replaced, assigns };
+            let run = Run { words, fed, replaced, ..outer.clone() };
             self.run(run, &context, depth + 1)?;
         }
         Some(())

@@ -33,6 +33,8 @@ pub(super) struct Run {
     pub(super) words: Vec<Word>,
     /// Where its input and output go, as it stands in the line.
     pub(super) redirects: Vec<String>,
+    /// The text of its here-document or here-string, as it stands in the line.
+    pub(super) given: String,
     /// Whether it gets arguments that do not stand in the line.
     pub(super) fed: bool,
     /// Whether a word of it holds text that is replaced by something that does not stand in the line.
@@ -43,7 +45,14 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn new(words: Vec<Word>) -> Self {
-        Self { words, redirects: Vec::new(), fed: false, replaced: false, assigns: false }
+        Self {
+            words,
+            redirects: Vec::new(),
+            given: String::new(),
+            fed: false,
+            replaced: false,
+            assigns: false,
+        }
     }
 
     /// The program, if its name stands in the line and can only be the name of a program.

@@ -111,6 +111,8 @@ struct Walk<'a> {
     loose: bool,
     /// The names that the last `find` looked for, for the commands that it runs.
     searched: Vec<String>,
+    /// Whether a program of the line may read a program text that another command prints.
+    pipes_scripts: bool,
     names_tried: usize,
     entries_seen: usize,
     trees: HashMap<PathBuf, Rc<Vec<PathBuf>>>,
@@ -136,6 +138,7 @@ pub(super) fn of(steps: &[Step], folder: &Path, cx: &Workspace) -> Touched {
         unsettled: unsettled(steps),
         loose: steps.iter().any(sets_globs),
         searched: Vec::new(),
+        pipes_scripts: steps.iter().any(is_script_reader),
         names_tried: 0,
         entries_seen: 0,
         trees: HashMap::new(),
@@ -194,6 +197,30 @@ fn unsettled(steps: &[Step]) -> HashSet<String> {
     many
 }
 
+/// Whether a command is an interpreter that has neither a file nor a text to run: it reads its input.
+fn is_script_reader(step: &Step) -> bool {
+    const INTERPRETERS: [&str; 14] = [
+        "bash", "dash", "deno", "fish", "ksh", "lua", "node", "perl", "php", "python", "ruby",
+        "sh", "tclsh", "zsh",
+    ];
+    let Step::Run(run) = step else { return false };
+    let Some(name) = run.name() else { return false };
+    let family = wrappers::base(&name).trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let is_operand = |word: &Word| {
+        let text = word.shown();
+        !text.starts_with('-') || ["-c", "-e", "-m", "-p"].iter().any(|it| text.starts_with(it))
+    };
+    let reads_input = |word: &Word| matches!(word.shown().as_str(), "-" | "-s" | "/dev/stdin");
+    let words = &run.words[1..];
+    INTERPRETERS.contains(&family)
+        && (words.iter().any(reads_input) || !words.iter().any(is_operand))
+}
+
+/// Whether a word is `<(COMMAND)`, whose output is no file of the project.
+fn is_substitution(word: &Word) -> bool {
+    word.0.starts_with("<(") && word.0.ends_with(')')
+}
+
 /// Whether a command sets the variables it is given.
 fn sets(run: &Run) -> bool {
     let by = ["read", "mapfile", "readarray", "getopts", "printf", "let", "unset"];
@@ -233,6 +260,9 @@ impl Walk<'_> {
             }
             // `BASH_ENV=file bash`
             Step::Assignment(word) => {
+                if word.0.starts_with("GIT_TEMPLATE_DIR=") {
+                    self.protect(".git/hooks".to_owned());
+                }
                 let run = Run::new(vec![Word::new("env"), word.clone()]);
                 self.names(&run, word, &files::of(&run));
             }
@@ -314,8 +344,15 @@ impl Walk<'_> {
             self.searched.clear();
         }
         let files = files::of(run);
+        let prints = matches!(base, "echo" | "printf");
+        if self.pipes_scripts && (prints || !run.given.is_empty()) {
+            self.script(run);
+        }
         if files.kind == Kind::Texts {
             return;
+        }
+        if files.has_scripts {
+            self.names_in_script(&run.given, &files);
         }
         if files.reads_unknown {
             self.any_file(&[]);
@@ -332,7 +369,8 @@ impl Walk<'_> {
                 let packs = files.may_write_words && argument.below != Below::Extracted;
                 argument.how == Use::Reads || packs
             };
-            for argument in files.arguments.iter().filter(is_read) {
+            let is_file = |argument: &&Argument| !is_substitution(&argument.word);
+            for argument in files.arguments.iter().filter(is_read).filter(is_file) {
                 self.folder(&argument.word, &searched);
             }
             if files.searches && !files.arguments.iter().any(|argument| self.exists(&argument.word))
@@ -355,7 +393,11 @@ impl Walk<'_> {
                 self.changed_below(&root, &below);
             }
         }
-        for word in &run.words[1..] {
+        // `cp .env.example .env` shows nothing of a file that it replaces
+        let is_target =
+            |word: &Word| files.arguments.iter().any(|it| !it.from.is_empty() && it.word == *word);
+        let only_replaces = matches!(base, "cp" | "install" | "mv") && files.only_reads;
+        for word in run.words[1..].iter().filter(|word| !(only_replaces && is_target(word))) {
             self.names(run, word, &files);
         }
     }
@@ -399,6 +441,23 @@ impl Walk<'_> {
                     self.names_in_sed(&value.text, files);
                 }
             }
+        }
+    }
+
+    /// Names in the text that a command prints or is given, which an interpreter may run.
+    fn script(&mut self, run: &Run) {
+        let files = files::of(&Run::new(vec![Word::new("sh")]));
+        for word in &run.words[1..] {
+            for value in self.values(word).unwrap_or_default() {
+                self.names_in_script(&value.text, &files);
+            }
+        }
+        self.names_in_script(&run.given, &files);
+    }
+
+    fn names_in_script(&mut self, script: &str, files: &Files) {
+        for name in parts(script, true) {
+            self.name(name, files);
         }
     }
 
@@ -742,6 +801,9 @@ impl Walk<'_> {
 
     fn argument(&mut self, argument: &Argument) {
         let how = argument.how;
+        if how == Use::Reads && is_substitution(&argument.word) {
+            return;
+        }
         let Some(values) = self.values(&argument.word) else {
             match how {
                 Use::Lists => {}
