@@ -40,7 +40,7 @@ pub(crate) async fn run(
     let Some(host) = workspace.host.as_ref().filter(|_| !ours) else { return Ok(None) };
     let environment = workspace.environment.as_slice();
     let confinement = confinement(cx).await?;
-    let file = confinement.as_ref().map(|it| ConfinementFile::create(it, &cx.call, workspace));
+    let file = confinement.as_ref().map(|it| ConfinementFile::create(it, &cx.call_env, workspace));
     let file = file.transpose().map_err(|error| not_set_up(&error))?;
     let command = HostCommand {
         line,
@@ -75,7 +75,7 @@ pub(crate) async fn run(
         shown.end().await;
     }
     let output = capture.finish();
-    let denied = match file.and_then(ConfinementFile::take) {
+    let denied = match file.and_then(|file| file.report()) {
         Some(Message::Failed(failure)) => return Err(not_confined(&failure)),
         Some(Message::Report(report)) => {
             confinement.map(|it| it.denied(report, &output.text, folder)).unwrap_or_default()

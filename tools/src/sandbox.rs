@@ -223,47 +223,58 @@ impl Confinement {
 /// A file that takes the sandbox of a command to a process which another program starts, such as an editor in its
 /// terminal, and the report of its end back.
 #[derive(Debug)]
-pub(crate) struct ConfinementFile(PathBuf);
+pub(crate) struct ConfinementFile {
+    path: PathBuf,
+    /// Whether dropping the value removes the file.
+    is_own: bool,
+}
+
+impl Drop for ConfinementFile {
+    fn drop(&mut self) {
+        if self.is_own {
+            // it is removed with the old texts at the latest
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
 
 impl ConfinementFile {
-    /// Writes the sandbox of the call `call` to a file among the full texts of outputs, which only this user can read.
+    /// Writes the sandbox of the call `call_env` to a file among the full texts of outputs, which only this user can read.
     pub(crate) fn create(
         confinement: &Confinement,
-        call: &str,
+        call_env: &str,
         cx: &Workspace,
     ) -> io::Result<Self> {
         private_folder(&cx.spill_dir)?;
-        let name: String = call.chars().filter(char::is_ascii_alphanumeric).collect();
+        let name = call_env.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
         // an old file of this form is removed with the texts, should this process end before
-        let file = Self(cx.spill_dir.join(format!("sandbox-{name}-{}.txt", std::process::id())));
+        let path = cx.spill_dir.join(format!("sandbox-{name}.txt"));
         let mut options = std::fs::OpenOptions::new();
-        let mut opened = options.write(true).create_new(true).mode(0o600).open(&file.0)?;
+        let mut opened = options.write(true).create_new(true).mode(0o600).open(&path)?;
+        let file = Self { path, is_own: true };
         serde_json::to_writer(&mut opened, confinement)?;
         Ok(file)
     }
 
     pub(crate) fn open(path: &Path) -> Self {
-        Self(path.to_owned())
+        Self { path: path.to_owned(), is_own: false }
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     pub(crate) fn confinement(&self) -> io::Result<Confinement> {
-        Ok(serde_json::from_slice(&std::fs::read(&self.0)?)?)
+        Ok(serde_json::from_slice(&std::fs::read(&self.path)?)?)
     }
 
     pub(crate) fn write(&self, message: &machine::Message) -> io::Result<()> {
-        std::fs::write(&self.0, serde_json::to_vec(message)?)
+        std::fs::write(&self.path, serde_json::to_vec(message)?)
     }
 
-    /// The report, if the process has written one. Removes the file.
-    pub(crate) fn take(self) -> Option<machine::Message> {
-        let text = std::fs::read_to_string(&self.0).ok();
-        // it is removed with the old ones at the latest
-        let _ = std::fs::remove_file(&self.0);
-        machine::Message::parse(&text?).ok()
+    /// The report, if the process has written one.
+    pub(crate) fn report(&self) -> Option<machine::Message> {
+        machine::Message::parse(&std::fs::read_to_string(&self.path).ok()?).ok()
     }
 }
 
