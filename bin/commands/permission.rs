@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use leftfold_events::rules::{self, Action, LEFTFOLD, Rule};
+use leftfold_events::sandbox;
 use leftfold_events::{Seq, fold};
 use leftfold_store::Reader;
 use serde_json::json;
@@ -173,6 +174,7 @@ fn in_force(agent: Option<&str>) -> anyhow::Result<(Vec<Rule>, Vec<Vec<Rule>>)> 
     let settings = resolved_settings::shown(&directory)?;
     let agents = Agents::of(&settings);
     let mut rules = rules::defaults();
+    rules.extend(sandbox::default_rules(Some(&leftfold_runtime::sandbox::options(&settings))));
     let agent = match agent {
         Some(name) => {
             let agent = agents.find(name)?;

@@ -211,7 +211,10 @@ impl Site {
             .env("TMPDIR", self.path(""))
             .env("XDG_CONFIG_HOME", self.path("config"))
             .env("LEFTFOLD_HOME", self.path("home"))
-            .env("LEFTFOLD_SANDBOX", "off")
+            .env(
+                "LEFTFOLD_SANDBOX",
+                std::env::var("LEFTFOLD_TEST_SANDBOX").as_deref().unwrap_or("off"),
+            )
             .stdin(Stdio::null());
         if self.settings != json!({}) {
             command.env("LEFTFOLD_CONFIG_CONTENT", self.settings.to_string());

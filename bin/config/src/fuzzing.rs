@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::load::{Layers, load_found};
 use crate::markdown::Entered;
+use crate::sandbox::SandboxMode;
 use crate::schema;
 use crate::settings::Settings;
 use crate::source::{Kind, Source};
@@ -21,8 +22,8 @@ pub const CANARY: &str = "canary-of-the-user";
 const USER: &str = "/home/user/leftfold.json";
 
 /// Settings that a project may change without trust.
-const FREE: [&str; 7] =
-    ["$schema", "permission", "tools", "agent", "command", "instructions", "skills"];
+const FREE: [&str; 8] =
+    ["$schema", "permission", "tools", "agent", "command", "instructions", "skills", "sandbox"];
 const FREE_OF_AGENTS: [&str; 7] =
     ["permission", "tools", "description", "prompt", "mode", "color", "name"];
 
@@ -187,6 +188,17 @@ fn changed(base: &Settings, settings: &Settings) -> Option<String> {
         if template.contains("!`") && old.is_none_or(|old| old["template"] != template) {
             return Some(format!("`command.{name}` runs {template:?}"));
         }
+    }
+    let (mut old, new) = (base.sandbox(), settings.sandbox());
+    // a project may turn it on and hide more
+    if new.mode == Some(SandboxMode::On) {
+        old.mode = new.mode;
+    }
+    if old.hide.iter().all(|path| new.hide.contains(path)) {
+        old.hide.clone_from(&new.hide);
+    }
+    if old != new {
+        return Some(format!("`sandbox` was {old:?} and is {new:?}"));
     }
     let texts = |value: &Value| {
         let texts = value.as_array().into_iter().flatten().filter_map(Value::as_str);

@@ -15,7 +15,7 @@ use crate::profile::{Backend, Profile};
 pub struct Probe {
     /// `None` if no backend works.
     pub ready: Option<Ready>,
-    /// How long the command `true` took in it.
+    /// How long that took.
     pub took: Duration,
     /// The backends that failed, the strongest first.
     pub rejected: Vec<Rejected>,
@@ -31,7 +31,7 @@ pub struct Rejected {
 /// No start takes this long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs `true` in `profile` with each backend until one works. Blocks the thread, about 10 ms if
+/// Runs a shell that does nothing in `profile` with each backend until one works. Blocks the thread, about 10 ms if
 /// the first one works. `helper` is as for [`command`].
 pub fn probe(helper: &Path, profile: &Profile) -> Probe {
     let mut probe = Probe::default();
@@ -51,8 +51,8 @@ pub fn probe(helper: &Path, profile: &Profile) -> Probe {
 
 fn try_once(helper: &Path, profile: &Profile) -> Result<Ready, Failure> {
     let failed = |step: &str, error: &io::Error| Failure::of_system(step, None, error);
-    let (mut command, channel) =
-        command(helper, profile, "true", [""; 0]).map_err(|error| failed("sandbox", &error))?;
+    let (mut command, channel) = command(helper, profile, "/bin/sh", ["-c", ":"])
+        .map_err(|error| failed("sandbox", &error))?;
     // the private temporary folder may cover the folder of this process
     command.current_dir("/");
     let spawned = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
@@ -75,10 +75,10 @@ fn follow(mut channel: crate::Channel) -> Result<Ready, Failure> {
             Some(Message::Report(report)) => {
                 return match confined {
                     Some(ready) if report.code == Some(0) => Ok(ready),
-                    _ => Err(Failure::new("run true", format!("{report:?}"))),
+                    _ => Err(Failure::new("run /bin/sh", format!("{report:?}"))),
                 };
             }
-            None => return Err(Failure::new("run true", "the helper ended without a report")),
+            None => return Err(Failure::new("run /bin/sh", "the helper ended without a report")),
         }
     }
 }

@@ -160,6 +160,11 @@ impl Places {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         self.hidden.extend(runtime.filter(|path| path.is_absolute()));
         self.hidden.extend(cx.socket.clone());
+        // the private `/tmp` would hide them
+        let programs = std::env::var_os("PATH").unwrap_or_default();
+        let is_temp =
+            |folder: &PathBuf| ["/tmp", "/var/tmp"].iter().any(|it| folder.starts_with(it));
+        self.read_only.extend(std::env::split_paths(&programs).filter(is_temp));
         if let Some(data) = &cx.data {
             self.hidden.insert(data.clone());
             self.read_only.insert(data.join("plans"));
