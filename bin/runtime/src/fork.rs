@@ -215,7 +215,15 @@ async fn write(
                 Event::Session(Session::DeadlinePassed {}) => {
                     Files::RestoreFailed { message: file_changes::TIMED_OUT.to_owned() }
                 }
-                _ => continue,
+                Event::Session(_)
+                | Event::Turn(_)
+                | Event::Model(_)
+                | Event::Tool(_)
+                | Event::Permission(_)
+                | Event::Compaction(_)
+                | Event::Subagent(_)
+                | Event::Todo(_)
+                | Event::Hook(_) => continue,
             };
             // The receiver may be gone.
             let _ = sender.send(outcome);
