@@ -36,7 +36,7 @@ mod word;
 mod wrappers;
 
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use leftfold_events::Json;
@@ -154,7 +154,8 @@ impl Typed for Bash {
         }
         let steps = commands::steps(&args.command);
         let touched = touched::of(&steps, &folder, cx);
-        let is_private = |folder: &String| crate::sandbox::has_own_temp(cx) && is_temp(folder);
+        let has_own_temp = crate::sandbox::has_own_temp(cx) && args.unsandboxed != Some(true);
+        let is_private = |folder: &String| has_own_temp && is_temp(folder);
         outside.extend(touched.outside.into_iter().filter(|folder| !is_private(folder)));
         plan.paths.extend(touched.paths);
         plan.access.extend(leaving(outside));
@@ -223,9 +224,13 @@ fn leaving_sandbox(args: &Args, cx: &Workspace) -> Option<&'static str> {
     (args.network == Some(true)).then_some(NETWORK)
 }
 
-/// Whether a pattern of a folder lies in the folders for temporary files, which the sandbox replaces.
+/// Whether a pattern of a folder means the folders for temporary files, which the sandbox replaces. A folder in them that
+/// exists is somebody's, and a command reaches it only with permission.
 fn is_temp(folder: &str) -> bool {
-    ["/tmp/", "/var/tmp/"].iter().any(|temp| folder.starts_with(temp))
+    let folder = folder.strip_suffix("/*").unwrap_or(folder);
+    ["/tmp", "/var/tmp"].iter().any(|temp| {
+        folder == *temp || Path::new(folder).starts_with(temp) && !Path::new(folder).exists()
+    })
 }
 
 /// The permission to leave the worktree for these folders.
