@@ -1,6 +1,7 @@
 //! The places of this machine that a command may change, must not change, and must not see.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::project_files::ProjectFiles;
@@ -160,11 +161,8 @@ impl Places {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         self.hidden.extend(runtime.filter(|path| path.is_absolute()));
         self.hidden.extend(cx.socket.clone());
-        // the private `/tmp` would hide them
-        let programs = std::env::var_os("PATH").unwrap_or_default();
-        let is_temp =
-            |folder: &PathBuf| ["/tmp", "/var/tmp"].iter().any(|it| folder.starts_with(it));
-        self.read_only.extend(std::env::split_paths(&programs).filter(is_temp));
+        let variables = leftfold_process::environment(&cx.environment);
+        self.read_only.extend(in_temp(&variables));
         if let Some(data) = &cx.data {
             self.hidden.insert(data.clone());
             self.read_only.insert(data.join("plans"));
@@ -223,6 +221,18 @@ fn linked_repository(text: &str, worktree: &Path) -> Option<PathBuf> {
 fn children(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
+}
+
+/// The folders below `/tmp` that variables of commands name, such as a home folder or a folder of programs. The private
+/// `/tmp` would hide them.
+fn in_temp(variables: &[(OsString, OsString)]) -> Vec<PathBuf> {
+    let temporary = ["TMPDIR", "TMP", "TEMP"];
+    let named = variables.iter().filter(|(name, _)| !temporary.iter().any(|it| name == it));
+    let folders = named.flat_map(|(_, value)| std::env::split_paths(value));
+    let is_below = |folder: &Path| {
+        ["/tmp", "/var/tmp"].iter().any(|it| folder.starts_with(it) && folder != Path::new(it))
+    };
+    folders.filter(|folder| is_below(folder)).collect()
 }
 
 /// npm needs the file for its registry, so it is hidden only if it holds a key.
@@ -296,6 +306,22 @@ mod tests {
         assert!(places.write.contains(&repository));
         assert!(places.read_only.contains(&repository.join("hooks")));
         assert!(places.read_only.contains(&site.workspace().worktree.join(".git")));
+    }
+
+    #[test]
+    fn folders_below_tmp_that_variables_name_are_shown() {
+        let variables = [
+            ("HOME", "/tmp/me"),
+            ("PATH", "/usr/bin:/tmp/tools:/var/tmp/more"),
+            ("TMPDIR", "/tmp/run"),
+            ("GOPATH", "/tmp"),
+            ("LANG", "C.UTF-8"),
+        ];
+        let variables = variables.map(|(name, value)| (name.into(), value.into()));
+        assert_eq!(
+            in_temp(&variables),
+            ["/tmp/me", "/tmp/tools", "/var/tmp/more"].map(PathBuf::from)
+        );
     }
 
     #[test]
