@@ -138,6 +138,18 @@ fn an_approved_file_is_opened() {
 }
 
 #[test]
+fn a_project_in_a_home_folder_below_tmp_can_be_changed() {
+    let site = running("echo x > made; cat $HOME/.profile; echo x > $HOME/outside", &json!({}));
+    let home = site.project().parent().unwrap().to_str().unwrap().to_owned();
+    let site = site.env("HOME", home);
+    std::fs::write(site.path(".profile"), "the profile\n").unwrap();
+    let events = site.prompt("go").ok().events();
+    assert_eq!(site.text("made"), "x\n", "{}", finished(&events));
+    assert!(finished(&events)["output"].as_str().unwrap().contains("the profile"));
+    assert!(!site.path("outside").exists());
+}
+
+#[test]
 fn without_namespaces_landlock_is_told_once_and_confines() {
     let site = site(&[bash("bash job.sh"), bash("echo again")]);
     site.file("job.sh", "echo x > ../outside");

@@ -183,8 +183,9 @@ pub fn steps(profile: &Profile, facts: &Facts) -> Vec<Step> {
                 } else {
                     Step::Bind(path.clone())
                 });
+                // after the binds below it, which would become read-only too
                 if *mode == Mode::ReadOnly {
-                    steps.push(read_only(&path, options));
+                    seals.push(read_only(&path, options));
                 }
             }
             Mode::Temp if temp.is_some() => steps.push(Step::Temp(path)),
