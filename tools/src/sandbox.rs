@@ -71,6 +71,13 @@ impl Sandbox {
             WorktreeAccess::Read => places.read_only.append(&mut places.write),
         }
         let home = cx.user_folders.home.as_deref();
+        let folder_of = |name: &str| {
+            std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+        };
+        if self.profile.worktree == WorktreeAccess::Write {
+            // the user builds there too, and no build works without
+            places.write.extend(folder_of("CARGO_TARGET_DIR"));
+        }
         let mut variables = Vec::new();
         if let Some(data) = &cx.data {
             let caches = caches::folder(data, &cx.worktree);
@@ -92,7 +99,7 @@ impl Sandbox {
         profile.write = list(places.write);
         profile.read_only = list(places.read_only);
         profile.hidden = list(places.hidden);
-        profile.discarded = home.into_iter().flat_map(caches::discarded).collect();
+        profile.discarded = caches::discarded(home, folder_of);
         profile.network = self.profile.network;
         profile.temp = Some(temp);
         profile.limits.file_size = Some(FILE_SIZE);

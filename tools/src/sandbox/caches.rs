@@ -39,9 +39,15 @@ pub(super) fn variables(
     own.map(|(name, cache)| ((*name).to_owned(), folder.join(cache))).collect()
 }
 
-/// The folders of `home` whose changes are discarded.
-pub(super) fn discarded(home: &Path) -> impl Iterator<Item = PathBuf> {
-    DISCARDED.iter().map(|name| home.join(name))
+/// The folders whose changes are discarded: those of `home`, and caches that the user's variables name.
+pub(super) fn discarded(
+    home: Option<&Path>,
+    value: impl Fn(&str) -> Option<PathBuf>,
+) -> Vec<PathBuf> {
+    let others = ["NPM_CONFIG_CACHE", "XDG_CACHE_HOME", "npm_config_cache"];
+    let named = CACHES.iter().map(|(name, _)| *name).chain(others).filter_map(value);
+    let at_home = home.into_iter().flat_map(|home| DISCARDED.iter().map(|name| home.join(name)));
+    at_home.chain(named).collect()
 }
 
 /// The folders of `home` that a command with the network may change. Other commands read them.

@@ -224,10 +224,13 @@ fn children(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The folders below `/tmp` that variables of commands name, such as a home folder or a folder of programs. The private
-/// `/tmp` would hide them.
+/// `/tmp` would hide them. Folders that commands fill are made anew in the private one.
 fn in_temp(variables: &[(OsString, OsString)]) -> Vec<PathBuf> {
-    let temporary = ["TMPDIR", "TMP", "TEMP"];
-    let named = variables.iter().filter(|(name, _)| !temporary.iter().any(|it| name == it));
+    let is_filled = |name: &OsString| {
+        let name = name.to_string_lossy().to_uppercase();
+        ["CACHE", "TARGET", "TMP", "TEMP"].iter().any(|part| name.contains(part))
+    };
+    let named = variables.iter().filter(|(name, _)| !is_filled(name));
     let folders = named.flat_map(|(_, value)| std::env::split_paths(value));
     let is_below = |folder: &Path| {
         ["/tmp", "/var/tmp"].iter().any(|it| folder.starts_with(it) && folder != Path::new(it))
@@ -315,6 +318,8 @@ mod tests {
             ("PATH", "/usr/bin:/tmp/tools:/var/tmp/more"),
             ("TMPDIR", "/tmp/run"),
             ("GOPATH", "/tmp"),
+            ("npm_config_cache", "/tmp/npm"),
+            ("CARGO_TARGET_DIR", "/tmp/target"),
             ("LANG", "C.UTF-8"),
         ];
         let variables = variables.map(|(name, value)| (name.into(), value.into()));
