@@ -75,7 +75,7 @@ impl OpenStore {
                 writer.run(&inbox);
                 let _ = closing.send(());
             })
-            .map_err(|e| Error::io("cannot start the writer of", dir, e))?;
+            .map_err(|error| Error::no_thread(dir, &error))?;
         Ok(Self {
             dir: dir.to_owned(),
             identity: format!("{}:{}", metadata.dev(), metadata.ino()),
