@@ -77,7 +77,7 @@ pub(crate) struct Confined {
     pub(crate) helper: PathBuf,
 }
 
-/// What became of a command.
+/// The outcome of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) ready: Ready,

@@ -96,7 +96,7 @@ fn is_off(flag: &Option<bool>) -> bool {
     *flag != Some(true)
 }
 
-/// What a model whose commands are confined has to know.
+/// A part of the description for models whose commands are confined.
 pub const IN_SANDBOX: &str = include_str!("../../prompts/tools/bash_sandbox.md");
 
 /// The schema of the arguments for a model whose commands are confined.

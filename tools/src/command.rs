@@ -62,7 +62,7 @@ pub(crate) struct CommandResult {
     /// `None` if the command was cancelled.
     pub(crate) status: Option<ExitStatus>,
     pub(crate) output: Captured,
-    /// What the sandbox denied to it.
+    /// Accesses that the sandbox denied to it.
     pub(crate) denied: Vec<Denied>,
 }
 

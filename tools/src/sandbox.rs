@@ -154,7 +154,7 @@ fn has_own_proc() -> bool {
     probe().ready.is_some_and(|ready| ready.backend == machine::Backend::Namespaces)
 }
 
-/// What works on this machine. The first call tries it, which blocks for about 10 ms.
+/// The backend that works on this machine. The first call tries it, which blocks for about 10 ms.
 pub fn probe() -> &'static machine::Probe {
     static PROBE: OnceLock<machine::Probe> = OnceLock::new();
     PROBE.get_or_init(|| {
@@ -184,7 +184,7 @@ impl Confinement {
         self.variables.iter().map(|(name, path)| (name.as_str(), path.as_path()))
     }
 
-    /// What was denied to a command that ran in `folder`.
+    /// The accesses that were denied to a command that ran in `folder`.
     pub(crate) fn denied(
         &self,
         report: machine::Report,

@@ -303,7 +303,7 @@ pub struct Instructed {
 /// How a command is confined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sandbox {
-    /// What `tool.started` records.
+    /// The profile that `tool.started` records.
     pub profile: Profile,
     /// The session's options. Their paths `hide` and `show` count here.
     pub options: SandboxOptions,

@@ -44,7 +44,7 @@ fn program(name: &str) -> Option<PathBuf> {
     places.into_iter().find(|place| place.is_file())
 }
 
-/// What is left open by each kind of sandbox.
+/// The holes of each kind of sandbox.
 const OPEN_IN_NAMESPACES: &str =
     "commands read the files of the system and of your home folder, except those with keys";
 const OPEN_IN_LANDLOCK: &str = "commands reach sockets of other programs, list hidden folders, change modes and times of \

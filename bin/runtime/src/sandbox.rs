@@ -59,7 +59,7 @@ pub fn options(settings: &Settings) -> SandboxOptions {
     }
 }
 
-/// What a probe has found, and why nothing stronger.
+/// The backend that a probe has found, and the reasons against the stronger ones.
 fn found(probe: &Probe) -> (Backend, String) {
     let backend = match probe.ready.map(|ready| ready.backend) {
         Some(machine::Backend::Namespaces | machine::Backend::NamespacesSharedProc) => {
@@ -72,7 +72,7 @@ fn found(probe: &Probe) -> (Backend, String) {
     (backend, why.join("; "))
 }
 
-/// What people must know about a sandbox that is weaker than the usual one.
+/// A warning about a sandbox that is weaker than the usual one.
 fn problem(sandbox: &SandboxOptions) -> Option<String> {
     let why = &sandbox.why;
     match sandbox.backend {

@@ -282,7 +282,7 @@ fn gone(why: &str) {
     warnings::print_once(&[format!("a choice of this session is ignored: {why}")]);
 }
 
-/// What the parent of a child is denied, so that no agent does through a child what it may not do itself. Its
+/// The denials of a child's parent, so that no agent does through a child what it may not do itself. Its
 /// permissions for tools of its own say nothing about the child's.
 fn denied_to_parent(inherited: Inherited<'_>) -> Vec<Vec<Rule>> {
     let lists: Vec<&[Rule]> = match inherited {

@@ -39,7 +39,7 @@ pub enum Message {
     Report(Report),
 }
 
-/// What confines the command.
+/// The confinement in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ready {

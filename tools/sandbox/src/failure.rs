@@ -33,7 +33,7 @@ impl Failure {
         failure
     }
 
-    /// What the user can do about it, if that is known.
+    /// Advice for the user, if there is any.
     pub fn help(&self) -> Option<&'static str> {
         let step = self.step.as_str();
         if step.starts_with("unshare") || step.ends_with("uid_map") || step.ends_with("setgroups") {

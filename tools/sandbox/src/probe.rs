@@ -10,7 +10,7 @@ use crate::channel::{Message, Ready, command};
 use crate::failure::Failure;
 use crate::profile::{Backend, Profile};
 
-/// What works on this machine, and why the stronger backends do not.
+/// The backend that works on this machine, and the reasons against the stronger ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
     /// `None` if no backend works.

@@ -47,7 +47,7 @@ pub struct Profile {
 pub enum Backend {
     /// Own namespaces, with their own `/proc`, then Landlock and seccomp.
     Namespaces,
-    /// The same with the `/proc` of the machine: a container whose `/proc` has masks over it allows
+    /// Namespaces that share the `/proc` of the machine: a container whose `/proc` has masks over it allows
     /// no new one. The command sees other processes, and Landlock keeps it out of them.
     NamespacesSharedProc,
     /// Landlock and seccomp alone. Paths in a writable folder cannot be excepted, names in hidden

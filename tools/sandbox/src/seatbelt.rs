@@ -12,7 +12,7 @@ use crate::profile::Profile;
 /// not be found first.
 pub const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
 
-/// What every command may do: run programs, see and signal its own processes, read everything, and
+/// Rights of every command: run programs, see and signal its own processes, read everything, and
 /// use terminals and a few services that the C library needs.
 const ALWAYS: &str = r#"(version 1)
 (deny default)

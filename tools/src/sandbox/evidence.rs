@@ -1,4 +1,4 @@
-//! What the sandbox has denied to a command, told from evidence: from the kernel's counters, or from an error in the
+//! Finds the accesses that the sandbox has denied to a command, by evidence: from the kernel's counters, or from an error in the
 //! output that names a path which the sandbox closes and the user could open.
 //!
 //! Output alone is no evidence. The model could print anything, and many programs print such errors without a sandbox.
@@ -82,7 +82,7 @@ pub(crate) struct Counters {
     pub(crate) resolver_is_local: bool,
 }
 
-/// What was denied to a command that ran in `folder` and printed `output`. `closes` says whether the sandbox closes a path
+/// The accesses that were denied to a command that ran in `folder` and printed `output`. `closes` says whether the sandbox closes a path
 /// that the user could open.
 pub(crate) fn denied(
     counters: Counters,

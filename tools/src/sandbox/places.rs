@@ -35,7 +35,7 @@ const HIDDEN_AT_HOME: &[&str] = &[
     ".zsh_history",
 ];
 
-/// The same in the folder of settings.
+/// Files and folders with keys in the folder of settings.
 const HIDDEN_IN_SETTINGS: &[&str] = &[
     "BraveSoftware",
     "chromium",

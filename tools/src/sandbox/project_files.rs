@@ -20,7 +20,7 @@ const MAX_FILES: usize = 200;
 /// Folders of other people's files, and of results.
 const SKIPPED: &[&str] = &[".venv", "node_modules", "target", "vendor", "venv"];
 
-/// What a walk has found, as absolute paths.
+/// The result of a walk, as absolute paths.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ProjectFiles {
     /// Files of variables that git does not track. The contents of the others are in the repository anyway, and a hidden
