@@ -211,7 +211,10 @@ fn linked_repository(text: &str, worktree: &Path) -> Option<PathBuf> {
     if let Some(common) = read("commondir").and_then(real) {
         let points_back =
             read("gitdir").and_then(real) == worktree.join(".git").canonicalize().ok();
-        return (points_back && folder.starts_with(common.join("worktrees"))).then_some(common);
+        let is_linked = folder.parent() == Some(&common.join("worktrees"));
+        // the project's own files can claim the rest, wherever a folder is named `worktrees`
+        let is_repository = common.join("HEAD").is_file() && common.join("objects").is_dir();
+        return (points_back && is_linked && is_repository).then_some(common);
     }
     let above = worktree.ancestors().skip(1);
     let mut projects = above.map(|project| project.join(".git/modules"));
@@ -300,11 +303,15 @@ mod tests {
         let linked = repository.join("worktrees/w");
         fs::create_dir_all(&linked).unwrap();
         fs::write(linked.join("commondir"), "../..\n").unwrap();
+        fs::write(repository.join("HEAD"), "").unwrap();
         let git = site.file(".git", format!("gitdir: {}\n", linked.display()));
         let repository = repository.canonicalize().unwrap();
         fs::write(linked.join("gitdir"), "/somewhere/else/.git\n").unwrap();
         assert!(!places(&site).write.contains(&repository));
         fs::write(linked.join("gitdir"), format!("{}\n", git.display())).unwrap();
+        // any folder could look like this, but for its objects
+        assert!(!places(&site).write.contains(&repository));
+        fs::create_dir(repository.join("objects")).unwrap();
         let places = places(&site);
         assert!(places.write.contains(&repository));
         assert!(places.read_only.contains(&repository.join("hooks")));
