@@ -59,6 +59,9 @@ pub(crate) struct ConversationArgs {
     /// Allow everything that permission rules would ask about
     #[arg(long)]
     pub(crate) yes: bool,
+    /// Answers to permission questions in advance [default: ask]
+    #[arg(long, value_enum, value_name = "MODE", conflicts_with = "yes")]
+    pub(crate) permission_mode: Option<PermissionMode>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -253,8 +256,8 @@ pub(crate) struct TurnArgs {
     /// Allow everything that permission rules would ask about
     #[arg(long)]
     pub(crate) yes: bool,
-    /// How to treat permission questions [default: ask on a terminal, deny otherwise]
-    #[arg(long, value_enum, conflicts_with = "yes")]
+    /// Answers to permission questions in advance [default: ask on a terminal, deny otherwise]
+    #[arg(long, value_enum, value_name = "MODE", conflicts_with = "yes")]
     pub(crate) permission_mode: Option<PermissionMode>,
 }
 
@@ -266,10 +269,12 @@ pub(crate) fn somebody_there() -> bool {
 impl ConversationArgs {
     /// Turns the options into the start of a conversation.
     pub(crate) fn start(self) -> leftfold_terminal::Start {
-        let ask = if self.yes { AskMode::Allow } else { AskMode::Ask };
         let last = self.r#continue.then(|| "last".to_owned());
-        let overrides =
-            Overrides { model: self.model, agent: self.agent, ask, ..Overrides::default() };
+        let overrides = Overrides {
+            model: self.model,
+            agent: self.agent,
+            ..of_mode(self.permission_mode, self.yes, true)
+        };
         leftfold_terminal::Start { session: last.or(self.session), overrides }
     }
 }
@@ -278,13 +283,6 @@ impl TurnArgs {
     /// Turns the options into overrides of the settings. Without `--yes` and `--permission-mode`,
     /// questions are asked on a terminal and denied elsewhere.
     pub(crate) fn overrides(&self) -> Overrides {
-        let ask = match self.permission_mode {
-            _ if self.yes => AskMode::Allow,
-            Some(PermissionMode::Ask) => AskMode::Ask,
-            Some(PermissionMode::Deny) => AskMode::Deny,
-            None if somebody_there() => AskMode::Ask,
-            None => AskMode::Deny,
-        };
         Overrides {
             model: self.model.clone(),
             agent: self.agent.clone(),
@@ -293,18 +291,24 @@ impl TurnArgs {
             max_cost: self.max_cost,
             timeout: self.timeout,
             system: self.system.clone(),
-            ask,
+            ..of_mode(self.permission_mode, self.yes, somebody_there())
         }
     }
 
     /// The given options that only the node of a session can apply.
     pub(crate) fn of_a_node(&self) -> Vec<&'static str> {
-        let denies = self.permission_mode == Some(PermissionMode::Deny);
+        let mode = match self.permission_mode {
+            // a person answers here, whatever node runs the session
+            None | Some(PermissionMode::Ask) => None,
+            Some(PermissionMode::Deny) => Some("--permission-mode deny"),
+            Some(PermissionMode::AcceptEdits) => Some("--permission-mode accept-edits"),
+            Some(PermissionMode::Sandbox) => Some("--permission-mode sandbox"),
+        };
         let given = [
             (self.model.is_some(), "--model"),
             (self.max_steps.is_some(), "--max-steps"),
             (self.yes, "--yes"),
-            (denies, "--permission-mode deny"),
+            (mode.is_some(), mode.unwrap_or_default()),
         ];
         given.into_iter().filter(|(given, _)| *given).map(|(_, option)| option).collect()
     }
@@ -319,8 +323,31 @@ pub(crate) enum Format {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PermissionMode {
+    /// Ask about every call that a rule asks about
     Ask,
+    /// Deny every call that a rule asks about
     Deny,
+    /// Make edits inside the project without asking; the rest as by default
+    AcceptEdits,
+    /// Run commands that stay in the sandbox without asking; the rest as by default
+    Sandbox,
+}
+
+/// The overrides of `--permission-mode` or `--yes`. `is_answered` says whether a person can answer questions.
+fn of_mode(mode: Option<PermissionMode>, yes: bool, is_answered: bool) -> Overrides {
+    let usual = if is_answered { AskMode::Ask } else { AskMode::Deny };
+    let ask = match mode {
+        _ if yes => AskMode::Allow,
+        Some(PermissionMode::Ask) => AskMode::Ask,
+        Some(PermissionMode::Deny) => AskMode::Deny,
+        Some(PermissionMode::AcceptEdits | PermissionMode::Sandbox) | None => usual,
+    };
+    Overrides {
+        ask,
+        accept_edits: mode == Some(PermissionMode::AcceptEdits),
+        allow_in_sandbox: mode == Some(PermissionMode::Sandbox),
+        ..Overrides::default()
+    }
 }
 
 #[derive(Debug, Args)]

@@ -159,6 +159,9 @@ pub struct Options {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     pub ask: AskMode,
+    /// Whether an edit inside the worktree that rules ask about is made without a question.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub accept_edits: bool,
     /// How long a question waits for its answer.
     pub ask_for: u64,
     /// The maximum number of output tokens to request.
@@ -234,6 +237,7 @@ impl Default for Options {
             system: None,
             variant: None,
             ask: AskMode::Deny,
+            accept_edits: false,
             ask_for: 600_000,
             max_output: 32_000,
             reserved: None,
@@ -361,6 +365,7 @@ mod tests {
     fn options_without_limits_are_written_as_before_there_were_any() {
         let text = serde_json::to_string(&Options::default()).unwrap();
         for field in [
+            "accept_edits",
             "max_cost",
             "max_time",
             "system",

@@ -48,20 +48,18 @@ fn judged<'a>(
         {
             verdict = (yes.action, Some(yes));
         }
-        if let Some(sandbox) = &options.sandbox {
-            let is_inside = || {
-                let mut found = lists(rules, options).filter_map(find);
-                is_answered_inside(sandbox, access, pattern, call)
-                    && !found.any(|rule| rule.action == Action::Ask && !is_for_all(rule))
-            };
-            verdict = match verdict {
-                (Action::Ask, _) if is_inside() => (Action::Allow, None),
-                (Action::Allow | Action::Ask, _) => {
-                    denied_by_sandbox((rules, options), sandbox, permission, pattern)
-                        .unwrap_or(verdict)
-                }
-                (Action::Deny, _) => verdict,
-            };
+        if verdict.0 == Action::Ask && is_answered_by_mode(options, access, pattern, call) {
+            // a rule with a pattern of its own still asks
+            let mut found = lists(rules, options).filter_map(find);
+            if !found.any(|rule| rule.action == Action::Ask && !is_for_all(rule)) {
+                verdict = (Action::Allow, None);
+            }
+        }
+        if verdict.0 != Action::Deny
+            && let Some(sandbox) = &options.sandbox
+        {
+            verdict = denied_by_sandbox((rules, options), sandbox, permission, pattern)
+                .unwrap_or(verdict);
         }
         if verdict.0 == Action::Allow && access.permission == LEFTFOLD {
             verdict = (Action::Ask, None);
@@ -82,8 +80,21 @@ fn is_for_all(rule: &Rule) -> bool {
     rule.pattern.chars().all(|c| c == '*')
 }
 
-/// Whether the mode "allow in the sandbox" answers a question, unless a rule with a pattern of its own asks it: about a
-/// command that stays in a sandbox that holds it, or about a file of the worktree that its line names.
+/// Whether a mode of the turn answers a question.
+fn is_answered_by_mode(options: &Options, access: &Access, pattern: &str, call: &[Access]) -> bool {
+    let is_edit = access.permission == "edit" && is_in_worktree(pattern);
+    let sandbox = options.sandbox.as_ref();
+    options.accept_edits && is_edit
+        || sandbox.is_some_and(|sandbox| is_answered_inside(sandbox, access, pattern, call))
+}
+
+/// Whether the pattern of a file names a known one of the worktree. Other files have absolute paths.
+fn is_in_worktree(pattern: &str) -> bool {
+    !pattern.starts_with('/') && pattern != DYNAMIC
+}
+
+/// Whether the mode "allow in the sandbox" answers a question: about a command that stays in a sandbox that holds it,
+/// or about a file of the worktree that its line names.
 fn is_answered_inside(
     sandbox: &SandboxOptions,
     access: &Access,
@@ -252,6 +263,28 @@ mod tests {
             let config = TurnConfig { rules: rules.to_vec(), ..TurnConfig::default() };
             assert_eq!(judge(&config, &call[1], &call[1..]).0, alone, "{permission}");
             assert_eq!(judge(&config, &call[1], &call).0, in_line, "{permission}");
+        }
+    }
+
+    #[test]
+    fn accepted_edits_are_those_of_known_files_in_the_worktree() {
+        use Action::{Allow, Ask, Deny};
+        let asks = || Rule::new("edit", "*", Ask);
+        let own = || Rule::new("edit", "src/*", Ask);
+        for (rules, access, expected) in [
+            (vec![asks()], access_to("edit", "a"), Allow),
+            (vec![asks()], access_to("edit", "/srv/a"), Ask),
+            (vec![asks()], access_to("edit", DYNAMIC), Ask),
+            (vec![asks()], access_to("read", "a"), Ask),
+            (vec![asks()], access_to("protected_file", "AGENTS.md"), Ask),
+            (vec![asks(), own()], access_to("edit", "src/a"), Ask),
+            (vec![asks(), own()], access_to("edit", "a"), Allow),
+            (vec![Rule::new("edit", "*", Deny)], access_to("edit", "a"), Deny),
+        ] {
+            let options = Options { accept_edits: true, ..Options::default() };
+            let config = TurnConfig { rules, options, ..TurnConfig::default() };
+            let found = judge(&config, &access, std::slice::from_ref(&access)).0;
+            assert_eq!(found, expected, "{access:?}");
         }
     }
 

@@ -9,6 +9,7 @@ mod concurrency;
 mod edit;
 mod permission;
 mod permission_answer;
+mod permission_modes;
 mod preview;
 mod question;
 mod seen;

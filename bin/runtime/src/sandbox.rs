@@ -15,17 +15,26 @@ const NO_HELPER: &str = "this program does not call `become_helper` first in `ma
 /// The sandbox of a session that starts a turn. The first call in a process tries what works here, for about 10 ms.
 ///
 /// `parent` is the configuration of the session that starts this one, `before` the sandbox that this session had as a
-/// subagent.
+/// subagent. `allow` says whether the turn runs commands in the sandbox without a question, whatever the settings say.
 pub(crate) fn of_turn(
     settings: &Settings,
     parent: Option<&TurnConfig>,
     before: Option<&SandboxOptions>,
+    allow: bool,
 ) -> Option<SandboxOptions> {
-    let own = options(settings);
+    let mut own = options(settings);
+    own.allow |= allow;
     if let Some(problem) = problem(&own) {
         warnings::print_once(&[problem]);
     }
+    if allow && !own.allows() {
+        let problem = "`--permission-mode sandbox` allows nothing here: it needs a sandbox with namespaces; see `leftfold \
+                       doctor`";
+        warnings::print_once(&[problem.to_owned()]);
+    }
     if let Some(parent) = parent {
+        // the turn of the parent may allow more than the settings
+        own.allow |= parent.options.sandbox.as_ref().is_some_and(|theirs| theirs.allow);
         return SandboxOptions::of_child(Some(own), parent);
     }
     // a subagent keeps the limits of its parent

@@ -46,6 +46,10 @@ pub struct Overrides {
     pub system: Option<String>,
     /// How permission questions are treated.
     pub ask: AskMode,
+    /// Makes edits inside the worktree without a question.
+    pub accept_edits: bool,
+    /// Runs commands that stay in the sandbox without a question, as the setting `sandbox.allow` does.
+    pub allow_in_sandbox: bool,
 }
 
 impl Overrides {
@@ -165,8 +169,13 @@ pub(crate) fn resolve(
         Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => None,
     };
     let before = inherited.options().filter(|_| options.depth > 0);
-    options.sandbox =
-        sandbox::of_turn(settings, parent, before.and_then(|before| before.sandbox.as_ref()));
+    let switched = match inherited {
+        Inherited::Before(config) => config.options.sandbox.as_ref(),
+        Inherited::Nothing | Inherited::Resumed(_) | Inherited::Parent(_) => None,
+    };
+    let allow = overrides.allow_in_sandbox || switched.is_some_and(|sandbox| sandbox.allow);
+    let before = before.and_then(|before| before.sandbox.as_ref());
+    options.sandbox = sandbox::of_turn(settings, parent, before, allow);
     let turn_settings = TurnSettings {
         directory: project.directory.clone(),
         worktree: project.worktree.clone(),
@@ -192,9 +201,11 @@ fn limit(
     let unlimited = options.max_steps;
     options.max_steps = agent.steps.unwrap_or(unlimited);
     options.ask = overrides.ask;
+    options.accept_edits = overrides.accept_edits;
     if let Inherited::Parent(parent) = inherited {
         // A child's questions go to the people who answer its parent's.
         options.ask = parent.options.ask;
+        options.accept_edits = parent.options.accept_edits;
         options.max_cost = parent.options.max_cost;
         options.title_prompt.clear();
         return;
@@ -213,6 +224,7 @@ fn limit(
             options.max_steps = steps;
         }
         options.ask = before.ask;
+        options.accept_edits = before.accept_edits;
         options.ask_for = before.ask_for;
     }
 }

@@ -6,7 +6,7 @@ use leftfold_events::event::{
 };
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::state::{Call, ModelStatus, PendingKind, Phase, Wait};
-use leftfold_events::turn_config::AskMode;
+use leftfold_events::turn_config::{AskMode, SandboxOptions};
 use leftfold_events::{Envelope, Seq, State};
 use serde_json::json;
 
@@ -130,6 +130,8 @@ fn ruled(before: &State, of: Option<Seq>, action: Action, rule: Option<&Rule>) -
     let judged: Vec<String> = call.access().iter().map(judged).collect();
     let judged = shorten(&judged.join("; "), 200);
     let options = &before.config.options;
+    let needs = |permission: &str| call.access().iter().any(|it| it.permission == permission);
+    let allows_inside = options.sandbox.as_ref().is_some_and(SandboxOptions::allows);
     let why = match (action, rule) {
         (Action::Deny, rule)
             if options.ask == AskMode::Deny && rule.is_none_or(|r| r.action == Action::Ask) =>
@@ -146,6 +148,12 @@ fn ruled(before: &State, of: Option<Seq>, action: Action, rule: Option<&Rule>) -
             "; an answer in another session was “always”"
         }
         (Action::Ask, None) => "; no rule matches",
+        (Action::Allow, None) if options.accept_edits && needs("edit") => {
+            "; edits inside the project need no question in this turn"
+        }
+        (Action::Allow, None) if allows_inside && needs("bash") => {
+            "; commands that stay in the sandbox need no question"
+        }
         (Action::Allow | Action::Ask | Action::Deny, _) => "",
     };
     let text = format!("{judged}{why}");

@@ -64,7 +64,7 @@ impl SandboxOptions {
 
     /// Whether commands that rules ask about run without a question. Never under Landlock alone, which leaves
     /// sockets open.
-    pub(crate) fn allows(&self) -> bool {
+    pub fn allows(&self) -> bool {
         self.allow && self.backend.is_tight()
     }
 }
