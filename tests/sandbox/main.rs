@@ -1,5 +1,5 @@
 //! The sandbox of commands on this machine's kernel: a hostile probe program and everyday jobs with
-//! each backend, as root and as another user; crashes, and the cost of a start.
+//! each backend, as root and as another user; programs that serve many calls; crashes, and the cost of a start.
 #![cfg(test)]
 #![cfg(target_os = "linux")]
 
@@ -10,3 +10,4 @@ mod ends;
 mod jobs;
 mod probes;
 mod program;
+mod programs;

@@ -3,17 +3,17 @@
 //!
 //! | direction | line |
 //! | --- | --- |
-//! | to the helper | the [`Profile`], once, first |
+//! | to the helper | the [`Profile`], once, first, with the command's standard input as a descriptor if it has one |
 //! | to the helper | `"term"`: sends SIGTERM to the command's process group |
 //! | from the helper | [`Message::Failed`], alone or after `Ready`: nothing has run |
 //! | from the helper | [`Message::Ready`], just before the command starts |
 //! | from the helper | [`Message::Report`], when the command has ended |
 //!
-//! If the node's end closes, the helper and, in namespaces, every process of the command end.
+//! If the node's end closes, the helper and, in a PID namespace of its own, every process of the command end.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -95,6 +95,30 @@ pub fn command(
     program: impl AsRef<OsStr>,
     arguments: impl IntoIterator<Item: AsRef<OsStr>>,
 ) -> io::Result<(Command, Channel)> {
+    command_with(helper, profile, None, program.as_ref(), arguments)
+}
+
+/// Like [`command`], but `program` gets a copy of `input` as its standard input: the helper's own is the channel.
+///
+/// # Errors
+/// As for [`command`].
+pub fn command_with_input(
+    helper: &Path,
+    profile: &Profile,
+    input: BorrowedFd<'_>,
+    program: impl AsRef<OsStr>,
+    arguments: impl IntoIterator<Item: AsRef<OsStr>>,
+) -> io::Result<(Command, Channel)> {
+    command_with(helper, profile, Some(input), program.as_ref(), arguments)
+}
+
+fn command_with(
+    helper: &Path,
+    profile: &Profile,
+    input: Option<BorrowedFd<'_>>,
+    program: &OsStr,
+    arguments: impl IntoIterator<Item: AsRef<OsStr>>,
+) -> io::Result<(Command, Channel)> {
     if !cfg!(target_os = "linux") {
         return Err(io::Error::new(ErrorKind::Unsupported, "the sandbox needs Linux"));
     }
@@ -109,7 +133,7 @@ pub fn command(
     let (ours, theirs) = UnixStream::pair()?;
     let mut channel = Channel { lines: Lines::new(ours) };
     channel.lines.stream.set_nonblocking(true)?;
-    channel.lines.send(&line)?;
+    channel.lines.send_with(&line, input)?;
     channel.lines.stream.set_nonblocking(false)?;
     let mut command = Command::new(helper);
     command.arg(IN_SANDBOX).arg(HELPER).arg(program).args(arguments);
@@ -174,6 +198,13 @@ impl Lines {
 
     /// The next line without its end. `None` at the end of the stream.
     pub(crate) fn receive(&mut self) -> io::Result<Option<String>> {
+        self.receive_by(|mut stream, part| stream.read(part))
+    }
+
+    fn receive_by(
+        &mut self,
+        mut read: impl FnMut(&UnixStream, &mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<Option<String>> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let mut line: Vec<u8> = self.read.drain(..=end).collect();
@@ -184,7 +215,7 @@ impl Lines {
                 return Err(io::Error::other("a line has more than 128 KiB"));
             }
             let mut part = [0; 4_096];
-            match self.stream.read(&mut part) {
+            match read(&self.stream, &mut part) {
                 Ok(0) => return Ok(None),
                 Ok(size) => self.read.extend_from_slice(part.get(..size).unwrap_or_default()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -196,7 +227,21 @@ impl Lines {
     }
 
     pub(crate) fn send(&mut self, line: &str) -> io::Result<()> {
-        self.stream.write_all(format!("{line}\n").as_bytes())
+        self.send_with(line, None)
+    }
+
+    /// Sends a line, and a copy of the descriptor with it. [`receive_with`](Self::receive_with) takes it.
+    pub(crate) fn send_with(
+        &mut self,
+        line: &str,
+        descriptor: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
+        let line = format!("{line}\n");
+        let sent = match descriptor {
+            Some(descriptor) => descriptors::send(&self.stream, line.as_bytes(), descriptor)?,
+            None => 0,
+        };
+        self.stream.write_all(line.as_bytes().get(sent..).unwrap_or_default())
     }
 }
 
@@ -205,8 +250,19 @@ impl Lines {
 impl Lines {
     /// The channel of this process, if it is the helper or init.
     pub(crate) fn of_standard_input() -> io::Result<Self> {
-        let input = std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned()?;
+        let input = io::stdin().as_fd().try_clone_to_owned()?;
         Ok(Self::new(UnixStream::from(input)))
+    }
+
+    /// The next line, and the descriptor that came with it.
+    pub(crate) fn receive_with(&mut self) -> io::Result<Option<(String, Option<OwnedFd>)>> {
+        let mut descriptor = None;
+        let line = self.receive_by(|stream, part| {
+            let (size, received) = descriptors::receive(stream, part)?;
+            descriptor = received.or(descriptor.take());
+            Ok(size)
+        })?;
+        Ok(line.map(|line| (line, descriptor)))
     }
 
     pub(crate) fn send_message(&mut self, message: &Message) -> io::Result<()> {
@@ -217,6 +273,67 @@ impl Lines {
     /// Takes the bytes that were read and belong to no line yet.
     pub(crate) fn take_rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.read)
+    }
+}
+
+/// Descriptors that travel with bytes over a socket.
+#[cfg(target_os = "linux")]
+mod descriptors {
+    use std::io::{self, IoSlice, IoSliceMut};
+    use std::mem::MaybeUninit;
+    use std::os::fd::{BorrowedFd, OwnedFd};
+    use std::os::unix::net::UnixStream;
+
+    use rustix::net::{
+        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    };
+
+    const SPACE: usize = rustix::cmsg_space!(ScmRights(1));
+
+    /// Sends the descriptor and a part of the bytes. Returns the size of the part.
+    pub(super) fn send(
+        stream: &UnixStream,
+        bytes: &[u8],
+        descriptor: BorrowedFd<'_>,
+    ) -> io::Result<usize> {
+        let (mut space, one) = ([MaybeUninit::uninit(); SPACE], [descriptor]);
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !control.push(SendAncillaryMessage::ScmRights(&one)) {
+            return Err(io::Error::other("there is no space for a descriptor"));
+        }
+        Ok(sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
+    }
+
+    /// Reads bytes, and a descriptor if one came with them.
+    pub(super) fn receive(
+        stream: &UnixStream,
+        part: &mut [u8],
+    ) -> io::Result<(usize, Option<OwnedFd>)> {
+        let mut space = [MaybeUninit::uninit(); SPACE];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let size = recvmsg(stream, &mut [IoSliceMut::new(part)], &mut control, flags)?.bytes;
+        let mut messages = control.drain();
+        let descriptor = messages.find_map(|message| {
+            if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
+                return descriptors.next();
+            }
+            None
+        });
+        Ok((size, descriptor))
+    }
+}
+
+/// Other systems have no helper that could receive one.
+#[cfg(not(target_os = "linux"))]
+mod descriptors {
+    use std::io;
+    use std::os::fd::BorrowedFd;
+    use std::os::unix::net::UnixStream;
+
+    pub(super) fn send(_: &UnixStream, _: &[u8], _: BorrowedFd<'_>) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) const PROC_SETTINGS: [&str; 7] = [
 /// Folders for temporary files of all users.
 pub(crate) const TEMP: [&str; 2] = ["/tmp", "/var/tmp"];
 
-const FOLDERS: [&str; 3] = ["/dev", "/proc", "/sys"];
+const FOLDERS: [&str; 4] = ["/", "/dev", "/proc", "/sys"];
 
 /// Facts of the file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -20,12 +20,15 @@ use crate::{IN_SANDBOX, NOT_CONFINED, OWN_PROGRAM, namespaces};
 /// Does the helper's work. `command` is the program and its arguments.
 pub(crate) fn run(command: &[OsString]) -> ExitCode {
     let Ok(mut node) = Lines::of_standard_input() else { return ExitCode::from(NOT_CONFINED) };
-    let Ok(Some(line)) = node.receive() else { return ExitCode::from(NOT_CONFINED) };
+    let Ok(Some((line, input))) = node.receive_with() else { return ExitCode::from(NOT_CONFINED) };
     let result = match Profile::parse(&line) {
-        Ok(profile) if profile.backend.has_namespaces() => {
-            start_init(&mut node, &profile, &line, command)
+        Ok(profile) if profile.has_own_processes() => {
+            start_init(&mut node, &profile, (&line, input), command)
         }
-        Ok(profile) => return init::confine_and_run(Ids::Unmapped, node, &profile, command),
+        Ok(profile) => match enter(&profile) {
+            Ok(ids) => return init::confine_and_run(ids, node, &profile, (command, input)),
+            Err(failure) => Err(failure),
+        },
         Err(error) => Err(Failure::new("profile", error)),
     };
     result.unwrap_or_else(|failure| {
@@ -35,11 +38,25 @@ pub(crate) fn run(command: &[OsString]) -> ExitCode {
     })
 }
 
+/// Makes the namespaces of a command that has no PID namespace, for this process.
+fn enter(profile: &Profile) -> Result<Ids, Failure> {
+    if !profile.backend.has_namespaces() {
+        return Ok(Ids::Unmapped);
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    // root without `CAP_SYS_ADMIN` gets the namespaces of any other user
+    if is_root && namespaces::enter_as_root(profile).is_ok() {
+        return Ok(Ids::Unmapped);
+    }
+    namespaces::enter_as_user(profile)?;
+    Ok(Ids::Own)
+}
+
 /// Starts init in new namespaces and waits for its end.
 fn start_init(
     node: &mut Lines,
     profile: &Profile,
-    line: &str,
+    (line, input): (&str, Option<OwnedFd>),
     command: &[OsString],
 ) -> Result<ExitCode, Failure> {
     let is_root = rustix::process::geteuid().is_root();
@@ -65,7 +82,9 @@ fn start_init(
     init::ignore_term(true);
     // only the command holds the output open
     let _ = init::close_output();
-    step("send profile", || init.send(line))?;
+    step("send profile", || init.send_with(line, input.as_ref().map(AsFd::as_fd)))?;
+    // only the command holds the input open
+    drop(input);
     if ids == Ids::All {
         map_ids(node, &mut init, &child)?;
     }

@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -59,25 +60,25 @@ impl Ids {
 /// Does the work of init in namespaces that the helper has made.
 pub(crate) fn run(ids: Ids, command: &[OsString]) -> ExitCode {
     let Ok(mut helper) = Lines::of_standard_input() else { return ExitCode::from(NOT_CONFINED) };
-    match helper.receive() {
-        Ok(Some(line)) => match Profile::parse(&line) {
-            Ok(profile) => confine_and_run(ids, helper, &profile, command),
+    match helper.receive_with() {
+        Ok(Some((line, input))) => match Profile::parse(&line) {
+            Ok(profile) => confine_and_run(ids, helper, &profile, (command, input)),
             Err(_) => ExitCode::from(NOT_CONFINED),
         },
         Ok(None) | Err(_) => ExitCode::from(NOT_CONFINED),
     }
 }
 
-/// Confines this process, runs the command and reports its end. `channel` leads to the node, maybe
-/// through the helper.
+/// Confines this process, runs the command with its standard input and reports its end. `channel` leads to the node,
+/// maybe through the helper.
 pub(crate) fn confine_and_run(
     ids: Ids,
     mut channel: Lines,
     profile: &Profile,
-    command: &[OsString],
+    (command, input): (&[OsString], Option<OwnedFd>),
 ) -> ExitCode {
     let started = confine(ids, &mut channel, profile)
-        .and_then(|ready| start(&mut channel, ready, profile, command));
+        .and_then(|ready| start(&mut channel, ready, profile, (command, input)));
     let shell = match started {
         Ok(shell) => shell,
         Err(failure) => {
@@ -121,7 +122,7 @@ fn confine(ids: Ids, channel: &mut Lines, profile: &Profile) -> Result<Ready, Fa
     let folder = step("getcwd", std::env::current_dir)?;
     limit(profile)?;
     let has_namespaces = profile.backend.has_namespaces();
-    if has_namespaces {
+    if profile.has_own_processes() {
         // the helper's only thread starts init, so this is not too early
         let end = Some(Signal::KILL);
         step("PR_SET_PDEATHSIG", || set_parent_process_death_signal(end))?;
@@ -231,14 +232,14 @@ fn start(
     channel: &mut Lines,
     ready: Ready,
     profile: &Profile,
-    command: &[OsString],
+    (command, input): (&[OsString], Option<OwnedFd>),
 ) -> Result<Shell, Failure> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(Failure::new("start", "there is no command"));
     };
     let group = Arc::new(Mutex::new(None));
     let stream = step("dup", || channel.stream.try_clone())?;
-    let (reader, ends) = (Arc::clone(&group), profile.backend.has_namespaces());
+    let (reader, ends) = (Arc::clone(&group), profile.has_own_processes());
     let rest = channel.take_rest();
     // the thread must ignore it too
     ignore_term(true);
@@ -249,7 +250,7 @@ fn start(
     let oom_kills = oom_kills();
     step("send ready", || channel.send_message(&Message::Ready(ready)))?;
     let mut shell = Command::new(program);
-    shell.args(arguments).stdin(Stdio::null()).process_group(0);
+    shell.args(arguments).stdin(input.map_or_else(Stdio::null, Stdio::from)).process_group(0);
     set_variables(&mut shell, profile);
     // locked until its group is known
     let mut led = group.lock().unwrap_or_else(PoisonError::into_inner);
@@ -261,7 +262,8 @@ fn start(
     let pid = pid.ok_or_else(|| Failure::new("start", "the process has no number"))?;
     *led = Some(pid);
     drop(led);
-    // only the command holds the output open
+    // only the command holds its input and output open
+    drop(shell);
     step("close output", close_output)?;
     Ok(Shell { pid, group, oom_kills })
 }

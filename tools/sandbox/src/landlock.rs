@@ -1,5 +1,5 @@
 //! Landlock: grants the paths of [`Rules`] and refuses every other one, and cuts signals and
-//! abstract Unix sockets to processes outside.
+//! abstract Unix sockets to processes outside, unless the command shares the machine's processes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,11 @@ const NEEDED: u8 = 3;
 /// files and processes out of reach by themselves.
 pub(crate) fn restrict(profile: &Profile, facts: &Facts) -> Result<u8, Failure> {
     let rules = rules(profile, facts, children);
-    let restrict = || enforce(&rules).map_err(std::io::Error::other);
+    let scopes = match profile.shares_processes {
+        true => BitFlags::EMPTY,
+        false => Scope::AbstractUnixSocket | Scope::Signal,
+    };
+    let restrict = || enforce(&rules, scopes).map_err(std::io::Error::other);
     let version = match step("landlock_restrict_self", restrict)? {
         LandlockStatus::Available { effective_abi, .. } => effective_abi as u8,
         LandlockStatus::NotEnabled | LandlockStatus::NotImplemented => 0,
@@ -41,12 +45,13 @@ pub(crate) fn restrict(profile: &Profile, facts: &Facts) -> Result<u8, Failure> 
     Ok(version)
 }
 
-fn enforce(rules: &Rules) -> Result<LandlockStatus, RulesetError> {
+fn enforce(rules: &Rules, scopes: BitFlags<Scope>) -> Result<LandlockStatus, RulesetError> {
     let read = AccessFs::from_read(NEWEST);
-    let ruleset = Ruleset::default()
-        .handle_access(AccessFs::from_all(NEWEST))?
-        .scope(Scope::AbstractUnixSocket | Scope::Signal)?
-        .create()?;
+    let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(NEWEST))?;
+    if !scopes.is_empty() {
+        ruleset = ruleset.scope(scopes)?;
+    }
+    let ruleset = ruleset.create()?;
     let ruleset = grant(ruleset, &rules.list, AccessFs::ReadDir.into())?;
     let ruleset = grant(ruleset, &rules.read, read)?;
     let ruleset = grant(ruleset, &rules.devices, read | AccessFs::from_file(NEWEST))?;

@@ -86,6 +86,9 @@ impl<'a> Tree<'a> {
         if profile.backend.has_namespaces() {
             tree.insert(&profile.discarded, Mode::Discard);
         }
+        if profile.everything {
+            tree.insert(["/"], Mode::Write);
+        }
         tree.insert(&profile.write, Mode::Write);
         if tree.entries.contains_key(Path::new("/")) {
             tree.insert(["/sys"], Mode::ReadOnly);
@@ -94,6 +97,7 @@ impl<'a> Tree<'a> {
         let hidden = profile.hidden.iter().filter(|path| path.as_path() != "/");
         tree.insert(hidden, Mode::Hidden);
         match profile.backend {
+            _ if profile.shares_processes => {}
             Backend::Namespaces => {
                 tree.insert(["/dev"], Mode::Dev);
                 tree.insert(["/proc"], Mode::Proc);
@@ -128,6 +132,12 @@ impl<'a> Tree<'a> {
         path.parent().and_then(|parent| self.mode_at(parent))
     }
 
+    /// Whether the mode in force around `path` is that of the root.
+    fn is_in_root(&self, path: &Path) -> bool {
+        let named = path.ancestors().skip(1).find(|above| self.entries.contains_key(above));
+        named == Some(Path::new("/"))
+    }
+
     /// The entries of a mode.
     fn of(&self, wanted: Mode) -> impl Iterator<Item = &'a Found> {
         let of_mode = self.entries.values().filter(move |(mode, _)| *mode == wanted);
@@ -158,8 +168,10 @@ pub fn steps(profile: &Profile, facts: &Facts) -> Vec<Step> {
     if let Some(temp) = temp {
         steps.push(Step::Keep(temp.path.clone()));
     }
-    steps.push(Step::Dev);
-    if profile.backend == Backend::Namespaces {
+    if !profile.shares_processes {
+        steps.push(Step::Dev);
+    }
+    if profile.backend == Backend::Namespaces && !profile.shares_processes {
         steps.push(Step::Proc);
         for path in PROC_SETTINGS.iter().filter_map(|path| facts.found.get(Path::new(path))) {
             steps.push(Step::Bind(path.path.clone()));
@@ -247,10 +259,14 @@ pub fn rules(profile: &Profile, facts: &Facts, children: impl Fn(&Path) -> Vec<P
     let tree = Tree::new(profile, facts);
     let root = Path::new("/");
     let mut rules = Rules::default();
+    let is_fenced = profile.everything && !profile.backend.has_namespaces();
+    // nothing below them is granted for writing with `/`
+    let kept = ["/dev", "/proc", "/sys"].map(PathBuf::from);
     for found in tree.of(Mode::Write) {
-        if found.path == root {
+        if found.path == root && is_fenced {
+            // its children are granted one by one
+        } else if found.path == root {
             // Landlock knows no exception below a granted folder
-            let kept = ["/dev", "/proc", "/sys"].map(PathBuf::from);
             rules.write.extend(children(root).into_iter().filter(|path| !kept.contains(path)));
         } else {
             rules.write.insert(found.path.clone());
@@ -270,11 +286,15 @@ pub fn rules(profile: &Profile, facts: &Facts, children: impl Fn(&Path) -> Vec<P
     rules.devices.extend(["/dev/ptmx".into(), "/dev/pts".into()]);
     // root could read disks
     let mut hidden: BTreeSet<&Path> = [Path::new("/dev")].into();
-    let can_be_hidden = |path: &Path| !matches!(tree.mode_around(path), Some(Mode::Write));
-    hidden
-        .extend(tree.of(Mode::Hidden).map(|found| &*found.path).filter(|path| can_be_hidden(path)));
+    let can_be_excepted = |path: &&Path| {
+        tree.mode_around(path) != Some(Mode::Write) || is_fenced && tree.is_in_root(path)
+    };
+    let paths_of = |mode| tree.of(mode).map(|found| found.path.as_path());
+    hidden.extend(paths_of(Mode::Hidden).filter(can_be_excepted));
+    let read_only: Vec<&Path> =
+        paths_of(Mode::ReadOnly).filter(|path| is_fenced && can_be_excepted(path)).collect();
     let parents: BTreeSet<&Path> =
-        hidden.iter().flat_map(|path| path.ancestors().skip(1)).collect();
+        hidden.iter().chain(&read_only).flat_map(|path| path.ancestors().skip(1)).collect();
     for parent in &parents {
         if parent.ancestors().any(|above| hidden.contains(above)) {
             continue;
@@ -283,7 +303,12 @@ pub fn rules(profile: &Profile, facts: &Facts, children: impl Fn(&Path) -> Vec<P
         let granted = children(parent).into_iter().filter(|child| {
             !parents.contains(child.as_path()) && !hidden.contains(child.as_path())
         });
-        rules.read.extend(granted);
+        for child in granted {
+            let is_open =
+                is_fenced && tree.mode_at(&child) == Some(Mode::Write) && !kept.contains(&child);
+            let list = if is_open { &mut rules.write } else { &mut rules.read };
+            list.insert(child);
+        }
     }
     rules.read.extend(tree.shown().map(|found| found.path.clone()));
     rules
@@ -318,6 +343,8 @@ mod tests {
                 ["hidden", _] => profile.hidden.push(path),
                 ["discarded", _] => profile.discarded.push(path),
                 ["temp", _] => profile.temp = Some(path),
+                ["everything", "yes"] => profile.everything = true,
+                ["shares_processes", "yes"] => profile.shares_processes = true,
                 _ => panic!("unknown line `{line}`"),
             }
             let is_listed = ["folder", "file", "listed"].contains(&words[0]);

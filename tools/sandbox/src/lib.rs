@@ -44,7 +44,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub use channel::{Channel, Message, Ready, Report, command};
+pub use channel::{Channel, Message, Ready, Report, command, command_with_input};
 pub use failure::Failure;
 pub use probe::{Probe, Rejected, probe};
 pub use profile::{Backend, Limits, Profile};

@@ -31,15 +31,18 @@ use crate::profile::Profile;
 
 /// The namespaces that init gets, without those for users and processes.
 fn flags(profile: &Profile) -> CloneFlags {
-    let flags = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC;
-    if profile.network { flags } else { flags | CloneFlags::CLONE_NEWNET }
+    let mut flags = CloneFlags::CLONE_NEWNS;
+    flags.set(CloneFlags::CLONE_NEWIPC, !profile.shares_processes);
+    flags.set(CloneFlags::CLONE_NEWNET, !profile.network);
+    flags
 }
 
-/// Makes all namespaces for the next child, which sees this user alone and everybody else as
-/// `nobody`.
+/// Makes all namespaces, the one for processes for the next child. This process sees its user alone and everybody else
+/// as `nobody`.
 pub(crate) fn enter_as_user(profile: &Profile) -> Result<(), Failure> {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let flags = flags(profile) | CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID;
+    let mut flags = flags(profile) | CloneFlags::CLONE_NEWUSER;
+    flags.set(CloneFlags::CLONE_NEWPID, profile.has_own_processes());
     step("unshare", || unshare(flags))?;
     step_on("write", "/proc/self/setgroups", |file| fs::write(file, "deny"))?;
     step_on("write", "/proc/self/uid_map", |map| fs::write(map, format!("{user} {user} 1")))?;
@@ -120,9 +123,10 @@ fn perform_one(step: &Step, temp: Option<&Path>, kept: &mut Kept) -> Result<(), 
             };
             mount("tmpfs", by_descriptor(&open(path)?), "tmpfs", flags, Some(data))
         }),
-        Step::HideFile(path) => {
-            step_on("bind", path, |path| mount_bind(DEAD_SOCKET, by_descriptor(&open(path)?)))
-        }
+        Step::HideFile(path) => step_on("bind", path, |path| {
+            let cover = if Path::new(DEAD_SOCKET).exists() { DEAD_SOCKET } else { "/dev/null" };
+            mount_bind(cover, by_descriptor(&open(path)?))
+        }),
         Step::Show { path, is_folder } => step_on("bind", path, |path| {
             let from = kept_at(path)?;
             let at = make_mount_point(path, *is_folder)?;

@@ -37,6 +37,14 @@ pub struct Profile {
     /// `TMPDIR` points to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temp: Option<PathBuf>,
+    /// Whether the command may change everything that no list names. With [`Backend::Landlock`] it makes no new files
+    /// directly in a folder that holds a read-only or hidden path: such a folder cannot be granted as a whole.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub everything: bool,
+    /// Whether the command sees the processes, devices and message queues of the machine and may send signals. Its own
+    /// processes then do not all end with it. A hidden file looks empty: no device of the sandbox can cover it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shares_processes: bool,
     #[serde(default)]
     pub limits: Limits,
 }
@@ -87,6 +95,8 @@ impl Profile {
             discarded: Vec::new(),
             network: false,
             temp: None,
+            everything: false,
+            shares_processes: false,
             limits: Limits::default(),
         }
     }
@@ -104,6 +114,11 @@ impl Profile {
             }
         }
         Ok(profile)
+    }
+
+    /// Whether the command gets a PID namespace, in which every process ends with the first one.
+    pub fn has_own_processes(&self) -> bool {
+        self.backend.has_namespaces() && !self.shares_processes
     }
 
     /// The profile as one line of JSON.
