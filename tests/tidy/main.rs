@@ -331,7 +331,7 @@ const CRATES: [(&str, &[&str]); 22] = [
     ("providers", &["events", "tools/framing"]),
     // used by tools: lines of a stream, and child processes with an environment without credentials
     ("tools/framing", &[]),
-    ("tools/process", &["events", "tools/framing"]),
+    ("tools/process", &["events", "tools/framing", "tools/sandbox"]),
     // confines one command; used by the program, which becomes its helper
     ("tools/sandbox", &[]),
     // YAML front matter of Markdown files

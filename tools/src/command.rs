@@ -5,16 +5,15 @@
 use std::fmt::Display;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{self, ExitCode, ExitStatus, Stdio};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use leftfold_process::{self as processes, CallProcesses, environment};
+use leftfold_process::{self as processes, CallProcesses, HelperChannel, environment};
 use leftfold_sandbox::{Failure, Message, Report};
 use tokio::io::AsyncReadExt;
-use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
@@ -176,8 +175,7 @@ pub fn become_shell(line: &str, added: &[String], sandbox: Option<&Path>) -> io:
 /// A shell that runs.
 struct Shell {
     child: Child,
-    /// The channel to the helper of its sandbox, and what was read from it.
-    helper: Option<(UnixStream, Vec<u8>)>,
+    helper: Option<HelperChannel>,
 }
 
 /// The end of a shell.
@@ -191,27 +189,18 @@ enum End {
 impl Shell {
     /// Waits for the end. A wait that is dropped loses nothing.
     async fn wait(&mut self) -> io::Result<End> {
-        let Some((stream, read)) = &mut self.helper else {
-            return Ok(End::Exited(self.child.wait().await?, None));
-        };
-        loop {
-            // the helper lives on as long as the command's background processes do
-            while let Some(end) = read.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = read.drain(..=end).collect();
-                match Message::parse(&String::from_utf8_lossy(&line))? {
-                    Message::Ready(_) => {}
-                    Message::Failed(failure) => return Ok(End::NotConfined(failure)),
-                    Message::Report(report) => {
-                        // the form of `wait(2)`
-                        let status = report.signal.unwrap_or(report.code.unwrap_or_default() << 8);
-                        return Ok(End::Exited(ExitStatus::from_raw(status), Some(report)));
-                    }
+        while let Some(helper) = &mut self.helper {
+            match helper.receive().await? {
+                Some(Message::Ready(_)) => {}
+                Some(Message::Failed(failure)) => return Ok(End::NotConfined(failure)),
+                // the helper lives on as long as the command's background processes do
+                Some(Message::Report(report)) => {
+                    return Ok(End::Exited(processes::exit_status(&report), Some(report)));
                 }
-            }
-            if stream.read_buf(read).await? == 0 {
-                return Ok(End::Exited(self.child.wait().await?, None));
+                None => break,
             }
         }
+        Ok(End::Exited(self.child.wait().await?, None))
     }
 }
 
@@ -240,11 +229,9 @@ fn start(
     let helper = match channel {
         None => None,
         Some(channel) => {
-            let stream = channel.into_stream();
-            // the command ends when nobody holds this end, and a cancelled one has time to end itself
-            running.hold(stream.try_clone()?.into());
-            stream.set_nonblocking(true)?;
-            Some((UnixStream::from_std(stream)?, Vec::new()))
+            let channel = HelperChannel::new(channel)?;
+            running.hold(channel.descriptor()?);
+            Some(channel)
         }
     };
     let pipe = Receiver::from_owned_fd(OwnedFd::from(reader))?;

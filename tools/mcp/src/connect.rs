@@ -90,6 +90,7 @@ async fn local(
         passed: &root.environment,
         variables,
         acts_for_user: false,
+        profile: None,
     };
     let Started { stdin, stdout, mut process, stderr_tail } = program.start().await?;
     match serve_client(handler.clone(), Pipes::new(stdout, stdin)).await {
@@ -102,7 +103,7 @@ async fn local(
         }
         Err(error) => {
             let why = match process.wait(EXIT).await {
-                Some(status) => format!("it ended at once ({status})"),
+                Some(end) => end.to_string(),
                 None => innermost(&error),
             };
             Err(stderr_tail.append_to(&why).await)

@@ -78,6 +78,7 @@ impl Link {
             passed: &root.environment,
             variables: &spec.environment,
             acts_for_user: true,
+            profile: None,
         };
         let Started { stdin, stdout, process, stderr_tail } = program.start().await?;
         let (over, pending) = (ConnectionEnd::default(), Pending::default());

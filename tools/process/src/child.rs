@@ -2,15 +2,20 @@
 //! lines of their standard error.
 
 use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::{self, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use leftfold_framing::clip;
+use leftfold_sandbox::{Failure, Message, OWN_PROGRAM, Profile};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
+use crate::helper::{HelperChannel, exit_status};
 use crate::isolation::spawn_isolated;
 use crate::running::{CallProcesses, marks, server_mark};
 use crate::system::Trusted;
@@ -39,6 +44,8 @@ pub struct Program<'a> {
     /// Its processes may use this node's socket as a person may. `false` for programs that the
     /// model controls.
     pub acts_for_user: bool,
+    /// The sandbox in which it runs; `None`: none.
+    pub profile: Option<&'a Profile>,
 }
 
 /// Hides the command and the variables: they may contain secrets.
@@ -68,29 +75,89 @@ impl Program<'_> {
         end_orphans_once().await;
         let (program, arguments) = self.command.split_first().ok_or("its command is empty")?;
         let mark = server_mark();
-        let mut command = Command::new(program);
+        let failed = |error: io::Error| self.not_started(program, &error);
+        let Prepared { mut command, input, helper } =
+            self.prepare(program, arguments).map_err(failed)?;
         command
-            .args(arguments)
             .current_dir(self.directory)
             .env_clear()
             .envs(environment(self.passed))
             .env("PWD", self.directory)
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .envs(marks(&mark))
-            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let (mut child, running) = spawn_isolated(command, &mark).map_err(|error| {
-            format!("cannot start `{program}` in {}: {error}", self.directory.display())
-        })?;
-        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        // with the command, the other ends of the pipe and the channel are closed here
+        let (mut child, mut running) =
+            spawn_isolated(Command::from(command), &mark).map_err(failed)?;
+        let pipes =
+            (input.or_else(|| child.stdin.take()), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err("its pipes are gone".to_owned());
         };
+        if let Some(helper) = &helper {
+            running.hold(helper.descriptor().map_err(failed)?);
+        }
         let stderr_tail = StderrTail::of(self.name, stderr);
         let trusted = self.acts_for_user.then(|| Trusted::child(running.leader()));
-        let process = ServerProcess { child, running: Some(running), _trusted: trusted };
-        Ok(Started { stdin, stdout, process, stderr_tail })
+        let place = format!("`{program}` in {}", self.directory.display());
+        let mut process =
+            ServerProcess { child, running: Some(running), helper, place, _trusted: trusted };
+        match process.confined().await {
+            Ok(()) => Ok(Started { stdin, stdout, process, stderr_tail }),
+            Err(why) => {
+                process.end().await;
+                Err(why)
+            }
+        }
+    }
+
+    fn not_started(&self, program: &str, error: &io::Error) -> String {
+        format!("cannot start `{program}` in {}: {error}", self.directory.display())
+    }
+
+    /// The command without its environment, and the ends of what belongs to its sandbox.
+    fn prepare(&self, program: &str, arguments: &[String]) -> io::Result<Prepared> {
+        let Some(profile) = self.profile else {
+            let mut command = process::Command::new(program);
+            command.args(arguments).stdin(Stdio::piped());
+            return Ok(Prepared { command, input: None, helper: None });
+        };
+        let (reader, writer) = io::pipe()?;
+        let (command, channel) = leftfold_sandbox::command_with_input(
+            Path::new(OWN_PROGRAM),
+            profile,
+            reader.as_fd(),
+            program,
+            arguments,
+        )?;
+        let input = ChildStdin::from_std(process::ChildStdin::from(OwnedFd::from(writer)))?;
+        Ok(Prepared { command, input: Some(input), helper: Some(HelperChannel::new(channel)?) })
+    }
+}
+
+/// A command that can be started.
+struct Prepared {
+    command: process::Command,
+    /// The node's end of the standard input, unless the command makes it.
+    input: Option<ChildStdin>,
+    helper: Option<HelperChannel>,
+}
+
+/// The end of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    Exited(ExitStatus),
+    /// It never ran. The reason, in words for people.
+    NotStarted(String),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(status) => write!(f, "it ended at once ({status})"),
+            Self::NotStarted(why) => f.write_str(why),
+        }
     }
 }
 
@@ -99,13 +166,62 @@ impl Program<'_> {
 pub struct ServerProcess {
     child: Child,
     running: Option<CallProcesses>,
+    helper: Option<HelperChannel>,
+    /// The program and its folder, for errors.
+    place: String,
     _trusted: Option<Trusted>,
 }
 
 impl ServerProcess {
-    /// Waits at most `limit` for the program to exit. Returns its status if it did.
-    pub async fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
-        tokio::time::timeout(limit, self.child.wait()).await.ok()?.ok()
+    /// Whether the program runs in a sandbox.
+    pub fn is_confined(&self) -> bool {
+        self.helper.is_some()
+    }
+
+    /// Waits until the program is confined and about to start.
+    async fn confined(&mut self) -> Result<(), String> {
+        let Some(helper) = &mut self.helper else { return Ok(()) };
+        match helper.receive().await {
+            Ok(Some(Message::Ready(_))) => Ok(()),
+            Ok(Some(Message::Failed(failure))) => Err(self.not_confined(&failure)),
+            Ok(Some(Message::Report(_)) | None) => {
+                let why = "the helper ended without a report";
+                Err(self.not_confined(&Failure::new("start helper", why)))
+            }
+            Err(error) => Err(self.not_confined(&Failure::of_system("read report", None, &error))),
+        }
+    }
+
+    fn not_confined(&self, failure: &Failure) -> String {
+        match failure.step.as_str() {
+            "start" => format!("cannot start {}: {}", self.place, failure.why),
+            _ => format!(
+                "its sandbox could not be set up ({failure}); `\"sandbox\": \"off\"` in its settings \
+                 starts it without one"
+            ),
+        }
+    }
+
+    /// Waits at most `limit` for the program to end.
+    pub async fn wait(&mut self, limit: Duration) -> Option<End> {
+        tokio::time::timeout(limit, self.ended()).await.ok()?
+    }
+
+    async fn ended(&mut self) -> Option<End> {
+        while let Some(helper) = &mut self.helper {
+            match helper.receive().await {
+                Ok(Some(Message::Ready(_))) => {}
+                Ok(Some(Message::Failed(failure))) => {
+                    return Some(End::NotStarted(self.not_confined(&failure)));
+                }
+                // other processes of the program may still run
+                Ok(Some(Message::Report(report))) => {
+                    return Some(End::Exited(exit_status(&report)));
+                }
+                Ok(None) | Err(_) => break,
+            }
+        }
+        self.child.wait().await.ok().map(End::Exited)
     }
 
     /// Ends all of its processes with SIGTERM, then SIGKILL. Returns when they are gone.
@@ -114,7 +230,7 @@ impl ServerProcess {
             running.end().await;
         }
         // the process has ended: this only collects its status
-        let _ = self.wait(STDERR_WAIT).await;
+        let _ = tokio::time::timeout(STDERR_WAIT, self.child.wait()).await;
     }
 }
 

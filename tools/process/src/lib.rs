@@ -14,6 +14,7 @@ mod ancestry;
 mod child;
 mod environment;
 mod files;
+mod helper;
 mod isolation;
 #[cfg(target_os = "linux")]
 mod limits;
@@ -39,9 +40,10 @@ use linux as system;
 #[cfg(not(target_os = "linux"))]
 use other as system;
 
-pub use child::{Program, ServerProcess, Started, StderrTail};
+pub use child::{End, Program, ServerProcess, Started, StderrTail};
 pub use environment::environment;
 pub use files::{open_files, raise_open_files};
+pub use helper::{HelperChannel, exit_status};
 pub use isolation::{close_descriptors_on_exec, spawn_isolated};
 pub use mark::{CALL, NODE};
 pub use origin::{Origin, PeerProcess};
