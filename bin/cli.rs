@@ -297,20 +297,9 @@ impl TurnArgs {
 
     /// The given options that only the node of a session can apply.
     pub(crate) fn of_a_node(&self) -> Vec<&'static str> {
-        let mode = match self.permission_mode {
-            // a person answers here, whatever node runs the session
-            None | Some(PermissionMode::Ask) => None,
-            Some(PermissionMode::Deny) => Some("--permission-mode deny"),
-            Some(PermissionMode::AcceptEdits) => Some("--permission-mode accept-edits"),
-            Some(PermissionMode::Sandbox) => Some("--permission-mode sandbox"),
-        };
-        let given = [
-            (self.model.is_some(), "--model"),
-            (self.max_steps.is_some(), "--max-steps"),
-            (self.yes, "--yes"),
-            (mode.is_some(), mode.unwrap_or_default()),
-        ];
-        given.into_iter().filter(|(given, _)| *given).map(|(_, option)| option).collect()
+        let is_given = self.yes || self.permission_mode == Some(PermissionMode::Deny);
+        let ask = if is_given { self.overrides().ask } else { AskMode::Ask };
+        Overrides { ask, ..self.overrides() }.options()
     }
 }
 

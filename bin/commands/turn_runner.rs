@@ -84,9 +84,10 @@ pub(crate) async fn run_turn(
     let (resumes, reverts) = (task == Task::Resume, matches!(task, Task::Revert(_)));
     let mut signals = Signals::new()?;
     let node = client::node().await?;
+    let options = turn.of_a_node();
     let begun = tokio::select! {
         biased;
-        begun = begin(&setup, &node, task, sink) => Some(begun),
+        begun = begin(&setup, &node, task, sink, &options) => Some(begun),
         _ = signals.next() => None,
     };
     let Some(Ok(Some(Begun { client, opened, socket }))) = begun else {
@@ -97,13 +98,6 @@ pub(crate) async fn run_turn(
     };
     let (mut memory, here) = (client.clone(), client.remote().is_none());
     let reverts = reverts || resumes && here && client.view().await?.turn.is_none();
-    let ignored = turn.of_a_node();
-    if !here && !ignored.is_empty() {
-        let ignored = ignored.join(", ");
-        note(&format!(
-            "leftfold: another node runs this session, so these options are ignored: {ignored}"
-        ));
-    }
     // Served only now, so that no other client's prompt comes before this one.
     let socket = socket.map(|bound| {
         bound.serve(socket::SingleSession::new(client.clone(), setup.prompt_config()))
@@ -141,17 +135,22 @@ struct Begun {
 
 /// Opens the session, subscribes `sink` to its events, and sends it the task. `None`: there is
 /// nothing to do.
+///
+/// # Errors
+/// Another process is the session's node, and there are `options` that only the node can apply.
 async fn begin(
     setup: &SessionSetup,
     node: &ActorRef<NodeMessage>,
     task: Task,
     sink: ActorRef<Observation>,
+    options: &[&str],
 ) -> anyhow::Result<Option<Begun>> {
     if task == Task::Resume {
         return begin_resuming(setup, node.clone(), sink).await;
     }
     for _ in 0..client::ATTEMPTS {
         let (client, opened) = Client::open(node.clone(), setup).await?;
+        client.takes(options)?;
         let from = opened.head + 1;
         let socket = if client.remote().is_none() { bind(setup) } else { None };
         if let Task::Prompt(parts) = &task

@@ -71,6 +71,39 @@ fn a_run_is_served_by_a_node_that_has_nothing_to_do() {
 }
 
 #[test]
+fn options_that_only_the_node_can_apply_are_refused_before_the_prompt() {
+    let site = asking();
+    let (live, session, of) = waiting(&site);
+    for (options, named) in [
+        (&["--agent", "plan"][..], "--agent"),
+        (&["--model", "double/m"], "--model"),
+        (&["--system", "Be brief.", "--max-steps", "2"], "--system, --max-steps"),
+        (&["--max-cost", "0.01", "--timeout", "2s"], "--max-cost, --timeout"),
+        (&["--yes"], "--yes"),
+        (&["--permission-mode", "deny"], "--permission-mode deny"),
+        (&["--permission-mode", "accept-edits"], "--permission-mode accept-edits"),
+        (&["--permission-mode", "sandbox"], "--permission-mode sandbox"),
+    ] {
+        let args = [&["run", "--session", &session][..], options, &["me too"]].concat();
+        let why = format!(
+            "another node (pid {}) runs session {session}, and cannot apply {named}: ",
+            live.id()
+        );
+        site.run(&args).with(2).saying(&[&why]);
+    }
+    site.run(&["compact", &session, "--model", "double/m"]).with(2).saying(&["apply --model:"]);
+    let mut terminal = site.terminal(&["--session", &session, "--agent", "plan"], 200);
+    terminal.until("cannot apply --agent");
+    assert_eq!(terminal.wait(), 2);
+    allow(&site, &session, of);
+    only(&live.wait().ok().events(), "turn.prompted");
+    // once that node has ended, the options count
+    let later = ["run", "--session", &session, "--format", "json", "--agent", "plan", "more"];
+    assert_eq!(only(&site.run(&later).events(), "turn.prompted")["data"]["agent"], "plan");
+    site.assert_sound();
+}
+
+#[test]
 fn whoever_is_attached_hears_of_the_death_of_the_node() {
     let site = asking();
     let (mut live, session, _) = waiting(&site);

@@ -20,6 +20,7 @@ use leftfold_events::{Fact, Seq, SessionId, State, TurnConfig};
 use leftfold_store::LiveReader;
 use ractor::{Actor, ActorRef, RpcReplyPort};
 
+use crate::Usage;
 use crate::approvals::Memory;
 use crate::remote::{self, Remote, RpcError};
 use crate::session_paths::SessionPlace;
@@ -153,6 +154,24 @@ impl Client {
             Link::Here { .. } => None,
             Link::There(remote) => Some(remote),
         }
+    }
+
+    /// Refuses options that only the node of the session can apply.
+    ///
+    /// # Errors
+    /// Another process is that node, and there is such an option.
+    pub fn takes(&self, options: &[&str]) -> Result<(), Usage> {
+        let Link::There(remote) = &self.link else { return Ok(()) };
+        if options.is_empty() {
+            return Ok(());
+        }
+        let pid = remote.pid().map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+        Err(Usage(format!(
+            "another node{pid} runs session {}, and cannot apply {}: leave these options out, or try again once \
+             that node has ended",
+            self.session,
+            options.join(", ")
+        )))
     }
 
     /// Whether the session can be reached without opening it again.

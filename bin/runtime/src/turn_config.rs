@@ -57,6 +57,26 @@ impl Overrides {
     pub fn interactive() -> Self {
         Self { ask: AskMode::Ask, ..Self::default() }
     }
+
+    /// The options of the command line that say this. A mode that asks is none: a client of any node
+    /// can answer.
+    pub fn options(&self) -> Vec<&'static str> {
+        let Self { model, agent, variant, max_steps, max_cost, timeout, system, .. } = self;
+        let given = [
+            (model.is_some(), "--model"),
+            (agent.is_some(), "--agent"),
+            (variant.is_some(), "--variant"),
+            (system.is_some(), "--system"),
+            (max_steps.is_some(), "--max-steps"),
+            (max_cost.is_some(), "--max-cost"),
+            (timeout.is_some(), "--timeout"),
+            (self.ask == AskMode::Allow, "--yes"),
+            (self.ask == AskMode::Deny, "--permission-mode deny"),
+            (self.accept_edits, "--permission-mode accept-edits"),
+            (self.allow_in_sandbox, "--permission-mode sandbox"),
+        ];
+        given.into_iter().filter(|(given, _)| *given).map(|(_, option)| option).collect()
+    }
 }
 
 /// The parts of a turn that come from another one.

@@ -128,6 +128,7 @@ impl Conversation {
     /// Continues an existing session, and shows its last turn, which begins at `from`.
     pub(super) async fn continue_session(&mut self, from: Seq) -> anyhow::Result<()> {
         let head = self.open(Some(from)).await?;
+        self.client()?.takes(&self.overrides.options())?;
         self.stage = Stage::History(head);
         Ok(())
     }

@@ -105,6 +105,7 @@ impl Conversation {
         let mut left = client::ATTEMPTS;
         loop {
             self.open(None).await?;
+            self.client()?.takes(&self.overrides.options())?;
             self.unfinished = false;
             let prompted = match self.log_choices().await {
                 Ok(()) => self.client()?.prompt(setup, parts.clone(), BY).await,

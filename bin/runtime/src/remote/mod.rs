@@ -80,6 +80,11 @@ impl Remote {
         RemoteConnection::connect(store).ok()?.stream.get_ref().peer_cred().ok()?.pid()
     }
 
+    /// The pid of the node, if it answers.
+    pub fn pid(&self) -> Option<i32> {
+        Self::holder(&self.0.store)
+    }
+
     /// Whether the node has ended, in good order or not.
     pub fn is_over(&self) -> bool {
         self.0.over.load(Ordering::Acquire)
