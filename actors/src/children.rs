@@ -185,6 +185,7 @@ fn how(reason: EndReason) -> String {
         EndReason::Aborted => "it was interrupted",
         EndReason::MaxSteps => "it used up its steps",
         EndReason::Limit => "it reached a limit",
+        EndReason::Incomplete => "its answer was cut off",
     };
     format!("The subagent came to no proper end: {why}. This is the last it said.\n")
 }

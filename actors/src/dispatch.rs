@@ -103,7 +103,8 @@ impl Workers {
                 Turn::Prompted { .. }
                 | Turn::Configured(_)
                 | Turn::Interrupted { .. }
-                | Turn::Switched { .. } => {}
+                | Turn::Switched { .. }
+                | Turn::Continued { .. } => {}
             },
             Event::Model(event) => match event {
                 Model::Requested { purpose, .. } => self.request(seq, *purpose, state),

@@ -55,7 +55,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// 0 completed, 1 error, 3 blocked, 4 a limit, 130 interrupted.
+    /// 0 completed, 1 error, 3 blocked, 4 a limit, 5 incomplete, 130 interrupted.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Nothing | Self::Restored => 0,
@@ -65,6 +65,7 @@ impl Outcome {
                 EndReason::Error => 1,
                 EndReason::Blocked => 3,
                 EndReason::MaxSteps | EndReason::Limit => 4,
+                EndReason::Incomplete => 5,
                 EndReason::Aborted => 130,
             },
         }

@@ -246,6 +246,12 @@ impl Builder {
                 let parts = parts.into_iter().flatten().map(PromptPart::text).collect();
                 self.user(parts, vec![*of]);
             }
+            Message::Note { text, of } => {
+                self.add(PromptPart::text(text));
+                if let Some(sources) = self.sources.last_mut() {
+                    sources.push(*of);
+                }
+            }
         }
     }
 

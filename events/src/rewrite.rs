@@ -94,6 +94,7 @@ fn turn(event: &mut Turn, how: &impl Rewrite) {
                 string(reason, how);
             }
         }
+        Turn::Continued { note, .. } => string(note, how),
         Turn::Interrupted { .. } | Turn::Switched { .. } => {}
     }
 }

@@ -221,6 +221,10 @@ pub struct Options {
     /// How deeply subagents may be nested; 0: there are none.
     #[serde(skip_serializing_if = "is_usual_depth")]
     pub max_depth: u32,
+    /// Whether a reply counts as complete however its provider ended it. Only an imported log has this: the
+    /// other agent decided how its turns went on.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub any_finish: bool,
     /// The sandbox of commands; `None`: the node that wrote the log knew none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxOptions>,
@@ -260,6 +264,7 @@ impl Default for Options {
             plugins: Vec::new(),
             depth: 0,
             max_depth: MAX_DEPTH,
+            any_finish: false,
             sandbox: None,
         }
     }

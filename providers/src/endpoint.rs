@@ -25,6 +25,8 @@ pub(crate) struct Endpoint {
     /// Whether the vendor sometimes answers 404 for a model that exists, so that 404 is worth a
     /// retry.
     pub(crate) retries_not_found: bool,
+    /// Whether an empty body of status 400 or 413 means that the request is too long.
+    pub(crate) overflows_silently: bool,
 }
 
 impl fmt::Debug for Endpoint {
@@ -67,6 +69,7 @@ pub(crate) fn endpoint(
         stall: config.stall,
         mask,
         retries_not_found: vendor.retries_not_found,
+        overflows_silently: vendor.overflows_silently,
     })
 }
 

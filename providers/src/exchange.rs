@@ -231,6 +231,12 @@ async fn error_response(endpoint: &Endpoint, mut response: Response) -> Failure 
         }
     }
     let (status, headers) = (response.status(), response.headers());
+    if endpoint.overflows_silently
+        && matches!(status.as_u16(), 400 | 413)
+        && body.trim_ascii().is_empty()
+    {
+        return Failure::silent_overflow(&endpoint.provider, status);
+    }
     let failure =
         Failure::of_response(&endpoint.provider, status, headers, &body, SystemTime::now());
     let is_transient = endpoint.retries_not_found

@@ -66,6 +66,34 @@ fn the_limit_of_steps_ends_a_turn() {
     assert_ne!(ran.code, 2, "{ran:?}");
 }
 
+/// Finish reasons of the replies, and the exit code of the turn with its text.
+#[test]
+fn a_reply_that_was_cut_off_is_not_taken_for_an_answer() {
+    let cut = |text: &str, finish: &str| {
+        let parts = if text.is_empty() { json!([]) } else { json!([{ "text": text }]) };
+        json!({ "parts": parts, "finish": finish })
+    };
+    let half_a_call = json!({ "parts": [{ "call": { "name": "write",
+        "input": "{\"filePath\":\"a.txt\",\"content\":\"ha" } }], "finish": "length" });
+    for (replies, code, reason, text) in [
+        (vec![cut("one tw", "length"), cut("o", "stop")], 0, "completed", "one two"),
+        (vec![cut("one tw", "length"), cut("o th", "length")], 5, "incomplete", "one two th"),
+        (vec![cut("", "length")], 5, "incomplete", ""),
+        (vec![cut("one tw", "other"), cut("o", "stop")], 0, "completed", "one two"),
+        (vec![cut("a", "other"), cut("b", "other"), cut("c", "other")], 5, "incomplete", "abc"),
+        (vec![cut("a", "content_filter")], 5, "incomplete", "a"),
+        (vec![cut("", "content_filter")], 1, "error", ""),
+        (vec![cut("a", "tool_calls")], 1, "error", "a"),
+        (vec![half_a_call, cut("Done.", "stop")], 0, "completed", "Done."),
+    ] {
+        let site = Site::scripted(&script(json!(replies)));
+        let end = ended(&site, &["go"], code);
+        assert_eq!((&end["reason"], &end["text"]), (&json!(reason), &json!(text)), "{replies:?}");
+        assert_eq!(end["error"].is_null(), code == 0, "{end}");
+        assert_eq!(site.text("a.txt"), "");
+    }
+}
+
 #[test]
 fn text_output_says_why_on_stderr() {
     let site = Site::scripted(&script(json!([bash("true"), says("never")])));

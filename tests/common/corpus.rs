@@ -50,7 +50,7 @@ enum Meanwhile {
 /// A name, and the function that builds the scenario.
 type Named = (&'static str, fn() -> Scenario);
 
-pub const CORPUS: [Named; 14] = [
+pub const CORPUS: [Named; 15] = [
     ("tools", scenarios::tools),
     ("parallel", scenarios::parallel),
     ("children", scenarios::children),
@@ -63,6 +63,7 @@ pub const CORPUS: [Named; 14] = [
     ("queued", scenarios::queued),
     ("revert", scenarios::revert),
     ("cut", scenarios::cut),
+    ("incomplete", scenarios::incomplete),
     ("mixed", scenarios::mixed),
     ("sandbox", scenarios::sandbox),
 ];

@@ -128,6 +128,7 @@ fn each_session_has_what_its_name_says() {
         ("revert", "files.restored", 3),
         ("cut", "session.resumed", 1),
         ("cut", "turn.interrupted", 1),
+        ("incomplete", "turn.continued", 3),
         ("mixed", "tool.batched", 4),
         ("mixed", "session.titled", 1),
     ] {

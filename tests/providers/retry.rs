@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use common::{Answer, Block, Server, Site, Split, all, call, end, kinds, message, only, script};
+use common::{
+    Answer, Block, Server, Site, Split, all, call, end, kinds, message, only, says, script,
+};
 use serde_json::{Value, json};
 
 fn good(text: &'static str) -> Answer {
@@ -166,14 +168,41 @@ fn a_conversation_that_is_too_long_ends_clearly_where_it_may_not_be_summarised()
     site.assert_sound();
 }
 
+/// Cerebras and Mistral say nothing else about a request that is too long.
 #[test]
-fn a_full_context_ends_the_turn_before_the_next_request() {
-    let reply = json!({ "parts": [{ "call": { "name": "todoread" } }],
-        "usage": { "input": 99_000, "output": 500 } });
-    let site = Site::scripted(&script(json!([reply, call("todoread", json!({}))])))
-        .setting("compaction", json!({ "auto": false }));
-    let events = site.prompt("go").with(1).events();
-    assert_eq!(all(&events, "model.requested").len(), 1);
-    let error = end(&events)["error"].as_str().unwrap();
-    assert!(error.contains("context"), "{error}");
+fn an_empty_error_of_some_vendors_means_that_the_conversation_is_too_long() {
+    for (vendor, status, class) in [
+        ("cerebras", 400, "overflow"),
+        ("mistral", 400, "overflow"),
+        ("cerebras", 413, "overflow"),
+        ("generic", 413, "overflow"),
+        ("generic", 400, "invalid"),
+        ("mistral", 422, "invalid"),
+    ] {
+        let server = Server::start(vec![Answer::Status(status, vec![], String::new())]);
+        let site = Site::served(&server)
+            .setting("provider/local/wire", json!("openai-chat"))
+            .setting("provider/local/vendor", json!(vendor));
+        let events = site.prompt("go").with(1).events();
+        let failed = only(&events, "model.failed");
+        assert_eq!(failed["data"]["class"], class, "{vendor} {status}");
+        assert_eq!(failed["data"]["status"], status);
+    }
+}
+
+#[test]
+fn a_full_context_is_still_sent_where_it_may_not_be_summarised() {
+    let full = |mut reply: Value| {
+        reply["usage"] = json!({ "input": 99_000, "output": 500 });
+        reply
+    };
+    let replies = [call("todoread", json!({})), says("Done."), says("Done again.")].map(full);
+    let site =
+        Site::scripted(&script(json!(replies))).setting("compaction", json!({ "auto": false }));
+    let events = site.prompt("go").ok().events();
+    assert_eq!(all(&events, "model.requested").len(), 2);
+    // the session is not locked either
+    let again = site.run(&["run", "-c", "--format", "json", "more"]).ok().events();
+    assert_eq!(end(&again)["text"], "Done again.");
+    site.assert_sound();
 }

@@ -120,9 +120,11 @@ fn answer(prompt: PendingPrompt, stop: Result<StopReason, Error>) {
 fn stop(ended: &Ended, finish: Option<Finish>) -> Result<StopReason, Error> {
     match (ended.reason, finish) {
         (EndReason::Completed, Some(Finish::Length)) => Ok(StopReason::MaxTokens),
-        (EndReason::Completed | EndReason::Error, Some(Finish::ContentFilter)) => {
-            Ok(StopReason::Refusal)
-        }
+        (
+            EndReason::Completed | EndReason::Error | EndReason::Incomplete,
+            Some(Finish::ContentFilter),
+        ) => Ok(StopReason::Refusal),
+        (EndReason::Incomplete, _) => Ok(StopReason::MaxTokens),
         // The person who rejected the call knows why the turn ended.
         (EndReason::Completed | EndReason::Blocked, _) => Ok(StopReason::EndTurn),
         (EndReason::Aborted, _) => Ok(StopReason::Cancelled),

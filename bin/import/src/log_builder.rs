@@ -240,7 +240,7 @@ impl LogBuilder<'_> {
             model: ModelSpec { provider, id, ..ModelSpec::default() },
             rules: vec![Rule::new("*", "*", Action::Allow)],
             // Pruning and deadlines would add decisions that the other agent did not make.
-            options: Options { prune: false, timeout: FAR, ..Options::default() },
+            options: Options { prune: false, timeout: FAR, any_finish: true, ..Options::default() },
             prompt: "imported".to_owned(),
             ..TurnConfig::default()
         };

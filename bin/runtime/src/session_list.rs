@@ -116,6 +116,7 @@ pub fn state(store: &Path, head: &Head) -> &'static str {
         Some(EndReason::Aborted) => "aborted",
         Some(EndReason::MaxSteps) => "max_steps",
         Some(EndReason::Limit) => "limit",
+        Some(EndReason::Incomplete) => "incomplete",
         None if leftfold_store::in_use(store) => "running",
         None => "interrupted",
     }

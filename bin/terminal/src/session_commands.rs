@@ -101,6 +101,6 @@ impl Conversation {
 fn last_prompt(state: &State) -> Option<Seq> {
     state.messages.iter().rev().find_map(|message| match message {
         Message::User(prompt) => Some(prompt.seq),
-        Message::Assistant(_) | Message::Summary { .. } => None,
+        Message::Assistant(_) | Message::Summary { .. } | Message::Note { .. } => None,
     })
 }

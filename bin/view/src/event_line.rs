@@ -106,6 +106,7 @@ pub fn detail(event: &Event) -> String {
         }
         Event::Turn(Turn::Interrupted { by }) => format!("by {by}"),
         Event::Turn(Turn::Switched { agent, model }) => format!("to {agent}, {model}"),
+        Event::Turn(Turn::Continued { finish, .. }) => format!("after {finish:?}").to_lowercase(),
         Event::Turn(Turn::Ended(ended)) => end_detail(ended),
         Event::Model(event) => model_detail(event),
         Event::Tool(event) => tool_detail(event),

@@ -185,7 +185,9 @@ fn end_reason(before: &State, ended: &Ended) -> Option<String> {
         EndReason::MaxSteps => {
             format!("the limit of {} steps was reached", before.config.options.max_steps)
         }
-        EndReason::Error | EndReason::Blocked | EndReason::Limit => String::new(),
+        EndReason::Error | EndReason::Blocked | EndReason::Limit | EndReason::Incomplete => {
+            String::new()
+        }
     };
     let parts = [why, denials].into_iter().filter(|part| !part.is_empty());
     let parts: Vec<String> = parts.collect();

@@ -393,6 +393,7 @@ impl SessionView {
                 self.model = Some(model.clone());
                 vec![Change::AgentSwitched { agent: agent.clone(), model: model.clone() }]
             }
+            Turn::Continued { finish, .. } => vec![Change::Notice(continued(*finish).to_owned())],
             Turn::Ended(ended) => self.turn_ended(ended),
         }
     }
@@ -864,4 +865,13 @@ fn plugin_notice(event: &Hook) -> Option<String> {
     let Hook::Returned { outcome, message: Some(message), .. } = event else { return None };
     let without = if outcome.cuts_off() { "; the turn continues without it" } else { "" };
     Some(format!("[warning: {}{without}]", words::first_line(message)))
+}
+
+/// The line for a turn that goes on by itself.
+fn continued(finish: Finish) -> &'static str {
+    if finish == Finish::Length {
+        "[the reply was cut off at the output limit: the model continues]"
+    } else {
+        "[the reply ended for an unknown reason: the model continues]"
+    }
 }

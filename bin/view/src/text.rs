@@ -201,6 +201,7 @@ pub fn stopped(reason: EndReason) -> Option<&'static str> {
         EndReason::Aborted => Some("interrupted"),
         EndReason::MaxSteps => Some("stopped: the step limit is reached"),
         EndReason::Limit => Some("stopped: a limit is reached"),
+        EndReason::Incomplete => Some("incomplete"),
     }
 }
 
@@ -226,6 +227,7 @@ pub fn subagent_line(
             EndReason::Aborted => "was interrupted",
             EndReason::MaxSteps => "has reached its step limit",
             EndReason::Limit => "has reached a limit",
+            EndReason::Incomplete => "has ended with an incomplete answer",
         };
         how.to_owned()
     } else {

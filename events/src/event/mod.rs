@@ -115,7 +115,7 @@ impl Event {
                 | Session::Configured { .. } => false,
             },
             Self::Turn(event) => match event {
-                Turn::Ended(_) | Turn::Switched { .. } => true,
+                Turn::Ended(_) | Turn::Switched { .. } | Turn::Continued { .. } => true,
                 Turn::Prompted { .. } | Turn::Configured(_) | Turn::Interrupted { .. } => false,
             },
             Self::Model(event) => match event {

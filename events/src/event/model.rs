@@ -119,6 +119,8 @@ pub enum FailureClass {
     Invalid,
     Aborted,
     Other,
+    /// The provider reached its output limit before it had a reply that it could send.
+    OutputLength,
 }
 
 /// Token counts. `input` excludes cache reads and writes; `output` excludes reasoning.

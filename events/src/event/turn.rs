@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::model::{Cost, ModelRef, Usage};
+use super::model::{Cost, Finish, ModelRef, Usage};
 use crate::payload::Payload;
 
 /// From a prompt to its answer.
@@ -23,6 +23,13 @@ pub enum Turn {
     Switched {
         agent: String,
         model: ModelRef,
+    },
+    /// The turn goes on by itself after a reply that the provider did not complete.
+    Continued {
+        /// How the provider ended that reply.
+        finish: Finish,
+        /// The text for the model that follows the reply.
+        note: String,
     },
 }
 
@@ -134,6 +141,8 @@ pub enum EndReason {
     MaxSteps,
     /// A limit of cost or time was reached.
     Limit,
+    /// The provider cut the answer off, and the turn could not complete it.
+    Incomplete,
 }
 
 /// A call that permission rules or a person did not allow, or that no one was there to allow.

@@ -19,7 +19,7 @@ pub fn admits(s: &State, fact: &Fact) -> bool {
         Event::Turn(event) => match event {
             Turn::Prompted { .. } | Turn::Configured(_) => born,
             Turn::Interrupted { .. } => s.turn.is_some(),
-            Turn::Ended(_) | Turn::Switched { .. } => false,
+            Turn::Ended(_) | Turn::Switched { .. } | Turn::Continued { .. } => false,
         },
         Event::Model(event) => match event {
             Model::Streamed { .. } => awaits(&[PendingKind::Request]),

@@ -15,6 +15,15 @@ const KEPT: usize = 40_000;
 /// The smallest number of tokens that justifies changing the conversation.
 const WORTH: usize = 20_000;
 
+/// The policy since which only the provider's own refusal ends a turn if compaction is off.
+const ASKS_FIRST: u16 = 5;
+
+/// Whether a conversation that seems too long is not sent. Without compaction it is: the estimate may be wrong, and
+/// the session could never be prompted again.
+pub(super) fn is_predicted(s: &State) -> bool {
+    s.config.options.compact || s.policy < ASKS_FIRST
+}
+
 /// Replaces the conversation so far by a summary, if that can help.
 pub(super) fn make_room(s: &State, turn: &Turn, why: &str) -> Envelope {
     let advice = if !s.config.options.compact {
@@ -45,7 +54,7 @@ pub(super) fn summary(s: &State, turn: &Turn, c: &Compacting) -> Envelope {
             give_up(s, turn, c, &failure.message)
         }
         Writing::Failed(failure) if retry::is_worth(s, failure, c.attempt) => {
-            retry_scheduled(s, c.attempt, failure)
+            retry_scheduled(s, c.attempt, failure.retry_after, &failure.message)
         }
         Writing::Failed(failure) => give_up(s, turn, c, &failure.message),
         Writing::Due | Writing::Waiting(_) | Writing::Written | Writing::Backoff(_) => {
@@ -88,6 +97,7 @@ fn prunable(s: &State) -> Vec<Seq> {
                 turns += 1;
                 continue;
             }
+            Message::Note { .. } => continue,
             Message::Assistant(_) if turns < KEPT_TURNS => continue,
             Message::Assistant(reply) => reply,
         };

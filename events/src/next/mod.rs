@@ -6,6 +6,7 @@ pub mod children;
 mod compaction;
 mod elicitation;
 mod files;
+mod finish;
 mod limits;
 mod plugins;
 mod prompt_call;
@@ -17,8 +18,8 @@ pub use retry::delay;
 use crate::context;
 use crate::event::{
     Answer, BatchCall, CallKind, CallSpec, Class, Compaction, EndReason, Ended, Envelope, Event,
-    FailureClass, Finish, HookPoint, Model, ModelRef, Permission, Purpose, StartedSandboxed,
-    Subagent, Tool, Turn as TurnEvent,
+    FailureClass, HookPoint, Model, ModelRef, Permission, Purpose, StartedSandboxed, Subagent,
+    Tool, Turn as TurnEvent,
 };
 use crate::id::{Seq, SessionId};
 use crate::payload::Sha256;
@@ -91,10 +92,8 @@ fn decide(s: &State, turn: &Turn, status: &ModelStatus) -> Envelope {
     }
     match status {
         ModelStatus::Failed(failure) => failed(s, turn, failure),
-        ModelStatus::Answered { finish }
-            if !s.calls().any(|_| true) && s.last_prompt() < turn.asked =>
-        {
-            answered(s, turn, *finish)
+        ModelStatus::Answered { finish } if s.last_prompt() < turn.asked => {
+            finish::after(s, turn, *finish)
         }
         ModelStatus::Again => ask(s, turn.step.max(1), turn.attempt + 1),
         ModelStatus::CompactionFailed { message } => {
@@ -142,7 +141,7 @@ fn ask_title(s: &State, turn: &Turn) -> Envelope {
 fn step(s: &State, turn: &Turn) -> Envelope {
     if turn.step >= s.config.options.max_steps {
         end(s, turn, EndReason::MaxSteps, None)
-    } else if s.overflows() {
+    } else if s.overflows() && compaction::is_predicted(s) {
         compaction::make_room(s, turn, "the conversation no longer fits the model's context")
     } else {
         ask(s, turn.step + 1, 1)
@@ -322,11 +321,14 @@ fn failed(s: &State, turn: &Turn, failure: &Failure) -> Envelope {
     if failure.class == FailureClass::Overflow {
         return compaction::make_room(s, turn, &failure.message);
     }
+    if failure.class == FailureClass::OutputLength {
+        return end(s, turn, EndReason::Incomplete, Some(failure.message.clone()));
+    }
     if !retry::is_worth(s, failure, turn.attempt) {
         let error = with_attempts(&failure.message, turn.attempt);
         return end(s, turn, EndReason::Error, Some(error));
     }
-    retry_scheduled(s, turn.attempt, failure)
+    retry_scheduled(s, turn.attempt, failure.retry_after, &failure.message)
 }
 
 fn with_attempts(message: &str, attempts: u32) -> String {
@@ -336,30 +338,10 @@ fn with_attempts(message: &str, attempts: u32) -> String {
     }
 }
 
-fn retry_scheduled(s: &State, attempt: u32, failure: &Failure) -> Envelope {
-    let wait = retry::delay(attempt, failure.retry_after, s.session, s.seq + 1);
-    let event = Model::RetryScheduled { attempt, error: failure.message.clone() };
+fn retry_scheduled(s: &State, attempt: u32, hint: Option<u64>, error: &str) -> Envelope {
+    let wait = retry::delay(attempt, hint, s.session, s.seq + 1);
+    let event = Model::RetryScheduled { attempt, error: error.to_owned() };
     intent(s, None, Some(wait), event)
-}
-
-/// A complete reply without calls: the turn is over.
-fn answered(s: &State, turn: &Turn, finish: Finish) -> Envelope {
-    let error = match finish {
-        Finish::ContentFilter if s.answer().is_empty() => {
-            Some("the provider withheld the answer (content filter or refusal)".to_owned())
-        }
-        Finish::Error => Some("the provider broke off its answer with an error".to_owned()),
-        Finish::Pause => {
-            Some("the provider paused in work of its own, of which it has none here".to_owned())
-        }
-        Finish::Stop
-        | Finish::Length
-        | Finish::ToolCalls
-        | Finish::ContentFilter
-        | Finish::Other => None,
-    };
-    let reason = if error.is_some() { EndReason::Error } else { EndReason::Completed };
-    end(s, turn, reason, error)
 }
 
 fn ask(s: &State, step: u32, attempt: u32) -> Envelope {

@@ -99,6 +99,7 @@ impl State {
                 self.ended = Some(ended.clone());
             }
             TurnEvent::Switched { agent, .. } => self.switched(envelope.seq, agent),
+            TurnEvent::Continued { note, .. } => self.continued(envelope.seq, note),
         }
     }
 
@@ -253,6 +254,10 @@ impl Turn {
             compactions: 0,
             compact: false,
             said: String::new(),
+            continued: 0,
+            cut_calls: 0,
+            cut: String::new(),
+            uncalled: 0,
             title: Titling::Due,
             prompt_calls: Vec::new(),
             switch: None,

@@ -125,6 +125,7 @@ impl Message {
             Self::User(prompt) => prompt.seq,
             Self::Assistant(reply) => reply.asked,
             Self::Summary { .. } => 0,
+            Self::Note { of, .. } => *of,
         }
     }
 }

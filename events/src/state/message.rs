@@ -24,6 +24,12 @@ pub enum Message {
         #[serde(skip)]
         of: Seq,
     },
+    /// A text for the model that nobody prompted.
+    Note {
+        text: String,
+        /// The `turn.continued` that it comes from.
+        of: Seq,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -61,6 +67,9 @@ pub struct Reply {
     pub parts: Vec<ReplyPart>,
     pub end: ReplyEnd,
     pub usage: Usage,
+    /// The text of the replies of this turn that it continues.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub continues: String,
     /// Set if a prompt made the call, and no model wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_prompt: Option<PromptCall>,
@@ -134,6 +143,7 @@ impl Reply {
             parts,
             end: ReplyEnd::Open,
             usage,
+            continues: String::new(),
             by_prompt: None,
             rejection: None,
         }

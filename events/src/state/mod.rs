@@ -134,6 +134,14 @@ pub struct Turn {
     pub compact: bool,
     /// The text of the last reply that a summary has replaced.
     pub said: String,
+    /// How often in a row the turn has gone on by itself after an incomplete reply without calls.
+    pub continued: u32,
+    /// How often in a row it has done so after an incomplete reply with calls.
+    pub cut_calls: u32,
+    /// The text that the next reply continues.
+    pub cut: String,
+    /// How often in a row a reply that announced calls and had none was requested again.
+    pub uncalled: u32,
     pub title: Titling,
     /// The calls that prompts must make before the model answers.
     pub prompt_calls: Vec<PromptCall>,
@@ -275,11 +283,12 @@ impl State {
         self.messages.iter().filter_map(Message::prompt).map(|p| p.seq).find(|seq| *seq > asked)
     }
 
-    /// The text of this turn's last reply.
+    /// The text of this turn's last reply, with the text that it continues.
     pub fn answer(&self) -> String {
         let since = self.turn.as_ref().map_or(0, |turn| turn.prompted);
         let said = || self.turn.as_ref().map(|turn| turn.said.clone()).unwrap_or_default();
-        self.last_reply().filter(|reply| reply.asked > since).map_or_else(said, Reply::text)
+        let reply = self.last_reply().filter(|reply| reply.asked > since);
+        reply.map_or_else(said, |reply| format!("{}{}", reply.continues, reply.text()))
     }
 
     /// The number of tokens that the history may use: SPEC C1. `None` if the model's limits are
@@ -303,8 +312,11 @@ impl State {
 
     /// Whether the last exchange filled the model's context. False directly after a compaction.
     pub fn overflows(&self) -> bool {
-        let Some(Message::Assistant(reply)) = self.messages.iter().rfind(|m| m.prompt().is_none())
-        else {
+        let exchanged = |message: &&Message| match message {
+            Message::User(_) | Message::Note { .. } => false,
+            Message::Assistant(_) | Message::Summary { .. } => true,
+        };
+        let Some(Message::Assistant(reply)) = self.messages.iter().rfind(exchanged) else {
             return false;
         };
         self.usable().is_some_and(|usable| reply.usage.total() > 0 && reply.usage.total() >= usable)

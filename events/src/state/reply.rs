@@ -15,12 +15,7 @@ impl State {
                 self.requested(envelope, model, (*step, *attempt), *purpose);
             }
             Model::RetryScheduled { .. } => {
-                let wait = Wait::of(envelope);
-                match self.turn.as_mut().map(|turn| &mut turn.model_status) {
-                    Some(ModelStatus::Compacting(c)) => c.writing = Writing::Backoff(wait),
-                    Some(ask) => *ask = ModelStatus::Backoff(wait),
-                    None => {}
-                }
+                self.retries(Wait::of(envelope));
             }
             Model::Streamed { parts } => {
                 if let Some(reply) = self.streaming(envelope) {
@@ -41,6 +36,36 @@ impl State {
                 self.request_failed(envelope.of, failure);
             }
         }
+    }
+
+    fn retries(&mut self, wait: Wait) {
+        let Some(turn) = &mut self.turn else { return };
+        if let ModelStatus::Compacting(c) = &mut turn.model_status {
+            c.writing = Writing::Backoff(wait);
+            return;
+        }
+        let answered = matches!(turn.model_status, ModelStatus::Answered { .. });
+        turn.model_status = ModelStatus::Backoff(wait);
+        if answered {
+            // a reply without the calls that it announced is abandoned, as a failed attempt is
+            turn.uncalled += 1;
+            self.drop_reply();
+        }
+    }
+
+    /// The turn goes on by itself after the last reply.
+    pub(super) fn continued(&mut self, seq: Seq, note: &str) {
+        let has_calls = self.calls().next().is_some();
+        let cut = if has_calls { String::new() } else { self.answer() };
+        let Some(turn) = &mut self.turn else { return };
+        if has_calls {
+            turn.cut_calls += 1;
+        } else {
+            turn.continued += 1;
+        }
+        turn.cut = cut;
+        turn.model_status = ModelStatus::Due;
+        self.messages.push(Message::Note { text: note.to_owned(), of: seq });
     }
 
     fn requested(
@@ -66,7 +91,8 @@ impl State {
                 turn.asked = envelope.seq;
                 self.files.border(envelope.seq);
                 turn.model_status = ModelStatus::Waiting(wait);
-                let reply = Reply::new(envelope.seq, model.clone(), last);
+                let mut reply = Reply::new(envelope.seq, model.clone(), last);
+                reply.continues.clone_from(&turn.cut);
                 self.messages.push(Message::Assistant(reply));
             }
             (Purpose::Compaction, _) => {}
@@ -111,6 +137,11 @@ impl State {
             return;
         }
         turn.model_status = ModelStatus::Answered { finish };
+        turn.cut.clear();
+        let has_calls = self.calls().next().is_some();
+        if let Some(turn) = &mut self.turn {
+            turn.counts(finish, has_calls);
+        }
         if let Some(reply) = self.last_reply_mut() {
             reply.end = ReplyEnd::Whole(finish);
             reply.usage = usage;
@@ -152,6 +183,12 @@ impl State {
         }
     }
 
+    /// Removes the last reply.
+    fn drop_reply(&mut self) {
+        let Some(at) = self.messages.iter().rposition(|m| m.reply().is_some()) else { return };
+        self.messages.remove(at);
+    }
+
     pub(super) fn request_elapsed(&mut self, of: Seq) {
         let silent = Failure::silent(self.config.options.timeout);
         self.request_failed(Some(of), silent);
@@ -171,6 +208,20 @@ impl Failure {
 }
 
 impl Turn {
+    /// A reply is complete: it begins the counts anew that it does not continue.
+    fn counts(&mut self, finish: Finish, has_calls: bool) {
+        let is_incomplete = matches!(finish, Finish::Length | Finish::Other);
+        if has_calls || !is_incomplete {
+            self.continued = 0;
+        }
+        if !is_incomplete {
+            self.cut_calls = 0;
+        }
+        if has_calls || finish != Finish::ToolCalls {
+            self.uncalled = 0;
+        }
+    }
+
     /// Whether a reply is being written, so that more calls may come.
     pub(crate) fn is_writing(&self) -> bool {
         matches!(self.model_status, ModelStatus::Waiting(_))

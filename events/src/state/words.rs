@@ -29,6 +29,23 @@ pub(crate) const LAST_STEP: &str = "This is the last step of this turn: the limi
     reached. Use no tools now, because you would not see their results. Answer in plain text: say \
     what is done, what is left to do, and what should come next.";
 
+/// Follows a reply whose text the output limit has cut off.
+pub(crate) const CUT_TEXT: &str = "Your reply was cut off: it reached the limit of output tokens. \
+    Continue exactly where it ended, even within a word. Do not repeat or introduce anything.";
+
+/// Follows the results of a reply with calls that the output limit has cut off.
+pub(crate) const CUT_CALLS: &str = "Your reply was cut off: it reached the limit of output tokens. A \
+    call that was not complete did not run. Make it again in smaller pieces, for example by writing a \
+    long file in several calls.";
+
+/// Follows a reply that ended for an unknown reason.
+pub(crate) const UNKNOWN_END: &str = "Your reply ended for an unknown reason. If it is cut off, \
+    continue exactly where it ended and do not repeat anything. If it is complete, say so in one \
+    sentence on a new line.";
+
+/// Follows a reply without text that ended for an unknown reason.
+pub(crate) const EMPTY_REPLY: &str = "Your last reply was empty. Answer now.";
+
 /// Replaces a subtask in a prompt.
 pub(crate) fn subtask(agent: &str) -> String {
     format!("The agent `{agent}` does this first; its task and what came of it follow.")

@@ -11,6 +11,7 @@ mod compacting;
 mod crash;
 mod elicitation;
 mod files;
+mod finish;
 mod imported;
 mod inherited_children;
 mod limits;

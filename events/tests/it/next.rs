@@ -9,9 +9,6 @@ fn a_prompt_is_asked_and_an_answer_ends_the_turn() {
     check(&[Prompt("hi")], &["model.requested 1.1"]);
     check(&[Prompt("hi"), Text("a")], &[]);
     check(&[Prompt("hi"), Text("a"), Reply(Finish::Stop)], &["turn.ended completed"]);
-    check(&[Prompt("hi"), Reply(Finish::Length)], &["turn.ended completed"]);
-    check(&[Prompt("hi"), Reply(Finish::ContentFilter)], &["turn.ended error"]);
-    check(&[Prompt("hi"), Text("a"), Reply(Finish::ContentFilter)], &["turn.ended completed"]);
     check(&[Prompt("hi"), Reply(Finish::Stop), Prompt("more")], &["model.requested 1.1"]);
 }
 

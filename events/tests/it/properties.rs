@@ -40,6 +40,8 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Finish::Stop),
         Just(Finish::ToolCalls),
         Just(Finish::ContentFilter),
+        Just(Finish::Length),
+        Just(Finish::Other),
         Just(Finish::Pause)
     ];
     let answer = prop_oneof![Just(Reply_::Once), Just(Reply_::Always), Just(Reply_::Reject)];

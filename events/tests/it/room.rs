@@ -60,10 +60,30 @@ fn overflow_that_nothing_helps_ends_the_turn_with_a_reason() {
     let mut off = config();
     off.options.compact = false;
     let full = [Prompt("a"), Full(9_500), Prompt("b")];
-    assert!(ended(&off, &full).contains("compaction is off"));
+    let refused = [&full[..], &[overflow]].concat();
+    assert!(ended(&off, &refused).contains("compaction is off"));
     let mut given = full.to_vec();
     for _ in 0..3 {
         given.extend([Summary("s"), Call("c", "x"), Full(9_500), Unresolved("c")]);
     }
     assert!(ended(&config(), &given).contains("leave no room"));
+}
+
+/// Without compaction the provider decides what is too long, so the session can still be prompted.
+#[test]
+fn a_full_context_is_sent_if_it_may_not_be_summarised() {
+    let mut off = config();
+    off.options.compact = false;
+    let full = [Prompt("a"), Full(9_500), Prompt("b")];
+    check_with(&off, &full, &["model.requested 1.1"]);
+    let called = [Prompt("a"), Call("c", "x"), Unresolved("c"), Full(9_500)];
+    check_with(&off, &called, &["model.requested 2.1"]);
+    let refused = [&full[..], &[Fail(FailureClass::Overflow, false), Prompt("c")]].concat();
+    check_with(&off, &refused, &["model.requested 1.1"]);
+    let mut earlier = Run::new(&off);
+    earlier.state.policy = 4;
+    full.iter().for_each(|step| {
+        earlier.step(step);
+    });
+    assert!(earlier.state.turn.is_none());
 }

@@ -84,7 +84,7 @@ fn grow_all(first: u64, count: u64) -> Tally {
 }
 
 /// Events that must occur somewhere; otherwise the worlds are too tame to show anything.
-const SEEN: [&str; 50] = [
+const SEEN: [&str; 52] = [
     "session.created",
     "session.titled",
     "session.resumed",
@@ -94,6 +94,7 @@ const SEEN: [&str; 50] = [
     "turn.configured",
     "turn.interrupted",
     "turn.ended",
+    "turn.continued",
     "turn.switched",
     "model.requested",
     "model.streamed",
@@ -135,6 +136,7 @@ const SEEN: [&str; 50] = [
     "error",
     "aborted",
     "max_steps",
+    "incomplete",
     "limit",
 ];
 

@@ -54,6 +54,13 @@ impl Failure {
         Self::new(FailureClass::Stalled, message)
     }
 
+    /// An error response without a body, with which some vendors answer a request that is too long.
+    pub(crate) fn silent_overflow(provider: &str, status: StatusCode) -> Self {
+        let message = message(provider, FailureClass::Overflow, None, &Details::default());
+        let status = Some(status.as_u16());
+        Self { status, ..Self::new(FailureClass::Overflow, message) }
+    }
+
     /// An error that the server reported inside a stream.
     pub(crate) fn in_stream(provider: &str, details: &Details) -> Self {
         let status = details.status();
@@ -101,6 +108,7 @@ const fn class_is_transient(class: FailureClass) -> bool {
         | FailureClass::Network
         | FailureClass::Stalled => true,
         FailureClass::Overflow
+        | FailureClass::OutputLength
         | FailureClass::Auth
         | FailureClass::Quota
         | FailureClass::Invalid
@@ -111,7 +119,13 @@ const fn class_is_transient(class: FailureClass) -> bool {
 
 /// Classes for which a retry fails again, whatever the status.
 const fn is_permanent(class: FailureClass) -> bool {
-    matches!(class, FailureClass::Overflow | FailureClass::Auth | FailureClass::Quota)
+    matches!(
+        class,
+        FailureClass::Overflow
+            | FailureClass::OutputLength
+            | FailureClass::Auth
+            | FailureClass::Quota
+    )
 }
 
 fn status_is_transient(status: StatusCode) -> bool {
@@ -130,6 +144,9 @@ fn class_of(status: Option<StatusCode>, details: &Details) -> FailureClass {
         || tables::has_phrase(&text, tables::QUOTA)
     {
         return FailureClass::Quota;
+    }
+    if tables::has_phrase(&text, tables::OUTPUT_LENGTH) {
+        return FailureClass::OutputLength;
     }
     if tables::has_code(&details.kinds, tables::OVERFLOW_CODES) {
         return FailureClass::Overflow;
@@ -217,6 +234,9 @@ fn friendly(class: FailureClass, details: &Details) -> Option<&'static str> {
         FailureClass::RateLimit => Some("Too Many Requests"),
         FailureClass::Overloaded => Some("Provider is overloaded"),
         FailureClass::Overflow => Some("The conversation is too long for the model"),
+        FailureClass::OutputLength => {
+            Some("The model reached its output limit before it could answer")
+        }
         FailureClass::Auth
         | FailureClass::Quota
         | FailureClass::Network
@@ -257,6 +277,7 @@ fn advice(
         )),
         FailureClass::Invalid
         | FailureClass::Overflow
+        | FailureClass::OutputLength
         | FailureClass::RateLimit
         | FailureClass::Overloaded
         | FailureClass::Network

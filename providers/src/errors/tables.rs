@@ -75,12 +75,22 @@ pub(super) const OVERFLOW: &[&str] = &[
     "exceeded model token limit",
     // Mistral
     "too large for model with",
+    // LiteLLM and similar gateways, with Anthropic's stop reason as the message
+    "context_window_exceeded",
     // Cerebras, Ollama, Alibaba
     "request entity too large",
     "prompt too long; exceeded",
     "range of input length should be",
     "context_length_exceeded",
     "context length exceeded",
+];
+
+/// The request fit, but not the reply: one line per vendor.
+pub(super) const OUTPUT_LENGTH: &[&str] = &[
+    // OpenAI, Azure
+    "max_tokens or model output limit was reached",
+    // Groq
+    "max completion tokens reached before",
 ];
 
 pub(super) const RATE_CODES: &[&str] =

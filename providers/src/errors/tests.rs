@@ -89,6 +89,7 @@ fn overflows_of_many_vendors() {
         "Input is too long for requested model.",
         "Prompt contains 40000 tokens, too large for model with 32768 maximum context length",
         "invalid params, context window exceeds limit",
+        "model_context_window_exceeded",
     ] {
         let failure = respond(400, &[], &openai("invalid_request_error", text));
         assert_eq!((failure.class, failure.retryable), (Overflow, false), "{text}");
@@ -97,6 +98,17 @@ fn overflows_of_many_vendors() {
     assert_eq!(respond(400, &[], &openai("context_length_exceeded", "no")).class, Overflow);
     assert_eq!(respond(500, &[], &openai("", "prompt is too long: 9 tokens")).class, Overflow);
     assert!(!respond(500, &[], &openai("", "prompt is too long: 9 tokens")).retryable);
+}
+
+#[test]
+fn a_reply_that_did_not_fit_is_no_overflow_of_the_request() {
+    for text in [
+        "Could not finish the message because max_tokens or model output limit was reached. Please try again with higher max_tokens.",
+        "Failed to generate JSON. max completion tokens reached before generating a valid document",
+    ] {
+        let failure = respond(400, &[], &openai("invalid_request_error", text));
+        assert_eq!((failure.class, failure.retryable), (OutputLength, false), "{text}");
+    }
 }
 
 #[test]

@@ -62,6 +62,8 @@ pub(crate) struct Vendor {
     pub(crate) cache_key: bool,
     /// Whether it sometimes answers 404 for models that exist.
     pub(crate) retries_not_found: bool,
+    /// Whether it answers a request that is too long with status 400 or 413 and an empty body.
+    pub(crate) overflows_silently: bool,
 }
 
 /// The body's name for the limit on output tokens.

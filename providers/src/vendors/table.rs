@@ -41,6 +41,7 @@ pub(crate) const VENDORS: &[Vendor] = &[
         limit: LimitName::MaxTokens,
         ids: IdForm::Nine,
         needs_answer_after_results: true,
+        overflows_silently: true,
         ..CLOUD
     },
     Vendor {
@@ -112,6 +113,14 @@ pub(crate) const VENDORS: &[Vendor] = &[
         ..OPENAI
     },
     Vendor {
+        names: &["cerebras"],
+        hosts: &["api.cerebras.ai"],
+        base: Some("https://api.cerebras.ai/v1"),
+        limit: LimitName::MaxCompletionTokens,
+        overflows_silently: true,
+        ..CLOUD
+    },
+    Vendor {
         names: &["perplexity"],
         hosts: &["api.perplexity.ai"],
         base: Some("https://api.perplexity.ai"),
@@ -149,6 +158,7 @@ pub(crate) const GENERIC: Vendor = Vendor {
     ends_in_done: false,
     cache_key: false,
     retries_not_found: false,
+    overflows_silently: false,
 };
 
 /// A cloud vendor that behaves like OpenAI.

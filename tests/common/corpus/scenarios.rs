@@ -264,6 +264,19 @@ pub(super) fn cut() -> Scenario {
     Scenario { site, acts }
 }
 
+/// Replies that the provider did not complete: text, a call, text for an unknown reason.
+pub(super) fn incomplete() -> Scenario {
+    let ending = |finish: &str, parts: &[Value]| json!({ "parts": parts, "finish": finish });
+    let half = part("write", json!("{\"filePath\":\"b.txt\",\"content\":\"ha"));
+    let site = site(json!([
+        ending("length", &[text("It beg")]),
+        ending("length", &[text("ins. "), mark("twenty-six", ""), half]),
+        ending("other", &[text("It is do")]),
+        says("ne."),
+    ]));
+    Scenario { site, acts: vec![Act::run(&["go"])] }
+}
+
 /// A title, a batch and questions.
 pub(super) fn mixed() -> Scenario {
     let entry =

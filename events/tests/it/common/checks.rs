@@ -35,6 +35,7 @@ pub(crate) fn describe(envelope: &Envelope) -> String {
             paths.iter().map(path).collect()
         }
         Event::Hook(Hook::Called { plugin, hook }) => format!(" {plugin} {}", hook.name()),
+        Event::Turn(Turn::Continued { finish, .. }) => format!(" {finish:?}").to_lowercase(),
         Event::Turn(Turn::Ended(ended)) => format!(" {:?}", ended.reason).to_lowercase(),
         _ => String::new(),
     };

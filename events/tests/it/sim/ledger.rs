@@ -255,7 +255,7 @@ impl Ledger {
                 self.configured = e.seq;
                 Ok(())
             }
-            Turn::Interrupted { .. } | Turn::Switched { .. } => {
+            Turn::Interrupted { .. } | Turn::Switched { .. } | Turn::Continued { .. } => {
                 held(self.turn.is_some(), "no turn")
             }
             Turn::Ended(_) => {

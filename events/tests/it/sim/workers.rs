@@ -58,7 +58,8 @@ impl World {
         let input = if self.random.one_in(8) { FULL } else { 10 };
         let finish =
             self.random.of(&[Finish::Stop, Finish::Stop, Finish::Length, Finish::ToolCalls]);
-        let finish = if self.random.one_in(20) { Finish::ContentFilter } else { finish };
+        let rare = [Finish::ContentFilter, Finish::Other];
+        let finish = if self.random.one_in(20) { self.random.of(&rare) } else { finish };
         let usage = Usage { input, ..Usage::default() };
         let replied = Model::Finished { finish, usage, cost: 0.25, body_sha256: Sha256::default() };
         self.told(at, when + 1, of, replied);

@@ -150,7 +150,28 @@ fn later_events() -> Vec<Event> {
     let (reply, feedback, by) = (Answer::Reject, Some("not so".to_owned()), "tty".to_owned());
     events.push(Permission::RejectedWith { reply, feedback, by, with: 300 }.into());
     events.extend(sandboxed());
+    events.extend(incomplete());
     events
+}
+
+/// Events of a reply that was cut off.
+fn incomplete() -> [Event; 3] {
+    let ended = Ended {
+        reason: EndReason::Incomplete,
+        text: "do".into(),
+        usage: usage(),
+        cost: 0.125,
+        steps: 2,
+        permission_denials: Vec::new(),
+        error: Some("cut off".into()),
+    };
+    let (message, retryable) = ("no room to answer".to_owned(), false);
+    let (class, status, retry_after) = (FailureClass::OutputLength, Some(400), None);
+    [
+        Turn::Continued { finish: Finish::Length, note: "go on".into() }.into(),
+        Turn::Ended(Box::new(ended)).into(),
+        Model::Failed { class, message, status, retryable, retry_after }.into(),
+    ]
 }
 
 fn sandboxed() -> impl Iterator<Item = Event> {
@@ -440,7 +461,8 @@ pub fn variant(event: &Event) -> usize {
         Event::Session(Session::ResumedImported { .. }) => 52,
         Event::Permission(Permission::RejectedWith { .. }) => 53,
         Event::Tool(Tool::StartedSandboxed(_)) => 54,
+        Event::Turn(Turn::Continued { .. }) => 55,
     }
 }
 
-pub const VARIANTS: usize = 55;
+pub const VARIANTS: usize = 56;
