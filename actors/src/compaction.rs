@@ -6,7 +6,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::AbortHandle;
 
 use crate::collect_reply;
-use crate::messages::{CompactionMessage, SessionMessage};
+use crate::messages::{AskModel, CompactionMessage, SessionMessage};
 use crate::report::{Heartbeat, broken, failed, tell};
 use crate::tasks::Tasks;
 use crate::world::Models;
@@ -39,33 +39,39 @@ impl Actor for Compaction {
         message: CompactionMessage,
         writing: &mut Writing,
     ) -> Result<(), ActorProcessingErr> {
-        writing.cancel();
-        if let CompactionMessage::Summarise { compaction, ask } = message {
-            let (requested, prices) = (ask.of, ask.prices);
-            let (owner, models) = (writing.owner.clone(), writing.models.clone());
-            let to = owner.clone();
-            let written = async move {
-                let busy = |alive: &Heartbeat| tell(&to, vec![alive.fact(requested)]);
-                collect_reply::read(&models, *ask, busy).await
-            };
-            let task = writing.tasks.spawn(written, move |written| {
-                let failed_itself = || Err(broken("writing the summary failed unexpectedly"));
-                let facts = match written.unwrap_or_else(failed_itself) {
-                    Ok(written) => {
-                        vec![written.replied(requested, prices), outcome(compaction, written.text)]
-                    }
-                    // `next` decides from the log whether to retry
-                    Err(failure) => vec![failed(requested, failure)],
-                };
-                tell(&owner, facts);
-            });
-            writing.task = Some(task);
+        match message {
+            CompactionMessage::Summarise { compaction, ask } => writing.summarise(compaction, *ask),
+            CompactionMessage::Use(models) => writing.models = models,
+            CompactionMessage::Cancel => writing.cancel(),
         }
         Ok(())
     }
 }
 
 impl Writing {
+    fn summarise(&mut self, compaction: Seq, ask: AskModel) {
+        self.cancel();
+        let (requested, prices) = (ask.of, ask.prices);
+        let (owner, models) = (self.owner.clone(), self.models.clone());
+        let to = owner.clone();
+        let written = async move {
+            let busy = |alive: &Heartbeat| tell(&to, vec![alive.fact(requested)]);
+            collect_reply::read(&models, ask, busy).await
+        };
+        let task = self.tasks.spawn(written, move |written| {
+            let failed_itself = || Err(broken("writing the summary failed unexpectedly"));
+            let facts = match written.unwrap_or_else(failed_itself) {
+                Ok(written) => {
+                    vec![written.replied(requested, prices), outcome(compaction, written.text)]
+                }
+                // `next` decides from the log whether to retry
+                Err(failure) => vec![failed(requested, failure)],
+            };
+            tell(&owner, facts);
+        });
+        self.task = Some(task);
+    }
+
     fn cancel(&mut self) {
         if let Some(task) = self.task.take() {
             task.abort();

@@ -223,7 +223,9 @@ impl Workers {
             input: call.arguments().clone(),
         };
         let sandbox = state.config.options.sandbox.clone();
-        self.to_executor(ToolExecutorMessage::Check { of: envelope.seq, call: spec, sandbox });
+        let subagents = leftfold_tools::subagents(&state.config.tools);
+        let of = envelope.seq;
+        self.to_executor(ToolExecutorMessage::Check { of, call: spec, sandbox, subagents });
     }
 
     fn run(&mut self, envelope: &Envelope, started: Started<'_>, state: &State) {
@@ -250,6 +252,7 @@ impl Workers {
             resolution,
             variables: self.hook_secrets.take_variables(call.seq),
             sandbox: sandbox(started, state),
+            subagents: leftfold_tools::subagents(&state.config.tools),
             todos: state.todos.clone(),
             answers: call.answers.clone(),
             parts: state.parts(call),
@@ -280,6 +283,16 @@ impl Workers {
                 self.to_permission(PermissionMessage::Ask { of: wait.intent });
             }
         }
+    }
+
+    /// Has the workers use this world from now on. Their requests and calls under way keep the old one.
+    pub(crate) fn renew(&mut self, world: World) {
+        let (models, secrets) = (world.models.clone(), world.workspace.secrets.clone());
+        self.to_processor(ProcessorMessage::Use(models.clone(), secrets));
+        tell(&self.compaction, CompactionMessage::Use(models));
+        self.to_executor(ToolExecutorMessage::Use(Box::new(world.clone())));
+        tell(&self.hooks, HooksMessage::Use(Box::new(world.clone())));
+        self.world = world;
     }
 
     fn children(&self) -> Children<'_> {

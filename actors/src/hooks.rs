@@ -48,6 +48,9 @@ impl Actor for Hooks {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             HooksMessage::Call(call) => calling.call(*call),
+            HooksMessage::Use(world) => {
+                (calling.workspace, calling.plugins) = (world.workspace, world.plugins);
+            }
             // aborting tells the plugin that its answer is no longer needed
             HooksMessage::CancelAll => calling.calls.abort_all(),
         }

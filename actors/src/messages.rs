@@ -34,7 +34,7 @@ use leftfold_events::sandbox::SandboxOptions;
 use leftfold_events::state::PendingHook;
 use leftfold_events::state::batch::Part;
 use leftfold_events::turn_config::Prices;
-use leftfold_events::{Envelope, Fact, Request, Seq, SessionId, State, Time, TurnConfig};
+use leftfold_events::{Envelope, Fact, Request, Secrets, Seq, SessionId, State, Time, TurnConfig};
 use leftfold_providers::Extra;
 use leftfold_store::{LiveReader, Store};
 use leftfold_tools::{Elicitation, ElicitationReply, Instructed, Sandbox, Seen};
@@ -45,7 +45,7 @@ use tracing::Span;
 
 use crate::hook_secrets::{HookSecrets, Values};
 use crate::recorded::Recorded;
-use crate::world::World;
+use crate::world::{Models, World};
 
 // ---- Node ----
 
@@ -195,6 +195,9 @@ pub enum SessionMessage {
     /// From a client: a prompt, with the turn configuration that was built for it.
     Prompt {
         config: Box<TurnConfig>,
+        /// The world that the configuration was built for: its model's provider, its servers, its
+        /// secrets. `None`: the session's own.
+        world: Option<Box<World>>,
         prompted: Box<Fact>,
         /// Whether it only joins a running turn and does not begin one.
         joins: bool,
@@ -212,7 +215,7 @@ pub enum SessionMessage {
     Configure { choices: Box<SessionChoices>, by: String, reply_to: RpcReplyPort<Answered> },
     /// From a client, or from Node after a session died: continue the log that another node left,
     /// or (`close`) end its turn.
-    Resume { config: Box<TurnConfig>, close: bool },
+    Resume { config: Box<TurnConfig>, world: Option<Box<World>>, close: bool },
     /// From workers: outcomes and parts of outcomes. From clients: interrupts and similar facts.
     Facts(Vec<Fact>),
     /// From Processor: parts of a reply. The session drops `room` once it has settled them, and only
@@ -281,6 +284,8 @@ pub(crate) enum ProcessorMessage {
     /// Request the session's title, beside the reply. The outcomes are `session.titled` and
     /// `model.finished`, or `model.failed`.
     Title(Box<AskModel>),
+    /// Send later requests to these models, and hide these secrets in their replies.
+    Use(Models, Secrets),
     /// Stop reading the reply, but continue a title request.
     Cancel,
     CancelAll,
@@ -294,6 +299,8 @@ pub(crate) enum CompactionMessage {
         compaction: Seq,
         ask: Box<AskModel>,
     },
+    /// Send later requests to these models.
+    Use(Models),
     Cancel,
 }
 
@@ -320,7 +327,11 @@ pub(crate) enum ToolExecutorMessage {
         call: CallSpec,
         /// The sandbox in force; `None`: the turn configuration knows none.
         sandbox: Option<SandboxOptions>,
+        /// The agents that `task` may name; `None`: those of the workspace.
+        subagents: Option<Vec<String>>,
     },
+    /// Perform later calls in this world.
+    Use(Box<World>),
     /// Run a call. The outcomes are `tool.progressed` and `tool.elicitation_requested`, and at the
     /// end `tool.finished`.
     Run(Box<RunCall>),
@@ -366,6 +377,8 @@ pub(crate) struct RunCall {
     pub(crate) variables: Values,
     /// How a command is confined.
     pub(crate) sandbox: Option<Sandbox>,
+    /// The agents that `task` may name; `None`: those of the workspace.
+    pub(crate) subagents: Option<Vec<String>>,
     pub(crate) todos: Vec<TodoItem>,
     /// People's answers to the questions about the call.
     pub(crate) answers: Vec<String>,
@@ -429,6 +442,8 @@ pub(crate) enum SnapshotsMessage {
 pub(crate) enum HooksMessage {
     /// Call one hook. The outcome is [`SessionMessage::HookReturned`].
     Call(Box<CallHook>),
+    /// Call the plugins of this world from now on.
+    Use(Box<World>),
     CancelAll,
 }
 

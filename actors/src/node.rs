@@ -183,7 +183,12 @@ impl Actor for Node {
 
 impl Sessions {
     /// Passes a message on. A resting session gets it as soon as it is open again.
-    fn tell(&mut self, node: &ActorRef<NodeMessage>, session: SessionId, message: SessionMessage) {
+    fn tell(
+        &mut self,
+        node: &ActorRef<NodeMessage>,
+        session: SessionId,
+        mut message: SessionMessage,
+    ) {
         let Some(entry) = self.open.get_mut(&session) else {
             self.wake(node, session, Then::Tell(message));
             return;
@@ -193,6 +198,7 @@ impl Sessions {
             entry.parent = Some(parent.clone());
         }
         entry.used = Instant::now();
+        entry.renew(&mut message);
         if entry.go_on(&message) && entry.actor.cast(message).is_err() {
             tracing::warn!("{}", Error::NotOpen(session));
         }

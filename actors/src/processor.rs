@@ -77,6 +77,9 @@ impl Actor for Processor {
                 reading.cancel();
                 reading.start(*ask);
             }
+            ProcessorMessage::Use(models, secrets) => {
+                (reading.models, reading.secrets) = (models, secrets);
+            }
             ProcessorMessage::Cancel => reading.cancel(),
             ProcessorMessage::Title(ask) => reading.entitle(*ask),
             ProcessorMessage::CancelAll => reading.cancel_all(),

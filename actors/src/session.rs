@@ -116,8 +116,8 @@ impl Actor for Session {
         session: &mut SessionState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SessionMessage::Prompt { config, prompted, joins, reply_to } => {
-                let prompt = Prompt { config, prompted: *prompted, joins, reply_to };
+            SessionMessage::Prompt { config, world, prompted, joins, reply_to } => {
+                let prompt = Prompt { config, world, prompted: *prompted, joins, reply_to };
                 session.inbox.push_back(Item::Prompt(Box::new(prompt)));
             }
             SessionMessage::Begin { facts, reply_to } => {
@@ -133,9 +133,9 @@ impl Actor for Session {
                     session.inbox.push_back(Item::Answer(configured, reply_to));
                 }
             }
-            SessionMessage::Resume { config, close } => {
-                let resumed = SessionEvent::Resumed { policy: POLICY, close };
-                session.inbox.push_back(Item::Configured(config, Fact::new(resumed)));
+            SessionMessage::Resume { config, world, close } => {
+                let resumed = Fact::new(SessionEvent::Resumed { policy: POLICY, close });
+                session.inbox.push_back(Item::Resume(world, config, resumed));
             }
             SessionMessage::Facts(facts) => session.inbox.extend(facts.into_iter().map(Item::Fact)),
             SessionMessage::Streamed { facts, room } => {
@@ -264,9 +264,7 @@ impl SessionState {
     }
 
     fn settle(&mut self, item: Item, batch: &mut Batch) {
-        let resumes =
-            |fact: &Fact| matches!(fact.event, Event::Session(SessionEvent::Resumed { .. }));
-        if !matches!(&item, Item::Configured(_, fact) if resumes(fact)) {
+        if !matches!(&item, Item::Resume(..)) {
             self.distrust(batch);
         }
         match item {
@@ -281,6 +279,12 @@ impl SessionState {
             Item::Configured(config, fact) => {
                 if admits(&self.state, &fact) {
                     self.configured(&config, fact, batch);
+                }
+            }
+            Item::Resume(world, config, resumed) => {
+                if admits(&self.state, &resumed) {
+                    self.renew(world);
+                    self.configured(&config, resumed, batch);
                 }
             }
             Item::Prompt(prompt) => self.prompt(*prompt, batch),
@@ -308,6 +312,13 @@ impl SessionState {
             let resumed = SessionEvent::Resumed { policy: POLICY, close: true };
             self.fact(Fact::new(resumed), batch);
         }
+    }
+
+    /// Uses the world of a configuration that comes into force.
+    fn renew(&mut self, world: Option<Box<World>>) {
+        let Some(world) = world else { return };
+        self.secrets = world.workspace.secrets.clone();
+        self.workers.renew(*world);
     }
 
     fn configured(&mut self, config: &TurnConfig, fact: Fact, batch: &mut Batch) {
@@ -344,7 +355,7 @@ impl SessionState {
     }
 
     fn prompt(&mut self, prompt: Prompt, batch: &mut Batch) {
-        let Prompt { config, mut prompted, joins, reply_to } = prompt;
+        let Prompt { config, world, mut prompted, joins, reply_to } = prompt;
         let alone = joins && self.state.turn.is_none();
         if alone || self.created_event.is_none() && !admits(&self.state, &prompted) {
             // the client may be gone
@@ -357,6 +368,7 @@ impl SessionState {
             self.readdress(&mut prompted);
             self.fact(prompted, batch);
         } else {
+            self.renew(world);
             self.configured(&config, prompted, batch);
         }
         batch.reply_to.extend(reply_to);

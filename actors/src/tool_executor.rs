@@ -79,7 +79,13 @@ impl Actor for ToolExecutor {
         running: &mut Running,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            ToolExecutorMessage::Check { of, call, sandbox } => running.check(of, call, sandbox),
+            ToolExecutorMessage::Check { of, call, sandbox, subagents } => {
+                running.check(of, call, sandbox, subagents);
+            }
+            ToolExecutorMessage::Use(world) => {
+                let World { workspace, turn_configs, .. } = *world;
+                (running.workspace, running.turn_configs) = (workspace, turn_configs);
+            }
             ToolExecutorMessage::Run(run) => running.run(myself, *run),
             ToolExecutorMessage::Switch(switch) => running.switch(*switch),
             ToolExecutorMessage::Cancel { call } => {
@@ -99,8 +105,14 @@ impl Actor for ToolExecutor {
 
 impl Running {
     /// Resolves a call. It reads files, so it may block.
-    fn check(&mut self, of: Seq, call: CallSpec, sandbox: Option<SandboxOptions>) {
-        let (owner, mut workspace) = (self.owner.clone(), Arc::clone(&self.workspace));
+    fn check(
+        &mut self,
+        of: Seq,
+        call: CallSpec,
+        sandbox: Option<SandboxOptions>,
+        subagents: Option<Vec<String>>,
+    ) {
+        let (owner, mut workspace) = (self.owner.clone(), calling(&self.workspace, subagents));
         if workspace.sandbox != sandbox {
             Arc::make_mut(&mut workspace).sandbox = sandbox;
         }
@@ -126,6 +138,7 @@ impl Running {
             resolution,
             variables,
             sandbox,
+            subagents,
             todos,
             answers,
             parts,
@@ -135,7 +148,7 @@ impl Running {
         let cancel = CancellationToken::new();
         self.calls.retain(|_, call| !call.cancel.is_cancelled());
         let (owner, progress) = (self.owner.clone(), self.owner.clone());
-        let workspace = hiding(&self.workspace, &variables);
+        let workspace = hiding(&calling(&self.workspace, subagents), &variables);
         let secrets = workspace.secrets.clone();
         let run = RunningCall {
             of,
@@ -270,6 +283,14 @@ fn elicit(executor: ActorRef<ToolExecutorMessage>, of: Seq, call: Seq) -> leftfo
             replied.await.unwrap_or((Consent::Cancelled, Json::object()))
         })
     })
+}
+
+/// The workspace for a call that may start these `subagents`.
+fn calling(workspace: &Arc<Workspace>, subagents: Option<Vec<String>>) -> Arc<Workspace> {
+    match subagents.filter(|subagents| *subagents != workspace.subagents) {
+        Some(subagents) => Arc::new(Workspace { subagents, ..Workspace::clone(workspace) }),
+        None => Arc::clone(workspace),
+    }
 }
 
 /// The workspace for a call with these variables. Values of variables with names of credentials are

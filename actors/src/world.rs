@@ -57,8 +57,6 @@ pub trait TurnConfigs: fmt::Debug + Send + Sync {
 pub struct ChildConfig {
     pub config: TurnConfig,
     pub models: Models,
-    /// Whether the child may start children of its own.
-    pub has_subagents: bool,
 }
 
 /// The log of a rerun. It gives the outcomes of tools, files, plugins and the clock. Each function
@@ -109,5 +107,19 @@ impl World {
     #[must_use]
     pub fn with_plugins(self, plugins: Plugins) -> Self {
         Self { plugins, ..self }
+    }
+
+    /// This world for a session that has used `old` so far. Values that were secret stay secret, since
+    /// earlier calls may still print them. The client's files and terminals and the recording stay.
+    pub(crate) fn after(mut self, old: &Self) -> Self {
+        let workspace = Arc::make_mut(&mut self.workspace);
+        match workspace.secrets.with_all_of(&old.workspace.secrets) {
+            Ok(secrets) => workspace.secrets = secrets,
+            Err(error) => tracing::warn!("{error}"),
+        }
+        if workspace.host.is_none() {
+            workspace.host.clone_from(&old.workspace.host);
+        }
+        Self { recording: old.recording.clone(), ..self }
     }
 }

@@ -182,14 +182,14 @@ async fn ask(client: &Client, setup: &SessionSetup, task: &Task) -> anyhow::Resu
     match task {
         Task::Prompt(parts) => client.prompt(setup, parts.clone(), BY).await?,
         Task::Compact => {
-            let answered = client.compact(setup.prompt_config().config, BY, false).await?;
+            let answered = client.compact(setup.prompt_config(), BY, false).await?;
             if answered != Answered::Accepted {
                 note("leftfold: nothing to summarize, or a summary is already being written");
                 return Ok(false);
             }
         }
         Task::Revert(back) => {
-            let refused = client.revert(setup.prompt_config().config, *back, BY).await?;
+            let refused = client.revert(setup.prompt_config(), *back, BY).await?;
             refused.map_err(|why| anyhow!("session {}: {why}", setup.place.session))?;
         }
         Task::Resume => client.resume(setup)?,

@@ -151,6 +151,19 @@ impl Secrets {
         Self::new(self.secrets().iter().cloned().chain(more))
     }
 
+    /// These secrets and the values of `others` that are not among them.
+    ///
+    /// # Errors
+    /// Gigabytes of values.
+    pub fn with_all_of(&self, others: &Self) -> Result<Self, TooMany> {
+        let is_new = |other: &&Secret| !self.secrets().iter().any(|own| own.value == other.value);
+        let mut more = others.secrets().iter().filter(is_new).peekable();
+        if more.peek().is_none() {
+            return Ok(self.clone());
+        }
+        Self::new(self.secrets().iter().chain(more).cloned())
+    }
+
     pub const fn is_empty(&self) -> bool {
         self.0.is_none()
     }

@@ -222,6 +222,58 @@ fn a_model_and_its_variant_are_options() {
     assert_eq!(models.collect::<Vec<_>>(), ["other", "m"]);
 }
 
+#[test]
+fn a_session_can_be_given_to_another_provider() {
+    let other = json!({
+        "wire": "scripted",
+        "options": { "script": script(json!([says("Not this."), says("Another speaks.")])) },
+        "models": { "t": { "limit": { "context": 100_000, "output": 8_000 } } },
+    });
+    let site = Site::scripted(&script(json!([says("One."), says("Not this."), says("Three.")])))
+        .setting("provider/triple", other);
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    for (model, said) in
+        [("double/m", "One."), ("triple/t", "Another speaks."), ("double/m", "Three.")]
+    {
+        set_option(&mut editor, &session, "model", model);
+        let prompt = editor.prompt(&session, "go");
+        assert_eq!(editor.stop_reason(prompt), "end_turn", "{model}");
+        let log = events(&site, &session);
+        assert_eq!(all(&log, "turn.ended").last().unwrap()["data"]["text"], said);
+    }
+    editor.leave();
+    site.assert_sound();
+}
+
+#[test]
+fn an_agent_has_the_subagents_of_its_own_rules() {
+    let task = json!({ "prompt": "look", "subagentType": "general", "description": "Look" });
+    let task = || call("task", &task);
+    let site = Site::scripted(&script(json!([
+        says("Alone."),
+        task(), says("Heard."),
+        task(), says("Denied."),
+        { "match": { "prompt": "look", "answers": 0 }, "parts": [{ "text": "Looked." }] },
+    ])))
+    .setting("agent/alone", json!({ "mode": "primary", "permission": { "task": "deny" } }));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    for mode in ["alone", "build", "alone"] {
+        set_mode(&mut editor, &session, mode);
+        let prompt = editor.prompt(&session, "go");
+        assert_eq!(editor.stop_reason(prompt), "end_turn");
+    }
+    editor.leave();
+    let log = events(&site, &session);
+    let spawned = only(&log, "subagent.spawned");
+    assert_eq!(spawned["data"]["agent"], "general");
+    let resolved = all(&log, "tool.resolved").into_iter();
+    let errors: Vec<bool> = resolved.map(|event| event["data"]["error"].is_string()).collect();
+    assert_eq!(errors, [false, true]);
+    site.assert_sound();
+}
+
 /// The current value of an option.
 fn current(answer: &Value, id: &str) -> Value {
     let options = answer["configOptions"].as_array().unwrap();

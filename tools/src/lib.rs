@@ -76,6 +76,7 @@ pub use preview::{preview, previews};
 pub use registry::{TOOLS, find, model_tools, resolve, run, run_alone, tools_for_model};
 pub use sandbox::probe;
 pub use spill::prune;
+pub use task::subagents;
 pub use tool::{
     Context, Instructed, Output, OutputLimits, Plan, Progress, Sandbox, Seen, Tool, ToolSource,
     Workspace, guarded,

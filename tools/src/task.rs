@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use leftfold_events::event::{Access, Class};
+use leftfold_events::turn_config::ToolSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -60,12 +61,37 @@ impl Typed for Task {
     }
 }
 
+/// The agents that `task` may name with these tools; `None`: the tools do not say.
+pub fn subagents(tools: &[ToolSpec]) -> Option<Vec<String>> {
+    let Some(task) = tools.iter().find(|tool| tool.name == Task::NAME) else {
+        return Some(Vec::new());
+    };
+    let schema = task.schema.value();
+    let names = schema["properties"]["subagentType"]["enum"].as_array()?;
+    Some(names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
     use crate::testing::Site;
+
+    #[test]
+    fn the_tools_say_which_agents_take_tasks() {
+        let tool = |name: &str, agents: serde_json::Value| ToolSpec {
+            name: name.to_owned(),
+            description: String::new(),
+            schema: leftfold_events::Json::from_value(
+                &json!({ "properties": { "subagentType": agents } }),
+            ),
+        };
+        let named = tool("task", json!({ "enum": ["general", "explore"] }));
+        assert_eq!(subagents(&[named]).unwrap(), ["general", "explore"]);
+        assert_eq!(subagents(&[tool("task", json!({ "type": "string" }))]), None);
+        assert_eq!(subagents(&[tool("read", json!({}))]), Some(Vec::new()));
+    }
 
     #[test]
     fn a_task_is_for_an_agent_that_there_is() {

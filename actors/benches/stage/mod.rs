@@ -54,6 +54,7 @@ pub(crate) async fn open(
     let (parts, by) = (vec![PromptPart::text("What is here?")], "example".to_owned());
     let prompted = Turn::Prompted { parts, agent: "build".into(), model: name, by };
     let prompted = Box::new(Fact::new(prompted));
-    let message = SessionMessage::Prompt { config, prompted, joins: false, reply_to: None };
+    let message =
+        SessionMessage::Prompt { config, world: None, prompted, joins: false, reply_to: None };
     Ok((node, session, NodeMessage::Tell { session, message }))
 }

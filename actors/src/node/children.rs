@@ -1,8 +1,6 @@
 //! Opens the sessions that calls start, in the store of their parents, and performs the decisions
 //! of `leftfold_events::children`.
 
-use std::sync::Arc;
-
 use leftfold_events::children::{self, ChildIntent, Spawned};
 use leftfold_events::event::{ModelRef, PromptPart, Session as SessionEvent, Turn};
 use leftfold_events::{Fact, POLICY, Seq, SessionId, State, TurnConfig};
@@ -29,7 +27,7 @@ impl Sessions {
             let fork_of = fork_of(&reader, &spawn).map_err(|error| error.to_string())?;
             let config = configure(&world, &spawn)?;
             let created_event = birth_of(created_event, &spawn);
-            let world = narrowed(&config, world);
+            let world = World { models: config.models.clone(), ..world };
             let session = spawn.session;
             let open = Box::new(OpenSession { store, session, world, created_event, fork_of });
             Ok(ReadyChild { open, spawn, config: Box::new(config.config) })
@@ -48,7 +46,8 @@ impl Sessions {
     pub(super) async fn open_child(&mut self, node: &ActorRef<NodeMessage>, ready: ReadyChild) {
         let ReadyChild { open, spawn, config } = ready;
         let forks = open.fork_of.is_some();
-        self.open(node, Waiting { open, then: Then::Child { spawn, config, forks } }).await;
+        let world = Box::new(open.world.clone());
+        self.open(node, Waiting { open, then: Then::Child { spawn, config, world, forks } }).await;
     }
 
     /// Prompts an open child with its task, if its log does not have the task yet. A child that
@@ -57,7 +56,7 @@ impl Sessions {
         &mut self,
         node: &ActorRef<NodeMessage>,
         spawn: Box<SpawnChild>,
-        config: Box<TurnConfig>,
+        (config, world): (Box<TurnConfig>, Box<World>),
         forks: bool,
     ) {
         let Some(entry) = self.open.get(&spawn.session) else { return };
@@ -101,7 +100,7 @@ impl Sessions {
                     | ChildIntent::Wait
                     | ChildIntent::Resume { close: false }
             );
-            for message in messages(intent, &spawn, config, &of_child) {
+            for message in messages(intent, &spawn, (config, world), &of_child) {
                 let _ = tell.cast(message);
             }
             // the parent may have been interrupted before the child began to work
@@ -151,20 +150,11 @@ fn configure(world: &World, spawn: &SpawnChild) -> Result<ChildConfig, String> {
     configs.for_child(&spawn.agent, &spawn.config)
 }
 
-/// The parent's world, limited to the child's configuration.
-fn narrowed(config: &ChildConfig, parent: World) -> World {
-    let mut world = World { models: config.models.clone(), ..parent };
-    if !config.has_subagents {
-        Arc::make_mut(&mut world.workspace).subagents.clear();
-    }
-    world
-}
-
 /// The messages that perform the decision.
 fn messages(
     intent: ChildIntent,
     spawn: &SpawnChild,
-    config: Box<TurnConfig>,
+    (config, world): (Box<TurnConfig>, Box<World>),
     child: &State,
 ) -> Vec<NodeMessage> {
     let session = spawn.session;
@@ -173,14 +163,20 @@ fn messages(
     match intent {
         ChildIntent::Prompt { title } => {
             let prompted = Box::new(prompt(spawn, config.model.name()));
-            let prompt = SessionMessage::Prompt { config, prompted, joins: false, reply_to: None };
+            let prompt = SessionMessage::Prompt {
+                config,
+                world: Some(world),
+                prompted,
+                joins: false,
+                reply_to: None,
+            };
             let title = titled(&spawn.title).filter(|_| title);
             let title = title.map(|title| tell(SessionMessage::Facts(vec![title])));
             [adopt, tell(prompt)].into_iter().chain(title).collect()
         }
         ChildIntent::Wait => vec![adopt],
         ChildIntent::Resume { close } => {
-            vec![adopt, tell(SessionMessage::Resume { config, close })]
+            vec![adopt, tell(SessionMessage::Resume { config, world: Some(world), close })]
         }
         ChildIntent::Interrupt => vec![adopt, interrupt(session)],
         ChildIntent::Report(ended) => {

@@ -35,6 +35,7 @@ pub(super) enum Then {
     Child {
         spawn: Box<SpawnChild>,
         config: Box<TurnConfig>,
+        world: Box<World>,
         /// Whether it is a fork that has not begun.
         forks: bool,
     },
@@ -137,7 +138,9 @@ impl Sessions {
             }
             Then::Tell(message) => self.tell(node, session, message),
             Then::Watch(watch) => self.watch(node, watch),
-            Then::Child { spawn, config, forks } => self.prompt_child(node, spawn, config, forks),
+            Then::Child { spawn, config, world, forks } => {
+                self.prompt_child(node, spawn, (config, world), forks);
+            }
         }
     }
 
@@ -210,13 +213,25 @@ impl Sessions {
 }
 
 impl Entry {
+    /// Keeps the world that comes with a prompt, for the session's children and its next opening.
+    pub(super) fn renew(&mut self, message: &mut SessionMessage) {
+        if let SessionMessage::Prompt { world: Some(world), joins: false, .. }
+        | SessionMessage::Resume { world: Some(world), .. } = message
+        {
+            self.world = World::clone(world).after(&self.world);
+            **world = self.world.clone();
+        }
+    }
+
     /// Whether the message still has a meaning for a turn that may be interrupted. A prompt first
     /// ends such a turn. The first client that asks resumes it.
     pub(super) fn go_on(&mut self, message: &SessionMessage) -> bool {
         if let SessionMessage::Prompt { config, .. } = message
             && std::mem::take(&mut self.cut_off)
         {
-            let resume = SessionMessage::Resume { config: config.clone(), close: true };
+            let config = config.clone();
+            // the prompt brings its world
+            let resume = SessionMessage::Resume { config, world: None, close: true };
             // a session that is gone does not get the prompt either
             return self.actor.cast(resume).is_ok();
         }
@@ -294,7 +309,7 @@ pub(super) async fn end_strays(mark: String) {
 }
 
 pub(super) fn resume(actor: &ActorRef<SessionMessage>, config: Box<TurnConfig>) {
-    if actor.cast(SessionMessage::Resume { config, close: false }).is_err() {
+    if actor.cast(SessionMessage::Resume { config, world: None, close: false }).is_err() {
         tracing::warn!("a session died as soon as it was started");
     }
 }

@@ -209,7 +209,13 @@ impl Rerun {
 
     fn prompt(&self, config: TurnConfig, prompted: &Envelope) {
         let (config, prompted) = (Box::new(config), Box::new(fact(prompted)));
-        self.life.tell(SessionMessage::Prompt { config, prompted, joins: false, reply_to: None });
+        self.life.tell(SessionMessage::Prompt {
+            config,
+            world: None,
+            prompted,
+            joins: false,
+            reply_to: None,
+        });
     }
 
     async fn resume(&mut self, config: TurnConfig, resumed: &Envelope) -> Result<Compared, Error> {

@@ -9,6 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::hook_secrets::HookSecrets;
 use crate::messages::Answered;
+use crate::world::World;
 
 /// An item that waits to be settled.
 pub(super) enum Item {
@@ -18,6 +19,8 @@ pub(super) enum Item {
     /// A fact with its turn configuration. The configuration is written before the fact if it has
     /// changed.
     Configured(Box<TurnConfig>, Fact),
+    /// The world and the configuration with which an interrupted turn continues or ends.
+    Resume(Option<Box<World>>, Box<TurnConfig>, Fact),
     Prompt(Box<Prompt>),
     /// Facts that a new session begins with, and the port for the reply once they are durable.
     Begin(Vec<Fact>, RpcReplyPort<Answered>),
@@ -29,6 +32,7 @@ pub(super) enum Item {
 
 pub(super) struct Prompt {
     pub(super) config: Box<TurnConfig>,
+    pub(super) world: Option<Box<World>>,
     pub(super) prompted: Fact,
     pub(super) joins: bool,
     pub(super) reply_to: Option<RpcReplyPort<Answered>>,

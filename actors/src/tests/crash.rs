@@ -54,7 +54,11 @@ async fn every_cut_is_resumed_to_the_end_of_the_turn() {
         let cut = site.cut(&log);
         let mut live = cut.start().await;
         assert!(live.opened.unfinished, "cut at {at}");
-        live.tell(SessionMessage::Resume { config: Box::new(cut.config()), close: false });
+        live.tell(SessionMessage::Resume {
+            config: Box::new(cut.config()),
+            world: None,
+            close: false,
+        });
         let ended = live.until_ended().await;
         let Event::Turn(Turn::Ended(ended)) = ended.event else { panic!("{ended:?}") };
         assert_eq!(ended.reason, EndReason::Completed, "cut at {at}: {:?}", ended.error);
@@ -80,7 +84,7 @@ async fn a_new_prompt_closes_the_turn_that_was_cut_off() {
     let cut = site.cut(&log[..=started.expect("a start")]);
     let mut live = cut.start().await;
     let config = Box::new(cut.config());
-    live.tell(SessionMessage::Resume { config, close: true });
+    live.tell(SessionMessage::Resume { config, world: None, close: true });
     live.prompt(&cut, "go on");
     let first = live.until_ended().await;
     let Event::Turn(Turn::Ended(ended)) = first.event else { panic!("{first:?}") };
@@ -102,7 +106,11 @@ async fn a_scheduled_retry_survives_and_keeps_its_time() {
     let retry = live.until(|e| matches!(e, Event::Model(Model::RetryScheduled { .. }))).await;
     live.stop().await;
     let mut live = site.start().await;
-    live.tell(SessionMessage::Resume { config: Box::new(site.config()), close: false });
+    live.tell(SessionMessage::Resume {
+        config: Box::new(site.config()),
+        world: None,
+        close: false,
+    });
     live.until(|e| matches!(e, Event::Session(Session::Resumed { .. }))).await;
     assert_eq!(live.view().await.due(), retry.until);
     // the actors stamp the time: here they report that the deadline has passed

@@ -178,6 +178,7 @@ impl Live {
         let prompted = Box::new(Fact::new(prompted));
         self.tell(SessionMessage::Prompt {
             config: Box::new(config),
+            world: None,
             prompted,
             joins: false,
             reply_to: None,

@@ -3,6 +3,8 @@ use std::sync::Mutex;
 
 use leftfold_events::event::{Answer, Permission, PromptPart};
 
+use leftfold_providers::Extra;
+
 use super::*;
 use crate::{Answered, QuestionReply, StoreGuard, StoreListener};
 
@@ -42,6 +44,45 @@ async fn a_session_that_was_left_alone_lets_go_of_its_store_until_it_is_wanted()
     sweep(&live);
     is_free(&site).await;
     assert_eq!(live.view().await.messages.len(), 6);
+    live.stop().await;
+}
+
+/// A prompt's world is also that of the prompts after it and after a rest.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_keeps_the_world_of_its_last_prompt() {
+    let site = Site::new(json!({ "replies": [text("one"), text("of s")] }));
+    let other = Site::new(json!({ "replies": [text("of t"), text("two"), text("three")] }));
+    let mut live = site.start().await;
+    live.prompt(&site, "one");
+    live.until_ended().await;
+    let mut config = site.config();
+    config.model.provider = "t".into();
+    let mut world = site.world();
+    world.models = Models::new([(
+        "t".to_owned(),
+        other.world().models.get("s", &Extra::default()).expect("a provider"),
+    )]);
+    let mut world = Some(Box::new(world));
+    for said in ["two", "three"] {
+        let prompted = Turn::Prompted {
+            parts: vec![PromptPart::text("go")],
+            agent: "build".into(),
+            model: config.model.name(),
+            by: "test".into(),
+        };
+        live.tell(SessionMessage::Prompt {
+            config: Box::new(config.clone()),
+            world: world.take(),
+            prompted: Box::new(Fact::new(prompted)),
+            joins: false,
+            reply_to: None,
+        });
+        let ended = live.until_ended().await;
+        let Event::Turn(Turn::Ended(ended)) = ended.event else { unreachable!() };
+        assert_eq!(ended.text, said);
+        sweep(&live);
+        is_free(&site).await;
+    }
     live.stop().await;
 }
 
@@ -125,6 +166,7 @@ async fn a_prompt_that_only_joins_begins_no_turn() {
                 session,
                 message: SessionMessage::Prompt {
                     config,
+                    world: None,
                     prompted,
                     joins,
                     reply_to: Some(reply_to)

@@ -106,7 +106,7 @@ struct Child(TurnConfig, Models);
 
 impl TurnConfigs for Child {
     fn for_child(&self, _: &str, _: &TurnConfig) -> Result<ChildConfig, String> {
-        Ok(ChildConfig { config: self.0.clone(), models: self.1.clone(), has_subagents: false })
+        Ok(ChildConfig { config: self.0.clone(), models: self.1.clone() })
     }
 
     fn for_switch(&self, agent: &str, _: &TurnConfig) -> Result<TurnConfig, String> {

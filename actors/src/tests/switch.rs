@@ -104,7 +104,11 @@ async fn every_cut_comes_to_the_same_agent() {
         let mut live = cut.start().await;
         let open = fold(&log[..at]);
         let asked = open.open().into_iter().find(|(kind, _)| *kind == PendingKind::Question);
-        live.tell(SessionMessage::Resume { config: Box::new(open.config), close: false });
+        live.tell(SessionMessage::Resume {
+            config: Box::new(open.config),
+            world: None,
+            close: false,
+        });
         live.until(|e| matches!(e, Event::Session(Session::Resumed { .. }))).await;
         let asked = asked.map(|(_, wait)| wait.intent);
         assert_eq!(agree(&mut live, asked).await, EndReason::Completed, "cut at {at}");

@@ -16,7 +16,7 @@ use leftfold_actors::{
     WatchScope,
 };
 use leftfold_events::event::{Answer, Compaction, PromptPart, SessionChoices, Turn};
-use leftfold_events::{Fact, Seq, SessionId, State, TurnConfig};
+use leftfold_events::{Fact, Seq, SessionId, State};
 use leftfold_store::LiveReader;
 use ractor::{Actor, ActorRef, RpcReplyPort};
 
@@ -304,7 +304,7 @@ impl Client {
     /// there is no such turn, nothing to summarize, or a summary is already being written.
     pub async fn compact(
         &self,
-        config: TurnConfig,
+        prompt_config: PromptConfig,
         by: &str,
         joins: bool,
     ) -> anyhow::Result<Answered> {
@@ -313,10 +313,9 @@ impl Client {
             Link::There(remote) => return remote.compact(by).await,
         };
         let asked = Fact::new(Compaction::Asked { by: by.to_owned() });
-        let (config, prompted) = (Box::new(config), Box::new(asked));
         let reply_to = ractor::call!(node, |reply_to| NodeMessage::Tell {
             session: self.session,
-            message: SessionMessage::Prompt { config, prompted, joins, reply_to: Some(reply_to) },
+            message: message(prompt_config, asked, joins, Some(reply_to)),
         });
         reply_to.context(DIED)
     }
@@ -333,7 +332,8 @@ impl Client {
 
     /// Resumes an interrupted turn.
     pub fn resume(&self, setup: &SessionSetup) -> anyhow::Result<()> {
-        self.send(SessionMessage::Resume { config: Box::new(setup.config()), close: false })
+        let (config, world) = (Box::new(setup.config()), Some(Box::new(setup.world())));
+        self.send(SessionMessage::Resume { config, world, close: false })
     }
 
     pub async fn interrupt(&self, by: &str) -> anyhow::Result<()> {
@@ -389,10 +389,21 @@ fn prompt(
     joins: bool,
     reply_to: Option<RpcReplyPort<Answered>>,
 ) -> SessionMessage {
-    let PromptConfig { config, agent, model } = prompt_config;
+    let (agent, model) = (prompt_config.agent.clone(), prompt_config.model.clone());
     let prompted = Turn::Prompted { parts, agent, model, by: by.to_owned() };
-    let (config, prompted) = (Box::new(config), Box::new(Fact::new(prompted)));
-    SessionMessage::Prompt { config, prompted, joins, reply_to }
+    message(prompt_config, Fact::new(prompted), joins, reply_to)
+}
+
+/// The message by which `fact` reaches the session, with the configuration for it.
+fn message(
+    prompt_config: PromptConfig,
+    fact: Fact,
+    joins: bool,
+    reply_to: Option<RpcReplyPort<Answered>>,
+) -> SessionMessage {
+    let PromptConfig { config, world, .. } = prompt_config;
+    let (config, world) = (Box::new(config), Some(Box::new(world)));
+    SessionMessage::Prompt { config, world, prompted: Box::new(fact), joins, reply_to }
 }
 
 /// How often, and how long each time, to look for the next node of a session while the last one

@@ -22,10 +22,12 @@ use crate::turn_config::{
 };
 use crate::{gather, secrets, session_paths, warnings};
 
-/// The parts of a prompt besides its text: the configuration, and the agent and model that answer.
+/// The parts of a prompt besides its text: the configuration, the world that it is for, and the agent
+/// and model that answer.
 #[derive(Clone, Debug)]
 pub struct PromptConfig {
     pub config: TurnConfig,
+    pub world: World,
     pub agent: String,
     pub model: ModelRef,
 }
@@ -96,7 +98,7 @@ impl SessionSetup {
     pub fn prompt_config(&self) -> PromptConfig {
         let (agent, model) =
             (self.turn_settings.agent.name.clone(), self.turn_settings.model.name());
-        PromptConfig { config: self.config(), agent, model }
+        PromptConfig { config: self.config(), world: self.world(), agent, model }
     }
 
     /// Whether a person can be asked.
@@ -115,26 +117,28 @@ impl SessionSetup {
         }
     }
 
-    pub(crate) fn open(&self) -> OpenSession {
+    /// The models, files, servers and plugins that the session uses.
+    pub(crate) fn world(&self) -> World {
         let (name, provider) = &self.provider;
         let others = self.others.iter().cloned();
         let models = Models::new(others.chain([(name.clone(), Arc::clone(provider))]));
+        let configs = SessionConfigs {
+            project: Project::new(
+                self.turn_settings.directory.clone(),
+                self.turn_settings.worktree.clone(),
+            ),
+            plan: self.turn_settings.plan.clone(),
+            extensions: self.extensions.clone(),
+        };
+        World::new(models, Arc::new(self.workspace.clone()), Some(Arc::new(configs)))
+            .with_plugins(self.extensions.plugins.clone())
+    }
+
+    pub(crate) fn open(&self) -> OpenSession {
         OpenSession {
             store: self.place.store.clone(),
             session: self.place.session,
-            world: World::new(
-                models,
-                Arc::new(self.workspace.clone()),
-                Some(Arc::new(SessionConfigs {
-                    project: Project::new(
-                        self.turn_settings.directory.clone(),
-                        self.turn_settings.worktree.clone(),
-                    ),
-                    plan: self.turn_settings.plan.clone(),
-                    extensions: self.extensions.clone(),
-                })),
-            )
-            .with_plugins(self.extensions.plugins.clone()),
+            world: self.world(),
             created_event: self.created_event(),
             fork_of: None,
         }

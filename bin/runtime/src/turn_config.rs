@@ -414,8 +414,7 @@ impl TurnConfigs for SessionConfigs {
     fn for_child(&self, agent: &str, parent: &TurnConfig) -> Result<ChildConfig, String> {
         let resolved = self.resolve(agent, Inherited::Parent(parent));
         let (config, models) = resolved.map_err(|error| format!("{error:#}"))?;
-        let has_subagents = config.tools.iter().any(|tool| tool.name == "task");
-        Ok(ChildConfig { config, models, has_subagents })
+        Ok(ChildConfig { config, models })
     }
 
     fn for_switch(&self, agent: &str, before: &TurnConfig) -> Result<TurnConfig, String> {

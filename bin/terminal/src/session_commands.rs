@@ -66,7 +66,7 @@ impl Conversation {
     async fn attempt(&self, command: &str) -> anyhow::Result<CommandOutcome> {
         let client = self.client()?;
         if command == COMPACT {
-            let told = client.compact(self.setup.prompt_config().config, BY, false).await?;
+            let told = client.compact(self.setup.prompt_config(), BY, false).await?;
             let refused = || CommandOutcome::Refused("there is nothing to be summed up".to_owned());
             return Ok(if told == Answered::Accepted { CommandOutcome::Turn } else { refused() });
         }
@@ -81,7 +81,7 @@ impl Conversation {
             },
             _ => None,
         };
-        Ok(match client.revert(self.setup.prompt_config().config, back, BY).await? {
+        Ok(match client.revert(self.setup.prompt_config(), back, BY).await? {
             Ok(()) => CommandOutcome::Accepted,
             Err(why) => CommandOutcome::Refused(why),
         })

@@ -260,3 +260,24 @@ fn a_range_cuts_no_value_in_two() {
         assert_eq!(Secrets::default().uncut(text.as_bytes(), range.clone()), range);
     }
 }
+
+#[test]
+fn earlier_values_stay_secret_beside_new_ones() {
+    let of = |pairs: &[(&str, &str)]| {
+        let secret = |(name, value): &(&str, &str)| Secret {
+            name: (*name).to_owned(),
+            value: (*value).to_owned(),
+            usable: true,
+        };
+        Secrets::new(pairs.iter().map(secret)).unwrap()
+    };
+    let (old, new) = (
+        of(&[("KEY", "first-value"), ("B", "other-value")]),
+        of(&[("KEY", "second-value"), ("C", "other-value")]),
+    );
+    let all = new.with_all_of(&old).unwrap();
+    let hidden = all.hide("first-value second-value other-value").unwrap();
+    assert_eq!(hidden, "{{secret:KEY_2}} {{secret:KEY}} {{secret:C}}");
+    assert_eq!(all.with_all_of(&old).unwrap(), all);
+    assert_eq!(Secrets::default().with_all_of(&new).unwrap(), new);
+}

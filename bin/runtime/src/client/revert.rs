@@ -1,11 +1,12 @@
 //! Reverts a session, and undoes a revert.
 
 use anyhow::Context;
-use leftfold_actors::{Answered, NodeMessage, SessionMessage};
+use leftfold_actors::{Answered, NodeMessage};
 use leftfold_events::event::Files;
-use leftfold_events::{Fact, Seq, TurnConfig};
+use leftfold_events::{Fact, Seq};
 
-use super::{Client, DIED, Link};
+use super::{Client, DIED, Link, message};
+use crate::session_setup::PromptConfig;
 
 /// The event whose step or prompt to revert to; `None` undoes the last revert.
 pub(super) type RevertTarget = Option<Seq>;
@@ -14,7 +15,7 @@ impl Client {
     /// Requests it. Answers the reason of a refusal, or nothing once the revert is in the log.
     pub async fn revert(
         &self,
-        config: TurnConfig,
+        prompt_config: PromptConfig,
         back: RevertTarget,
         by: &str,
     ) -> anyhow::Result<Result<(), String>> {
@@ -27,15 +28,9 @@ impl Client {
             Some(to) => Fact::new(Files::RevertAsked { to, by }),
             None => Fact::new(Files::UnrevertAsked { by }),
         };
-        let (config, prompted) = (Box::new(config), Box::new(asked));
         let answered = ractor::call!(node, |reply_to| NodeMessage::Tell {
             session: self.session,
-            message: SessionMessage::Prompt {
-                config,
-                prompted,
-                joins: false,
-                reply_to: Some(reply_to)
-            },
+            message: message(prompt_config, asked, false, Some(reply_to)),
         });
         if answered.context(DIED)? == Answered::Accepted {
             return Ok(Ok(()));

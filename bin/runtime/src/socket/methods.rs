@@ -231,7 +231,7 @@ async fn compact(peer: &Peer, asked: SessionParams) -> Result<Value, RpcError> {
     }
     let sessions = &peer.context.sessions;
     let client = peer.open(session).await?;
-    let config = sessions.prompt_config(session).await.map_err(RpcError::of)?.config;
+    let config = sessions.prompt_config(session).await.map_err(RpcError::of)?;
     let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
     let asked = client.compact(config, &by, joins).await.map_err(RpcError::of)?;
     let accepted = asked == Answered::Accepted;
@@ -268,7 +268,7 @@ async fn revert(
         }
     }
     let client = peer.open(session).await?;
-    let config = peer.context.sessions.prompt_config(session).await.map_err(RpcError::of)?.config;
+    let config = peer.context.sessions.prompt_config(session).await.map_err(RpcError::of)?;
     let by = peer.by(by.as_deref());
     let refused = client.revert(config, back, &by).await.map_err(RpcError::of)?.err();
     Ok(json!({ "accepted": refused.is_none(), "refused": refused }))
