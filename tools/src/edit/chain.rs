@@ -1,5 +1,7 @@
 //! Runs the nine matching strategies in order, and decides whether a match counts.
 
+use std::borrow::Cow;
+
 use super::search::{Candidate, Candidates, Search};
 use super::{anchors, escapes, exact, lines, whitespace};
 
@@ -145,19 +147,54 @@ pub(super) fn every(search: &Search<'_>) -> Result<Matches, Failure> {
 }
 
 fn guarded(search: &Search<'_>, found: Matches) -> Result<Matches, Failure> {
-    let too_large = |place: &Candidate| is_too_large(search, place);
-    match found.places.iter().find(|place| found.strategy.leniency().is_some() && too_large(place))
-    {
+    // an escaped text stands for more lines than it has
+    let old = if found.strategy == Strategy::EscapeNormalized {
+        escapes::unescaped(search.old.text)
+    } else {
+        Cow::Borrowed(search.old.text)
+    };
+    let too_large = |place: &&Candidate| is_too_large(&search.file.text[place.span.clone()], &old);
+    let is_lenient = found.strategy.leniency().is_some();
+    match found.places.iter().filter(|_| is_lenient).find(too_large) {
         Some(place) => Err(Failure::TooLarge(place.clone())),
         None => Ok(found),
     }
 }
 
-fn is_too_large(search: &Search<'_>, place: &Candidate) -> bool {
-    let (found, old) = (&search.file.text[place.span.clone()], search.old.text);
+/// Whether `found` has so many more lines or characters than `old` that it must be wrong.
+fn is_too_large(found: &str, old: &str) -> bool {
     let lines = |text: &str| text.lines().count();
     let chars = |text: &str| text.trim().chars().count();
     let (wanted_lines, wanted_chars) = (lines(old), chars(old));
     lines(found) >= (wanted_lines + 3).max(2 * wanted_lines)
         || chars(found) > (wanted_chars + 500).max(4 * wanted_chars)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_match_may_have_few_more_lines_or_characters() {
+        let text = |lines: usize| "a\n".repeat(lines);
+        for (old, found, refused) in [
+            (1, 3, false),
+            (1, 4, true),
+            (3, 5, false),
+            (3, 6, true),
+            (8, 15, false),
+            (8, 16, true),
+        ] {
+            assert_eq!(is_too_large(&text(found), &text(old)), refused, "{old} {found}");
+        }
+        for (old, found, refused) in
+            [(1, 501, false), (1, 502, true), (300, 1_200, false), (300, 1_201, true)]
+        {
+            assert_eq!(
+                is_too_large(&"x".repeat(found), &"x".repeat(old)),
+                refused,
+                "{old} {found}"
+            );
+        }
+    }
 }

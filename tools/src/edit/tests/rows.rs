@@ -113,6 +113,13 @@ const SPACES: &[Row] = &[
 
 const ESCAPES: &[Row] = &[
     ("a\nb\n", "a\\nb", "c", "escape_normalized", "c\n"),
+    (
+        "fn f() {\n    a();\n    b();\n    c();\n    d();\n}\n",
+        "fn f() {\\n    a();\\n    b();\\n    c();\\n    d();\\n}",
+        "fn f() {}",
+        "escape_normalized",
+        "fn f() {}\n",
+    ),
     ("a\tb", "a\\tb", "c", "escape_normalized", "c"),
     ("say \"hi\"", "say \\\"hi\\\"", "no", "escape_normalized", "no"),
     ("it's", "it\\'s", "no", "escape_normalized", "no"),
