@@ -144,10 +144,19 @@ fn a_link_in_the_profile_stands_for_its_target() {
             continue;
         };
         let mut profile = site.profile(backend);
-        profile.write.push(site.path("project/link"));
-        std::os::unix::fs::symlink(site.path("home"), site.path("project/link")).unwrap();
-        let ran = site.run(&profile, "touch link/x && rm link/x");
+        profile.write.push(site.path("link"));
+        std::os::unix::fs::symlink(site.path("home"), site.path("link")).unwrap();
+        let ran = site.run(&profile, "touch ../link/x && rm ../link/x");
         assert_eq!(ran.report.code, Some(0), "{ran:?}");
+        // a command could have made this one
+        std::os::unix::fs::symlink(site.path("home"), site.path("project/link")).unwrap();
+        profile.write.push(site.path("project/link"));
+        let mut refused = site.start(&profile, "true", &[]);
+        let message = refused.channel.receive().unwrap();
+        let is_refused =
+            matches!(&message, Some(Message::Failed(failure)) if failure.step == "resolve");
+        assert!(is_refused, "{message:?}");
+        refused.child.wait().unwrap();
     }
 }
 

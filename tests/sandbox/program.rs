@@ -138,6 +138,57 @@ fn an_approved_file_is_opened() {
 }
 
 #[test]
+fn a_link_of_the_project_shows_nothing_that_is_hidden() {
+    const PRIVATE: &str = "PRIVATE-0123456789";
+    let names = ["web/leftfold.json", ".git/modules/m/config", "web/.opencode", ".git/hooks"];
+    let script_of = names.map(|name| format!("cat {name} {name}/id 2>/dev/null\n")).concat();
+    let site = Site::scripted(&script(json!([bash("bash job.sh"), says("Done.")]))).sandboxed();
+    std::fs::create_dir_all(site.path("user/.ssh")).unwrap();
+    std::fs::write(site.path("user/.ssh/id"), PRIVATE).unwrap();
+    site.file("job.sh", format!("{script_of}cat vault/leftfold.json vault/.git/HEAD\n"));
+    for name in ["web/x", ".git/modules/m/HEAD", "vault/leftfold.json", "vault/.git/HEAD"] {
+        site.file_of_stranger(name, PRIVATE);
+    }
+    for (name, target) in names.iter().zip([".ssh/id", ".ssh/id", ".ssh", ".ssh"]) {
+        std::os::unix::fs::symlink(site.path("user").join(target), site.project().join(name))
+            .unwrap();
+    }
+    let hide = json!({ "hide": [site.project().join("vault")] });
+    let site = site.setting("/sandbox", hide);
+    let events = site.prompt("go").ok().events();
+    let result = &only(&events, "tool.finished")["data"];
+    assert!(!result.to_string().contains(PRIVATE), "{result}");
+    assert_ne!(result["metadata"]["error_kind"], "sandbox_failed", "{result}");
+}
+
+#[test]
+fn paths_that_are_not_utf_8_are_protected_too() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let job = "cat .env d*/.env x*.env\necho x > d*/leftfold.json\necho x > .git/hooks/h\necho made > made";
+    let site = Site::bare().sandboxed();
+    let project = site.path("").join(OsStr::from_bytes(b"p\xff"));
+    let folder = project.join(OsStr::from_bytes(b"d\xfe"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let secret = OsStr::from_bytes(b"x\xff.env");
+    for file in [project.join(".env"), folder.join(".env"), project.join(secret)] {
+        std::fs::write(file, "KEY=1\n").unwrap();
+    }
+    std::fs::write(folder.join("leftfold.json"), "{}").unwrap();
+    std::fs::write(project.join("job.sh"), job).unwrap();
+    let git = std::process::Command::new("git").args(["init", "-q"]).arg(&project).status();
+    assert!(git.unwrap().success());
+    // settings of a session cannot be read in such a folder
+    let mut command = site.command(&["tool", "bash", "--args", r#"{"command":"bash job.sh"}"#]);
+    command.current_dir(&project);
+    let result = common::Live::start(command).wait().ok().stdout;
+    assert!(!result.contains("KEY=1"), "{result}");
+    assert_eq!(std::fs::read_to_string(project.join("made")).unwrap(), "made\n", "{result}");
+    assert_eq!(std::fs::read_to_string(folder.join("leftfold.json")).unwrap(), "{}");
+    assert!(!project.join(".git/hooks/h").exists());
+}
+
+#[test]
 fn a_project_in_a_home_folder_below_tmp_can_be_changed() {
     let site = running("echo x > made; cat $HOME/.profile; echo x > $HOME/outside", &json!({}));
     let home = site.project().parent().unwrap().to_str().unwrap().to_owned();

@@ -13,7 +13,7 @@ mod evidence;
 mod places;
 mod project_files;
 
-use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::evidence::Denied;
 use self::evidence::{Access, Counters};
-use self::places::Places;
+use self::places::{Places, resolved};
 use crate::tool::{Sandbox, Workspace};
 
 /// Bytes of one file that a command may write.
@@ -41,7 +41,7 @@ const PROCESSES: u64 = 4_096;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Confinement {
     profile: machine::Profile,
-    variables: Vec<(String, PathBuf)>,
+    variables: Vec<(String, OsString)>,
 }
 
 impl Sandbox {
@@ -59,13 +59,14 @@ impl Sandbox {
     /// The folder for temporary files or caches cannot be made.
     pub(crate) fn confinement(&self, cx: &Workspace) -> io::Result<Option<Confinement>> {
         let Some(backend) = backend(self.profile.backend)? else { return Ok(None) };
-        let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+        let sockets = std::fs::read("/proc/net/unix").unwrap_or_default();
         let files = project_files::of(&cx.worktree);
         let mut places = Places::new(cx, &files, &sockets);
         places.hidden.extend(self.options.hide.iter().map(|path| at_home(path, cx)));
         if !self.env_files {
-            places.hidden.extend(files.secret);
+            places.hidden.extend(files.secret.iter().cloned());
         }
+        places.close();
         match self.profile.worktree {
             WorktreeAccess::Write => places.make_hooks(),
             WorktreeAccess::Read => places.read_only.append(&mut places.write),
@@ -76,30 +77,39 @@ impl Sandbox {
         };
         if self.profile.worktree == WorktreeAccess::Write {
             // the user builds there too, and no build works without
-            places.write.extend(folder_of("CARGO_TARGET_DIR"));
+            places.write.extend(folder_of("CARGO_TARGET_DIR").map(|folder| resolved(&folder)));
         }
         let mut variables = Vec::new();
         if let Some(data) = &cx.data {
             let caches = caches::folder(data, &cx.worktree);
             private_folder(&caches)?;
             let is_set = |name: &str| std::env::var_os(name).is_some();
-            variables.extend(caches::variables(&caches, home, is_set));
-            places.write.insert(caches);
+            let own = caches::variables(&caches, home, is_set);
+            variables.extend(own.into_iter().map(|(name, path)| (name, path.into_os_string())));
+            places.write.insert(resolved(&caches));
         }
         if self.profile.network {
-            places.write.extend(home.into_iter().flat_map(caches::downloads));
+            let downloads = home.into_iter().flat_map(caches::downloads);
+            places.write.extend(downloads.map(|folder| resolved(&folder)));
         }
-        let absolute =
-            |paths: &[String]| paths.iter().map(|it| at_home(it, cx)).collect::<Vec<_>>();
-        let shown = [absolute(&self.profile.shown), absolute(&self.options.show)].concat();
+        // rules have resolved the paths of the call; if one is a link now, somebody has made it since
+        let own = &self.options;
+        let absolute = |paths: &[String]| -> Vec<PathBuf> {
+            let is_own = |path| own.write.contains(path) || own.show.contains(path);
+            let path =
+                |path| if is_own(path) { resolved(&at_home(path, cx)) } else { at_home(path, cx) };
+            paths.iter().map(path).collect()
+        };
+        let shown = [absolute(&self.profile.shown), absolute(&own.show)].concat();
         places.open(&absolute(&self.profile.write), &shown);
         let temp = temp(cx);
         private_folder(&temp)?;
         let mut profile = machine::Profile::new(backend);
-        profile.write = list(places.write);
-        profile.read_only = list(places.read_only);
-        profile.hidden = list(places.hidden);
-        profile.discarded = caches::discarded(home, folder_of);
+        profile.write = places.write.into_iter().collect();
+        profile.read_only = places.read_only.into_iter().collect();
+        profile.hidden = places.hidden.into_iter().collect();
+        let discarded = caches::discarded(home, folder_of);
+        profile.discarded = discarded.iter().map(|folder| resolved(folder)).collect();
         profile.network = self.profile.network;
         profile.temp = Some(temp);
         profile.limits.file_size = Some(FILE_SIZE);
@@ -110,12 +120,14 @@ impl Sandbox {
     }
 }
 
-fn list(paths: BTreeSet<PathBuf>) -> Vec<PathBuf> {
-    paths.into_iter().filter(|path| path.to_str().is_some()).collect()
-}
-
-/// A path of settings: `~/x` lies in the home folder.
+/// A path of settings or rules: `~/x` lies in the home folder.
 fn at_home(path: &str, cx: &Workspace) -> PathBuf {
+    // rules know the worktree as text, which a path need not be
+    if cx.worktree.to_str().is_none()
+        && let Some(rest) = path.strip_prefix(&*cx.worktree.to_string_lossy())
+    {
+        return cx.worktree.join(rest.trim_start_matches('/'));
+    }
     match (path.strip_prefix('~'), &cx.user_folders.home) {
         (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
             home.join(rest.trim_start_matches('/'))
@@ -169,7 +181,7 @@ impl Confinement {
     /// The command for `program`, and the channel that reports its end.
     ///
     /// # Errors
-    /// There is no sandbox here, or a path is not UTF-8.
+    /// There is no sandbox here, or the profile is too long.
     pub(crate) fn command(
         &self,
         program: &str,
@@ -180,8 +192,8 @@ impl Confinement {
     }
 
     /// Variables of the sandbox's own caches.
-    pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &Path)> {
-        self.variables.iter().map(|(name, path)| (name.as_str(), path.as_path()))
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &OsStr)> {
+        self.variables.iter().map(|(name, path)| (name.as_str(), path.as_os_str()))
     }
 
     /// The accesses that were denied to a command that ran in `folder`.
@@ -213,8 +225,9 @@ impl Confinement {
         let parent_may =
             |access| path.parent().is_some_and(|parent| rustix::fs::access(parent, access).is_ok());
         let within = |folders: &[&str]| folders.iter().any(|it| path.starts_with(it));
+        let has_own_temp = profile.backend.has_namespaces() && named.is_none();
         let is_own =
-            within(&["/dev", "/proc", "/sys"]) || named.is_none() && within(&["/tmp", "/var/tmp"]);
+            within(&["/dev", "/proc", "/sys"]) || has_own_temp && within(&["/tmp", "/var/tmp"]);
         match access {
             _ if is_own => false,
             Access::Read => named == Some(0) && may(rustix::fs::Access::READ_OK),

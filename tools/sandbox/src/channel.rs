@@ -87,8 +87,7 @@ impl Message {
 /// the channel.
 ///
 /// # Errors
-/// This system has no sandbox, no socket could be made, or the profile has a path that is not UTF-8
-/// or more than 128 KiB.
+/// This system has no sandbox, no socket could be made, or the profile has more than 128 KiB.
 pub fn command(
     helper: &Path,
     profile: &Profile,

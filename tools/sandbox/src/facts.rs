@@ -2,10 +2,10 @@
 //! lead.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use crate::failure::Failure;
 use crate::profile::Profile;
 
 /// Parts of `/proc` that a process with user id 0 may write, namespaces or not.
@@ -55,12 +55,12 @@ impl Facts {
     /// this user cannot reach: the command could not open them either.
     ///
     /// # Errors
-    /// `/proc/self/mountinfo` cannot be read.
-    pub fn read(profile: &Profile) -> io::Result<Self> {
-        let mut facts = Self {
-            mounts: parse_mounts(&std::fs::read("/proc/self/mountinfo")?),
-            found: BTreeMap::new(),
-        };
+    /// `/proc/self/mountinfo` cannot be read, or a path below a writable one leads through a link.
+    pub fn read(profile: &Profile) -> Result<Self, Failure> {
+        const MOUNTS: &str = "/proc/self/mountinfo";
+        let mounts = std::fs::read(MOUNTS)
+            .map_err(|error| Failure::of_system("read", Some(Path::new(MOUNTS)), &error))?;
+        let mut facts = Self { mounts: parse_mounts(&mounts), found: BTreeMap::new() };
         let fixed = FOLDERS.iter().chain(&TEMP).chain(&PROC_SETTINGS).map(Path::new);
         let lists = [&profile.write, &profile.read_only, &profile.hidden, &profile.discarded];
         let named = lists.into_iter().flatten().chain(&profile.temp).map(PathBuf::as_path);
@@ -72,7 +72,26 @@ impl Facts {
                 facts.found.insert(path.to_owned(), found);
             }
         }
-        Ok(facts)
+        let opened = profile.write.iter().chain(&profile.read_only);
+        match opened.clone().find(|path| facts.is_replaced(path, &profile.write)) {
+            Some(path) => {
+                let mut failure = Failure::new("resolve", "it leads through a link");
+                failure.path = Some(path.clone());
+                Err(failure)
+            }
+            None => Ok(facts),
+        }
+    }
+
+    /// Whether a path below a writable one leads through a link, which a command could have made.
+    fn is_replaced(&self, path: &Path, write: &[PathBuf]) -> bool {
+        let Some(found) = self.found.get(path) else { return false };
+        // a program that may change everything is the user's own
+        write.iter().filter(|path| path.as_path() != "/").any(|writable| {
+            let rest = path.strip_prefix(writable).ok().filter(|rest| *rest != Path::new(""));
+            let real = self.found.get(writable).zip(rest).map(|(real, rest)| real.path.join(rest));
+            real.is_some_and(|real| real != found.path)
+        })
     }
 
     /// The options of the mount that `path` is on.
@@ -129,6 +148,37 @@ mod tests {
         let points: Vec<&Path> = mounts.iter().map(|mount| mount.point.as_path()).collect();
         assert_eq!(points, [Path::new("/"), Path::new("/mnt/a b\\\t")]);
         assert_eq!(mounts[1].options, "ro,nosuid");
+    }
+
+    #[test]
+    fn a_link_below_a_writable_path_opens_nothing() {
+        use crate::profile::Backend;
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for folder in ["project/web", "keys", "linked"] {
+            std::fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        std::os::unix::fs::symlink(root.join("keys"), root.join("project/web/link")).unwrap();
+        std::os::unix::fs::symlink(root.join("project"), root.join("linked/project")).unwrap();
+        let profile = |write: &[&str], read_only: &[&str], hidden: &[&str]| {
+            let paths = |names: &[&str]| names.iter().map(|name| root.join(name)).collect();
+            let mut profile = Profile::new(Backend::Namespaces);
+            (profile.write, profile.read_only) = (paths(write), paths(read_only));
+            profile.hidden = paths(hidden);
+            Facts::read(&profile)
+        };
+        assert!(profile(&["project"], &["project/web"], &[]).is_ok());
+        // nothing that hides is lost
+        assert!(profile(&["project"], &[], &["project/web/link"]).is_ok());
+        assert!(profile(&["linked/project"], &["linked/project/web"], &[]).is_ok());
+        for (write, read_only) in [
+            (&["project"][..], &["project/web/link"][..]),
+            (&["project", "project/web/link"], &[]),
+            (&["linked/project"], &["linked/project/web/link"]),
+        ] {
+            let failure = profile(write, read_only, &[]).unwrap_err();
+            assert_eq!(failure.step, "resolve", "{failure}");
+        }
     }
 
     #[test]

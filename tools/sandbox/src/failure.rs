@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::json_path;
+
 /// A step that failed. The command has not been started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
     /// The system call or the object that it acts on, for example `mount proc`.
     pub step: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "json_path::option")]
     pub path: Option<PathBuf>,
     /// The error, in words.
     pub why: String,
@@ -47,6 +49,10 @@ impl Failure {
             Some("Run the container without masked paths over /proc, or share its /proc.")
         } else if step.starts_with("landlock") {
             Some("Use Linux 6.2 or newer, with `landlock` in the boot parameter `lsm`.")
+        } else if step == "resolve" {
+            Some(
+                "Another command changed the path meanwhile, or it has to be named without the link.",
+            )
         } else if step == "chdir" {
             Some(
                 "The folder is hidden, or the private folder for /tmp covers it: make it writable.",

@@ -131,7 +131,7 @@ fn confine(ids: Ids, channel: &mut Lines, profile: &Profile) -> Result<Ready, Fa
     if ids == Ids::All {
         namespaces::enter_as_root(profile)?;
     }
-    let facts = step_on("read", "/proc/self/mountinfo", |_| Facts::read(profile))?;
+    let facts = Facts::read(profile)?;
     if has_namespaces {
         let temp = profile.temp.as_ref().and_then(|temp| facts.found.get(temp));
         let steps = layout::steps(profile, &facts);

@@ -13,6 +13,7 @@
 //! | --- | --- |
 //! | `profile` | What a command may write, read and reach: absolute paths |
 //! | `layout` | Pure: a profile and facts of the file system become steps of mounts and Landlock's rules |
+//! | `json_path` | Paths in the lines of the channel |
 //! | `channel`, `failure` | The lines between node and helper; a step that failed |
 //! | `helper`, `init`, `namespaces`, `landlock`, `filter` | Linux: the processes and what they set up |
 //! | `probe` | Linux: which backend works on this machine |
@@ -24,6 +25,7 @@
 mod channel;
 mod facts;
 mod failure;
+mod json_path;
 pub mod layout;
 mod profile;
 pub mod seatbelt;

@@ -5,10 +5,13 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::json_path;
+
 /// The profile of one command. A path that does not exist is skipped: the sandbox creates no file.
 ///
-/// Links are resolved. A caller that has a path from a project, such as a git folder, must check
-/// where it leads: a writable path below a hidden folder is shown again.
+/// Links are resolved, except below a writable path: the command, or one that runs beside it, could make
+/// a link there that leads into a hidden folder. A profile with such a path fails. A caller resolves
+/// links itself before, and checks where they lead.
 ///
 /// A path that lies below another path overrides it. A folder can be writable, a folder in it
 /// read-only, and a file in that hidden. If one path is named twice, `hidden` wins over
@@ -18,24 +21,24 @@ use serde::{Deserialize, Serialize};
 pub struct Profile {
     pub backend: Backend,
     /// Files and folders that the command may change. Everything else is read-only.
-    #[serde(default)]
+    #[serde(default, with = "json_path::list")]
     pub write: Vec<PathBuf>,
     /// Files and folders that stay read-only inside a writable one, or visible inside a hidden one.
-    #[serde(default)]
+    #[serde(default, with = "json_path::list")]
     pub read_only: Vec<PathBuf>,
     /// Files, folders and sockets that the command cannot open.
-    #[serde(default)]
+    #[serde(default, with = "json_path::list")]
     pub hidden: Vec<PathBuf>,
     /// Folders that the command may change, but whose changes are lost at its end. They are read-only where the kernel
     /// has no overlay for them, and with [`Backend::Landlock`].
-    #[serde(default)]
+    #[serde(default, with = "json_path::list")]
     pub discarded: Vec<PathBuf>,
     /// Whether the command reaches networks. Without, it reaches only its own loopback interface
     /// ([`Backend::Namespaces`]) or has no IP sockets at all ([`Backend::Landlock`]).
     pub network: bool,
     /// A folder that takes the place of `/tmp` and `/var/tmp`. With [`Backend::Landlock`] only
     /// `TMPDIR` points to it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "json_path::option")]
     pub temp: Option<PathBuf>,
     /// Whether the command may change everything that no list names. With [`Backend::Landlock`] it makes no new files
     /// directly in a folder that holds a read-only or hidden path: such a folder cannot be granted as a whole.
@@ -124,7 +127,7 @@ impl Profile {
     /// The profile as one line of JSON.
     ///
     /// # Errors
-    /// A path is not UTF-8.
+    /// Those of `serde_json`; none are known.
     pub fn to_line(&self) -> Result<String, String> {
         serde_json::to_string(self).map_err(|error| error.to_string())
     }
@@ -137,6 +140,9 @@ fn is_absolute(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
 
     #[test]
@@ -148,6 +154,17 @@ mod tests {
         profile.limits.processes = Some(4096);
         let line = profile.to_line().unwrap();
         assert!(line.starts_with(r#"{"backend":"namespaces-shared-proc","write":["#), "{line}");
+        assert_eq!(Profile::parse(&line).unwrap(), profile);
+    }
+
+    #[test]
+    fn a_path_that_is_not_utf_8_is_not_lost() {
+        let mut profile = Profile::new(Backend::Namespaces);
+        profile.hidden = vec!["/a".into(), OsStr::from_bytes(b"/k\xff").into()];
+        profile.temp = Some(OsStr::from_bytes(b"/\xfe").into());
+        let line = profile.to_line().unwrap();
+        assert!(line.contains(r#""hidden":["/a",[47,107,255]]"#), "{line}");
+        assert!(line.contains(r#""temp":[47,254]"#), "{line}");
         assert_eq!(Profile::parse(&line).unwrap(), profile);
     }
 

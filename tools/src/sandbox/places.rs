@@ -1,11 +1,14 @@
 //! The places of this machine that a command may change, must not change, and must not see.
 
-use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, Mode, mkdirat, statat};
+
 use super::project_files::ProjectFiles;
-use crate::Workspace;
+use crate::{Workspace, confined};
 
 /// Folders of the home folder with keys, tokens, cookies, or the user's other agents.
 const HIDDEN_AT_HOME: &[&str] = &[
@@ -81,23 +84,40 @@ const SHOWN_IN_MACHINE: &[&str] = &[
 /// Sockets that are hidden, at most.
 const MAX_SOCKETS: usize = 256;
 
+/// Repositories of submodules that are looked at, at most, and how deeply they are nested.
+const MAX_MODULES: usize = 500;
+const MODULES_DEPTH: usize = 6;
+
 /// The places of a command, as absolute paths that may not exist.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Places {
     pub(super) write: BTreeSet<PathBuf>,
     pub(super) read_only: BTreeSet<PathBuf>,
     pub(super) hidden: BTreeSet<PathBuf>,
+    /// The paths in `write` and `read_only` that were found in the project, and the folder of each. A command could have
+    /// made them, so they open nothing that is hidden.
+    found: BTreeMap<PathBuf, PathBuf>,
 }
 
 impl Places {
     /// The places without settings of the user and permissions of the call. `sockets` has the form of `/proc/net/unix`.
-    pub(super) fn new(cx: &Workspace, files: &ProjectFiles, sockets: &str) -> Self {
+    pub(super) fn new(cx: &Workspace, files: &ProjectFiles, sockets: &[u8]) -> Self {
         let mut places = Self::default();
-        places.add_worktree(&cx.worktree);
+        let worktree = resolved(&cx.worktree);
+        places.add_worktree(&worktree);
         for folder in &files.repositories {
-            places.add_repository(folder.clone());
+            places.add_repository(folder, &worktree);
         }
-        places.read_only.extend(files.settings.iter().cloned());
+        for path in &files.settings {
+            places.read_only.extend(within(path, &worktree));
+        }
+        let paths = places.write.iter().chain(&places.read_only);
+        // a linked worktree's repository lies elsewhere
+        let folder_of = |path: &PathBuf| match path.starts_with(&worktree) {
+            true => worktree.clone(),
+            false => path.clone(),
+        };
+        places.found = paths.map(|path| (path.clone(), folder_of(path))).collect();
         places.hide(cx, sockets);
         places
     }
@@ -110,40 +130,57 @@ impl Places {
             let text = std::fs::read_to_string(&git).unwrap_or_default();
             self.read_only.insert(git);
             if let Some(folder) = linked_repository(&text, worktree) {
-                self.add_repository(folder);
+                self.add_repository(&folder, &folder);
             }
         }
     }
 
     /// A repository without its hooks and settings, which run programs. The folder is named on its own, so that nobody
-    /// can replace it.
-    fn add_repository(&mut self, folder: PathBuf) {
-        for (within, names) in [
-            ("", &["config", "config.worktree", "hooks"][..]),
-            ("modules/*", &["config", "hooks"]),
-            ("worktrees/*", &["config.worktree"]),
+    /// can replace it. It and all that it names must lie in `root`: the project's own files can be links.
+    fn add_repository(&mut self, folder: &Path, root: &Path) {
+        let Some(folder) = within(folder, root) else { return };
+        let linked = children(&folder.join("worktrees"));
+        for (parents, names) in [
+            (vec![folder.clone()], &["config", "config.worktree", "hooks"][..]),
+            (modules(&folder), &["config", "hooks"]),
+            (linked, &["config.worktree"]),
         ] {
-            let parents = match within.strip_suffix("/*") {
-                Some(parent) => children(&folder.join(parent)),
-                None => vec![folder.clone()],
-            };
             let paths = parents.iter().flat_map(|parent| names.iter().map(|it| parent.join(it)));
-            self.read_only.extend(paths);
+            self.read_only.extend(paths.filter_map(|path| within(&path, root)));
         }
         self.write.insert(folder);
     }
 
-    /// Makes the hooks' folder of each repository: one that a command makes itself would not be read-only.
+    /// Makes the hooks' folder of each repository: one that a command makes itself would not be read-only. Follows no
+    /// link.
     pub(super) fn make_hooks(&self) {
         for hooks in self.read_only.iter().filter(|path| path.ends_with("hooks")) {
-            if hooks.with_file_name("HEAD").is_file() {
+            let repository = hooks.parent().map(confined::folder);
+            if let Some(Ok(repository)) = repository
+                && statat(&repository, "HEAD", AtFlags::SYMLINK_NOFOLLOW).is_ok()
+            {
                 // it exists, or the command cannot make it either
-                let _ = std::fs::create_dir(hooks);
+                let _ = mkdirat(&repository, "hooks", Mode::from_raw_mode(0o777));
             }
         }
     }
 
-    fn hide(&mut self, cx: &Workspace, sockets: &str) {
+    /// Resolves links in what is hidden, and closes what the project itself names in a hidden folder.
+    pub(super) fn close(&mut self) {
+        self.hidden = self.hidden.iter().map(|path| resolved(path)).collect();
+        for (path, folder) in &self.found {
+            let above = path.ancestors().skip(1).take_while(|above| above != folder);
+            if above
+                .take_while(|above| above.starts_with(folder))
+                .any(|it| self.hidden.contains(it))
+            {
+                self.write.remove(path);
+                self.read_only.remove(path);
+            }
+        }
+    }
+
+    fn hide(&mut self, cx: &Workspace, sockets: &[u8]) {
         self.hidden.extend(HIDDEN_IN_MACHINE.iter().map(PathBuf::from));
         self.read_only.extend(SHOWN_IN_MACHINE.iter().map(PathBuf::from));
         let folders = &cx.user_folders;
@@ -169,6 +206,7 @@ impl Places {
         }
         self.read_only.insert(cx.spill_dir.clone());
         self.hidden.extend(paths_of_sockets(sockets).take(MAX_SOCKETS));
+        self.read_only = self.read_only.iter().map(|path| resolved(path)).collect();
     }
 
     /// Opens what the settings of the user and the permissions of the call open. A path that is opened is not protected
@@ -221,6 +259,43 @@ fn linked_repository(text: &str, worktree: &Path) -> Option<PathBuf> {
     projects.any(|modules| folder.starts_with(modules)).then_some(folder)
 }
 
+/// The path with all links resolved; unchanged if it does not exist.
+pub(super) fn resolved(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// A path that was found in the project, with all links resolved. `None` if it leads out of `root`, or nowhere. The last
+/// part may be missing.
+fn within(path: &Path, root: &Path) -> Option<PathBuf> {
+    let found = match path.canonicalize() {
+        Ok(found) => found,
+        Err(_) if path.symlink_metadata().is_ok() => return None,
+        Err(_) => path.parent()?.canonicalize().ok()?.join(path.file_name()?),
+    };
+    found.starts_with(root).then_some(found)
+}
+
+/// The repositories of submodules. A submodule's name can contain `/`, and it can have submodules itself.
+pub(super) fn modules(repository: &Path) -> Vec<PathBuf> {
+    let (mut found, mut looked_at) = (Vec::new(), 0);
+    let mut level = vec![repository.join("modules")];
+    for _ in 0..MODULES_DEPTH {
+        let mut next = Vec::new();
+        for folder in level.iter().flat_map(|folder| children(folder)) {
+            looked_at += 1;
+            let is_folder = folder.symlink_metadata().is_ok_and(|found| found.is_dir());
+            if !is_folder || looked_at > MAX_MODULES {
+                continue;
+            }
+            let is_repository = ["HEAD", "config"].iter().any(|name| folder.join(name).exists());
+            next.push(if is_repository { folder.join("modules") } else { folder.clone() });
+            found.extend(is_repository.then_some(folder));
+        }
+        level = next;
+    }
+    found
+}
+
 fn children(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
@@ -248,9 +323,12 @@ fn with_token(file: &Path) -> Option<PathBuf> {
 }
 
 /// The sockets that processes outside listen at. A socket can be reached through a read-only mount.
-fn paths_of_sockets(table: &str) -> impl Iterator<Item = PathBuf> {
-    let paths = table.lines().filter_map(|line| Some(line.split_once(" /")?.1));
-    let paths: BTreeSet<PathBuf> = paths.map(|path| Path::new("/").join(path)).collect();
+fn paths_of_sockets(table: &[u8]) -> impl Iterator<Item = PathBuf> {
+    let paths = table.split(|byte| *byte == b'\n').filter_map(|line| {
+        let start = line.windows(2).position(|bytes| bytes == b" /")?;
+        Some(PathBuf::from(OsStr::from_bytes(line.get(start + 1..)?)))
+    });
+    let paths: BTreeSet<PathBuf> = paths.collect();
     paths.into_iter()
 }
 
@@ -261,8 +339,9 @@ mod tests {
     use super::*;
     use crate::testing::Site;
 
-    const SOCKETS: &str = "Num RefCount Protocol Flags Type St Inode Path\n\
+    const SOCKETS: &[u8] = b"Num RefCount Protocol Flags Type St Inode Path\n\
         0: 00000002 00000000 00010000 0001 01 1 /srv/app/db.sock\n\
+        0: 00000002 00000000 00010000 0001 01 1 /srv/a b/\xff.sock\n\
         1: 00000003 00000000 00000000 0001 03 2\n\
         2: 00000002 00000000 00010000 0001 01 3 @abstract\n";
 

@@ -28,12 +28,22 @@ pub(super) struct ProjectFiles {
     pub(super) secret: Vec<PathBuf>,
     /// Settings, agents, commands, plugins and skills.
     pub(super) settings: Vec<PathBuf>,
+    /// Instruction files.
+    pub(super) instructions: Vec<PathBuf>,
     /// Folders named `.git`.
     pub(super) repositories: Vec<PathBuf>,
 }
 
 /// Searches `worktree`. Blocks, for about a millisecond.
 pub(super) fn of(worktree: &Path) -> ProjectFiles {
+    let mut found = walk(worktree);
+    found.secret.truncate(MAX_FILES);
+    found.secret = without_tracked(found.secret, worktree);
+    found
+}
+
+/// Searches `worktree` without asking git for the files that it tracks.
+pub(super) fn walk(worktree: &Path) -> ProjectFiles {
     let (mut found, mut level) = (ProjectFiles::default(), vec![worktree.to_owned()]);
     let mut looked_at = 0;
     for _ in 0..=DEPTH {
@@ -47,6 +57,8 @@ pub(super) fn of(worktree: &Path) -> ProjectFiles {
                     found.secret.push(entry.path());
                 } else if is_settings(&entry.file_name()) {
                     found.settings.push(entry.path());
+                } else if is_instructions(&entry.file_name()) {
+                    found.instructions.push(entry.path());
                 }
             }
             if looked_at > MAX_ENTRIES || found.secret.len() > MAX_FILES {
@@ -55,8 +67,6 @@ pub(super) fn of(worktree: &Path) -> ProjectFiles {
         }
         level = next;
     }
-    found.secret.truncate(MAX_FILES);
-    found.secret = without_tracked(found.secret, worktree);
     found
 }
 
@@ -83,9 +93,13 @@ fn is_settings(name: &OsStr) -> bool {
     protected::SETTINGS.iter().any(|settings| name == *settings)
 }
 
+fn is_instructions(name: &OsStr) -> bool {
+    ["AGENTS.md", "CLAUDE.md"].iter().any(|instructions| name.eq_ignore_ascii_case(instructions))
+}
+
 /// The names that the default rules for `read` ask about.
 fn is_secret(name: &OsStr) -> bool {
-    let Some(name) = name.to_str() else { return false };
+    let name = name.to_string_lossy();
     (name.ends_with(".env") || name.contains(".env.")) && !name.ends_with(".env.example")
 }
 
@@ -95,7 +109,16 @@ fn without_tracked(mut files: Vec<PathBuf>, worktree: &Path) -> Vec<PathBuf> {
     }
     let mut git = Command::new("git");
     // the repository's settings must not start a program
-    git.args(["-c", "core.fsmonitor=false", "ls-files", "-z", "--"]).args(&files);
+    git.args([
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "core.hooksPath=/dev/null",
+        "ls-files",
+        "-z",
+        "--",
+    ]);
+    git.args(&files);
     git.current_dir(worktree).stdin(Stdio::null()).stderr(Stdio::null());
     // without git, nothing is tracked
     let tracked = git.output().map(|output| output.stdout).unwrap_or_default();
