@@ -11,3 +11,4 @@ mod jobs;
 mod probes;
 mod program;
 mod programs;
+mod traces;

@@ -251,7 +251,7 @@ fn files(permission: &str, patterns: Vec<String>) -> Option<Access> {
 /// The result of a command. A non-zero exit code is reported in the output and is not an error.
 /// Being killed is an error.
 fn report(args: Args, ended: CommandResult) -> Output {
-    let CommandResult { status, output: captured, denied } = ended;
+    let CommandResult { status, output: captured, denied, traces } = ended;
     let (code, signal) = (status.and_then(|s| s.code()), status.and_then(|s| s.signal()));
     let mut meta = json!({ "exit": code, "truncated": captured.truncated });
     if let Some(signal) = signal {
@@ -271,10 +271,15 @@ fn report(args: Args, ended: CommandResult) -> Output {
         meta["error_kind"] = kind.into();
     }
     if !denied.is_empty() {
-        meta["sandbox"] = json!({ "denied": denied });
+        meta["sandbox"]["denied"] = json!(denied);
+    }
+    for (name, paths) in [("made", &traces.made), ("changed", &traces.changed)] {
+        if !paths.is_empty() {
+            meta["sandbox"][name] = json!(paths);
+        }
     }
     let mut text = captured.text;
-    let notes = [note(status), Denied::note(&denied, is_stopped)];
+    let notes = [note(status), Denied::note(&denied, is_stopped), traces.note()];
     for note in notes.into_iter().flatten() {
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');

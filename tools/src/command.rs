@@ -19,7 +19,7 @@ use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
 use crate::capture::{Capture, Captured};
-use crate::sandbox::{Confinement, ConfinementFile, Denied};
+use crate::sandbox::{Confinement, ConfinementFile, Denied, Traces};
 use crate::{Context, Error};
 
 /// How long to read output after the shell has ended. A background process may hold the pipe open
@@ -63,6 +63,8 @@ pub(crate) struct CommandResult {
     pub(crate) output: Captured,
     /// Accesses that the sandbox denied to it.
     pub(crate) denied: Vec<Denied>,
+    /// Files that decide what later runs do, and that it made or changed in its sandbox.
+    pub(crate) traces: Traces,
 }
 
 /// Runs `line` in `folder` until it ends or the call is cancelled. Ends every process that the
@@ -90,7 +92,17 @@ pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> Result<Comma
     };
     let denied = |report| Some(confinement.as_ref()?.denied(report?, &output.text, folder));
     let denied = report.and_then(|(_, report)| denied(report)).unwrap_or_default();
-    Ok(CommandResult { status: report.map(|(status, _)| status), output, denied })
+    let traces = traces(confinement, cx).await;
+    Ok(CommandResult { status: report.map(|(status, _)| status), output, denied, traces })
+}
+
+/// The files that a command has made or changed although they decide what later runs do.
+pub(crate) async fn traces(confinement: Option<Confinement>, cx: &Context) -> Traces {
+    let Some(confinement) = confinement else { return Traces::default() };
+    let workspace = Arc::clone(&cx.workspace);
+    let found = tokio::task::spawn_blocking(move || confinement.traces(&workspace.worktree)).await;
+    // it fails only while the program ends
+    found.unwrap_or_default()
 }
 
 /// The sandbox of the call, with the facts of this machine.

@@ -11,7 +11,9 @@ use rustix::process::Signal;
 use tokio::time::Instant;
 
 use crate::capture::Capture;
-use crate::command::{CommandResult, REPORT, Reports, confinement, not_confined, not_set_up};
+use crate::command::{
+    CommandResult, REPORT, Reports, confinement, not_confined, not_set_up, traces,
+};
 use crate::host::{
     Exit, HostCommand, HostError, MAX_TEXT, Starting, Terminal, TerminalOutput, TimeLimit,
 };
@@ -78,12 +80,14 @@ pub(crate) async fn run(
     let denied = match file.and_then(|file| file.report()) {
         Some(Message::Failed(failure)) => return Err(not_confined(&failure)),
         Some(Message::Report(report)) => {
-            confinement.map(|it| it.denied(report, &output.text, folder)).unwrap_or_default()
+            let denied = confinement.as_ref().map(|it| it.denied(report, &output.text, folder));
+            denied.unwrap_or_default()
         }
         // the terminal was closed
         Some(Message::Ready(_)) | None => Vec::new(),
     };
-    Ok(Some(CommandResult { status, output, denied }))
+    let traces = traces(confinement, cx).await;
+    Ok(Some(CommandResult { status, output, denied, traces }))
 }
 
 /// Opens the terminal. If the caller has stopped waiting by then, the terminal is closed.

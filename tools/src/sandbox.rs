@@ -7,11 +7,13 @@
 //! | `project_files` | files in the project that are hidden or read-only |
 //! | `caches` | caches of tools |
 //! | `evidence` | what was denied |
+//! | `watch` | files that decide what later runs do, and that a command has made |
 
 mod caches;
 mod evidence;
 mod places;
 mod project_files;
+mod watch;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -29,6 +31,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::evidence::Denied;
 use self::evidence::{Access, Counters};
 use self::places::{Places, resolved};
+pub(crate) use self::watch::Traces;
+use self::watch::Watched;
 use crate::tool::{Sandbox, Workspace};
 
 /// Bytes of one file that a command may write.
@@ -42,6 +46,12 @@ const PROCESSES: u64 = 4_096;
 pub(crate) struct Confinement {
     profile: machine::Profile,
     variables: Vec<(String, OsString)>,
+    /// The files that decide what later runs do, before the command.
+    #[serde(skip)]
+    before: Watched,
+    /// What the permissions of the call open for changes.
+    #[serde(skip)]
+    opened: Vec<PathBuf>,
 }
 
 impl Sandbox {
@@ -101,7 +111,8 @@ impl Sandbox {
             paths.iter().map(path).collect()
         };
         let shown = [absolute(&self.profile.shown), absolute(&own.show)].concat();
-        places.open(&absolute(&self.profile.write), &shown);
+        let opened = absolute(&self.profile.write);
+        places.open(&opened, &shown);
         let temp = temp(cx);
         private_folder(&temp)?;
         let mut profile = machine::Profile::new(backend);
@@ -116,7 +127,7 @@ impl Sandbox {
         // without namespaces, or as root, the limit would count other processes or not count at all
         let processes = self.options.processes.or(backend.has_namespaces().then_some(PROCESSES));
         profile.limits.processes = processes;
-        Ok(Some(Confinement { profile, variables }))
+        Ok(Some(Confinement { profile, variables, before: Watched::new(&files), opened }))
     }
 }
 
@@ -194,6 +205,18 @@ impl Confinement {
     /// Variables of the sandbox's own caches.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &OsStr)> {
         self.variables.iter().map(|(name, path)| (name.as_str(), path.as_os_str()))
+    }
+
+    /// The files that decide what later runs do, and that the command in `worktree` has made or changed. Reads the
+    /// worktree, so it may block.
+    pub(crate) fn traces(&self, worktree: &Path) -> Traces {
+        let profile = &self.profile;
+        self.before.traces(worktree, |path| {
+            let is =
+                |list: &[PathBuf]| path.ancestors().any(|above| list.iter().any(|it| it == above));
+            // without namespaces, nothing in a writable folder is read-only
+            is(&self.opened) || profile.backend.has_namespaces() && is(&profile.read_only)
+        })
     }
 
     /// The accesses that were denied to a command that ran in `folder`.
