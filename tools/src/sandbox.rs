@@ -6,6 +6,7 @@
 //! | `places` | what a command may change, must not change, and must not see |
 //! | `project_files` | files in the project that are hidden or read-only |
 //! | `caches` | caches of tools |
+//! | `temp` | the private `/tmp` |
 //! | `evidence` | what was denied |
 //! | `watch` | files that decide what later runs do, and that a command has made |
 
@@ -13,6 +14,7 @@ mod caches;
 mod evidence;
 mod places;
 mod project_files;
+mod temp;
 mod watch;
 
 use std::ffi::{OsStr, OsString};
@@ -31,6 +33,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::evidence::Denied;
 use self::evidence::{Access, Counters};
 use self::places::{Places, resolved};
+pub(crate) use self::temp::prune as prune_temp;
 pub(crate) use self::watch::Traces;
 use self::watch::Watched;
 use crate::tool::{Sandbox, Workspace};
@@ -113,7 +116,7 @@ impl Sandbox {
         let shown = [absolute(&self.profile.shown), absolute(&own.show)].concat();
         let opened = absolute(&self.profile.write);
         places.open(&opened, &shown);
-        let temp = temp(cx);
+        let temp = temp::beside(&cx.spill_dir);
         private_folder(&temp)?;
         let mut profile = machine::Profile::new(backend);
         profile.write = places.write.into_iter().collect();
@@ -150,11 +153,6 @@ fn at_home(path: &str, cx: &Workspace) -> PathBuf {
 /// Whether commands have a `/tmp` of their own.
 pub(crate) fn has_own_temp(cx: &Workspace) -> bool {
     cx.sandbox.as_ref().is_some_and(|it| matches!(it.backend, Backend::Namespaces | Backend::Bwrap))
-}
-
-/// The folder that is `/tmp` in the sandbox, for all commands of the session.
-fn temp(cx: &Workspace) -> PathBuf {
-    cx.spill_dir.with_file_name("temp")
 }
 
 fn private_folder(folder: &Path) -> io::Result<()> {

@@ -10,6 +10,8 @@ use leftfold_events::Sha256;
 use leftfold_events::event::Spill;
 use sha2::Digest;
 
+use crate::sandbox::prune_temp;
+
 /// Largest file in bytes; the rest is lost.
 pub(crate) const MAX_SPILL: u64 = 32 * 1024 * 1024;
 
@@ -19,11 +21,13 @@ const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Names tried for one call before giving up.
 const MAX_NAMES: u32 = 1_000;
 
-/// Removes the files in `folder` that were last written more than seven days before `now`. Call it
-/// with the session's own folder when a session is opened. Folders, links and files with other
-/// names stay, and so do files that cannot be removed. Returns how many were removed.
+/// Removes the files in `folder` that were last written more than seven days before `now`, and
+/// temporary files of commands that nothing has used since. Call it with the session's own folder
+/// when a session is opened; it may block. Folders, links and files with other names stay, and so do
+/// files that cannot be removed. Returns how many were removed.
 pub fn prune(folder: &Path, now: SystemTime) -> usize {
-    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let temporary = prune_temp(folder, now, KEPT);
+    let Ok(entries) = std::fs::read_dir(folder) else { return temporary };
     let gone = |entry: io::Result<std::fs::DirEntry>| {
         let path = entry.ok()?.path();
         (is_old(&path, now)?).then_some(())?;
@@ -33,7 +37,7 @@ pub fn prune(folder: &Path, now: SystemTime) -> usize {
             })
             .ok()
     };
-    entries.filter_map(gone).count()
+    temporary + entries.filter_map(gone).count()
 }
 
 /// Whether this is an expired spill file. `None` if that cannot be determined. A file with a time

@@ -116,7 +116,10 @@ impl Client {
         setup: &SessionSetup,
         starts: impl Future<Output = ()>,
     ) -> anyhow::Result<(Self, Opened)> {
-        leftfold_tools::prune(&setup.workspace.spill_dir, SystemTime::now());
+        let spills = setup.workspace.spill_dir.clone();
+        let prune = move || leftfold_tools::prune(&spills, SystemTime::now());
+        // what stays is removed the next time
+        let _ = tokio::task::spawn_blocking(prune).await;
         let open = Box::new(setup.open());
         let opening = async { ractor::call!(node, |reply| NodeMessage::Open { open, reply }) };
         let (opened, ()) = tokio::join!(opening, starts);
