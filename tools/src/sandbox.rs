@@ -7,11 +7,12 @@
 //! | `project_files` | files in the project that are hidden or read-only |
 //! | `caches` | caches of tools |
 //! | `temp` | the private `/tmp` |
-//! | `evidence` | what was denied |
+//! | `evidence`, `messages` | what was denied; texts of errors in the user's language |
 //! | `watch` | files that decide what later runs do, and that a command has made |
 
 mod caches;
 mod evidence;
+mod messages;
 mod places;
 mod project_files;
 mod temp;
@@ -31,7 +32,7 @@ use leftfold_sandbox as machine;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::evidence::Denied;
-use self::evidence::{Access, Counters};
+use self::evidence::{Access, Counters, ErrorTexts};
 use self::places::{Places, resolved};
 pub(crate) use self::temp::prune as prune_temp;
 pub(crate) use self::watch::Traces;
@@ -229,6 +230,7 @@ impl Confinement {
             no_ports: report.no_ports,
             resolver_is_local: resolver_is_local(),
         };
+        let output = (output, ErrorTexts::of_user());
         evidence::denied(counters, output, folder, |path, access| self.closes(path, access))
     }
 

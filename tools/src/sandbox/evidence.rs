@@ -4,8 +4,11 @@
 //! Output alone is no evidence. The model could print anything, and many programs print such errors without a sandbox.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use serde::Serialize;
+
+use super::messages;
 
 /// Lines at the end of the output that are searched.
 const LINES: usize = 200;
@@ -13,21 +16,50 @@ const LINES: usize = 200;
 /// Denials that are reported.
 const MAX_DENIED: usize = 5;
 
-/// The texts of errors that a closed path causes, of the C library and of Node.js, and the accesses that end like that.
-const ERRORS: &[(&str, &[Access])] = &[
-    ("ead-only file system", &[Access::Write]),
-    ("EROFS", &[Access::Write]),
-    ("Device or resource busy", &[Access::Write]),
-    ("EBUSY", &[Access::Write]),
-    ("Invalid cross-device link", &[Access::Write]),
-    ("EXDEV", &[Access::Write]),
-    ("o such file or directory", &[Access::Read]),
-    ("ENOENT", &[Access::Read]),
-    ("No such device or address", &[Access::Read]),
-    ("ENXIO", &[Access::Read]),
-    ("ermission denied", &[Access::Read, Access::Write]),
-    ("EACCES", &[Access::Read, Access::Write]),
+/// The errors that a closed path causes, as the C library and Node.js name them, and the accesses that end like that.
+const ERRORS: &[(&str, &str, &[Access])] = &[
+    ("Read-only file system", "EROFS", &[Access::Write]),
+    ("Device or resource busy", "EBUSY", &[Access::Write]),
+    ("Invalid cross-device link", "EXDEV", &[Access::Write]),
+    ("No such file or directory", "ENOENT", &[Access::Read]),
+    ("No such device or address", "ENXIO", &[Access::Read]),
+    ("Permission denied", "EACCES", &[Access::Read, Access::Write]),
 ];
+
+/// Parts of output that mean one of these errors.
+#[derive(Debug, Default)]
+pub(super) struct ErrorTexts(Vec<(String, &'static [Access])>);
+
+impl ErrorTexts {
+    /// The texts in English and in the language of the user's locale.
+    pub(super) fn of_user() -> &'static Self {
+        static OF_USER: LazyLock<ErrorTexts> = LazyLock::new(|| {
+            let texts: Vec<&str> = ERRORS.iter().map(|(text, _, _)| *text).collect();
+            ErrorTexts::new(&messages::translations(&texts))
+        });
+        &OF_USER
+    }
+
+    /// The texts in English, and translations of them.
+    fn new(translations: &[(usize, String)]) -> Self {
+        // some programs write the first letter small
+        let tail = |text: &str| text.chars().skip(1).collect::<String>();
+        let mut texts = Vec::new();
+        for (index, (text, name, accesses)) in ERRORS.iter().enumerate() {
+            let translated = translations.iter().filter(|(of, _)| *of == index);
+            texts.extend(translated.map(|(_, text)| (tail(text), *accesses)));
+            texts.extend([(tail(text), *accesses), ((*name).to_owned(), *accesses)]);
+        }
+        texts.retain(|(text, _)| !text.is_empty());
+        Self(texts)
+    }
+
+    /// The accesses that an error in the line means.
+    fn accesses(&self, line: &str) -> Vec<Access> {
+        let found = self.0.iter().filter(|(text, _)| line.contains(text));
+        found.flat_map(|(_, accesses)| *accesses).copied().collect()
+    }
+}
 
 /// One thing that the sandbox has denied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -84,9 +116,9 @@ pub(crate) struct Counters {
 
 /// The accesses that were denied to a command that ran in `folder` and printed `output`. `closes` says whether the sandbox closes a path
 /// that the user could open.
-pub(crate) fn denied(
+pub(super) fn denied(
     counters: Counters,
-    output: &str,
+    (output, texts): (&str, &ErrorTexts),
     folder: &Path,
     closes: impl Fn(&Path, Access) -> bool,
 ) -> Vec<Denied> {
@@ -96,8 +128,7 @@ pub(crate) fn denied(
         found.push(Denied { what: Access::Network, path: String::new() });
     }
     for line in output.lines().rev().take(LINES) {
-        let errors = ERRORS.iter().filter(|(error, _)| line.contains(error));
-        let accesses: Vec<Access> = errors.flat_map(|(_, accesses)| *accesses).copied().collect();
+        let accesses = texts.accesses(line);
         if accesses.is_empty() {
             continue;
         }
@@ -184,9 +215,29 @@ mod tests {
     #[test]
     fn errors_that_name_a_closed_path() {
         for (output, expected) in TABLE {
-            let found = denied(Counters::default(), output, Path::new("/home/u/project"), closes);
+            let texts = ErrorTexts::new(&[]);
+            let given = (*output, &texts);
+            let found = denied(Counters::default(), given, Path::new("/home/u/project"), closes);
             let found: Vec<_> = found.iter().map(|it| (it.what, it.path.as_str())).collect();
             assert_eq!(found, *expected, "{output}");
+        }
+    }
+
+    #[test]
+    fn errors_in_the_language_of_the_user() {
+        let texts = ErrorTexts::new(&[
+            (0, "Das Dateisystem ist nur lesbar".to_owned()),
+            (5, "Keine Berechtigung".to_owned()),
+        ]);
+        for (output, expected) in [
+            ("bash: /home/u/x: Das Dateisystem ist nur lesbar", Some(Access::Write)),
+            ("cat: /home/u/.ssh/id: Keine Berechtigung", Some(Access::Read)),
+            ("bash: /home/u/x: Read-only file system", Some(Access::Write)),
+            ("cat: /home/u/.ssh/id: Datei oder Verzeichnis nicht gefunden", None),
+        ] {
+            let given = (output, &texts);
+            let found = denied(Counters::default(), given, Path::new("/home/u/project"), closes);
+            assert_eq!(found.first().map(|it| it.what), expected, "{output}");
         }
     }
 
@@ -197,7 +248,7 @@ mod tests {
         {
             let counters = Counters { no_route, no_ports, resolver_is_local };
             let text = "curl: (6) Could not resolve host: example.com";
-            let found = denied(counters, text, Path::new("/"), closes);
+            let found = denied(counters, (text, &ErrorTexts::default()), Path::new("/"), closes);
             assert_eq!(!found.is_empty(), is_denied, "{counters:?}");
         }
     }
@@ -206,7 +257,8 @@ mod tests {
     fn a_long_list_is_cut() {
         let lines: Vec<String> =
             (0..50).map(|n| format!("touch: '/home/u/{n}': Read-only file system")).collect();
-        let found = denied(Counters::default(), &lines.join("\n"), Path::new("/"), closes);
+        let (output, texts) = (lines.join("\n"), ErrorTexts::new(&[]));
+        let found = denied(Counters::default(), (&output, &texts), Path::new("/"), closes);
         assert_eq!(found.len(), MAX_DENIED);
         assert_eq!(found[0].path, "/home/u/49");
     }
