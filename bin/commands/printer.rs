@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leftfold_actors::{Observation, Recorded};
-use leftfold_events::event::Ended;
-use leftfold_events::{Envelope, SessionId};
+use leftfold_events::event::{Compaction, Ended, Turn};
+use leftfold_events::{Envelope, Event, SessionId};
 use leftfold_view::clean;
 use leftfold_view::text::{TextOutput, TextRenderer};
 use leftfold_view::{Change, OpenQuestion, QuestionId, Transcript};
@@ -43,6 +43,18 @@ pub(crate) enum Printed {
 
 pub(crate) struct Printer;
 
+/// What a printer prints.
+pub(crate) struct Printing {
+    pub(crate) format: Format,
+    pub(crate) session: SessionId,
+    pub(crate) driver: mpsc::UnboundedSender<Printed>,
+    /// Whether questions are asked on the terminal that the text goes to.
+    pub(crate) asks: bool,
+    /// The names under which this client may prompt. A turn of the root that ends before such a prompt was closed for
+    /// it: its end is no line of the output. `None`: every end is one.
+    pub(crate) prompts_as: Option<[String; 2]>,
+}
+
 pub(crate) struct Output {
     format: Format,
     transcript: Transcript,
@@ -54,6 +66,8 @@ pub(crate) struct Output {
     asking: Option<VecDeque<QuestionId>>,
     /// Text that waits until the question on the screen is closed.
     held: Vec<TextOutput>,
+    /// The names of the prompt that has not come yet; `None`: it has come.
+    awaited: Option<[String; 2]>,
 }
 
 /// How long to wait for the end of a child after its parent has recorded it.
@@ -62,18 +76,29 @@ const PATIENCE: Duration = Duration::from_secs(2);
 impl Actor for Printer {
     type Msg = Observation;
     type State = Output;
-    /// The last one says whether questions are asked on the terminal that the text goes to.
-    type Arguments = (Format, SessionId, mpsc::UnboundedSender<Printed>, bool);
+    type Arguments = Printing;
 
     async fn pre_start(
         &self,
         _: ActorRef<Observation>,
-        (format, session, driver, asks): Self::Arguments,
+        printing: Printing,
     ) -> Result<Output, ActorProcessingErr> {
+        let Printing { format, session, driver, asks, prompts_as } = printing;
         let (transcript, renderer) = (Transcript::live(session), TextRenderer::default());
         let tree = SessionTree::new(session);
         let (asking, held) = (asks.then(VecDeque::new), Vec::new());
-        Ok(Output { format, transcript, renderer, driver, broken: false, tree, asking, held })
+        let awaited = prompts_as;
+        Ok(Output {
+            format,
+            transcript,
+            renderer,
+            driver,
+            broken: false,
+            tree,
+            asking,
+            held,
+            awaited,
+        })
     }
 
     async fn handle(
@@ -120,8 +145,10 @@ impl Output {
             let event = recorded.masked();
             let changes = self.transcript.apply(event);
             if self.format == Format::Json {
-                text.push_str(recorded.line());
-                text.push('\n');
+                if !self.ends_another_turn(event) {
+                    text.push_str(recorded.line());
+                    text.push('\n');
+                }
             } else if !self.broken && printed.is_ok() {
                 let output = self.renderer.render(&self.transcript, event.session, &changes);
                 self.held.push(output);
@@ -137,6 +164,20 @@ impl Output {
             }
         }
         if self.broken { Ok(()) } else { printed.and_then(|()| flush(&mut text)) }
+    }
+
+    /// Whether a turn of the root ends that began before the awaited prompt.
+    fn ends_another_turn(&mut self, event: &Envelope) -> bool {
+        let Some(names) = self.awaited.as_ref().filter(|_| self.tree.is_root(event)) else {
+            return false;
+        };
+        if let Event::Turn(Turn::Prompted { by, .. }) | Event::Compaction(Compaction::Asked { by }) =
+            &event.event
+            && names.contains(by)
+        {
+            self.awaited = None;
+        }
+        matches!(event.event, Event::Turn(Turn::Ended(_)))
     }
 
     /// Removes questions that are closed. Whether the first one, which is on the screen, is among them.

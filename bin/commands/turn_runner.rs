@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::line_question::{PendingQuestion, Questions};
-use super::printer::{Printed, Printer};
+use super::printer::{Printed, Printer, Printing};
 use crate::cli::{TurnArgs, somebody_there};
 use leftfold_runtime::client::{self, Client};
 use leftfold_runtime::remote::Remote;
@@ -80,9 +80,11 @@ pub(crate) async fn run_turn(
 ) -> anyhow::Result<Outcome> {
     let (sender, printed) = mpsc::unbounded_channel();
     let asks = setup.asks() && somebody_there();
-    let arguments = (turn.format, setup.place.session, sender, asks);
-    let (sink, _) = Actor::spawn(None, Printer, arguments).await?;
     let (resumes, reverts) = (task == Task::Resume, matches!(task, Task::Revert(_)));
+    let (format, session) = (turn.format, setup.place.session);
+    let prompts_as = (!resumes && !reverts).then(|| client::names(BY));
+    let printing = Printing { format, session, driver: sender, asks, prompts_as };
+    let (sink, _) = Actor::spawn(None, Printer, printing).await?;
     let mut signals = Signals::new()?;
     let node = client::node().await?;
     let options = turn.of_a_node();

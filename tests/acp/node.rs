@@ -217,7 +217,7 @@ fn a_loaded_session_is_told_from_its_beginning() {
 #[test]
 fn a_reply_that_was_cut_at_its_length_says_so() {
     let reply = json!({ "parts": [{ "text": "And then" }], "finish": "length" });
-    let site = Site::scripted(&script(json!([reply])));
+    let site = Site::scripted(&script(json!([reply, reply])));
     let mut editor = Editor::start(&site, &[]);
     let session = editor.session(&site);
     let prompt = editor.prompt(&session, "go");

@@ -71,6 +71,11 @@ pub async fn stop_node(node: &ActorRef<NodeMessage>) {
 
 const DIED: &str = "the session died; its log may or may not have the request";
 
+/// The names in the log for a client that calls itself `by`: in the session's own process, and in another one.
+pub fn names(by: &str) -> [String; 2] {
+    [by.to_owned(), remote::name_of(by, i32::try_from(std::process::id()).ok())]
+}
+
 impl Client {
     /// Opens the setup's session in `node` or, if another process is the node of its store,
     /// attaches through that node's socket. Waits for servers and plugins, so a turn configuration
@@ -187,9 +192,10 @@ impl Client {
 
     /// The name in the log for a client that calls itself `by`.
     pub fn name(&self, by: &str) -> String {
+        let [here, there] = names(by);
         match &self.link {
-            Link::Here { .. } => by.to_owned(),
-            Link::There(_) => remote::name_of(by, i32::try_from(std::process::id()).ok()),
+            Link::Here { .. } => here,
+            Link::There(_) => there,
         }
     }
 
