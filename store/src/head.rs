@@ -16,7 +16,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use leftfold_events::event::{Cost, EndReason, Model, PromptKind, PromptPart, Session, Turn};
+use leftfold_events::event::{
+    Compaction, Cost, EndReason, Model, PromptKind, PromptPart, Session, Turn,
+};
 use leftfold_events::{Envelope, Event, Seq, SessionId, Time};
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +54,8 @@ pub struct Summary {
     pub parent: Option<SessionId>,
     /// The session that this one was forked from.
     pub fork_of: Option<SessionId>,
+    /// For a fork: its number among the forks of the same original session, from 1.
+    pub fork_number: u32,
     pub agent: String,
     pub title: Option<String>,
     /// Beginning of the first prompt's text.
@@ -59,7 +63,7 @@ pub struct Summary {
     pub turns: u32,
     /// Cost of the session's own requests, in US dollars.
     pub cost: Cost,
-    /// How the last turn ended; `None` while a turn is open.
+    /// How the last turn ended, in a fork also a shared one; `None` while a turn is open.
     pub ended: Option<EndReason>,
 }
 
@@ -69,16 +73,17 @@ impl Summary {
         if self.created == Time::default() {
             self.created = envelope.at;
         }
+        if let Some(ended) = turn_boundary(&envelope.event) {
+            self.ended = ended;
+        }
         if let Event::Session(event) = &envelope.event {
             self.add_session(event);
         } else if let Event::Turn(Turn::Prompted { parts, agent, .. }) = &envelope.event {
-            self.ended = None;
             self.agent.clone_from(agent);
             self.prompt = self.prompt.take().or_else(|| first_text(parts));
         } else if let Event::Turn(Turn::Switched { agent, .. }) = &envelope.event {
             self.agent.clone_from(agent);
-        } else if let Event::Turn(Turn::Ended(ended)) = &envelope.event {
-            self.ended = Some(ended.reason);
+        } else if let Event::Turn(Turn::Ended(_)) = &envelope.event {
             self.turns = self.turns.saturating_add(1);
         } else if let Event::Model(Model::Finished { cost, .. }) = &envelope.event {
             self.cost += cost;
@@ -103,6 +108,37 @@ impl Summary {
             | Session::Configured { .. } => {}
         }
     }
+}
+
+/// How a turn ends with this event; `Some(None)`: with this event a turn is open.
+pub(crate) fn turn_boundary(event: &Event) -> Option<Option<EndReason>> {
+    if let Event::Turn(Turn::Ended(ended)) = event {
+        Some(Some(ended.reason))
+    } else if let Event::Turn(Turn::Prompted { .. }) | Event::Compaction(Compaction::Asked { .. }) =
+        event
+    {
+        Some(None)
+    } else {
+        None
+    }
+}
+
+/// The number of the next fork of `of`: forks of forks count as forks of the original session.
+pub(crate) fn next_fork(dir: &Path, of: SessionId) -> u32 {
+    let heads = heads(dir);
+    let fork_of = |session| {
+        let head = heads.iter().find(|head| head.session == session)?;
+        head.summary.as_ref()?.fork_of
+    };
+    // a cycle of forks exists only in a damaged store
+    let original = |session: SessionId| {
+        let line = std::iter::successors(Some(session), |session| fork_of(*session));
+        line.take(heads.len() + 1).last().unwrap_or(session)
+    };
+    let family = original(of);
+    let forks = heads.iter().filter(|head| original(head.session) == family);
+    let numbers = forks.filter_map(|head| Some(head.summary.as_ref()?.fork_number));
+    numbers.max().unwrap_or_default().saturating_add(1)
 }
 
 fn first_text(parts: &[PromptPart]) -> Option<String> {

@@ -1,6 +1,7 @@
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
+use leftfold_events::event::EndReason;
 use leftfold_events::{Envelope, Payload, Seq, SessionId, Sha256};
 
 use crate::error::Error;
@@ -216,9 +217,27 @@ impl Log {
 
     /// The summary that a fork starts with: its parent's, but with a cost and turns of its own.
     fn inherited(&self, first: &Envelope) -> Option<Summary> {
-        let (from, _) = lookup::forked_from(first).filter(|_| self.head == 0)?;
-        let parent = head::read(self.store.dir(), from).ok()??.summary?;
-        Some(Summary { created: first.at, cost: 0.0, turns: 0, ended: None, ..parent })
+        let (from, at) = lookup::forked_from(first).filter(|_| self.head == 0)?;
+        let dir = self.store.dir();
+        let parent = head::read(dir, from).ok()??.summary?;
+        let (ended, fork_number) = (self.ended_at(from, at), head::next_fork(dir, from));
+        Some(Summary { created: first.at, cost: 0.0, turns: 0, ended, fork_number, ..parent })
+    }
+
+    /// How the last turn of a session up to `at` ended; `None`: it was open there.
+    fn ended_at(&self, session: SessionId, at: Seq) -> Option<EndReason> {
+        let source = source(&self.store).ok()?;
+        let mut events = 64;
+        loop {
+            let from = at.saturating_sub(events).max(1);
+            let scan = Scan::history(source, session, None, (from, true));
+            let shared = scan.map_while(Result::ok).take_while(|entry| entry.envelope.seq <= at);
+            let last = shared.filter_map(|entry| head::turn_boundary(&entry.envelope.event)).last();
+            if last.is_some() || from == 1 {
+                return last.flatten();
+            }
+            events = events.saturating_mul(8);
+        }
     }
 
     fn unstorable(&self, envelope: &Envelope, why: impl Into<String>) -> Error {

@@ -84,6 +84,32 @@ fn a_prompt_goes_on_in_the_fork_alone() {
     site.run(&["verify", &third]).ok();
 }
 
+/// The list names a fork by its number, and shows the state that `why` shows.
+#[test]
+fn a_fork_is_listed_with_its_number_and_its_state() {
+    let (site, events) = finished();
+    let open = all(&events, "tool.started")[0]["seq"].as_u64().unwrap();
+    let prompt = only(&events, "turn.prompted")["seq"].as_u64().unwrap();
+    let whole = fork(&site, events.len());
+    let cut = fork(&site, usize::try_from(open).unwrap());
+    let early = fork(&site, usize::try_from(prompt).unwrap());
+    let ran = site.run(&["run", "--session", &whole, "--fork", "--format", "json", "otherwise"]);
+    let again = ran.ok().events()[0]["session"].as_str().unwrap().to_owned();
+    let list = site.run(&["sessions", "list", "--format", "json"]).ok().events();
+    for (id, title, state) in [
+        (events[0]["session"].as_str().unwrap(), "go", "completed"),
+        (&whole, "go (fork #1)", "completed"),
+        (&cut, "go (fork #2)", "aborted"),
+        (&early, "go (fork #3)", "aborted"),
+        (&again, "go (fork #4)", "completed"),
+    ] {
+        let listed = list.iter().find(|session| session["id"] == id).unwrap();
+        assert_eq!((&listed["title"], &listed["state"]), (&json!(title), &json!(state)), "{id}");
+        let why = site.run(&["why", id, "--format", "json"]).ok().events();
+        assert_eq!((&why[0]["state"], &why[0]["ended"]), (&json!("idle"), &json!(state)), "{id}");
+    }
+}
+
 #[test]
 fn many_forks_cost_their_own_events_only() {
     let (site, events) = finished();

@@ -96,9 +96,17 @@ fn descendants(heads: &[Head], root: SessionId) -> HashSet<SessionId> {
     tree
 }
 
-/// The session's title, or the beginning of its first prompt.
+/// The session's title, or the beginning of its first prompt. A fork has its number after it.
 pub fn title(head: &Head) -> String {
-    let Some(Summary { title, prompt, .. }) = &head.summary else { return "?".to_owned() };
+    let Some(summary) = &head.summary else { return "?".to_owned() };
+    let title = own_title(summary);
+    match summary.fork_number {
+        0 => title,
+        number => format!("{title} (fork #{number})").trim_start().to_owned(),
+    }
+}
+
+fn own_title(Summary { title, prompt, .. }: &Summary) -> String {
     let text = title.as_deref().or(prompt.as_deref()).unwrap_or_default();
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
     match line.char_indices().nth(TITLE) {
