@@ -119,6 +119,8 @@ fn without_tracked(mut files: Vec<PathBuf>, worktree: &Path) -> Vec<PathBuf> {
         "--",
     ]);
     git.args(&files);
+    // nor may a lack of objects make git fetch them, by a program that the settings name
+    git.env("GIT_ALLOW_PROTOCOL", "none");
     git.current_dir(worktree).stdin(Stdio::null()).stderr(Stdio::null());
     // without git, nothing is tracked
     let tracked = git.output().map(|output| output.stdout).unwrap_or_default();
@@ -172,5 +174,47 @@ mod tests {
         let settings = [".claude/skills", "web/.opencode", "web/leftfold.json"];
         assert_eq!(sorted(found.settings), settings);
         assert_eq!(sorted(found.repositories), [".git", "vendored/.git"]);
+    }
+
+    #[test]
+    fn settings_of_a_repository_start_no_program() {
+        let site = tempfile::tempdir().unwrap();
+        let root = site.path().canonicalize().unwrap().join("r");
+        std::fs::create_dir_all(root.join("d")).unwrap();
+        let git = |line: &str| {
+            let words = line.split_whitespace();
+            let output = Command::new("git").args(words).current_dir(&root).output().unwrap();
+            assert!(output.status.success(), "{line}: {output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        for name in ["a", "d/b", ".env"] {
+            std::fs::write(root.join(name), "KEY=1\n").unwrap();
+        }
+        git("init -q");
+        git("add a d");
+        git("-c user.name=n -c user.email=n@localhost commit -qm a");
+        // the index names a tree that is missing, so that reading it asks the remote
+        git("sparse-checkout init --cone --sparse-index");
+        git("sparse-checkout set none");
+        let tree = git("rev-parse HEAD:d");
+        let (folder, file) = tree.trim().split_at(2);
+        std::fs::remove_file(root.join(".git/objects").join(folder).join(file)).unwrap();
+        let ran = site.path().join("ran");
+        let program = format!("touch {};", ran.display());
+        let config = format!(
+            "\n[core]\n\trepositoryformatversion = 1\n\tfsmonitor = \"{program}\"\n[extensions]\n\tpartialClone = x\n\
+             [remote \"x\"]\n\tpromisor = true\n\turl = {}\n\tuploadpack = \"{program}\"\n[protocol]\n\tallow = always\n",
+            root.display()
+        );
+        let file = root.join(".git/config");
+        let old = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, old + &config).unwrap();
+        assert_eq!(of(&root).secret, [root.join(".env")]);
+        assert!(!ran.exists());
+        let _ = Command::new("git")
+            .args(["-c", "core.fsmonitor=false", "ls-files"])
+            .current_dir(&root)
+            .output();
+        assert!(ran.exists(), "the repository is not as dangerous as it should be");
     }
 }
