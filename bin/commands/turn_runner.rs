@@ -102,9 +102,8 @@ pub(crate) async fn run_turn(
     let (mut memory, here) = (client.clone(), client.remote().is_none());
     let reverts = reverts || resumes && here && client.view().await?.turn.is_none();
     // Served only now, so that no other client's prompt comes before this one.
-    let socket = socket.map(|bound| {
-        bound.serve(socket::SingleSession::new(client.clone(), setup.prompt_config()))
-    });
+    let socket =
+        socket.map(|bound| bound.serve(socket::SingleSession::new(client.clone(), setup.clone())));
     let mut runner = TurnRunner {
         by: client.name(BY),
         asks: setup.asks(),

@@ -14,6 +14,7 @@ mod exit_codes;
 mod hostile_text;
 mod instructions;
 mod limits;
+mod mentions;
 mod models;
 mod opencode_settings;
 mod run;

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use leftfold_events::event::{Answer, EndReason, Ended, PartKind, PromptPart, as_typed};
+use leftfold_events::event::{
+    Answer, EndReason, Ended, PartKind, PromptKind, PromptPart, as_typed,
+};
 use leftfold_events::{Envelope, Seq, SessionId, Time};
 use leftfold_view::text::stopped;
 use leftfold_view::words::first_line;
@@ -137,7 +139,13 @@ impl Renderer {
             return String::new();
         }
         let typed = as_typed(parts);
-        let text = typed.iter().map(|part| clean(&part.text)).collect::<Vec<_>>().join(" ");
+        // attachments by their names
+        let shown = |part: &PromptPart| match &part.name {
+            Some(name) => format!("[{}]", clean_line(name)),
+            None if part.kind == PromptKind::Media => "[media]".to_owned(),
+            None => clean(&part.text),
+        };
+        let text = typed.iter().map(shown).collect::<Vec<_>>().join(" ");
         let from = if by == self.me { String::new() } else { format!("  (by {})", clean_line(by)) };
         let lines = text.trim().replace('\n', "\n  ");
         let look = self.look.style;

@@ -1,7 +1,8 @@
 //! Slash commands: prompts from settings or Markdown files, called as `/NAME ARGUMENTS`. Also
-//! resolves files and resources that a prompt mentions.
+//! resolves the files, agents and resources that a prompt mentions.
 
 mod builtin;
+pub(crate) mod mention;
 mod remote;
 mod resource;
 mod skill;
@@ -15,7 +16,6 @@ use leftfold_events::rules::{Action, LEFTFOLD};
 use leftfold_events::turn_config::{AskMode, TurnConfig};
 use leftfold_events::{Json, judge};
 use leftfold_tools::Output;
-use serde_json::json;
 
 use crate::Usage;
 use crate::agents::Agents;
@@ -25,6 +25,7 @@ use crate::session_setup::SessionSetup;
 use crate::turn_config::Extensions;
 use crate::turn_config::Overrides;
 use leftfold_config::{self as settings, At, Hint, Settings};
+use mention::Mentions;
 use template::Piece;
 
 /// A prompt, and the agent and model that answer it; a command may name its own.
@@ -149,7 +150,7 @@ impl Prepared {
         setup: &SessionSetup,
         mut parts: Vec<PromptPart>,
     ) -> anyhow::Result<Vec<PromptPart>> {
-        let Some(call) = &self.call else { return resource::attached(setup, parts).await };
+        let Some(call) = &self.call else { return mention::attached(setup, parts).await };
         if let Some(prompt) = &call.remote {
             return remote::parts(call, prompt, setup, parts).await;
         }
@@ -157,12 +158,13 @@ impl Prepared {
             return skill::parts(call, setup, parts).await;
         }
         let reader = PartReader::of(call, setup);
+        let mentions = Mentions { setup, is_command: true };
         let (mut text, mut files) = (Vec::new(), Vec::new());
         for piece in template::fill(&call.template, &call.arguments) {
             let kind = match &piece {
                 Piece::Text(piece) => {
                     for mention in template::mentions(piece) {
-                        files.extend(reader.mentioned(mention).await?);
+                        files.extend(mentions.parts(mention, &reader).await?);
                     }
                     PromptKind::Text
                 }
@@ -244,30 +246,6 @@ struct PartReader<'a> {
 impl<'a> PartReader<'a> {
     fn of(call: &Call, setup: &'a SessionSetup) -> Self {
         Self { whose: format!("the command `/{}`", call.name), setup, config: setup.config() }
-    }
-
-    /// The parts for a mentioned resource of a server or file; empty if it is neither.
-    async fn mentioned(&self, mention: &str) -> anyhow::Result<Vec<PromptPart>> {
-        if self.setup.extensions.mcp.addressed(mention).is_some() {
-            return self.resource(mention).await;
-        }
-        Ok(self.file(mention).await?.into_iter().collect())
-    }
-
-    /// A file's contents; `None` if it does not exist or is not text.
-    async fn file(&self, path: &str) -> anyhow::Result<Option<PromptPart>> {
-        let place = match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
-            (Some(rest), Some(home)) => Path::new(&home).join(rest),
-            (Some(_) | None, _) => self.setup.turn_settings.directory.join(path),
-        };
-        if !place.is_file() {
-            return Ok(None);
-        }
-        let output = self.run("read", &json!({ "filePath": path })).await?;
-        let text = format!("<file path=\"{path}\">\n{}\n</file>", output.output.trim_end());
-        let part = PromptPart { name: Some(path.to_owned()), ..PromptPart::text(text) };
-        let is_text = !output.is_error && output.attachments.is_empty();
-        Ok(is_text.then_some(PromptPart { kind: PromptKind::Text, ..part }))
     }
 
     /// Runs a tool if the rules allow it. Nothing can be asked, because there is no call yet.

@@ -10,38 +10,8 @@ use leftfold_events::event::{CallSpec, PromptKind, PromptPart};
 use leftfold_tools::{Context, Output};
 use serde_json::json;
 
-use super::{PartReader, template};
-use crate::session_setup::SessionSetup;
+use super::PartReader;
 use crate::warnings;
-
-/// The parts of a prompt, and the resources mentioned in its text. Attachments are not searched.
-///
-/// # Errors
-/// The rules do not allow a resource to be read.
-pub(super) async fn attached(
-    setup: &SessionSetup,
-    mut parts: Vec<PromptPart>,
-) -> anyhow::Result<Vec<PromptPart>> {
-    let is_typed = |part: &&PromptPart| part.kind == PromptKind::Text && part.name.is_none();
-    let texts = parts.iter().filter(is_typed).map(|part| part.text.as_str());
-    let known = |mention: &&str| setup.extensions.mcp.addressed(mention).is_some();
-    let mut mentions: Vec<&str> = Vec::new();
-    for mention in texts.flat_map(template::mentions).filter(known) {
-        if !mentions.contains(&mention) {
-            mentions.push(mention);
-        }
-    }
-    if mentions.is_empty() {
-        return Ok(parts);
-    }
-    let reader = PartReader { whose: "the prompt".to_owned(), setup, config: setup.config() };
-    let mut read = Vec::new();
-    for mention in mentions {
-        read.extend(reader.resource(mention).await?);
-    }
-    parts.extend(read);
-    Ok(parts)
-}
 
 impl PartReader<'_> {
     /// The parts for a mentioned resource; empty if it is not a server's resource or cannot be

@@ -6,7 +6,7 @@ use leftfold_events::event::PromptPart;
 use leftfold_tools::skills;
 use serde_json::json;
 
-use super::{Call, PartReader};
+use super::{Call, PartReader, mention};
 use crate::project::{self, Project};
 use crate::session_setup::SessionSetup;
 use leftfold_config::Settings;
@@ -39,7 +39,7 @@ pub(super) fn call(
     })
 }
 
-/// The text that a model gets when it loads the skill, and the typed arguments.
+/// The text that a model gets when it loads the skill, the typed arguments, and what these mention.
 ///
 /// # Errors
 /// The rules do not allow it, or the skill cannot be read.
@@ -58,5 +58,6 @@ pub(super) async fn parts(
         typed => format!("{}\n\n{typed}", output.output.trim_end()),
     };
     let rest = parts.split_off(1.min(parts.len()));
-    Ok([vec![PromptPart::text(text)], rest].concat())
+    let read = mention::of_text(setup, &call.arguments).await?;
+    Ok([vec![PromptPart::text(text)], read, rest].concat())
 }

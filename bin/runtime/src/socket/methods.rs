@@ -21,6 +21,7 @@ use crate::client::Client;
 use crate::fork::FORK;
 use crate::lines::Lines;
 use crate::remote::wire::{self, RpcError};
+use crate::slash::mention;
 use crate::subscription::Subscription;
 use leftfold_view::QuestionId;
 
@@ -187,6 +188,8 @@ fn page(events: &[Envelope], from: Seq, to: Seq) -> Value {
 
 async fn prompt(peer: &Peer, asked: PromptParams) -> Result<Value, RpcError> {
     let PromptParams { session, text, parts, by } = asked;
+    // a client that gives parts has looked up the mentions itself
+    let has_mentions = text.is_some();
     let parts = match (text, parts) {
         (Some(text), None) => vec![PromptPart::text(text)],
         (None, Some(parts)) => parts,
@@ -212,9 +215,17 @@ async fn prompt(peer: &Peer, asked: PromptParams) -> Result<Value, RpcError> {
     }
     let sessions = &peer.context.sessions;
     let client = peer.open(session).await?;
-    let prompt_config = sessions.prompt_config(session).await.map_err(RpcError::of)?;
+    let setup = sessions.setup(session).await.map_err(RpcError::of)?;
+    let parts = match has_mentions {
+        true => mention::attached(&setup, parts).await.map_err(RpcError::of)?,
+        false => parts,
+    };
     let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
-    match client.prompt_with(prompt_config, parts, &by, joins).await.map_err(RpcError::of)? {
+    match client
+        .prompt_with(setup.prompt_config(), parts, &by, joins)
+        .await
+        .map_err(RpcError::of)?
+    {
         Answered::Accepted => Ok(json!({})),
         Answered::NotOpen | Answered::Already { .. } => Err(ended()),
     }
@@ -231,7 +242,7 @@ async fn compact(peer: &Peer, asked: SessionParams) -> Result<Value, RpcError> {
     }
     let sessions = &peer.context.sessions;
     let client = peer.open(session).await?;
-    let config = sessions.prompt_config(session).await.map_err(RpcError::of)?;
+    let config = sessions.setup(session).await.map_err(RpcError::of)?.prompt_config();
     let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
     let asked = client.compact(config, &by, joins).await.map_err(RpcError::of)?;
     let accepted = asked == Answered::Accepted;
@@ -268,9 +279,10 @@ async fn revert(
         }
     }
     let client = peer.open(session).await?;
-    let config = peer.context.sessions.prompt_config(session).await.map_err(RpcError::of)?;
+    let setup = peer.context.sessions.setup(session).await.map_err(RpcError::of)?;
     let by = peer.by(by.as_deref());
-    let refused = client.revert(config, back, &by).await.map_err(RpcError::of)?.err();
+    let refused =
+        client.revert(setup.prompt_config(), back, &by).await.map_err(RpcError::of)?.err();
     Ok(json!({ "accepted": refused.is_none(), "refused": refused }))
 }
 

@@ -18,7 +18,7 @@ use crate::project::Project;
 use crate::remote::Remote;
 use crate::remote::wire::RpcError;
 use crate::session_paths::{self, SessionPlace};
-use crate::session_setup::{PromptConfig, SessionSetup};
+use crate::session_setup::SessionSetup;
 use crate::turn_config::Overrides;
 
 #[async_trait]
@@ -30,11 +30,11 @@ pub trait Sessions: Send + Sync + 'static {
     /// There is no such session, or it cannot be opened.
     async fn client(&self, session: SessionId, store: Option<&Path>) -> Result<Client, RpcError>;
 
-    /// The configuration for a prompt to an open session.
+    /// The setup for a prompt to an open session.
     ///
     /// # Errors
     /// The settings are wrong.
-    async fn prompt_config(&self, session: SessionId) -> anyhow::Result<PromptConfig>;
+    async fn setup(&self, session: SessionId) -> anyhow::Result<SessionSetup>;
 
     /// Whether prompts only join a running turn.
     fn only_joins(&self) -> bool;
@@ -74,12 +74,12 @@ async fn held(client: &Client) -> Result<Holder, RpcError> {
 #[derive(Debug)]
 pub struct SingleSession {
     client: Client,
-    prompt_config: PromptConfig,
+    setup: SessionSetup,
 }
 
 impl SingleSession {
-    pub fn new(client: Client, prompt_config: PromptConfig) -> Arc<Self> {
-        Arc::new(Self { client, prompt_config })
+    pub fn new(client: Client, setup: SessionSetup) -> Arc<Self> {
+        Arc::new(Self { client, setup })
     }
 }
 
@@ -93,11 +93,11 @@ impl Sessions for SingleSession {
         child.ok_or_else(|| RpcError::not_open(session))
     }
 
-    async fn prompt_config(&self, session: SessionId) -> anyhow::Result<PromptConfig> {
+    async fn setup(&self, session: SessionId) -> anyhow::Result<SessionSetup> {
         // A child's configuration comes from its parent.
         let ours = self.client.session == session;
-        let prompt_config = ours.then(|| self.prompt_config.clone());
-        prompt_config.ok_or_else(|| RpcError::not_open(session).into())
+        let setup = ours.then(|| self.setup.clone());
+        setup.ok_or_else(|| RpcError::not_open(session).into())
     }
 
     fn only_joins(&self) -> bool {
@@ -318,7 +318,7 @@ impl Sessions for SessionRegistry {
         Ok(self.client_for(session, None).await.map_err(RpcError::of)?.0)
     }
 
-    async fn prompt_config(&self, session: SessionId) -> anyhow::Result<PromptConfig> {
+    async fn setup(&self, session: SessionId) -> anyhow::Result<SessionSetup> {
         let mut known = self.knowledge(session)?;
         // An open client has the choices of its log.
         if let Some(client) = &known.client
@@ -331,7 +331,7 @@ impl Sessions for SessionRegistry {
         }
         let setup = known.setup()?;
         setup.extensions.ready().await;
-        Ok(setup.prompt_config())
+        Ok(setup)
     }
 
     fn only_joins(&self) -> bool {

@@ -1,0 +1,249 @@
+//! Mentions in a prompt: `@SERVER:URI` of an MCP server's resource, `@AGENT` of a subagent, `@PATH` of
+//! a file or folder. Attached contents are not searched for mentions.
+//!
+//! A word that names none of these stays text, without a message.
+
+use std::path::{Path, PathBuf};
+
+use leftfold_events::event::{PromptKind, PromptPart};
+use serde_json::json;
+
+use super::{PartReader, subtask, template};
+use crate::session_setup::SessionSetup;
+use crate::warnings;
+
+/// The most mentions of a prompt that are attached.
+const MOST: usize = 50;
+
+/// Tells the model which agent a prompt mentions.
+const AGENT: &str = include_str!("../../../../prompts/agent_mention.md");
+
+/// The parts of a prompt, and the contents that its text mentions. A prompt that begins with `@AGENT`
+/// becomes a task of that agent. Only typed text is searched, no attachments.
+///
+/// # Errors
+/// The rules do not allow a resource to be read.
+pub(crate) async fn attached(
+    setup: &SessionSetup,
+    mut parts: Vec<PromptPart>,
+) -> anyhow::Result<Vec<PromptPart>> {
+    let is_typed = |part: &&PromptPart| part.kind == PromptKind::Text && part.name.is_none();
+    let texts = || parts.iter().filter(is_typed).map(|part| part.text.as_str());
+    let first = parts.first().filter(is_typed).and_then(|part| task(&part.text, setup));
+    let task = first.map(|(agent, task)| (agent.to_owned(), PromptPart::text(task)));
+    let mut mentions: Vec<String> = Vec::new();
+    for mention in texts().flat_map(template::mentions) {
+        if !mentions.iter().any(|known| known == mention) {
+            mentions.push(mention.to_owned());
+        }
+    }
+    if let Some((agent, _)) = &task {
+        mentions.retain(|mention| mention != agent);
+    }
+    let read = Mentions { setup, is_command: false }.read(&mentions).await?;
+    if let Some((agent, task)) = task {
+        return Ok(subtask::parts(&agent, vec![task], read, parts));
+    }
+    parts.extend(read);
+    Ok(parts)
+}
+
+/// The contents that a text mentions.
+///
+/// # Errors
+/// The rules do not allow a resource to be read.
+pub(super) async fn of_text(setup: &SessionSetup, text: &str) -> anyhow::Result<Vec<PromptPart>> {
+    let mentions: Vec<String> = template::mentions(text).into_iter().map(str::to_owned).collect();
+    Mentions { setup, is_command: false }.read(&mentions).await
+}
+
+/// The agent and its task in a text that begins with `@AGENT`.
+fn task<'a>(text: &'a str, setup: &SessionSetup) -> Option<(&'a str, &'a str)> {
+    let rest = text.trim_start().strip_prefix('@')?;
+    let (word, task) = rest.split_once(char::is_whitespace)?;
+    let name = word.trim_end_matches([',', ':']);
+    (is_agent(name, setup) && !task.trim().is_empty()).then_some((name, task.trim()))
+}
+
+fn is_agent(name: &str, setup: &SessionSetup) -> bool {
+    setup.turn_settings.subagents.iter().any(|(known, _)| known == name)
+}
+
+/// Reads what a text mentions.
+pub(super) struct Mentions<'a> {
+    pub(super) setup: &'a SessionSetup,
+    /// Whether the text is a command's template. Its author is told by an error if the rules do not
+    /// allow a file to be read; a prompt only loses the attachment.
+    pub(super) is_command: bool,
+}
+
+impl Mentions<'_> {
+    /// The parts for mentions in a prompt.
+    async fn read(&self, mentions: &[String]) -> anyhow::Result<Vec<PromptPart>> {
+        let mut known: Vec<&String> =
+            mentions.iter().filter(|mention| self.is_known(mention)).collect();
+        if known.is_empty() {
+            return Ok(Vec::new());
+        }
+        if known.len() > MOST {
+            known.truncate(MOST);
+            let why = format!("only the first {MOST} mentions of the prompt are attached");
+            warnings::print_once(&[why]);
+        }
+        let config = self.setup.config();
+        let reader = PartReader { whose: "the prompt".to_owned(), setup: self.setup, config };
+        let mut read = Vec::new();
+        for mention in known {
+            read.extend(self.parts(mention, &reader).await?);
+        }
+        Ok(read)
+    }
+
+    fn is_known(&self, mention: &str) -> bool {
+        self.setup.extensions.mcp.addressed(mention).is_some()
+            || is_agent(mention, self.setup)
+            || self.place(mention).is_some()
+    }
+
+    /// The parts for one mention; empty if it names nothing.
+    pub(super) async fn parts(
+        &self,
+        mention: &str,
+        reader: &PartReader<'_>,
+    ) -> anyhow::Result<Vec<PromptPart>> {
+        if self.setup.extensions.mcp.addressed(mention).is_some() {
+            return reader.resource(mention).await;
+        }
+        if is_agent(mention, self.setup) {
+            let text = AGENT.trim().replace("{agent}", mention);
+            return Ok(vec![named(format!("@{mention}"), PromptPart::text(text))]);
+        }
+        let Some((path, range)) = self.place(mention) else { return Ok(Vec::new()) };
+        match self.file(path, range, reader).await {
+            Err(error) if !self.is_command => {
+                warnings::print_once(&[format!("`@{mention}` is not attached: {error:#}")]);
+                Ok(Vec::new())
+            }
+            read => read,
+        }
+    }
+
+    /// The path of the file or folder, and the lines that are meant. A name that ends as a range does
+    /// is a name if there is such a file.
+    fn place<'a>(&self, mention: &'a str) -> Option<(&'a str, Option<LineRange>)> {
+        let exists = |path: &str| {
+            let place = self.absolute(path);
+            place.is_file() || place.is_dir()
+        };
+        if exists(mention) {
+            return Some((mention, None));
+        }
+        let (path, range) = ranged(mention)?;
+        exists(path).then_some((path, Some(range)))
+    }
+
+    fn absolute(&self, path: &str) -> PathBuf {
+        match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
+            (Some(rest), Some(home)) => Path::new(&home).join(rest),
+            (Some(_) | None, _) => self.setup.turn_settings.directory.join(path),
+        }
+    }
+
+    /// A file's lines, its image or PDF, or the entries of a folder.
+    ///
+    /// # Errors
+    /// The rules do not allow it.
+    async fn file(
+        &self,
+        path: &str,
+        range: Option<LineRange>,
+        reader: &PartReader<'_>,
+    ) -> anyhow::Result<Vec<PromptPart>> {
+        let mut input = json!({ "filePath": path });
+        let mut name = path.to_owned();
+        if let Some(LineRange { first, last }) = range {
+            input["offset"] = first.into();
+            name += &format!("#{first}-");
+            if let Some(last) = last {
+                input["limit"] = (last - first + 1).into();
+                name += &last.to_string();
+            }
+        }
+        let output = reader.run("read", &input).await?;
+        if output.is_error {
+            let why = output.output.trim_end();
+            warnings::print_once(&[format!("`@{name}` is not attached: {why}")]);
+            return Ok(Vec::new());
+        }
+        if !output.attachments.is_empty() {
+            let media = output.attachments.into_iter().map(|media| {
+                let part = PromptPart { mime: Some(media.mime), ..PromptPart::text(media.base64) };
+                PromptPart { kind: PromptKind::Media, ..named(media.name, part) }
+            });
+            return Ok(media.collect());
+        }
+        let lines = match range {
+            Some(_) => format!(" lines=\"{}\"", &name[path.len() + 1..]),
+            None => String::new(),
+        };
+        let tag = if self.absolute(path).is_dir() { "folder" } else { "file" };
+        let text = output.output.trim_end();
+        let text = format!("<{tag} path=\"{path}\"{lines}>\n{text}\n</{tag}>");
+        Ok(vec![named(name, PromptPart::text(text))])
+    }
+}
+
+fn named(name: String, part: PromptPart) -> PromptPart {
+    PromptPart { name: Some(name), ..part }
+}
+
+/// Lines of a file, counted from 1. Without `last`, all from the first one on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct LineRange {
+    first: u64,
+    last: Option<u64>,
+}
+
+/// The path and the lines in `PATH#10-20`, `PATH#10-`, `PATH#10`, `PATH#L10-L20` and `PATH:10-20`.
+fn ranged(mention: &str) -> Option<(&str, LineRange)> {
+    let (path, range) = mention.rsplit_once(['#', ':'])?;
+    let number = |text: &str| -> Option<u64> {
+        let digits = text.strip_prefix(['L', 'l']).unwrap_or(text);
+        digits.parse().ok().filter(|line| *line > 0)
+    };
+    let (first, last) = match range.split_once('-') {
+        None => (number(range)?, Some(number(range)?)),
+        Some((first, "")) => (number(first)?, None),
+        Some((first, last)) => (number(first)?, Some(number(last)?)),
+    };
+    let is_range = !path.is_empty() && last.is_none_or(|last| first <= last);
+    is_range.then_some((path, LineRange { first, last }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_lines() {
+        let range = |first, last| Some(LineRange { first, last });
+        for (mention, path, expected) in [
+            ("a.rs#10-20", "a.rs", range(10, Some(20))),
+            ("a.rs:10-20", "a.rs", range(10, Some(20))),
+            ("a.rs#L10-L20", "a.rs", range(10, Some(20))),
+            ("a.rs#7", "a.rs", range(7, Some(7))),
+            ("a.rs:7-", "a.rs", range(7, None)),
+            ("x/a#b#3", "x/a#b", range(3, Some(3))),
+            ("a.rs#20-10", "", None),
+            ("a.rs#0", "", None),
+            ("a.rs#-3", "", None),
+            ("a.rs#x", "", None),
+            ("#3", "", None),
+            ("a.rs", "", None),
+        ] {
+            let found = ranged(mention);
+            assert_eq!(found.map(|(_, range)| range), expected, "{mention}");
+            assert_eq!(found.map_or("", |(path, _)| path), path, "{mention}");
+        }
+    }
+}
