@@ -23,6 +23,9 @@ pub(crate) struct Decoder {
     blocks: u64,
     usage: Counts,
     stop_reason: Option<String>,
+    /// Id and name of a call whose block ended without input. Only what follows tells a call without arguments from
+    /// one that was cut off before them.
+    bare: Option<(String, String)>,
 }
 
 #[derive(Debug)]
@@ -63,6 +66,7 @@ impl Decoder {
             blocks: 0,
             usage: Counts::default(),
             stop_reason: None,
+            bare: None,
         }
     }
 
@@ -79,6 +83,9 @@ impl Decoder {
             Event::MessageDelta { delta, usage } => {
                 self.usage.update(usage);
                 self.stop_reason = delta.and_then(|d| d.stop_reason).or(self.stop_reason.take());
+                if self.stop_reason.is_some() {
+                    self.close_bare(out);
+                }
             }
             Event::MessageStop => self.finish(out),
             Event::Error { error } => {
@@ -90,6 +97,7 @@ impl Decoder {
 
     fn start(&mut self, index: u64, block: &Value, out: &mut EventQueue) {
         self.stop(index, out);
+        self.close_bare(out);
         let id = self.blocks.to_string();
         self.blocks += 1;
         let field = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
@@ -160,6 +168,11 @@ impl Decoder {
             Block::Redacted { data } => {
                 StreamEvent::ReasoningEnd { id, signature: Some(data), redacted: true }
             }
+            Block::Call { id, name, start, json } if is_bare(&start, &json) => {
+                self.close_bare(out);
+                self.bare = Some((id, name));
+                return;
+            }
             Block::Call { id, name, start, json } => {
                 StreamEvent::ToolCall(CallSpec { id, name, input: input(&start, &json) })
             }
@@ -168,11 +181,28 @@ impl Decoder {
         out.push_back(event);
     }
 
+    /// Passes on a call without input. One that was cut off gets a JSON string, which no tool accepts.
+    fn close_bare(&mut self, out: &mut EventQueue) {
+        if let Some((id, name)) = self.bare.take() {
+            let input = match finish(self.stop_reason.as_deref()) {
+                Finish::Length => Json::from_value(&Value::from("")),
+                Finish::Stop
+                | Finish::ToolCalls
+                | Finish::ContentFilter
+                | Finish::Pause
+                | Finish::Error
+                | Finish::Other => Json::object(),
+            };
+            out.push_back(StreamEvent::ToolCall(CallSpec { id, name, input }));
+        }
+    }
+
     fn finish(&mut self, out: &mut EventQueue) {
         // some gateways do not close blocks
         while let Some(index) = self.open.keys().next().copied() {
             self.stop(index, out);
         }
+        self.close_bare(out);
         let finish = finish(self.stop_reason.as_deref());
         out.push_back(StreamEvent::Finish { finish, usage: self.usage.neutral() });
     }
@@ -242,6 +272,11 @@ fn push_reasoning(id: String, text: String, out: &mut EventQueue) {
     if !text.is_empty() {
         out.push_back(StreamEvent::ReasoningDelta { id, text });
     }
+}
+
+/// Whether a call's block had no input.
+fn is_bare(start: &Value, json: &str) -> bool {
+    json.trim().is_empty() && start.as_object().is_none_or(serde_json::Map::is_empty)
 }
 
 /// A call's input: its deltas, or the input in the block's start if there were no deltas.

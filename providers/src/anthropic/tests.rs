@@ -158,9 +158,26 @@ fn call_inputs() {
         (json!({}), &["{\"a\": "], r#""{\"a\": ""#),
         (json!({}), &["[1]"], "[1]"),
     ] {
-        let events = decode_all(&tool(0, start, pieces));
-        assert_eq!(inputs(&events), [input], "{pieces:?}");
+        let events = [tool(0, start, pieces), end("tool_use").to_vec()].concat();
+        assert_eq!(inputs(&decode_all(&events)), [input], "{pieces:?}");
     }
+}
+
+#[test]
+fn a_call_that_is_cut_off_can_not_be_mistaken_for_one() {
+    for (pieces, reason, input) in [
+        (&[""][..], "max_tokens", r#""""#),
+        (&[], "model_context_window_exceeded", r#""""#),
+        (&["{\"a\": "], "max_tokens", r#""{\"a\": ""#),
+        (&["{\"a\":1}"], "max_tokens", r#"{"a":1}"#),
+        (&[], "end_turn", "{}"),
+    ] {
+        let events = [tool(0, json!({}), pieces), end(reason).to_vec()].concat();
+        assert_eq!(inputs(&decode_all(&events)), [input], "{pieces:?} {reason}");
+    }
+    // only the last call is cut off
+    let two = [tool(0, json!({}), &[]), tool(1, json!({}), &[]), end("max_tokens").to_vec()];
+    assert_eq!(inputs(&decode_all(&two.concat())), ["{}", r#""""#]);
 }
 
 #[test]

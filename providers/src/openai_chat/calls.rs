@@ -73,15 +73,19 @@ impl Calls {
         }
     }
 
-    /// Ends all calls.
-    pub(super) fn close(&mut self, out: &mut EventQueue) {
+    /// Ends all calls. Unless the answer is whole, the last one may be cut off before its arguments: its input is then
+    /// a JSON string, which no tool accepts.
+    pub(super) fn close(&mut self, is_whole: bool, out: &mut EventQueue) {
+        let last = self.0.iter().rposition(|call| !call.is_empty_piece());
         for (at, call) in self.0.iter_mut().enumerate() {
             if call.is_done || call.is_empty_piece() {
                 continue;
             }
             call.is_done = true;
             let id = call.emit(at, out);
-            let (name, input) = (call.name.clone(), input(&call.json));
+            let is_cut = !is_whole && Some(at) == last && call.json.trim().is_empty();
+            let input = if is_cut { Json::from_value(&Value::from("")) } else { input(&call.json) };
+            let name = call.name.clone();
             out.push_back(StreamEvent::ToolCall(CallSpec { id, name, input }));
         }
     }

@@ -64,7 +64,7 @@ impl Decoder {
         if !matches!(reason.as_str(), "" | "null") {
             // tools may begin before the counts arrive
             self.parts.close(out);
-            self.calls.close(out);
+            self.calls.close(!is_length(&reason), out);
             self.reason = Some(reason);
         }
     }
@@ -86,7 +86,7 @@ impl Decoder {
     fn finish(&mut self, out: &mut EventQueue) {
         let is_empty = self.parts.is_empty() && self.calls.is_empty();
         self.parts.close(out);
-        self.calls.close(out);
+        self.calls.close(!self.reason.as_deref().is_some_and(is_length), out);
         out.push_back(match self.finish_of() {
             _ if self.reason.is_none() && is_empty => StreamEvent::Failed(Failure::new(
                 FailureClass::Network,
@@ -103,7 +103,7 @@ impl Decoder {
             ..Failure::new(class, format!("the server broke off its answer ({reason})"))
         };
         match self.reason.as_deref() {
-            Some("length" | "max_tokens" | "model_length") => Ok(Finish::Length),
+            Some(reason) if is_length(reason) => Ok(Finish::Length),
             Some("content_filter" | "sensitive") => Ok(Finish::ContentFilter),
             Some("tool_calls" | "function_call") => Ok(Finish::ToolCalls),
             Some(reason @ "insufficient_system_resource") => {
@@ -123,6 +123,11 @@ impl Decoder {
         let has_choices = |_: &str| value.get("choices").is_some();
         unreadable(&self.provider, event, &value, has_choices, reason)
     }
+}
+
+/// Whether the answer ended because it reached the limit of its length.
+fn is_length(reason: &str) -> bool {
+    matches!(reason, "length" | "max_tokens" | "model_length")
 }
 
 impl stream::Decoder for Decoder {

@@ -146,6 +146,22 @@ fn calls_make_the_reason_whatever_it_is_called() {
 }
 
 #[test]
+fn a_call_that_is_cut_off_can_not_be_mistaken_for_one() {
+    for (arguments, reason, input) in [
+        ("", "length", r#""""#),
+        ("", "tool_calls", "{}"),
+        ("{\"a\":", "length", r#""{\"a\":""#),
+        ("{\"a\":1}", "length", r#"{"a":1}"#),
+    ] {
+        let events = decode_all(
+            "openai",
+            &[piece(0, json!("t"), json!("list"), json!(arguments)), end(reason)],
+        );
+        assert_eq!(calls(&events), [call("t", "list", input)], "{arguments} {reason}");
+    }
+}
+
+#[test]
 fn calls_are_told_before_the_counts_come() {
     let chunks = [piece(0, json!("t"), json!("read"), json!("{}")), end("tool_calls")];
     let events = decode(&[wire(&chunks).as_bytes()]);

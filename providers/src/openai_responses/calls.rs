@@ -62,6 +62,13 @@ impl Call {
     ) {
         if let Some(item) = item {
             self.announce(item, out);
+            // the complete item counts, even if the announced one named the call otherwise
+            for (known, name) in [(&mut self.id, "call_id"), (&mut self.name, "name")] {
+                match text(item, name) {
+                    "" => {}
+                    given => given.clone_into(known),
+                }
+            }
             self.set_input(&input_of(item), out);
         }
         if self.id.is_empty() {

@@ -55,6 +55,21 @@ fn arguments_from_wherever_they_stand() {
 }
 
 #[test]
+fn the_complete_item_names_the_call() {
+    let begun = function("early", "list", "{}");
+    for last in [function("t", "read", r#"{"a":1}"#), function("early", "read", r#"{"a":1}"#)] {
+        let id = last["call_id"].as_str().unwrap().to_owned();
+        let events = decode_all(&[added(0, begun.clone()), done(0, last), completed()]);
+        assert_eq!(calls(&events), [call(&id, "read", r#"{"a":1}"#)]);
+    }
+    // an item without a name keeps the announced one
+    let mut nameless = function("t", "read", "{}");
+    nameless.as_object_mut().unwrap().remove("name");
+    let events = decode_all(&[added(0, begun), done(0, nameless), completed()]);
+    assert_eq!(calls(&events), [call("t", "list", "{}")]);
+}
+
+#[test]
 fn a_call_that_is_broken_off_can_not_be_mistaken_for_one() {
     let mut cut = function("t", "list", "");
     cut["status"] = json!("incomplete");
