@@ -21,6 +21,8 @@ pub(crate) struct Capture {
     all: Vec<u8>,
     /// The last bytes, at most as many as are shown.
     tail: VecDeque<u8>,
+    /// Whether `tail` begins inside a line.
+    cut_in_line: bool,
     size: Size,
     spill: Option<io::Result<SpillFile>>,
     ends_in_newline: bool,
@@ -43,6 +45,7 @@ impl Capture {
             redactor: Redactor::new(workspace.secrets.clone()),
             all: Vec::new(),
             tail: VecDeque::new(),
+            cut_in_line: false,
             size: Size { lines: 0, bytes: 0 },
             spill: None,
             ends_in_newline: true,
@@ -59,9 +62,12 @@ impl Capture {
         self.ends_in_newline = *last == b'\n';
         self.size.bytes += bytes.len() as u64;
         self.size.lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
-        self.tail.extend(&bytes[bytes.len().saturating_sub(self.limits.max_bytes)..]);
+        let skipped = bytes.len().saturating_sub(self.limits.max_bytes);
+        self.tail.extend(&bytes[skipped..]);
         let surplus = self.tail.len().saturating_sub(self.limits.max_bytes);
-        self.tail.drain(..surplus);
+        let dropped = self.tail.drain(..surplus).next_back();
+        let before = skipped.checked_sub(1).map(|at| bytes[at]).or(dropped);
+        self.cut_in_line = before.map_or(self.cut_in_line, |byte| byte != b'\n');
         if self.spill.is_some() {
             self.save(bytes);
             return;
@@ -113,11 +119,26 @@ impl Capture {
         };
         let text = lossy(self.tail.make_contiguous(), true);
         let kept = truncate::tail(&text, self.limits);
+        let starts_inside = match text[..text.len() - kept.len()].chars().next_back() {
+            Some(before) => before != '\n',
+            None => self.cut_in_line,
+        };
+        let whole_lines = if starts_inside { from_whole_line(kept) } else { Some(kept) };
+        let (mark, kept) = whole_lines.map_or((CUT_LINE, kept), |lines| ("", lines));
         let saved = spill.map(|file| (file.full, file.finish())).map(|(full, spill)| (spill, full));
         let hint = truncate::hint("last", kept, whole, saved.as_ref(), &self.workspace);
-        let text = format!("{hint}\n\n{kept}");
+        let text = format!("{hint}\n\n{mark}{kept}");
         Captured { text, truncated: true, spill: saved.ok().map(|(spill, _)| spill) }
     }
+}
+
+/// Stands before a line whose beginning is left out.
+const CUT_LINE: &str = "[the beginning of this line is left out] ";
+
+/// The text from its second line on; `None` if it has only one.
+fn from_whole_line(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once('\n')?;
+    (!rest.is_empty()).then_some(rest)
 }
 
 /// Decodes bytes that may begin inside a character (`cut`).
@@ -149,6 +170,31 @@ mod tests {
         assert!(captured.text.ends_with("\nline 5000\n"));
         assert!(captured.text.contains("\n\nline 3001\n"));
         assert_eq!(std::fs::read_to_string(captured.spill.unwrap().path).unwrap(), full);
+    }
+
+    #[test]
+    fn an_end_is_cut_at_a_line_or_says_that_it_is_not() {
+        let site = Site::new();
+        let end = |full: &str, chunk: usize| {
+            let mut capture = Capture::new(&site.workspace(), "c");
+            full.as_bytes().chunks(chunk).for_each(|bytes| capture.push(bytes));
+            let text = capture.finish().text;
+            text.split_once("\n\n").unwrap().1.to_owned()
+        };
+        // 600 lines of 100 bytes: the limit of bytes falls into a line, or exactly between two
+        for (width, kept) in [(99, 99), (100, 51_200 / 100), (128, 51_200 / 128)] {
+            let line = format!("{}\n", "x".repeat(width - 1));
+            let full = line.repeat(600);
+            for chunk in [1, 7, 4_096, 100_000] {
+                let end = end(&full, chunk);
+                assert!(end.lines().all(|line| line.len() == width - 1), "{width} {chunk}");
+                assert!(end.lines().count() >= kept, "{width} {chunk}");
+            }
+        }
+        let long = "y".repeat(60_000);
+        assert!(end(&long, 1_000).starts_with(&format!("{CUT_LINE}yyy")));
+        assert!(end(&format!("{long}\n"), 1_000).starts_with(&format!("{CUT_LINE}yyy")));
+        assert_eq!(end(&format!("{long}\nend\n"), 1_000), "end\n");
     }
 
     #[test]
