@@ -45,7 +45,16 @@ pub(crate) fn not_run(what: &str, why: &str) {
     stderr().write_all(format!("not run here: {what}: {why}\n").as_bytes()).unwrap();
 }
 
-/// The backend that this machine has for each user. Fails if there is none.
+/// Whether the program `bwrap` is installed. Its absence skips the tests that need it.
+pub(crate) fn has_bwrap() -> bool {
+    let is_there = Path::new("/usr/bin/bwrap").exists();
+    if !is_there {
+        common::skipped("with bwrap: install bubblewrap");
+    }
+    is_there
+}
+
+/// The backends that this machine has for each user, the strongest first. Fails if there is none.
 pub(crate) fn backends(user: User) -> Vec<Backend> {
     static PROBES: LazyLock<Vec<(User, Probe)>> = LazyLock::new(|| {
         let probe = |user: &User| {
@@ -60,13 +69,16 @@ pub(crate) fn backends(user: User) -> Vec<Backend> {
     });
     let (_, probe) = PROBES.iter().find(|(other, _)| *other == user).unwrap();
     let ready = probe.ready.unwrap_or_else(|| panic!("no backend works here: {probe:?}"));
-    if ready.backend.has_namespaces() && ready.landlock >= 3 {
-        return vec![ready.backend, Backend::Landlock];
+    let mut backends = vec![ready.backend];
+    if ready.backend.has_namespaces() && ready.backend != Backend::Bwrap && has_bwrap() {
+        backends.push(Backend::Bwrap);
     }
-    if ready.backend.has_namespaces() {
+    if ready.backend.has_namespaces() && ready.landlock >= 3 {
+        backends.push(Backend::Landlock);
+    } else if ready.backend.has_namespaces() {
         not_run("Landlock", "the kernel has none, or an old one");
     }
-    vec![ready.backend]
+    backends
 }
 
 /// A folder with everything that a command may want to use or to attack.

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use leftfold_sandbox::{Backend, Message};
+use leftfold_sandbox::Backend;
+#[cfg(debug_assertions)]
+use leftfold_sandbox::Message;
 
 use crate::confined::{Confined, Running, User, backends};
 use crate::ends::wait_until_gone;
@@ -31,8 +33,8 @@ fn line(number: &str) -> String {
     format!("env -i setsid sleep {number} & sleep {number}")
 }
 
-fn own_backend(user: User) -> Option<Backend> {
-    backends(user).into_iter().find(|backend| backend.has_namespaces())
+fn with_namespaces(user: User) -> impl Iterator<Item = Backend> {
+    backends(user).into_iter().filter(|backend| backend.has_namespaces())
 }
 
 /// Debug builds stop at any step: `LEFTFOLD_SANDBOX_CRASH`.
@@ -40,39 +42,50 @@ fn own_backend(user: User) -> Option<Backend> {
 #[cfg(debug_assertions)]
 fn a_crash_at_each_step_leaves_nothing() {
     for user in User::all() {
-        let Some(backend) = own_backend(*user) else { continue };
-        let site = Confined::new(*user);
-        let (before, all) = (mounts(), files(&site.path("")));
-        for (role, least) in [("helper", 3), ("init", 40)] {
-            let mut step = 0;
-            loop {
-                step += 1;
-                let at = format!("{role}:{step}");
-                let number = format!("200.{}{step}", std::process::id());
-                let env = [("LEFTFOLD_SANDBOX_CRASH", at.as_str())];
-                let mut running = site.start(&site.profile(backend), &line(&number), &env);
-                let first = running.channel.receive().unwrap();
-                let is_up = matches!(first, Some(Message::Ready(_)));
-                if !is_up {
-                    let status = running.child.wait().unwrap();
-                    assert!(!status.success(), "{at}");
-                    assert!(first.is_none(), "{at}: {first:?}");
-                }
-                drop(running.channel);
-                running.child.wait().unwrap();
-                assert!(wait_until_gone(&number), "{at}");
-                assert_eq!(mounts(), before, "{at}");
-                assert_eq!(files(&site.path("")), all, "{at}");
-                if is_up && step > least {
-                    break;
-                }
-                assert!(step < 200, "{at}");
-            }
+        for backend in with_namespaces(*user) {
+            let site = Confined::new(*user);
+            // bwrap does the steps of the mounts
+            let least_of_init = if backend == Backend::Bwrap { 10 } else { 40 };
+            crash_at_each_step(&site, backend, "helper", 3);
+            crash_at_each_step(&site, backend, "init", least_of_init);
         }
     }
 }
 
-/// The child of the helper.
+/// A process of this `role` has at least so many steps.
+#[cfg(debug_assertions)]
+fn crash_at_each_step(site: &Confined, backend: Backend, role: &str, least: u32) {
+    let (before, all) = (mounts(), files(&site.path("")));
+    let mut step = 0;
+    loop {
+        step += 1;
+        let at = format!("{role}:{step} of {backend:?}");
+        let number = format!("200.{}{step}", std::process::id());
+        let crash = format!("{role}:{step}");
+        let env = [("LEFTFOLD_SANDBOX_CRASH", crash.as_str())];
+        let mut running = site.start(&site.profile(backend), &line(&number), &env);
+        let first = running.channel.receive().unwrap();
+        let is_up = matches!(first, Some(Message::Ready(_)));
+        if !is_up {
+            let status = running.child.wait().unwrap();
+            assert!(!status.success(), "{at}");
+            // the helper sees that bwrap has ended
+            let is_told = matches!(&first, Some(Message::Failed(why)) if why.step == "bwrap");
+            assert!(first.is_none() || is_told && backend == Backend::Bwrap, "{at}: {first:?}");
+        }
+        drop(running.channel);
+        running.child.wait().unwrap();
+        assert!(wait_until_gone(&number), "{at}");
+        assert_eq!(mounts(), before, "{at}");
+        assert_eq!(files(&site.path("")), all, "{at}");
+        if is_up && step > least {
+            break;
+        }
+        assert!(step < 200, "{at}");
+    }
+}
+
+/// The child of the helper: init, or bwrap.
 fn init_of(running: &Running) -> Option<i32> {
     let helper = running.child.id();
     let children = fs::read_to_string(format!("/proc/{helper}/task/{helper}/children")).ok()?;
@@ -81,9 +94,9 @@ fn init_of(running: &Running) -> Option<i32> {
 
 #[test]
 fn a_kill_at_any_moment_leaves_nothing() {
-    for user in User::all() {
-        let Some(backend) = own_backend(*user) else { continue };
-        let site = Confined::new(*user);
+    let each = User::all().iter().flat_map(|user| with_namespaces(*user).map(|it| (*user, it)));
+    for (user, backend) in each {
+        let site = Confined::new(user);
         let (before, all) = (mounts(), files(&site.path("")));
         for round in 0..50u32 {
             let number = format!("300.{}{round}", std::process::id());

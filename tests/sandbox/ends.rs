@@ -183,16 +183,43 @@ fn without_user_namespaces_landlock_is_left() {
     if backends(User::Tester).len() < 2 {
         return not_run("the way back to Landlock", "one backend works here");
     }
-    let helper = limited(&site, "echo 0 > /proc/sys/user/max_user_namespaces; exec");
+    let none =
+        "echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-sys_admin";
+    let helper = limited(&site, none);
     let found = probe(&helper, &site.profile(Backend::Namespaces));
-    assert_eq!(rejected(&found), [Backend::Namespaces, Backend::NamespacesSharedProc], "{found:?}");
-    for rejected in &found.rejected {
+    let stronger = [Backend::Namespaces, Backend::NamespacesSharedProc, Backend::Bwrap];
+    assert_eq!(rejected(&found), stronger, "{found:?}");
+    let (unshare, bwrap) = found.rejected.split_at(2);
+    for rejected in unshare {
         let why = rejected.why.to_string();
         assert!(why.starts_with("unshare"), "{why}");
         assert!(why.contains("user.max_user_namespaces"), "{why}");
         assert_eq!(rejected.why.errno, Some(28), "{why}");
     }
+    // bwrap says why itself
+    let why = bwrap[0].why.to_string();
+    assert!(why.starts_with("bwrap: ") && !why.contains("it ended"), "{why}");
+    assert!(why.contains("bubblewrap"), "{why}");
     assert_eq!(found.ready.unwrap().backend, Backend::Landlock);
+}
+
+/// Root needs no user namespace to make the others, and `bwrap` makes none then.
+#[test]
+fn without_user_namespaces_bwrap_is_left_to_root() {
+    let mut site = Confined::new(User::Tester);
+    let backends = backends(User::Tester);
+    if site.user.kind() != "root" || !backends.contains(&Backend::Bwrap) || backends.len() < 3 {
+        return not_run("the way back to bwrap", "this is not root, or there is no bwrap");
+    }
+    site.helper = limited(&site, "echo 0 > /proc/sys/user/max_user_namespaces; exec");
+    let found = probe(&site.helper, &site.profile(Backend::Namespaces));
+    let stronger = [Backend::Namespaces, Backend::NamespacesSharedProc];
+    assert_eq!(rejected(&found), stronger, "{found:?}");
+    assert_eq!(found.ready.unwrap().backend, Backend::Bwrap);
+    let line =
+        "! : >> /etc/passwd && ! cat .env && ! ls ../home/.ssh/id && echo x > made && echo done";
+    let ran = site.run(&site.profile(Backend::Bwrap), line);
+    assert!(ran.output.ends_with("done\n") && !ran.output.contains("secret"), "{ran:?}");
 }
 
 /// As in a container: the kernel refuses a new `/proc` without the masks of the old one.

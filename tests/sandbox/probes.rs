@@ -86,7 +86,11 @@ fn each_probe_has_the_result_of_the_table() {
             let victims = Victims::of(&site);
             site.give_to_user();
             let ran = site.run(&site.profile(backend), &victims.line);
-            let short = if backend.has_namespaces() { "N" } else { "L" };
+            let short = match backend {
+                Backend::Namespaces | Backend::NamespacesSharedProc => "N",
+                Backend::Bwrap => "B",
+                Backend::Landlock => "L",
+            };
             let column = format!("{short}-{}", user.kind());
             let found = results(&ran.output);
             let expected = expected(&column);

@@ -3,6 +3,8 @@
 use common::{Site, all, bash, end, only, says, script, skipped};
 use serde_json::{Value, json};
 
+use crate::confined::has_bwrap;
+
 /// A site whose commands run in the sandbox, and whose rules allow every command.
 fn site(replies: &[Value]) -> Site {
     let replies: Vec<Value> = replies.iter().cloned().chain([says("Done.")]).collect();
@@ -216,30 +218,50 @@ fn a_project_in_a_home_folder_below_tmp_can_be_changed() {
     assert!(!site.path("outside").exists());
 }
 
-#[test]
-fn without_namespaces_landlock_is_told_once_and_confines() {
+/// Runs two commands where no user namespace can be made, with the words `before` the program, and checks that the
+/// sandbox has this backend. Returns standard error. `None` if this machine has no user namespaces anyway.
+fn without_user_namespaces(before: &str, backend: &str) -> Option<String> {
     let site = site(&[bash("bash job.sh"), bash("echo again")]);
     site.file("job.sh", "echo x > ../outside");
     let inner = site.command(&["run", "--format", "json", "go"]);
-    let none = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
+    let none = format!("echo 0 > /proc/sys/user/max_user_namespaces && exec {before} \"$@\"");
     let mut command = std::process::Command::new("unshare");
-    command.args(["-r", "sh", "-c", none, "sh"]).arg(inner.get_program()).args(inner.get_args());
+    command.args(["-r", "sh", "-c", &none, "sh"]).arg(inner.get_program()).args(inner.get_args());
     command.env_clear().current_dir(site.project());
     command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let output = command.output().unwrap();
-    let (told, said) =
-        (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
-    if told.contains("unshare:") {
+    let told = String::from_utf8(output.stderr).unwrap();
+    if told.contains("unshare: ") && output.stdout.is_empty() {
         skipped("this machine has no user namespaces");
-        return;
+        return None;
     }
+    let said = String::from_utf8(output.stdout).unwrap();
     let events: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(end(&events)["reason"], "completed", "{told}");
     for started in all(&events, "tool.started") {
-        assert_eq!(started["data"]["sandbox"]["backend"], "landlock");
+        assert_eq!(started["data"]["sandbox"]["backend"], backend, "{told}");
     }
-    assert_eq!(told.matches("under Landlock").count(), 1, "{told}");
     assert!(!site.path("outside").exists());
+    Some(told)
+}
+
+#[test]
+fn without_namespaces_landlock_is_told_once_and_confines() {
+    // root could still make the other namespaces
+    let told = without_user_namespaces("setpriv --bounding-set=-sys_admin", "landlock");
+    if let Some(told) = told {
+        assert_eq!(told.matches("under Landlock").count(), 1, "{told}");
+    }
+}
+
+#[test]
+fn bwrap_confines_where_only_root_may_make_namespaces() {
+    if !rustix::process::geteuid().is_root() || !has_bwrap() {
+        return;
+    }
+    if let Some(told) = without_user_namespaces("", "bwrap") {
+        assert!(!told.contains("under Landlock"), "{told}");
+    }
 }
 
 #[test]

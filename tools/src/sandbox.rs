@@ -72,7 +72,7 @@ impl Sandbox {
     /// # Errors
     /// The folder for temporary files or caches cannot be made.
     pub(crate) fn confinement(&self, cx: &Workspace) -> io::Result<Option<Confinement>> {
-        let Some(backend) = backend(self.profile.backend)? else { return Ok(None) };
+        let Some(backend) = backend(self.profile.backend) else { return Ok(None) };
         let sockets = std::fs::read("/proc/net/unix").unwrap_or_default();
         let files = project_files::of(&cx.worktree);
         let mut places = Places::new(cx, &files, &sockets);
@@ -161,14 +161,14 @@ fn private_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// The form of namespaces that works here. `None` for what is no sandbox.
-fn backend(backend: Backend) -> io::Result<Option<machine::Backend>> {
-    Ok(match backend {
+fn backend(backend: Backend) -> Option<machine::Backend> {
+    match backend {
         Backend::Namespaces if has_own_proc() => Some(machine::Backend::Namespaces),
         Backend::Namespaces => Some(machine::Backend::NamespacesSharedProc),
         Backend::Landlock => Some(machine::Backend::Landlock),
-        Backend::Bwrap => return Err(io::Error::other("this version cannot use bwrap")),
+        Backend::Bwrap => Some(machine::Backend::Bwrap),
         Backend::External | Backend::Off | Backend::None => None,
-    })
+    }
 }
 
 /// Whether namespaces can have a `/proc` of their own here. In containers that cover parts of `/proc` they cannot.

@@ -47,6 +47,8 @@ fn program(name: &str) -> Option<PathBuf> {
 /// The holes of each kind of sandbox.
 const OPEN_IN_NAMESPACES: &str =
     "commands read the files of the system and of your home folder, except those with keys";
+const OPEN_IN_BWRAP: &str =
+    "bwrap lays nothing over caches such as ~/.npm, so commands cannot change them";
 const OPEN_IN_LANDLOCK: &str = "commands reach sockets of other programs, list hidden folders, change modes and times of \
     your files, and read `.env` files and write hooks of the project";
 
@@ -61,15 +63,21 @@ pub(super) fn confinement(found: &mut Findings, settings: Option<&Settings>) {
     let probe = leftfold_tools::probe();
     match sandbox.backend {
         Backend::Namespaces | Backend::Bwrap => {
-            let proc = match probe.ready.map(|ready| ready.backend) {
-                Some(leftfold_sandbox::Backend::NamespacesSharedProc) => ", with the /proc of the machine",
-                _ => "",
+            let (kind, proc) = match probe.ready.map(|ready| ready.backend) {
+                Some(leftfold_sandbox::Backend::NamespacesSharedProc) => {
+                    ("namespaces", ", with the /proc of the machine")
+                }
+                Some(leftfold_sandbox::Backend::Bwrap) => ("namespaces of bwrap", ""),
+                _ => ("namespaces", ""),
             };
             let milliseconds = probe.took.as_millis();
             found.fine(format!(
-                "commands run in namespaces, Landlock and seccomp{proc}; a start takes {milliseconds} ms"
+                "commands run in {kind}, Landlock and seccomp{proc}; a start takes {milliseconds} ms"
             ));
             found.note(OPEN_IN_NAMESPACES);
+            if sandbox.backend == Backend::Bwrap {
+                found.note(OPEN_IN_BWRAP);
+            }
         }
         Backend::Landlock => {
             found.fine("commands run under Landlock and seccomp alone");
@@ -90,7 +98,15 @@ pub(super) fn confinement(found: &mut Findings, settings: Option<&Settings>) {
     if sandbox.backend != Backend::Off && sandbox.backend != Backend::External {
         for rejected in &probe.rejected {
             let help = rejected.why.help().unwrap_or("see docs/security.md");
-            found.warning(format!("{:?} do not work: {}", rejected.backend, rejected.why), help);
+            let name = match rejected.backend {
+                leftfold_sandbox::Backend::Namespaces => "namespaces do",
+                leftfold_sandbox::Backend::NamespacesSharedProc => {
+                    "namespaces with the machine's /proc do"
+                }
+                leftfold_sandbox::Backend::Bwrap => "bwrap does",
+                leftfold_sandbox::Backend::Landlock => "Landlock does",
+            };
+            found.warning(format!("{name} not work: {}", rejected.why), help);
         }
     }
     found.fine("file tools stay in the project; for paths outside they ask (`external_directory`)");

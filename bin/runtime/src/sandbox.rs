@@ -74,6 +74,7 @@ fn found(probe: &Probe) -> (Backend, String) {
         Some(machine::Backend::Namespaces | machine::Backend::NamespacesSharedProc) => {
             return (Backend::Namespaces, String::new());
         }
+        Some(machine::Backend::Bwrap) => Backend::Bwrap,
         Some(machine::Backend::Landlock) => Backend::Landlock,
         None => Backend::None,
     };

@@ -132,7 +132,7 @@ fn command_with(
     let (ours, theirs) = UnixStream::pair()?;
     let mut channel = Channel { lines: Lines::new(ours) };
     channel.lines.stream.set_nonblocking(true)?;
-    channel.lines.send_with(&line, input)?;
+    channel.lines.send_with(&line, input.as_slice())?;
     channel.lines.stream.set_nonblocking(false)?;
     let mut command = Command::new(helper);
     command.arg(IN_SANDBOX).arg(HELPER).arg(program).args(arguments);
@@ -226,19 +226,19 @@ impl Lines {
     }
 
     pub(crate) fn send(&mut self, line: &str) -> io::Result<()> {
-        self.send_with(line, None)
+        self.send_with(line, &[])
     }
 
-    /// Sends a line, and a copy of the descriptor with it. [`receive_with`](Self::receive_with) takes it.
+    /// Sends a line, and copies of at most three descriptors with it. [`receive_with`](Self::receive_with) takes them.
     pub(crate) fn send_with(
         &mut self,
         line: &str,
-        descriptor: Option<BorrowedFd<'_>>,
+        descriptors: &[BorrowedFd<'_>],
     ) -> io::Result<()> {
         let line = format!("{line}\n");
-        let sent = match descriptor {
-            Some(descriptor) => descriptors::send(&self.stream, line.as_bytes(), descriptor)?,
-            None => 0,
+        let sent = match descriptors {
+            [] => 0,
+            some => descriptors::send(&self.stream, line.as_bytes(), some)?,
         };
         self.stream.write_all(line.as_bytes().get(sent..).unwrap_or_default())
     }
@@ -253,15 +253,15 @@ impl Lines {
         Ok(Self::new(UnixStream::from(input)))
     }
 
-    /// The next line, and the descriptor that came with it.
-    pub(crate) fn receive_with(&mut self) -> io::Result<Option<(String, Option<OwnedFd>)>> {
-        let mut descriptor = None;
+    /// The next line, and the descriptors that came with it.
+    pub(crate) fn receive_with(&mut self) -> io::Result<Option<(String, Vec<OwnedFd>)>> {
+        let mut descriptors = Vec::new();
         let line = self.receive_by(|stream, part| {
             let (size, received) = descriptors::receive(stream, part)?;
-            descriptor = received.or(descriptor.take());
+            descriptors.extend(received);
             Ok(size)
         })?;
-        Ok(line.map(|line| (line, descriptor)))
+        Ok(line.map(|line| (line, descriptors)))
     }
 
     pub(crate) fn send_message(&mut self, message: &Message) -> io::Result<()> {
@@ -288,39 +288,38 @@ mod descriptors {
         SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
     };
 
-    const SPACE: usize = rustix::cmsg_space!(ScmRights(1));
+    const SPACE: usize = rustix::cmsg_space!(ScmRights(3));
 
-    /// Sends the descriptor and a part of the bytes. Returns the size of the part.
+    /// Sends the descriptors and a part of the bytes. Returns the size of the part.
     pub(super) fn send(
         stream: &UnixStream,
         bytes: &[u8],
-        descriptor: BorrowedFd<'_>,
+        descriptors: &[BorrowedFd<'_>],
     ) -> io::Result<usize> {
-        let (mut space, one) = ([MaybeUninit::uninit(); SPACE], [descriptor]);
+        let mut space = [MaybeUninit::uninit(); SPACE];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        if !control.push(SendAncillaryMessage::ScmRights(&one)) {
-            return Err(io::Error::other("there is no space for a descriptor"));
+        if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(io::Error::other("there is no space for the descriptors"));
         }
         Ok(sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
     }
 
-    /// Reads bytes, and a descriptor if one came with them.
+    /// Reads bytes, and the descriptors that came with them.
     pub(super) fn receive(
         stream: &UnixStream,
         part: &mut [u8],
-    ) -> io::Result<(usize, Option<OwnedFd>)> {
+    ) -> io::Result<(usize, Vec<OwnedFd>)> {
         let mut space = [MaybeUninit::uninit(); SPACE];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC;
         let size = recvmsg(stream, &mut [IoSliceMut::new(part)], &mut control, flags)?.bytes;
-        let mut messages = control.drain();
-        let descriptor = messages.find_map(|message| {
-            if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
-                return descriptors.next();
+        let mut descriptors = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(received) = message {
+                descriptors.extend(received);
             }
-            None
-        });
-        Ok((size, descriptor))
+        }
+        Ok((size, descriptors))
     }
 }
 
@@ -331,7 +330,7 @@ mod descriptors {
     use std::os::fd::BorrowedFd;
     use std::os::unix::net::UnixStream;
 
-    pub(super) fn send(_: &UnixStream, _: &[u8], _: BorrowedFd<'_>) -> io::Result<usize> {
+    pub(super) fn send(_: &UnixStream, _: &[u8], _: &[BorrowedFd<'_>]) -> io::Result<usize> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }

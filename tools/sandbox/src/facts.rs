@@ -94,6 +94,21 @@ impl Facts {
         })
     }
 
+    /// The profile with the paths that exist, links resolved.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn resolve(&self, profile: &Profile) -> Profile {
+        let path = |path: &PathBuf| Some(self.found.get(path)?.path.clone());
+        let list = |paths: &[PathBuf]| paths.iter().filter_map(path).collect();
+        Profile {
+            write: list(&profile.write),
+            read_only: list(&profile.read_only),
+            hidden: list(&profile.hidden),
+            discarded: list(&profile.discarded),
+            temp: profile.temp.as_ref().and_then(path),
+            ..*profile
+        }
+    }
+
     /// The options of the mount that `path` is on.
     pub(crate) fn options_of(&self, path: &Path) -> &str {
         let on = path.ancestors().find_map(|above| {

@@ -45,6 +45,11 @@ impl Failure {
                  `kernel.apparmor_restrict_unprivileged_userns`, or the container's seccomp \
                  profile, refuse them.",
             )
+        } else if step == "bwrap" {
+            Some(
+                "Install bubblewrap as root, with `--bind-fd` (0.10, or with the patches of your system), and let it \
+                 make user namespaces: Ubuntu's AppArmor needs its profile `bwrap-userns-restrict`.",
+            )
         } else if step == "mount proc" {
             Some("Run the container without masked paths over /proc, or share its /proc.")
         } else if step.starts_with("landlock") {

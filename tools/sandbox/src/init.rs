@@ -40,6 +40,9 @@ pub(crate) enum Ids {
     Own,
     /// There is no user namespace.
     Unmapped,
+    /// Those that `bwrap` leaves, which has made namespaces and mounts: all for root, otherwise the
+    /// user's own.
+    LeftByBwrap,
 }
 
 impl Ids {
@@ -49,22 +52,26 @@ impl Ids {
             Self::All => "init-all-ids",
             Self::Own => "init-own-id",
             Self::Unmapped => crate::HELPER,
+            Self::LeftByBwrap => "init-in-bwrap",
         }
     }
 
     pub(crate) fn of_role(role: &str) -> Option<Self> {
-        [Self::All, Self::Own].into_iter().find(|ids| ids.role() == role)
+        [Self::All, Self::Own, Self::LeftByBwrap].into_iter().find(|ids| ids.role() == role)
     }
 }
 
-/// Does the work of init in namespaces that the helper has made.
+/// Does the work of init in namespaces that the helper or `bwrap` has made.
 pub(crate) fn run(ids: Ids, command: &[OsString]) -> ExitCode {
     let Ok(mut helper) = Lines::of_standard_input() else { return ExitCode::from(NOT_CONFINED) };
     match helper.receive_with() {
-        Ok(Some((line, input))) => match Profile::parse(&line) {
-            Ok(profile) => confine_and_run(ids, helper, &profile, (command, input)),
-            Err(_) => ExitCode::from(NOT_CONFINED),
-        },
+        Ok(Some((line, mut files))) => {
+            if ids == Ids::LeftByBwrap && take_output(&mut files).is_err() {
+                return ExitCode::from(NOT_CONFINED);
+            }
+            let Ok(profile) = Profile::parse(&line) else { return ExitCode::from(NOT_CONFINED) };
+            confine_and_run(ids, helper, &profile, (command, files.pop()))
+        }
         Ok(None) | Err(_) => ExitCode::from(NOT_CONFINED),
     }
 }
@@ -110,6 +117,20 @@ pub(crate) fn close_output() -> io::Result<()> {
     Ok(dup2_stderr(&null)?)
 }
 
+/// Takes the output, which the helper sends past `bwrap`, from the files that came with the profile. Keeps this
+/// program's own file, from which `bwrap` has started it, from the command.
+fn take_output(files: &mut Vec<OwnedFd>) -> io::Result<()> {
+    close_fds::set_fds_cloexec(3, &[]);
+    let input = files.split_off(files.len().min(2));
+    let [output, errors] = files.as_slice() else {
+        return Err(io::Error::other("there is no output"));
+    };
+    dup2_stdout(output)?;
+    dup2_stderr(errors)?;
+    *files = input;
+    Ok(())
+}
+
 fn capability_step<T>(
     work: impl FnOnce() -> Result<T, caps::errors::CapsError>,
 ) -> Result<T, Failure> {
@@ -123,7 +144,7 @@ fn confine(ids: Ids, channel: &mut Lines, profile: &Profile) -> Result<Ready, Fa
     limit(profile)?;
     let has_namespaces = profile.backend.has_namespaces();
     if profile.has_own_processes() {
-        // the helper's only thread starts init, so this is not too early
+        // the only thread of the helper or of `bwrap` starts init, so this is not too early
         let end = Some(Signal::KILL);
         step("PR_SET_PDEATHSIG", || set_parent_process_death_signal(end))?;
         step("setsid", setsid)?;
@@ -132,7 +153,7 @@ fn confine(ids: Ids, channel: &mut Lines, profile: &Profile) -> Result<Ready, Fa
         namespaces::enter_as_root(profile)?;
     }
     let facts = Facts::read(profile)?;
-    if has_namespaces {
+    if has_namespaces && ids != Ids::LeftByBwrap {
         let temp = profile.temp.as_ref().and_then(|temp| facts.found.get(temp));
         let steps = layout::steps(profile, &facts);
         namespaces::perform(&steps, temp.map(|temp| temp.path.as_path()))?;
@@ -155,7 +176,12 @@ fn confine(ids: Ids, channel: &mut Lines, profile: &Profile) -> Result<Ready, Fa
     step("PR_SET_DUMPABLE", || set_dumpable_behavior(DumpableBehavior::NotDumpable))?;
     let landlock = landlock::restrict(profile, &facts)?;
     filter::apply(profile)?;
-    Ok(Ready { backend: profile.backend, all_ids: ids == Ids::All, landlock })
+    let all_ids = match ids {
+        Ids::All => true,
+        Ids::LeftByBwrap => rustix::process::geteuid().is_root(),
+        Ids::Own | Ids::Unmapped => false,
+    };
+    Ok(Ready { backend: profile.backend, all_ids, landlock })
 }
 
 /// Resource limits, and a high score for the kernel's choice when memory runs out.
@@ -188,7 +214,7 @@ fn drop_capabilities(ids: Ids) -> Result<(), Failure> {
     };
     let kept: CapsHashSet = match ids {
         Ids::Own => CapsHashSet::new(),
-        Ids::All | Ids::Unmapped => {
+        Ids::All | Ids::Unmapped | Ids::LeftByBwrap => {
             [CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID, CAP_KILL, CAP_SETGID, CAP_SETUID]
                 .into()
         }

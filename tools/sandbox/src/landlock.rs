@@ -14,7 +14,7 @@ use rustix::fs::{FileType, fstat};
 use crate::failure::{Failure, step};
 use crate::layout::{Facts, Rules, rules};
 use crate::namespaces::open;
-use crate::profile::{Backend, Profile};
+use crate::profile::Profile;
 
 /// The newest version of the interface whose rights are used.
 const NEWEST: ABI = ABI::V6;
@@ -38,7 +38,7 @@ pub(crate) fn restrict(profile: &Profile, facts: &Facts) -> Result<u8, Failure> 
         LandlockStatus::Available { effective_abi, .. } => effective_abi as u8,
         LandlockStatus::NotEnabled | LandlockStatus::NotImplemented => 0,
     };
-    if version < NEEDED && profile.backend != Backend::Namespaces {
+    if version < NEEDED && !profile.backend.has_own_proc() {
         let why = format!("the kernel has version {version} of Landlock, and {NEEDED} is needed");
         return Err(Failure::new("landlock", why));
     }

@@ -1,8 +1,7 @@
 //! Pure: turns a profile and facts of the file system into the ordered steps that set up the
 //! mounts, and into the rules for Landlock. Performs nothing.
 //!
-//! The steps are data. [`namespaces`](crate) performs them; another program that makes mounts could
-//! get them as arguments.
+//! The steps are data. Init performs them itself, or `bwrap` gets them as arguments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 pub use crate::facts::{Facts, Found, Mount};
 use crate::facts::{PROC_SETTINGS, TEMP};
-use crate::profile::{Backend, Profile};
+use crate::profile::Profile;
 
 /// One step of the set-up of mounts. Its display is one line, as in `tests/tables/layout.txt`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +82,7 @@ struct Tree<'a> {
 impl<'a> Tree<'a> {
     fn new(profile: &'a Profile, facts: &'a Facts) -> Self {
         let mut tree = Self { facts, entries: BTreeMap::new() };
-        if profile.backend.has_namespaces() {
+        if profile.backend.has_overlays() {
             tree.insert(&profile.discarded, Mode::Discard);
         }
         if profile.everything {
@@ -96,14 +95,12 @@ impl<'a> Tree<'a> {
         tree.insert(&profile.read_only, Mode::ReadOnly);
         let hidden = profile.hidden.iter().filter(|path| path.as_path() != "/");
         tree.insert(hidden, Mode::Hidden);
-        match profile.backend {
-            _ if profile.shares_processes => {}
-            Backend::Namespaces => {
-                tree.insert(["/dev"], Mode::Dev);
-                tree.insert(["/proc"], Mode::Proc);
-            }
-            Backend::NamespacesSharedProc => tree.insert(["/dev"], Mode::Dev),
-            Backend::Landlock => {}
+        let has_own_dev = profile.backend.has_namespaces() && !profile.shares_processes;
+        if has_own_dev {
+            tree.insert(["/dev"], Mode::Dev);
+        }
+        if has_own_dev && profile.backend.has_own_proc() {
+            tree.insert(["/proc"], Mode::Proc);
         }
         if profile.backend.has_namespaces() && profile.temp.is_some() {
             for folder in TEMP.iter().filter_map(|path| facts.found.get(Path::new(path))) {
@@ -171,7 +168,7 @@ pub fn steps(profile: &Profile, facts: &Facts) -> Vec<Step> {
     if !profile.shares_processes {
         steps.push(Step::Dev);
     }
-    if profile.backend == Backend::Namespaces && !profile.shares_processes {
+    if profile.backend.has_own_proc() && !profile.shares_processes {
         steps.push(Step::Proc);
         for path in PROC_SETTINGS.iter().filter_map(|path| facts.found.get(Path::new(path))) {
             steps.push(Step::Bind(path.path.clone()));
@@ -317,6 +314,7 @@ pub fn rules(profile: &Profile, facts: &Facts, children: impl Fn(&Path) -> Vec<P
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::Backend;
 
     /// A block of the table: the profile and the facts, then the steps or the rules.
     fn profile_and_facts(lines: &[&str]) -> (Profile, Facts, Vec<PathBuf>) {
@@ -330,6 +328,7 @@ mod tests {
             };
             match words[..] {
                 ["backend", "landlock"] => profile.backend = Backend::Landlock,
+                ["backend", "bwrap"] => profile.backend = Backend::Bwrap,
                 ["backend", "shared-proc"] => profile.backend = Backend::NamespacesSharedProc,
                 ["mount", _, options] => {
                     facts.mounts.push(Mount { point: path, options: options.to_owned() });

@@ -2,8 +2,9 @@
 //!
 //! [`command`] returns a command that starts this program again as the **helper**. The helper makes
 //! namespaces and starts **init** in them, which sets up the mounts, confines itself with Landlock
-//! and seccomp, starts the command and reaps its processes. With [`Backend::Landlock`] the helper
-//! does the work of init itself.
+//! and seccomp, starts the command and reaps its processes. With [`Backend::Bwrap`] the program
+//! `bwrap` makes namespaces and mounts between the two. With [`Backend::Landlock`] the helper does
+//! the work of init itself.
 //!
 //! ```text
 //! node ─ Channel ─► helper ─ the same lines ─► init (PID 1) ─► command
@@ -15,7 +16,7 @@
 //! | `layout` | Pure: a profile and facts of the file system become steps of mounts and Landlock's rules |
 //! | `json_path` | Paths in the lines of the channel |
 //! | `channel`, `failure` | The lines between node and helper; a step that failed |
-//! | `helper`, `init`, `namespaces`, `landlock`, `filter` | Linux: the processes and what they set up |
+//! | `helper`, `init`, `namespaces`, `bwrap`, `landlock`, `filter` | Linux: the processes and what they set up |
 //! | `probe` | Linux: which backend works on this machine |
 //! | `seatbelt` | The text of a profile for `sandbox-exec` of macOS |
 //!
@@ -30,6 +31,8 @@ pub mod layout;
 mod profile;
 pub mod seatbelt;
 
+#[cfg(target_os = "linux")]
+mod bwrap;
 #[cfg(target_os = "linux")]
 mod filter;
 #[cfg(target_os = "linux")]

@@ -35,7 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// the first one works. `helper` is as for [`command`].
 pub fn probe(helper: &Path, profile: &Profile) -> Probe {
     let mut probe = Probe::default();
-    for backend in [Backend::Namespaces, Backend::NamespacesSharedProc, Backend::Landlock] {
+    for backend in
+        [Backend::Namespaces, Backend::NamespacesSharedProc, Backend::Bwrap, Backend::Landlock]
+    {
         let start = Instant::now();
         match try_once(helper, &Profile { backend, ..profile.clone() }) {
             Ok(ready) => {

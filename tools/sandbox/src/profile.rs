@@ -30,11 +30,11 @@ pub struct Profile {
     #[serde(default, with = "json_path::list")]
     pub hidden: Vec<PathBuf>,
     /// Folders that the command may change, but whose changes are lost at its end. They are read-only where the kernel
-    /// has no overlay for them, and with [`Backend::Landlock`].
+    /// has no overlay for them, and with [`Backend::Bwrap`] and [`Backend::Landlock`].
     #[serde(default, with = "json_path::list")]
     pub discarded: Vec<PathBuf>,
-    /// Whether the command reaches networks. Without, it reaches only its own loopback interface
-    /// ([`Backend::Namespaces`]) or has no IP sockets at all ([`Backend::Landlock`]).
+    /// Whether the command reaches networks. Without, it reaches only its own loopback interface,
+    /// or has no IP sockets at all ([`Backend::Landlock`]).
     pub network: bool,
     /// A folder that takes the place of `/tmp` and `/var/tmp`. With [`Backend::Landlock`] only
     /// `TMPDIR` points to it.
@@ -61,6 +61,10 @@ pub enum Backend {
     /// Namespaces that share the `/proc` of the machine: a container whose `/proc` has masks over it allows
     /// no new one. The command sees other processes, and Landlock keeps it out of them.
     NamespacesSharedProc,
+    /// The program `bwrap` makes the namespaces: some systems let no other program make them. Then
+    /// Landlock and seccomp. Hidden files fail with `EACCES`, and nothing is laid over
+    /// [`Profile::discarded`].
+    Bwrap,
     /// Landlock and seccomp alone. Paths in a writable folder cannot be excepted, names in hidden
     /// folders stay visible, and sockets and metadata of other files stay reachable.
     Landlock,
@@ -69,8 +73,24 @@ pub enum Backend {
 impl Backend {
     pub fn has_namespaces(self) -> bool {
         match self {
-            Self::Namespaces | Self::NamespacesSharedProc => true,
+            Self::Namespaces | Self::NamespacesSharedProc | Self::Bwrap => true,
             Self::Landlock => false,
+        }
+    }
+
+    /// Whether the command sees its own processes alone.
+    pub(crate) fn has_own_proc(self) -> bool {
+        match self {
+            Self::Namespaces | Self::Bwrap => true,
+            Self::NamespacesSharedProc | Self::Landlock => false,
+        }
+    }
+
+    /// Whether [`Profile::discarded`] can be changed.
+    pub(crate) fn has_overlays(self) -> bool {
+        match self {
+            Self::Namespaces | Self::NamespacesSharedProc => true,
+            Self::Bwrap | Self::Landlock => false,
         }
     }
 }
