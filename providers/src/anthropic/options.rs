@@ -1,7 +1,6 @@
 //! Translates the provider's options from settings into members of the body.
 
 use leftfold_events::Request;
-use leftfold_events::event::Purpose;
 use serde_json::{Map, Value, json};
 
 use crate::shape::merge;
@@ -36,7 +35,7 @@ pub(super) fn apply(body: &mut Map<String, Value>, request: &Request) {
         }
     }
     limit_thinking(body);
-    limit_sampling(body, request);
+    limit_sampling(body, &request.model.id);
 }
 
 pub(super) fn thinks(body: &Map<String, Value>) -> Option<&str> {
@@ -62,10 +61,9 @@ fn limit_thinking(body: &mut Map<String, Value>) {
 }
 
 /// Removes sampling options for newer models, which refuse requests that have them (the API's
-/// reference no longer describes them). A title request never keeps them, because no settings set
-/// them for a title.
-fn limit_sampling(body: &mut Map<String, Value>, request: &Request) {
-    if request.purpose == Purpose::Title || !takes_sampling(&request.model.id) {
+/// reference no longer describes them).
+fn limit_sampling(body: &mut Map<String, Value>, model: &str) {
+    if !takes_sampling(model) {
         for key in ["temperature", "top_p", "top_k"] {
             body.remove(key);
         }

@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::REASONING;
+use super::message::MESSAGE_MARK;
 use crate::check::{
     Faults, MemberType, Members, Place, is_blank, is_plain, need, range, shape, tools,
 };
 use crate::ids::IdForm;
-use crate::vendors::Vendor;
+use crate::vendors::{MarkPlace, Vendor};
 
 /// The longest id, unless the vendor requires another form.
 const LONGEST_ID: usize = 40;
@@ -80,7 +81,11 @@ impl<'a> Checker<'_, 'a> {
             let problem = format!("`{role}` is not a role");
             return self.faults.add("role", &message.member("role"), problem);
         };
-        shape(self.faults, message, needs, &[may, &[("role", MemberType::Text)]].concat());
+        let any = [("role", MemberType::Text), (MESSAGE_MARK, MemberType::Object)];
+        shape(self.faults, message, needs, &[may, &any].concat());
+        if message.has(MESSAGE_MARK) && self.vendor.mark_place != MarkPlace::Message {
+            self.faults.add("shape", &message.member(MESSAGE_MARK), "this member is unknown");
+        }
         if role == "tool" {
             return self.result(message);
         }

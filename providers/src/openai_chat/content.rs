@@ -7,7 +7,7 @@ use crate::shape::{self, missing_file};
 use crate::vendors::Vendor;
 
 const MARKED_SYSTEM_BLOCKS: usize = 2;
-const MARKED_MESSAGES: usize = 2;
+pub(super) const MARKED_MESSAGES: usize = 2;
 
 #[derive(Debug, Default)]
 pub(super) struct Content {
@@ -95,7 +95,7 @@ pub(super) fn mark<'a>(
     }
 }
 
-fn ephemeral() -> Value {
+pub(super) fn ephemeral() -> Value {
     json!({ "type": "ephemeral" })
 }
 

@@ -9,9 +9,12 @@ use super::content::{self, Content};
 use super::decode::REASONING;
 use crate::ids::SentIds;
 use crate::shape::{self, NO_TEXT, object};
-use crate::vendors::Vendor;
+use crate::vendors::{MarkPlace, Vendor};
 
 const LONGEST_NAME: usize = 64;
+
+/// The cache mark of a message as a whole.
+pub(super) const MESSAGE_MARK: &str = "copilot_cache_control";
 
 /// The assistant's message between tool results and the next user message, for vendors that require
 /// one.
@@ -35,13 +38,18 @@ pub(super) fn messages(request: &Request, vendor: &Vendor) -> Vec<Value> {
         }
     }
     let mut system = content::system(&request.system);
-    if vendor.marks(&request.model.id) {
+    let place = vendor.marks(&request.model.id);
+    if place == Some(MarkPlace::Part) {
         let filled = history.done.iter_mut().filter_map(|message| message.content.as_mut());
         content::mark(&mut system, filled);
     }
-    let system = system.map(|system| json!({ "role": "system", "content": system.into_value() }));
-    let rest = history.done.into_iter().map(Message::into_value);
-    system.into_iter().chain(rest).collect()
+    let mut system = system.map(|system| Message::new("system", system));
+    if place == Some(MarkPlace::Message) {
+        let filled = history.done.iter_mut().filter(|message| message.content.is_some());
+        let last = filled.rev().take(content::MARKED_MESSAGES);
+        last.chain(&mut system).for_each(Message::mark);
+    }
+    system.into_iter().chain(history.done).map(Message::into_value).collect()
 }
 
 /// One message; `content` may be missing only if there are calls.
@@ -55,6 +63,11 @@ struct Message {
 impl Message {
     fn new(role: &'static str, content: Content) -> Self {
         Self { role, content: Some(content), more: Map::new() }
+    }
+
+    /// Puts a cache mark on the message itself.
+    fn mark(&mut self) {
+        self.more.insert(MESSAGE_MARK.into(), content::ephemeral());
     }
 
     fn into_value(self) -> Value {

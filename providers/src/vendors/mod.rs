@@ -49,6 +49,7 @@ pub(crate) struct Vendor {
     /// Whether user messages accept PDF files.
     pub(crate) files: bool,
     pub(crate) marks: Marks,
+    pub(crate) mark_place: MarkPlace,
     /// Whether the effort option is `reasoning.effort` rather than `reasoning_effort`.
     pub(crate) nests_effort: bool,
     /// The prefix of models that refuse sampling options, if there are any.
@@ -83,6 +84,15 @@ pub(crate) enum Marks {
     /// Only for Anthropic's models.
     Claude,
     Always,
+}
+
+/// The place and name of a cache mark.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum MarkPlace {
+    /// `cache_control` in a part of a message's content.
+    Part,
+    /// `copilot_cache_control` in the message.
+    Message,
 }
 
 /// The providers that need no settings, in the order in which lists show them.
@@ -167,12 +177,14 @@ impl Vendor {
         !is_fixed && !is_openai_reasoner(model)
     }
 
-    pub(crate) fn marks(&self, model: &str) -> bool {
-        match self.marks {
+    /// Where messages for `model` get cache marks, if they get any.
+    pub(crate) fn marks(&self, model: &str) -> Option<MarkPlace> {
+        let is_marked = match self.marks {
             Marks::Never => false,
             Marks::Claude => is_claude(model),
             Marks::Always => true,
-        }
+        };
+        is_marked.then_some(self.mark_place)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The table of vendors, from their public API references.
 
 use super::models::{ALIBABA, DEEPSEEK, GROQ, MISTRAL, MOONSHOT, XAI};
-use super::{CLAUDES, GEMINIS, GPTS, LimitName, Marks, Vendor};
+use super::{CLAUDES, GEMINIS, GPTS, LimitName, MarkPlace, Marks, Vendor};
 use crate::ids::IdForm;
 use leftfold_events::providers::Builtin;
 
@@ -121,6 +121,14 @@ pub(crate) const VENDORS: &[Vendor] = &[
         ..CLOUD
     },
     Vendor {
+        names: &["github-copilot", "copilot"],
+        hosts: &["githubcopilot.com"],
+        base: Some("https://api.githubcopilot.com"),
+        marks: Marks::Claude,
+        mark_place: MarkPlace::Message,
+        ..CLOUD
+    },
+    Vendor {
         names: &["perplexity"],
         hosts: &["api.perplexity.ai"],
         base: Some("https://api.perplexity.ai"),
@@ -152,6 +160,7 @@ pub(crate) const GENERIC: Vendor = Vendor {
     images: true,
     files: false,
     marks: Marks::Never,
+    mark_place: MarkPlace::Part,
     nests_effort: false,
     fixed: None,
     excludes_reasoning: false,

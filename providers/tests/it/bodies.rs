@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 /// Each folder with its wire and its number of cases.
 const FOLDERS: [(&str, Wire, usize); 4] = [
-    ("anthropic_bodies", Wire::ANTHROPIC, 21),
-    ("chat_bodies", Wire::OPENAI_CHAT, 27),
+    ("anthropic_bodies", Wire::ANTHROPIC, 22),
+    ("chat_bodies", Wire::OPENAI_CHAT, 28),
     ("responses_bodies", Wire::OPENAI_RESPONSES, 19),
     ("gemini_bodies", Wire::GEMINI, 9),
 ];

@@ -99,6 +99,7 @@ fn unmark(value: &mut Value) {
     match value {
         Value::Object(members) => {
             members.remove("cache_control");
+            members.remove("copilot_cache_control");
             members.values_mut().for_each(unmark);
         }
         Value::Array(items) => items.iter_mut().for_each(unmark),
