@@ -170,8 +170,15 @@ mod tests {
         }
     }
 
-    const MODELS: [&str; 6] =
-        ["gpt-5-codex", "gpt-5", "o3", "gemini-3-pro", "claude-opus-4-5", "qwen3:8b"];
+    const MODELS: [&str; 7] = [
+        "gpt-5-codex",
+        "gpt-5",
+        "o3",
+        "gemini-3-pro",
+        "claude-opus-4-5",
+        "arcee-ai/trinity-mini",
+        "qwen3:8b",
+    ];
 
     fn turn_settings(folder: &Path, model: &str, rules: Vec<Rule>) -> TurnConfig {
         configured(folder, ModelSpec { id: model.to_owned(), ..ModelSpec::default() }, rules)
@@ -283,7 +290,7 @@ mod tests {
         let site = tempfile::tempdir().unwrap();
         let configs = MODELS.map(|model| turn_settings(site.path(), model, Vec::new()));
         let names = configs.each_ref().map(|config| config.prompt.as_str());
-        assert_eq!(names, ["codex", "gpt", "gpt", "gemini", "anthropic", "default"]);
+        assert_eq!(names, ["codex", "codex", "gpt", "gemini", "anthropic", "trinity", "default"]);
         let least = configs.iter().map(|config| config.system[0].len()).min();
         for config in &configs {
             let base = &config.system[0];

@@ -14,10 +14,14 @@ const THOROUGH: &str = include_str!("../../../../prompts/system/thorough.md");
 /// Families of models that need prompts of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ModelFamily {
+    /// OpenAI's models from GPT-5 on, which change files with patches.
     Codex,
+    /// Earlier models of OpenAI, and its open ones.
     Gpt,
     Gemini,
     Anthropic,
+    /// Arcee's models, which make one call in a reply.
+    Trinity,
     /// Any other model, perhaps a small one on the user's own machine.
     Default,
 }
@@ -31,7 +35,11 @@ impl ModelFamily {
             let rest = name.strip_prefix(o);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':', '.']))
         };
-        if id.contains("codex") {
+        let generation = id.split_once("gpt-").map_or(0, |(_, rest)| {
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            rest[..digits].parse().unwrap_or(0)
+        });
+        if id.contains("codex") || generation >= 5 {
             Self::Codex
         } else if id.contains("gpt-") || ["o1", "o3", "o4"].into_iter().any(numbered) {
             Self::Gpt
@@ -39,6 +47,8 @@ impl ModelFamily {
             Self::Gemini
         } else if id.contains("claude") {
             Self::Anthropic
+        } else if id.contains("trinity") {
+            Self::Trinity
         } else {
             Self::Default
         }
@@ -50,6 +60,7 @@ impl ModelFamily {
             Self::Gpt => "gpt",
             Self::Gemini => "gemini",
             Self::Anthropic => "anthropic",
+            Self::Trinity => "trinity",
             Self::Default => "default",
         }
     }
@@ -60,6 +71,7 @@ impl ModelFamily {
             Self::Gpt => include_str!("../../../../prompts/system/gpt.md"),
             Self::Gemini => include_str!("../../../../prompts/system/gemini.md"),
             Self::Anthropic => include_str!("../../../../prompts/system/anthropic.md"),
+            Self::Trinity => include_str!("../../../../prompts/system/trinity.md"),
             Self::Default => include_str!("../../../../prompts/system/default.md"),
         }
     }
@@ -73,7 +85,7 @@ pub(super) fn base(turn_settings: &TurnSettings, tools: &[ToolSpec]) -> (String,
     }
     let family = ModelFamily::of(&turn_settings.model.id);
     let parts = match family {
-        ModelFamily::Default => vec![CORE, family.text()],
+        ModelFamily::Default | ModelFamily::Trinity => vec![CORE, family.text()],
         ModelFamily::Codex | ModelFamily::Gpt | ModelFamily::Gemini | ModelFamily::Anthropic => {
             vec![CORE, THOROUGH, family.text()]
         }

@@ -8,7 +8,11 @@ fn the_model_decides_on_the_prompt() {
         ("gpt-5-codex", "codex"),
         ("gpt-5.1-codex-mini", "codex"),
         ("openai/gpt-5.2-codex", "codex"),
-        ("gpt-5", "gpt"),
+        ("gpt-5", "codex"),
+        ("openai/GPT-5.2", "codex"),
+        ("gpt-6.2-sol", "codex"),
+        ("gpt-oss-120b", "gpt"),
+        ("gpt-3.5-turbo", "gpt"),
         ("gpt-4o", "gpt"),
         ("openai/GPT-4.1", "gpt"),
         ("o1", "gpt"),
@@ -18,6 +22,7 @@ fn the_model_decides_on_the_prompt() {
         ("google/gemini-3-flash", "gemini"),
         ("claude-opus-4-5", "anthropic"),
         ("anthropic.claude-sonnet-4-v1:0", "anthropic"),
+        ("arcee-ai/Trinity-Mini", "trinity"),
         ("qwen3:8b", "default"),
         ("llama-o3x", "default"),
         ("o3000", "default"),
@@ -42,6 +47,7 @@ fn prompts_are_short_and_have_no_empty_part() {
         ModelFamily::Gpt,
         ModelFamily::Gemini,
         ModelFamily::Anthropic,
+        ModelFamily::Trinity,
         ModelFamily::Default,
     ];
     let own = families.map(ModelFamily::text);
