@@ -74,6 +74,55 @@ fn a_session_is_followed_verified_and_explained() {
 }
 
 #[test]
+fn a_retry_is_seen_before_any_text_and_the_status_names_the_next_attempt() {
+    let busy = json!({ "class": "overloaded", "message": "busy", "retry_after": 1500 });
+    let replies = json!([{ "faults": [busy], "parts": [{ "text": "Hello." }] }]);
+    let site = Site::scripted(&script(replies));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    asked(&mut editor, "_leftfold/watch", json!({ "session": session, "from": 1, "status": true }));
+    let prompt = editor.prompt(&session, "hi");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    let note = "\n[retrying in 2 s, attempt 2: busy]\n\n";
+    assert_eq!(editor.text(&session, "agent_message_chunk"), format!("{note}Hello."));
+    let told = |editor: &Editor| -> Vec<Value> {
+        let told = editor.got.iter().filter(|message| message["method"] == "_leftfold/status");
+        told.map(|message| message["params"].clone()).collect()
+    };
+    let is_last =
+        |message: &Value| message["params"]["status"] == "idle" && message["params"]["seq"] != 0;
+    if !told(&editor).iter().any(|params| is_last(&json!({ "params": params }))) {
+        editor.until(is_last);
+    }
+    let all = told(&editor);
+    let status = |params: &Value| params["status"].as_str().unwrap().to_owned();
+    assert_eq!(
+        all.iter().map(status).collect::<Vec<_>>(),
+        ["idle", "busy", "retry", "busy", "idle"]
+    );
+    let events = site.exported();
+    let retry = only(&events, "model.retry_scheduled");
+    let since = only(&events, "turn.prompted")["at"].clone();
+    let expected = json!({
+        "status": "retry", "session": session, "seq": retry["seq"], "since": since, "attempt": 2,
+        "message": "busy", "next": retry["until"],
+    });
+    assert_eq!(all[2], expected);
+    // a client that begins later knows the status from the start
+    let from = retry["seq"].as_u64().unwrap() + 1;
+    asked(
+        &mut editor,
+        "_leftfold/watch",
+        json!({ "session": session, "from": from, "status": true }),
+    );
+    editor.until(|message| is_last(message));
+    let later: Vec<Value> = told(&editor).into_iter().skip(all.len()).collect();
+    assert_eq!(later[0], expected);
+    assert_eq!(later.iter().map(status).collect::<Vec<_>>(), ["retry", "busy", "idle"]);
+    editor.leave();
+}
+
+#[test]
 fn a_revert_takes_files_and_messages_back() {
     let edit = call("write", json!({ "filePath": "a", "content": "new\n" }));
     let site =

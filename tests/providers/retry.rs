@@ -100,8 +100,9 @@ fn readers_of_text_are_told_that_what_they_saw_is_void() {
     let server =
         Server::start(vec![Answer::Cut(whole[..cut].to_owned()), good("Once upon a time.")]);
     let ran = Site::served(&server).run(&["run", "go"]).ok();
-    let (before, after) = ran.stdout.split_once("[retrying: ").unwrap();
+    let (before, after) = ran.stdout.split_once("[retrying in ").unwrap();
     assert_eq!(before, "Once upon\n");
+    assert!(after[1..].starts_with(" s, attempt 2: "), "{ran:?}");
     assert!(after.ends_with("]\nOnce upon a time.\n"), "{ran:?}");
 }
 

@@ -13,6 +13,7 @@ use leftfold_events::event::{
     as_typed,
 };
 use leftfold_events::{Seq, SessionId};
+use leftfold_view::status;
 use leftfold_view::text::subagent_line;
 use leftfold_view::{Call, CallStep, Change, Outcome, SessionView, Transcript};
 
@@ -56,10 +57,9 @@ impl UpdateRenderer {
                 })
             }
             Change::Replied { usage, purpose: Purpose::Turn } => used(session, usage),
-            Change::Retry { error, void_text, void_reasoning, purpose: Purpose::Turn, .. }
-                if *void_text || *void_reasoning =>
-            {
-                let text = format!("\n[retrying: {error}]\n\n");
+            Change::Retry { attempt, error, until, purpose: Purpose::Turn, .. } => {
+                let wait = status::wait(*until, session.at);
+                let text = format!("\n[retrying{wait}, attempt {attempt}: {error}]\n\n");
                 Some(SessionUpdate::AgentMessageChunk(ContentChunk::new(text.into())))
             }
             Change::Call { call, step } => {

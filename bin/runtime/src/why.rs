@@ -110,7 +110,8 @@ impl SessionStatus {
                 "{session}: interrupted, no node runs it: continue with `leftfold resume {session}`\n"
             ),
             Self::Idle { ended, at, queued } => {
-                let ended = ended.map(|reason| format!("{reason:?}").to_lowercase());
+                let ended =
+                    ended.map(|reason| json!(reason).as_str().unwrap_or_default().to_owned());
                 let ended = ended.map_or_else(|| "none".to_owned(), |e| format!("{e} at {at}"));
                 let mut text = format!("{session}: idle; last turn: {ended}\n");
                 if *queued > 0 {

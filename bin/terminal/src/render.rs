@@ -100,11 +100,12 @@ impl Renderer {
                 self.call_ended(call, &outcome)
             }
             Change::Replied { .. } | Change::RequestFailed => self.text_ends(),
-            Change::Retry { error, until, void_text, .. } => {
+            Change::Retry { attempt, error, until, void_text, .. } => {
                 let void = if void_text { "; the text above is void" } else { "" };
                 let wait = until.map(|until| duration(until.since(event.at)));
                 let wait = wait.map(|wait| format!(" in {wait}")).unwrap_or_default();
-                let note = format!("[retrying{wait}: {}{void}]", clean_line(&error));
+                let error = clean_line(&error);
+                let note = format!("[retrying{wait}, attempt {attempt}: {error}{void}]");
                 self.note(Face::YELLOW, &note)
             }
             Change::Answered { question, reply, feedback, by } => {

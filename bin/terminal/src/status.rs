@@ -44,9 +44,10 @@ impl Renderer {
     /// The pending work, and for how long it has been running.
     fn status(&self, now: Time) -> Option<String> {
         let session = self.transcript.root()?;
-        if let Some(Retry { until, error }) = &session.retry {
+        if let Some(Retry { attempt, until, error }) = &session.retry {
             let left = until.since(now).div_ceil(1000);
-            return Some(format!("retrying in {left} s: {}", clean_line(error)));
+            let error = clean_line(error);
+            return Some(format!("retrying in {left} s, attempt {attempt}: {error}"));
         }
         let spinner = usize::try_from(now.millis() / FRAME).unwrap_or(0) % SPINNER.len();
         let spinner = SPINNER[spinner];

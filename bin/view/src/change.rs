@@ -46,6 +46,8 @@ pub enum Change {
     RequestFailed,
     /// The request is made again at `until`. The output of the failed attempt is void.
     Retry {
+        /// The number of the next attempt, at least 2.
+        attempt: u32,
         error: String,
         until: Option<Time>,
         void_text: bool,

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `transcript` | a root session and the tree of its subagents |
 //! | `session` | one session: messages with their parts, calls, questions, retries, usage, todos |
+//! | `status` | idle, busy or retrying, for clients |
 //! | `change` | the changes that an event makes in a session, for front ends that print live |
 //! | `answer_gate` | which keys answer a question on a terminal |
 //! | `question` | the questions that a session asks people, and the parsing of typed answers |
@@ -28,6 +29,7 @@ pub mod fuzzing;
 pub mod question;
 mod reason;
 mod session;
+pub mod status;
 #[cfg(test)]
 mod tests;
 pub mod text;
@@ -40,4 +42,5 @@ pub use diff::{DiffLine, FileDiff, LineKind};
 pub use question::{Choice, OpenQuestion, Question, QuestionId};
 pub use reason::reason;
 pub use session::{Call, CallStatus, Message, Part, Prompt, Reply, Request, Retry, SessionView};
+pub use status::Status;
 pub use transcript::{SubagentStatus, Transcript};

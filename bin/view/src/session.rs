@@ -88,6 +88,8 @@ pub struct Request {
 /// A failed model request that will be made again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retry {
+    /// The number of the next attempt, at least 2.
+    pub attempt: u32,
     pub until: Time,
     pub error: String,
 }
@@ -464,7 +466,9 @@ impl SessionView {
                 }
                 vec![Change::RequestFailed]
             }
-            Model::RetryScheduled { error, .. } => self.retried(error, purpose, event.until),
+            Model::RetryScheduled { attempt, error } => {
+                self.retried((attempt.saturating_add(1), error), purpose, event.until)
+            }
         }
     }
 
@@ -511,10 +515,15 @@ impl SessionView {
         Change::Streamed { request, kind, text: text.to_owned(), purpose }
     }
 
-    fn retried(&mut self, error: &str, purpose: Purpose, until: Option<Time>) -> Vec<Change> {
+    fn retried(
+        &mut self,
+        (attempt, error): (u32, &str),
+        purpose: Purpose,
+        until: Option<Time>,
+    ) -> Vec<Change> {
         let (void_text, void_reasoning) = std::mem::take(&mut self.shown);
         let error = error.to_owned();
-        self.retry = until.map(|until| Retry { until, error: error.clone() });
+        self.retry = until.map(|until| Retry { attempt, until, error: error.clone() });
         let last = self.messages.iter_mut().rev().find_map(|message| match message {
             Message::Assistant(reply) => Some(reply),
             Message::User(_) | Message::Summary { .. } => None,
@@ -523,7 +532,7 @@ impl SessionView {
             // With a call, the reply counts as far as it got.
             reply.void = !reply.parts.iter().any(|part| matches!(part, Part::Call(_)));
         }
-        vec![Change::Retry { error, until, void_text, void_reasoning, purpose }]
+        vec![Change::Retry { attempt, error, until, void_text, void_reasoning, purpose }]
     }
 
     fn reply(&mut self, request: Seq) -> Option<&mut Reply> {

@@ -209,16 +209,16 @@ fn messages(transcript: &Transcript) -> Vec<String> {
 
 #[test]
 fn text_of_an_abandoned_attempt_is_void() {
+    const NOTE: &str = "[retrying in 2 s, attempt 2: busy]\n";
     for (shown, text, notes) in
-        [(None, "", "[retrying: busy]\n"), (Some("half"), "half\n[retrying: busy]\n", "")]
+        [(None, String::new(), NOTE), (Some("half"), format!("half\n{NOTE}"), "")]
     {
         let mut log = Log::default();
         log.prompted("go");
         let asked = log.requested("turn");
         shown.iter().for_each(|text| log.streamed(asked, "text", text));
         log.add(asked, "model.retry_scheduled", &json!({ "attempt": 1, "error": "busy" }));
-        assert_eq!(log.text(), (text.to_owned(), notes.to_owned()));
-        assert_eq!(log.transcript().root().unwrap().retry.as_ref().unwrap().error, "busy");
+        assert_eq!(log.text(), (text, notes.to_owned()));
         let asked = log.requested("turn");
         log.streamed(asked, "reasoning", "hm");
         log.streamed(asked, "text", "whole");
@@ -228,6 +228,34 @@ fn text_of_an_abandoned_attempt_is_void() {
         let last = [r#"reasoning "hm", text "whole reply""#.to_owned()];
         assert!(all[1].starts_with("void ") && all[2..] == last, "{all:?}");
     }
+}
+
+#[test]
+fn the_status_says_when_which_attempt_begins_and_why() {
+    let mut log = Log::default();
+    let expect = |log: &Log, status: Value| {
+        assert_eq!(json!(log.transcript().root().unwrap().status()), status);
+    };
+    let time = |seconds: u64| json!(Time::from_millis(seconds * 1000));
+    let busy = json!({ "status": "busy", "since": time(0) });
+    log.prompted("go");
+    expect(&log, busy.clone());
+    for attempt in 1..3 {
+        let asked = log.requested("turn");
+        expect(&log, busy.clone());
+        log.add(asked, "model.retry_scheduled", &json!({ "attempt": attempt, "error": "full" }));
+        let now = log.events.len() as u64 - 1;
+        expect(
+            &log,
+            json!({ "status": "retry", "since": time(0), "attempt": attempt + 1, "message": "full", "next": time(now + 2) }),
+        );
+    }
+    let asked = log.requested("turn");
+    expect(&log, busy.clone());
+    log.replied(asked);
+    expect(&log, busy);
+    log.ended(ROOT, "completed");
+    expect(&log, json!({ "status": "idle" }));
 }
 
 #[test]

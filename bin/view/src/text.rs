@@ -9,6 +9,7 @@ use crate::diff::{FileDiff, LineKind};
 use crate::file_changes;
 use crate::question::{OpenQuestion, Question};
 use crate::session::{Call, SessionView};
+use crate::status;
 use crate::transcript::{SubagentStatus, Transcript};
 use crate::words::{first_line, shorten};
 
@@ -80,10 +81,14 @@ impl TextRenderer {
             }
             Change::Replied { .. } => self.end_text(output),
             Change::RequestFailed => self.cleaner = Cleaner::keeping_tabs(),
-            Change::Retry { error, void_text, .. } => {
+            Change::Retry { attempt, error, until, void_text, .. } => {
                 self.end_text(output);
                 let to = if *void_text { &mut output.text } else { &mut output.notes };
-                to.push_str(&format!("[retrying: {}]\n", printable(error)));
+                let wait = status::wait(*until, session.at);
+                to.push_str(&format!(
+                    "[retrying{wait}, attempt {attempt}: {}]\n",
+                    printable(error)
+                ));
             }
             Change::TurnEnded { ended, changed, .. } => {
                 if changed.files > 0 {

@@ -85,6 +85,11 @@ impl Remote {
         Self::holder(&self.0.store)
     }
 
+    /// The folder of the store.
+    pub(crate) fn store(&self) -> &std::path::Path {
+        &self.0.store
+    }
+
     /// Whether the node has ended, in good order or not.
     pub fn is_over(&self) -> bool {
         self.0.over.load(Ordering::Acquire)

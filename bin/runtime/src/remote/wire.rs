@@ -1,6 +1,8 @@
 //! JSON-RPC 2.0, one object on a line.
 
+use leftfold_events::{Seq, SessionId};
 use leftfold_framing::{MOST_VALUES, is_too_dense};
+use leftfold_view::Status;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -153,6 +155,15 @@ pub(crate) fn event(line: &str, to: &mut Vec<u8>) {
 /// The line in such a notification, byte for byte.
 pub fn carried(notification: &str) -> Option<&str> {
     notification.strip_prefix(EVENT)?.strip_suffix('}')
+}
+
+/// Appends the notification that the session has a new status since the event `seq`, with its end.
+pub(crate) fn status(session: SessionId, seq: Seq, status: &Status, to: &mut Vec<u8>) {
+    let mut params = json!(status);
+    params["session"] = json!(session);
+    params["seq"] = json!(seq);
+    let line = json!({ "jsonrpc": "2.0", "method": "_leftfold/status", "params": params });
+    to.extend_from_slice(format!("{line}\n").as_bytes());
 }
 
 pub(crate) const RESTED_METHOD: &str = "_leftfold/rested";

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::methods;
 use super::peer::{Peer, SocketContext, SocketState};
 use super::sessions::Sessions;
+use super::status::StatusFeed;
 use crate::lines::Lines;
 use crate::remote::wire::{self, MAX_LINE, Request, RpcError};
 use crate::subscription::Subscription;
@@ -152,9 +153,9 @@ impl Connection {
 
     async fn request(&mut self, request: Request) -> Result<(), Gone> {
         let Request { id, method, params } = request;
-        let (result, subscription) = match method.as_str() {
+        let (result, watch) = match method.as_str() {
             methods::WATCH => match self.watch(params).await {
-                Ok(subscription) => (Ok(json!({})), Some(subscription)),
+                Ok(watch) => (Ok(json!({})), Some(watch)),
                 Err(error) => (Err(error), None),
             },
             method => (methods::call(&self.peer, method, params).await, None),
@@ -162,13 +163,16 @@ impl Connection {
         if let Some(id) = id {
             self.answer(&id, result).await?;
         }
-        if let Some(subscription) = subscription {
-            self.watches.spawn(follow(subscription, self.queue.clone(), self.context.clone()));
+        if let Some(watch) = watch {
+            self.watches.spawn(follow(watch, self.queue.clone(), self.context.clone()));
         }
         Ok(())
     }
 
-    async fn watch(&mut self, params: Value) -> Result<Subscription, RpcError> {
+    async fn watch(
+        &mut self,
+        params: Value,
+    ) -> Result<(Subscription, Option<StatusFeed>), RpcError> {
         while self.watches.try_join_next().is_some() {}
         if self.watches.len() >= WATCHES {
             let why = format!(
@@ -186,11 +190,18 @@ impl Connection {
 
 /// Sends the events of a session, up to the last one when the node ends.
 async fn follow(
-    mut subscription: Subscription,
+    (mut subscription, mut feed): (Subscription, Option<StatusFeed>),
     queue: mpsc::Sender<Vec<u8>>,
     mut context: Option<SocketContext>,
 ) {
     let (mut lines, throttle) = (Lines::default(), Throttle::new());
+    let mut piece = Vec::new();
+    if let Some(feed) = &mut feed {
+        feed.tell(&mut piece);
+        if queue.send(std::mem::take(&mut piece)).await.is_err() {
+            return;
+        }
+    }
     loop {
         let next = tokio::select! {
             biased;
@@ -199,14 +210,17 @@ async fn follow(
         };
         let Some(Observation { events, done }) = next else { return };
         let began = Instant::now();
-        let mut piece = Vec::new();
         for event in events.iter() {
             lines.each(event, |line| wire::event(line, &mut piece));
+            if let Some(feed) = &mut feed {
+                feed.apply(event.masked());
+                feed.tell(&mut piece);
+            }
             if piece.len() >= PIECE && queue.send(std::mem::take(&mut piece)).await.is_err() {
                 return;
             }
         }
-        if !piece.is_empty() && queue.send(piece).await.is_err() {
+        if !piece.is_empty() && queue.send(std::mem::take(&mut piece)).await.is_err() {
             return;
         }
         drop(events);

@@ -17,6 +17,7 @@ use super::forks;
 use super::peer::{Peer, SocketState, blocking};
 use super::question::{Search, Which};
 use super::reports;
+use super::status::StatusFeed;
 use crate::client::Client;
 use crate::fork::FORK;
 use crate::lines::Lines;
@@ -62,6 +63,8 @@ struct WatchParams {
     session: SessionId,
     from: Seq,
     children: Option<HashMap<SessionId, Seq>>,
+    #[serde(default)]
+    status: bool,
 }
 
 #[derive(Deserialize)]
@@ -143,12 +146,19 @@ pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Val
     }
 }
 
-pub(super) async fn watch(peer: &Peer, params: Value) -> Result<Subscription, RpcError> {
-    let WatchParams { session, from, children } = wire::params(params)?;
+/// Subscribes to a session, and to its status if the client wants it.
+pub(super) async fn watch(
+    peer: &Peer,
+    params: Value,
+) -> Result<(Subscription, Option<StatusFeed>), RpcError> {
+    let WatchParams { session, from, children, status } = wire::params(params)?;
     first(from)?;
     children.iter().flat_map(HashMap::values).try_for_each(|from| first(*from))?;
     let scope = children.map_or(WatchScope::Alone, |named| WatchScope::Whole(Arc::new(named)));
-    Subscription::open_as(&peer.open(session).await?, from, scope).await.map_err(RpcError::of)
+    let client = peer.open(session).await?;
+    let feed = if status { Some(StatusFeed::before(&client, from).await?) } else { None };
+    let subscription = Subscription::open_as(&client, from, scope).await.map_err(RpcError::of)?;
+    Ok((subscription, feed))
 }
 
 fn first(from: Seq) -> Result<(), RpcError> {

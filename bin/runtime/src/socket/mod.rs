@@ -4,7 +4,7 @@
 //! | method | params | result |
 //! |---|---|---|
 //! | `_leftfold/read` | `session, from, to?` | `{lines, next}`: events as the lines of an export |
-//! | `_leftfold/watch` | `session, from, children?` | `{}`, and then a `_leftfold/event` for each line |
+//! | `_leftfold/watch` | `session, from, children?, status?` | `{}`, and then a `_leftfold/event` for each line |
 //! | `_leftfold/prompt` | `session, text` or `parts`, `by?` | `{}`, once it is in the log |
 //! | `_leftfold/answer` | `session, of` or `call`, `reply, feedback?, by?` | `{accepted, session, of, by}` |
 //! | `_leftfold/cancel` | `session, by?` | `{}` |
@@ -20,6 +20,15 @@
 //! of those that it names from there on, and of others from their first event on, once the event
 //! that spawned them was told. The question on a `call` may be a child's; children have no prompts of
 //! their own here, and everything else by their own ids.
+//!
+//! With `status: true`, a watch also sends `_leftfold/status` at its start and whenever the status of
+//! the session itself changes, right after the event that changed it:
+//!
+//! | `status` | other members, with `session` and `seq` in each |
+//! |---|---|
+//! | `idle` | none |
+//! | `busy` | `since`: when the turn began |
+//! | `retry` | `since`; `attempt`: the number of the next attempt, at least 2; `message`: why the last one failed; `next`: when the next one begins |
 //!
 //! Only people may call the methods that change something: a client that descends from a call gets
 //! the error -32003. It may `read`, `watch`, `verify` and ask `why`.
@@ -41,6 +50,7 @@ pub mod question;
 mod reports;
 mod server;
 mod sessions;
+mod status;
 
 pub use crate::remote::{RpcError, name_of};
 pub use connection::{QUEUE, serve_lines};

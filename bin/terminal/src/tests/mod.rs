@@ -259,7 +259,7 @@ fn a_retry_says_that_the_text_above_is_void() {
     log.add(Some(asked), retry());
     assert_eq!(
         log.shown(false, 80),
-        "[retrying in 30 s: busy]\nhalf\n[retrying in 30 s: busy; the text above is void]\n"
+        "[retrying in 30 s, attempt 2: busy]\nhalf\n[retrying in 30 s, attempt 2: busy; the text above is void]\n"
     );
 }
 
