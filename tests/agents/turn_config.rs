@@ -36,7 +36,8 @@ fn a_server() {
 /// A site whose model gives these replies, with these settings in addition to the model's.
 fn site(replies: &[Value], settings: Value) -> Site {
     let replies = [replies, &[says("Done."), says("Done."), says("Done.")]].concat();
-    let mut site = Site::scripted(&script(json!(replies))).setting(
+    // the options of a sandbox depend on the machine
+    let mut site = Site::scripted(&script(json!(replies))).unsandboxed().setting(
         "/provider/double/models/n",
         json!({
             "limit": { "context": 50_000, "output": 4_000 },
@@ -126,6 +127,7 @@ fn wired(wire: &str, model: &str, args: &[&str]) -> Site {
     let provider = json!({ "p": { "wire": wire, "models": { model: {} },
         "options": { "baseURL": "http://127.0.0.1:1/v1", "apiKey": "sk-test-0123456789" } } });
     let site = Site::bare()
+        .unsandboxed()
         .setting("/provider", provider)
         .setting("/model", json!(format!("p/{model}")))
         .setting("/retry", json!({ "attempts": 0 }))
@@ -538,7 +540,7 @@ fn ways(none: fn() -> Value) -> Vec<(&'static str, Site)> {
     shared.run(&["permission", "answer", "last", &asked, "once"]).ok();
     live.wait();
     second.wait();
-    let demo = Site::bare();
+    let demo = Site::bare().unsandboxed();
     demo.run(&["demo", "--format", "json", "--directory", "tour"]).ok();
     vec![
         (

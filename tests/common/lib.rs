@@ -68,6 +68,11 @@ pub fn root() -> PathBuf {
 const WITHOUT_RIGHTS: [&str; 3] =
     ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"];
 
+/// Whether the tests run all commands in the sandbox: `LEFTFOLD_TEST_SANDBOX=on`.
+pub fn in_sandbox() -> bool {
+    std::env::var("LEFTFOLD_TEST_SANDBOX").is_ok_and(|mode| mode == "on")
+}
+
 pub struct Site {
     dir: TempDir,
     settings: Value,
@@ -135,6 +140,11 @@ impl Site {
     /// Commands run in the sandbox, as they do by default.
     pub fn sandboxed(self) -> Self {
         self.env("LEFTFOLD_SANDBOX", "on")
+    }
+
+    /// Commands run without a sandbox, also if [`in_sandbox`].
+    pub fn unsandboxed(self) -> Self {
+        self.env("LEFTFOLD_SANDBOX", "off")
     }
 
     /// File permissions apply to the program even if root runs the tests. `None` if root cannot

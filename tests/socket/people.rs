@@ -1,4 +1,5 @@
-//! Only people answer: a model tries everything from `bash`, and gets nowhere.
+//! Only people answer: a model tries everything from `bash`, and gets nowhere. Most tests do without the sandbox, where a
+//! command reaches the socket and the program.
 #![allow(clippy::print_stdout, reason = "a promise tells its count")]
 
 use std::path::Path;
@@ -70,7 +71,7 @@ fn python() -> Option<String> {
 /// A site whose model runs the shell script `lines`, while a question about `.env` is open. The rules
 /// see only the name of the script.
 fn attacked(lines: &str) -> Site {
-    let site = running("bash attack.sh");
+    let site = running("bash attack.sh").unsandboxed();
     site.file("attack.sh", lines);
     site
 }
@@ -143,6 +144,33 @@ fn the_socket_refuses_every_descendant_of_a_call() {
         "only people answer: {refused} requests in {} ways, 0 accepted; {allowed} reads",
         WAYS.len()
     );
+}
+
+#[test]
+fn a_command_in_the_sandbox_reaches_no_socket_and_decides_nothing() {
+    let Some(python) = python() else { return };
+    let ways = WAYS.iter().map(|(name, line)| {
+        let attack = format!("{python} $PWD/client.py $STORE $PWD/{name}.json");
+        line.replace("$ATTACK", &attack)
+    });
+    let arguments =
+        FOR_PEOPLE.iter().map(|it| format!("./leftfold {it} </dev/null; echo $? >>codes"));
+    let lines: Vec<String> = ways.chain(arguments).collect();
+    let head = "STORE=$(echo $HOME/../home/sessions/*)\nexport LEFTFOLD_HOME=$HOME/../home";
+    let site =
+        attacked(&format!("{head}\n{}\nsleep 0.5; echo over >over", lines.join("\n"))).sandboxed();
+    site.file("client.py", CLIENT);
+    // the one that was built may lie in a folder that the sandbox hides
+    std::fs::copy(common::program(), site.project().join("leftfold")).unwrap();
+    let live = start(&site, &["over".into()]);
+    for (name, _) in WAYS {
+        assert_eq!(site.text(&format!("{name}.json")), "", "{name} reached the socket");
+    }
+    assert_eq!(site.text("codes"), "2\n".repeat(FOR_PEOPLE.len()));
+    let events = a_person_answers(&site, live);
+    assert_eq!(all(&events, "turn.prompted").len(), 1, "{:?}", kinds(&events));
+    assert_eq!(site.sessions().len(), 1);
+    assert!(!site.path("home/projects").exists(), "an approval was stored");
 }
 
 /// A plugin that answers every question over the socket.
