@@ -191,6 +191,25 @@ fn paths_that_are_not_utf_8_are_protected_too() {
 }
 
 #[test]
+fn with_a_home_folder_that_is_not_utf_8_nothing_that_settings_hide_is_shown() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let site = running("cat $HOME/keys/k; cat $HOME/.ssh/id; cat $HOME/open", &json!({}));
+    let site = site.setting("/sandbox", json!({ "hide": ["~/keys"] }));
+    let home = site.path("").join(OsStr::from_bytes(b"h\xff"));
+    for name in ["keys/k", ".ssh/id", "open"] {
+        std::fs::create_dir_all(home.join(name).parent().unwrap()).unwrap();
+        std::fs::write(home.join(name), format!("text of {name}\n")).unwrap();
+    }
+    let mut command = site.command(&["run", "--format", "json", "go"]);
+    command.env("HOME", &home);
+    let events = common::Live::start(command).wait().ok().events();
+    let result = finished(&events);
+    assert_eq!(result["metadata"]["error_kind"], "sandbox_failed", "{result}");
+    assert!(!result.to_string().contains("text of"), "{result}");
+}
+
+#[test]
 fn errors_are_understood_in_the_language_of_the_user() {
     if !std::path::Path::new("/usr/share/locale/de/LC_MESSAGES/libc.mo").exists() {
         crate::confined::not_run("errors in German", "there is no catalog of them");

@@ -76,6 +76,11 @@ impl Sandbox {
         let sockets = std::fs::read("/proc/net/unix").unwrap_or_default();
         let files = project_files::of(&cx.worktree);
         let mut places = Places::new(cx, &files, &sockets);
+        let home = cx.user_folders.home.as_deref();
+        if !self.options.hide.is_empty() && home.is_some_and(|home| home.to_str().is_none()) {
+            // settings are text
+            return Err(io::Error::other("`sandbox.hide` needs a home folder whose path is UTF-8"));
+        }
         places.hidden.extend(self.options.hide.iter().map(|path| at_home(path, cx)));
         if !self.env_files {
             places.hidden.extend(files.secret.iter().cloned());
@@ -85,7 +90,6 @@ impl Sandbox {
             WorktreeAccess::Write => places.make_hooks(),
             WorktreeAccess::Read => places.read_only.append(&mut places.write),
         }
-        let home = cx.user_folders.home.as_deref();
         let folder_of = |name: &str| {
             std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
         };

@@ -459,6 +459,32 @@ $0.7500, of which subagents $0.2500
 }
 
 #[test]
+fn files_that_a_subagent_has_made_for_later_runs_are_named() {
+    let mut log = Log::default();
+    log.prompted("go");
+    let task = log.resolved(ROOT, "task", "child", &json!({ "description": "look" }));
+    log.started(task);
+    log.spawned(task);
+    for metadata in
+        [json!({ "exit": 0 }), json!({ "sandbox": { "made": ["AGENTS.md", "a\u{1b}b"] } })]
+    {
+        let call = log.resolved(CHILD, "bash", "command", &json!({ "command": "make" }));
+        let started = json!({ "call": "c", "name": "bash", "class": "command", "attempt": 1 });
+        let started = log.in_session(CHILD, call, "tool.started", &started);
+        let finished = json!({ "call": "c", "title": "", "output": "", "is_error": false,
+            "metadata": metadata, "spill": null, "attachments": [] });
+        log.in_session(CHILD, started, "tool.finished", &finished);
+    }
+    let expected = "\
+● task look
+  explore ● bash make
+  explore ● bash make
+  explore ! bash make: made AGENTS.md, made a\\x1bb
+";
+    assert_eq!(log.text().1, expected);
+}
+
+#[test]
 fn a_subagent_asks_after_a_crash_once_it_goes_on() {
     let mut log = Log::default();
     log.prompted("go");

@@ -250,12 +250,27 @@ fn called(status: &SubagentStatus, call: &Call, step: &CallStep) -> Option<Strin
             Some(format!("✗ {heading}: {}", first_line(error)))
         }
         CallStep::Ended { outcome: Outcome::Denied, .. } => Some(format!("✗ {heading}: denied")),
+        CallStep::Ended { outcome: Outcome::Finished(finished), .. } => {
+            let touched = touched(finished);
+            (!touched.is_empty()).then(|| format!("! {heading}: {}", touched.join(", ")))
+        }
         CallStep::Called
         | CallStep::Running
         | CallStep::Progressed
         | CallStep::Revised { .. }
         | CallStep::Ended { .. } => None,
     }
+}
+
+/// The files that decide what later runs do, and that a command has made or changed.
+fn touched(finished: &Finished) -> Vec<String> {
+    let metadata = finished.metadata.value();
+    let of = |verb: &str| {
+        let paths = metadata["sandbox"][verb].as_array().cloned().unwrap_or_default();
+        let texts = paths.iter().filter_map(serde_json::Value::as_str);
+        texts.map(|path| format!("{verb} {}", visible_line(path))).collect::<Vec<_>>()
+    };
+    [of("made"), of("changed")].concat()
 }
 
 fn asks(open: &OpenQuestion) -> String {

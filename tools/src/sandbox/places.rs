@@ -194,7 +194,9 @@ impl Places {
             let skills = ["leftfold/skill", "leftfold/skills", "opencode/skill", "opencode/skills"];
             self.read_only.extend(skills.map(|it| settings.join(it)));
         }
-        self.read_only.extend(folders.skills.iter().map(|folder| folder.path.clone()));
+        // those that a project names show nothing that is hidden
+        let skills = folders.skills.iter().filter(|folder| folder.own);
+        self.read_only.extend(skills.map(|folder| folder.path.clone()));
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         self.hidden.extend(runtime.filter(|path| path.is_absolute()));
         self.hidden.extend(cx.socket.clone());

@@ -16,8 +16,9 @@ use super::project_files::{self, ProjectFiles};
 const MAX_FILES: usize = 2_000;
 const DEPTH: usize = 5;
 
-/// Files that are reported, at most.
+/// Files that are reported, at most, and those among them that the text names.
 const MAX_REPORTED: usize = 20;
+const MAX_NAMED: usize = 6;
 
 /// Keys of git's settings whose values git runs, or reads further settings from. Compared with the part of a line before
 /// `=`, in lower case.
@@ -57,18 +58,17 @@ pub(crate) struct Traces {
 }
 
 impl Traces {
-    /// The text for the model and for people. `None` if there are none.
+    /// The text for the model and for people, to whom the last lines of an output are shown. `None` if there are none.
     pub(crate) fn note(&self) -> Option<String> {
-        let part = |verb: &str, paths: &[String]| {
-            (!paths.is_empty()).then(|| format!("{verb} {}", paths.join(", ")))
-        };
-        let parts = [part("made", &self.made), part("changed", &self.changed)];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        (!parts.is_empty()).then(|| {
-            format!(
-                "(The command {}: later runs, or git, read this. Tell the user about it. Settings need `leftfold trust`.)",
-                parts.join(" and ")
-            )
+        let made = self.made.iter().map(|path| format!("made {path}"));
+        let mut lines: Vec<String> = made.collect();
+        lines.extend(self.changed.iter().map(|path| format!("changed {path}")));
+        let more = lines.len().saturating_sub(MAX_NAMED);
+        lines.truncate(MAX_NAMED);
+        lines.extend((more > 0).then(|| format!("and {more} more")));
+        (!lines.is_empty()).then(|| {
+            let lines = lines.join("\n");
+            format!("(Files that decide what later runs or git do. Tell the user that the command has:\n{lines})")
         })
     }
 }
