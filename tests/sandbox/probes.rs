@@ -89,7 +89,7 @@ fn each_probe_has_the_result_of_the_table() {
             let short = match backend {
                 Backend::Namespaces | Backend::NamespacesSharedProc => "N",
                 Backend::Bwrap => "B",
-                Backend::Landlock => "L",
+                Backend::Landlock | Backend::Seatbelt => "L",
             };
             let column = format!("{short}-{}", user.kind());
             let found = results(&ran.output);

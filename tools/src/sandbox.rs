@@ -170,6 +170,7 @@ fn backend(backend: Backend) -> Option<machine::Backend> {
         Backend::Namespaces if has_own_proc() => Some(machine::Backend::Namespaces),
         Backend::Namespaces => Some(machine::Backend::NamespacesSharedProc),
         Backend::Landlock => Some(machine::Backend::Landlock),
+        Backend::Seatbelt => Some(machine::Backend::Seatbelt),
         Backend::Bwrap => Some(machine::Backend::Bwrap),
         Backend::External | Backend::Off | Backend::None => None,
     }
@@ -184,10 +185,7 @@ fn has_own_proc() -> bool {
 pub fn probe() -> &'static machine::Probe {
     static PROBE: OnceLock<machine::Probe> = OnceLock::new();
     PROBE.get_or_init(|| {
-        machine::probe(
-            Path::new(machine::OWN_PROGRAM),
-            &machine::Profile::new(machine::Backend::Namespaces),
-        )
+        machine::probe(machine::own_program(), &machine::Profile::new(machine::Backend::Namespaces))
     })
 }
 
@@ -201,7 +199,7 @@ impl Confinement {
         program: &str,
         arguments: &[&str],
     ) -> io::Result<(Command, machine::Channel)> {
-        let helper = Path::new(machine::OWN_PROGRAM);
+        let helper = machine::own_program();
         machine::command(helper, &self.profile, program, arguments)
     }
 

@@ -52,6 +52,9 @@ const OPEN_IN_BWRAP: &str =
 const OPEN_IN_LANDLOCK: &str = "commands reach sockets of other programs, list hidden folders, change modes and times of \
     your files, and read `.env` files and write hooks of the project";
 
+const OPEN_IN_SEATBELT: &str = "commands reach the machine's 127.0.0.1, and processes that leave their process group \
+    outlive them; Leftfold's makers have not run this on a Mac";
+
 /// The sandbox in force, and why it is no stronger one.
 pub(super) fn confinement(found: &mut Findings, settings: Option<&Settings>) {
     found.area("sandbox");
@@ -83,6 +86,10 @@ pub(super) fn confinement(found: &mut Findings, settings: Option<&Settings>) {
             found.fine("commands run under Landlock and seccomp alone");
             found.note(OPEN_IN_LANDLOCK);
         }
+        Backend::Seatbelt => {
+            found.fine("commands run in the sandbox of macOS (`sandbox-exec`)");
+            found.note(OPEN_IN_SEATBELT);
+        }
         Backend::External => {
             found.note("the container around Leftfold is the sandbox, as `sandbox` in settings says");
         }
@@ -105,6 +112,7 @@ pub(super) fn confinement(found: &mut Findings, settings: Option<&Settings>) {
                 }
                 leftfold_sandbox::Backend::Bwrap => "bwrap does",
                 leftfold_sandbox::Backend::Landlock => "Landlock does",
+                leftfold_sandbox::Backend::Seatbelt => "sandbox-exec does",
             };
             found.warning(format!("{name} not work: {}", rejected.why), help);
         }

@@ -233,6 +233,7 @@ mod tests {
             (Some(Backend::Namespaces), true),
             (Some(Backend::Bwrap), true),
             (Some(Backend::Landlock), true),
+            (Some(Backend::Seatbelt), true),
         ] {
             let sandbox =
                 backend.map(|backend| SandboxOptions { backend, ..SandboxOptions::default() });

@@ -76,6 +76,7 @@ fn found(probe: &Probe) -> (Backend, String) {
         }
         Some(machine::Backend::Bwrap) => Backend::Bwrap,
         Some(machine::Backend::Landlock) => Backend::Landlock,
+        Some(machine::Backend::Seatbelt) => Backend::Seatbelt,
         None => Backend::None,
     };
     let why: Vec<String> = probe.rejected.iter().map(|it| it.why.to_string()).collect();
@@ -95,6 +96,10 @@ fn problem(sandbox: &SandboxOptions) -> Option<String> {
              \"external\" says that a container around Leftfold is one"
         )),
         Backend::Off if !why.is_empty() => Some(format!("commands run without a sandbox: {why}")),
-        Backend::Namespaces | Backend::Bwrap | Backend::External | Backend::Off => None,
+        Backend::Namespaces
+        | Backend::Bwrap
+        | Backend::Seatbelt
+        | Backend::External
+        | Backend::Off => None,
     }
 }

@@ -240,6 +240,7 @@ fn confinement(sandbox: &Profile) -> String {
         Backend::Namespaces => "in the sandbox",
         Backend::Bwrap => "in the sandbox of bwrap",
         Backend::Landlock => "under Landlock",
+        Backend::Seatbelt => "in the sandbox of macOS",
         Backend::External => return "in an external sandbox".to_owned(),
         Backend::Off | Backend::None => return "without a sandbox".to_owned(),
     };
@@ -278,6 +279,7 @@ mod tests {
             (Backend::Namespaces, true, Write, "bash, in the sandbox, with the network"),
             (Backend::Bwrap, false, Read, "bash, in the sandbox of bwrap, read-only"),
             (Backend::Landlock, true, Read, "bash, under Landlock, read-only, with the network"),
+            (Backend::Seatbelt, false, Write, "bash, in the sandbox of macOS"),
             (Backend::External, true, Write, "bash, in an external sandbox"),
             (Backend::Off, true, Write, "bash, without a sandbox"),
             (Backend::None, true, Write, "bash, without a sandbox"),

@@ -17,13 +17,15 @@ pub enum Backend {
     /// The user wants one, and this machine has none.
     #[default]
     None,
+    /// `sandbox-exec` of macOS. Processes that leave their process group do not end with the command.
+    Seatbelt,
 }
 
 impl Backend {
     /// Whether Leftfold confines commands.
     pub fn confines(self) -> bool {
         match self {
-            Self::Namespaces | Self::Bwrap | Self::Landlock => true,
+            Self::Namespaces | Self::Bwrap | Self::Landlock | Self::Seatbelt => true,
             Self::External | Self::Off | Self::None => false,
         }
     }
@@ -32,7 +34,7 @@ impl Backend {
     pub(crate) fn is_tight(self) -> bool {
         match self {
             Self::Namespaces | Self::Bwrap => true,
-            Self::Landlock | Self::External | Self::Off | Self::None => false,
+            Self::Landlock | Self::External | Self::Off | Self::None | Self::Seatbelt => false,
         }
     }
 }

@@ -10,7 +10,8 @@ use leftfold_events::sandbox::{self, Backend, Profile, SandboxOptions, WorktreeA
 use leftfold_events::turn_config::Options;
 use leftfold_events::{Fact, Json, TurnConfig, fold, judge, verify};
 
-const CONFINING: [Backend; 3] = [Backend::Namespaces, Backend::Bwrap, Backend::Landlock];
+const CONFINING: [Backend; 4] =
+    [Backend::Namespaces, Backend::Bwrap, Backend::Landlock, Backend::Seatbelt];
 const OPEN: [Backend; 3] = [Backend::External, Backend::Off, Backend::None];
 
 fn sandboxed(backend: Backend) -> SandboxOptions {
@@ -333,6 +334,7 @@ fn the_mode_answers_questions_about_commands_that_stay_inside() {
             (Backend::Namespaces, true),
             (Backend::Bwrap, true),
             (Backend::Landlock, false),
+            (Backend::Seatbelt, false),
             (Backend::External, false),
             (Backend::Off, false),
             (Backend::None, false),

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use leftfold_framing::clip;
-use leftfold_sandbox::{Failure, Message, OWN_PROGRAM, Profile};
+use leftfold_sandbox::{Failure, Message, Profile, own_program};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
@@ -125,7 +125,7 @@ impl Program<'_> {
         };
         let (reader, writer) = io::pipe()?;
         let (command, channel) = leftfold_sandbox::command_with_input(
-            Path::new(OWN_PROGRAM),
+            own_program(),
             profile,
             reader.as_fd(),
             program,

@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
-use crate::OWN_PROGRAM;
 use crate::failure::{Failure, step, step_on};
 use crate::layout::{Facts, Step, steps};
+use crate::own_program;
 use crate::profile::Profile;
 
 /// The name of the steps that `bwrap` does.
@@ -91,7 +91,7 @@ impl Start {
         })?;
         arguments.extend(mounts);
         // its path may be hidden, or lead to another build by now
-        let program = step_on("open", OWN_PROGRAM, |path| {
+        let program = step_on("open", own_program(), |path| {
             rustix::fs::open(path, OFlags::PATH, Mode::empty())
         })?;
         arguments.extend(["--chdir".into(), folder.into_os_string(), "--".into()]);

@@ -80,7 +80,7 @@ impl Message {
 
 /// A command for `program` with its `arguments`, confined by `profile`, and the channel to its
 /// helper. `helper` is the path of a program that calls [`become_helper`](crate::become_helper)
-/// first in `main`: [`OWN_PROGRAM`](crate::OWN_PROGRAM), or another build of it.
+/// first in `main`: [`own_program`](crate::own_program), or another build of it.
 ///
 /// Set the variables, the folder, standard output and standard error; leave standard input alone,
 /// which is `/dev/null` for `program`. Drop the command after its start: it holds the other end of
@@ -118,10 +118,10 @@ fn command_with(
     program: &OsStr,
     arguments: impl IntoIterator<Item: AsRef<OsStr>>,
 ) -> io::Result<(Command, Channel)> {
-    if !cfg!(target_os = "linux") {
-        return Err(io::Error::new(ErrorKind::Unsupported, "the sandbox needs Linux"));
+    if !cfg!(any(target_os = "linux", target_os = "macos")) {
+        return Err(io::Error::new(ErrorKind::Unsupported, "the sandbox needs Linux or macOS"));
     }
-    if helper == Path::new(crate::OWN_PROGRAM) && !crate::can_help() {
+    if helper == crate::own_program() && !crate::can_help() {
         let why = "this program does not call `become_helper` first in `main`";
         return Err(io::Error::new(ErrorKind::Unsupported, why));
     }
@@ -244,8 +244,7 @@ impl Lines {
     }
 }
 
-/// For the helper and init, which only Linux has.
-#[cfg(target_os = "linux")]
+/// For the helper and init.
 impl Lines {
     /// The channel of this process, if it is the helper or init.
     pub(crate) fn of_standard_input() -> io::Result<Self> {
@@ -276,13 +275,13 @@ impl Lines {
 }
 
 /// Descriptors that travel with bytes over a socket.
-#[cfg(target_os = "linux")]
 mod descriptors {
     use std::io::{self, IoSlice, IoSliceMut};
     use std::mem::MaybeUninit;
     use std::os::fd::{BorrowedFd, OwnedFd};
     use std::os::unix::net::UnixStream;
 
+    use rustix::io::{FdFlags, fcntl_setfd};
     use rustix::net::{
         RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
         SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -301,7 +300,8 @@ mod descriptors {
         if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
             return Err(io::Error::other("there is no space for the descriptors"));
         }
-        Ok(sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
+        // Rust programs ignore SIGPIPE
+        Ok(sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::empty())?)
     }
 
     /// Reads bytes, and the descriptors that came with them.
@@ -311,7 +311,7 @@ mod descriptors {
     ) -> io::Result<(usize, Vec<OwnedFd>)> {
         let mut space = [MaybeUninit::uninit(); SPACE];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::CMSG_CLOEXEC;
+        let flags = RecvFlags::empty();
         let size = recvmsg(stream, &mut [IoSliceMut::new(part)], &mut control, flags)?.bytes;
         let mut descriptors = Vec::new();
         for message in control.drain() {
@@ -319,19 +319,11 @@ mod descriptors {
                 descriptors.extend(received);
             }
         }
+        for descriptor in &descriptors {
+            // macOS cannot receive them that way
+            fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
+        }
         Ok((size, descriptors))
-    }
-}
-
-/// Other systems have no helper that could receive one.
-#[cfg(not(target_os = "linux"))]
-mod descriptors {
-    use std::io;
-    use std::os::fd::BorrowedFd;
-    use std::os::unix::net::UnixStream;
-
-    pub(super) fn send(_: &UnixStream, _: &[u8], _: &[BorrowedFd<'_>]) -> io::Result<usize> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 }
 

@@ -58,9 +58,12 @@ impl Facts {
     /// `/proc/self/mountinfo` cannot be read, or a path below a writable one leads through a link.
     pub fn read(profile: &Profile) -> Result<Self, Failure> {
         const MOUNTS: &str = "/proc/self/mountinfo";
-        let mounts = std::fs::read(MOUNTS)
-            .map_err(|error| Failure::of_system("read", Some(Path::new(MOUNTS)), &error))?;
-        let mut facts = Self { mounts: parse_mounts(&mounts), found: BTreeMap::new() };
+        let mut facts = Self::default();
+        if cfg!(target_os = "linux") {
+            let mounts = std::fs::read(MOUNTS)
+                .map_err(|error| Failure::of_system("read", Some(Path::new(MOUNTS)), &error))?;
+            facts.mounts = parse_mounts(&mounts);
+        }
         let fixed = FOLDERS.iter().chain(&TEMP).chain(&PROC_SETTINGS).map(Path::new);
         let lists = [&profile.write, &profile.read_only, &profile.hidden, &profile.discarded];
         let named = lists.into_iter().flatten().chain(&profile.temp).map(PathBuf::as_path);

@@ -87,7 +87,6 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 /// Performs one step that has no path.
-#[cfg(target_os = "linux")]
 pub(crate) fn step<T, E: Into<io::Error>>(
     name: &str,
     work: impl FnOnce() -> Result<T, E>,
@@ -97,7 +96,6 @@ pub(crate) fn step<T, E: Into<io::Error>>(
 }
 
 /// Performs one step on `path`.
-#[cfg(target_os = "linux")]
 pub(crate) fn step_on<T, E: Into<io::Error>>(
     name: &str,
     path: impl AsRef<Path>,
@@ -110,7 +108,7 @@ pub(crate) fn step_on<T, E: Into<io::Error>>(
 
 /// In debug builds the variable `LEFTFOLD_SANDBOX_CRASH`, for example `init:7`, kills the process
 /// of that name before its seventh step.
-#[cfg(all(debug_assertions, target_os = "linux"))]
+#[cfg(debug_assertions)]
 fn crash_point() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     static STEPS: AtomicUsize = AtomicUsize::new(1);
@@ -126,5 +124,5 @@ fn crash_point() {
     }
 }
 
-#[cfg(all(not(debug_assertions), target_os = "linux"))]
+#[cfg(not(debug_assertions))]
 fn crash_point() {}

@@ -23,7 +23,7 @@ use crate::facts::Facts;
 use crate::failure::{Failure, step, step_on};
 use crate::init::{self, Ids, MAP, MAPPED};
 use crate::profile::{Backend, Profile};
-use crate::{IN_SANDBOX, NOT_CONFINED, OWN_PROGRAM, namespaces};
+use crate::{IN_SANDBOX, NOT_CONFINED, namespaces, own_program, supervise};
 
 /// Does the helper's work. `command` is the program and its arguments.
 pub(crate) fn run(command: &[OsString]) -> ExitCode {
@@ -85,7 +85,7 @@ fn start_init(
     let (ours, theirs) = step("socketpair", UnixStream::pair)?;
     let mut init = Lines::new(ours);
     let mut child = step("start init", || {
-        Command::new(OWN_PROGRAM)
+        Command::new(own_program())
             .arg0("leftfold")
             .arg(IN_SANDBOX)
             .arg(ids.role())
@@ -93,9 +93,9 @@ fn start_init(
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .spawn()
     })?;
-    init::ignore_term(true);
+    supervise::ignore_term(true);
     // only the command holds the output open
-    let _ = init::close_output();
+    let _ = supervise::close_output();
     step("send profile", || init.send_with(line, input.as_ref().map(AsFd::as_fd).as_slice()))?;
     // only the command holds the input open
     drop(input);
@@ -128,7 +128,7 @@ fn start_init_in_bwrap(
     step("send profile", || init.send_with(&line, &files))?;
     drop(input);
     // `bwrap` lives as long as the command, too
-    init::ignore_term(true);
+    supervise::ignore_term(true);
     let has_own_processes = profile.has_own_processes();
     if has_own_processes {
         // what a killed `bwrap` leaves behind becomes a child of this process
@@ -144,7 +144,7 @@ fn start_init_in_bwrap(
     })?;
     drop(start);
     // only the command holds the output open
-    let _ = init::close_output();
+    let _ = supervise::close_output();
     let ended = relay(node, init, &mut child)?;
     if has_own_processes {
         end_children();

@@ -16,9 +16,10 @@
 //! | `layout` | Pure: a profile and facts of the file system become steps of mounts and Landlock's rules |
 //! | `json_path` | Paths in the lines of the channel |
 //! | `channel`, `failure` | The lines between node and helper; a step that failed |
+//! | `supervise` | Runs the confined command and reports its end |
 //! | `helper`, `init`, `namespaces`, `bwrap`, `landlock`, `filter` | Linux: the processes and what they set up |
-//! | `probe` | Linux: which backend works on this machine |
-//! | `seatbelt` | The text of a profile for `sandbox-exec` of macOS |
+//! | `probe` | Which backend works on this machine |
+//! | `seatbelt` | macOS: the text of a profile for `sandbox-exec`, and the helper |
 //!
 //! This crate knows no log, no rules and no settings: it never decides what a command may do. It
 //! never runs a command in a weaker way than the profile says.
@@ -30,6 +31,7 @@ mod json_path;
 pub mod layout;
 mod profile;
 pub mod seatbelt;
+mod supervise;
 
 #[cfg(target_os = "linux")]
 mod bwrap;
@@ -46,7 +48,9 @@ mod namespaces;
 mod probe;
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use channel::{Channel, Message, Ready, Report, command, command_with_input};
@@ -57,8 +61,15 @@ pub use profile::{Backend, Limits, Profile};
 /// The hidden subcommand of the program that becomes the helper.
 pub const IN_SANDBOX: &str = "in-sandbox";
 
-/// The running program, also if its file has been replaced.
-pub const OWN_PROGRAM: &str = "/proc/self/exe";
+/// The running program: on Linux also if its file has been replaced.
+pub fn own_program() -> &'static Path {
+    static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| match cfg!(target_os = "linux") {
+        true => PathBuf::from("/proc/self/exe"),
+        // an empty path cannot be started
+        false => std::env::current_exe().unwrap_or_default(),
+    });
+    &PROGRAM
+}
 
 /// The roles, in the argument after [`IN_SANDBOX`].
 pub(crate) const HELPER: &str = "helper";
@@ -100,6 +111,6 @@ fn run(role: &str, command: &[OsString]) -> ExitCode {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn run(_: &str, _: &[OsString]) -> ExitCode {
-    ExitCode::from(NOT_CONFINED)
+fn run(_: &str, command: &[OsString]) -> ExitCode {
+    seatbelt::run(command)
 }

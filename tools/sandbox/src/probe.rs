@@ -28,6 +28,13 @@ pub struct Rejected {
     pub why: Failure,
 }
 
+/// The backends of this system, the strongest first.
+const BACKENDS: &[Backend] = if cfg!(target_os = "macos") {
+    &[Backend::Seatbelt]
+} else {
+    &[Backend::Namespaces, Backend::NamespacesSharedProc, Backend::Bwrap, Backend::Landlock]
+};
+
 /// No start takes this long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -35,9 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// the first one works. `helper` is as for [`command`].
 pub fn probe(helper: &Path, profile: &Profile) -> Probe {
     let mut probe = Probe::default();
-    for backend in
-        [Backend::Namespaces, Backend::NamespacesSharedProc, Backend::Bwrap, Backend::Landlock]
-    {
+    for &backend in BACKENDS {
         let start = Instant::now();
         match try_once(helper, &Profile { backend, ..profile.clone() }) {
             Ok(ready) => {

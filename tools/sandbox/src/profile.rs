@@ -30,14 +30,14 @@ pub struct Profile {
     #[serde(default, with = "json_path::list")]
     pub hidden: Vec<PathBuf>,
     /// Folders that the command may change, but whose changes are lost at its end. They are read-only where the kernel
-    /// has no overlay for them, and with [`Backend::Bwrap`] and [`Backend::Landlock`].
+    /// has no overlay for them, and with [`Backend::Bwrap`], [`Backend::Landlock`] and [`Backend::Seatbelt`].
     #[serde(default, with = "json_path::list")]
     pub discarded: Vec<PathBuf>,
     /// Whether the command reaches networks. Without, it reaches only its own loopback interface,
-    /// or has no IP sockets at all ([`Backend::Landlock`]).
+    /// that of the machine ([`Backend::Seatbelt`]), or has no IP sockets at all ([`Backend::Landlock`]).
     pub network: bool,
-    /// A folder that takes the place of `/tmp` and `/var/tmp`. With [`Backend::Landlock`] only
-    /// `TMPDIR` points to it.
+    /// A folder that takes the place of `/tmp` and `/var/tmp`. With [`Backend::Landlock`] and
+    /// [`Backend::Seatbelt`] only `TMPDIR` points to it.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "json_path::option")]
     pub temp: Option<PathBuf>,
     /// Whether the command may change everything that no list names. With [`Backend::Landlock`] it makes no new files
@@ -68,13 +68,16 @@ pub enum Backend {
     /// Landlock and seccomp alone. Paths in a writable folder cannot be excepted, names in hidden
     /// folders stay visible, and sockets and metadata of other files stay reachable.
     Landlock,
+    /// `sandbox-exec` of macOS. The command sees the machine's processes, and those that left its
+    /// process group do not end with it.
+    Seatbelt,
 }
 
 impl Backend {
     pub fn has_namespaces(self) -> bool {
         match self {
             Self::Namespaces | Self::NamespacesSharedProc | Self::Bwrap => true,
-            Self::Landlock => false,
+            Self::Landlock | Self::Seatbelt => false,
         }
     }
 
@@ -82,7 +85,7 @@ impl Backend {
     pub(crate) fn has_own_proc(self) -> bool {
         match self {
             Self::Namespaces | Self::Bwrap => true,
-            Self::NamespacesSharedProc | Self::Landlock => false,
+            Self::NamespacesSharedProc | Self::Landlock | Self::Seatbelt => false,
         }
     }
 
@@ -90,7 +93,7 @@ impl Backend {
     pub(crate) fn has_overlays(self) -> bool {
         match self {
             Self::Namespaces | Self::NamespacesSharedProc => true,
-            Self::Bwrap | Self::Landlock => false,
+            Self::Bwrap | Self::Landlock | Self::Seatbelt => false,
         }
     }
 }

@@ -91,7 +91,9 @@ fn a_confined_line_needs_no_permission_for_its_own_temporary_files() {
 
 #[test]
 fn a_confined_line_asks_for_the_network_and_for_leaving_the_sandbox() {
-    use leftfold_events::sandbox::Backend::{self, Bwrap, External, Landlock, Namespaces, Off};
+    use leftfold_events::sandbox::Backend::{
+        self, Bwrap, External, Landlock, Namespaces, Off, Seatbelt,
+    };
     use leftfold_events::sandbox::SandboxOptions;
     let site = Site::new();
     let resolve = |sandbox: Option<Backend>, input: Value| {
@@ -108,7 +110,7 @@ fn a_confined_line_asks_for_the_network_and_for_leaving_the_sandbox() {
         input
     };
     let none = json!({});
-    let confining = [Namespaces, Bwrap, Landlock];
+    let confining = [Namespaces, Bwrap, Landlock, Seatbelt];
     for (sandboxes, flags, added, kept) in [
         (&confining[..], none.clone(), None, none.clone()),
         (&confining, json!({ "network": true }), Some("network"), json!({ "network": true })),

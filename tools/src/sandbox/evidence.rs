@@ -24,7 +24,15 @@ const ERRORS: &[(&str, &str, &[Access])] = &[
     ("No such file or directory", "ENOENT", &[Access::Read]),
     ("No such device or address", "ENXIO", &[Access::Read]),
     ("Permission denied", "EACCES", &[Access::Read, Access::Write]),
+    ERROR_OF_SEATBELT,
 ];
+
+/// On Linux this error has other causes, for example a change of the owner. It only repeats the line above there.
+const ERROR_OF_SEATBELT: (&str, &str, &[Access]) = if cfg!(target_os = "macos") {
+    ("Operation not permitted", "EPERM", &[Access::Read, Access::Write])
+} else {
+    ("Permission denied", "EACCES", &[Access::Read, Access::Write])
+};
 
 /// Parts of output that mean one of these errors.
 #[derive(Debug, Default)]

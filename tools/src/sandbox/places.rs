@@ -36,6 +36,15 @@ const HIDDEN_AT_HOME: &[&str] = &[
     ".ssh",
     ".thunderbird",
     ".zsh_history",
+    // macOS
+    "Library/Application Support/BraveSoftware",
+    "Library/Application Support/Firefox",
+    "Library/Application Support/Google/Chrome",
+    "Library/Cookies",
+    "Library/Keychains",
+    "Library/Mail",
+    "Library/Messages",
+    "Library/Safari",
 ];
 
 /// Files and folders with keys in the folder of settings.

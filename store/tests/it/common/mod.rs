@@ -182,6 +182,7 @@ fn sandboxed() -> impl Iterator<Item = Event> {
         Backend::External,
         Backend::Off,
         Backend::None,
+        Backend::Seatbelt,
     ];
     let worktrees = [WorktreeAccess::Write, WorktreeAccess::Read].into_iter().cycle();
     backends.into_iter().zip(worktrees).map(|(backend, worktree)| {
