@@ -175,10 +175,12 @@ impl Workers {
                 }
                 Files::Snapshotted { .. }
                 | Files::SnapshotFailed { .. }
+                | Files::SnapshotFailedAs { .. }
                 | Files::RevertAsked { .. }
                 | Files::UnrevertAsked { .. }
                 | Files::Restored { .. }
                 | Files::RestoreFailed { .. }
+                | Files::RestoreFailedAs { .. }
                 | Files::CheckoutAsked { .. } => {}
             },
             Event::Hook(event) => match event {

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use leftfold_events::event::{Files, Saved};
+use leftfold_events::event::{Files, FilesFailure, Saved};
 use leftfold_events::{Fact, Seq};
-use leftfold_snapshots::{Snapshot, Snapshots as Store};
+use leftfold_snapshots::{Error, Snapshot, Snapshots as Store};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 
@@ -69,23 +69,22 @@ impl Keeping {
         self.taking = CancellationToken::new();
         let stop = self.taking.clone();
         self.work(of, failed, move |store| {
-            let taken = store.ok_or_else(|| NOWHERE.to_owned())?.take(since.as_deref(), &stop);
-            let Snapshot { tree, files, left_out } = taken.map_err(|error| error.to_string())?;
+            let taken = store.ok_or_else(nowhere)?.take(since.as_deref(), &stop);
+            let Snapshot { tree, files, left_out } = taken.map_err(|error| Failure::of(&error))?;
             Ok(Files::Snapshotted { tree, files, left_out })
         });
     }
 
     /// A restore is never aborted: half of it is worse than all or nothing.
     fn restore(&mut self, of: Seq, before: String, paths: Vec<Saved>) {
-        let not_restored = |message| Files::RestoreFailed { message };
         self.work(of, not_restored, move |store| {
             if paths.is_empty() {
                 let tree = before.clone();
                 return Ok(Files::Restored { before, tree, files: Vec::new() });
             }
-            let store = store.ok_or_else(|| NOWHERE.to_owned())?;
+            let store = store.ok_or_else(nowhere)?;
             let restored = store.restore(&before, &paths, &CancellationToken::new());
-            let Snapshot { tree, files, .. } = restored.map_err(|error| error.to_string())?;
+            let Snapshot { tree, files, .. } = restored.map_err(|error| Failure::of(&error))?;
             Ok(Files::Restored { before, tree, files })
         });
     }
@@ -93,12 +92,12 @@ impl Keeping {
     fn work(
         &mut self,
         of: Seq,
-        failed: fn(String) -> Files,
-        work: impl FnOnce(Option<&Store>) -> Result<Files, String> + Send + 'static,
+        failed: fn(Failure) -> Files,
+        work: impl FnOnce(Option<&Store>) -> Result<Files, Failure> + Send + 'static,
     ) {
         let (owner, store) = (self.owner.clone(), self.store.clone());
         let report = move |done: Option<Files>| {
-            let event = done.unwrap_or_else(|| failed("it failed unexpectedly".to_owned()));
+            let event = done.unwrap_or_else(|| failed(Failure::internal("it failed unexpectedly")));
             tell(&owner, vec![Fact::of(of, event)]);
         };
         if let Some(recording) = self.recording.clone() {
@@ -107,9 +106,9 @@ impl Keeping {
         }
         let tidied = store.clone();
         let work = move || {
-            work(store.as_deref()).unwrap_or_else(|message| {
-                tracing::warn!("files: {message}");
-                failed(message)
+            work(store.as_deref()).unwrap_or_else(|failure| {
+                tracing::warn!("files: {}", failure.message);
+                failed(failure)
             })
         };
         self.tasks.spawn_blocking(work, move |done| {
@@ -125,15 +124,47 @@ impl Drop for Keeping {
     }
 }
 
-const NOWHERE: &str = "there is no place for snapshots here";
+/// Why a snapshot or a restore failed.
+struct Failure {
+    class: FilesFailure,
+    message: String,
+}
+
+impl Failure {
+    fn of(error: &Error) -> Self {
+        let class = match error {
+            Error::NoGit => FilesFailure::NoGit,
+            Error::NoProject(_) => FilesFailure::NoProject,
+            Error::TooMany(_) => FilesFailure::TooManyFiles,
+            Error::TooLarge(_) => FilesFailure::TooLarge,
+            Error::Io { .. } => FilesFailure::Io,
+            Error::Git { .. } => FilesFailure::Git,
+            Error::Path { .. } => FilesFailure::Path,
+            Error::Cancelled => FilesFailure::Cancelled,
+        };
+        Self { class, message: error.to_string() }
+    }
+
+    fn internal(message: &str) -> Self {
+        Self { class: FilesFailure::Internal, message: message.to_owned() }
+    }
+}
+
+fn nowhere() -> Failure {
+    let message = "there is no place for snapshots here".to_owned();
+    Failure { class: FilesFailure::NoProject, message }
+}
 
 /// The outcome of an intent whose worker has died.
 pub(crate) fn lost(of: Seq, restoring: bool) -> Fact {
-    let message = "the worker that keeps files died".to_owned();
-    let event = if restoring { Files::RestoreFailed { message } } else { failed(message) };
-    Fact::of(of, event)
+    let failure = Failure::internal("the worker that keeps files died");
+    Fact::of(of, if restoring { not_restored(failure) } else { failed(failure) })
 }
 
-fn failed(message: String) -> Files {
-    Files::SnapshotFailed { message }
+fn failed(Failure { class, message }: Failure) -> Files {
+    Files::SnapshotFailedAs { class, message }
+}
+
+fn not_restored(Failure { class, message }: Failure) -> Files {
+    Files::RestoreFailedAs { class, message }
 }

@@ -25,10 +25,12 @@ const FORMER_TYPES: [(&str, &str); 9] = [
 ];
 
 /// Types with two stored forms: the field that only the second form has, and the name of that form.
-const FORMS: [(&str, &str, &str); 3] = [
+const FORMS: [(&str, &str, &str); 5] = [
     ("session.resumed", "imported", "resumed_imported"),
     ("permission.answered", "with", "rejected_with"),
     ("tool.started", "sandbox", "started_sandboxed"),
+    ("files.snapshot_failed", "class", "snapshot_failed_as"),
+    ("files.restore_failed", "class", "restore_failed_as"),
 ];
 
 /// A line that is not an event of this version.
@@ -184,6 +186,21 @@ mod tests {
                     r#""type":"session.resumed","data":{"policy":1,"close":false,"imported":7}}"#
                 )
         );
+    }
+
+    #[test]
+    fn failures_with_files_have_a_class_since_they_are_named() {
+        use crate::event::{Files, FilesFailure};
+        let (class, message) = (FilesFailure::NoGit, "no".to_owned());
+        let former = Files::SnapshotFailed { message: message.clone() };
+        assert!(
+            round_trip(former.into(), Some(2))
+                .ends_with(r#""type":"files.snapshot_failed","of":2,"data":{"message":"no"}}"#)
+        );
+        let line = round_trip(Files::RestoreFailedAs { class, message }.into(), Some(2));
+        assert!(line.ends_with(
+            r#""type":"files.restore_failed","of":2,"data":{"class":"no_git","message":"no"}}"#
+        ));
     }
 
     #[test]

@@ -47,7 +47,10 @@ pub fn rewrite(event: &mut Event, how: &impl Rewrite) {
             todos.iter_mut().for_each(|todo| string(&mut todo.content, how));
         }
         Event::Files(event) => match event {
-            Files::SnapshotFailed { message } | Files::RestoreFailed { message } => {
+            Files::SnapshotFailed { message }
+            | Files::SnapshotFailedAs { message, .. }
+            | Files::RestoreFailed { message }
+            | Files::RestoreFailedAs { message, .. } => {
                 string(message, how);
             }
             Files::SnapshotStarted {}

@@ -74,7 +74,7 @@ pub(crate) struct CommandResult {
 /// The shell could not be started. [`Error::Sandbox`]: its sandbox could not be set up, and nothing has run.
 pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> Result<CommandResult, Error> {
     let confinement = confinement(cx).await?;
-    let failed = |error| Error::Io(format!("The shell could not be started: {error}."));
+    let failed = |error| Error::Process(format!("The shell could not be started: {error}."));
     let started = start(line, folder, cx, confinement.as_ref()).map_err(failed)?;
     let (mut shell, running, mut pipe) = started;
     let mut capture = Capture::new(&cx.workspace, &cx.call);

@@ -98,6 +98,9 @@ pub enum Error {
     /// The client (an editor) was asked to do it, and it is unknown whether it did.
     #[error("{0}")]
     Client(String),
+    /// A process could not be started, or its output could not be read.
+    #[error("{0}")]
+    Process(String),
     #[error("The call was cancelled before it had any effect.")]
     Cancelled,
     #[error("The call did not end within {0} ms.")]
@@ -142,6 +145,7 @@ impl Error {
             Self::Client(_) => "client_silent",
             Self::HttpStatus(_) => "http_status",
             Self::External { kind, .. } => kind,
+            Self::Process(_) => "process",
             Self::Cancelled => "cancelled",
             Self::Timeout(_) => "timeout",
             Self::Io(_) => "io",

@@ -62,7 +62,7 @@ where
     let unreadable = AtomicUsize::new(0);
     // the walk would wait for ever for a thread that does not start
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
-    leftfold_process::can_start(threads).map_err(|error| Error::Io(error.to_string()))?;
+    leftfold_process::can_start(threads).map_err(|error| Error::Process(error.to_string()))?;
     builder(root, cx)?.threads(threads).build_parallel().run(|| {
         let mut visit = visitor();
         let unreadable = &unreadable;

@@ -86,8 +86,10 @@ impl Rerun {
             Event::Files(
                 done @ (Files::Snapshotted { .. }
                 | Files::SnapshotFailed { .. }
+                | Files::SnapshotFailedAs { .. }
                 | Files::Restored { .. }
-                | Files::RestoreFailed { .. }),
+                | Files::RestoreFailed { .. }
+                | Files::RestoreFailedAs { .. }),
             ) => {
                 let outcome = done.clone();
                 self.hand(of, next, |effect| {

@@ -34,7 +34,7 @@ async fn a_worker_that_dies_over_a_snapshot_costs_no_more_than_that() {
     kill(&live, Worker::Snapshots);
     let log = completed(&site, live).await;
     drop(lock);
-    assert!(has(&log, |e| matches!(e, Event::Files(Files::SnapshotFailed { .. }))));
+    assert!(has(&log, |e| matches!(e, Event::Files(Files::SnapshotFailedAs { .. }))));
     assert_eq!(site.read("marks.txt"), "ran\n");
 }
 

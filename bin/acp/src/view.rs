@@ -173,7 +173,8 @@ fn ended(call: &Call, outcome: &Outcome) -> ToolCallUpdateFields {
             let why = feedback.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
             format!("Rejected by {by}{why}")
         }
-        Outcome::TimedOut { .. } => "Nobody answered in time.".to_owned(),
+        Outcome::TimedOut { asked: true } => "Nobody answered in time.".to_owned(),
+        Outcome::TimedOut { asked: false } => "Timed out.".to_owned(),
         Outcome::Lost => {
             "Interrupted by a crash: it is not known whether or how far it ran.".to_owned()
         }

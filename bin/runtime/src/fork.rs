@@ -267,7 +267,10 @@ async fn restored(outcomes: &mut mpsc::UnboundedReceiver<Files>) -> anyhow::Resu
             Files::Restored { files, .. } => {
                 return Ok(file_changes::sum(&Figures::of(files.iter())));
             }
-            Files::RestoreFailed { message } | Files::SnapshotFailed { message } => bail!(message),
+            Files::RestoreFailed { message }
+            | Files::RestoreFailedAs { message, .. }
+            | Files::SnapshotFailed { message }
+            | Files::SnapshotFailedAs { message, .. } => bail!(message),
             Files::SnapshotStarted {}
             | Files::Snapshotted { .. }
             | Files::RevertAsked { .. }

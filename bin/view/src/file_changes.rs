@@ -16,8 +16,10 @@ pub const TIMED_OUT: &str = "the snapshot or the restore took too long";
 /// The lines to show people for an event.
 pub fn notices(event: &Files) -> Vec<String> {
     match event {
-        Files::SnapshotFailed { message } => vec![format!("[no snapshot of files: {message}]")],
-        Files::RestoreFailed { message } => {
+        Files::SnapshotFailed { message } | Files::SnapshotFailedAs { message, .. } => {
+            vec![format!("[no snapshot of files: {message}]")]
+        }
+        Files::RestoreFailed { message } | Files::RestoreFailedAs { message, .. } => {
             vec![format!("[the files are as they were: {message}]")]
         }
         Files::Restored { files, .. } => {
@@ -46,7 +48,10 @@ pub fn detail(event: &Files) -> String {
         Files::Snapshotted { files, .. } | Files::Restored { files, .. } => {
             sum(&Figures::of(files.iter()))
         }
-        Files::SnapshotFailed { message } | Files::RestoreFailed { message } => message.clone(),
+        Files::SnapshotFailed { message }
+        | Files::SnapshotFailedAs { message, .. }
+        | Files::RestoreFailed { message }
+        | Files::RestoreFailedAs { message, .. } => message.clone(),
         Files::RevertAsked { to, by } => format!("to {to}, by {by}"),
         Files::UnrevertAsked { by } => format!("by {by}"),
         Files::RestoreStarted { paths, .. } => format!("{} files", paths.len()),

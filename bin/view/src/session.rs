@@ -775,8 +775,10 @@ impl SessionView {
             Files::SnapshotStarted {} | Files::RestoreStarted { .. } => self.files_open = Some(seq),
             Files::Snapshotted { .. }
             | Files::SnapshotFailed { .. }
+            | Files::SnapshotFailedAs { .. }
             | Files::Restored { .. }
-            | Files::RestoreFailed { .. } => self.files_open = None,
+            | Files::RestoreFailed { .. }
+            | Files::RestoreFailedAs { .. } => self.files_open = None,
             Files::RevertAsked { .. }
             | Files::UnrevertAsked { .. }
             | Files::CheckoutAsked { .. } => {}
@@ -791,7 +793,10 @@ impl SessionView {
                 }
                 changes.push(Change::Restored(Ok(())));
             }
-            Files::SnapshotFailed { message } | Files::RestoreFailed { message } => {
+            Files::SnapshotFailed { message }
+            | Files::SnapshotFailedAs { message, .. }
+            | Files::RestoreFailed { message }
+            | Files::RestoreFailedAs { message, .. } => {
                 changes.push(Change::Restored(Err(message.clone())));
             }
             Files::SnapshotStarted {}

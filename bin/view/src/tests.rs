@@ -304,7 +304,7 @@ fn calls_have_phases_and_one_end() {
     let run = log.started(call);
     log.finished(run, "a", false);
     assert_eq!(phase(&log), "bash ls failed, bash ls completed");
-    assert_eq!(log.text().1, "  ✗ stopped\n  ✓ a\n");
+    assert_eq!(log.text().1, "  ✗ timed out\n  ✓ a\n");
     // Each event counts once.
     let mut transcript = log.transcript();
     assert_eq!(transcript.apply(&log.events[2]), []);

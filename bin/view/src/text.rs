@@ -142,6 +142,8 @@ impl TextRenderer {
         match step {
             CallStep::Called if call.parent.is_none() => self.end_line(output),
             CallStep::Resolved => self.note(output, &format!("● {}", call.heading())),
+            // the call has been shown as timed out
+            CallStep::Ended { outcome: Outcome::Cancelled, first: false } => {}
             CallStep::Ended { outcome, .. } => {
                 if let Outcome::Unresolved(_) = outcome {
                     self.note(output, &format!("● {}", call.heading()));
@@ -167,7 +169,8 @@ impl TextRenderer {
             Outcome::Denied => self.note(output, "  denied"),
             Outcome::Lost => self.note(output, "  ? outcome unknown after a crash"),
             Outcome::Cancelled => self.note(output, "  ✗ stopped"),
-            Outcome::Rejected { .. } | Outcome::TimedOut { .. } => {}
+            Outcome::TimedOut { asked: false } => self.note(output, "  ✗ timed out"),
+            Outcome::Rejected { .. } | Outcome::TimedOut { asked: true } => {}
         }
     }
 

@@ -51,6 +51,41 @@ pub enum Files {
         paths: Vec<Saved>,
         by: String,
     },
+    /// The form of `SnapshotFailed` that names the kind of failure. Its public name is that of `SnapshotFailed`; its
+    /// field `class` tells the two apart.
+    #[serde(rename(serialize = "snapshot_failed", deserialize = "snapshot_failed_as"))]
+    SnapshotFailedAs {
+        class: FilesFailure,
+        message: String,
+    },
+    /// The form of `RestoreFailed` that names the kind of failure, with the public name of `RestoreFailed`.
+    #[serde(rename(serialize = "restore_failed", deserialize = "restore_failed_as"))]
+    RestoreFailedAs {
+        class: FilesFailure,
+        message: String,
+    },
+}
+
+/// Why files were not kept or restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FilesFailure {
+    /// `git` is not installed.
+    NoGit,
+    /// The folder is a home folder, or there is no place for snapshots.
+    NoProject,
+    TooManyFiles,
+    TooLarge,
+    /// The operating system refused to read or write a file.
+    Io,
+    /// A command of git failed.
+    Git,
+    /// A path is not restored, because that would change a file outside the project.
+    Path,
+    /// It took too long, or its session no longer waited for it.
+    Cancelled,
+    /// The worker died.
+    Internal,
 }
 
 /// The difference of one file between two trees.

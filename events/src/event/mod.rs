@@ -17,7 +17,7 @@ mod tool;
 mod turn;
 
 pub use compaction::Compaction;
-pub use files::{Change, FileChange, Files, Saved};
+pub use files::{Change, FileChange, Files, FilesFailure, Saved};
 pub use hook::{Hook, HookOutcome, HookPoint};
 pub use model::{
     CallSpec, Cost, FailureClass, Finish, Model, ModelRef, PartKind, Purpose, StreamedPart, Usage,
@@ -158,10 +158,12 @@ impl Event {
                 Files::SnapshotStarted {} | Files::RestoreStarted { .. } => true,
                 Files::Snapshotted { .. }
                 | Files::SnapshotFailed { .. }
+                | Files::SnapshotFailedAs { .. }
                 | Files::RevertAsked { .. }
                 | Files::UnrevertAsked { .. }
                 | Files::Restored { .. }
                 | Files::RestoreFailed { .. }
+                | Files::RestoreFailedAs { .. }
                 | Files::CheckoutAsked { .. } => false,
             },
             Self::Hook(event) => match event {

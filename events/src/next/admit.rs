@@ -63,10 +63,12 @@ pub fn admits(s: &State, fact: &Fact) -> bool {
         },
         Event::Todo(Todo::Updated { .. }) => awaits(&[PendingKind::Tool]),
         Event::Files(event) => match event {
-            Files::Snapshotted { .. } | Files::SnapshotFailed { .. } => {
-                awaits(&[PendingKind::Snapshot])
-            }
-            Files::Restored { .. } | Files::RestoreFailed { .. } => awaits(&[PendingKind::Restore]),
+            Files::Snapshotted { .. }
+            | Files::SnapshotFailed { .. }
+            | Files::SnapshotFailedAs { .. } => awaits(&[PendingKind::Snapshot]),
+            Files::Restored { .. }
+            | Files::RestoreFailed { .. }
+            | Files::RestoreFailedAs { .. } => awaits(&[PendingKind::Restore]),
             Files::RevertAsked { to, .. } => born && s.revert_to(*to).is_ok(),
             Files::UnrevertAsked { .. } => born && s.may_unrevert().is_ok(),
             Files::CheckoutAsked { .. } => born && s.may_restore().is_ok(),

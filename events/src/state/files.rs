@@ -186,7 +186,7 @@ impl State {
                     self.files.snapshotted(tree, files, left_out);
                 }
             }
-            Event::SnapshotFailed { .. } => {
+            Event::SnapshotFailed { .. } | Event::SnapshotFailedAs { .. } => {
                 if self.files.awaits_snapshot(envelope.of) {
                     self.files.not_snapshotted();
                 }
@@ -211,7 +211,7 @@ impl State {
                     self.restored(tree);
                 }
             }
-            Event::RestoreFailed { .. } => {
+            Event::RestoreFailed { .. } | Event::RestoreFailedAs { .. } => {
                 if self.files.awaits_restore(envelope.of) {
                     self.files.restore = None;
                 }

@@ -1,6 +1,6 @@
 //! Snapshots, reverts and their outcomes.
 
-use leftfold_events::event::{Change, FileChange, Files, Saved};
+use leftfold_events::event::{Change, FileChange, Files, FilesFailure, Saved};
 use leftfold_events::state::PendingKind;
 use leftfold_events::{Fact, TurnConfig};
 
@@ -21,7 +21,9 @@ impl Run {
         let (message, by) = ("no".to_owned(), "test".to_owned());
         match step {
             Snap(tree, files) => Fact::of(snapshot, snapshotted(tree, files)),
-            NoSnap => Fact::of(snapshot, Files::SnapshotFailed { message }),
+            NoSnap => {
+                Fact::of(snapshot, Files::SnapshotFailedAs { class: FilesFailure::Git, message })
+            }
             Revert(to) => Fact::new(Files::RevertAsked { to: *to, by }),
             Unrevert => Fact::new(Files::UnrevertAsked { by }),
             Checkout(files) => {
@@ -32,7 +34,9 @@ impl Run {
                 Fact::new(Files::CheckoutAsked { paths: files.iter().map(saved).collect(), by })
             }
             Restored(tree) => Fact::of(restore, restored(tree)),
-            NotRestored => Fact::of(restore, Files::RestoreFailed { message }),
+            NotRestored => {
+                Fact::of(restore, Files::RestoreFailedAs { class: FilesFailure::Io, message })
+            }
             _ => panic!("{step:?} has nothing to do with files"),
         }
     }

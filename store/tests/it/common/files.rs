@@ -1,6 +1,6 @@
 //! File events.
 
-use leftfold_events::event::{Change, Event, FileChange, Files, Saved};
+use leftfold_events::event::{Change, Event, FileChange, Files, FilesFailure, Saved};
 
 /// File events that were added later.
 pub(super) fn later_files_events() -> Vec<Event> {
@@ -29,4 +29,25 @@ pub(super) fn files_events() -> Vec<Event> {
         Files::Restored { before, tree, files }.into(),
         Files::RestoreFailed { message }.into(),
     ]
+}
+
+/// Failures with each class.
+pub(super) fn failures() -> impl Iterator<Item = Event> {
+    use FilesFailure as F;
+    let classes = [
+        F::NoGit,
+        F::NoProject,
+        F::TooManyFiles,
+        F::TooLarge,
+        F::Io,
+        F::Git,
+        F::Path,
+        F::Cancelled,
+        F::Internal,
+    ];
+    classes.into_iter().flat_map(|class| {
+        let message = "no".to_owned();
+        let restore = Files::RestoreFailedAs { class, message: message.clone() };
+        [Files::SnapshotFailedAs { class, message }.into(), restore.into()]
+    })
 }

@@ -151,6 +151,7 @@ fn later_events() -> Vec<Event> {
     events.push(Permission::RejectedWith { reply, feedback, by, with: 300 }.into());
     events.extend(sandboxed());
     events.extend(incomplete());
+    events.extend(files::failures());
     events
 }
 
@@ -463,7 +464,9 @@ pub fn variant(event: &Event) -> usize {
         Event::Permission(Permission::RejectedWith { .. }) => 53,
         Event::Tool(Tool::StartedSandboxed(_)) => 54,
         Event::Turn(Turn::Continued { .. }) => 55,
+        Event::Files(Files::SnapshotFailedAs { .. }) => 56,
+        Event::Files(Files::RestoreFailedAs { .. }) => 57,
     }
 }
 
-pub const VARIANTS: usize = 56;
+pub const VARIANTS: usize = 58;

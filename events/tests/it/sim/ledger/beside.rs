@@ -16,10 +16,14 @@ impl Ledger {
         match event {
             Files::SnapshotStarted {} => self.wait(e, Wait::Snapshot),
             Files::RestoreStarted { .. } => self.wait(e, Wait::Restore),
-            Files::Snapshotted { .. } | Files::SnapshotFailed { .. } => {
+            Files::Snapshotted { .. }
+            | Files::SnapshotFailed { .. }
+            | Files::SnapshotFailedAs { .. } => {
                 self.outcome(e, |wait| wait == Wait::Snapshot).map(drop)
             }
-            Files::Restored { .. } | Files::RestoreFailed { .. } => {
+            Files::Restored { .. }
+            | Files::RestoreFailed { .. }
+            | Files::RestoreFailedAs { .. } => {
                 self.outcome(e, |wait| wait == Wait::Restore).map(drop)
             }
             Files::RevertAsked { .. }
