@@ -61,7 +61,11 @@ fn of(
 /// The records of the conversation in its last branch: from its end up the tree. Calls made at once
 /// are branches of their own, whose records belong to it too. Records in `elsewhere` are handled
 /// elsewhere and do not count as left out.
-fn chosen(records: &[Value], elsewhere: &HashSet<usize>, left_out: &mut LeftOut) -> HashSet<usize> {
+pub(super) fn chosen(
+    records: &[Value],
+    elsewhere: &HashSet<usize>,
+    left_out: &mut LeftOut,
+) -> HashSet<usize> {
     // A subagent's own file consists of sidechain records only.
     let any_main = records.iter().any(|record| is_message(record) && !is_aside(record));
     let is_aside = |record: &Value| any_main && is_aside(record);

@@ -10,6 +10,7 @@
 
 mod claude;
 mod codex;
+pub mod health;
 mod log_builder;
 mod opencode;
 mod order;

@@ -1,0 +1,236 @@
+//! A file of JSON lines whose unchanged lines keep their bytes.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use leftfold_framing::surrogates;
+use serde_json::{Deserializer, Value};
+
+use super::{Kind, Notes, Place};
+use crate::UnreadableFile;
+
+/// Places in a torn line at which a whole record is looked for.
+const MOST_STARTS: usize = 8;
+
+/// The beginnings of records.
+const STARTS: [&str; 3] = ["{\"type\":\"", "{\"parentUuid\":", "{\"timestamp\":"];
+
+/// A record, or a blank line.
+#[derive(Debug)]
+pub(super) struct Record {
+    /// The line of the examined file.
+    pub(super) line: usize,
+    /// `null` for a blank line.
+    pub(super) value: Value,
+    /// Its bytes, as long as it is unchanged.
+    raw: Option<Range<usize>>,
+    pub(super) is_dropped: bool,
+}
+
+impl Record {
+    pub(super) fn new(line: usize, value: Value) -> Self {
+        Self { line, value, raw: None, is_dropped: false }
+    }
+
+    /// The value, to change it.
+    pub(super) fn edit(&mut self) -> &mut Value {
+        self.raw = None;
+        &mut self.value
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Lines<'a> {
+    bytes: &'a [u8],
+    pub(super) records: Vec<Record>,
+}
+
+impl<'a> Lines<'a> {
+    /// Reads all lines. `is_record` tells a record from an object inside one.
+    pub(super) fn read(bytes: &'a [u8], is_record: fn(&Value) -> bool, notes: &mut Notes) -> Self {
+        let mut lines = Self { bytes, records: Vec::new() };
+        let mut start = 0;
+        for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+            let raw = start..start + line.len();
+            start = raw.end;
+            lines.line(index + 1, line, raw, is_record, notes);
+        }
+        lines
+    }
+
+    fn line(
+        &mut self,
+        number: usize,
+        line: &[u8],
+        raw: Range<usize>,
+        is_record: fn(&Value) -> bool,
+        notes: &mut Notes,
+    ) {
+        let text = String::from_utf8_lossy(line);
+        if text.trim().is_empty() && matches!(text, Cow::Borrowed(_)) {
+            let blank = Record { raw: Some(raw), ..Record::new(number, Value::Null) };
+            return self.records.push(blank);
+        }
+        let whole = serde_json::from_str::<Value>(&text);
+        if let (Ok(value), Cow::Borrowed(_)) = (&whole, &text)
+            && value.is_object()
+        {
+            let value = whole.unwrap_or_default();
+            return self.records.push(Record { raw: Some(raw), ..Record::new(number, value) });
+        }
+        let (found, is_all) = salvage(&text, is_record);
+        let what = match (&whole, &text) {
+            (Ok(_), Cow::Owned(_)) => "the line is not UTF-8".to_owned(),
+            (Ok(_), Cow::Borrowed(_)) => "the line is not a JSON object".to_owned(),
+            (Err(error), _) => format!("the line is not JSON: {error}"),
+        };
+        let mend = match (found.len(), is_all) {
+            (0, _) => "dropped",
+            (1, true) => "its text is repaired",
+            (_, true) => "each of its objects gets a line",
+            (_, false) => "its whole objects are kept, the rest is dropped",
+        };
+        notes.add(Kind::BrokenLine, Place(number, "", String::new()), what, mend);
+        self.records.extend(found.into_iter().map(|value| Record::new(number, value)));
+    }
+
+    /// # Errors
+    /// No line has a record.
+    pub(super) fn check(&self) -> Result<(), UnreadableFile> {
+        if self.records.iter().any(|record| record.value.is_object()) {
+            return Ok(());
+        }
+        Err(UnreadableFile("no line of it is a JSON object".to_owned()))
+    }
+
+    /// Removes dropped records. `inserts` have the index of the record that they precede.
+    pub(super) fn apply(&mut self, inserts: Vec<(usize, Record)>) {
+        let mut before: BTreeMap<usize, Vec<Record>> = BTreeMap::new();
+        for (at, record) in inserts {
+            before.entry(at).or_default().push(record);
+        }
+        let old = std::mem::take(&mut self.records);
+        let end = old.len();
+        for (at, record) in old.into_iter().enumerate() {
+            self.records.extend(before.remove(&at).unwrap_or_default());
+            if !record.is_dropped {
+                self.records.push(record);
+            }
+        }
+        self.records.extend(before.remove(&end).unwrap_or_default());
+    }
+
+    /// The file.
+    pub(super) fn write(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for record in &self.records {
+            if bytes.last().is_some_and(|last| *last != b'\n') {
+                bytes.push(b'\n');
+            }
+            match &record.raw {
+                Some(raw) => bytes.extend_from_slice(&self.bytes[raw.clone()]),
+                None => bytes.extend_from_slice(format!("{}\n", record.value).as_bytes()),
+            }
+        }
+        bytes
+    }
+}
+
+/// The objects in a broken line, and whether that is all of it.
+fn salvage(line: &str, is_record: fn(&Value) -> bool) -> (Vec<Value>, bool) {
+    let clean = legal(line.trim_start_matches('\u{feff}').trim());
+    let clean = surrogates::repair(&clean);
+    let (mut found, end) = objects(&clean);
+    let rest = &clean[end..];
+    if rest.trim().is_empty() {
+        return (found, true);
+    }
+    let mut starts: Vec<usize> = STARTS
+        .iter()
+        .flat_map(|start| rest.match_indices(start).take(MOST_STARTS))
+        .map(|(at, _)| at)
+        .collect();
+    starts.sort_unstable();
+    for start in starts.into_iter().take(MOST_STARTS) {
+        let (more, end) = objects(&rest[start..]);
+        if rest[start + end..].trim().is_empty() && more.iter().all(is_record) {
+            found.extend(more);
+            break;
+        }
+    }
+    (found, false)
+}
+
+/// The JSON objects at the beginning of a text, and where they end.
+fn objects(text: &str) -> (Vec<Value>, usize) {
+    let mut stream = Deserializer::from_str(text).into_iter::<Value>();
+    let (mut found, mut end) = (Vec::new(), 0);
+    while let Some(Ok(value)) = stream.next() {
+        if !value.is_object() {
+            break;
+        }
+        found.push(value);
+        end = stream.byte_offset();
+    }
+    (found, end)
+}
+
+/// JSON without NULs, and with control characters in strings escaped.
+fn legal(text: &str) -> String {
+    let (mut legal, mut in_string, mut is_escaped) =
+        (String::with_capacity(text.len()), false, false);
+    for c in text.chars() {
+        match c {
+            '\0' => continue,
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = in_string,
+            '"' => in_string = !in_string,
+            c if in_string && c < ' ' => {
+                legal.push_str(&format!("\\u{:04x}", u32::from(c)));
+                continue;
+            }
+            _ => {}
+        }
+        legal.push(c);
+    }
+    legal
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_broken_line_keeps_its_whole_records() {
+        for (line, found, is_all) in [
+            ("{\"type\":\"a\"}{\"type\":\"b\"}", vec!["a", "b"], true),
+            ("{\"type\":\"a\"}{\"type\":\"b\",\"message\":{\"co", vec!["a"], false),
+            ("{\"type\":\"us{\"type\":\"b\",\"sessionId\":\"s\"}", vec!["b"], false),
+            ("\0\0{\"type\":\"a\"}", vec!["a"], true),
+            ("\u{feff}{\"type\":\"\ta\"}", vec!["\ta"], true),
+            ("{\"type\":\"a\\ud83d\"}", vec!["a\u{fffd}"], true),
+            (
+                "{\"type\":\"user\",\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"x\"}",
+                vec![],
+                false,
+            ),
+            ("[1]", vec![], false),
+            ("\0\0", vec![], true),
+        ] {
+            let (objects, all) = salvage(line, |value| value["type"] == "b");
+            let kinds: Vec<Value> = objects.iter().map(|object| object["type"].clone()).collect();
+            assert_eq!((json!(kinds), all), (json!(found), is_all), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn unchanged_lines_keep_their_bytes() {
+        let text = b"{ \"type\" : \"a\" }\r\n\n{\"n\":1.50}";
+        let mut notes = Notes::default();
+        let lines = Lines::read(text, |_| true, &mut notes);
+        assert_eq!((lines.write(), notes.findings.len()), (text.to_vec(), 0));
+    }
+}

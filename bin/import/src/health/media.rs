@@ -1,0 +1,231 @@
+//! Judges images and documents by the limits of the APIs: their size, their type, their number. It
+//! reads headers only, and decodes no picture.
+
+/// Limits of an API for the media of one request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Bytes of base64.
+    bytes: usize,
+    /// Pixels of a side.
+    side: u32,
+    /// Above this number of images, `many_side` is the limit of a side.
+    pub(super) many: usize,
+    pub(super) many_side: u32,
+    /// Images.
+    pub(super) most: usize,
+}
+
+/// <https://docs.claude.com/en/docs/build-with-claude/vision>. The API measures the base64.
+pub(super) const ANTHROPIC: Limits =
+    Limits { bytes: 5 << 20, side: 8_000, many: 20, many_side: 2_000, most: 100 };
+
+/// <https://platform.openai.com/docs/guides/images-vision>.
+pub(super) const OPENAI: Limits =
+    Limits { bytes: 50 << 20, side: u32::MAX, many: usize::MAX, many_side: u32::MAX, most: 500 };
+
+/// Bytes of base64 of a document.
+const LONGEST_DOCUMENT: usize = 32 << 20;
+
+/// Bytes in which a JPEG's frame header is looked for: metadata comes before it.
+const HEAD: usize = 1 << 20;
+
+pub(super) const PDF: &str = "application/pdf";
+
+/// A fault of an image or a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It is fine as this type.
+    Type(&'static str),
+    /// No type makes it acceptable: the reason.
+    Unusable(String),
+}
+
+/// The fault of an image or a PDF, or else the image's longer side.
+pub(super) fn judge(mime: &str, base64: &str, limits: &Limits) -> Result<u32, Fault> {
+    let unusable = |why: &str| Err(Fault::Unusable(why.to_owned()));
+    if base64.is_empty() {
+        return unusable("empty");
+    }
+    if !is_base64(base64) {
+        return unusable("not base64");
+    }
+    let head = decode(base64, 64);
+    let most = if head.starts_with(b"%PDF") { LONGEST_DOCUMENT } else { limits.bytes };
+    if base64.len() > most {
+        let size = format!("{} in base64, limit {}", mebibytes(base64.len()), mebibytes(most));
+        return Err(Fault::Unusable(size));
+    }
+    let Some(is) = type_of(&head) else {
+        return unusable("neither PNG, JPEG, GIF, WebP nor PDF");
+    };
+    let side = match is {
+        PDF => 0,
+        "image/jpeg" => {
+            let sides = jpeg(&decode(base64, HEAD));
+            sides.map_or(0, |(width, height)| width.max(height))
+        }
+        _ => match sides(is, &head) {
+            Some((width, height)) if width > 0 && height > 0 => width.max(height),
+            _ => return unusable("its header is cut off"),
+        },
+    };
+    if side > limits.side {
+        return Err(Fault::Unusable(format!("{side} pixels, limit {}", limits.side)));
+    }
+    if is == mime { Ok(side) } else { Err(Fault::Type(is)) }
+}
+
+/// Bytes for people.
+fn mebibytes(bytes: usize) -> String {
+    let tenths = (bytes * 10).div_ceil(1 << 20);
+    match tenths % 10 {
+        0 => format!("{} MiB", tenths / 10),
+        rest => format!("{}.{rest} MiB", tenths / 10),
+    }
+}
+
+fn type_of(head: &[u8]) -> Option<&'static str> {
+    Some(match head {
+        [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => "image/png",
+        [0xff, 0xd8, 0xff, ..] => "image/jpeg",
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => "image/gif",
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
+        [b'%', b'P', b'D', b'F', ..] => PDF,
+        _ => return None,
+    })
+}
+
+/// Width and height from the header of an image that is no JPEG.
+fn sides(mime: &str, head: &[u8]) -> Option<(u32, u32)> {
+    let byte = |at: usize| head.get(at).copied().map(u32::from);
+    let little = |at: usize| Some(byte(at)? | byte(at + 1)? << 8);
+    let big = |at: usize| {
+        Some(byte(at)? << 24 | byte(at + 1)? << 16 | byte(at + 2)? << 8 | byte(at + 3)?)
+    };
+    match (mime, head.get(12..16)) {
+        ("image/png", _) => Some((big(16)?, big(20)?)),
+        ("image/gif", _) => Some((little(6)?, little(8)?)),
+        ("image/webp", Some(b"VP8 ")) => Some((little(26)? & 0x3fff, little(28)? & 0x3fff)),
+        ("image/webp", Some(b"VP8L")) => {
+            let bits = little(21)? | little(23)? << 16;
+            Some(((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1))
+        }
+        ("image/webp", Some(b"VP8X")) => {
+            let three = |at: usize| Some((little(at)? | byte(at + 2)? << 16) + 1);
+            Some((three(24)?, three(27)?))
+        }
+        _ => None,
+    }
+}
+
+/// Width and height from the first frame header of a JPEG.
+fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
+    let pair = |at: usize| Some(u32::from(*bytes.get(at)?) << 8 | u32::from(*bytes.get(at + 1)?));
+    let mut at = 2;
+    loop {
+        let marker = pair(at)?;
+        match marker {
+            0xffc0..=0xffc3 | 0xffc5..=0xffc7 | 0xffc9..=0xffcb | 0xffcd..=0xffcf => {
+                return Some((pair(at + 7)?, pair(at + 5)?));
+            }
+            // a fill byte
+            0xffff => at += 1,
+            0xff00.. => at += 2 + usize::try_from(pair(at + 2)?).ok()?,
+            _ => return None,
+        }
+    }
+}
+
+/// The value of a digit of base64.
+fn digit(byte: u8) -> Option<u32> {
+    Some(u32::from(match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    }))
+}
+
+/// Whether a text is base64 with its padding.
+pub(super) fn is_base64(text: &str) -> bool {
+    let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
+    text.len().is_multiple_of(4) && digits.bytes().all(|byte| digit(byte).is_some())
+}
+
+/// The first `most` bytes.
+fn decode(base64: &str, most: usize) -> Vec<u8> {
+    let (mut bytes, mut bits, mut held) = (Vec::new(), 0, 0);
+    for value in base64.bytes().map_while(digit) {
+        bits = (bits << 6 | value) & 0xffff;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            bytes.extend(u8::try_from(bits >> held & 0xff));
+        }
+        if bytes.len() >= most {
+            break;
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encode(bytes: &[u8]) -> String {
+        const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let mut text = String::new();
+        for chunk in bytes.chunks(3) {
+            let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());
+            let bits = at(0) << 16 | at(1) << 8 | at(2);
+            for index in 0..4 {
+                let digit = DIGITS[(bits >> (18 - 6 * index) & 63) as usize];
+                text.push(if index <= chunk.len() { digit.into() } else { '=' });
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn sides_are_read_from_each_header() {
+        let png = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\x1f\x41\0\0\0\x10rest";
+        let gif = b"GIF89a\x10\0\x20\0rest";
+        let jpeg = b"\xff\xd8\xff\xe0\0\x04ab\xff\xc2\0\x11\x08\0\x09\0\x0arest";
+        let lossy = b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a\x05\0\x06\0rest";
+        let lossless = b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f\x04\x40\x01\0rest";
+        let extended = b"RIFF\0\0\0\0WEBPVP8X\0\0\0\0\0\0\0\0\x04\0\0\x06\0\0rest";
+        let long = Err(Fault::Unusable("8001 pixels, limit 8000".to_owned()));
+        for (mime, bytes, expected) in [
+            ("image/png", &png[..], long),
+            ("image/gif", gif, Ok(32)),
+            ("image/jpeg", jpeg, Ok(10)),
+            ("image/webp", lossy, Ok(6)),
+            ("image/webp", lossless, Ok(6)),
+            ("image/webp", extended, Ok(7)),
+            ("image/png", gif, Err(Fault::Type("image/gif"))),
+            ("application/pdf", b"%PDF-1.4", Ok(0)),
+            ("image/png", &png[..20], Err(Fault::Unusable("its header is cut off".to_owned()))),
+            (
+                "image/png",
+                b"hi",
+                Err(Fault::Unusable("neither PNG, JPEG, GIF, WebP nor PDF".to_owned())),
+            ),
+            ("image/png", b"", Err(Fault::Unusable("empty".to_owned()))),
+        ] {
+            assert_eq!(judge(mime, &encode(bytes), &ANTHROPIC), expected, "{mime} {bytes:?}");
+        }
+        for text in ["aGk", "aG k", "a===", "aGk=aGk="] {
+            assert!(!is_base64(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_size_is_rounded_up() {
+        let big = format!("iVBORw0K{}", "A".repeat(5 << 20));
+        let Err(Fault::Unusable(why)) = judge("image/png", &big, &ANTHROPIC) else { panic!() };
+        assert_eq!(why, "5.1 MiB in base64, limit 5 MiB");
+    }
+}
