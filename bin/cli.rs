@@ -125,7 +125,7 @@ pub(crate) enum Command {
     Trust(Trust),
     /// Run one tool without a model, or print its schema
     Tool(Tool),
-    /// Check settings, keys, servers and this machine, with advice for each problem
+    /// Check settings, keys, servers and this machine, or a session file of another agent
     Doctor(Doctor),
     /// Print a completion script for a shell
     Completions(Completions),

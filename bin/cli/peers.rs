@@ -50,8 +50,23 @@ pub(crate) struct Trust {
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     /// Also connect to remote MCP servers and read instruction pages from the web
-    #[arg(long)]
+    #[arg(long, conflicts_with = "session")]
     pub(crate) online: bool,
+    /// Examine only a session file of Claude Code, Codex or OpenCode; `-` reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) session: Option<PathBuf>,
+    /// The agent that wrote FILE [default: detected from FILE]
+    #[arg(long, value_name = "AGENT", value_enum, requires = "session")]
+    pub(crate) from: Option<leftfold_import::Origin>,
+    /// Write a mended copy of FILE
+    #[arg(long, requires = "session")]
+    pub(crate) mend: bool,
+    /// The path of the mended copy [default: FILE.mended]
+    #[arg(long, short, value_name = "PATH", requires = "mend", conflicts_with = "in_place")]
+    pub(crate) output: Option<PathBuf>,
+    /// Mend FILE itself, and keep the original as FILE.bak
+    #[arg(long, requires = "mend")]
+    pub(crate) in_place: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,

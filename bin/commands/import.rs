@@ -77,8 +77,8 @@ fn note_directory(sessions: &Sessions) {
     }
 }
 
-/// The bytes to import, and the name for them in errors.
-fn contents(file: &Path) -> anyhow::Result<(Vec<u8>, String)> {
+/// The bytes of a session file, and the name for them in errors.
+pub(super) fn contents(file: &Path) -> anyhow::Result<(Vec<u8>, String)> {
     const DATABASE: &[u8] = b"SQLite format 3\0";
     if file == Path::new("-") {
         let name = "standard input";

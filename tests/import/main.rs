@@ -4,6 +4,7 @@
 mod children;
 mod claude;
 mod codex;
+mod doctor;
 mod hostile;
 mod leftfold;
 mod opencode;

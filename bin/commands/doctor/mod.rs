@@ -8,6 +8,7 @@ mod guidance;
 mod machine;
 mod models;
 mod servers;
+mod session;
 mod sources;
 
 use std::path::Path;
@@ -92,6 +93,9 @@ impl Findings {
 }
 
 pub(crate) fn doctor(args: &Doctor) -> anyhow::Result<ExitCode> {
+    if let Some(file) = &args.session {
+        return session::doctor(file, args);
+    }
     let directory = std::env::current_dir()?;
     let found = examine(&directory, args)?;
     let text = match args.format {
