@@ -147,8 +147,8 @@ fn summary(s: &State, compacting: &Compacting) -> Built {
     let mut builder = Builder::new(model);
     builder.files = Files::Seen;
     builder.output = (compacting.overflows > 0).then_some(SHORTENED);
-    let past = |m: &&Message| m.prompt().is_none_or(|prompt| prompt.seq <= compacting.through);
-    s.messages.iter().filter(past).for_each(|message| builder.message(message));
+    let past = s.messages.iter().filter(|message| compacting.replaces(message));
+    past.for_each(|message| builder.message(message));
     let prompt = overlay::summary_prompt(s, compacting);
     builder.user(vec![PromptPart::text(prompt)], Vec::new());
     let mut built = builder.finish(s, Purpose::Compaction);

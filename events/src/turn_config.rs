@@ -137,6 +137,16 @@ pub const TASK_TIMEOUT: u64 = 60 * 60 * 1_000;
 /// The default of how deeply subagents may be nested.
 pub const MAX_DEPTH: u32 = 5;
 
+/// The end of a conversation that a summary leaves as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tail {
+    /// The most prompts in it, with all that follows them; `None`: any number.
+    pub turns: Option<u64>,
+    /// The most tokens in it, as estimated; `None`: a share of the model's context.
+    pub tokens: Option<u64>,
+}
+
 /// Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -170,6 +180,9 @@ pub struct Options {
     pub reserved: Option<u64>,
     /// Whether overflow leads to compaction.
     pub compact: bool,
+    /// How much of the latest conversation a summary does not replace; `None`: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tail: Option<Tail>,
     /// Whether old tool output is cleared at the end of a turn.
     pub prune: bool,
     /// The instructions for the model that writes a summary.
@@ -246,6 +259,7 @@ impl Default for Options {
             max_output: 32_000,
             reserved: None,
             compact: true,
+            tail: None,
             prune: true,
             summary_prompt: String::new(),
             title_prompt: String::new(),

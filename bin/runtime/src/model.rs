@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::gather::{self, Agent};
 use leftfold_events::Json;
-use leftfold_events::turn_config::{ModelSpec, Options};
+use leftfold_events::turn_config::{ModelSpec, Options, Tail};
 use leftfold_providers::{
     Config, Provider, ScriptSource, Wire, catalog, variants as builtin_variants,
 };
@@ -150,6 +150,7 @@ pub fn options(settings: &Settings, model: &Model) -> Options {
         retries: settings.retry.attempts,
         reserved: settings.compaction.reserved,
         compact: settings.compaction.auto,
+        tail: tail(settings.compaction),
         prune: settings.compaction.prune,
         title_prompt: if settings.title() { gather::TITLE } else { "" }.to_owned(),
         request: model.request.clone(),
@@ -157,6 +158,13 @@ pub fn options(settings: &Settings, model: &Model) -> Options {
         snapshot: settings.snapshot() && leftfold_snapshots::is_possible(),
         ..Options::default()
     }
+}
+
+/// The end of the conversation that summaries leave as it is. A number of 0 asks for none.
+fn tail(said: leftfold_config::Compaction) -> Option<Tail> {
+    let (turns, tokens) = (said.tail_turns, said.preserve_recent_tokens);
+    let wanted = turns.or(tokens).is_some() && turns != Some(0) && tokens != Some(0);
+    wanted.then_some(Tail { turns, tokens })
 }
 
 pub fn usage(error: impl std::fmt::Display) -> anyhow::Error {

@@ -2,9 +2,11 @@
 
 use super::{ask_with, decide, end, intent, plugins, retry, retry_scheduled, with_attempts};
 use crate::context;
-use crate::event::{CallKind, Compaction, EndReason, Envelope, FailureClass, Purpose};
+use crate::event::{
+    CallKind, Compaction, EndReason, Envelope, FailureClass, PromptKind, PromptPart, Purpose,
+};
 use crate::id::Seq;
-use crate::state::{Call, Compacting, Message, Phase, State, Turn, Writing};
+use crate::state::{Call, Compacting, Message, Phase, ReplyPart, State, Turn, Writing};
 
 /// The number of consecutive compactions without success after which the turn ends.
 const COMPACTIONS: u32 = 2;
@@ -14,6 +16,12 @@ const KEPT_TURNS: usize = 2;
 const KEPT: usize = 40_000;
 /// The smallest number of tokens that justifies changing the conversation.
 const WORTH: usize = 20_000;
+
+/// The tokens of a tail without a number of its own: a quarter of the usable context, within these.
+const TAIL_LEAST: u64 = 2_000;
+const TAIL_MOST: u64 = 8_000;
+/// The bytes that a picture or a PDF counts for in a tail.
+const MEDIA: usize = 8_000;
 
 /// The policy since which only the provider's own refusal ends a turn if compaction is off.
 const ASKS_FIRST: u16 = 5;
@@ -38,10 +46,81 @@ pub(super) fn make_room(s: &State, turn: &Turn, why: &str) -> Envelope {
     end(s, turn, EndReason::Error, Some(format!("{why}, and {advice}")))
 }
 
-/// Starts a compaction. Prompts that no model has seen are not replaced.
+/// Starts a compaction. Prompts that no model has seen are not replaced, nor is the tail.
 pub(super) fn start(s: &State, auto: bool) -> Envelope {
-    let through = s.unsent_prompt().map_or(s.seq, |prompt| prompt - 1);
+    let sent = s.unsent_prompt().map_or(s.seq, |prompt| prompt - 1);
+    let through = tail(s, sent).map_or(sent, |first| first - 1);
     intent(s, None, Some(s.config.options.timeout), Compaction::Started { through, auto })
+}
+
+/// The first message of the tail that stays, of the messages up to `sent`. It is the beginning of a
+/// prompt or of a reply. `None`: everything is replaced, because no tail is wanted, none fits, or one has
+/// left too little room before.
+fn tail(s: &State, sent: Seq) -> Option<Seq> {
+    let wanted = s.config.options.tail?;
+    if s.turn.as_ref().is_some_and(|turn| turn.compactions > 0) {
+        return None;
+    }
+    // at least one reply is summarised
+    let oldest = s.messages.iter().find_map(Message::reply)?.asked;
+    let usable = s.usable();
+    let share = || usable.map_or(TAIL_MOST, |usable| (usable / 4).clamp(TAIL_LEAST, TAIL_MOST));
+    let room = wanted.tokens.unwrap_or_else(share).min(usable.map_or(u64::MAX, |all| all / 2));
+    let (mut turns, mut taken, mut first) = (0, 0, None);
+    for message in s.messages.iter().rev().filter(|message| message.start() <= sent) {
+        taken += estimate(message);
+        if taken > room || wanted.turns == Some(turns) {
+            break;
+        }
+        if message.start() <= oldest {
+            break;
+        }
+        match message {
+            Message::Summary { .. } => break,
+            // it belongs to the reply before it
+            Message::Note { .. } => {}
+            Message::Assistant(reply) => first = Some(reply.asked),
+            Message::User(prompt) => {
+                turns += 1;
+                first = Some(prompt.seq);
+            }
+        }
+    }
+    first
+}
+
+/// The tokens that a message takes up, at four bytes a token.
+fn estimate(message: &Message) -> u64 {
+    let of_part = |part: &PromptPart| match part.kind {
+        PromptKind::Media => MEDIA,
+        PromptKind::Text | PromptKind::Task | PromptKind::Command => part.text.len(),
+    };
+    let of_call = |call: &Call| {
+        let output = match &call.phase {
+            Phase::Done(_) if call.pruned => 0,
+            Phase::Done(outcome) => outcome.output.len() + outcome.attachments.len() * MEDIA,
+            Phase::Called
+            | Phase::Checking(_)
+            | Phase::Resolved
+            | Phase::MustAsk { .. }
+            | Phase::Asking { .. }
+            | Phase::Allowed
+            | Phase::Running { .. }
+            | Phase::TimedOut { .. }
+            | Phase::Unknown { .. } => 0,
+        };
+        call.input.as_str().len() + output
+    };
+    let of_reply = |part: &ReplyPart| match part {
+        ReplyPart::Text { text, .. } | ReplyPart::Reasoning { text, .. } => text.len(),
+        ReplyPart::Call(call) => of_call(call),
+    };
+    let bytes: usize = match message {
+        Message::User(prompt) => prompt.filled().iter().map(of_part).sum(),
+        Message::Assistant(reply) => reply.parts.iter().map(of_reply).sum(),
+        Message::Summary { text, .. } | Message::Note { text, .. } => text.len(),
+    };
+    bytes as u64 / 4
 }
 
 /// Requests the summary, again if a retry can help. Otherwise the turn continues without it.

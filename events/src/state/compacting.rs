@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::message::{Message, Reply};
 use super::{Call, Failure, ModelStatus, State, Turn, Wait, words};
-use crate::event::{Compaction, Envelope, FailureClass, Finish, PromptKind};
+use crate::event::{Compaction, Envelope, FailureClass, Finish, PromptKind, Usage};
 use crate::id::Seq;
 
 /// A compaction in progress.
@@ -14,6 +14,9 @@ pub struct Compacting {
     pub started: Wait,
     /// Everything up to and including this seq is to be replaced.
     pub through: Seq,
+    /// Whether replies after `through` stay; otherwise only prompts do.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_replies: bool,
     /// Whether it started without a person's request.
     pub auto: bool,
     /// Requests for the summary so far.
@@ -91,6 +94,7 @@ impl State {
         turn.model_status = ModelStatus::Compacting(Compacting {
             started: Wait::of(envelope),
             through,
+            keeps_replies: self.config.options.tail.is_some(),
             auto,
             attempt: 0,
             writing: Writing::Due,
@@ -109,13 +113,18 @@ impl State {
     fn summarised(&mut self, of: Option<Seq>, summary: &str) {
         let said = self.answer();
         let Some((turn, compacting)) = self.summing_up(of) else { return };
-        let Compacting { through, refused, then, .. } = compacting;
+        let (through, refused) = (compacting.through, compacting.refused);
         let asked = turn.asked;
         turn.said = said;
-        turn.model_status = *then;
+        turn.model_status = (*compacting.then).clone();
         let asks = !matches!(turn.model_status, ModelStatus::Answered { .. });
         self.files.summarised(through);
-        self.messages.retain(|m| m.prompt().is_some_and(|prompt| prompt.seq > through));
+        self.messages.retain(|message| !compacting.replaces(message));
+        // they say how full the context was before
+        let replies = self.messages.change(|message| message.reply().is_some());
+        for reply in replies.filter_map(Message::reply_mut) {
+            reply.usage = Usage::default();
+        }
         if refused {
             // media may have been too large, so they are not sent again
             self.strip_media(asked);
@@ -124,6 +133,11 @@ impl State {
         let reminder = self.reminder().filter(|_| self.planning);
         let text = summary.to_owned();
         let of = self.seq;
+        let is_answer = |message: &Message| message.reply().is_some_and(|r| !r.has_calls());
+        if asks && self.messages.iter().next_back().is_some_and(is_answer) {
+            let text = words::GO_ON.to_owned();
+            self.messages.push(Message::Note { text, of });
+        }
         self.messages.insert(0, Message::Summary { text, goes_on, reminder, of });
         // the results that reported them are gone
         self.instructed.clear();
@@ -156,6 +170,17 @@ impl State {
 }
 
 impl Compacting {
+    /// Whether the summary takes the message's place.
+    pub(crate) fn replaces(&self, message: &Message) -> bool {
+        match message {
+            Message::Summary { .. } => true,
+            Message::User(prompt) => prompt.seq <= self.through,
+            Message::Assistant(_) | Message::Note { .. } => {
+                !self.keeps_replies || message.start() <= self.through
+            }
+        }
+    }
+
     /// Whether the turn ends if there is no summary.
     pub(crate) fn is_vital(&self, turn: &Turn) -> bool {
         self.auto || turn.step == 0

@@ -120,7 +120,7 @@ impl Class {
 
 impl Message {
     /// The seq of its first event; 0 for a summary.
-    fn start(&self) -> Seq {
+    pub(crate) fn start(&self) -> Seq {
         match self {
             Self::User(prompt) => prompt.seq,
             Self::Assistant(reply) => reply.asked,

@@ -2,8 +2,9 @@
 
 use crate::common::*;
 use leftfold_events::event::{Class, FailureClass::*, Finish};
-use leftfold_events::turn_config::{Limit, ModelSpec};
-use leftfold_events::{Json, Request, context, event::PromptPart};
+use leftfold_events::event::{Event, Model};
+use leftfold_events::turn_config::{Limit, ModelSpec, Tail};
+use leftfold_events::{Envelope, Json, Request, context, event::PromptPart};
 
 /// A turn whose summary is being written.
 fn compacting() -> Vec<Step> {
@@ -191,4 +192,98 @@ fn old_tool_output_is_cleared_at_the_end_of_a_turn() {
     let run = after(&turns(&[21_000, 40_000, 0, 0]));
     let told = text(&context::request(&run.state));
     assert_eq!(told.matches("[Old tool result content cleared]").count(), 1);
+}
+
+/// The texts of the conversation after two finished turns and a summary, with this tail.
+fn with_tail(tail: Option<Tail>, steps: &[Step]) -> Run {
+    let mut config = config();
+    config.options.tail = tail;
+    let mut run = Run::new(&config);
+    for step in steps {
+        run.step(step);
+    }
+    run
+}
+
+const TWO_TURNS: [Step; 7] = [
+    Prompt("alpha"),
+    Text("beta"),
+    Reply(Finish::Stop),
+    Prompt("gamma"),
+    Text("delta"),
+    Reply(Finish::Stop),
+    Compact,
+];
+
+#[test]
+fn the_latest_turns_stay_out_of_the_summary() {
+    let of = |turns, tokens| Some(Tail { turns, tokens });
+    for (tail, kept) in [
+        (None, &[][..]),
+        (of(Some(1), None), &["gamma", "delta"]),
+        // something is left to summarise
+        (of(Some(2), None), &["gamma", "delta"]),
+        (of(Some(1), Some(2)), &["gamma", "delta"]),
+        (of(None, Some(2)), &["gamma", "delta"]),
+        // without room for the prompt
+        (of(None, Some(1)), &["delta"]),
+        (of(None, Some(0)), &[]),
+    ] {
+        let mut run = with_tail(tail, &TWO_TURNS);
+        let turn = run.state.turn.clone().expect("a turn");
+        let asked = text(&context::summary_request(&run.state, turn.compacting().expect("it")));
+        run.step(&Summary("so far"));
+        let after = text(&context::request(&run.state));
+        for word in ["alpha", "beta", "gamma", "delta"] {
+            let stays = kept.contains(&word);
+            assert_eq!(asked.contains(word), !stays, "{tail:?} {word}: {asked}");
+            assert_eq!(
+                run.state.messages.iter().any(|message| format!("{message:?}").contains(word)),
+                stays,
+                "{tail:?} {word}: {after}"
+            );
+        }
+        assert!(after.contains("so far"), "{after}");
+    }
+}
+
+#[test]
+fn a_full_turn_goes_on_from_its_last_replies() {
+    let tail = Some(Tail { turns: Some(1), tokens: None });
+    let read = |id, output| {
+        [
+            Call(id, "read"),
+            Reply(Finish::ToolCalls),
+            Resolve(id, Class::Read, READ, ""),
+            Done(id, output),
+        ]
+    };
+    let mut steps = vec![Prompt("hi")];
+    steps.extend(read("a", "old output"));
+    steps.extend([
+        Call("b", "read"),
+        Full(9_500),
+        Resolve("b", Class::Read, READ, ""),
+        Done("b", "new output"),
+    ]);
+    let mut run = with_tail(tail, &steps);
+    let made = run.step(&Summary("so far"));
+    let asks = |event: &&Envelope| matches!(event.event, Event::Model(Model::Requested { .. }));
+    assert_eq!(made.iter().filter(asks).count(), 1);
+    let told = text(&context::request(&run.state));
+    assert!(told.contains("so far") && told.contains("new output"), "{told}");
+    assert!(!told.contains("old output") && !told.contains("next steps"), "{told}");
+    assert!(!run.state.overflows());
+    // a tail that leaves too little room is not kept again
+    for step in [
+        Call("c", "read"),
+        Full(9_500),
+        Resolve("c", Class::Read, READ, ""),
+        Done("c", "newest output"),
+        Summary("all of it"),
+    ] {
+        run.step(&step);
+    }
+    let told = text(&context::request(&run.state));
+    assert!(told.contains("all of it") && !told.contains("output"), "{told}");
 }
