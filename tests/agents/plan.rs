@@ -49,6 +49,28 @@ fn reply(site: &Site, asked: &Value, words: &[&str]) {
     site.run(&[&["permission", "answer", "last", &seq][..], words].concat()).ok();
 }
 
+/// The tools that a run of the planning agent offers.
+fn offered(site: &Site) -> String {
+    let events = site.run(&PLAN).ok().events();
+    let asked = only(&events, "model.requested")["seq"].to_string();
+    let request = site.run(&["explain", "last", &asked, "--request"]).ok().stdout;
+    let request: Value = serde_json::from_str(&request).unwrap();
+    let names = request["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]);
+    names.map(|name| name.as_str().unwrap()).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_variable_of_opencode_turns_the_plans_file_off() {
+    let site = || self::site(json!([says("One.")]));
+    assert!(offered(&site()).contains("plan_exit"));
+    for value in ["false", "0"] {
+        let site = site().env("OPENCODE_EXPERIMENTAL_PLAN_MODE", value);
+        let tools = offered(&site);
+        assert!(!tools.contains("plan_") && tools.contains("read"), "{tools}");
+    }
+    assert!(offered(&site().env("OPENCODE_EXPERIMENTAL_PLAN_MODE", "1")).contains("plan_exit"));
+}
+
 #[test]
 fn a_planning_agent_changes_no_files_through_a_child() {
     let task =

@@ -90,7 +90,13 @@ pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
             Err(unknown) => tool::refused(tool.name(), &call.input, &unknown.into()),
         },
         None => {
-            cx.sources.iter().find_map(|source| source.resolve(call, cx)).unwrap_or_else(|| {
+            let of_source = cx.sources.iter().find_map(|source| source.resolve(call, cx));
+            if of_source.is_none()
+                && let Some(call) = as_read(call)
+            {
+                return resolve(&call, cx);
+            }
+            of_source.unwrap_or_else(|| {
                 let error = unknown(&call.name);
                 let name = text::clip(call.name.clone(), MAX_NAME);
                 let input = json!({ "tool": name, "error": error.to_string() });
@@ -101,6 +107,17 @@ pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
     protected::add_access(&mut resolution, cx);
     cx.secrets.redact_resolution(&mut resolution);
     resolution
+}
+
+/// A call of `list` or `ls`, which other agents have: `read` shows a folder's entries.
+fn as_read(call: &CallSpec) -> Option<CallSpec> {
+    if !["list", "ls"].contains(&call.name.trim().to_lowercase().as_str()) {
+        return None;
+    }
+    let input = call.input.value();
+    let path = ["filePath", "file_path", "path"].iter().find_map(|key| input[key].as_str());
+    let input = Json::from_value(&json!({ "filePath": path.unwrap_or(".") }));
+    Some(CallSpec { name: "read".to_owned(), input, ..call.clone() })
 }
 
 fn unknown(name: &str) -> Error {
@@ -286,6 +303,20 @@ mod tests {
         assert!(error.contains("\"raed\"") && error.contains("todowrite"), "{error}");
         assert!(!error.contains("invalid"), "{error}");
         assert_eq!(resolution.input.value()["tool"], "raed");
+    }
+
+    #[test]
+    fn a_list_of_a_folder_is_read() {
+        let site = Site::new();
+        for (name, input, path) in [
+            ("list", r#"{"path":"src"}"#, "src"),
+            ("ls", "{}", "."),
+            ("LS", r#"{"filePath":"a","ignore":["x"]}"#, "a"),
+        ] {
+            let resolution = resolve(&call(name, input), &site.workspace());
+            assert_eq!((resolution.name.as_str(), resolution.error), ("read", None), "{name}");
+            assert_eq!(resolution.input.value(), json!({ "filePath": path }), "{name}");
+        }
     }
 
     #[test]

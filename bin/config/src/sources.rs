@@ -54,6 +54,7 @@ pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Resu
         warnings: Vec::new(),
         room: MOST_MARKDOWN,
         left_out: Vec::new(),
+        javascript: Vec::new(),
     };
     if let Some(foreign) = foreign {
         all.warnings.push(format!(
@@ -120,6 +121,15 @@ pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Resu
             MOST_MARKDOWN / 1024 / 1024
         ));
     }
+    if let [first, rest @ ..] = all.javascript.as_slice() {
+        let more =
+            if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+        all.warnings.push(format!(
+            "{}{more}: left out, because Leftfold runs no tools and plugins in JavaScript; its own plugins are programs in any \
+             language",
+            first.display()
+        ));
+    }
     Ok(Found {
         documents: all.documents,
         worktree: all.worktree,
@@ -155,6 +165,8 @@ struct Gathered {
     room: u64,
     /// The Markdown files of the project for which there is no room.
     left_out: Vec<PathBuf>,
+    /// OpenCode's tools and plugins, which are not run.
+    javascript: Vec<PathBuf>,
 }
 
 impl Gathered {
@@ -179,6 +191,9 @@ impl Gathered {
         let found = markdown::find(markdown, worktree)
             .map_err(|error| unreadable(markdown.to_owned(), &error, false))?;
         self.warnings.extend(found.warnings);
+        if !own {
+            self.javascript.extend(javascript(markdown));
+        }
         for (path, entered) in found.files {
             if self.leads_out(&path, owner) {
                 continue;
@@ -246,6 +261,21 @@ impl Gathered {
         let source = Arc::new(Source { name, base, own, kind, of_project, home });
         self.documents.push(Document { source, text, entered });
     }
+}
+
+/// The tools and plugins in JavaScript and TypeScript below OpenCode's `folder`.
+fn javascript(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for name in ["tool", "tools", "plugin", "plugins"] {
+        // a folder that cannot be read has nothing that could be run
+        let entries = std::fs::read_dir(folder.join(name)).into_iter().flatten().flatten();
+        found.extend(entries.map(|entry| entry.path()).filter(|path| {
+            path.extension()
+                .is_some_and(|kind| ["js", "mjs", "ts", "mts"].iter().any(|k| kind == *k))
+        }));
+    }
+    found.sort();
+    found
 }
 
 /// The text of a file, if it exists.

@@ -16,9 +16,14 @@ use crate::gather::{Named, Sources};
 use crate::session_paths::{self, SessionPlace};
 use crate::specs;
 
+/// The ids of this process, each greater than the one before.
+static IDS: Mutex<ulid::Generator> = Mutex::new(ulid::Generator::new());
+
 /// The id for a new session.
 pub fn new_id() -> SessionId {
-    SessionId::from_ulid(ulid::Ulid::new())
+    let next = IDS.lock().unwrap_or_else(PoisonError::into_inner).generate();
+    // a generator fails only after 2^80 ids within a millisecond
+    SessionId::from_ulid(next.unwrap_or_else(|_| ulid::Ulid::new()))
 }
 
 /// The plugins of a project that were last asked for settings. They keep running until a session
@@ -151,5 +156,16 @@ pub fn output_limits(settings: &Settings) -> OutputLimits {
     OutputLimits {
         max_lines: count(settings.tool_output.max_lines),
         max_bytes: count(settings.tool_output.max_bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_id_is_greater_than_the_one_before() {
+        let ids: Vec<SessionId> = (0..10_000).map(|_| new_id()).collect();
+        assert!(ids.windows(2).all(|pair| pair[0] < pair[1]));
     }
 }

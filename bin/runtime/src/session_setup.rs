@@ -145,12 +145,23 @@ impl SessionSetup {
     }
 }
 
+/// OpenCode's switch: `false` or `0` leave out the plan's file and the change from agent to agent.
+const PLAN_MODE: &str = "OPENCODE_EXPERIMENTAL_PLAN_MODE";
+
+fn is_off(variable: &str) -> bool {
+    let value = leftfold_config::environment(variable);
+    value.is_some_and(|value| matches!(value.trim(), "false" | "0"))
+}
+
 /// The file for the session's plan, if both agents exist, so that one can take over from the other.
 fn plan(
     settings: &Settings,
     project: &Project,
     session: SessionId,
 ) -> anyhow::Result<Option<PathBuf>> {
+    if is_off(PLAN_MODE) {
+        return Ok(None);
+    }
     let agents = Agents::of(settings);
     let file = gather::plan::file(&project.worktree, &session_paths::data_dir()?, session);
     let can_switch = ["plan", "build"].into_iter().all(|name| agents.to_prompt(name).is_ok());

@@ -21,6 +21,8 @@ pub(crate) struct Details {
     pub(crate) retry_after: Option<u64>,
     /// Whether a limit passes soon, if the body says so by other means than its message.
     pub(crate) passes_soon: Option<bool>,
+    /// Where a limit of free use can be lifted. Never taken from the body.
+    pub(crate) link: Option<&'static str>,
 }
 
 impl Details {
@@ -61,7 +63,8 @@ impl Details {
         let message = if markup { String::new() } else { one_line(&message) };
         let retry_after = google::retry_after(error);
         let passes_soon = google::passes_soon(error, &message);
-        Self { message, kinds, markup, retry_after, passes_soon }
+        let link = free_use(&message, kinds.iter().cloned().chain(google::quotas(error)));
+        Self { message, kinds, markup, retry_after, passes_soon, link }
     }
 
     /// The HTTP status, if a gateway passes it on as the error's code.
@@ -74,6 +77,13 @@ impl Details {
     pub(crate) fn is_server_error(&self) -> bool {
         tables::has_code(&self.kinds, tables::SERVER_CODES)
     }
+}
+
+/// The page for a limit of free use that the message or one of the names says.
+fn free_use(message: &str, names: impl Iterator<Item = String>) -> Option<&'static str> {
+    let said: Vec<String> = names.chain([message.to_lowercase()]).collect();
+    let says = |sign: &str| said.iter().any(|text| text.contains(sign));
+    tables::FREE_USE.iter().find(|(sign, _)| says(sign)).map(|(_, link)| *link)
 }
 
 fn message_of(object: &Value) -> Option<Cow<'_, str>> {

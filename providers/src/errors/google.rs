@@ -29,6 +29,13 @@ pub(super) fn passes_soon(error: &Value, message: &str) -> Option<bool> {
     (hinted || says("PerMinute") || says("PerSecond")).then_some(true)
 }
 
+/// The ids of the limits that were reached, in lower case.
+pub(super) fn quotas(error: &Value) -> impl Iterator<Item = String> {
+    let failures = of_type(error, "QuotaFailure");
+    let violations = failures.filter_map(|failure| failure.get("violations")?.as_array()).flatten();
+    violations.filter_map(|violation| Some(violation.get("quotaId")?.as_str()?.to_lowercase()))
+}
+
 fn has_limit_zero(message: &str) -> bool {
     message
         .split("limit: 0")

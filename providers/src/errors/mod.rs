@@ -261,6 +261,11 @@ fn advice(
             "it redirects to {to}, and redirects are not followed; set `provider.{provider}.options.baseURL` to the final address"
         ));
     }
+    if let Some(link) = details.link
+        && matches!(class, FailureClass::Quota | FailureClass::RateLimit)
+    {
+        return Some(format!("the limit of free use is reached; for more see {link}"));
+    }
     match class {
         FailureClass::Auth => Some(format!(
             "check the API key of provider `{provider}` and its permissions: `leftfold auth login {provider}` stores another, {}",

@@ -162,6 +162,15 @@ pub(super) const QUOTA: &[&str] = &[
     "used all available credits",
 ];
 
+/// Signs of a limit of free use, and the page where it can be lifted.
+pub(super) const FREE_USE: &[(&str, &str)] = &[
+    ("free-models-per-day", "https://openrouter.ai/settings/credits"),
+    ("allocationquota.freetieronly", "https://modelstudio.console.alibabacloud.com"),
+    ("free_tier", "https://ai.google.dev/gemini-api/docs/billing"),
+    ("freetier", "https://ai.google.dev/gemini-api/docs/billing"),
+    ("freeusagelimiterror", "https://opencode.ai/zen"),
+];
+
 pub(super) const AUTH_CODES: &[&str] = &[
     "authentication_error",
     "permission_error",

@@ -231,3 +231,32 @@ fn secrets_are_hidden() {
     assert_eq!(mask.hide("abc".into()), "abc");
     assert!(!format!("{mask:?}").contains("sk-ant"));
 }
+
+#[test]
+fn a_limit_of_free_use_has_its_link() {
+    let quota = serde_json::json!({ "error": { "code": 429, "message": "You exceeded it.",
+        "status": "RESOURCE_EXHAUSTED", "details": [
+            { "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+              "violations": [{ "quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier" }] },
+        ] } });
+    let zen = serde_json::json!({ "type": "error",
+        "error": { "type": "FreeUsageLimitError", "message": "Rate limit exceeded." } });
+    for (body, link) in [
+        (
+            openai("429", "Rate limit exceeded: free-models-per-day."),
+            "https://openrouter.ai/settings/credits",
+        ),
+        (
+            openai("AllocationQuota.FreeTierOnly", "It is exhausted."),
+            "https://modelstudio.console.alibabacloud.com",
+        ),
+        (quota.to_string(), "https://ai.google.dev/gemini-api/docs/billing"),
+        (zen.to_string(), "https://opencode.ai/zen"),
+    ] {
+        let failure = respond(429, &[], &body);
+        assert!(failure.message.ends_with(&format!("for more see {link}")), "{}", failure.message);
+    }
+    // a link in the answer is not a page to send people to
+    let said = respond(429, &[], &openai("429", "free use ends: see https://evil.example"));
+    assert!(!said.message.contains("for more see"), "{}", said.message);
+}

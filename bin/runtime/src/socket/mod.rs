@@ -5,16 +5,16 @@
 //! |---|---|---|
 //! | `_leftfold/read` | `session, from, to?` | `{lines, next}`: events as the lines of an export |
 //! | `_leftfold/watch` | `session, from, children?, status?` | `{}`, and then a `_leftfold/event` for each line |
-//! | `_leftfold/prompt` | `session, text` or `parts`, `by?` | `{}`, once it is in the log |
+//! | `_leftfold/prompt` | `session, text` or `parts`, `by?` | `{}`, once it is in the log; mentions in `text` are attached |
 //! | `_leftfold/answer` | `session, of` or `call`, `reply, feedback?, by?` | `{accepted, session, of, by}` |
 //! | `_leftfold/cancel` | `session, by?` | `{}` |
 //! | `_leftfold/compact` | `session, by?` | `{accepted}` |
-//! | `_leftfold/configure` | `session, config, by?` | `{accepted}`, once it is in the log |
+//! | `_leftfold/configure` | `session, choices, by?` | `{accepted}`, once it is in the log |
 //! | `_leftfold/revert` | `session, to, by?` | `{accepted, refused}`: why not, or null |
-//! | `_leftfold/unrevert` | `session, by?` | the same |
+//! | `_leftfold/unrevert` | `session, by?` | `{accepted, refused}` |
 //! | `_leftfold/verify` | `session, all?` | `{session, events, divergences}`: as `leftfold verify` has them |
 //! | `_leftfold/why` | `session` | as `leftfold why` has it |
-//! | `_leftfold/fork` | `session, at?, files?` | `{session, told}`: the fork, and what became of files |
+//! | `_leftfold/fork` | `session, at?, files?` | `{session, notice}`: the fork, and what became of files |
 //!
 //! With `children`, an object from ids of sessions to seqs, a watch is of the session's children too:
 //! of those that it names from there on, and of others from their first event on, once the event
