@@ -152,6 +152,7 @@ fn later_events() -> Vec<Event> {
     events.extend(sandboxed());
     events.extend(incomplete());
     events.extend(files::failures());
+    events.push(sandboxed_by(Backend::Seatbelt, WorktreeAccess::Write));
     events
 }
 
@@ -183,18 +184,19 @@ fn sandboxed() -> impl Iterator<Item = Event> {
         Backend::External,
         Backend::Off,
         Backend::None,
-        Backend::Seatbelt,
     ];
     let worktrees = [WorktreeAccess::Write, WorktreeAccess::Read].into_iter().cycle();
-    backends.into_iter().zip(worktrees).map(|(backend, worktree)| {
-        let (call, name) = ("c1".into(), "bash".into());
-        let network = !backend.confines();
-        let (write, shown) = (vec!["/srv/shared".into()], vec!["/p/.env".into(), "/q".into()]);
-        let sandbox = Profile { backend, network, worktree, write, shown };
-        let (class, attempt) = (Class::Command, 1);
-        let started = StartedSandboxed { call, name, class, attempt, sandbox };
-        Tool::StartedSandboxed(Box::new(started)).into()
-    })
+    backends.into_iter().zip(worktrees).map(|(backend, worktree)| sandboxed_by(backend, worktree))
+}
+
+fn sandboxed_by(backend: Backend, worktree: WorktreeAccess) -> Event {
+    let (call, name) = ("c1".into(), "bash".into());
+    let network = !backend.confines();
+    let (write, shown) = (vec!["/srv/shared".into()], vec!["/p/.env".into(), "/q".into()]);
+    let sandbox = Profile { backend, network, worktree, write, shown };
+    let (class, attempt) = (Class::Command, 1);
+    let started = StartedSandboxed { call, name, class, attempt, sandbox };
+    Tool::StartedSandboxed(Box::new(started)).into()
 }
 
 fn session_events() -> Vec<Event> {
