@@ -119,18 +119,18 @@ fn wanted(directory: &Path, named: &str) -> anyhow::Result<ServerSpec> {
         false => resolved_settings::shown(directory)?,
     };
     if let Some(mcp) = settings.mcp.get(named) {
-        return Ok(specs::server(named, mcp));
+        return Ok(specs::server(named, mcp, &settings));
     }
     if !is_url {
         return Err(unknown(&settings, named).into());
     }
-    let specs = settings.mcp.iter().map(|(name, mcp)| specs::server(name, mcp));
+    let mut specs = specs::servers(&settings);
     let same =
         |spec: &ServerSpec| matches!(&spec.endpoint, Endpoint::Remote { url, .. } if url == named);
     let oauth = OAuth { token_store: settings::token_store(), ..OAuth::default() };
     let endpoint = Endpoint::Remote { url: named.to_owned(), headers: Vec::new(), oauth };
     let spec = ServerSpec { name: named.to_owned(), endpoint, timeout: None };
-    Ok(specs.into_iter().find(same).unwrap_or(spec))
+    Ok(specs.find(same).unwrap_or(spec))
 }
 
 fn unknown(settings: &Settings, named: &str) -> Usage {

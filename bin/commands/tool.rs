@@ -35,7 +35,7 @@ fn workspace() -> anyhow::Result<Workspace> {
     let spill = leftfold_runtime::session_paths::data_dir()?.join("spill");
     let mut workspace = Workspace::new(&directory, settings::worktree_of(&directory), spill);
     workspace.limits = leftfold_runtime::project::output_limits(&settings);
-    workspace.user_folders = leftfold_runtime::project::user_folders(&settings);
+    workspace.user_folders = leftfold_runtime::session_paths::user_folders(&settings);
     workspace.private_addresses = settings.webfetch.private;
     workspace.secrets =
         leftfold_runtime::secrets::known(&settings, &leftfold_runtime::model::environment)?;

@@ -16,8 +16,8 @@ const SERVE: &str = "LEFTFOLD_TEST_MCP";
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 /// The settings of a local server: the test binary with only the test `test`, which calls
-/// [`serve_if_asked`]. The manner is empty, `silent` (it answers nothing), or `deaf` (it ends
-/// neither with its input nor at SIGTERM, and has started a process).
+/// [`serve_if_asked`]. The manner is empty, `silent` (it answers nothing), `deaf` (it ends
+/// neither with its input nor at SIGTERM, and has started a process), or `shell` (it has a tool that runs shell lines).
 pub fn local(test: &str, manner: &str) -> Value {
     let program = std::env::current_exe().unwrap();
     let program = program.to_str().unwrap();
@@ -139,8 +139,10 @@ fn tools() -> Vec<Value> {
     let writing =
         ["grow", "write", "fail", "crash", "hang", "patch", "list/all", "environment", "ask"];
     let reading = ["echo", "picture", "long"];
+    let has_shell = std::env::var(SERVE).is_ok_and(|manner| manner == "shell");
+    let shell = has_shell.then(|| tool("shell", false));
     let reading = reading.iter().map(|name| tool(name, true));
-    writing.iter().map(|name| tool(name, false)).chain(reading).chain(grown).collect()
+    writing.iter().map(|name| tool(name, false)).chain(reading).chain(grown).chain(shell).collect()
 }
 
 /// Makes the client ask a person, with the call's arguments as the question. The answer becomes the
@@ -191,6 +193,11 @@ fn call(params: &Value) -> Option<Value> {
             "content": [{ "type": "image", "data": PNG, "mimeType": "image/png" }],
         }),
         "long" => text("a long line\n".repeat(3_000)),
+        "shell" => {
+            let ran = std::process::Command::new("bash").args(["-c", said]).output().unwrap();
+            let output = [ran.stdout, ran.stderr].concat();
+            text(format!("{:?}\n{}", ran.status.code(), String::from_utf8_lossy(&output)))
+        }
         "environment" => {
             let mut names: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
             names.sort();

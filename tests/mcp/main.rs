@@ -1,6 +1,7 @@
 //! Servers of the Model Context Protocol.
 #![cfg(test)]
 
+mod confined;
 mod elicitation;
 mod mention;
 mod oauth;

@@ -9,11 +9,13 @@
 //! | `temp` | the private `/tmp` |
 //! | `evidence`, `messages` | what was denied; texts of errors in the user's language |
 //! | `watch` | files that decide what later runs do, and that a command has made |
+//! | `programs` | the sandbox of MCP servers and plugins |
 
 mod caches;
 mod evidence;
 mod messages;
 mod places;
+mod programs;
 mod project_files;
 mod temp;
 mod watch;
@@ -34,6 +36,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::evidence::Denied;
 use self::evidence::{Access, Counters, ErrorTexts};
 use self::places::{Places, resolved};
+pub use self::programs::{ProgramConfinement, ProgramKind, ProgramSandbox};
 pub(crate) use self::temp::prune as prune_temp;
 pub(crate) use self::watch::Traces;
 use self::watch::Watched;

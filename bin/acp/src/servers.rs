@@ -6,7 +6,7 @@ use serde_json::json;
 
 use leftfold_config as settings;
 
-/// The supplied servers that can be used.
+/// The supplied servers that can be used. Settings decide on their sandbox.
 pub(super) fn handed(servers: &[McpServer]) -> Vec<ServerSpec> {
     servers.iter().filter_map(spec).collect()
 }
@@ -18,7 +18,7 @@ fn spec(server: &McpServer) -> Option<ServerSpec> {
             let command = [program].into_iter().chain(server.args.iter().cloned()).collect();
             let environment = server.env.iter();
             let environment = environment.map(|v| (v.name.clone(), v.value.clone())).collect();
-            (&server.name, Endpoint::Local { command, environment, cwd: None })
+            (&server.name, Endpoint::Local { command, environment, cwd: None, sandbox: None })
         }
         McpServer::Http(server) => (&server.name, remote(&server.url, &server.headers)),
         // Connecting to it shows whether it speaks SSE.

@@ -11,7 +11,7 @@ use leftfold_tools::skills;
 use super::Findings;
 use leftfold_config::{self as settings, Settings};
 use leftfold_runtime::agents::Agents;
-use leftfold_runtime::project;
+use leftfold_runtime::{project, session_paths};
 
 pub(super) fn agents(found: &mut Findings, settings: &Settings) {
     found.area("agents");
@@ -54,7 +54,7 @@ pub(super) fn approvals(found: &mut Findings, directory: &Path) {
 pub(super) fn texts(found: &mut Findings, settings: &Settings, directory: &Path, online: bool) {
     found.area("instructions");
     let worktree = settings::worktree_of(directory);
-    let skills = skills::find(directory, &worktree, &project::user_folders(settings)).skills;
+    let skills = skills::find(directory, &worktree, &session_paths::user_folders(settings)).skills;
     let mut sources = project::sources(settings);
     for page in sources.instructions.extract_if(.., |named| named.is_page() && !online) {
         found.note(format!("{}: not read (`--online` reads it)", settings::masked(&page.text)));

@@ -75,7 +75,7 @@ pub(super) fn confinement(found: &mut Findings, settings: Option<&Settings>) {
             };
             let milliseconds = probe.took.as_millis();
             found.fine(format!(
-                "commands run in {kind}, Landlock and seccomp{proc}; a start takes {milliseconds} ms"
+                "commands and MCP servers run in {kind}, Landlock and seccomp{proc}; a start takes {milliseconds} ms"
             ));
             found.note(OPEN_IN_NAMESPACES);
             if sandbox.backend == Backend::Bwrap {
@@ -83,7 +83,7 @@ pub(super) fn confinement(found: &mut Findings, settings: Option<&Settings>) {
             }
         }
         Backend::Landlock => {
-            found.fine("commands run under Landlock and seccomp alone");
+            found.fine("commands and MCP servers run under Landlock and seccomp alone");
             found.note(OPEN_IN_LANDLOCK);
         }
         Backend::Seatbelt => {

@@ -21,8 +21,7 @@ pub(super) fn mcp(
     args: &Doctor,
 ) -> anyhow::Result<()> {
     found.area("mcp");
-    let specs: Vec<ServerSpec> =
-        settings.mcp.iter().map(|(name, mcp)| specs::server(name, mcp)).collect();
+    let specs: Vec<ServerSpec> = specs::servers(settings).collect();
     if specs.is_empty() {
         found.note("no MCP servers are configured");
         return Ok(());
@@ -37,21 +36,27 @@ pub(super) fn mcp(
         ..spec
     };
     let asked: Vec<ServerSpec> = asked.into_iter().map(limited).collect();
+    let confined = asked.iter().filter(|spec| is_confined(&spec.endpoint));
+    let confined: Vec<String> = confined.map(|spec| spec.name.clone()).collect();
     let servers = Servers::of(directory, &settings.environment(), &asked);
     let reports = leftfold_runtime::run_async(async {
         servers.ready().await;
         servers.reports()
     })?;
-    reports.iter().for_each(|report| add_report(found, settings, report));
+    for report in &reports {
+        add_report(found, settings, report, confined.contains(&report.name));
+    }
     Ok(())
 }
 
-fn add_report(found: &mut Findings, settings: &Settings, report: &ServerReport) {
+fn add_report(found: &mut Findings, settings: &Settings, report: &ServerReport, is_confined: bool) {
     let named = settings.mcp.get(&report.name);
     let place = named.map(|mcp| mcp.key_place().to_string()).unwrap_or_default();
     match &report.status {
         ServerStatus::Connected => {
-            found.fine(format!("{}: {} ({place})", report.name, tools(report.tools.len())));
+            let sandbox = if is_confined { ", in the sandbox" } else { "" };
+            let tools = tools(report.tools.len());
+            found.fine(format!("{}: {tools}{sandbox} ({place})", report.name));
         }
         ServerStatus::Disabled => found.note(format!("{}: turned off ({place})", report.name)),
         ServerStatus::Idle => found.note(format!("{}: not started ({place})", report.name)),
@@ -79,6 +84,13 @@ pub(super) fn plugins(found: &mut Findings, settings: &Settings) {
             }
             None => found.note(format!("turned off ({})", plugin.place())),
         }
+    }
+}
+
+fn is_confined(endpoint: &Endpoint) -> bool {
+    match endpoint {
+        Endpoint::Local { sandbox, .. } => sandbox.is_some(),
+        Endpoint::Remote { .. } | Endpoint::Unusable(_) | Endpoint::Disabled => false,
     }
 }
 

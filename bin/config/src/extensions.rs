@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::provider::NEVER;
+use crate::sandbox::{ProgramSandbox, ServerSandbox, Switch};
 use crate::secrecy::{Secret, debug_without_values};
 use crate::source::SettingPlace;
 use crate::typed::{At, filled};
@@ -45,6 +46,7 @@ pub struct Mcp {
     /// In milliseconds.
     timeout: Option<NonZeroU64>,
     oauth: OAuth,
+    sandbox: Option<ServerSandbox>,
 }
 
 /// The way to sign in to a server.
@@ -146,8 +148,22 @@ impl Mcp {
         command.chain(self.url.iter().flat_map(At::unset)).chain(headers)
     }
 
+    /// The sandbox of a local server.
+    pub fn sandbox(&self) -> ProgramSandbox {
+        self.sandbox.as_ref().map(ServerSandbox::settings).unwrap_or_default()
+    }
+
+    /// Whether a project's file says which program starts, where, or with which variables.
+    pub fn is_of_project(&self) -> bool {
+        let command = self.command.iter().map(At::place);
+        let places = command.chain(self.cwd.iter().map(At::place));
+        let mut places = places.chain(self.environment.values().map(At::place));
+        places.any(|place| place.source.of_project)
+    }
+
     pub(crate) fn check(&self) -> Result<(), Error> {
-        self.command.as_ref().map_or(Ok(()), At::<Line>::check)
+        self.command.as_ref().map_or(Ok(()), At::<Line>::check)?;
+        self.sandbox.as_ref().map_or(Ok(()), ServerSandbox::check)
     }
 }
 
@@ -218,6 +234,7 @@ pub struct Program {
     /// In milliseconds.
     timeout: Option<NonZeroU64>,
     enabled: Option<bool>,
+    sandbox: Switch,
 }
 
 /// A plugin that can be started.
@@ -227,6 +244,7 @@ pub struct PluginProgram {
     pub environment: Vec<(String, String)>,
     /// In milliseconds.
     pub timeout: Option<u64>,
+    pub sandbox: ProgramSandbox,
 }
 
 impl At<Plugin> {
@@ -300,6 +318,7 @@ fn start<T>(
         command: parts.iter().map(word).collect(),
         environment: [&program.env, &program.environment].map(set_variables).concat(),
         timeout: program.timeout.map(|time| time.get().min(NEVER)),
+        sandbox: program.sandbox.settings(),
     })
 }
 

@@ -67,7 +67,7 @@ pub use load::{Layers, load, load_with, review};
 pub use provider::{Abilities, Costs, Limits, Model, NEVER, Provider, Script};
 pub use redacted_view::{Item, Origin, RedactedView, VisibleValue, redacted_view};
 pub use resolve::{BaseUrl, Chosen, KeySource, KeyState, ProviderSummary};
-pub use sandbox::{SandboxMode, SandboxSettings};
+pub use sandbox::{ProgramSandbox, SandboxMode, SandboxSettings};
 pub use schema::schema;
 pub use secrecy::{Secret, has_credential, masked};
 pub use settings::{Compaction, Retry, Settings, SkillFolder, Task, ToolOutput, WebFetch};

@@ -1,4 +1,4 @@
-//! The sandbox of commands in settings. A project's files may hide further paths and turn it on; everything else in them
+//! The sandbox in settings: that of commands, and of single MCP servers and plugins. A project's files may hide further paths and turn it on; everything else in them
 //! needs trust. This module starts nothing and looks at no path.
 
 use std::num::NonZeroU64;
@@ -64,6 +64,73 @@ pub(crate) struct Parts {
     network: Option<At<Action>>,
 }
 
+/// Whether one MCP server or plugin is confined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum Switch {
+    /// If commands are.
+    #[default]
+    On,
+    Off,
+}
+
+/// The sandbox of one MCP server: whether it has one, or an object.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename = "@\"on\", \"off\" or an object")]
+#[schemars(untagged, inline)]
+pub(crate) enum ServerSandbox {
+    #[serde(rename = "a string")]
+    Switch(Switch),
+    #[serde(rename = "an object")]
+    Parts(Box<ServerParts>),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub(crate) struct ServerParts {
+    mode: Switch,
+    /// Paths that it sees although they are usually hidden.
+    show: Paths,
+    /// Folders that it may change, for a server of a project. The user's own servers may change any.
+    write: Paths,
+}
+
+/// The sandbox of one MCP server or plugin as the settings want it. Paths are absolute.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgramSandbox {
+    pub is_off: bool,
+    pub show: Vec<PathBuf>,
+    pub write: Vec<PathBuf>,
+}
+
+impl ServerSandbox {
+    pub(crate) fn settings(&self) -> ProgramSandbox {
+        match self {
+            Self::Switch(switch) => switch.settings(),
+            Self::Parts(parts) => ProgramSandbox {
+                show: absolute(&parts.show),
+                write: absolute(&parts.write),
+                ..parts.mode.settings()
+            },
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self {
+            Self::Switch(_) => Ok(()),
+            Self::Parts(parts) => check_paths(&[&parts.show, &parts.write]),
+        }
+    }
+}
+
+impl Switch {
+    pub(crate) fn settings(self) -> ProgramSandbox {
+        ProgramSandbox { is_off: self == Self::Off, ..ProgramSandbox::default() }
+    }
+}
+
 /// The sandbox as the settings want it. Paths are absolute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SandboxSettings {
@@ -106,13 +173,16 @@ impl Sandbox {
     /// Refuses paths that name nothing: without its path, `hide` would hide nothing.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let Self::Parts(parts) = self else { return Ok(()) };
-        let lists = [&parts.write, &parts.hide, &parts.show];
-        lists.into_iter().flatten().try_for_each(|path| match path.unset().next() {
-            Some(error) => Err(error),
-            None if path.trim().is_empty() => Err(path.wrong("a path", "an empty text")),
-            None => Ok(()),
-        })
+        check_paths(&[&parts.write, &parts.hide, &parts.show])
     }
+}
+
+fn check_paths(lists: &[&Paths]) -> Result<(), Error> {
+    lists.iter().copied().flatten().try_for_each(|path| match path.unset().next() {
+        Some(error) => Err(error),
+        None if path.trim().is_empty() => Err(path.wrong("a path", "an empty text")),
+        None => Ok(()),
+    })
 }
 
 fn absolute(paths: &Paths) -> Vec<PathBuf> {
@@ -150,4 +220,17 @@ pub(crate) fn effect(member: &Entry) -> Option<&'static str> {
         ("network", _) => "changes which commands get the network",
         _ => "changes the sandbox of commands",
     })
+}
+
+/// The effect of a program's own sandbox in a project's file, after that of the program. Empty if it loosens nothing.
+pub(crate) fn effect_of_own(program: &Node) -> &'static str {
+    let Some(said) = program.get(KEY) else { return "" };
+    let is_off = |node: &Node| node.text().is_some_and(|text| text != "on");
+    if is_off(said) || said.get(MODE).is_some_and(is_off) {
+        return ", outside the sandbox";
+    }
+    match said.is_map() {
+        true => ", with more paths than the sandbox opens",
+        false => "",
+    }
 }

@@ -293,7 +293,10 @@ impl Review<'_> {
             let command = plugin.get("command").unwrap_or(plugin);
             let effect = match program(command) {
                 Some(program) => {
-                    format!("starts {program} as a plugin, which takes part in every decision")
+                    let sandbox = sandbox::effect_of_own(plugin);
+                    format!(
+                        "starts {program} as a plugin{sandbox}, which takes part in every decision"
+                    )
                 }
                 None => "names a plugin".to_owned(),
             };
@@ -417,11 +420,12 @@ fn written(node: &Node) -> Value {
 
 fn server_effect(server: &Node) -> String {
     if let Some(program) = server.get("command").and_then(program) {
-        return format!("starts {program} as an MCP server");
+        let sandbox = sandbox::effect_of_own(server);
+        return format!("starts {program} as an MCP server{sandbox}");
     }
     match server.get("url").and_then(Node::text) {
         Some(url) => format!("connects to the MCP server at {}", host(url)),
-        None => "changes an MCP server".to_owned(),
+        None => format!("changes an MCP server{}", sandbox::effect_of_own(server)),
     }
 }
 

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use leftfold_config::{Settings, SkillFolder};
+use leftfold_config::Settings;
 use leftfold_events::event::SessionChoices;
 use leftfold_events::turn_config::Options;
 use leftfold_events::{Seq, SessionId};
 use leftfold_mcp::{ServerSpec, Servers};
 use leftfold_plugins::Plugins;
-use leftfold_tools::{OutputLimits, UserFolders, Workspace, skills};
+use leftfold_tools::{OutputLimits, Workspace};
 
 use crate::Usage;
 use crate::gather::{Named, Sources};
@@ -101,7 +101,7 @@ impl Project {
     pub(crate) fn workspace(&self, store: &Path, settings: &Settings) -> Workspace {
         let mut workspace = Workspace::new(&self.directory, &self.worktree, store.join("spill"));
         workspace.limits = output_limits(settings);
-        workspace.user_folders = user_folders(settings);
+        workspace.user_folders = session_paths::user_folders(settings);
         workspace.private_addresses = settings.webfetch.private;
         workspace.task_timeout = settings.task.timeout;
         workspace.environment = settings.environment();
@@ -128,25 +128,18 @@ pub fn sources(settings: &Settings) -> Sources {
         Named { base: source.base.clone(), confined: source.of_project && !out, text }
     });
     Sources {
-        user_folders: user_folders(settings),
+        user_folders: session_paths::user_folders(settings),
         instructions: named.collect(),
         private_addresses: settings.webfetch.private,
     }
 }
 
-/// The folders of the user's own skills and instructions, and the skills that settings name.
-pub fn user_folders(settings: &Settings) -> UserFolders {
-    let folders = settings.skill_folders.iter();
-    let folders = folders
-        .map(|SkillFolder { path, own }| skills::SkillFolder { path: path.clone(), own: *own });
-    UserFolders { skills: folders.collect(), ..UserFolders::of_environment() }
-}
-
 /// The MCP servers in settings, and those that a client `handed` over, which win.
 pub fn servers(directory: &Path, settings: &Settings, handed: &[ServerSpec]) -> Servers {
-    let specs = settings.mcp.iter().map(|(name, mcp)| specs::server(name, mcp));
-    let specs = specs.filter(|spec| handed.iter().all(|other| other.name != spec.name));
-    let specs: Vec<ServerSpec> = specs.chain(handed.iter().cloned()).collect();
+    let own = specs::servers(settings);
+    let own = own.filter(|spec| handed.iter().all(|other| other.name != spec.name));
+    let handed = handed.iter().map(|spec| specs::supplied(spec.clone(), settings));
+    let specs: Vec<ServerSpec> = own.chain(handed).collect();
     Servers::of(directory, &settings.environment(), &specs)
 }
 

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use leftfold_config::{SandboxMode, Settings};
+use leftfold_config::{Kind, ProgramSandbox, SandboxMode, Settings};
 use leftfold_events::TurnConfig;
 use leftfold_events::sandbox::{Backend, SandboxOptions};
 use leftfold_sandbox::{self as machine, Probe};
+use leftfold_tools::ProgramKind;
 
-use crate::warnings;
+use crate::{session_paths, warnings};
 
 /// Why a program that embeds Leftfold has no sandbox.
 const NO_HELPER: &str = "this program does not call `become_helper` first in `main`";
@@ -53,9 +54,6 @@ pub fn options(settings: &Settings) -> SandboxOptions {
         SandboxMode::Off => (Backend::Off, String::new()),
         SandboxMode::External => (Backend::External, String::new()),
     };
-    let texts = |paths: &[PathBuf]| -> Vec<String> {
-        paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
-    };
     SandboxOptions {
         backend,
         why,
@@ -66,6 +64,41 @@ pub fn options(settings: &Settings) -> SandboxOptions {
         processes: said.processes,
         ..SandboxOptions::default()
     }
+}
+
+/// The sandbox of an MCP server or a plugin for which settings say `said`. `None`: it runs without one.
+pub(crate) fn of_program(
+    settings: &Settings,
+    kind: ProgramKind,
+    said: &ProgramSandbox,
+) -> Option<leftfold_tools::ProgramSandbox> {
+    if said.is_off {
+        return None;
+    }
+    let mut options = options(settings);
+    if !options.backend.confines() {
+        return None;
+    }
+    options.show.extend(texts(&said.show));
+    options.write.extend(texts(&said.write));
+    let files = settings.sources.iter().filter(|it| it.kind == Kind::File && !it.of_project);
+    let is_settings = |file: &PathBuf| {
+        file.extension().is_some_and(|it| it == "json" || it == "jsonc") && file.is_absolute()
+    };
+    Some(leftfold_tools::ProgramSandbox {
+        kind,
+        options,
+        worktree: settings.trust.worktree.clone(),
+        user_folders: session_paths::user_folders(settings),
+        // without a data folder there is nothing to hide, and no session
+        data: session_paths::data_dir().ok()?,
+        settings: files.map(|it| PathBuf::from(&it.name)).filter(is_settings).collect(),
+        environment: settings.environment(),
+    })
+}
+
+fn texts(paths: &[PathBuf]) -> Vec<String> {
+    paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
 }
 
 /// The backend that a probe has found, and the reasons against the stronger ones.

@@ -1,10 +1,12 @@
-//! Finds the folders of sessions, and the session that a user's argument names.
+//! Finds the folders of sessions and of the user, and the session that a user's argument names.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use leftfold_config::{Settings, SkillFolder};
 use leftfold_events::{SessionId, Time};
 use leftfold_store::Head;
+use leftfold_tools::{UserFolders, skills};
 
 use crate::Usage;
 
@@ -27,6 +29,14 @@ pub fn data_dir() -> anyhow::Result<PathBuf> {
     let unset = || Usage("neither LEFTFOLD_HOME nor HOME is set: set one of them".into());
     // Absolute, because paths in events must be valid wherever they are read.
     Ok(std::path::absolute(home.ok_or_else(unset)?)?)
+}
+
+/// The folders of the user's own skills and instructions, and the skills that settings name.
+pub fn user_folders(settings: &Settings) -> UserFolders {
+    let folders = settings.skill_folders.iter();
+    let folders = folders
+        .map(|SkillFolder { path, own }| skills::SkillFolder { path: path.clone(), own: *own });
+    UserFolders { skills: folders.collect(), ..UserFolders::of_environment() }
 }
 
 /// The place for a new session's store.

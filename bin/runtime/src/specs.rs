@@ -2,16 +2,33 @@
 
 use std::time::Duration;
 
-use leftfold_config::{At, Mcp, McpKind, OAuth, Plugin, Secret, token_store};
-use leftfold_mcp::Endpoint;
+use leftfold_config::{At, Mcp, McpKind, OAuth, Plugin, Secret, Settings, token_store};
+use leftfold_mcp::{Endpoint, ServerSpec};
+use leftfold_tools::ProgramKind;
 
-/// The server with the key `name` in settings.
-pub fn server(name: &str, mcp: &At<Mcp>) -> leftfold_mcp::ServerSpec {
-    let timeout = mcp.timeout().map(Duration::from_millis);
-    leftfold_mcp::ServerSpec { name: name.to_owned(), endpoint: endpoint(name, mcp), timeout }
+use crate::sandbox;
+
+/// The servers in settings.
+pub fn servers(settings: &Settings) -> impl Iterator<Item = ServerSpec> {
+    settings.mcp.iter().map(|(name, mcp)| server(name, mcp, settings))
 }
 
-fn endpoint(name: &str, mcp: &At<Mcp>) -> Endpoint {
+/// The server with the key `name` in settings.
+pub fn server(name: &str, mcp: &At<Mcp>, settings: &Settings) -> ServerSpec {
+    let timeout = mcp.timeout().map(Duration::from_millis);
+    ServerSpec { name: name.to_owned(), endpoint: endpoint(name, mcp, settings), timeout }
+}
+
+/// A server that a client supplies, in the sandbox of the user's servers. `mcp.NAME.sandbox` in settings counts for it.
+pub(crate) fn supplied(mut spec: ServerSpec, settings: &Settings) -> ServerSpec {
+    if let Endpoint::Local { sandbox, .. } = &mut spec.endpoint {
+        let said = settings.mcp.get(&spec.name).map(|mcp| mcp.sandbox()).unwrap_or_default();
+        *sandbox = sandbox::of_program(settings, ProgramKind::Server, &said).map(Box::new);
+    }
+    spec
+}
+
+fn endpoint(name: &str, mcp: &At<Mcp>, settings: &Settings) -> Endpoint {
     let unset: Vec<String> = Mcp::unset(mcp).map(|error| error.to_string()).collect();
     let lacks =
         |key: &str| Endpoint::Unusable(format!("{}: `mcp.{name}` has no `{key}`", mcp.key_place()));
@@ -23,7 +40,12 @@ fn endpoint(name: &str, mcp: &At<Mcp>) -> Endpoint {
     }
     match (mcp.kind(), mcp.command(), mcp.url()) {
         (McpKind::Local, Some(command), _) => {
-            Endpoint::Local { command, environment: mcp.environment(), cwd: mcp.cwd() }
+            let kind = match mcp.is_of_project() {
+                true => ProgramKind::ProjectServer,
+                false => ProgramKind::Server,
+            };
+            let sandbox = sandbox::of_program(settings, kind, &mcp.sandbox()).map(Box::new);
+            Endpoint::Local { command, environment: mcp.environment(), cwd: mcp.cwd(), sandbox }
         }
         (McpKind::Local, None, _) => lacks("command"),
         (McpKind::Remote, _, Some(url)) => Endpoint::Remote {

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use leftfold_process::{Connection as _, Program, Started};
+use leftfold_process::{Connection as _, End, OPT_OUT, Program, Started};
+use leftfold_tools::ProgramSandbox;
 use rmcp::serve_client;
 use rmcp::service::ClientInitializeError;
 
@@ -48,8 +49,10 @@ async fn open(
     limit: Duration,
 ) -> Result<Link, Failure> {
     let life = match &spec.endpoint {
-        Endpoint::Local { command, environment, cwd } => {
-            local(&spec.name, command, environment, cwd.as_deref(), root, &handler).await?
+        Endpoint::Local { command, environment, cwd, sandbox } => {
+            let program =
+                Local { command, environment, cwd: cwd.as_deref(), sandbox: sandbox.as_deref() };
+            local(&spec.name, program, root, &handler).await?
         }
         Endpoint::Remote { url, headers, oauth } => {
             let service = remote::connect(url, headers, oauth, &handler).await?;
@@ -75,22 +78,35 @@ async fn open(
     Ok(link)
 }
 
+/// A server on this machine.
+struct Local<'a> {
+    command: &'a [String],
+    environment: &'a [(String, String)],
+    cwd: Option<&'a Path>,
+    sandbox: Option<&'a ProgramSandbox>,
+}
+
 async fn local(
     name: &str,
-    command: &[String],
-    variables: &[(String, String)],
-    cwd: Option<&Path>,
+    server: Local<'_>,
     root: &LaunchContext,
     handler: &ClientHandler,
 ) -> Result<ConnectionParts, String> {
+    let Local { command, environment, cwd, sandbox } = server;
+    let directory = cwd.unwrap_or(&root.directory);
+    let confinement = match sandbox {
+        Some(sandbox) => sandbox.of_started(command, directory).await?,
+        None => None,
+    };
+    let own = confinement.as_ref().map(|it| it.variables.as_slice()).unwrap_or_default();
     let program = Program {
         name,
         command,
-        directory: cwd.unwrap_or(&root.directory),
+        directory,
         passed: &root.environment,
-        variables,
+        variables: &[own, environment].concat(),
         acts_for_user: false,
-        profile: None,
+        profile: confinement.as_ref().map(|it| &it.profile),
     };
     let Started { stdin, stdout, mut process, stderr_tail } = program.start().await?;
     match serve_client(handler.clone(), Pipes::new(stdout, stdin)).await {
@@ -103,6 +119,9 @@ async fn local(
         }
         Err(error) => {
             let why = match process.wait(EXIT).await {
+                Some(end @ End::Exited(_)) if confinement.is_some() => {
+                    format!("{end} in the sandbox, {OPT_OUT}")
+                }
                 Some(end) => end.to_string(),
                 None => innermost(&error),
             };

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use leftfold_tools::ProgramSandbox;
+
 use super::oauth::OAuth;
 
 /// How long a server may take to start and list its tools, unless settings say otherwise.
@@ -27,6 +29,8 @@ pub enum Endpoint {
         command: Vec<String>,
         environment: Vec<(String, String)>,
         cwd: Option<PathBuf>,
+        /// `None`: it runs without a sandbox.
+        sandbox: Option<Box<ProgramSandbox>>,
     },
     /// Streamable HTTP.
     Remote {

@@ -30,6 +30,9 @@ const PART: u64 = 64 * 1_024;
 /// How long to wait for the rest of standard error after a program has closed its connection.
 const STDERR_WAIT: Duration = Duration::from_secs(1);
 
+/// Says how a program gets rid of its sandbox, after words about the sandbox.
+pub const OPT_OUT: &str = "which `\"sandbox\": \"off\"` in its settings turns off";
+
 /// A program to speak to through its standard input and output.
 #[derive(Clone, Copy)]
 pub struct Program<'a> {
@@ -196,8 +199,7 @@ impl ServerProcess {
         match failure.step.as_str() {
             "start" => format!("cannot start {}: {}", self.place, failure.why),
             _ => format!(
-                "its sandbox could not be set up ({failure}); `\"sandbox\": \"off\"` in its settings \
-                 starts it without one"
+                "it does not start: its sandbox, {OPT_OUT}, could not be set up ({failure})"
             ),
         }
     }

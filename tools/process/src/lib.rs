@@ -40,7 +40,7 @@ use linux as system;
 #[cfg(not(target_os = "linux"))]
 use other as system;
 
-pub use child::{End, Program, ServerProcess, Started, StderrTail};
+pub use child::{End, OPT_OUT, Program, ServerProcess, Started, StderrTail};
 pub use environment::environment;
 pub use files::{open_files, raise_open_files};
 pub use helper::{HelperChannel, exit_status};

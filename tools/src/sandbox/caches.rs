@@ -46,8 +46,12 @@ pub(super) fn discarded(
 ) -> Vec<PathBuf> {
     let others = ["NPM_CONFIG_CACHE", "XDG_CACHE_HOME", "npm_config_cache"];
     let named = CACHES.iter().map(|(name, _)| *name).chain(others).filter_map(value);
-    let at_home = home.into_iter().flat_map(|home| DISCARDED.iter().map(|name| home.join(name)));
-    at_home.chain(named).collect()
+    home.into_iter().flat_map(at_home).chain(named).collect()
+}
+
+/// The caches of `home` that tools make there.
+pub(super) fn at_home(home: &Path) -> impl Iterator<Item = PathBuf> {
+    DISCARDED.iter().map(|name| home.join(name))
 }
 
 /// The folders of `home` that a command with the network may change. Other commands read them.

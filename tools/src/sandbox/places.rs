@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, mkdirat, statat};
 
 use super::project_files::ProjectFiles;
-use crate::{Workspace, confined};
+use crate::{UserFolders, Workspace, confined};
 
 /// Folders of the home folder with keys, tokens, cookies, or the user's other agents.
 const HIDDEN_AT_HOME: &[&str] = &[
@@ -111,8 +111,22 @@ pub(super) struct Places {
 impl Places {
     /// The places without settings of the user and permissions of the call. `sockets` has the form of `/proc/net/unix`.
     pub(super) fn new(cx: &Workspace, files: &ProjectFiles, sockets: &[u8]) -> Self {
+        let mut places = Self::of_project(&cx.worktree, files);
+        places.hide(&cx.user_folders, cx.data.as_deref());
+        places.hidden.extend(cx.socket.clone());
+        let variables = leftfold_process::environment(&cx.environment);
+        places.read_only.extend(in_temp(&variables));
+        places.read_only.extend(cx.data.iter().map(|data| data.join("plans")));
+        places.read_only.insert(cx.spill_dir.clone());
+        places.hidden.extend(self::sockets(sockets));
+        places.resolve();
+        places
+    }
+
+    /// The places in a project.
+    pub(super) fn of_project(worktree: &Path, files: &ProjectFiles) -> Self {
         let mut places = Self::default();
-        let worktree = resolved(&cx.worktree);
+        let worktree = resolved(worktree);
         places.add_worktree(&worktree);
         for folder in &files.repositories {
             places.add_repository(folder, &worktree);
@@ -127,7 +141,6 @@ impl Places {
             false => path.clone(),
         };
         places.found = paths.map(|path| (path.clone(), folder_of(path))).collect();
-        places.hide(cx, sockets);
         places
     }
 
@@ -189,10 +202,15 @@ impl Places {
         }
     }
 
-    fn hide(&mut self, cx: &Workspace, sockets: &[u8]) {
+    /// Resolves links in what is read-only.
+    pub(super) fn resolve(&mut self) {
+        self.read_only = self.read_only.iter().map(|path| resolved(path)).collect();
+    }
+
+    /// Hides keys, Leftfold's data and the machine's services.
+    pub(super) fn hide(&mut self, folders: &UserFolders, data: Option<&Path>) {
         self.hidden.extend(HIDDEN_IN_MACHINE.iter().map(PathBuf::from));
         self.read_only.extend(SHOWN_IN_MACHINE.iter().map(PathBuf::from));
-        let folders = &cx.user_folders;
         if let Some(home) = &folders.home {
             self.hidden.extend(HIDDEN_AT_HOME.iter().map(|name| home.join(name)));
             self.hidden.extend(with_token(&home.join(".npmrc")));
@@ -208,16 +226,7 @@ impl Places {
         self.read_only.extend(skills.map(|folder| folder.path.clone()));
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         self.hidden.extend(runtime.filter(|path| path.is_absolute()));
-        self.hidden.extend(cx.socket.clone());
-        let variables = leftfold_process::environment(&cx.environment);
-        self.read_only.extend(in_temp(&variables));
-        if let Some(data) = &cx.data {
-            self.hidden.insert(data.clone());
-            self.read_only.insert(data.join("plans"));
-        }
-        self.read_only.insert(cx.spill_dir.clone());
-        self.hidden.extend(paths_of_sockets(sockets).take(MAX_SOCKETS));
-        self.read_only = self.read_only.iter().map(|path| resolved(path)).collect();
+        self.hidden.extend(data.map(Path::to_owned));
     }
 
     /// Opens what the settings of the user and the permissions of the call open. A path that is opened is not protected
@@ -321,10 +330,12 @@ fn in_temp(variables: &[(OsString, OsString)]) -> Vec<PathBuf> {
     };
     let named = variables.iter().filter(|(name, _)| !is_filled(name));
     let folders = named.flat_map(|(_, value)| std::env::split_paths(value));
-    let is_below = |folder: &Path| {
-        ["/tmp", "/var/tmp"].iter().any(|it| folder.starts_with(it) && folder != Path::new(it))
-    };
-    folders.filter(|folder| is_below(folder)).collect()
+    folders.filter(|folder| is_below_temp(folder)).collect()
+}
+
+/// Whether a private `/tmp` would hide the path.
+pub(super) fn is_below_temp(path: &Path) -> bool {
+    ["/tmp", "/var/tmp"].iter().any(|it| path.starts_with(it) && path != Path::new(it))
 }
 
 /// npm needs the file for its registry, so it is hidden only if it holds a key.
@@ -333,14 +344,20 @@ fn with_token(file: &Path) -> Option<PathBuf> {
     text.contains("_auth").then(|| file.to_owned())
 }
 
+/// The folders of Leftfold's settings, and of those that it also reads.
+pub(super) fn settings_folders(folders: &UserFolders) -> impl Iterator<Item = PathBuf> {
+    let settings = folders.config.iter();
+    settings.flat_map(|settings| ["leftfold", "opencode"].map(|name| settings.join(name)))
+}
+
 /// The sockets that processes outside listen at. A socket can be reached through a read-only mount.
-fn paths_of_sockets(table: &[u8]) -> impl Iterator<Item = PathBuf> {
+pub(super) fn sockets(table: &[u8]) -> impl Iterator<Item = PathBuf> {
     let paths = table.split(|byte| *byte == b'\n').filter_map(|line| {
         let start = line.windows(2).position(|bytes| bytes == b" /")?;
         Some(PathBuf::from(OsStr::from_bytes(line.get(start + 1..)?)))
     });
     let paths: BTreeSet<PathBuf> = paths.collect();
-    paths.into_iter()
+    paths.into_iter().take(MAX_SOCKETS)
 }
 
 #[cfg(test)]

@@ -246,7 +246,7 @@ fn errors_about_servers_name_place_and_key() {
     assert_errors(&[
         (
             r#"{"mcp": {"m": {"comand": ["a"]}}}"#,
-            "leftfold.json:1:16: `mcp.m.comand` is not a setting of Leftfold; did you mean `command`? Valid names are `type`, `command`, `environment`, `cwd`, `url`, `headers`, `enabled`, `timeout`, `oauth`",
+            "leftfold.json:1:16: `mcp.m.comand` is not a setting of Leftfold; did you mean `command`? Valid names are `type`, `command`, `environment`, `cwd`, `url`, `headers`, `enabled`, `timeout`, `oauth`, `sandbox`",
         ),
         (
             "{\"mcp\": {\n \"m\": {\"type\": \"stdio\"}}}",

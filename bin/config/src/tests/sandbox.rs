@@ -3,7 +3,7 @@
 use leftfold_events::rules::{self, Action};
 
 use super::*;
-use crate::{SandboxMode, SandboxSettings};
+use crate::{ProgramSandbox, SandboxMode, SandboxSettings};
 
 const USERS: &str = "../.config/leftfold/leftfold.json";
 
@@ -141,4 +141,74 @@ fn the_network_is_a_rule_before_the_rules_of_its_source() {
         .file("leftfold.json", r#"{"sandbox": {"network": "allow"}}"#);
     world.trust("");
     assert_eq!(verdict(&world, "npm ci"), Action::Deny);
+}
+
+#[test]
+fn each_server_and_plugin_has_a_sandbox_of_its_own() {
+    let off = ProgramSandbox { is_off: true, ..ProgramSandbox::default() };
+    for (text, expected) in [
+        (r#""on""#, ProgramSandbox::default()),
+        (r#""off""#, off.clone()),
+        (r#"{"mode": "off"}"#, off.clone()),
+        (
+            r#"{"show": ["/a"], "write": ["/b/../c"]}"#,
+            ProgramSandbox {
+                show: vec!["/a".into()],
+                write: vec!["/c".into()],
+                ..ProgramSandbox::default()
+            },
+        ),
+    ] {
+        let text = format!(r#"{{"mcp": {{"m": {{"command": ["x"], "sandbox": {text}}}}}}}"#);
+        let world = World::new().file(USERS, &text);
+        let settings = load(&world.path(""), &world.env(), known()).unwrap();
+        assert_eq!(settings.mcp["m"].sandbox(), expected, "{text}");
+        assert!(!settings.mcp["m"].is_of_project());
+    }
+    let plugins = r#"{"plugin": [["x"], {"command": ["x"], "sandbox": "off"}]}"#;
+    let world = World::new().file(USERS, plugins);
+    let settings = load(&world.path(""), &world.env(), known()).unwrap();
+    let sandboxes =
+        settings.plugins.iter().map(|plugin| plugin.program().unwrap().unwrap().sandbox);
+    assert_eq!(sandboxes.collect::<Vec<_>>(), [ProgramSandbox::default(), off]);
+    for (text, expected) in [
+        (
+            r#"{"mcp": {"m": {"sandbox": "external"}}}"#,
+            r#"`mcp.m.sandbox`: expected "on" or "off""#,
+        ),
+        (r#"{"mcp": {"m": {"sandbox": {"hide": []}}}}"#, "mcp.m.sandbox.hide"),
+        (
+            r#"{"mcp": {"m": {"sandbox": {"show": [""]}}}}"#,
+            "`mcp.m.sandbox.show[0]`: expected a path",
+        ),
+        (r#"{"plugin": [{"command": ["x"], "sandbox": "of"}]}"#, r#""on" or "off""#),
+    ] {
+        let world = World::new().file(USERS, text);
+        let error = load(&world.path(""), &world.env(), known()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_project_takes_a_server_out_of_the_sandbox_only_with_trust() {
+    let theirs = r#"{"mcp": {"own": {"sandbox": "off"}, "x": {"command": ["x"], "sandbox": {"show": ["~/.ssh"]}}},
+        "plugin": [{"command": ["p"], "sandbox": "off"}]}"#;
+    let world = World::new()
+        .file(USERS, r#"{"mcp": {"own": {"command": ["own"]}}}"#)
+        .file("leftfold.json", theirs);
+    let settings = load(&world.path(""), &world.env(), known()).unwrap();
+    assert!(!settings.mcp["own"].sandbox().is_off);
+    assert_eq!((settings.mcp.len(), settings.plugins.len()), (1, 0));
+    let told = settings.trust.warnings().join("\n");
+    for effect in [
+        "changes an MCP server, outside the sandbox",
+        "starts `x` as an MCP server, with more paths than the sandbox opens",
+        "starts `p` as a plugin, outside the sandbox, which takes part in every decision",
+    ] {
+        assert!(told.contains(effect), "{effect}\n{told}");
+    }
+    world.trust("");
+    let settings = load(&world.path(""), &world.env(), known()).unwrap();
+    assert!(settings.mcp["own"].sandbox().is_off && !settings.mcp["own"].is_of_project());
+    assert!(settings.mcp["x"].is_of_project());
 }

@@ -7,7 +7,8 @@ use leftfold_tools::skills;
 use serde_json::json;
 
 use super::{Call, PartReader, mention};
-use crate::project::{self, Project};
+use crate::project::Project;
+use crate::session_paths;
 use crate::session_setup::SessionSetup;
 use leftfold_config::Settings;
 
@@ -17,7 +18,7 @@ pub(super) fn list(
     worktree: &Path,
     settings: &Settings,
 ) -> impl Iterator<Item = (String, String)> {
-    let found = skills::find(directory, worktree, &project::user_folders(settings));
+    let found = skills::find(directory, worktree, &session_paths::user_folders(settings));
     found.skills.into_iter().map(|skill| (skill.name, skill.description))
 }
 
