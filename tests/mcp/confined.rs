@@ -212,14 +212,15 @@ fn without_namespaces_a_server_starts_and_landlock_hides_the_store() {
     let lines = ["cat ../home/auth.json", "cat ~/.ssh/id", "echo x > made"];
     let site = site(&lines).setting("/mcp", json!({ "m": server(&json!("on")) }));
     let inner = site.command(&["run", "--format", "json", "go"]);
-    let none = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
+    // root could still make the other namespaces
+    let none = "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-sys_admin \"$@\"";
     let mut command = std::process::Command::new("unshare");
     command.args(["-r", "sh", "-c", none, "sh"]).arg(inner.get_program()).args(inner.get_args());
     command.env_clear().current_dir(site.project());
     command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let output = command.output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
-    if told.contains("unshare:") {
+    if told.contains("unshare: ") && output.stdout.is_empty() {
         skipped("this machine has no user namespaces");
         return;
     }

@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::evidence::Denied;
 use self::evidence::{Access, Counters, ErrorTexts};
 use self::places::{Places, resolved};
-pub use self::programs::{ProgramConfinement, ProgramKind, ProgramSandbox};
+pub use self::programs::{ProgramConfinement, ProgramKind, ProgramSandbox, remove_unused_folders};
 pub(crate) use self::temp::prune as prune_temp;
 pub(crate) use self::watch::Traces;
 use self::watch::Watched;

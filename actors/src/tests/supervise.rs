@@ -145,6 +145,7 @@ fn silent(site: &Site) -> Plugins {
         command: ["sh", "-c", &script].map(str::to_owned).into(),
         environment: Vec::new(),
         timeout: PATIENCE * 2,
+        sandbox: None,
     };
     let root = LaunchContext {
         directory: site.project(),

@@ -75,9 +75,10 @@ fn tools(count: usize) -> String {
 pub(super) fn plugins(found: &mut Findings, settings: &Settings) {
     found.area("plugins");
     for plugin in &settings.plugins {
-        match specs::plugin(plugin) {
+        match specs::plugin(plugin, settings) {
             Some(Ok(spec)) => {
-                found.fine(format!("configured at {}; sessions start it", spec.place));
+                let sandbox = if spec.sandbox.is_some() { " in the sandbox" } else { "" };
+                found.fine(format!("configured at {}; sessions start it{sandbox}", spec.place));
             }
             Some(Err(why)) => {
                 found.warning(why, "fix the entry; until then sessions run without this plugin");

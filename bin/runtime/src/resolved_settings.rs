@@ -122,7 +122,7 @@ pub fn plugins(
     store: &Path,
     settings: &Settings,
 ) -> (Plugins, Vec<String>) {
-    let named = settings.plugins.iter().filter_map(specs::plugin);
+    let named = settings.plugins.iter().filter_map(|plugin| specs::plugin(plugin, settings));
     let (specs, wrong): (Vec<_>, Vec<_>) = named.partition(Result::is_ok);
     let wrong: Vec<String> = wrong.into_iter().filter_map(Result::err).collect();
     let root = LaunchContext {

@@ -75,8 +75,12 @@ fn oauth(said: &OAuth) -> leftfold_mcp::OAuth {
 
 /// The plugin to start; the error says why it cannot be used, and `None` means that it is turned
 /// off.
-pub fn plugin(plugin: &At<Plugin>) -> Option<Result<leftfold_plugins::PluginProgram, String>> {
+pub fn plugin(
+    plugin: &At<Plugin>,
+    settings: &Settings,
+) -> Option<Result<leftfold_plugins::PluginProgram, String>> {
     Some(plugin.program()?.map(|program| leftfold_plugins::PluginProgram {
+        sandbox: sandbox::of_program(settings, ProgramKind::Plugin, &program.sandbox).map(Box::new),
         place: plugin.place().to_string(),
         command: program.command,
         environment: program.environment,

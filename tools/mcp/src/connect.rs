@@ -95,7 +95,7 @@ async fn local(
     let Local { command, environment, cwd, sandbox } = server;
     let directory = cwd.unwrap_or(&root.directory);
     let confinement = match sandbox {
-        Some(sandbox) => sandbox.of_started(command, directory).await?,
+        Some(sandbox) => sandbox.of_started(command, directory, None).await?,
         None => None,
     };
     let own = confinement.as_ref().map(|it| it.variables.as_slice()).unwrap_or_default();

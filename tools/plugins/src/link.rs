@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use leftfold_framing::{Line, clip, next_line};
-use leftfold_process::{Program, ServerProcess, Started, StderrTail};
+use leftfold_process::{End, OPT_OUT, Program, ServerProcess, Started, StderrTail};
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
@@ -44,6 +44,7 @@ pub(super) struct Link {
     /// Locked while the process is being ended, so that a second caller waits for the end.
     life: tokio::sync::Mutex<Option<ServerProcess>>,
     words: Mutex<Option<StderrTail>>,
+    is_confined: bool,
 }
 
 /// Whether the connection has ended, and the reason.
@@ -71,6 +72,12 @@ impl Link {
     /// # Errors
     /// The reason why it cannot start, in words for people.
     pub(super) async fn start(spec: &PluginProgram, root: &LaunchContext) -> Result<Self, String> {
+        // the socket is there as soon as the session is open
+        let store = root.socket.parent().filter(|store| store.is_absolute());
+        let confinement = match &spec.sandbox {
+            Some(sandbox) => sandbox.of_started(&spec.command, &root.directory, store).await?,
+            None => None,
+        };
         let program = Program {
             name: spec.command.first().map_or("", String::as_str),
             command: &spec.command,
@@ -78,9 +85,10 @@ impl Link {
             passed: &root.environment,
             variables: &spec.environment,
             acts_for_user: true,
-            profile: None,
+            profile: confinement.as_ref().map(|it| &it.profile),
         };
         let Started { stdin, stdout, process, stderr_tail } = program.start().await?;
+        let is_confined = process.is_confined();
         let (over, pending) = (ConnectionEnd::default(), Pending::default());
         let (outbox, lines) = mpsc::channel(QUEUE);
         tokio::spawn(write(stdin, lines, spec.timeout, over.clone()));
@@ -93,6 +101,7 @@ impl Link {
             over,
             life: tokio::sync::Mutex::new(Some(process)),
             words: Mutex::new(Some(stderr_tail)),
+            is_confined,
         })
     }
 
@@ -157,6 +166,22 @@ impl Link {
         self.over.end(why);
         let link = Arc::clone(self);
         tokio::spawn(async move { link.close().await });
+    }
+
+    /// The reason why a plugin is gone that has not answered yet.
+    pub(super) async fn why_not_started(&self, why: String) -> String {
+        let mut life = self.life.lock().await;
+        let end = match life.as_mut() {
+            Some(process) if self.is_confined => process.wait(GRACE).await,
+            Some(_) | None => None,
+        };
+        match end {
+            Some(End::NotStarted(why)) => why,
+            Some(End::Exited(status)) => {
+                format!("it ended at once ({status}) in the sandbox, {OPT_OUT}")
+            }
+            None => why,
+        }
     }
 
     /// Appends the plugin's last lines on standard error to the reason `why` it failed.

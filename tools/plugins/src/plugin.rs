@@ -73,7 +73,9 @@ impl Plugin {
         match link.ask("initialize", handshake::params(&self.root), Some(limit)).await {
             Ok(answer) => Handshake::read(&answer, &self.program()),
             Err(RequestError::Refused(why)) => Err(format!("it refused `initialize`: {why}")),
-            Err(RequestError::Gone(why)) => Err(link.stderr_tail(&why).await),
+            Err(RequestError::Gone(why)) => {
+                Err(link.stderr_tail(&link.why_not_started(why).await).await)
+            }
             Err(RequestError::TimedOut) => {
                 Err(format!("it did not start within {} ms", limit.as_millis()))
             }

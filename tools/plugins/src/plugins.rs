@@ -41,6 +41,7 @@ static POOLS: Pools<Pool> = Pools::new();
 /// plugin starts after that.
 pub async fn close() {
     POOLS.close().await;
+    leftfold_tools::remove_unused_folders();
 }
 
 impl AsRef<Services<Plugin>> for Pool {

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use leftfold_events::Sha256;
 use leftfold_events::sandbox::{Profile, SandboxOptions, WorktreeAccess};
@@ -56,11 +57,11 @@ impl ProgramSandbox {
     /// The sandbox with the facts of this machine. `None`: the program runs without one. Reads the project, so it may
     /// block.
     ///
-    /// `named` are paths that the program is started with. They stay visible, unless the project says so for itself.
+    /// `named` are paths that the program is started with. They stay visible, unless the program is a project's.
     ///
     /// # Errors
     /// A private folder cannot be made.
-    pub fn confinement(&self, named: &[PathBuf]) -> io::Result<Option<ProgramConfinement>> {
+    fn confinement(&self, named: &[PathBuf]) -> io::Result<Option<ProgramConfinement>> {
         let Some(backend) = backend(self.options.backend) else { return Ok(None) };
         // a folder that does not exist could not be hidden
         private_folder(&self.data)?;
@@ -71,7 +72,8 @@ impl ProgramSandbox {
         }
     }
 
-    /// [`confinement`](Self::confinement) for a program that starts with this command in this folder.
+    /// The sandbox of a program that starts with this command in this folder, with the facts of this machine. `None`:
+    /// it runs without one. A plugin sees the folder `store`, which is made if it does not exist yet.
     ///
     /// # Errors
     /// The reason why there is none, in words for people.
@@ -79,11 +81,19 @@ impl ProgramSandbox {
         &self,
         command: &[String],
         folder: &Path,
+        store: Option<&Path>,
     ) -> Result<Option<ProgramConfinement>, String> {
         let words = command.iter().map(PathBuf::from).chain([folder.to_owned()]);
+        let words = words.chain(store.map(Path::to_owned));
         let named: Vec<PathBuf> = words.filter(|word| word.is_absolute()).collect();
-        let sandbox = self.clone();
-        let facts = tokio::task::spawn_blocking(move || sandbox.confinement(&named)).await;
+        let (sandbox, store) = (self.clone(), store.map(Path::to_owned));
+        let read_facts = move || {
+            if let Some(store) = store.filter(|_| sandbox.options.backend.confines()) {
+                make_folder(&store)?;
+            }
+            sandbox.confinement(&named)
+        };
+        let facts = tokio::task::spawn_blocking(read_facts).await;
         let why = |error: &dyn std::fmt::Display| {
             format!(
                 "it does not start: its sandbox, {}, could not be set up ({error})",
@@ -94,7 +104,7 @@ impl ProgramSandbox {
     }
 
     fn of_server(&self, backend: machine::Backend, named: &[PathBuf]) -> ProgramConfinement {
-        let files = project_files::of(&self.worktree);
+        let files = project_files::walk(&self.worktree);
         let mut places = Places::of_project(&self.worktree, &files);
         places.hide(&self.user_folders, Some(&self.data));
         if backend.has_namespaces() {
@@ -164,6 +174,26 @@ impl ProgramSandbox {
         profile.read_only = named.cloned().collect();
         profile.hidden = vec![self.data.clone()];
         ProgramConfinement { profile, variables: Vec::new() }
+    }
+}
+
+/// The folders that plugins were shown and that did not exist before.
+static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn make_folder(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    private_folder(folder)?;
+    MADE.lock().unwrap_or_else(PoisonError::into_inner).push(folder.to_owned());
+    Ok(())
+}
+
+/// Removes the folders that were made for plugins and that no session has used. Call it when no session is being opened.
+pub fn remove_unused_folders() {
+    for folder in std::mem::take(&mut *MADE.lock().unwrap_or_else(PoisonError::into_inner)) {
+        // one that a session has used is not empty
+        let _ = std::fs::remove_dir(folder);
     }
 }
 
