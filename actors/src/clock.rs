@@ -23,6 +23,11 @@ impl Clock {
         Self { base: system().max(last), since: Instant::now(), recording }
     }
 
+    /// Whether a recorded log is run again.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.recording.is_some()
+    }
+
     /// The time of the next event of a session in `state`.
     pub(crate) fn now(&mut self, state: &State) -> Time {
         match &self.recording {

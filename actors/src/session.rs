@@ -363,6 +363,7 @@ impl SessionState {
             return;
         }
         self.write_birth(batch);
+        self.take_over(batch);
         if joins {
             // the prompt goes to the agent that is now at work
             self.readdress(&mut prompted);
@@ -372,6 +373,16 @@ impl SessionState {
             self.configured(&config, prompted, batch);
         }
         batch.reply_to.extend(reply_to);
+    }
+
+    /// Says in the log of an earlier version that this version decides from here on. Otherwise a
+    /// session that ends each turn would keep the policy of the version that began it.
+    fn take_over(&mut self, batch: &mut Batch) {
+        let rests = self.state.turn.is_none() && self.state.open().is_empty();
+        if rests && self.state.policy < POLICY && !self.clock.is_recorded() {
+            let resumed = SessionEvent::Resumed { policy: POLICY, close: true };
+            self.fact(Fact::new(resumed), batch);
+        }
     }
 
     fn readdress(&self, prompted: &mut Fact) {

@@ -2,9 +2,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use leftfold_events::event::{Answer, Permission, PromptPart};
+use leftfold_events::{fold, verify};
 
 use leftfold_providers::Extra;
 
+use super::supervise::assert_runs_again;
 use super::*;
 use crate::{Answered, QuestionReply, StoreGuard, StoreListener};
 
@@ -45,6 +47,36 @@ async fn a_session_that_was_left_alone_lets_go_of_its_store_until_it_is_wanted()
     is_free(&site).await;
     assert_eq!(live.view().await.messages.len(), 6);
     live.stop().await;
+}
+
+/// An earlier version has ended the first turn; nothing was left to resume.
+#[tokio::test(flavor = "multi_thread")]
+async fn this_version_decides_about_the_next_prompt_of_an_old_session() {
+    let site = Site::new(json!({ "replies": [text("one"), text("two"), text("three")] }));
+    let mut live = site.start().await;
+    live.prompt(&site, "one");
+    live.until_ended().await;
+    live.stop().await;
+    let mut log = site.log();
+    for event in &mut log {
+        if let Event::Session(Session::Created { policy, .. }) = &mut event.event {
+            *policy = POLICY - 1;
+        }
+    }
+    let old = site.cut(&log);
+    let mut live = old.start().await;
+    for _ in ["two", "three"] {
+        live.prompt(&old, "more");
+        live.until_ended().await;
+    }
+    live.stop().await;
+    let all = old.log();
+    let resumed = Event::from(Session::Resumed { policy: POLICY, close: true });
+    let at = all.iter().filter(|event| event.event == resumed).map(|event| event.seq);
+    assert_eq!(at.collect::<Vec<_>>(), [log.len() as Seq + 1]);
+    assert_eq!(fold(&all).policy, POLICY);
+    assert_eq!(verify(&all), []);
+    assert_runs_again(&old, all).await;
 }
 
 /// A prompt's world is also that of the prompts after it and after a rest.

@@ -333,7 +333,9 @@ impl SessionView {
             }
             Session::Resumed { close, .. } | Session::ResumedImported { close, .. } => {
                 self.resumed = event.at;
-                vec![Change::Resumed { close: *close }]
+                // a session at rest has only changed hands
+                let shows = !close || self.turn.is_some();
+                shows.then_some(Change::Resumed { close: *close }).into_iter().collect()
             }
             Session::Forked { .. } => {
                 self.open.clear();
