@@ -62,6 +62,32 @@ const SECOND: [&str; 5] = ["second\n", "", "c\n", "log\n", "2\n"];
 const LAST: [&str; 5] = ["second\nmore\n", "b\n", "", "log\n", "2\n"];
 
 #[test]
+fn an_edit_between_two_steps_is_the_users_and_stays() {
+    let read = call("read", json!({ "filePath": ".env" }));
+    let replies = json!([bash("echo 1 > a"), read, bash("echo 3 > c"), says("Done.")]);
+    let site = Site::scripted(&script(replies)).setting("/snapshot", json!(true));
+    site.file(".env", "COLOUR=blue\n");
+    site.file("theirs", "1\n");
+    let mut live = site.start(&ASK);
+    let asked = live.until("permission.asked")["seq"].to_string();
+    site.file("theirs", "2\n");
+    site.run(&["permission", "answer", "last", &asked, "once"]).ok();
+    let events = live.wait().ok().events();
+    let changed: Vec<&Value> = all(&events, "files.snapshotted")
+        .into_iter()
+        .flat_map(|event| event["data"]["files"].as_array().unwrap())
+        .map(|file| &file["path"])
+        .collect();
+    assert_eq!(changed, ["a", "c"]);
+    let third = all(&events, "model.requested")[2]["seq"].as_u64().unwrap();
+    revert(&site, third).ok().saying(&["1 file changed"]);
+    assert_eq!(["a", "c", "theirs"].map(|name| site.text(name)), ["1\n", "", "2\n"]);
+    revert(&site, 1).ok();
+    assert_eq!(["a", "c", "theirs"].map(|name| site.text(name)), ["", "", "2\n"]);
+    site.assert_sound();
+}
+
+#[test]
 fn files_and_messages_go_back_and_forward_and_the_next_prompt_decides() {
     let site = site();
     let [one, two] = two_turns(&site);

@@ -1,9 +1,9 @@
 //! Decides when to take snapshots of the project's files (SPEC G10), and how to restore them (SPEC
 //! G11).
 //!
-//! The first call of a turn that may change files waits for a snapshot. A step whose calls may have
+//! The first call of a step that may change files waits for a snapshot. A step whose calls may have
 //! changed files is followed by a snapshot before the next model request. So the difference of two
-//! trees shows the changes of a step, and changes that the user makes between turns are not
+//! trees shows the changes of a step, and changes that the user makes between steps are not
 //! included. Children take no snapshots: the snapshots of their parent cover their changes. A
 //! revert takes a snapshot first.
 
@@ -18,7 +18,7 @@ const SNAPSHOT: u64 = 30_000;
 /// The time limit of a restore, in milliseconds.
 const RESTORE: u64 = 120_000;
 
-/// The snapshot that the first call of a turn that may change files waits for.
+/// The snapshot that the first call of a step that may change files waits for.
 pub(super) fn before(s: &State, c: &Call) -> Option<Envelope> {
     let wanted = awaited(s, c) && s.files.taking.is_none();
     wanted.then(|| snapshot(s))

@@ -15,11 +15,16 @@ use super::{State, Turn, Wait};
 use crate::event::{Change, Class, Envelope, FileChange, Files as Event, Saved};
 use crate::id::Seq;
 
+/// The policy since which each step that may change files begins with a snapshot. Earlier ones took
+/// one before the first such step of a turn only, so what the user changed between two steps counted
+/// as a change of the second.
+pub(super) const SNAPSHOT_EACH_STEP: u16 = 5;
+
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]
 pub struct Files {
     /// The last snapshot.
     pub tree: Option<String>,
-    /// Whether it was taken in the current turn.
+    /// Whether it was taken in the current step.
     pub fresh: bool,
     /// The prompt and step since whose calls the files may differ from `tree`.
     pub dirty: Option<(Seq, Seq)>,

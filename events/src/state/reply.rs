@@ -1,7 +1,7 @@
 //! How `model.*` events change the state.
 
 use super::message::{Message, Reply, ReplyEnd, ReplyPart};
-use super::{Call, Failure, ModelStatus, State, Titling, Turn, Wait, Writing, words};
+use super::{Call, Failure, ModelStatus, State, Titling, Turn, Wait, Writing, files, words};
 use crate::event::{
     CallSpec, Cost, Envelope, FailureClass, Finish, Model, ModelRef, PartKind, Purpose,
     StreamedPart, Usage,
@@ -90,6 +90,9 @@ impl State {
                 self.plugins.requested(turn.asked, envelope.seq);
                 turn.asked = envelope.seq;
                 self.files.border(envelope.seq);
+                if self.policy >= files::SNAPSHOT_EACH_STEP {
+                    self.files.fresh = false;
+                }
                 turn.model_status = ModelStatus::Waiting(wait);
                 let mut reply = Reply::new(envelope.seq, model.clone(), last);
                 reply.continues.clone_from(&turn.cut);

@@ -69,10 +69,15 @@ fn a_snapshot_comes_before_the_first_call_that_may_change_files_and_after_each_s
     ] {
         after(&turn[..steps], then);
     }
-    // the second step of a turn shares the snapshot of the first
+    // what the user changes between two steps counts for neither
     let mut more = turn[..7].to_vec();
     more.extend([Call("b", "x"), Reply(Finish::ToolCalls), edit("b")]);
-    after(&more, &["permission.ruled b allow", "tool.started b 1"]);
+    after(&more, &["permission.ruled b allow", SNAP[0]]);
+    more.extend([Snap("t2", &[]), Done("b", "ok"), Snap("t3", &["z"]), Reply(Finish::Stop)]);
+    let run = driven(&more);
+    let changes = run.state.files.changes.iter();
+    let changes = changes.map(|changed| (changed.before.as_str(), changed.files.len()));
+    assert_eq!(changes.collect::<Vec<_>>(), [("t0", 2), ("t2", 1)]);
 }
 
 #[test]
