@@ -283,7 +283,7 @@ impl Builder {
     }
 
     fn reply(&mut self, reply: &Reply) {
-        if !reply.has_calls() && !matches!(reply.end, ReplyEnd::Whole(_)) {
+        if !reply.has_calls() && matches!(reply.end, ReplyEnd::Open | ReplyEnd::Cut) {
             return;
         }
         // the command's output is part of the prompt's text

@@ -1,7 +1,7 @@
 //! The fold. It cannot fail and never acts. An event without meaning in this state changes only the
 //! position.
 
-use super::message::ReplyEnd;
+use super::reply::KEEPS_INTERRUPTED;
 use super::{
     Child, Delegated, Failure, ModelStatus, Origin, PromptCall, State, Titling, Turn, Wait,
 };
@@ -140,15 +140,7 @@ impl State {
         let Some(turn) = &mut self.turn else { return };
         turn.stop.get_or_insert(reason);
         self.files.taking = None;
-        let Some(reply) = self.last_reply_mut().filter(|reply| reply.end == ReplyEnd::Open) else {
-            return;
-        };
-        if reply.has_calls() {
-            reply.cut();
-        } else {
-            // kept for the turn's answer, omitted from every request
-            reply.end = ReplyEnd::Cut;
-        }
+        self.interrupt_reply();
     }
 
     /// A node has died, and another one continues.
@@ -171,6 +163,9 @@ impl State {
         match &mut turn.model_status {
             ModelStatus::Waiting(_) => {
                 let called = self.last_reply().is_some_and(super::Reply::has_calls);
+                if close && self.policy >= KEEPS_INTERRUPTED {
+                    self.interrupt_reply();
+                }
                 self.close_reply();
                 if let Some(turn) = &mut self.turn {
                     turn.model_status = if called { ModelStatus::Due } else { ModelStatus::Again };

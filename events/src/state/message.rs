@@ -27,7 +27,7 @@ pub enum Message {
     /// A text for the model that nobody prompted.
     Note {
         text: String,
-        /// The `turn.continued` that it comes from.
+        /// The event that it comes from: a `turn.continued`, or the one that interrupted a reply.
         of: Seq,
     },
 }
@@ -103,6 +103,9 @@ pub enum ReplyEnd {
     Whole(Finish),
     /// Broken off; the remaining parts are complete.
     Cut,
+    /// Broken off by a person or a limit. It has only text, which was shown, so later requests have
+    /// it too.
+    Interrupted,
 }
 
 impl Prompt {

@@ -8,6 +8,9 @@ use crate::event::{
 };
 use crate::id::Seq;
 
+/// The policy since which the text of an interrupted reply stays in later requests.
+pub(super) const KEEPS_INTERRUPTED: u16 = 5;
+
 impl State {
     pub(super) fn apply_model(&mut self, envelope: &Envelope, event: &Model) {
         match event {
@@ -183,6 +186,29 @@ impl State {
             reply.cut();
         } else {
             self.messages.remove(at);
+        }
+    }
+
+    /// Ends a streaming reply because its turn ends. With calls, its complete parts stay. Without,
+    /// its text stays, and the model learns that it was interrupted there.
+    pub(super) fn interrupt_reply(&mut self) {
+        let keeps = self.policy >= KEEPS_INTERRUPTED;
+        let Some(at) = self.messages.iter().rposition(|m| m.reply().is_some()) else { return };
+        let Some(reply) = self.messages[at].reply().filter(|r| r.end == ReplyEnd::Open) else {
+            return;
+        };
+        let (has_calls, has_text) = (reply.has_calls(), !reply.text().trim().is_empty());
+        let Some(reply) = self.last_reply_mut() else { return };
+        if has_calls {
+            reply.cut();
+        } else if keeps && has_text {
+            reply.end = ReplyEnd::Interrupted;
+            reply.parts.retain(|part| matches!(part, ReplyPart::Text { .. }));
+            let text = words::INTERRUPTED_REPLY.to_owned();
+            self.messages.insert(at + 1, Message::Note { text, of: self.seq });
+        } else {
+            // kept for the turn's answer, omitted from every request
+            reply.end = ReplyEnd::Cut;
         }
     }
 

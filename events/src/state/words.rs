@@ -46,6 +46,10 @@ pub(crate) const UNKNOWN_END: &str = "Your reply ended for an unknown reason. If
 /// Follows a reply without text that ended for an unknown reason.
 pub(crate) const EMPTY_REPLY: &str = "Your last reply was empty. Answer now.";
 
+/// Follows the text of a reply that was interrupted.
+pub(crate) const INTERRUPTED_REPLY: &str =
+    "Your reply was interrupted here, before its end. The user has seen the text above.";
+
 /// Replaces a subtask in a prompt.
 pub(crate) fn subtask(agent: &str) -> String {
     format!("The agent `{agent}` does this first; its task and what came of it follow.")

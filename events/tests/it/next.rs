@@ -1,8 +1,9 @@
 //! The policy as tables: the steps, and the intents that follow.
 
 use crate::common::*;
-use leftfold_events::Seq;
-use leftfold_events::event::{Answer::*, Class, FailureClass::*, Finish};
+use leftfold_events::event::{Answer::*, Class, FailureClass::*, Finish, Turn};
+use leftfold_events::request::RequestMessage;
+use leftfold_events::{Fact, Request, Seq, TurnConfig, context};
 
 #[test]
 fn a_prompt_is_asked_and_an_answer_ends_the_turn() {
@@ -167,6 +168,88 @@ fn an_interrupt_ends_everything_at_once() {
     check(&[&given[..], &[Interrupt]].concat(), &[]);
     check(&[&given[..], &[Prompt("again")]].concat(), &["model.requested 1.1"]);
     check(&[Prompt("hi"), Prompt("queued"), Interrupt], &["turn.ended aborted"]);
+}
+
+fn request_after(config: &TurnConfig, given: &[Step]) -> (Request, Run) {
+    let mut run = Run::new(config);
+    for step in given {
+        run.step(step);
+    }
+    assert_prefixes_valid(&run.log);
+    (context::request(&run.state), run)
+}
+
+fn texts(request: &Request) -> Vec<String> {
+    let texts = |message: &RequestMessage| match message {
+        RequestMessage::User { parts } => {
+            parts.iter().map(|part| format!("user: {}", part.text)).collect()
+        }
+        RequestMessage::Assistant { parts } => {
+            parts.iter().map(|part| format!("{part:?}")).collect()
+        }
+        RequestMessage::Tool { .. } => vec!["results".to_owned()],
+    };
+    request.messages.iter().flat_map(texts).collect()
+}
+
+#[test]
+fn the_text_of_an_interrupted_reply_stays_and_its_end_is_marked() {
+    const NOTE: &str =
+        "user: Your reply was interrupted here, before its end. The user has seen the text above.";
+    let said = r#"Text { text: "I will first" }"#;
+    let begun = [Prompt("hi"), Think(Some("sig")), Text("I will first")];
+    for given in [&[Interrupt][..], &[Resume { close: true }], &[Elapse, Elapse, Interrupt]] {
+        let given = [&begun[..], given, &[Prompt("more")]].concat();
+        let (request, run) = request_after(&config(), &given);
+        let expected: &[&str] = if given.len() > 5 {
+            // the text of a failed attempt is not the model's answer
+            &["user: hi", "user: more"]
+        } else {
+            &["user: hi", said, NOTE, "user: more"]
+        };
+        assert_eq!(texts(&request), expected, "{given:?}");
+        assert_eq!(leftfold_events::fold(&run.log), run.state);
+        assert_eq!(leftfold_events::verify(&run.log), vec![]);
+    }
+    // a prompt that came during the reply follows the note
+    let joined = [&begun[..], &[Prompt("and"), Interrupt, Prompt("more")]].concat();
+    let (request, _) = request_after(&config(), &joined);
+    assert_eq!(texts(&request), ["user: hi", said, NOTE, "user: and", "user: more"]);
+    // nothing was shown
+    for nothing in [&[][..], &[Think(None)], &[Text("  \n")]] {
+        let given = [&[Prompt("hi")][..], nothing, &[Interrupt, Prompt("more")]].concat();
+        assert_eq!(texts(&request_after(&config(), &given).0), ["user: hi", "user: more"]);
+    }
+}
+
+#[test]
+fn reasoning_goes_back_to_its_own_model_alone() {
+    let given =
+        [Prompt("hi"), Think(Some("sig")), Text("yes"), Reply(Finish::Stop), Prompt("more")];
+    let (request, mut run) = request_after(&config(), &given);
+    assert!(texts(&request)[1].contains(r#"signature: "sig""#), "{request:?}");
+    let mut other = config();
+    other.model.id = "other".into();
+    run.step(&Reply(Finish::Stop));
+    run.tell(Fact::new(Turn::Configured(other.payloads())));
+    run.step(&Prompt("and now"));
+    let request = context::request(&run.state);
+    assert_eq!(request.model.id, "other");
+    assert!(!texts(&request).concat().contains("sig"), "{request:?}");
+    assert!(texts(&request)[1].contains("yes"), "{request:?}");
+}
+
+#[test]
+fn a_request_asks_for_no_more_output_than_the_model_and_the_settings_allow() {
+    for (model, settings, expected) in
+        [(1_000, 32_000, 1_000), (64_000, 32_000, 32_000), (64_000, 500, 500)]
+    {
+        let mut config = config();
+        (config.model.limit.context, config.model.limit.output) = (200_000, model);
+        config.options.max_output = settings;
+        assert_eq!(request_after(&config, &[Prompt("hi")]).0.max_output, expected);
+    }
+    assert_eq!(config().options.max_output, 32_000);
 }
 
 #[test]
