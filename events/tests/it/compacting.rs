@@ -1,10 +1,11 @@
 //! Summaries that are requested, fail, or do not fit: SPEC 1.6.
 
 use crate::common::*;
-use leftfold_events::event::{Class, FailureClass::*, Finish};
+use leftfold_events::event::{CallKind, Class, FailureClass::*, Finish, Tool};
 use leftfold_events::event::{Event, Model};
+use leftfold_events::state::PendingKind;
 use leftfold_events::turn_config::{Limit, ModelSpec, Tail};
-use leftfold_events::{Envelope, Json, Request, context, event::PromptPart};
+use leftfold_events::{Envelope, Fact, Json, Request, context, event::PromptPart};
 
 /// A turn whose summary is being written.
 fn compacting() -> Vec<Step> {
@@ -286,4 +287,39 @@ fn a_full_turn_goes_on_from_its_last_replies() {
     }
     let told = text(&context::request(&run.state));
     assert!(told.contains("all of it") && !told.contains("output"), "{told}");
+}
+
+#[test]
+fn skills_are_never_cleared_and_nothing_before_a_summary_is() {
+    let big: &'static str = "abcd".repeat(90_000).leak();
+    let turn = |kind: CallKind| {
+        move |run: &mut Run| {
+            for step in [Prompt("go"), Think(Some("sig")), Call("a", "x")] {
+                run.step(&step);
+            }
+            let mut resolved = resolution("a", Class::Read, READ, "");
+            resolved.kind = kind.clone();
+            let open = run.state.open();
+            let check = open.iter().find(|(kind, _)| *kind == PendingKind::Check).unwrap().1.intent;
+            run.tell(Fact::of(check, Tool::Resolved(Box::new(resolved))));
+            for step in [Done("a", big), Reply(Finish::ToolCalls), Reply(Finish::Stop)] {
+                run.step(&step);
+            }
+        }
+    };
+    let cleared = |run: &Run| run.log.iter().filter(|e| describe(e) == "compaction.pruned").count();
+    for (kind, expected) in [(CallKind::Plain, 1), (CallKind::Lasting, 0)] {
+        let mut run = Run::new(&config());
+        (0..3).for_each(|_| turn(kind.clone())(&mut run));
+        assert_eq!(cleared(&run), expected, "{kind:?}");
+        // the reasoning of a reply outlives the output of its call
+        let request = context::request(&run.state);
+        assert_eq!(text(&request).matches(r#""signature":"sig""#).count(), 3, "{kind:?}");
+    }
+    let mut run = Run::new(&config());
+    (0..2).for_each(|_| turn(CallKind::Plain)(&mut run));
+    run.step(&Compact);
+    run.step(&Summary("so far"));
+    (0..2).for_each(|_| turn(CallKind::Plain)(&mut run));
+    assert_eq!(cleared(&run), 0, "only a summary is older than the last two turns");
 }

@@ -1,8 +1,9 @@
 //! Running out of the model's context, and making room.
 
 use crate::common::*;
-use leftfold_events::TurnConfig;
-use leftfold_events::event::{Class, FailureClass, Finish};
+use leftfold_events::event::{Class, FailureClass, Finish, Model, Usage};
+use leftfold_events::turn_config::Limit;
+use leftfold_events::{Fact, Sha256, TurnConfig};
 
 #[test]
 fn a_request_that_did_not_fit_is_asked_again_as_the_same_step() {
@@ -29,6 +30,49 @@ fn a_full_context_is_summarised_and_the_turn_goes_on() {
     check(&[&compacting[..], &[Interrupt]].concat(), &["turn.ended aborted"]);
     let crashed = [&compacting[..], &[Resume { close: false }]].concat();
     check(&crashed, &["model.requested 1.2"]);
+}
+
+#[test]
+fn cached_tokens_fill_the_context_too() {
+    for (cache_read, cache_write, then) in [
+        (9_000, 0, &["compaction.started", "model.requested 0.1"][..]),
+        (0, 9_000, &["compaction.started", "model.requested 0.1"]),
+        (4_000, 4_000, &["model.requested 1.1"]),
+    ] {
+        let mut run = Run::new(&config());
+        run.step(&Prompt("hi"));
+        let request = run.state.open().first().map_or(0, |(_, wait)| wait.intent);
+        let usage = Usage { input: 500, cache_read, cache_write, ..Usage::default() };
+        let (finish, body_sha256) = (Finish::Stop, Sha256::default());
+        run.tell(Fact::of(request, Model::Finished { finish, usage, cost: 0.0, body_sha256 }));
+        let intents = run.step(&Prompt("more"));
+        let intents: Vec<_> =
+            intents.iter().filter(|event| event.event.is_intent()).map(describe).collect();
+        assert_eq!(intents, then, "{usage:?}");
+    }
+}
+
+/// SPEC C1: with a limit of the input, `reserved` or 20,000 at most is kept free of it; else the
+/// output, or `reserved` if that is more, is kept free of the context.
+#[test]
+fn the_room_for_the_history_follows_from_the_limits() {
+    for (context, input, output, max_output, reserved, usable) in [
+        (200_000, 0, 64_000, 32_000, None, Some(168_000)),
+        (200_000, 0, 8_000, 32_000, None, Some(192_000)),
+        (200_000, 0, 8_000, 32_000, Some(50_000), Some(150_000)),
+        (200_000, 0, 64_000, 32_000, Some(1_000), Some(168_000)),
+        (400_000, 272_000, 128_000, 32_000, None, Some(252_000)),
+        (400_000, 272_000, 8_000, 32_000, None, Some(264_000)),
+        (400_000, 272_000, 128_000, 32_000, Some(50_000), Some(222_000)),
+        (8_000, 0, 8_000, 32_000, None, Some(0)),
+        (0, 0, 64_000, 32_000, None, None),
+    ] {
+        let mut config = config();
+        config.model.limit = Limit { context, input, output };
+        (config.options.max_output, config.options.reserved) = (max_output, reserved);
+        let found = Run::new(&config).state.usable();
+        assert_eq!(found, usable, "{context} {input} {output} {max_output} {reserved:?}");
+    }
 }
 
 #[test]
