@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use common::{Answer, Live, Server, Site, all, bash, end, marked, only, says, script, wait_until};
+use common::{
+    Answer, Live, Server, Site, all, bash, call, end, marked, only, says, script, wait_until,
+};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -59,6 +61,36 @@ fn while_it_waits_for_the_next_attempt() {
     interrupted(live, Signal::INT);
     assert_eq!(server.requests().len(), 1);
     site.assert_sound();
+}
+
+#[test]
+fn while_a_subagent_runs_a_command() {
+    let on = |prompt: &str, mut reply: Value| {
+        reply["match"] = json!({ "prompt": prompt });
+        reply
+    };
+    let task = json!({ "description": "Wait", "prompt": "wait", "subagent_type": "general" });
+    for signal in [Signal::INT, Signal::TERM] {
+        let replies = [
+            on("wait", bash("touch ready; sleep 1000 & wait")),
+            on("go", call("task", task.clone())),
+        ];
+        let site = Site::scripted(&script(json!(replies)));
+        let mut live = site.start(&["run", "--format", "json", "go"]);
+        wait_until("the command runs", || common::exists(&site.project().join("ready")));
+        let start = Instant::now();
+        live.signal(signal);
+        let [child, root] = [live.until("turn.ended"), live.until("turn.ended")];
+        assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
+        let events = live.wait().with(130).events();
+        assert_eq!(root["session"], events[0]["session"]);
+        assert_eq!(only(&events, "subagent.ended")["data"]["session"], child["session"]);
+        for ended in [&child, &root] {
+            assert_eq!(ended["data"]["reason"], "aborted", "{ended}");
+            assert_eq!(marked(ended["session"].as_str().unwrap()), [], "left behind");
+        }
+        site.assert_sound();
+    }
 }
 
 #[test]
