@@ -195,14 +195,15 @@ for line in sys.stdin:
 #[test]
 fn a_plugin_answers_for_its_user() {
     let Some(python) = python() else { return };
-    let site = running("true");
-    let plugin = site.file("plugin.py", PLUGIN);
-    // the shell is the plugin, and Python its child
-    let line = format!("{python} {}; true", plugin.display());
-    let site = site.setting("/plugin", json!([["sh", "-c", line]]));
-    let events = site.run(&common::ASK).ok().events();
-    let answered = &only(&events, "permission.answered")["data"];
-    assert!(answered["by"].as_str().unwrap().starts_with("plugin"), "{answered}");
+    for site in [running("true").unsandboxed(), running("true").sandboxed()] {
+        let plugin = site.file("plugin.py", PLUGIN);
+        // the shell is the plugin, and Python its child
+        let line = format!("{python} {}; true", plugin.display());
+        let site = site.setting("/plugin", json!([["sh", "-c", line]]));
+        let events = site.run(&common::ASK).ok().events();
+        let answered = &only(&events, "permission.answered")["data"];
+        assert!(answered["by"].as_str().unwrap().starts_with("plugin"), "{answered}");
+    }
 }
 
 /// Requests to a node inside a call, which speaks with the command that started it.
