@@ -278,7 +278,7 @@ fn heads_are_read_without_the_database() {
     assert_eq!(summary.prompt.as_deref(), Some("Say hé"));
     assert_eq!(summary.worktree, "/home/someone/project");
     assert_eq!(summary.created, events[0].at);
-    assert_eq!(summary.turns, 6);
+    assert_eq!(summary.turns, 7);
     assert!((summary.cost - 10.5).abs() < 1e-9);
     // it continues counting after a restart, with and without the head's summary
     for remove in [false, true] {
