@@ -76,11 +76,7 @@ impl fmt::Display for Failure {
         if let Some(path) = &self.path {
             write!(f, " {}", path.display())?;
         }
-        write!(f, ": {}", self.why)?;
-        match self.help() {
-            Some(help) => write!(f, ". {help}"),
-            None => Ok(()),
-        }
+        write!(f, ": {}", self.why)
     }
 }
 
