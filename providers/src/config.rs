@@ -21,7 +21,7 @@ use crate::vendors::{Model, Vendor};
 pub const DEFAULT_STALL: Duration = Duration::from_secs(60);
 
 /// The settings of one provider.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Config {
     /// The provider's name in settings and for users.
     pub name: String,

@@ -165,11 +165,13 @@ fn another_model_goes_on_with_it_in_its_own_way() {
     let (session, _) = import(&site, "theirs.jsonl");
     let ran =
         site.run(&["run", "--session", &session, "-m", "double/m", "--format", "json", "Go on."]);
-    let events = ran.ok().events();
-    // the interrupted turn is closed first
-    let ends: Vec<&Value> =
-        all(&events, "turn.ended").iter().map(|e| &e["data"]["reason"]).collect();
-    assert_eq!(ends, ["aborted", "completed"]);
+    let reasons = |events: &[Value]| -> Vec<Value> {
+        all(events, "turn.ended").iter().map(|event| event["data"]["reason"].clone()).collect()
+    };
+    assert_eq!(reasons(&ran.ok().events()), ["completed"]);
+    // the interrupted turn is closed first, in the log alone
+    let log = site.run(&["export", "--unmasked", &session]).ok().events();
+    assert_eq!(reasons(&log)[..], ["aborted", "completed"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Turns the model and options in settings into the model and options of a session.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::gather::{self, Agent};
@@ -59,8 +59,23 @@ pub fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<Model
         let thread = std::thread::Builder::new().name("leftfold-warm".into());
         let _ = thread.spawn(move || leftfold_providers::warm(encrypted));
     }
-    let provider = leftfold_providers::build(config).map_err(usage)?;
+    let provider = provider(config)?;
     Ok(Model { spec, provider: (name, provider), timeout, request, variants })
+}
+
+/// The provider with these settings. As long as one is in use it serves every prompt, so that a script counts its
+/// faults over all prompts of a session.
+fn provider(config: Config) -> anyhow::Result<Arc<dyn Provider>> {
+    static IN_USE: Mutex<Vec<(Config, Weak<dyn Provider>)>> = Mutex::new(Vec::new());
+    let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+    in_use.retain(|(_, provider)| provider.strong_count() > 0);
+    let same = in_use.iter().find(|(known, _)| *known == config);
+    if let Some(provider) = same.and_then(|(_, provider)| provider.upgrade()) {
+        return Ok(provider);
+    }
+    let provider = leftfold_providers::build(config.clone()).map_err(usage)?;
+    in_use.push((config, Arc::downgrade(&provider)));
+    Ok(provider)
 }
 
 /// The model that an agent names for itself.

@@ -198,7 +198,9 @@ impl Reader {
         // a key that is there already was pressed at any time since the last one was read
         let mut at = self.idle;
         if !is_ready(held, Some(Duration::ZERO))? {
+            let until = patience.map(|patience| Instant::now() + patience);
             if !is_ready(held, patience)? {
+                self.idle = until.unwrap_or(self.idle);
                 return Ok(None);
             }
             at = Instant::now();
