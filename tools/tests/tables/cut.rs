@@ -24,10 +24,11 @@ const ENDS: &[(&str, usize, usize, &str)] = &[
     ("printf '1\\n2\\n3'", 3, 100, ""),
     ("seq 100", 1, 100, "100\n"),
     ("printf 123456", 9, 6, ""),
-    ("printf 1234567", 9, 6, "234567"),
-    ("printf '1234567\\n'", 9, 6, "34567\n"),
+    ("printf 1234567", 9, 6, "[the beginning of this line is left out] 234567"),
+    ("printf '1234567\\n'", 9, 6, "[the beginning of this line is left out] 34567\n"),
+    ("printf '1234567\\n8\\n'", 9, 6, "8\n"),
     // no character is cut in two
-    ("printf 'aäöü'", 9, 5, "öü"),
+    ("printf 'aäöü'", 9, 5, "[the beginning of this line is left out] öü"),
     ("printf 'a\\xff\\xff\\xffb'", 9, 100, ""),
     ("printf '\\n\\n\\n\\n'", 2, 100, "\n\n"),
     // the end of the output is shown, also for a command that failed
