@@ -393,7 +393,6 @@ fn call(state: &State, of: Option<Seq>) -> Option<&Call> {
     state.calls().find(|call| Some(call.seq) == of)
 }
 
-/// The versions of the files of `call` that the model was last shown.
 /// How the command that has `started` is confined.
 fn sandbox(started: Started<'_>, state: &State) -> Option<Sandbox> {
     let profile = started.sandbox?.clone();
@@ -401,6 +400,7 @@ fn sandbox(started: Started<'_>, state: &State) -> Option<Sandbox> {
     Some(Sandbox { profile, options, env_files: shows_env_files(&state.config) })
 }
 
+/// The versions of the files of `call` that the model was last shown.
 fn seen(call: &Call, state: &State) -> Seen {
     let paths = call.resolved.iter().flat_map(|resolved| &resolved.paths);
     paths.filter_map(|path| Some((path.clone(), state.seen.get(path)?.clone()))).collect()
