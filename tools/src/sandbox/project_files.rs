@@ -28,8 +28,8 @@ pub(super) struct ProjectFiles {
     pub(super) secret: Vec<PathBuf>,
     /// Settings, agents, commands, plugins and skills.
     pub(super) settings: Vec<PathBuf>,
-    /// Instruction files.
-    pub(super) instructions: Vec<PathBuf>,
+    /// Instruction files, and files named `.git`, which lead git to a repository elsewhere.
+    pub(super) watched: Vec<PathBuf>,
     /// Folders named `.git`.
     pub(super) repositories: Vec<PathBuf>,
 }
@@ -57,8 +57,8 @@ pub(super) fn walk(worktree: &Path) -> ProjectFiles {
                     found.secret.push(entry.path());
                 } else if is_settings(&entry.file_name()) {
                     found.settings.push(entry.path());
-                } else if is_instructions(&entry.file_name()) {
-                    found.instructions.push(entry.path());
+                } else if is_instructions(&entry.file_name()) || entry.file_name() == ".git" {
+                    found.watched.push(entry.path());
                 }
             }
             if looked_at > MAX_ENTRIES || found.secret.len() > MAX_FILES {

@@ -77,7 +77,7 @@ impl Watched {
     /// The state before a command runs.
     pub(super) fn new(files: &ProjectFiles) -> Self {
         let mut watched = Self::default();
-        for path in files.settings.iter().chain(&files.instructions) {
+        for path in files.settings.iter().chain(&files.watched) {
             watched.add(path, DEPTH);
         }
         for repository in &files.repositories {
@@ -124,8 +124,10 @@ impl Watched {
         }
     }
 
-    /// The parts of a repository that make git run programs: hooks, and lines of its settings.
+    /// The parts of a repository that make git run programs: hooks, lines of its settings, and a file that leads git to
+    /// other hooks and settings.
     fn add_repository(&mut self, folder: &Path) {
+        self.add(&folder.join("commondir"), 0);
         for entry in std::fs::read_dir(folder.join("hooks")).into_iter().flatten().flatten() {
             if entry.path().extension().is_none_or(|extension| extension != "sample") {
                 self.add(&entry.path(), 0);
@@ -220,6 +222,8 @@ mod tests {
             ("c/.git/config", "[include]\n\tpath = ../x\n".to_owned()),
             ("d/.git/config", "[filter \"x\"]\n\tClean = ./x\n".to_owned()),
             ("e/.git/modules/m/n/config", "[core]\n\thooksPath = x\n".to_owned()),
+            ("a/.git/commondir", "../evil\n".to_owned()),
+            ("f/.git", "gitdir: ../evil\n".to_owned()),
         ] {
             let made = traces(&site, || drop(site.file(name, &text)));
             assert_eq!(made, (vec![name.to_owned()], vec![]));
