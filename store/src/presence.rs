@@ -14,7 +14,7 @@ use crate::reader::Reader;
 #[derive(Debug)]
 pub(crate) struct Presence {
     dir: PathBuf,
-    /// Its length after the last commit, in bytes.
+    /// Its greatest length since the last check, in bytes.
     length: u64,
 }
 
@@ -23,22 +23,24 @@ impl Presence {
         Self { dir: dir.to_owned(), length: 0 }
     }
 
-    /// Remembers how long the file is now.
+    /// Remembers how long the file is now. Call it before anybody learns that something was written: somebody may cut
+    /// the file from then on.
     pub(crate) fn remember(&mut self, db: &File) {
         // where this fails, the next check fails as well
-        self.length = look(db).map_or(self.length, |(_, length)| length);
+        self.length = look(db).map_or(self.length, |(_, length)| length.max(self.length));
     }
 
     /// Call it before a write: the write would make the file long enough again.
     ///
     /// # Errors
     /// [`Error::Gone`] if the file was removed or cut.
-    pub(crate) fn check(&self, db: &File) -> Result<(), Error> {
+    pub(crate) fn check(&mut self, db: &File) -> Result<(), Error> {
         let (links, length) = self.look(db)?;
         if links == 0 {
             return Err(self.gone("was removed while it was in use: what was in it is lost".into()));
         }
         if length >= self.length || self.is_shortened_by_sled(length) {
+            self.length = length;
             return Ok(());
         }
         let before = self.length;
@@ -110,6 +112,8 @@ mod tests {
         presence.remember(&db);
         for length in [1_999, 1_000, 0] {
             db.set_len(length).unwrap();
+            // as a commit does that was under way
+            presence.remember(&db);
             let error = presence.check(&db).unwrap_err().to_string();
             assert!(error.contains(&format!("cut from 2000 to {length} bytes")), "{error}");
             presence.check_name(&db).unwrap();

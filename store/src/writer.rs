@@ -121,13 +121,14 @@ impl Writer {
         call(append.done, Ok(()));
     }
 
-    fn sync(&self, records: Vec<Pair>) -> Result<(), Error> {
+    fn sync(&mut self, records: Vec<Pair>) -> Result<(), Error> {
         fault::crash_if_planned(Boundary::Before);
         self.presence.check(&self.file)?;
         self.apply(records)?;
         let path = self.dir.join("db");
         durable::contents(&self.file, &path).map_err(|e| Error::io("cannot sync", &path, e))?;
         self.presence.check_name(&self.file)?;
+        self.presence.remember(&self.file);
         fault::crash_if_planned(Boundary::Synced);
         Ok(())
     }
