@@ -86,7 +86,9 @@ impl Items<'_> {
                     continue;
                 }
                 AssistantPart::Reasoning { signature, .. } => {
-                    if let Some(phase) = reasoning::unseal_phase(signature) {
+                    let phase = reasoning::unseal_phase(signature);
+                    // a phase splits the text into two messages of one role
+                    if let Some(phase) = phase.filter(|_| !self.vendor.alternates) {
                         items.extend(said.take());
                         said.phase = Some(phase);
                     }
