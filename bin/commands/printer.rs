@@ -43,7 +43,7 @@ pub(crate) enum Printed {
 
 pub(crate) struct Printer;
 
-/// What a printer prints.
+/// The settings of a printer.
 pub(crate) struct Printing {
     pub(crate) format: Format,
     pub(crate) session: SessionId,

@@ -42,7 +42,7 @@ pub use canary::{Canary, Search, base64, url};
 pub use editor::Editor;
 pub use editor_host::EditorHost;
 pub use live::{Live, Ran};
-pub use processes::{marked, peak, wait_until};
+pub use processes::{marked, peak, sleeping, wait_until};
 pub use pty::Terminal;
 pub use server::{Answer, Recorded, Server, Split};
 pub use skipped::skipped;

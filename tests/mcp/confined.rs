@@ -6,7 +6,7 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 
-use common::{Ran, Site, all, call, mcp, says, script, skipped, wait_until};
+use common::{Ran, Site, all, call, mcp, says, script, skipped, sleeping, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -177,14 +177,6 @@ fn nothing_of_a_server_survives_an_orderly_end() {
     let node = live.id();
     assert!(results(live.wait())[0].0);
     assert_eq!((sleeping(&number), mcp::servers_of(node)), (0, vec![]));
-}
-
-/// Processes `sleep NUMBER`, whatever became of their environment.
-fn sleeping(number: &str) -> usize {
-    let table = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    let lines = table.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    let wanted = format!("sleep\0{number}\0").into_bytes();
-    lines.filter(|line| *line == wanted).count()
 }
 
 #[test]

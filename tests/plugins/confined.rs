@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use common::{Site, call, says, script, skipped, wait_until};
+use common::{Site, call, says, script, skipped, sleeping, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -100,13 +100,6 @@ fn a_plugin_ends_with_its_node_and_no_folder_stays_without_a_session() {
 
 fn sessions(site: &Site) -> usize {
     fs::read_dir(site.path("home/sessions")).unwrap().count()
-}
-
-fn sleeping(number: &str) -> usize {
-    let table = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    let lines = table.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    let wanted = format!("sleep\0{number}\0").into_bytes();
-    lines.filter(|line| *line == wanted).count()
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn target(file: &Path, args: &Doctor) -> anyhow::Result<Option<Target>> {
     Ok(Some(target))
 }
 
-/// What changes if somebody writes to a file or replaces it.
+/// The number, size and time of a file. They change if somebody writes to it or replaces it.
 fn state(file: &Path) -> Option<(u64, u64, Option<SystemTime>)> {
     let found = fs::metadata(file).ok()?;
     Some((found.ino(), found.len(), found.modified().ok()))

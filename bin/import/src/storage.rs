@@ -2,7 +2,7 @@
 //! `part/MESSAGE/*.json`. The names sort by time.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use leftfold_framing::surrogates::repair;
 use serde_json::{Value, json};
@@ -18,6 +18,7 @@ pub(super) fn messages(
 ) -> Result<Vec<Value>, UnreadableFile> {
     let storage = path.and_then(|path| path.ancestors().nth(3)).map(Path::to_owned);
     let session = text(info, "id");
+    let storage = storage.filter(|_| is_name(session));
     let storage = storage.filter(|storage| storage.join("message").join(session).is_dir());
     let storage = storage.ok_or_else(|| {
         UnreadableFile(format!(
@@ -27,10 +28,20 @@ pub(super) fn messages(
     })?;
     let mut messages = Vec::new();
     for message in files(&storage.join("message").join(session), left_out) {
-        let parts = files(&storage.join("part").join(text(&message, "id")), left_out);
+        let id = text(&message, "id");
+        let parts = match is_name(id) {
+            true => files(&storage.join("part").join(id), left_out),
+            false => Vec::new(),
+        };
         messages.push(json!({ "info": message, "parts": parts }));
     }
     Ok(messages)
+}
+
+/// Whether an id names a folder in the storage, and leads nowhere else.
+fn is_name(id: &str) -> bool {
+    let mut parts = Path::new(id).components();
+    matches!(parts.next(), Some(Component::Normal(name)) if name == id) && parts.next().is_none()
 }
 
 fn files(folder: &Path, left_out: &mut LeftOut) -> Vec<Value> {
@@ -51,4 +62,24 @@ fn files(folder: &Path, left_out: &mut LeftOut) -> Vec<Value> {
         }
     }
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_lead_to_no_other_folder() {
+        for (id, is_plain) in [
+            ("ses_1", true),
+            ("", false),
+            ("..", false),
+            ("../x", false),
+            ("/etc", false),
+            ("a/b", false),
+            ("a/", false),
+        ] {
+            assert_eq!(is_name(id), is_plain, "{id}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::session::{Retry, SessionView};
 
-/// What a session does.
+/// Whether a session works, waits for a retry or rests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Status {

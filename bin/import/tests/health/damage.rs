@@ -6,7 +6,7 @@ use leftfold_import::health::Kind;
 use serde_json::{Value, json};
 
 use crate::random::{Random, claude_image, png};
-use crate::sessions::{Entry, Session, What};
+use crate::sessions::{Entry, RecordKind, Session};
 
 /// Planted damage.
 #[derive(Clone, Copy, Debug)]
@@ -39,13 +39,13 @@ pub(crate) fn plant(
 
 impl Session {
     /// The indices of a turn's entries.
-    fn of(&self, turn: usize, what: What) -> Vec<usize> {
+    fn of(&self, turn: usize, what: RecordKind) -> Vec<usize> {
         let entries = self.entries.iter().enumerate();
         let found = entries.filter(|(_, entry)| entry.turn == turn && entry.what == what);
         found.map(|(at, _)| at).collect()
     }
 
-    fn any(&self, turn: usize, what: What, random: &mut Random) -> Option<usize> {
+    fn any(&self, turn: usize, what: RecordKind, random: &mut Random) -> Option<usize> {
         random.pick(&self.of(turn, what)).copied()
     }
 
@@ -67,10 +67,17 @@ impl Session {
     }
 
     /// Puts a record into the chain, directly after the one at `at`.
-    fn chain(&mut self, at: usize, what: What, mut value: Value, random: &mut Random) -> usize {
+    fn chain(
+        &mut self,
+        at: usize,
+        what: RecordKind,
+        mut value: Value,
+        random: &mut Random,
+    ) -> usize {
         let (id, turn) = (random.uuid(), self.entries[at].turn);
         let before = self.entries[at].value["uuid"].clone();
-        for entry in self.entries.iter_mut().skip(at + 1).filter(|entry| entry.what != What::Other)
+        for entry in
+            self.entries.iter_mut().skip(at + 1).filter(|entry| entry.what != RecordKind::Other)
         {
             if entry.value["parentUuid"] == before {
                 entry.value["parentUuid"] = id.clone().into();
@@ -93,14 +100,14 @@ impl Session {
         let found = self
             .entries
             .iter()
-            .position(|entry| entry.what == What::Result && id(&entry.value) == call);
+            .position(|entry| entry.what == RecordKind::Result && id(&entry.value) == call);
         (at, found.expect("a result"))
     }
 }
 
 /// Breaks the text of a line.
 fn broken_line(session: &mut Session, turn: usize, random: &mut Random) -> Option<usize> {
-    let what = if random.one_in(2) { What::Result } else { What::Text };
+    let what = if random.one_in(2) { RecordKind::Result } else { RecordKind::Text };
     let at = session.any(turn, what, random)?;
     let entry = &mut session.entries[at];
     let text = entry.value.to_string();
@@ -123,7 +130,7 @@ fn broken_line(session: &mut Session, turn: usize, random: &mut Random) -> Optio
 }
 
 fn claude(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) -> Option<usize> {
-    let call = session.any(turn, What::Call, random)?;
+    let call = session.any(turn, RecordKind::Call, random)?;
     let block = |session: &mut Session, at: usize, key: &str, value: Value| {
         session.value(at)["message"]["content"][0][key] = value;
         session.entries[at].tag
@@ -132,33 +139,33 @@ fn claude(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) -
         Kind::BrokenLine => return broken_line(session, turn, random),
         Kind::BrokenTree => match random.below(3) {
             0 => {
-                let at = session.any(turn, What::Text, random)?;
+                let at = session.any(turn, RecordKind::Text, random)?;
                 session.value(at)["parentUuid"] = random.uuid().into();
                 session.entries[at].tag
             }
             1 => {
-                let at = session.any(turn, What::Text, random)?;
+                let at = session.any(turn, RecordKind::Text, random)?;
                 let copy = session.entries[at].value.clone();
-                session.insert(at + 1, turn, What::Other, copy)
+                session.insert(at + 1, turn, RecordKind::Other, copy)
             }
             _ => {
-                let at = *session.of(turn, What::Prompt).first()?;
-                let later = *session.of(turn, What::Text).last()?;
+                let at = *session.of(turn, RecordKind::Prompt).first()?;
+                let later = *session.of(turn, RecordKind::Text).last()?;
                 session.value(at)["parentUuid"] = session.entries[later].value["uuid"].clone();
                 session.entries[at].tag
             }
         },
         Kind::LostBeginning => {
-            let at = *session.of(turn, What::Prompt).first().filter(|_| turn == 0)?;
-            let first = session.of(turn, What::Reasoning);
+            let at = *session.of(turn, RecordKind::Prompt).first().filter(|_| turn == 0)?;
+            let first = session.of(turn, RecordKind::Reasoning);
             let tag = session.entries[*first.first()?].tag;
             session.remove(at);
             tag
         }
         Kind::DanglingCompaction => {
-            let summary = *session.of(turn, What::Summary).first()?;
+            let summary = *session.of(turn, RecordKind::Summary).first()?;
             session.remove(summary);
-            session.entries[*session.of(turn, What::Boundary).first()?].tag
+            session.entries[*session.of(turn, RecordKind::Boundary).first()?].tag
         }
         Kind::OrphanCall => {
             let tag = session.entries[call].tag;
@@ -177,7 +184,7 @@ fn claude(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) -
         Kind::DoubledResult => {
             let (_, result) = session.pair(call);
             let copy = session.entries[result].value.clone();
-            session.chain(result, What::Other, copy, random)
+            session.chain(result, RecordKind::Other, copy, random)
         }
         Kind::MisplacedResult => {
             let (_, result) = session.pair(call);
@@ -193,7 +200,7 @@ fn claude(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) -
             said["uuid"] = id.clone().into();
             said["parentUuid"] = parent;
             session.value(result)["parentUuid"] = id.into();
-            session.insert(result, turn, What::Other, said);
+            session.insert(result, turn, RecordKind::Other, said);
             tag
         }
         Kind::DoubledCallId => return doubled(session, turn, call, random),
@@ -211,11 +218,11 @@ fn claude(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) -
             block(session, call, "name", (*random.pick(&names)?).into())
         }
         Kind::EmptyBlock => {
-            let at = session.any(turn, What::Text, random)?;
+            let at = session.any(turn, RecordKind::Text, random)?;
             match random.below(3) {
                 0 => block(session, at, "text", " \n".into()),
                 1 => {
-                    let prompt = *session.of(turn, What::Prompt).first()?;
+                    let prompt = *session.of(turn, RecordKind::Prompt).first()?;
                     session.value(prompt)["message"]["content"] =
                         json!([{ "type": "text", "text": "" }, { "type": "text", "text": "x" }]);
                     session.entries[prompt].tag
@@ -227,7 +234,7 @@ fn claude(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) -
             }
         }
         Kind::UnsignedReasoning => {
-            let at = session.any(turn, What::Reasoning, random)?;
+            let at = session.any(turn, RecordKind::Reasoning, random)?;
             let is_hidden =
                 session.entries[at].value["message"]["content"][0]["type"] == "redacted_thinking";
             let values = [json!(""), json!(null), json!("not base64!")];
@@ -238,7 +245,7 @@ fn claude(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) -
         Kind::ReasoningAlone => alone(session, turn)?,
         Kind::BadMedia => {
             let image = image(random);
-            let prompt = *session.of(turn, What::Prompt).first()?;
+            let prompt = *session.of(turn, RecordKind::Prompt).first()?;
             let image = claude_image(image.0, &image.1);
             session.value(prompt)["message"]["content"] =
                 json!([{ "type": "text", "text": "Look." }, image]);
@@ -263,7 +270,7 @@ fn image(random: &mut Random) -> (&'static str, String) {
 /// Gives a call the id of an earlier turn's.
 fn doubled(session: &mut Session, turn: usize, call: usize, random: &mut Random) -> Option<usize> {
     let earlier = random.below(turn);
-    let other = session.any(earlier, What::Call, random);
+    let other = session.any(earlier, RecordKind::Call, random);
     let other = other.filter(|_| earlier < turn && !session.taken.contains(&earlier))?;
     let (_, result) = session.pair(call);
     let tag = session.entries[call].tag;
@@ -287,8 +294,8 @@ fn doubled(session: &mut Session, turn: usize, call: usize, random: &mut Random)
 
 /// Removes the text after the last reasoning of a turn.
 fn alone(session: &mut Session, turn: usize) -> Option<usize> {
-    let text = *session.of(turn, What::Text).last()?;
-    let reasoning = *session.of(turn, What::Reasoning).last()?;
+    let text = *session.of(turn, RecordKind::Text).last()?;
+    let reasoning = *session.of(turn, RecordKind::Reasoning).last()?;
     if session.entries[text - 1].tag != session.entries[reasoning].tag {
         return None;
     }
@@ -303,18 +310,18 @@ fn item(session: &mut Session, at: usize) -> &mut Value {
 }
 
 fn codex(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) -> Option<usize> {
-    let call = session.any(turn, What::Call, random)?;
+    let call = session.any(turn, RecordKind::Call, random)?;
     let tag = session.entries[call].tag;
     let (_, result) = session.pair(call);
     let tag_of_result = session.entries[result].tag;
     Some(match kind {
         Kind::BrokenLine => return broken_line(session, turn, random),
         Kind::BrokenTree => {
-            session.entries.remove(*session.of(turn, What::Head).first()?);
+            session.entries.remove(*session.of(turn, RecordKind::Head).first()?);
             session.entries.first()?.tag
         }
         Kind::DanglingCompaction => {
-            let at = *session.of(turn, What::Boundary).first()?;
+            let at = *session.of(turn, RecordKind::Boundary).first()?;
             session.value(at)["payload"]["message"] = "".into();
             session.entries[at].tag
         }
@@ -328,14 +335,14 @@ fn codex(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) ->
         }
         Kind::DoubledResult => {
             let copy = session.entries[result].value.clone();
-            session.insert(result + 1, turn, What::Other, copy)
+            session.insert(result + 1, turn, RecordKind::Other, copy)
         }
         Kind::MisplacedResult => {
             let words = session.word();
             let content = json!([{ "type": "input_text", "text": words }]);
             let said =
                 session.item(json!({ "type": "message", "role": "user", "content": content }));
-            session.insert(result, turn, What::Other, said);
+            session.insert(result, turn, RecordKind::Other, said);
             tag_of_result
         }
         Kind::DoubledCallId => return doubled(session, turn, call, random),
@@ -364,7 +371,7 @@ fn codex(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) ->
             tag
         }
         Kind::EmptyBlock => {
-            let at = session.any(turn, What::Text, random)?;
+            let at = session.any(turn, RecordKind::Text, random)?;
             let content = if random.one_in(2) {
                 json!([])
             } else {
@@ -374,14 +381,14 @@ fn codex(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) ->
             session.entries[at].tag
         }
         Kind::UnsignedReasoning => {
-            let at = session.any(turn, What::Reasoning, random)?;
+            let at = session.any(turn, RecordKind::Reasoning, random)?;
             item(session, at)["encrypted_content"] =
                 if random.one_in(2) { Value::Null } else { "".into() };
             session.entries[at].tag
         }
         Kind::ReasoningAlone => alone(session, turn)?,
         Kind::BadMedia => {
-            let at = *session.of(turn, What::Prompt).first()?;
+            let at = *session.of(turn, RecordKind::Prompt).first()?;
             let url = match random.below(3) {
                 0 => "data:image/png;base64,".to_owned(),
                 1 => format!("data:image/webp;base64,{}", png(9, 9, 9)),
@@ -395,7 +402,7 @@ fn codex(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) ->
 }
 
 fn opencode(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) -> Option<usize> {
-    let at = session.any(turn, What::Answer, random)?;
+    let at = session.any(turn, RecordKind::Answer, random)?;
     let tag = session.entries[at].tag;
     let is_anthropic = session.variant;
     let calls = session.entries[at].value["parts"].as_array()?.iter().enumerate();
@@ -426,12 +433,12 @@ fn opencode(session: &mut Session, kind: Kind, turn: usize, random: &mut Random)
             _ => session.value(at)["info"]["parentID"] = "msg_other".into(),
         },
         Kind::LostBeginning => {
-            let prompt = *session.of(turn, What::Prompt).first().filter(|_| turn == 0)?;
+            let prompt = *session.of(turn, RecordKind::Prompt).first().filter(|_| turn == 0)?;
             session.entries.remove(prompt);
             return Some(session.entries.first()?.tag);
         }
         Kind::DanglingCompaction => {
-            let at = *session.of(turn, What::Summary).first()?;
+            let at = *session.of(turn, RecordKind::Summary).first()?;
             session.value(at)["parts"] = json!([]);
             return Some(session.entries[at].tag);
         }
@@ -447,7 +454,7 @@ fn opencode(session: &mut Session, kind: Kind, turn: usize, random: &mut Random)
         }
         Kind::DoubledCallId => {
             let earlier = random.below(turn);
-            let other = session.any(earlier, What::Answer, random);
+            let other = session.any(earlier, RecordKind::Answer, random);
             let other = other.filter(|_| earlier < turn && !session.taken.contains(&earlier))?;
             let id = session.entries[other].value["parts"]
                 .as_array()?
@@ -473,7 +480,7 @@ fn opencode(session: &mut Session, kind: Kind, turn: usize, random: &mut Random)
             parts.iter_mut().find(|part| part["type"] == "reasoning")?["metadata"] = metadata;
         }
         Kind::BadMedia => {
-            let prompt = *session.of(turn, What::Prompt).first()?;
+            let prompt = *session.of(turn, RecordKind::Prompt).first()?;
             let (mime, data) =
                 if is_anthropic { image(random) } else { ("image/png", "iVBORw0KGgo!".to_owned()) };
             let url = format!("data:{mime};base64,{data}");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::random::{Random, base64, claude_image, png};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum What {
+pub(crate) enum RecordKind {
     Head,
     Prompt,
     Reasoning,
@@ -28,7 +28,7 @@ pub(crate) struct Entry {
     pub(crate) tag: usize,
     /// Damage is planted once a turn.
     pub(crate) turn: usize,
-    pub(crate) what: What,
+    pub(crate) what: RecordKind,
     pub(crate) value: Value,
     /// The line's text, if it is not the JSON of the value.
     pub(crate) raw: Option<String>,
@@ -121,13 +121,19 @@ impl Session {
     }
 
     /// Adds an entry before the one at `at`.
-    pub(crate) fn insert(&mut self, at: usize, turn: usize, what: What, value: Value) -> usize {
+    pub(crate) fn insert(
+        &mut self,
+        at: usize,
+        turn: usize,
+        what: RecordKind,
+        value: Value,
+    ) -> usize {
         self.tags += 1;
         self.entries.insert(at, Entry { tag: self.tags, turn, what, value, raw: None });
         self.tags
     }
 
-    fn push(&mut self, turn: usize, what: What, value: Value) -> usize {
+    fn push(&mut self, turn: usize, what: RecordKind, value: Value) -> usize {
         self.insert(self.entries.len(), turn, what, value)
     }
 
@@ -151,12 +157,12 @@ impl Session {
                 let elsewhere = random.uuid();
                 self.push(
                     0,
-                    What::Other,
+                    RecordKind::Other,
                     json!({ "type": "summary", "summary": "s", "leafUuid": elsewhere }),
                 );
                 self.push(
                     0,
-                    What::Other,
+                    RecordKind::Other,
                     json!({ "type": "file-history-snapshot", "messageId": elsewhere,
                     "snapshot": {} }),
                 );
@@ -166,14 +172,14 @@ impl Session {
                     "cli_version": "0.99.0", "model_provider": "openai" });
                 self.push(
                     0,
-                    What::Head,
+                    RecordKind::Head,
                     json!({ "timestamp": self.time(), "type": "session_meta", "payload": meta }),
                 );
             }
             Origin::Codex => {
                 let head =
                     json!({ "id": random.uuid(), "timestamp": self.time(), "instructions": null });
-                self.push(0, What::Head, head);
+                self.push(0, RecordKind::Head, head);
             }
             Origin::Opencode | Origin::Leftfold => {}
         }
@@ -197,23 +203,23 @@ impl Session {
                 boundary["subtype"] = "compact_boundary".into();
                 boundary["logicalParentUuid"] = last.into();
                 boundary["parentUuid"] = Value::Null;
-                self.push(turn, What::Boundary, boundary);
+                self.push(turn, RecordKind::Boundary, boundary);
                 let mut summary = self.record("user", random);
                 summary["isCompactSummary"] = true.into();
                 summary["message"] = json!({ "role": "user", "content": words });
-                self.push(turn, What::Summary, summary);
+                self.push(turn, RecordKind::Summary, summary);
             }
             Origin::Codex => {
                 let payload = json!({ "message": words });
                 let line =
                     json!({ "timestamp": self.time(), "type": "compacted", "payload": payload });
-                self.push(turn, What::Boundary, line);
+                self.push(turn, RecordKind::Boundary, line);
             }
             Origin::Opencode => {
                 let ask = json!([{ "type": "compaction", "auto": true }]);
-                self.message(turn, What::Other, "user", ask);
+                self.message(turn, RecordKind::Other, "user", ask);
                 let said = json!([{ "type": "text", "text": words }]);
-                let tag = self.message(turn, What::Summary, "assistant", said);
+                let tag = self.message(turn, RecordKind::Summary, "assistant", said);
                 let at = self.at(tag);
                 self.entries[at].value["info"]["summary"] = true.into();
             }
@@ -253,14 +259,14 @@ impl Session {
             }
         };
         let record = self.says(&content, random);
-        self.push(turn, What::Prompt, record);
+        self.push(turn, RecordKind::Prompt, record);
         let steps = 1 + random.below(2);
         for _ in 0..steps {
             let reply = format!("msg_{}", random.uuid());
             self.thinks(turn, &reply, random);
             let words = self.word();
             let record = self.block(&reply, &json!({ "type": "text", "text": words }), random);
-            self.push(turn, What::Text, record);
+            self.push(turn, RecordKind::Text, record);
             let is_tree = random.one_in(2);
             let mut results = Vec::new();
             for _ in 0..=random.below(3) {
@@ -269,11 +275,11 @@ impl Session {
                 let call = json!({ "type": "tool_use", "id": id, "name": "Bash", "input": input });
                 let record = self.block(&reply, &call, random);
                 let parent = record["uuid"].clone();
-                self.push(turn, What::Call, record);
+                self.push(turn, RecordKind::Call, record);
                 if is_tree && random.one_in(2) {
                     // Its result is a branch of its own.
                     let record = self.result(&id, random);
-                    self.push(turn, What::Result, record);
+                    self.push(turn, RecordKind::Result, record);
                     self.last = parent.as_str().unwrap().to_owned();
                 } else {
                     results.push(id);
@@ -284,7 +290,7 @@ impl Session {
             }
             for id in results {
                 let record = self.result(&id, random);
-                self.push(turn, What::Result, record);
+                self.push(turn, RecordKind::Result, record);
             }
         }
         let reply = format!("msg_{}", random.uuid());
@@ -296,7 +302,7 @@ impl Session {
             self.abandoned(turn, random);
         }
         let record = self.block(&reply, &json!({ "type": "text", "text": words }), random);
-        self.push(turn, What::Text, record);
+        self.push(turn, RecordKind::Text, record);
     }
 
     fn thinks(&mut self, turn: usize, reply: &str, random: &mut Random) {
@@ -307,7 +313,7 @@ impl Session {
             json!({ "type": "thinking", "thinking": self.word(), "signature": sealed })
         };
         let record = self.block(reply, &block, random);
-        self.push(turn, What::Reasoning, record);
+        self.push(turn, RecordKind::Reasoning, record);
     }
 
     fn result(&mut self, id: &str, random: &mut Random) -> Value {
@@ -337,8 +343,8 @@ impl Session {
             record["isSidechain"] = true.into();
             record["agentId"] = agent.clone().into();
         }
-        self.push(turn, What::Other, asked);
-        self.push(turn, What::Other, said);
+        self.push(turn, RecordKind::Other, asked);
+        self.push(turn, RecordKind::Other, said);
         self.last = last;
     }
 
@@ -346,12 +352,12 @@ impl Session {
         let last = self.last.clone();
         let words = self.word();
         let record = self.says(&json!(words), random);
-        self.push(turn, What::Other, record);
+        self.push(turn, RecordKind::Other, record);
         let call =
             json!({ "type": "tool_use", "id": "toolu_given_up", "name": "Bash", "input": {} });
         let reply = random.uuid();
         let record = self.block(&reply, &call, random);
-        self.push(turn, What::Other, record);
+        self.push(turn, RecordKind::Other, record);
         self.last = last;
     }
 
@@ -368,7 +374,7 @@ impl Session {
             let context = json!({ "cwd": "/x", "model": "gpt-5-codex" });
             self.push(
                 turn,
-                What::Other,
+                RecordKind::Other,
                 json!({ "timestamp": self.time(), "type": "turn_context", "payload": context }),
             );
         }
@@ -379,7 +385,7 @@ impl Session {
             content.push(json!({ "type": "input_image", "image_url": url }));
         }
         let prompt = json!({ "type": "message", "role": "user", "content": content });
-        self.push(turn, What::Prompt, self.item(prompt));
+        self.push(turn, RecordKind::Prompt, self.item(prompt));
         for _ in 0..=random.below(2) {
             self.reasons(turn, random);
             self.speaks(turn);
@@ -402,17 +408,17 @@ impl Session {
                 } else {
                     "function_call_output"
                 };
-                self.push(turn, What::Call, self.item(call));
+                self.push(turn, RecordKind::Call, self.item(call));
                 results.push(json!({ "type": kind, "call_id": id, "output": self.word() }));
             }
             for result in results {
-                self.push(turn, What::Result, self.item(result));
+                self.push(turn, RecordKind::Result, self.item(result));
             }
             if self.variant {
                 let counted = json!({ "type": "token_count", "info": null });
                 self.push(
                     turn,
-                    What::Other,
+                    RecordKind::Other,
                     json!({ "timestamp": self.time(), "type": "event_msg", "payload": counted }),
                 );
             }
@@ -428,17 +434,17 @@ impl Session {
         let words = self.word();
         let summary = json!([{ "type": "summary_text", "text": words }]);
         let item = json!({ "type": "reasoning", "summary": summary, "encrypted_content": sealed });
-        self.push(turn, What::Reasoning, self.item(item));
+        self.push(turn, RecordKind::Reasoning, self.item(item));
     }
 
     fn speaks(&mut self, turn: usize) {
         let words = self.word();
         let content = json!([{ "type": "output_text", "text": words }]);
         let item = json!({ "type": "message", "role": "assistant", "content": content });
-        self.push(turn, What::Text, self.item(item));
+        self.push(turn, RecordKind::Text, self.item(item));
     }
 
-    fn message(&mut self, turn: usize, what: What, role: &str, mut parts: Value) -> usize {
+    fn message(&mut self, turn: usize, what: RecordKind, role: &str, mut parts: Value) -> usize {
         let id = format!("msg_{:06}", self.tags + 1);
         for (index, part) in parts.as_array_mut().unwrap().iter_mut().enumerate() {
             part["id"] = format!("prt_{:06}_{index}", self.tags + 1).into();
@@ -472,7 +478,7 @@ impl Session {
                 json!({ "type": "file", "mime": "image/png", "filename": "a.png", "url": url }),
             );
         }
-        self.message(turn, What::Prompt, "user", json!(parts));
+        self.message(turn, RecordKind::Prompt, "user", json!(parts));
         for _ in 0..=random.below(2) {
             let sealed = base64(&random.next().to_le_bytes());
             let metadata = if self.variant {
@@ -494,10 +500,10 @@ impl Session {
             parts.push(
                 json!({ "type": "step-finish", "reason": "tool-calls", "cost": 0, "tokens": {} }),
             );
-            self.message(turn, What::Answer, "assistant", json!(parts));
+            self.message(turn, RecordKind::Answer, "assistant", json!(parts));
         }
         let words = self.word();
         let parts = json!([{ "type": "step-start" }, { "type": "text", "text": words }]);
-        self.message(turn, What::Text, "assistant", parts);
+        self.message(turn, RecordKind::Text, "assistant", parts);
     }
 }
