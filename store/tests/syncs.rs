@@ -5,11 +5,14 @@
 #![cfg(test)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "what a Session can do with a log is tested")]
-#![allow(clippy::print_stdout, reason = "what was tried is to be seen")]
+#![allow(clippy::print_stdout, reason = "a failed case names its seed")]
 
 #[cfg(debug_assertions)]
 #[path = "it/common/mod.rs"]
 mod common;
+#[cfg(debug_assertions)]
+#[path = "../../tests/common/tally.rs"]
+mod tally;
 
 #[cfg(debug_assertions)]
 use std::path::Path;
@@ -36,21 +39,29 @@ fn everything_is_synced_before_it_counts() {
     let parent = tempfile::tempdir().unwrap();
     let parent = parent.path();
     let dir = parent.join("store");
+    let tally = tally::Tally::promise(1, "syncs")
+        .counts(&["ways of writing", "syncs"])
+        .never(&["ways with another order of syncs"]);
+    let look = |way: &str, expected: &[&str]| {
+        let taken = taken(parent);
+        tally.add("ways of writing", 1);
+        tally.add("syncs", taken.len());
+        let expected: Vec<String> = expected.iter().map(|path| (*path).to_owned()).collect();
+        tally.equal("ways with another order of syncs", &taken, &expected, way);
+    };
     synced::take();
     let store = Store::open(&dir).unwrap();
-    // the names of a new store's files, and its own name
-    assert_eq!(taken(parent), ["store/conf", "store", ""]);
+    look("the names of a new store's files, and its own", &["store/conf", "store", ""]);
     let mut log = store.log(id(1)).unwrap();
     log.append_wait(&[envelope(id(1), 1, text(1, 100))]).unwrap();
-    assert_eq!(taken(parent), ["store/db"]);
-    // a batch of several records, and one whose contents are split over some
+    look("a record", &["store/db"]);
     log.append_wait(&[envelope(id(1), 2, text(2, 100)), envelope(id(1), 3, text(3, 9_000))])
         .unwrap();
-    assert_eq!(taken(parent), ["store/db"]);
-    // a content file and its name come before the record that names it
+    look("a batch of records, and one whose contents are split over some", &["store/db"]);
     log.append_wait(&[envelope(id(1), 4, text(4, 200_000))]).unwrap();
-    assert_eq!(taken(parent), ["store/payloads/*", "store/payloads", "store", "store/db"]);
-    println!("promise 1c: 4 ways of writing, each synced before it counts");
+    let expected = ["store/payloads/*", "store/payloads", "store", "store/db"];
+    look("a content file and its name, then the record that names it", &expected);
+    tally.finish();
 }
 
 #[cfg(not(debug_assertions))]

@@ -198,10 +198,6 @@ impl Search {
         }
         self.look_below(&site.path("home"));
     }
-
-    pub fn end(&self) {
-        assert!(self.found.is_empty(), "{}", self.found.join("\n"));
-    }
 }
 
 fn two(bytes: &[u8]) -> usize {

@@ -29,6 +29,7 @@ mod server;
 mod skipped;
 mod socket;
 mod sse;
+mod tally;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -48,6 +49,7 @@ pub use server::{Answer, Recorded, Server, Split};
 pub use skipped::skipped;
 pub use socket::{Peer, from_on, wait_for_node};
 pub use sse::{Block, message, with_crlf};
+pub use tally::Tally;
 
 /// No step of a test takes this long unless it hangs.
 pub const PATIENCE: Duration = Duration::from_secs(60);

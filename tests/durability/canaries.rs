@@ -5,7 +5,8 @@
 //! `LEFTFOLD_CANARIES` sets their number (default and minimum 12), `LEFTFOLD_SEED` their values.
 
 use common::{
-    Answer, Canary, Editor, Peer, Search, Server, Site, all, base64, bash, call, says, script, url,
+    Answer, Canary, Editor, Peer, Search, Server, Site, Tally, all, base64, bash, call, says,
+    script, url,
 };
 use serde_json::{Value, json};
 
@@ -258,15 +259,16 @@ fn no_canary_is_ever_found() {
     at_a_provider(&mut search);
     in_an_editor(&mut search);
     in_a_terminal(&mut search);
-    let Search { canaries, places, texts, bytes, found, .. } = &search;
-    eprintln!(
-        "promise 8: {} canaries in {} places, {} found ({texts} texts of {} KiB searched)",
-        canaries.len(),
-        places.len(),
-        found.len(),
-        bytes / 1024,
-    );
-    search.end();
+    let Search { canaries, places, texts, bytes, found, .. } = search;
+    let tally = Tally::promise(14, "canaries")
+        .counts(&["canaries", "places", "texts searched", "KiB"])
+        .never(&["canaries found"]);
+    tally.add("canaries", canaries.len());
+    tally.add("places", places.len());
+    tally.add("texts searched", texts);
+    tally.add("KiB", bytes / 1024);
+    tally.none("canaries found", found);
+    tally.finish();
 }
 
 /// Checks that the search can find a canary at all.

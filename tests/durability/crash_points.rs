@@ -4,15 +4,14 @@
 //! `LEFTFOLD_BOUNDARIES` sets the kills of each session (spread evenly; default 8), `LEFTFOLD_SEED`
 //! the start of the series. `LEFTFOLD_ALL=1` tries every boundary of every session, in all three
 //! places of it. Needs a debug build: others do not have this fault (`store/src/fault.rs`).
-#![allow(clippy::print_stdout, reason = "the count is the result")]
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::aftermath::{assert_files, assert_marks, assert_started_once, assert_told};
 use common::corpus::{Act, CORPUS, Logs, is_child, logs, scenario, store};
-use common::{Ran, Site, marked};
+use common::{Ran, Site, Tally, marked};
 use leftfold_events::event::{EndReason, Event, Turn};
 use leftfold_events::{Envelope, Seq, SessionId, fold, line, verify};
 
@@ -122,32 +121,23 @@ fn killed_at_every_boundary_it_goes_on_with_nothing_lost_or_doubled() {
         setups.lock().unwrap().extend(kills);
     });
     let setups = setups.into_inner().unwrap();
-    let (killed, lost_calls) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let names = Mutex::new(BTreeSet::new());
+    let tally = Tally::promise(1, "crash points")
+        .counts(&["sessions", "kills", "lost calls told"])
+        .never(&["kills that lose or double something"]);
     each(setups.len(), |n| {
         let kill = &setups[n];
-        let attempt = std::panic::AssertUnwindSafe(|| tried_or_earlier(kill.clone()));
-        match std::panic::catch_unwind(attempt) {
-            Ok(None) => {}
-            Ok(Some(lost)) => {
-                killed.fetch_add(1, Ordering::Relaxed);
-                lost_calls.fetch_add(lost, Ordering::Relaxed);
-                names.lock().unwrap().insert(kill.name);
-            }
-            Err(panic) => {
-                eprintln!("{kill:?}");
-                std::panic::resume_unwind(panic);
-            }
+        let killed = || tried_or_earlier(kill.clone());
+        let violation = "kills that lose or double something";
+        if let Some(Some(lost)) = tally.attempt(violation, format!("{kill:?}"), killed) {
+            tally.add("kills", 1);
+            tally.add("lost calls told", lost);
+            tally.distinct("sessions", kill.name);
         }
     });
-    let (killed, sessions) = (killed.into_inner(), names.into_inner().unwrap().len());
+    let (killed, sessions) = (tally.get("kills"), tally.get("sessions"));
+    tally.finish();
     assert_eq!(sessions, CORPUS.len());
     assert!(killed >= 4 * CORPUS.len().min(number("LEFTFOLD_BOUNDARIES", 8)), "{killed} kills");
-    println!(
-        "promise 1: {killed} kills over {sessions} sessions, 0 events lost, 0 effects doubled \
-         ({} lost calls told)",
-        lost_calls.into_inner()
-    );
 }
 
 /// Runs `count` setups, a few at a time.

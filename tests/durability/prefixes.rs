@@ -3,7 +3,6 @@
 //!
 //! `LEFTFOLD_BODIES=DIR` writes every body as `DIR/FORMAT-NAME-SEQ.json`.
 #![cfg(debug_assertions)]
-#![allow(clippy::print_stdout, reason = "the count is the result")]
 #![allow(clippy::wildcard_enum_match_arm, reason = "tests look for a few events among many")]
 
 use std::path::Path;
@@ -11,6 +10,7 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::harness::{Run, Step};
 use crate::vendors::{Site, begins, conversation};
+use common::Tally;
 use common::corpus::{CORPUS, Logs, played};
 use leftfold_events::event::{
     Compaction, Event, Files, Model, ModelRef, PromptPart, Purpose, Session, Turn,
@@ -143,14 +143,18 @@ fn each_session_has_what_its_name_says() {
 fn every_prefix_makes_requests_that_every_api_takes() {
     let wires = wires();
     let folder = std::env::var("LEFTFOLD_BODIES").ok();
-    let (mut prefixes, mut bodies) = (0, 0);
+    let tally = Tally::promise(3, "prefixes")
+        .counts(&["sessions", "prefixes", "wires", "bodies"])
+        .never(&["refused", "that do not begin like the one before"]);
+    tally.add("wires", wires.len());
     for (name, logs) in corpus() {
         for (n, (_, log)) in logs.iter().enumerate() {
             let (made, count) = requests(log);
-            prefixes += count;
+            tally.add("sessions", 1);
+            tally.add("prefixes", count);
             for (format, site) in &wires {
-                let said = assert_taken(site, &made);
-                bodies += said.len();
+                let said = look_at(&tally, site, &made);
+                tally.add("bodies", said.len());
                 if let Some(folder) = &folder {
                     for (made, body) in made.iter().zip(&said) {
                         let file = format!("{format}-{name}.{n}.{}-{}.json", made.what, made.seq);
@@ -160,23 +164,27 @@ fn every_prefix_makes_requests_that_every_api_takes() {
             }
         }
     }
-    assert!(prefixes > 500, "too little happens: {prefixes}");
-    println!("promise 3: {prefixes} prefixes x 4 wires, 0 refused ({bodies} different bodies)");
+    assert!(tally.get("prefixes") > 500, "too little happens");
+    tally.finish();
 }
 
 /// Checks that each body is accepted, and that a longer body extends the shorter one.
-fn assert_taken(site: &Site, made: &[Made]) -> Vec<Value> {
+fn look_at(tally: &Tally, site: &Site, made: &[Made]) -> Vec<Value> {
     let mut bodies = Vec::new();
     let mut conversations: Vec<Vec<Value>> = Vec::new();
     for (at, later) in made.iter().enumerate() {
         let body = site.body(&later.request);
         let faults = site.faults(&body);
         let place = format!("{} at {} ({})", site.name(), later.seq, later.what);
-        assert!(faults.is_empty(), "{place}: {faults:?}\n{body}");
+        tally.check("refused", faults.is_empty(), || format!("{place}: {faults:?}\n{body}"));
         let after = conversation(body.clone());
         for (earlier, before) in made[..at].iter().zip(&conversations).rev().take(4) {
             if grows(&earlier.request, &later.request) {
-                assert!(begins(&after, before), "{place}:\n{before:#?}\n{after:#?}");
+                tally.check(
+                    "that do not begin like the one before",
+                    begins(&after, before),
+                    || format!("{place}:\n{before:#?}\n{after:#?}"),
+                );
             }
         }
         conversations.push(after);
@@ -234,20 +242,24 @@ fn asked(log: &[Envelope]) -> Vec<(Request, bool)> {
 
 #[test]
 fn a_crash_at_every_event_comes_to_a_valid_end() {
-    let mut crashes = 0;
+    let tally = Tally::promise(3, "crashes in prefixes")
+        .counts(&["crashes"])
+        .never(&["without a valid end of the turn"]);
     for (name, logs) in corpus() {
         for (session, log) in logs {
             // the prefix shared with the parent is tested with the parent
             let own = log.iter().position(|event| event.session == *session).unwrap_or_default();
             for cut in own.max(1) + 1..=log.len() {
                 for close in [false, true] {
-                    crashes += 1;
-                    assert_ends(&format!("{name} cut at {cut}, close {close}"), &log[..cut], close);
+                    tally.add("crashes", 1);
+                    let place = format!("{name} cut at {cut}, close {close}");
+                    let ends = || assert_ends(&place, &log[..cut], close);
+                    tally.attempt("without a valid end of the turn", &place, ends);
                 }
             }
         }
     }
-    println!("promise 3: {crashes} crashes in these logs, each with a valid end of its turn");
+    tally.finish();
 }
 
 /// Resumes the rest of a log, with a model that only answers and tools that only succeed.

@@ -4,18 +4,17 @@
 //! `store/tests/golden/sessions/` holds for each session `SCHEMA-NAME.hex` (the record of each
 //! event), `.jsonl` (its public line) and `.json` (the folded state), and `payloads.jsonl` for all.
 //! `LEFTFOLD_GOLDEN=write` adds missing ones and never changes an existing one.
-#![allow(clippy::print_stdout, reason = "the count is the result")]
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::Site;
 use common::corpus::{Logs, is_child, played, scenario};
+use common::{Site, Tally};
 use leftfold_events::event::{Event, Model};
 use leftfold_events::line::{self, Line};
-use leftfold_events::{Envelope, POLICY, Payload, SessionId, Sha256, State, fold, next, verify};
+use leftfold_events::{Envelope, Payload, SessionId, Sha256, State, fold, next, verify};
 use leftfold_store::{SCHEMA, decode, encode};
 use serde_json::Value;
 
@@ -119,19 +118,23 @@ fn golden_sessions_decode_fold_and_verify() {
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let names = names.filter_map(|name| name.strip_suffix(".hex").map(str::to_owned));
     let payloads = read_payloads();
-    let (mut sessions, mut events, mut verified) = (0, 0, 0);
+    let tally = Tally::promise(5, "golden sessions")
+        .counts(&["sessions", "events", "logs verified", "first policy verified"])
+        .never(&["sessions that differ"]);
+    tally.add("first policy verified", FIRST_VERIFIED.into());
     for name in names {
         let golden = Golden::read(&name);
-        verified += assert_as_ever(&golden, &payloads);
-        assert_imported(&golden, &payloads);
-        sessions += 1;
-        events += golden.records.len();
+        let verified = tally.attempt("sessions that differ", &name, || {
+            let verified = assert_as_ever(&golden, &payloads);
+            assert_imported(&golden, &payloads);
+            verified
+        });
+        tally.add("logs verified", verified.unwrap_or_default());
+        tally.add("sessions", 1);
+        tally.add("events", golden.records.len());
     }
-    assert!(sessions >= KEPT.len(), "golden sessions are missing in {FOLDER}");
-    println!(
-        "promise 9: {sessions} sessions, {events} events, all decoded and folded as ever, \
-         {verified} logs of policies {FIRST_VERIFIED} to {POLICY} verified"
-    );
+    assert!(tally.get("sessions") >= KEPT.len(), "golden sessions are missing in {FOLDER}");
+    tally.finish();
 }
 
 /// Exports from the time when events had other names, in `former-NAME.jsonl`.

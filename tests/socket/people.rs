@@ -1,11 +1,10 @@
 //! Only people answer: a model tries everything from `bash`, and gets nowhere. Most tests do without the sandbox, where a
 //! command reaches the socket and the program.
-#![allow(clippy::print_stdout, reason = "a promise tells its count")]
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Live, Peer, Site, all, end, kinds, only, says, script, skipped, wait_until};
+use common::{Live, Peer, Site, Tally, all, end, kinds, only, says, script, skipped, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -124,14 +123,21 @@ fn the_socket_refuses_every_descendant_of_a_call() {
     site.file("client.py", CLIENT);
     let files: Vec<String> = WAYS.iter().map(|(name, _)| format!("{name}.json")).collect();
     let live = start(&site, &files);
-    let (mut refused, mut allowed) = (0, 0);
+    let tally = Tally::also("only people answer")
+        .counts(&["ways", "requests", "reads"])
+        .never(&["requests accepted", "reads refused"]);
+    tally.add("ways", WAYS.len());
     for name in &files {
         let codes: Value = serde_json::from_str(&site.text(name)).unwrap();
         for (method, code) in codes.as_object().unwrap() {
             let reads = ["read", "watch", "why", "verify"].contains(&method.as_str());
-            let expected = if reads { json!("ok") } else { json!(-32003) };
-            assert_eq!(*code, expected, "{name}: {method}");
-            if reads { allowed += 1 } else { refused += 1 }
+            let (count, violation, expected) = if reads {
+                ("reads", "reads refused", json!("ok"))
+            } else {
+                ("requests", "requests accepted", json!(-32003))
+            };
+            tally.add(count, 1);
+            tally.equal(violation, code, &expected, format!("{name}: {method}"));
         }
         assert_eq!(codes.as_object().unwrap().len(), 12, "{name}");
     }
@@ -140,10 +146,7 @@ fn the_socket_refuses_every_descendant_of_a_call() {
     assert!(!kinds(&events).iter().any(|kind| kind.contains("revert") || kind.contains("compact")));
     assert_eq!(site.sessions().len(), 1);
     assert!(!site.path("home/projects").exists(), "an approval was stored");
-    println!(
-        "only people answer: {refused} requests in {} ways, 0 accepted; {allowed} reads",
-        WAYS.len()
-    );
+    tally.finish();
 }
 
 #[test]

@@ -1,15 +1,14 @@
-//! Promise 6: eight race to answer a question, exactly one wins, the others learn who it was, and
+//! Promise 11: eight race to answer a question, exactly one wins, the others learn who it was, and
 //! the log has one answer. Tested with clients that hold a connection, and with separate processes.
 //!
 //! `LEFTFOLD_ROUNDS` sets the number of questions for clients (default 1,000).
-#![allow(clippy::print_stdout, reason = "a promise tells its count")]
 
 use std::collections::HashMap;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use common::{ASK, Live, Peer, Site, all, bash, end, says, script};
+use common::{ASK, Live, Peer, Site, Tally, all, bash, end, says, script};
 use serde_json::{Value, json};
 
 /// Number of racers for each question.
@@ -44,28 +43,31 @@ enum AnswerOutcome {
     Nonsense(String),
 }
 
+const NOT_ONE: &str = "questions without exactly one winner";
+const TWICE: &str = "questions answered twice in the log";
+const UNTOLD: &str = "losers that were not told the winner";
+
 /// Checks one question: the log names the accepted racer, and all others were told so.
-fn assert_one_winner(told: &[AnswerOutcome], answered: &Value) {
+fn look_at(tally: &Tally, told: &[AnswerOutcome], answered: &Value) {
     let by = answered["data"]["by"].as_str().unwrap();
     let winners = told.iter().filter(|told| matches!(told, AnswerOutcome::Accepted)).count();
-    assert_eq!(winners, 1, "of {} racers, for {answered}", told.len());
+    tally.check(NOT_ONE, winners == 1, || format!("{winners} of {}: {answered}", told.len()));
     for told in told {
-        match told {
-            AnswerOutcome::Accepted => {}
-            AnswerOutcome::Late(first) => {
-                assert!(first.contains(by), "told of `{first}`, and it was `{by}`");
-            }
-            AnswerOutcome::Nonsense(told) => panic!("told nothing of use: {told}"),
-        }
+        let told = match told {
+            AnswerOutcome::Accepted => continue,
+            AnswerOutcome::Late(first) | AnswerOutcome::Nonsense(first) => first,
+        };
+        tally.check(UNTOLD, told.contains(by), || format!("told `{told}`, and it was `{by}`"));
     }
 }
 
-/// The answer to each question in the log, by the question's seq. Checks that there is only one.
-fn answers(events: &[Value]) -> HashMap<u64, Value> {
+/// The answer to each question in the log, by the question's seq.
+fn answers(tally: &Tally, events: &[Value]) -> HashMap<u64, Value> {
     let mut answers = HashMap::new();
     for answered in all(events, "permission.answered") {
         let of = answered["of"].as_u64().unwrap();
-        assert!(answers.insert(of, answered.clone()).is_none(), "answered twice: {answered}");
+        let first = answers.insert(of, answered.clone()).is_none();
+        tally.check(TWICE, first, || answered.to_string());
     }
     let asked: Vec<u64> = all(events, "permission.asked")
         .iter()
@@ -98,8 +100,8 @@ fn race(
     }
 }
 
-/// A run with `questions` questions. Returns how many there were.
-fn run_of_clients(questions: usize) -> usize {
+/// A run with `questions` questions.
+fn run_of_clients(tally: &Tally, questions: usize) {
     let site = asking(questions);
     let mut live = site.start(&ASK);
     let first = live.until("permission.asked");
@@ -132,14 +134,14 @@ fn run_of_clients(questions: usize) -> usize {
     site.file("go", "");
     let events = live.wait().ok().events();
     assert_eq!(end(&events)["text"], "All asked.");
-    let answers = answers(&events);
+    let answers = answers(tally, &events);
     assert_eq!((answers.len(), told.len()), (questions, questions));
-    told.iter().for_each(|(of, told)| assert_one_winner(told, &answers[of]));
-    questions
+    told.iter().for_each(|(of, told)| look_at(tally, told, &answers[of]));
+    tally.add("questions for clients", questions);
 }
 
 /// Eight processes for each question.
-fn run_of_processes(questions: usize) -> usize {
+fn run_of_processes(tally: &Tally, questions: usize) {
     let site = asking(questions);
     let mut live = site.start(&ASK);
     let mut told = HashMap::new();
@@ -159,17 +161,21 @@ fn run_of_processes(questions: usize) -> usize {
     }
     site.file("go", "");
     let events = live.wait().ok().events();
-    let answers = answers(&events);
+    let answers = answers(tally, &events);
     assert_eq!(answers.len(), questions);
-    told.iter().for_each(|(of, told)| assert_one_winner(told, &answers[of]));
+    told.iter().for_each(|(of, told)| look_at(tally, told, &answers[of]));
     site.assert_sound();
-    questions
+    tally.add("questions for processes", questions);
 }
 
 #[test]
 fn eight_race_to_answer_and_one_wins() {
     let rounds = rounds();
-    let (left, raced) = (AtomicUsize::new(rounds.div_ceil(RUN)), AtomicUsize::new(0));
+    let left = AtomicUsize::new(rounds.div_ceil(RUN));
+    let tally = Tally::promise(11, "races")
+        .counts(&["racers each", "questions for clients", "questions for processes"])
+        .never(&[NOT_ONE, TWICE, UNTOLD]);
+    tally.add("racers each", RACERS);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -178,15 +184,11 @@ fn eight_race_to_answer_and_one_wins() {
                     // the first run may be shorter
                     let short = runs * RUN > rounds;
                     let questions = if short { rounds % RUN } else { RUN };
-                    raced.fetch_add(run_of_clients(questions), Relaxed);
+                    run_of_clients(&tally, questions);
                 }
             });
         }
     });
-    let clients = raced.into_inner();
-    let processes = run_of_processes((rounds / PROCESSES).max(1));
-    println!(
-        "promise 6: {clients} rounds of {RACERS} clients and {processes} of {RACERS} processes, \
-         one winner each"
-    );
+    run_of_processes(&tally, (rounds / PROCESSES).max(1));
+    tally.finish();
 }

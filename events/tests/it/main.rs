@@ -26,4 +26,6 @@ mod sim;
 mod simulation;
 mod subagent;
 mod switch;
+#[path = "../../../tests/common/tally.rs"]
+mod tally;
 mod title;

@@ -1,4 +1,4 @@
-//! Promise 4: the core in worlds of simulated workers and people, each grown from a seed. Orders,
+//! Promise 10: the core in worlds of simulated workers and people, each grown from a seed. Orders,
 //! losses, duplicates, delays, crashes, clocks that are set, and people who race each other are drawn by
 //! chance; what must hold is checked after every step. The same seed makes the same bytes.
 //!
@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::sim::{Grown, Sabotage};
+use crate::tally::Tally;
 
 /// One in this many worlds is run twice, and must be equal to the byte.
 const AGAIN: u64 = 50;
@@ -32,14 +33,14 @@ fn grow(seed: u64, sabotage: Sabotage) -> Result<Grown, String> {
 }
 
 #[derive(Default)]
-struct Tally {
+struct Worlds {
     /// How often each type of event and each reason for a turn's end occurred in the written logs.
     kinds: BTreeMap<String, u64>,
     events: u64,
     failures: Vec<(u64, String)>,
 }
 
-impl Tally {
+impl Worlds {
     fn add(&mut self, grown: &Grown) {
         self.events += grown.events;
         for line in grown.lines.lines() {
@@ -55,8 +56,8 @@ impl Tally {
 }
 
 /// All worlds, on as many threads as there are processors.
-fn grow_all(first: u64, count: u64) -> Tally {
-    let (next, tally) = (AtomicU64::new(0), Mutex::new(Tally::default()));
+fn grow_all(first: u64, count: u64) -> Worlds {
+    let (next, worlds) = (AtomicU64::new(0), Mutex::new(Worlds::default()));
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -71,16 +72,16 @@ fn grow_all(first: u64, count: u64) -> Tally {
                     if seed.is_multiple_of(AGAIN) && grow(seed, Sabotage::None) != grown {
                         grown = Err("the same seed makes another world".into());
                     }
-                    let mut tally = tally.lock().expect("nobody panics with it");
+                    let mut worlds = worlds.lock().expect("nobody panics with it");
                     match grown {
-                        Ok(grown) => tally.add(&grown),
-                        Err(why) => tally.failures.push((seed, why)),
+                        Ok(grown) => worlds.add(&grown),
+                        Err(why) => worlds.failures.push((seed, why)),
                     }
                 }
             });
         }
     });
-    tally.into_inner().expect("nobody panics with it")
+    worlds.into_inner().expect("nobody panics with it")
 }
 
 /// Events that must occur somewhere; otherwise the worlds are too tame to show anything.
@@ -143,20 +144,23 @@ const SEEN: [&str; 52] = [
 #[test]
 fn every_world_holds_and_comes_again_as_it_was() {
     let (first, count) = (number("LEFTFOLD_SEED", 1), number("LEFTFOLD_SEEDS", 10_000));
-    let tally = grow_all(first, count);
-    for (seed, why) in tally.failures.iter().take(3) {
-        println!(
-            "seed {seed}: {why}\nagain: LEFTFOLD_SEED={seed} LEFTFOLD_SEEDS=1 cargo test -p \
-             leftfold-events --test it simulation -- --nocapture"
-        );
-    }
-    let (failed, events) = (tally.failures.len(), tally.events);
-    println!("promise 4: {count} seeds, {events} events, {failed} failures");
-    println!("{:?}", tally.kinds);
-    let seeds: Vec<u64> = tally.failures.iter().map(|(seed, _)| *seed).take(20).collect();
-    assert!(seeds.is_empty(), "these seeds fail, as printed above: {seeds:?}");
+    let tally =
+        Tally::promise(10, "simulation").counts(&["seeds", "events"]).never(&["seeds that fail"]);
+    let worlds = grow_all(first, count);
+    println!("{:?}", worlds.kinds);
+    tally.add("seeds", count.try_into().expect("a number of seeds"));
+    tally.add("events", worlds.events.try_into().expect("a number of events"));
+    let failures = worlds.failures.iter().map(|(seed, why)| {
+        format!(
+            "{why}\nagain: LEFTFOLD_SEED={seed} LEFTFOLD_SEEDS=1 cargo test -p leftfold-events \
+             --test it simulation -- --nocapture"
+        )
+    });
+    tally.none("seeds that fail", failures);
+    tally.finish();
     if count >= 2_000 {
-        let never: Vec<&str> = SEEN.into_iter().filter(|k| !tally.kinds.contains_key(*k)).collect();
+        let never: Vec<&str> =
+            SEEN.into_iter().filter(|k| !worlds.kinds.contains_key(*k)).collect();
         assert!(never.is_empty(), "in no world: {never:?}");
     }
 }

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::common::rich::{Logs, Random, copy, count, files, in_parallel, logs, memory, store};
+use crate::tally::Tally;
 use leftfold_store::{Error, Reader, Store, check};
 
 struct Flip {
@@ -88,10 +89,11 @@ fn every_flipped_byte_is_detected_or_harmless() {
     let logs = logs(sample.path());
     assert_eq!(logs.len(), 3);
     let flips = chosen(sample.path(), &mut Random::new());
-    let found = in_parallel(&flips, |mine| {
+    let tally =
+        Tally::promise(15, "flips").counts(&["flips", "detected", "harmless"]).never(&["silent"]);
+    in_parallel(&flips, |mine| {
         let dir = memory();
         copy(sample.path(), dir.path());
-        let mut found = 0;
         for flip in mine {
             let path = dir.path().join(&flip.file);
             let file = File::options().read(true).write(true).open(&path).unwrap();
@@ -100,9 +102,18 @@ fn every_flipped_byte_is_detected_or_harmless() {
             file.write_all_at(&[flip.byte], flip.offset as u64).unwrap();
             let case =
                 format!("{} at {}: {} to {}", flip.file.display(), flip.offset, was[0], flip.byte);
-            found += usize::from(detected(dir.path(), &logs, &case));
-            if flip.as_node {
-                try_as_node(dir.path(), &logs, &case);
+            let detected = tally.attempt("silent", &case, || {
+                let detected = detected(dir.path(), &logs, &case);
+                if flip.as_node {
+                    try_as_node(dir.path(), &logs, &case);
+                }
+                detected
+            });
+            tally.add("flips", 1);
+            match detected {
+                Some(true) => tally.add("detected", 1),
+                Some(false) => tally.add("harmless", 1),
+                None => {}
             }
             // reading has changed nothing
             let mut now = [0];
@@ -111,9 +122,7 @@ fn every_flipped_byte_is_detected_or_harmless() {
             file.write_all_at(&was, flip.offset as u64).unwrap();
         }
         assert_eq!(files(dir.path()), files(sample.path()));
-        found
     });
-    let (all, found) = (flips.len(), found.into_iter().sum::<usize>());
-    println!("promise 7: {all} flips, {found} detected, {} harmless, 0 silent", all - found);
-    assert!(found > all / 4);
+    assert!(tally.get("detected") > tally.get("flips") / 4);
+    tally.finish();
 }

@@ -1,7 +1,7 @@
 //! The store from outside. All its tests are in one program except `syncs.rs`, which counts the
 //! syncs of its whole process.
 #![cfg(test)]
-#![allow(clippy::print_stdout, reason = "what was tried is to be seen")]
+#![allow(clippy::print_stdout, reason = "a failed case names its seed")]
 #![allow(clippy::disallowed_methods, reason = "what a Session can do with a log is tested")]
 
 mod blobs;
@@ -17,4 +17,6 @@ mod log;
 mod long;
 mod power;
 mod rescue;
+#[path = "../../../tests/common/tally.rs"]
+mod tally;
 mod unused;

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::rich::{Random, batches, count, files, in_parallel, memory};
 use crate::common::{envelope, id, text};
+use crate::tally::Tally;
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_store::{Error, Reader, Store, check};
 
@@ -131,14 +132,11 @@ fn put(dir: &Path, files: &Files) {
     }
 }
 
-#[derive(Default)]
-struct Count {
-    cuts: usize,
-    /// Cuts whose loss was reported.
-    named: usize,
-    /// Cuts after which the unacknowledged batch is there.
-    ahead: usize,
-}
+/// Cuts whose loss was reported.
+const REPORTED: &str = "with a reported loss";
+/// Cuts after which the unacknowledged batch is there.
+const AHEAD: &str = "with more events than were acknowledged";
+const SILENT: &str = "with an unreported loss";
 
 /// Asserts that the log has all acknowledged events, or in addition all that were written.
 fn assert_log(found: &[Envelope], moment: &Moment, session: SessionId, case: &str) -> bool {
@@ -156,11 +154,11 @@ fn assert_log(found: &[Envelope], moment: &Moment, session: SessionId, case: &st
     found.len() > acknowledged.len()
 }
 
-fn look(dir: &Path, moment: &Moment, count: &mut Count, case: &str) {
-    count.cuts += 1;
+fn look(dir: &Path, moment: &Moment, tally: &Tally, case: &str) {
+    tally.add("cuts", 1);
     let report = check(dir).unwrap();
     if !report.damage.is_empty() {
-        count.named += 1;
+        tally.add(REPORTED, 1);
         assert!(
             Store::open(dir)
                 .and_then(|store| {
@@ -178,7 +176,7 @@ fn look(dir: &Path, moment: &Moment, count: &mut Count, case: &str) {
         let found = reader.read(*session, 1).unwrap_or_else(|error| panic!("{case}: {error}"));
         ahead |= assert_log(&found, moment, *session, case);
     }
-    count.ahead += usize::from(ahead);
+    tally.add(AHEAD, usize::from(ahead));
 }
 
 /// Opens the store as a node, appends to each session, and reads everything again.
@@ -213,7 +211,7 @@ fn go_on(dir: &Path, moment: &Moment, case: &str) {
 }
 
 /// Cuts sled's recovery itself: `db` as written so far, and its snapshot.
-fn recover(start: &Files, moment: &Moment, count: &mut Count, case: &str) {
+fn recover(start: &Files, moment: &Moment, tally: &Tally, case: &str) {
     let dir = memory();
     put(dir.path(), start);
     let Ok(store) = Store::open(dir.path()) else { return };
@@ -244,12 +242,12 @@ fn recover(start: &Files, moment: &Moment, count: &mut Count, case: &str) {
         let case = format!("{case}, recovery cut at {at} with {:?}", image.keys());
         let dir = memory();
         put(dir.path(), &image);
-        look(dir.path(), moment, count, &case);
+        look(dir.path(), moment, tally, &case);
         go_on(dir.path(), moment, &case);
     }
 }
 
-fn run(cut: &Cut, moments: &[Moment], count: &mut Count) {
+fn run(cut: &Cut, moments: &[Moment], tally: &Tally) {
     let moment = &moments[cut.moment];
     let case = format!("{cut:?}");
     let mut image = moment.before.clone();
@@ -257,10 +255,10 @@ fn run(cut: &Cut, moments: &[Moment], count: &mut Count) {
     image.insert("db".into(), db);
     let dir = memory();
     put(dir.path(), &image);
-    look(dir.path(), moment, count, &case);
+    look(dir.path(), moment, tally, &case);
     go_on(dir.path(), moment, &case);
     if cut.again {
-        recover(&image, moment, count, &case);
+        recover(&image, moment, tally, &case);
     }
 }
 
@@ -276,17 +274,16 @@ fn a_power_cut_loses_nothing_that_was_acknowledged_without_a_word() {
     chosen.extend(ends);
     // threads take turns, so that each has cuts of all moments
     chosen.sort_by_key(|cut| (cut.at, cut.moment));
-    let counts = in_parallel(&chosen, |mine| {
-        let mut count = Count::default();
-        mine.iter().for_each(|cut| run(cut, &moments, &mut count));
-        count
+    let tally = Tally::promise(1, "power cuts")
+        .counts(&["moments", "cuts", REPORTED, AHEAD])
+        .never(&[SILENT]);
+    tally.add("moments", moments.len());
+    in_parallel(&chosen, |mine| {
+        for cut in mine {
+            tally.attempt(SILENT, format!("{cut:?}"), || run(cut, &moments, &tally));
+        }
     });
-    let sum = |of: fn(&Count) -> usize| counts.iter().map(of).sum::<usize>();
-    let (cuts, named, ahead) = (sum(|c| c.cuts), sum(|c| c.named), sum(|c| c.ahead));
-    println!(
-        "promise 1b: {cuts} cuts at {} moments, {named} with a named loss, {ahead} with more than was \
-         acknowledged, 0 lost in silence",
-        moments.len()
-    );
+    let (cuts, ahead) = (tally.get("cuts"), tally.get(AHEAD));
+    tally.finish();
     assert!(ahead > 0 && ahead < cuts);
 }

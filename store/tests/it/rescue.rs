@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::rich::{Logs, Random, copy, count, files, in_parallel, logs, memory, store};
 use crate::common::{envelope, id, prompted, text, texts};
+use crate::tally::Tally;
 use leftfold_events::event::{Session, Subagent};
 use leftfold_events::{Envelope, SessionId};
 use leftfold_store::{Error, Reader, Rescued, Salvaged, Store, check, in_use, salvage};
@@ -238,10 +239,12 @@ fn whatever_byte_is_flipped_what_can_be_read_is_kept() {
         cases.extend(telling.map(|(offset, _)| (file.clone(), offset)));
     }
     let cases = Random::new().some(cases, count("LEFTFOLD_SALVAGES", 60));
-    let sums = in_parallel(&cases, |mine| {
+    let tally = Tally::promise(15, "salvage")
+        .counts(&["flips", "events", "readable before", "kept"])
+        .never(&["flips that lost a readable event"]);
+    in_parallel(&cases, |mine| {
         let dir = memory();
         copy(sample.path(), dir.path());
-        let (mut readable, mut kept) = (0, 0);
         for (file, offset) in mine {
             let case = format!("{} at {offset}", file.display());
             let path = dir.path().join(file);
@@ -258,19 +261,18 @@ fn whatever_byte_is_flipped_what_can_be_read_is_kept() {
                 let of = |s: &Rescued| s.beside.len() as u64 + s.kept.map_or(0, |(a, b)| b - a + 1);
                 usize::try_from(salvaged.sessions.iter().map(of).sum::<u64>()).unwrap()
             });
-            assert!(after >= before, "{case}: {after} of {before} readable events");
-            (readable, kept) = (readable + before, kept + after);
+            tally.check("flips that lost a readable event", after >= before, || {
+                format!("{case}: {after} of {before} readable events")
+            });
+            tally.add("flips", 1);
+            tally.add("events", total);
+            tally.add("readable before", before);
+            tally.add("kept", after);
             fs::write(&path, whole).unwrap();
         }
-        (readable, kept)
     });
-    let (readable, kept) = sums.iter().fold((0, 0), |sum, next| (sum.0 + next.0, sum.1 + next.1));
-    let all = cases.len() * total;
-    println!(
-        "salvage: {} flips, of {all} events {readable} could be read, {kept} were kept",
-        cases.len()
-    );
-    assert!(kept > readable);
+    assert!(tally.get("kept") > tally.get("readable before"));
+    tally.finish();
 }
 
 fn own(session: SessionId, events: &[Envelope]) -> usize {

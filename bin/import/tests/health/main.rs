@@ -14,6 +14,8 @@ mod damage;
 mod random;
 mod reader;
 mod sessions;
+#[path = "../../../../tests/common/tally.rs"]
+mod tally;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -25,11 +27,12 @@ use leftfold_import::{ItemKind, Origin, Part, read};
 use random::{Random, number};
 use serde_json::Value;
 use sessions::Session;
+use tally::Tally;
 
 const AGENTS: [Origin; 3] = [Origin::Claude, Origin::Codex, Origin::Opencode];
 
 #[derive(Default)]
-struct Tally {
+struct Found {
     sessions: u64,
     planted: BTreeMap<(&'static str, Kind), u64>,
     found: u64,
@@ -42,7 +45,7 @@ struct Tally {
     lost: Vec<String>,
 }
 
-impl Tally {
+impl Found {
     /// Grows a session, examines it, damages it, and examines it again.
     fn try_seed(&mut self, seed: u64) {
         let mut random = Random(seed);
@@ -222,11 +225,11 @@ fn imported(origin: Origin, text: &str) -> HashSet<String> {
 }
 
 /// All seeds, on as many threads as there are processors.
-fn try_all(seeds: Range<u64>) -> Tally {
+fn try_all(seeds: Range<u64>) -> Found {
     let next = AtomicU64::new(seeds.start);
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     let work = || {
-        let mut tally = Tally::default();
+        let mut tally = Found::default();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end {
@@ -237,7 +240,7 @@ fn try_all(seeds: Range<u64>) -> Tally {
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let mut whole = Tally::default();
+        let mut whole = Found::default();
         threads.into_iter().for_each(|thread| whole.add(thread.join().unwrap()));
         whole
     })
@@ -246,39 +249,37 @@ fn try_all(seeds: Range<u64>) -> Tally {
 #[test]
 fn damage_is_found_and_mended() {
     let (first, count) = (number("LEFTFOLD_SEED", 1), number("LEFTFOLD_DAMAGES", 600));
-    let tally = try_all(first..first + count);
-    let Tally { missed, false_alarms, still_refused, lost, .. } = &tally;
-    println!(
-        "promise 16: {} sessions of {} agents, {} damages of {} kinds, {} found, {} missed, {} false alarms; {} mended, {} \
-         refused after that, {} with other content lost",
-        tally.sessions,
-        AGENTS.len(),
-        tally.planted.values().sum::<u64>(),
-        tally.planted.keys().map(|(_, kind)| kind).collect::<BTreeSet<_>>().len(),
-        tally.found,
-        missed.len(),
-        false_alarms.len(),
-        tally.mended,
-        still_refused.len(),
-        lost.len(),
-    );
-    for ((agent, kind), count) in &tally.planted {
-        let refused = tally.refused.get(&(*agent, *kind)).copied().unwrap_or_default();
+    let mut found = try_all(first..first + count);
+    for ((agent, kind), count) in &found.planted {
+        let refused = found.refused.get(&(*agent, *kind)).copied().unwrap_or_default();
         println!("  {agent}, {}: {count} planted, {refused} refused before mending", kind.name());
     }
-    let wrong = [missed, false_alarms, still_refused, lost].into_iter().flatten().take(3);
-    let wrong: Vec<&str> = wrong.map(String::as_str).collect();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    let kinds: BTreeSet<_> = found.planted.keys().map(|(_, kind)| kind).collect();
+    let tally = Tally::promise(16, "doctor")
+        .counts(&["sessions", "agents", "damages", "kinds of damage", "found", "mended"])
+        .never(&["missed", "false alarms", "refused after mending", "with other content lost"]);
+    let number = |count: u64| usize::try_from(count).unwrap();
+    tally.add("sessions", number(found.sessions));
+    tally.add("agents", AGENTS.len());
+    tally.add("damages", number(found.planted.values().sum()));
+    tally.add("kinds of damage", kinds.len());
+    tally.add("found", number(found.found));
+    tally.add("mended", number(found.mended));
+    tally.none("missed", std::mem::take(&mut found.missed));
+    tally.none("false alarms", std::mem::take(&mut found.false_alarms));
+    tally.none("refused after mending", std::mem::take(&mut found.still_refused));
+    tally.none("with other content lost", std::mem::take(&mut found.lost));
+    tally.finish();
     if first != 1 || count < 600 {
         return;
     }
     for agent in AGENTS {
-        assert!(tally.of(agent.name()) > count / 3, "{}", agent.name());
+        assert!(found.of(agent.name()) > count / 3, "{}", agent.name());
     }
-    for ((agent, kind), planted) in &tally.planted {
+    for ((agent, kind), planted) in &found.planted {
         // Every kind that is called an error is one: the API refused it before.
         let is_sent = kind.severity() == Severity::Error;
-        let refused = tally.refused.contains_key(&(*agent, *kind));
+        let refused = found.refused.contains_key(&(*agent, *kind));
         assert!(*planted > 2 && (!is_sent || refused), "{agent}, {kind:?}");
     }
 }
@@ -332,8 +333,7 @@ fn hostile_files_take_seconds() {
 #[test]
 fn any_bytes_are_examined() {
     let (first, count) = (number("LEFTFOLD_SEED", 1), number("LEFTFOLD_DAMAGES", 600));
-    let mut examined = 0;
-    let mut restless = Vec::new();
+    let tally = Tally::promise(16, "random bytes").counts(&["files"]).never(&["not mended whole"]);
     for seed in first..first + count {
         let mut random = Random(seed);
         let origin = AGENTS[usize::try_from(seed % 3).unwrap()];
@@ -353,19 +353,10 @@ fn any_bytes_are_examined() {
             }
         }
         let Ok(found) = examine(origin, &bytes) else { continue };
-        examined += 1;
+        tally.add("files", 1);
         let again = examine(origin, &found.mended).map(|again| again.findings);
-        if !again.as_ref().is_ok_and(Vec::is_empty) {
-            restless.push(format!("seed {seed}: {again:?}"));
-        }
+        let whole = again.as_ref().is_ok_and(Vec::is_empty);
+        tally.check("not mended whole", whole, || format!("seed {seed}: {again:?}"));
     }
-    println!(
-        "promise 16: {examined} files of random bytes examined, {} not mended whole",
-        restless.len()
-    );
-    assert!(
-        restless.is_empty(),
-        "{}",
-        restless.iter().take(3).cloned().collect::<Vec<_>>().join("\n")
-    );
+    tally.finish();
 }
