@@ -394,7 +394,7 @@ impl SessionState {
 
     /// Settles one fact; false if it no longer has a meaning.
     fn fact(&mut self, mut fact: Fact, batch: &mut Batch) -> bool {
-        self.secrets.redact(&mut fact.event);
+        self.secrets.redact_fact(&mut fact);
         self.name_import(&mut fact.event);
         // no event comes before the first one
         let admitted = self.created_event.is_none() && admits(&self.state, &fact);

@@ -27,7 +27,7 @@ pub mod turn_config;
 mod verdict;
 pub mod verify;
 
-pub use event::{Envelope, Event, Fact};
+pub use event::{Envelope, Event, Fact, Notes};
 pub use id::{NotASessionId, Seq, SessionId};
 pub use json::Json;
 pub use next::{admits, children, delay, next};

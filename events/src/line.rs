@@ -1,7 +1,7 @@
 //! The public form of an event: one JSON object per line.
 //!
-//! `{"v":1,"session":"01J…","seq":12,"at":"…","type":"tool.finished","of":7,"data":{}}`; `of` and
-//! `until` are present only if the event has them.
+//! `{"v":1,"session":"01J…","seq":12,"at":"…","type":"tool.finished","of":7,"data":{}}`; `of`,
+//! `until` and `notes` are present only if the event has them.
 
 use serde_json::{Map, Value, json};
 
@@ -74,6 +74,11 @@ pub fn write(envelope: &Envelope) -> String {
     if let Some(until) = envelope.until {
         line.insert("until".into(), until.to_string().into());
     }
+    if !envelope.notes.is_empty() {
+        // a derived form of plain data: serialising it cannot fail
+        let notes = serde_json::to_value(&envelope.notes).unwrap_or_default();
+        line.insert("notes".into(), notes);
+    }
     line.insert("data".into(), data);
     Value::Object(line).to_string()
 }
@@ -119,6 +124,7 @@ pub fn read(line: &str) -> Result<Line, LineError> {
         of: serde_json::from_value(field("of"))?,
         until: serde_json::from_value(field("until"))?,
         event,
+        notes: serde_json::from_value(field("notes"))?,
     })))
 }
 
@@ -142,7 +148,7 @@ fn first(value: Value) -> (String, Value) {
 mod tests {
     use super::*;
     use crate::event::{CallSpec, Session, Tool};
-    use crate::{Json, SessionId, Time};
+    use crate::{Json, Notes, SessionId, Time};
 
     fn round_trip(event: Event, of: Option<u64>) -> String {
         let envelope = Envelope {
@@ -152,6 +158,7 @@ mod tests {
             of,
             until: None,
             event,
+            notes: Notes::default(),
         };
         let line = write(&envelope);
         let Ok(Line::Event(back)) = read(&line) else { panic!("{line}") };
@@ -201,6 +208,16 @@ mod tests {
         assert!(line.ends_with(
             r#""type":"files.restore_failed","of":2,"data":{"class":"no_git","message":"no"}}"#
         ));
+    }
+
+    #[test]
+    fn notes_stand_before_the_data() {
+        let line = round_trip(Session::DeadlinePassed {}.into(), None);
+        let notes = r#""notes":{"client":"msg_1","later":[1.0]}"#;
+        let noted = line.replace(r#""data""#, &format!(r#"{notes},"data""#));
+        let Ok(Line::Event(event)) = read(&noted) else { panic!("{noted}") };
+        assert_eq!(event.notes.client.as_deref(), Some("msg_1"));
+        assert_eq!(write(&event), noted);
     }
 
     #[test]

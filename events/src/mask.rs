@@ -14,7 +14,7 @@ use aho_corasick::AhoCorasick;
 use crate::event::Envelope;
 use crate::line;
 use crate::payload::Sha256;
-use crate::rewrite::{Rewrite, rewrite};
+use crate::rewrite::{Rewrite, rewrite, rewrite_notes};
 
 /// Replaces the omitted part.
 const MASKED: &str = "…[masked]";
@@ -110,6 +110,7 @@ pub fn shown(envelope: &Envelope) -> PublicEvent {
     }
     let mut masked = envelope.clone();
     rewrite(&mut masked.event, &Mask);
+    rewrite_notes(&mut masked.notes, &Mask);
     let line = line::write(&masked);
     let shown = with_payloads(&masked, line);
     PublicEvent { masked: (masked != *envelope).then(|| Box::new(masked)), ..shown }

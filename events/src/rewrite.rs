@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::event::{
     Access, BatchCall, CallKind, CallSpec, Compaction, Denial, Event, Files, Finished, Hook, Model,
-    Permission, PromptKind, PromptPart, Resolution, Session, StreamedPart, Subagent, Todo, Tool,
-    Turn, TurnConfigPayloads, Wanted,
+    Notes, Permission, PromptKind, PromptPart, Resolution, Session, StreamedPart, Subagent, Todo,
+    Tool, Turn, TurnConfigPayloads, Wanted,
 };
 use crate::json::Json;
 use crate::payload::Payload;
@@ -69,6 +69,22 @@ pub fn rewrite(event: &mut Event, how: &impl Rewrite) {
             Hook::Called { .. } => {}
         },
     }
+}
+
+/// Changes every text of notes.
+pub fn rewrite_notes(notes: &mut Notes, how: &impl Rewrite) {
+    if notes.is_empty() {
+        return;
+    }
+    optional(&mut notes.client, how);
+    notes.parts.iter_mut().for_each(|parts| json(parts, how));
+    if let Some(owner) = &mut notes.owner {
+        optional(&mut owner.node, how);
+    }
+    if let Some(exchange) = &mut notes.exchange {
+        optional(&mut exchange.request_id, how);
+    }
+    notes.other.values_mut().for_each(|member| json(member, how));
 }
 
 fn session(event: &mut Session, how: &impl Rewrite) {

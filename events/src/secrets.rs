@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
-use crate::event::Event;
-use crate::rewrite::{Rewrite, rewrite};
+use crate::event::{Event, Fact};
+use crate::rewrite::{Rewrite, rewrite, rewrite_notes};
 
 pub use put_back::UnknownSecret;
 pub use stream::Redactor;
@@ -181,6 +181,14 @@ impl Secrets {
     pub fn redact(&self, event: &mut Event) {
         if let Some(known) = &self.0 {
             rewrite(event, &**known);
+        }
+    }
+
+    /// Replaces values by names in all texts of the fact's event and notes.
+    pub fn redact_fact(&self, fact: &mut Fact) {
+        if let Some(known) = &self.0 {
+            rewrite(&mut fact.event, &**known);
+            rewrite_notes(&mut fact.notes, &**known);
         }
     }
 

@@ -20,6 +20,7 @@ pub fn settle(
         of: fact.of,
         until: None,
         event: fact.event,
+        notes: fact.notes,
     };
     state.apply(&fact);
     // the fact after a turn configuration decides, not the configuration itself

@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use leftfold_events::event::Session;
-use leftfold_events::{Envelope, SessionId, Time};
+use leftfold_events::{Envelope, Notes, SessionId, Time};
 use leftfold_store::{Log, Reader, Store};
 
 const BLOCKS: usize = 5;
@@ -35,7 +35,15 @@ fn main() {
 fn event(session: SessionId, seq: u64) -> Envelope {
     let title = "x".repeat(SIZE - 40);
     let at = Time::from_millis(1_700_000_000_000 + seq);
-    Envelope { session, seq, at, of: None, until: None, event: Session::Titled { title }.into() }
+    Envelope {
+        session,
+        seq,
+        at,
+        of: None,
+        until: None,
+        event: Session::Titled { title }.into(),
+        notes: Notes::default(),
+    }
 }
 
 fn id(n: u64) -> SessionId {

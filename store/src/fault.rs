@@ -7,7 +7,14 @@
 //! on the disk) and `headed` (its heads are written, but it is not yet acknowledged).
 //!
 //! `LEFTFOLD_SLOW_COMMITS=MILLISECONDS` delays each group before it is written, so that whatever does
-//! not wait for its flush is seen to come too early. Release builds contain none of this code.
+//! not wait for its flush is seen to come too early.
+//!
+//! `LEFTFOLD_SCHEMA=2` writes logs as they were before schema 3. Release builds contain none of this
+//! code.
+
+#[cfg(debug_assertions)]
+use crate::record::OLDEST;
+use crate::record::SCHEMA;
 
 /// A boundary within the commit of one group of appends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +29,24 @@ pub(crate) enum Boundary {
 
 #[cfg(not(debug_assertions))]
 pub(crate) fn crash_if_planned(_: Boundary) {}
+
+/// The schema in which logs are written.
+#[cfg(not(debug_assertions))]
+pub(crate) fn schema() -> u8 {
+    SCHEMA
+}
+
+/// The schema in which logs are written: `LEFTFOLD_SCHEMA`, if it can be read.
+#[cfg(debug_assertions)]
+pub(crate) fn schema() -> u8 {
+    use std::sync::OnceLock;
+
+    static WRITTEN: OnceLock<u8> = OnceLock::new();
+
+    let wanted = || std::env::var("LEFTFOLD_SCHEMA").ok()?.parse().ok();
+    let readable = |schema: &u8| (OLDEST..=SCHEMA).contains(schema);
+    *WRITTEN.get_or_init(|| wanted().filter(readable).unwrap_or(SCHEMA))
+}
 
 /// Kills the process if `LEFTFOLD_CRASH_AT` names this boundary of this group.
 #[cfg(debug_assertions)]

@@ -6,7 +6,7 @@
 //! a log may be longer than its head (after a crash between flush and head), but never shorter. A
 //! missing or empty head is no damage: a crash before the first head leaves a log without one.
 //!
-//! Layout: `schema (1) ‖ session (16) ‖ seq (8) ‖ link (16) ‖ time (8) ‖ length (2) ‖ crc32 (4)`,
+//! Layout: `version (1) ‖ session (16) ‖ seq (8) ‖ link (16) ‖ time (8) ‖ length (2) ‖ crc32 (4)`,
 //! then `length` bytes of JSON with the summary for lists, and their crc32 (4). Integers are
 //! big-endian. The first part lies in one sector, so no crash can tear it; a torn second part is
 //! rebuilt from the log.
@@ -23,10 +23,12 @@ use leftfold_events::{Envelope, Event, Seq, SessionId, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Damage;
-use crate::record::{Link, SCHEMA};
+use crate::record::Link;
 
 pub(crate) const FOLDER: &str = "heads";
 
+/// The version of the layout. Logs of schemas 2 and 3 have heads of version 2.
+const VERSION: u8 = 2;
 const FIXED: usize = 55;
 /// The length to which a summary cuts texts, in characters.
 const MAX_TEXT: usize = 120;
@@ -169,7 +171,7 @@ pub(crate) fn encode(head: &Head) -> Vec<u8> {
     let length = u16::try_from(summary.len()).unwrap_or(0);
     let summary = if length == 0 { &[] } else { summary.as_slice() };
     let mut bytes = Vec::with_capacity(FIXED + summary.len() + 4);
-    bytes.push(SCHEMA);
+    bytes.push(VERSION);
     bytes.extend(head.session.to_bytes());
     bytes.extend(head.seq.to_be_bytes());
     bytes.extend(head.chain);
@@ -189,10 +191,10 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Head>, String> {
     let Some((fixed, rest)) = bytes.split_at_checked(FIXED) else {
         return Err(format!("the head has {} of its {FIXED} bytes", bytes.len()));
     };
-    if fixed[0] > SCHEMA {
-        return Err(format!("head schema {} is newer: use a newer leftfold", fixed[0]));
+    if fixed[0] > VERSION {
+        return Err(format!("head version {} is newer: use a newer leftfold", fixed[0]));
     }
-    if fixed[0] != SCHEMA || crc32fast::hash(&fixed[..51]).to_be_bytes() != fixed[51..] {
+    if fixed[0] != VERSION || crc32fast::hash(&fixed[..51]).to_be_bytes() != fixed[51..] {
         return Err("the head's checksum does not match".into());
     }
     let mut fields = Fields(&fixed[1..]);

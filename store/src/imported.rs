@@ -1,8 +1,8 @@
 //! The note about imported logs: the file `imported` in a store's folder. It is outside the logs,
 //! because a log that somebody else wrote can claim anything about itself.
 //!
-//! The note has one JSON line for each imported session: its last imported event, and the SHA-256
-//! of that event as it is stored. If the note cannot be read, or that event is another one, the
+//! The note has one JSON line for each imported session: its last imported event, and the schema and
+//! the SHA-256 of that event as it is stored. If the note cannot be read, or that event is another one, the
 //! whole log counts as imported.
 
 use std::fs;
@@ -12,9 +12,9 @@ use std::path::Path;
 use leftfold_events::{Envelope, Seq, SessionId, Sha256};
 use serde::{Deserialize, Serialize};
 
-use crate::codec::encode;
-use crate::durable;
+use crate::codec::encode_as;
 use crate::error::Error;
+use crate::{durable, fault};
 
 const FILE: &str = "imported";
 
@@ -23,6 +23,17 @@ struct Noted {
     session: SessionId,
     through: Seq,
     sha256: Sha256,
+    #[serde(default = "schema_2", skip_serializing_if = "is_schema_2")]
+    schema: u8,
+}
+
+/// Notes from before schema 3 name no schema.
+fn schema_2() -> u8 {
+    2
+}
+
+fn is_schema_2(schema: &u8) -> bool {
+    *schema == schema_2()
 }
 
 /// Notes in the store's folder `dir` that these logs are imported, each as a whole. Call it before
@@ -38,8 +49,9 @@ pub fn note_imported<'a>(
     for (session, events) in logs {
         let Some(last) = events.last() else { continue };
         let unstorable = |why| Error::Unstorable { session, seq: last.seq, why };
-        let sha256 = hash(last).map_err(unstorable)?;
-        let noted = Noted { session, through: last.seq, sha256 };
+        let schema = fault::schema();
+        let sha256 = hash(schema, last).map_err(unstorable)?;
+        let noted = Noted { session, through: last.seq, sha256, schema };
         // plain data: serialising it cannot fail
         lines += &serde_json::to_string(&noted).unwrap_or_default();
         lines.push('\n');
@@ -111,21 +123,21 @@ impl Noted {
         let own = || log.iter().filter(|event| event.session == self.session);
         let last = own().next_back().map_or(0, |event| event.seq);
         match own().find(|event| event.seq == self.through) {
-            Some(event) if hash(event).as_ref() == Ok(&self.sha256) => self.through,
+            Some(event) if hash(self.schema, event).as_ref() == Ok(&self.sha256) => self.through,
             // the log is not the one that was imported, or ends earlier, as in a fork
             Some(_) | None => last,
         }
     }
 }
 
-fn hash(event: &Envelope) -> Result<Sha256, String> {
-    Ok(Sha256::of(&encode(event)?))
+fn hash(schema: u8, event: &Envelope) -> Result<Sha256, String> {
+    Ok(Sha256::of(&encode_as(schema, event)?))
 }
 
 #[cfg(test)]
 mod tests {
     use leftfold_events::event::Session;
-    use leftfold_events::{Event, Time};
+    use leftfold_events::{Event, Notes, Time};
 
     use super::*;
 
@@ -137,6 +149,7 @@ mod tests {
             of: None,
             until: None,
             event: Event::from(Session::Titled { title: seq.to_string() }),
+            notes: Notes::default(),
         };
         (first..=last).map(event).collect()
     }
@@ -187,6 +200,28 @@ mod tests {
         copy(&dir, &to).unwrap();
         assert_eq!(imported(&to, &log(id(1), 1, 9)), 9);
         assert!(Imports::of(&to).covers(&log(id(1), 1, 1)[0]));
+    }
+
+    #[test]
+    fn a_note_from_before_schema_3_counts_as_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let events = log(id(1), 1, 5);
+        let noted = |schema, hashed| Noted {
+            session: id(1),
+            through: 5,
+            sha256: hash(hashed, &events[4]).unwrap(),
+            schema,
+        };
+        let line = serde_json::to_string(&noted(2, 2)).unwrap();
+        assert!(!line.contains("schema"), "{line}");
+        fs::write(dir.path().join(FILE), line + "\n").unwrap();
+        assert_eq!(imported(dir.path(), &log(id(1), 1, 9)), 5);
+        // the hash of another schema, and a schema that this version does not write
+        for noted in [noted(2, 3), noted(3, 2), noted(9, 3)] {
+            let line = serde_json::to_string(&noted).unwrap();
+            fs::write(dir.path().join(FILE), line + "\n").unwrap();
+            assert_eq!(imported(dir.path(), &log(id(1), 1, 9)), 9, "{noted:?}");
+        }
     }
 
     #[test]

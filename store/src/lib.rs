@@ -61,7 +61,7 @@ mod tidy;
 mod writer;
 
 pub use check::{Report, SpillFault, check};
-pub use codec::{decode, encode};
+pub use codec::{decode, encode, encode_as};
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub use durable::synced;

@@ -10,7 +10,7 @@ use crate::open_store::OpenStore;
 use crate::pending::{Append, Content, Done, LogState};
 use crate::record::{self, Link, MAX_INLINE, PAYLOADS, Pair, START};
 use crate::scan::{Scan, Source};
-use crate::{codec, lookup, payloads};
+use crate::{codec, fault, lookup, payloads};
 
 /// The right to append to one session's log. At most one exists for a session. Dropping it releases
 /// the right.
@@ -248,7 +248,8 @@ impl Log {
         for payload in event.event.payloads() {
             self.encode_payload(event, payload, to)?;
         }
-        let body = codec::encode(event).map_err(|why| self.unstorable(event, why))?;
+        let body =
+            codec::encode_as(fault::schema(), event).map_err(|why| self.unstorable(event, why))?;
         let key = record::event_key(event.session, event.seq);
         let link = record::link(before, &key, &body);
         push_records(&key, &link, &body, to);
@@ -286,11 +287,13 @@ impl Log {
 
 /// Encodes contents as records, or as a file and a record that names it.
 fn push_records(key: &[u8], lead: &[u8], body: &[u8], to: &mut Encoded) {
+    let schema = fault::schema();
     if body.len() <= MAX_INLINE {
-        to.records.extend(record::to_records(key, lead, body));
+        to.records.extend(record::to_records(schema, key, lead, body));
     } else {
         let sha256 = Sha256::of(body);
-        to.records.extend(record::to_file_record(key, lead, sha256, body.len() as u64));
+        let length = body.len() as u64;
+        to.records.extend(record::to_file_record(schema, key, lead, sha256, length));
         to.files.push(Content { sha256, bytes: Arc::from(body) });
     }
 }

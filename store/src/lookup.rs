@@ -8,7 +8,7 @@ use crate::codec;
 use crate::database::catch_panic;
 use crate::error::Damage;
 use crate::head::{self, Head};
-use crate::record::{self, Link, RecordError, START};
+use crate::record::{self, First, Link, RecordError, START};
 
 /// The most links from a fork to its parent that are followed.
 const MAX_FORKS: usize = 10_000;
@@ -32,13 +32,11 @@ pub(crate) fn stored_link(
     for _ in 0..MAX_FORKS {
         let decoded = first_record(db, session, seq)?;
         match decoded {
-            Some((found, lead, _)) if found == seq => return Ok(Some(lead)),
+            Some(first) if first.seq == seq => return Ok(Some(first.link)),
             Some(_) | None => {}
         }
-        let Some((_, _, body)) = first_record(db, session, 0)? else { return Ok(None) };
-        let Some((from, at)) = codec::decode(&body).ok().as_ref().and_then(forked_from) else {
-            return Ok(None);
-        };
+        let Some(first) = first_record(db, session, 0)? else { return Ok(None) };
+        let Some((from, at)) = first.forked_from() else { return Ok(None) };
         if at < seq {
             return Ok(None);
         }
@@ -54,9 +52,8 @@ pub(crate) fn lineage(db: &sled::Db, session: SessionId) -> Result<Vec<(SessionI
     let (mut oldest, mut last) = (session, Seq::MAX);
     // a cycle of forks exists only in a damaged store
     while lineage.len() < MAX_FORKS {
-        let Some((_, _, body)) = first_record(db, oldest, 0)? else { break };
-        let first = codec::decode(&body).ok();
-        let Some((from, at)) = first.as_ref().and_then(forked_from) else { break };
+        let Some(first) = first_record(db, oldest, 0)? else { break };
+        let Some((from, at)) = first.forked_from() else { break };
         (oldest, last) = (from, last.min(at));
         lineage.push((oldest, last));
     }
@@ -64,20 +61,36 @@ pub(crate) fn lineage(db: &sled::Db, session: SessionId) -> Result<Vec<(SessionI
     Ok(lineage)
 }
 
-/// Seq, link and (if it is one small record) bytes of the first event at or after `seq`.
+/// The first record of an event.
+struct FirstRecord {
+    seq: Seq,
+    link: Link,
+    schema: u8,
+    /// The event, if it is one small record.
+    bytes: Vec<u8>,
+}
+
+impl FirstRecord {
+    fn forked_from(&self) -> Option<(SessionId, Seq)> {
+        forked_from(&codec::decode(self.schema, &self.bytes).ok()?)
+    }
+}
+
+/// The first record of the first event at or after `seq`.
 fn first_record(
     db: &sled::Db,
     session: SessionId,
     seq: Seq,
-) -> Result<Option<(Seq, Link, Vec<u8>)>, String> {
+) -> Result<Option<FirstRecord>, String> {
     let low = record::part(&record::event_key(session, seq), 0);
     let high = record::part(&record::event_key(session, Seq::MAX), u8::MAX);
     let Some(found) = catch_panic(|| db.range(low..=high).next())? else { return Ok(None) };
     let (key, value) = found.map_err(|e| e.to_string())?;
     let Some(seq) = record::seq_of(&key) else { return Ok(None) };
     match record::first(&key, &value, START.len()) {
-        Ok((lead, bytes)) => {
-            Ok(Some((seq, Link::try_from(lead).unwrap_or_default(), bytes.to_vec())))
+        Ok(First { schema, lead, bytes }) => {
+            let link = Link::try_from(lead).unwrap_or_default();
+            Ok(Some(FirstRecord { seq, link, schema, bytes: bytes.to_vec() }))
         }
         Err(RecordError::Bad(what)) => Err(what),
         Err(RecordError::Schema(schema)) => Err(record::other_schema(schema)),
@@ -86,7 +99,7 @@ fn first_record(
 
 /// The first seq of a session's own events; `None` if it cannot be determined.
 pub(crate) fn first_seq(db: &sled::Db, session: SessionId) -> Option<Seq> {
-    Some(first_record(db, session, 0).ok()??.0)
+    Some(first_record(db, session, 0).ok()??.seq)
 }
 
 /// All sessions with events, sorted by id.
@@ -112,8 +125,8 @@ pub(crate) fn sessions(db: &sled::Db) -> Result<Vec<SessionId>, String> {
 pub(crate) fn holds(db: &sled::Db, head: &Head) -> Result<(), Damage> {
     let damage = |what: String| Damage::event(head.session, head.seq, what);
     match first_record(db, head.session, head.seq).map_err(damage)? {
-        Some((seq, link, _)) if seq == head.seq && link == head.chain => Ok(()),
-        Some((seq, _, _)) if seq == head.seq => Err(damage(
+        Some(found) if found.seq == head.seq && found.link == head.chain => Ok(()),
+        Some(found) if found.seq == head.seq => Err(damage(
             "this is not the event that was acknowledged: the head's link differs".into(),
         )),
         Some(_) | None => Err(Damage::event(

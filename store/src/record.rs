@@ -5,7 +5,8 @@
 //! | session (16) ‖ seq (8, big-endian) ‖ part (1) | an event |
 //! | `ff` × 16 ‖ SHA-256 (32) ‖ part (1) | a payload |
 //!
-//! A value is `schema (1) ‖ crc32 (4) ‖ rest`; the checksum covers key and rest. The rest of part 0
+//! A value is `schema (1) ‖ crc32 (4) ‖ rest`; the checksum covers key and rest, and since schema 3
+//! also the schema. All parts of a key have one schema. The rest of part 0
 //! is `lead ‖ parts (1) ‖ bytes`; the rest of further parts is only bytes. The lead of an event is
 //! its link. With `parts` = 0 the bytes are `SHA-256 (32) ‖ length (8)` of a file that holds the
 //! contents.
@@ -19,8 +20,11 @@
 use leftfold_events::{Seq, SessionId, Sha256};
 use sha2::Digest;
 
-/// The version of the layouts in this file and in `codec`.
-pub const SCHEMA: u8 = 2;
+/// The version of the layouts in this file and in `codec` that is written.
+pub const SCHEMA: u8 = 3;
+
+/// The oldest schema that is read.
+pub(crate) const OLDEST: u8 = 2;
 
 /// The most bytes of a key and its value together.
 pub(crate) const MAX_RECORD: usize = 3 << 10;
@@ -106,7 +110,7 @@ pub(crate) fn link(before: &Link, key: &[u8], body: &[u8]) -> Link {
 }
 
 /// Splits `body` into records that hold it inline.
-pub(crate) fn to_records(key: &[u8], lead: &[u8], body: &[u8]) -> Vec<Pair> {
+pub(crate) fn to_records(schema: u8, key: &[u8], lead: &[u8], body: &[u8]) -> Vec<Pair> {
     let first_room = MAX_RECORD - key.len() - 1 - HEADER - lead.len() - 1;
     let room = MAX_RECORD - key.len() - 1 - HEADER;
     let (first, rest) = body.split_at(body.len().min(first_room));
@@ -114,30 +118,40 @@ pub(crate) fn to_records(key: &[u8], lead: &[u8], body: &[u8]) -> Vec<Pair> {
     // `MAX_INLINE` keeps the number of parts far below 255
     let parts = u8::try_from(1 + chunks.len()).unwrap_or(u8::MAX);
     let mut records = Vec::with_capacity(usize::from(parts));
-    records.push(seal(part(key, 0), &[lead, &[parts], first]));
+    records.push(seal(schema, part(key, 0), &[lead, &[parts], first]));
     for (number, chunk) in (1..=u8::MAX).zip(chunks) {
-        records.push(seal(part(key, number), &[chunk]));
+        records.push(seal(schema, part(key, number), &[chunk]));
     }
     records
 }
 
 /// The record that names a file.
-pub(crate) fn to_file_record(key: &[u8], lead: &[u8], sha256: Sha256, length: u64) -> Vec<Pair> {
-    vec![seal(part(key, 0), &[lead, &[0], sha256.as_bytes(), &length.to_be_bytes()])]
+pub(crate) fn to_file_record(
+    schema: u8,
+    key: &[u8],
+    lead: &[u8],
+    sha256: Sha256,
+    length: u64,
+) -> Vec<Pair> {
+    let pieces = [lead, &[0], sha256.as_bytes(), &length.to_be_bytes()];
+    vec![seal(schema, part(key, 0), &pieces)]
 }
 
-fn seal(key: Vec<u8>, pieces: &[&[u8]]) -> Pair {
+fn seal(schema: u8, key: Vec<u8>, pieces: &[&[u8]]) -> Pair {
     let mut value = Vec::with_capacity(HEADER + pieces.iter().map(|p| p.len()).sum::<usize>());
-    value.push(SCHEMA);
+    value.push(schema);
     value.extend([0; 4]);
     pieces.iter().for_each(|piece| value.extend(*piece));
-    let crc = checksum(&key, &value[HEADER..]);
+    let crc = checksum(schema, &key, &value[HEADER..]);
     value[1..HEADER].copy_from_slice(&crc.to_be_bytes());
     (key, value)
 }
 
-fn checksum(key: &[u8], rest: &[u8]) -> u32 {
+fn checksum(schema: u8, key: &[u8], rest: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
+    if schema > 2 {
+        crc.update(&[schema]);
+    }
     crc.update(key);
     crc.update(rest);
     crc.finalize()
@@ -157,6 +171,7 @@ fn bad<T>(what: impl Into<String>) -> Result<T, RecordError> {
 /// The contents of one key's records.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Decoded {
+    pub(crate) schema: u8,
     pub(crate) lead: Vec<u8>,
     pub(crate) body: Body,
 }
@@ -173,7 +188,7 @@ pub(crate) fn from_records<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     lead: usize,
 ) -> Result<Decoded, RecordError> {
     let Some(((key, value), rest)) = records.split_first() else { return bad("no record") };
-    let first = open(key.as_ref(), value.as_ref())?;
+    let (schema, first) = open(key.as_ref(), value.as_ref())?;
     if key.as_ref().last() != Some(&0) {
         return bad("the first part is missing");
     }
@@ -182,19 +197,27 @@ pub(crate) fn from_records<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     else {
         return bad("the record is too short");
     };
-    let body = if parts == 0 { file(bytes, rest.len()) } else { join(bytes, rest, parts) }?;
-    Ok(Decoded { lead: lead.to_vec(), body })
+    let body = if parts == 0 { file(bytes, rest.len()) } else { join(schema, bytes, rest, parts) }?;
+    Ok(Decoded { schema, lead: lead.to_vec(), body })
 }
 
-/// Decodes only part 0: its lead and bytes.
+/// Part 0 of a key's records.
+#[derive(Debug)]
+pub(crate) struct First<'a> {
+    pub(crate) schema: u8,
+    pub(crate) lead: &'a [u8],
+    pub(crate) bytes: &'a [u8],
+}
+
+/// Decodes only part 0.
 pub(crate) fn first<'a>(
     key: &[u8],
     value: &'a [u8],
     lead: usize,
-) -> Result<(&'a [u8], &'a [u8]), RecordError> {
-    let rest = open(key, value)?;
+) -> Result<First<'a>, RecordError> {
+    let (schema, rest) = open(key, value)?;
     match (rest.get(..lead), rest.get(lead + 1..)) {
-        (Some(lead), Some(bytes)) => Ok((lead, bytes)),
+        (Some(lead), Some(bytes)) => Ok(First { schema, lead, bytes }),
         (_, None) | (None, _) => bad("the record is too short"),
     }
 }
@@ -211,6 +234,7 @@ fn file(bytes: &[u8], more: usize) -> Result<Body, RecordError> {
 }
 
 fn join<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    schema: u8,
     first: &[u8],
     rest: &[(K, V)],
     parts: u8,
@@ -220,7 +244,11 @@ fn join<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         if key.as_ref().last() != Some(&number) {
             return bad(format!("part {number} of {parts} is missing"));
         }
-        body.extend(open(key.as_ref(), value.as_ref())?);
+        let (found, bytes) = open(key.as_ref(), value.as_ref())?;
+        if found != schema {
+            return bad(format!("part {number} has schema {found}, the first part {schema}"));
+        }
+        body.extend(bytes);
     }
     if rest.len() + 1 == usize::from(parts) {
         Ok(Body::Inline(body))
@@ -229,9 +257,9 @@ fn join<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     }
 }
 
-/// Advice for a record of a schema other than [`SCHEMA`].
+/// Advice for a record of a schema that is not read.
 pub(crate) fn other_schema(found: u8) -> String {
-    let versions = format!("log schema {found}, this leftfold reads schema {SCHEMA}");
+    let versions = format!("log schema {found}, this leftfold reads schemas {OLDEST} to {SCHEMA}");
     if found > SCHEMA {
         format!("written by a newer leftfold ({versions}): use a newer leftfold")
     } else {
@@ -242,8 +270,8 @@ pub(crate) fn other_schema(found: u8) -> String {
     }
 }
 
-/// Checks a value's schema and checksum and returns the rest.
-fn open<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], RecordError> {
+/// Checks a value's schema and checksum. Returns the schema and the rest.
+fn open<'a>(key: &[u8], value: &'a [u8]) -> Result<(u8, &'a [u8]), RecordError> {
     let (Some(&schema), Some(crc), Some(rest)) =
         (value.first(), value.get(1..HEADER), value.get(HEADER..))
     else {
@@ -252,13 +280,13 @@ fn open<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], RecordError> {
     if schema == 0 {
         return bad("there has never been a schema 0");
     }
-    if schema != SCHEMA {
+    if !(OLDEST..=SCHEMA).contains(&schema) {
         return Err(RecordError::Schema(schema));
     }
-    if crc != checksum(key, rest).to_be_bytes() {
+    if crc != checksum(schema, key, rest).to_be_bytes() {
         return bad("the record's checksum does not match");
     }
-    Ok(rest)
+    Ok((schema, rest))
 }
 
 #[cfg(test)]
@@ -273,28 +301,30 @@ mod tests {
     fn contents_of_every_size_come_back_and_records_stay_small() {
         for size in [0, 1, 3_024, 3_025, 3_026, 6_000, 6_067, 6_068, MAX_INLINE] {
             let body: Vec<u8> = (0..size).map(|n| u8::try_from(n % 251).unwrap()).collect();
-            let records = to_records(&key(), &[9; 16], &body);
+            let records = to_records(SCHEMA, &key(), &[9; 16], &body);
             assert!(records.iter().all(|(k, v)| k.len() + v.len() <= MAX_RECORD), "{size}");
             let decoded = from_records(&records, 16).unwrap();
-            assert_eq!(decoded, Decoded { lead: vec![9; 16], body: Body::Inline(body) }, "{size}");
+            let expected = Decoded { schema: SCHEMA, lead: vec![9; 16], body: Body::Inline(body) };
+            assert_eq!(decoded, expected, "{size}");
         }
     }
 
     #[test]
     fn a_reference_to_a_file_comes_back() {
         let sha256 = Sha256::of(b"x");
-        let records = to_file_record(&key(), &[], sha256, 70_000);
+        let records = to_file_record(SCHEMA, &key(), &[], sha256, 70_000);
         assert_eq!(from_records(&records, 0).unwrap().body, Body::File { sha256, length: 70_000 });
     }
 
     #[test]
     fn every_flipped_bit_lost_part_and_strange_key_is_found() {
-        let records = to_records(&key(), &[1; 16], &[5; 4_000]);
+        let records = to_records(SCHEMA, &key(), &[1; 16], &[5; 4_000]);
         for (part, (_, value)) in records.iter().enumerate() {
-            for byte in 0..value.len() {
+            for (byte, bit) in (0..value.len()).flat_map(|byte| (0..8).map(move |bit| (byte, bit)))
+            {
                 let mut broken = records.clone();
-                broken[part].1[byte] ^= 0x10;
-                assert!(from_records(&broken, 16).is_err(), "part {part}, byte {byte}");
+                broken[part].1[byte] ^= 1 << bit;
+                assert!(from_records(&broken, 16).is_err(), "part {part}, byte {byte}, bit {bit}");
             }
         }
         assert!(from_records(&records[..1], 16).is_err());
@@ -305,8 +335,30 @@ mod tests {
     }
 
     #[test]
+    fn records_of_schema_2_are_read_and_none_is_taken_for_another_schema() {
+        let old = to_records(OLDEST, &key(), &[1; 16], &[5; 4_000]);
+        let new = to_records(SCHEMA, &key(), &[1; 16], &[5; 4_000]);
+        assert_eq!(from_records(&old, 16).unwrap().schema, OLDEST);
+        assert_eq!(first(&old[0].0, &old[0].1, 16).unwrap().schema, OLDEST);
+        for mixed in [[&old[0], &new[1]], [&new[0], &old[1]]] {
+            let mixed = mixed.map(Clone::clone);
+            let Err(RecordError::Bad(what)) = from_records(&mixed, 16) else { panic!() };
+            assert!(what.contains("part 1 has schema"), "{what}");
+        }
+        for (records, other) in [(old, SCHEMA), (new, OLDEST)] {
+            let relabelled = |(key, mut value): Pair| {
+                value[0] = other;
+                (key, value)
+            };
+            let relabelled: Vec<Pair> = records.into_iter().map(relabelled).collect();
+            let Err(RecordError::Bad(what)) = from_records(&relabelled, 16) else { panic!() };
+            assert!(what.contains("checksum"), "{what}");
+        }
+    }
+
+    #[test]
     fn a_newer_schema_is_distinguished_from_damage() {
-        let mut records = to_records(&key(), &[], b"x");
+        let mut records = to_records(SCHEMA, &key(), &[], b"x");
         records[0].1[0] = SCHEMA + 1;
         assert_eq!(from_records(&records, 0), Err(RecordError::Schema(SCHEMA + 1)));
     }

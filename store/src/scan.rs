@@ -224,6 +224,7 @@ impl<'a> Scan<'a> {
     /// Yields one event whose records are complete.
     fn decoded(&mut self, seq: Seq, decoded: Decoded) {
         let link = Link::try_from(decoded.lead.as_slice()).unwrap_or_default();
+        let schema = decoded.schema;
         let body = match self.body(decoded.body) {
             Ok(body) => body,
             Err(flaw) => {
@@ -236,7 +237,7 @@ impl<'a> Scan<'a> {
         let decoded = if seq < self.from && self.expected.is_some() {
             None
         } else {
-            match self.decode(seq, &body) {
+            match self.decode(seq, schema, &body) {
                 Ok(envelope) => Some(envelope),
                 Err(damage) => {
                     self.out.push_back(Err(ScanFault::Damage(damage)));
@@ -262,10 +263,10 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn decode(&self, seq: Seq, body: &[u8]) -> Result<Envelope, Damage> {
+    fn decode(&self, seq: Seq, schema: u8, body: &[u8]) -> Result<Envelope, Damage> {
         let damage = |what: String| Damage::event(self.session, seq, what);
-        let mut envelope =
-            codec::decode(body).map_err(|what| damage(format!("cannot be decoded: {what}")))?;
+        let mut envelope = codec::decode(schema, body)
+            .map_err(|what| damage(format!("cannot be decoded: {what}")))?;
         if (envelope.session, envelope.seq) != (self.session, seq) {
             let (session, seq) = (envelope.session, envelope.seq);
             return Err(damage(format!("it is event {seq} of session {session}")));

@@ -15,7 +15,7 @@ use common::{Site, Tally};
 use leftfold_events::event::{Event, Model};
 use leftfold_events::line::{self, Line};
 use leftfold_events::{Envelope, Payload, SessionId, Sha256, State, fold, next, verify};
-use leftfold_store::{SCHEMA, decode, encode};
+use leftfold_store::{SCHEMA, decode, encode, encode_as};
 use serde_json::Value;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/store/tests/golden/sessions");
@@ -48,6 +48,7 @@ fn unhex(text: &str) -> Vec<u8> {
 /// A stored session with its children.
 struct Golden {
     name: String,
+    schema: u8,
     records: Vec<Vec<u8>>,
     lines: Vec<String>,
     states: Value,
@@ -58,6 +59,7 @@ impl Golden {
         let text = |end: &str| std::fs::read_to_string(file(&format!("{name}.{end}"))).unwrap();
         Self {
             name: name.to_owned(),
+            schema: schema_of(name),
             records: text("hex").lines().map(unhex).collect(),
             lines: text("jsonl").lines().map(str::to_owned).collect(),
             states: serde_json::from_str(&text("json")).unwrap(),
@@ -67,7 +69,8 @@ impl Golden {
     /// The decoded events, with the contents behind their hashes.
     fn events(&self, payloads: &Payloads) -> Vec<Envelope> {
         let event = |(bytes, n): (&Vec<u8>, usize)| {
-            let event = decode(bytes).unwrap_or_else(|e| panic!("{}, record {n}: {e}", self.name));
+            let event = decode(self.schema, bytes)
+                .unwrap_or_else(|e| panic!("{}, record {n}: {e}", self.name));
             filled(event, payloads)
         };
         self.records.iter().zip(1..).map(event).collect()
@@ -170,11 +173,10 @@ fn assert_as_ever(golden: &Golden, payloads: &Payloads) -> usize {
         let Ok(Line::Event(read)) = line::read(text) else { panic!("{name}: {text}") };
         assert_eq!(filled(*read, payloads), *event, "{name}");
         // every reader of old events can read today's encoding
-        let again = decode(&encode(event).unwrap()).unwrap();
+        let again = decode(SCHEMA, &encode(event).unwrap()).unwrap();
         assert_eq!(filled(again, payloads), *event, "{name}");
-        if name.starts_with(&prefix()) {
-            assert_eq!(hex(&encode(event).unwrap()), hex(record), "{name}: {text}");
-        }
+        let encoded = encode_as(golden.schema, event).unwrap();
+        assert_eq!(hex(&encoded), hex(record), "{name}: {text}");
     }
     let mut verified = 0;
     for (session, log) in by_session(&events) {
@@ -211,6 +213,12 @@ fn assert_imported(golden: &Golden, payloads: &Payloads) {
 
 fn prefix() -> String {
     format!("schema{SCHEMA}-")
+}
+
+/// The schema of the golden session `schemaN-NAME`.
+fn schema_of(name: &str) -> u8 {
+    let number = name.strip_prefix("schema").and_then(|rest| rest.split_once('-'));
+    number.and_then(|(number, _)| number.parse().ok()).unwrap_or_else(|| panic!("{name}"))
 }
 
 /// The state without the turn configuration, whose contents the log names by hash; long texts as

@@ -391,7 +391,7 @@ impl Rerun {
 }
 
 fn fact(event: &Envelope) -> Fact {
-    Fact { of: event.of, event: event.event.clone() }
+    Fact { of: event.of, event: event.event.clone(), notes: event.notes.clone() }
 }
 
 /// The last events of the stream that ends in `replied`.

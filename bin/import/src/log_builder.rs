@@ -201,7 +201,7 @@ impl LogBuilder<'_> {
     }
 
     fn settle(&mut self, mut fact: Fact) {
-        self.secrets.redact(&mut fact.event);
+        self.secrets.redact_fact(&mut fact);
         let begins = matches!(fact.event, Event::Session(Session::Imported { .. }));
         if begins || admits(&self.state, &fact) {
             self.events.extend(settle(&mut self.state, self.session, fact, self.at));

@@ -75,8 +75,8 @@ impl History {
 
 #[cfg(test)]
 mod tests {
-    use leftfold_events::Time;
     use leftfold_events::event::{Session, Subagent};
+    use leftfold_events::{Notes, Time};
     use leftfold_store::Store;
 
     use super::*;
@@ -109,6 +109,7 @@ mod tests {
             of: None,
             until: None,
             event,
+            notes: Notes::default(),
         };
         let mut events = vec![event(1, created.into()), event(2, spawned.into())];
         events.truncate(if at == NESTED { 1 } else { 2 });

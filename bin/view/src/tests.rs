@@ -1,6 +1,6 @@
 //! Feeds events in, and checks text, messages and questions.
 
-use leftfold_events::{Envelope, Event, Seq, SessionId, Time, form};
+use leftfold_events::{Envelope, Event, Notes, Seq, SessionId, Time, form};
 use serde_json::{Value, json};
 
 use crate::text::TextRenderer;
@@ -37,6 +37,7 @@ impl Log {
             of: (of > 0).then_some(of),
             until: Some(at.plus(2_000)),
             event,
+            notes: Notes::default(),
         });
         *seq
     }

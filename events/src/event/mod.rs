@@ -8,6 +8,7 @@ mod compaction;
 mod files;
 mod hook;
 mod model;
+mod notes;
 mod permission;
 mod sandbox;
 mod session;
@@ -22,6 +23,7 @@ pub use hook::{Hook, HookOutcome, HookPoint};
 pub use model::{
     CallSpec, Cost, FailureClass, Finish, Model, ModelRef, PartKind, Purpose, StreamedPart, Usage,
 };
+pub use notes::{Exchange, NoteMembers, NoteTooLarge, Notes, Owner, Record};
 pub use permission::{Answer, Permission};
 pub use sandbox::{Backend, Profile, WorktreeAccess};
 pub use session::{Session, SessionChoices};
@@ -54,6 +56,8 @@ pub struct Envelope {
     /// The deadline of an intent that waits for an outcome.
     pub until: Option<Time>,
     pub event: Event,
+    /// Additions that `event` has no fields for. Intents have none.
+    pub notes: Notes,
 }
 
 impl Envelope {
@@ -69,16 +73,21 @@ impl Envelope {
 pub struct Fact {
     pub of: Option<Seq>,
     pub event: Event,
+    pub notes: Notes,
 }
 
 impl Fact {
     pub fn new(event: impl Into<Event>) -> Self {
-        Self { of: None, event: event.into() }
+        Self { of: None, event: event.into(), notes: Notes::default() }
     }
 
     /// An outcome of the intent at `of`.
     pub fn of(of: Seq, event: impl Into<Event>) -> Self {
-        Self { of: Some(of), event: event.into() }
+        Self { of: Some(of), event: event.into(), notes: Notes::default() }
+    }
+
+    pub fn with_notes(self, notes: Notes) -> Self {
+        Self { notes, ..self }
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::event::{Event, Session, Turn, TurnConfigPayloads};
+use crate::event::{Event, Notes, Session, Turn, TurnConfigPayloads};
 use crate::id::SessionId;
 use crate::payload::Payload;
 use crate::time::Time;
@@ -92,7 +92,7 @@ fn an_event_without_tokens_is_shown_as_it_is() {
 
 fn envelope(event: Event) -> Envelope {
     let (session, at) = (SessionId::default(), Time::from_millis(1));
-    Envelope { session, seq: 1, at, of: None, until: None, event }
+    Envelope { session, seq: 1, at, of: None, until: None, event, notes: Notes::default() }
 }
 
 #[test]

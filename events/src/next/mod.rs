@@ -18,8 +18,8 @@ pub use retry::delay;
 use crate::context;
 use crate::event::{
     Answer, BatchCall, CallKind, CallSpec, Class, Compaction, EndReason, Ended, Envelope, Event,
-    FailureClass, HookPoint, Model, ModelRef, Permission, Purpose, StartedSandboxed, Subagent,
-    Tool, Turn as TurnEvent,
+    FailureClass, HookPoint, Model, ModelRef, Notes, Permission, Purpose, StartedSandboxed,
+    Subagent, Tool, Turn as TurnEvent,
 };
 use crate::id::{Seq, SessionId};
 use crate::payload::Sha256;
@@ -391,5 +391,6 @@ fn intent(s: &State, of: Option<Seq>, wait: Option<u64>, event: impl Into<Event>
         of,
         until: wait.map(|millis| s.at.plus(millis)),
         event: event.into(),
+        notes: Notes::default(),
     }
 }

@@ -72,11 +72,12 @@ fn events(db: &sled::Db, session: SessionId) -> BTreeMap<Seq, Vec<Record>> {
 /// Decodes a single event. Its contents may be empty, and the event before it may be missing.
 fn loose(source: Source<'_>, records: &[Record]) -> Option<Envelope> {
     let key = &records.first()?.0;
-    let bytes = match record::from_records(records, START.len()).ok()?.body {
+    let decoded = record::from_records(records, START.len()).ok()?;
+    let bytes = match decoded.body {
         Body::Inline(bytes) => bytes,
         Body::File { sha256, length } => files::get(source.dir, sha256, length).ok()?,
     };
-    let mut event = codec::decode(&bytes).ok()?;
+    let mut event = codec::decode(decoded.schema, &bytes).ok()?;
     let place = (record::session_of(key), record::seq_of(key));
     (place == (Some(event.session), Some(event.seq))).then_some(())?;
     fill(source, &mut event);
@@ -107,7 +108,7 @@ pub(super) fn collect(
     let by_id: HashMap<SessionId, usize> =
         to.sessions.iter().enumerate().map(|(n, session)| (session.session, n)).collect();
     for (path, bytes) in unnamed_files(source, &records) {
-        let event = codec::decode(&bytes).ok();
+        let event = codec::decode_unlabelled(&bytes);
         let of = event.as_ref().and_then(|event| to.sessions.get_mut(*by_id.get(&event.session)?));
         match (event, of) {
             (Some(mut event), Some(session)) if !session.is_read(event.seq) => {

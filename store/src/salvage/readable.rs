@@ -150,8 +150,8 @@ impl Hints {
         let last = self.sessions.entry(session).or_default();
         *last = seq.max(*last);
         // most payloads are named by small events
-        let body = record::first(key, value, record::START.len()).ok().map(|(_, body)| body);
-        let event = body.and_then(|body| codec::decode(body).ok());
+        let first = record::first(key, value, record::START.len()).ok();
+        let event = first.and_then(|first| codec::decode(first.schema, first.bytes).ok());
         let named = event.iter().flat_map(|event| event.event.payloads());
         let named = named.filter(|payload| !payloads::is_unset(payload));
         self.payloads.extend(named.map(|payload| payload.sha256()));

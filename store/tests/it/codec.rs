@@ -4,8 +4,9 @@ use crate::common::{every_variant, id};
 use leftfold_events::event::{
     CallSpec, Finished, Model, PartKind, PromptKind, PromptPart, Session, StreamedPart, Tool, Turn,
 };
-use leftfold_events::{Envelope, Event, Json, SessionId, Time};
-use leftfold_store::{decode, encode};
+use leftfold_events::event::{Exchange, NoteMembers, Owner};
+use leftfold_events::{Envelope, Event, Json, Notes, SessionId, Time};
+use leftfold_store::{SCHEMA, decode, encode, encode_as};
 use proptest::prelude::*;
 
 fn event() -> impl Strategy<Value = Event> {
@@ -54,6 +55,26 @@ fn json() -> impl Strategy<Value = Json> {
     .prop_map(|value| Json::from_value(&value))
 }
 
+fn notes() -> impl Strategy<Value = Notes> {
+    let owner = (".*", any::<Option<String>>(), any::<Option<u64>>())
+        .prop_map(|(version, node, epoch)| Owner { version, node, epoch });
+    let exchange = any::<Option<String>>()
+        .prop_map(|request_id| Exchange { request_id, ..Exchange::default() });
+    let other = prop::collection::btree_map("later.*", json(), 0..3);
+    // null is read as no member
+    let parts = json().prop_filter("not null", |json| *json != Json::default());
+    (
+        any::<Option<String>>(),
+        prop::option::of(parts),
+        prop::option::of(owner),
+        prop::option::of(exchange),
+        other,
+    )
+        .prop_map(|(client, parts, owner, exchange, other)| {
+            NoteMembers { client, parts, owner, exchange, other }.into()
+        })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -64,15 +85,18 @@ proptest! {
         at in any::<u64>(),
         of in any::<Option<u64>>(),
         until in any::<Option<u64>>(),
+        notes in notes(),
     ) {
         let (at, until) = (Time::from_millis(at), until.map(Time::from_millis));
-        let envelope = Envelope { session: id(1), seq, at, of, until, event };
-        prop_assert_eq!(decode(&encode(&envelope).unwrap()).unwrap(), envelope);
+        let envelope = Envelope { session: id(1), seq, at, of, until, event, notes };
+        prop_assert_eq!(&decode(SCHEMA, &encode(&envelope).unwrap()).unwrap(), &envelope);
+        let old = decode(2, &encode_as(2, &envelope).unwrap()).unwrap();
+        prop_assert_eq!(old, Envelope { notes: Notes::default(), ..envelope });
     }
 
     #[test]
     fn random_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = decode(&bytes);
+        let _ = (decode(SCHEMA, &bytes), decode(2, &bytes));
     }
 
     #[test]
@@ -81,6 +105,6 @@ proptest! {
         let mut bytes = encode(which.get(&events)).unwrap();
         let at = at.index(bytes.len());
         bytes[at] = byte;
-        let _ = decode(&bytes);
+        let _ = decode(SCHEMA, &bytes);
     }
 }

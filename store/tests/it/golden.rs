@@ -1,15 +1,28 @@
-//! Schema 2 as it is on the disk. `golden/schema2.hex` holds one encoded event a
-//! line. `LEFTFOLD_GOLDEN=write` rewrites it: only for events added at the end, never to make a
-//! changed encoding pass, which needs a new schema and an upcaster.
+//! Stored events as they are on the disk. `golden/schemaN.hex` holds one encoded event a line, and
+//! `golden/schemaN.jsonl` its public line.
+//!
+//! The files of schema 2 never change. Those of schema 3 only grow: `LEFTFOLD_GOLDEN=write` rewrites
+//! them for variants that were added at the end of their enum, never to make a changed encoding pass.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::common::{VARIANTS, every_variant, id, variant};
+use leftfold_events::event::Subagent;
+use leftfold_events::line::{self, Line};
 use leftfold_events::{Envelope, Event, Sha256};
-use leftfold_store::{decode, encode};
+use leftfold_store::{SCHEMA, decode, encode, encode_as};
 
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema2.hex");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
+
+fn file(name: &str) -> String {
+    format!("{FOLDER}/{name}")
+}
+
+fn lines(name: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(file(name)).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
@@ -32,19 +45,41 @@ fn filled(mut decoded: Envelope, like: &Envelope) -> Envelope {
 }
 
 #[test]
-fn schema_2_is_written_and_read_as_it_always_was() {
-    let events = every_variant(id(7));
-    let lines: Vec<String> = events.iter().map(|event| hex(&encode(event).unwrap())).collect();
-    if std::env::var("LEFTFOLD_GOLDEN").as_deref() == Ok("write") {
-        std::fs::write(PATH, lines.join("\n") + "\n").unwrap();
+fn schema_2_is_read_as_it_always_was() {
+    let (records, public) = (lines("schema2.hex"), lines("schema2.jsonl"));
+    assert_eq!((records.len(), public.len()), (136, 136));
+    for (record, public) in records.iter().zip(public) {
+        let event = decode(2, &unhex(record)).unwrap();
+        assert!(event.notes.is_empty());
+        assert_eq!(line::write(&event), public);
+        assert_eq!(hex(&encode_as(2, &event).unwrap()), *record, "{public}");
+        // the store continues in schema 3
+        assert_eq!(decode(SCHEMA, &encode(&event).unwrap()).unwrap(), event);
     }
-    let golden = std::fs::read_to_string(PATH).unwrap();
-    let golden: Vec<&str> = golden.lines().collect();
+}
+
+#[test]
+fn schema_3_is_written_and_read_as_it_always_was() {
+    let events = every_variant(id(7));
+    let records: Vec<String> = events.iter().map(|event| hex(&encode(event).unwrap())).collect();
+    let public: Vec<String> = events.iter().map(line::write).collect();
+    if std::env::var("LEFTFOLD_GOLDEN").as_deref() == Ok("write") {
+        std::fs::write(file("schema3.hex"), records.join("\n") + "\n").unwrap();
+        std::fs::write(file("schema3.jsonl"), public.join("\n") + "\n").unwrap();
+    }
+    let golden = lines("schema3.hex");
     assert_eq!(golden.len(), events.len(), "one line an event");
-    for ((event, line), golden) in events.iter().zip(&lines).zip(golden) {
-        let decoded = filled(decode(&unhex(golden)).unwrap(), event);
+    assert_eq!(lines("schema3.jsonl"), public);
+    for (((event, record), public), golden) in events.iter().zip(&records).zip(&public).zip(golden)
+    {
+        let decoded = filled(decode(SCHEMA, &unhex(&golden)).unwrap(), event);
         assert_eq!(decoded, *event);
-        assert_eq!(line, golden, "the encoding of {event:?} has changed");
+        assert_eq!(*record, golden, "the encoding of {event:?} has changed");
+        let Ok(Line::Event(read)) = line::read(public) else { panic!("{public}") };
+        // a line without usage reads as one of usage 0
+        if !matches!(event.event, Event::Subagent(Subagent::EndedUncounted { .. })) {
+            assert_eq!(filled(*read, event), *event);
+        }
     }
 }
 
@@ -59,9 +94,9 @@ fn the_golden_file_has_every_variant() {
 fn bytes_left_over_and_bytes_missing_are_refused() {
     for event in every_variant(id(7)) {
         let mut bytes = encode(&event).unwrap();
-        assert!(decode(&bytes[..bytes.len() - 1]).is_err(), "{event:?}");
+        assert!(decode(SCHEMA, &bytes[..bytes.len() - 1]).is_err(), "{event:?}");
         bytes.push(0);
-        assert!(decode(&bytes).is_err(), "{event:?}");
+        assert!(decode(SCHEMA, &bytes).is_err(), "{event:?}");
     }
 }
 
@@ -72,7 +107,7 @@ fn a_damaged_length_allocates_nothing_huge() {
     let start = bytes.len() - 4;
     bytes.truncate(start);
     bytes.extend([0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f]);
-    assert!(decode(&bytes).is_err());
+    assert!(decode(SCHEMA, &bytes).is_err());
 }
 
 #[test]
@@ -87,6 +122,11 @@ fn a_payload_is_stored_as_its_hash() {
     let sha256 = Sha256::of(b"[]");
     assert!(bytes.windows(32).any(|window| window == sha256.as_bytes()));
     assert!(
-        decode(&bytes).unwrap().event.payloads().iter().all(|payload| payload.text().is_empty())
+        decode(SCHEMA, &bytes)
+            .unwrap()
+            .event
+            .payloads()
+            .iter()
+            .all(|payload| payload.text().is_empty())
     );
 }

@@ -4,7 +4,7 @@ use leftfold_events::event::{
     Answer, CallKind, CallSpec, Class, EndReason, Ended, Event, Finished, Model, ModelRef,
     PartKind, Permission, PromptPart, Purpose, Resolution, StreamedPart, Tool, Turn, Usage,
 };
-use leftfold_events::{Envelope, Json, Seq, SessionId, Sha256, Time};
+use leftfold_events::{Envelope, Json, Notes, Seq, SessionId, Sha256, Time};
 use serde_json::Value;
 
 use crate::render::Renderer;
@@ -21,7 +21,15 @@ impl Log {
         let seq = self.events.len() as Seq + 1;
         let (session, at) = (SessionId::default(), Time::from_millis(seq * 1000));
         let until = Some(at.plus(30_000));
-        self.events.push(Envelope { session, seq, at, of, until, event: event.into() });
+        self.events.push(Envelope {
+            session,
+            seq,
+            at,
+            of,
+            until,
+            event: event.into(),
+            notes: Notes::default(),
+        });
         seq
     }
 

@@ -12,14 +12,14 @@ use files::{files_events, later_files_events};
 use imported::imported;
 use leftfold_events::event::{
     Access, Answer, Attachment, BatchCall, CallKind, CallSpec, Class, Compaction, Denial,
-    EndReason, Ended, FailureClass, Files, Finish, Finished, Hook, Model, ModelRef, PartKind,
-    Permission, PromptKind, PromptPart, Purpose, Resolution, Session, SessionChoices, Spill,
-    StartedSandboxed, StreamedPart, Subagent, Todo, TodoItem, TodoPriority, TodoStatus, Tool, Turn,
-    TurnConfigPayloads, Usage,
+    EndReason, Ended, Exchange, FailureClass, Files, Finish, Finished, Hook, Model, ModelRef,
+    NoteMembers, Owner, PartKind, Permission, PromptKind, PromptPart, Purpose, Record, Resolution,
+    Session, SessionChoices, Spill, StartedSandboxed, StreamedPart, Subagent, Todo, TodoItem,
+    TodoPriority, TodoStatus, Tool, Turn, TurnConfigPayloads, Usage,
 };
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::sandbox::{Backend, Profile, WorktreeAccess};
-use leftfold_events::{Envelope, Event, Json, Payload, Seq, SessionId, Sha256, Time};
+use leftfold_events::{Envelope, Event, Json, Notes, Payload, Seq, SessionId, Sha256, Time};
 
 pub fn id(n: u64) -> SessionId {
     SessionId::default().child(n, Time::from_millis(1_700_000_000_000 + n))
@@ -27,7 +27,15 @@ pub fn id(n: u64) -> SessionId {
 
 pub fn envelope(session: SessionId, seq: Seq, event: impl Into<Event>) -> Envelope {
     let at = Time::from_millis(1_700_000_000_000 + seq);
-    Envelope { session, seq, at, of: None, until: None, event: event.into() }
+    Envelope {
+        session,
+        seq,
+        at,
+        of: None,
+        until: None,
+        event: event.into(),
+        notes: Notes::default(),
+    }
 }
 
 /// `count` events from `seq` on with texts of `size` bytes.
@@ -104,6 +112,8 @@ fn usage() -> Usage {
 pub fn every_variant(session: SessionId) -> Vec<Envelope> {
     let events = [
         session_events(),
+        // their notes are added below
+        vec![Session::DeadlinePassed {}.into(); notes().len()],
         turn_events(),
         model_events(),
         tool_events(),
@@ -116,9 +126,32 @@ pub fn every_variant(session: SessionId) -> Vec<Envelope> {
             let mut envelope = envelope(session, seq, event);
             envelope.of = (seq % 2 == 0).then_some(seq - 1);
             envelope.until = (seq % 3 == 0).then(|| envelope.at.plus(60_000));
+            let noted = usize::try_from(seq).unwrap().checked_sub(session_events().len() + 1);
+            envelope.notes = noted.and_then(|n| notes().get(n).cloned()).unwrap_or_default();
             envelope
         })
         .collect()
+}
+
+/// Notes with each member alone, and with all of them.
+pub fn notes() -> [Notes; 6] {
+    let client = Some("msg_0a".to_owned());
+    let parts = Some(json(r#"[{"id":"prt_1","synthetic":true,"metadata":{"ratio":0.5}}]"#));
+    let owner = Some(Owner { version: "1.2.3".into(), node: Some("n1".into()), epoch: Some(300) });
+    let record = Record { sha256: Sha256::of(b"record"), bytes: 70_000 };
+    let (body_sha256, request_id) = (Some(Sha256::of(b"body")), Some("req_1".to_owned()));
+    let exchange = Some(Exchange { body_sha256, record: Some(record), request_id });
+    let other = [("later".to_owned(), json(r#"{"b":[1.0,null],"a":"ü"}"#))].into();
+    let none = NoteMembers::default;
+    [
+        NoteMembers { client: client.clone(), ..none() },
+        NoteMembers { parts: parts.clone(), ..none() },
+        NoteMembers { owner: owner.clone(), ..none() },
+        NoteMembers { exchange: exchange.clone(), ..none() },
+        NoteMembers { other, ..none() },
+        NoteMembers { client, parts, owner, exchange, ..none() },
+    ]
+    .map(Notes::from)
 }
 
 /// Events that were added to schema 1 later, in the order of their addition.
