@@ -226,8 +226,10 @@ impl Workers {
         };
         let sandbox = state.config.options.sandbox.clone();
         let subagents = leftfold_tools::subagents(&state.config.tools);
+        let offered = state.config.tools.iter().map(|tool| tool.name.clone()).collect();
         let of = envelope.seq;
-        self.to_executor(ToolExecutorMessage::Check { of, call: spec, sandbox, subagents });
+        let check = ToolExecutorMessage::Check { of, call: spec, sandbox, subagents, offered };
+        self.to_executor(check);
     }
 
     fn run(&mut self, envelope: &Envelope, started: Started<'_>, state: &State) {

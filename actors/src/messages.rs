@@ -329,6 +329,8 @@ pub(crate) enum ToolExecutorMessage {
         sandbox: Option<SandboxOptions>,
         /// The agents that `task` may name; `None`: those of the workspace.
         subagents: Option<Vec<String>>,
+        /// The names of the tools that the agent is offered.
+        offered: Vec<String>,
     },
     /// Perform later calls in this world.
     Use(Box<World>),

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use leftfold_events::event::{
     CallKind, CallSpec, Consent, Event, Finished, Resolution, Todo, Tool,
 };
-use leftfold_events::sandbox::SandboxOptions;
 use leftfold_events::{Fact, Json, Secrets, Seq, TurnConfig};
 use leftfold_tools::{Context, Elicitation, ElicitationReply, Output, Workspace};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -79,8 +78,11 @@ impl Actor for ToolExecutor {
         running: &mut Running,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            ToolExecutorMessage::Check { of, call, sandbox, subagents } => {
-                running.check(of, call, sandbox, subagents);
+            ToolExecutorMessage::Check { of, call, sandbox, subagents, offered } => {
+                let mut workspace = calling(&running.workspace, subagents);
+                let calling = Arc::make_mut(&mut workspace);
+                (calling.sandbox, calling.offered) = (sandbox, Some(offered));
+                running.check(of, call, workspace);
             }
             ToolExecutorMessage::Use(world) => {
                 let World { workspace, turn_configs, .. } = *world;
@@ -105,17 +107,8 @@ impl Actor for ToolExecutor {
 
 impl Running {
     /// Resolves a call. It reads files, so it may block.
-    fn check(
-        &mut self,
-        of: Seq,
-        call: CallSpec,
-        sandbox: Option<SandboxOptions>,
-        subagents: Option<Vec<String>>,
-    ) {
-        let (owner, mut workspace) = (self.owner.clone(), calling(&self.workspace, subagents));
-        if workspace.sandbox != sandbox {
-            Arc::make_mut(&mut workspace).sandbox = sandbox;
-        }
+    fn check(&mut self, of: Seq, call: CallSpec, workspace: Arc<Workspace>) {
+        let owner = self.owner.clone();
         let failed = unresolved(&call);
         let report = move |resolution: Option<Resolution>| {
             let resolution = Box::new(resolution.unwrap_or(failed));

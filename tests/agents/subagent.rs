@@ -73,6 +73,27 @@ fn an_agent_that_there_is_not_and_one_that_may_not_be_called() {
     assert!(all(&events, "subagent.spawned").is_empty());
 }
 
+/// An error about a name lists the tools of the agent that made the call.
+#[test]
+fn an_unknown_tool_is_answered_with_the_tools_of_the_agent() {
+    let explores =
+        json!({ "description": "Look", "prompt": "look at a.txt", "subagentType": "explore" });
+    let lost = json!([{ "call": { "name": "nothing", "input": {} } }]);
+    let site = Site::scripted(&script(json!([
+        json!([{ "call": { "name": "nothing", "input": {} } }, { "call": { "name": "task", "input": explores } }]),
+        says("The parent has heard."),
+        { "match": { "prompt": "look at a.txt", "answers": 0 }, "parts": lost },
+        { "match": { "prompt": "look at a.txt", "answers": 1 }, "parts": [{ "text": "Nothing." }] },
+    ])));
+    let events = site.prompt("go").ok().events();
+    let resolved = all(&events, "tool.resolved").into_iter();
+    let lost = resolved.filter(|event| event["data"]["name"] == "invalid");
+    let errors: Vec<&str> = lost.map(|event| event["data"]["error"].as_str().unwrap()).collect();
+    let [of_root, of_child] = errors[..] else { panic!("{errors:?}") };
+    assert!(of_root.contains("edit, ") && of_root.contains("read, "), "{of_root}");
+    assert!(!of_child.contains("edit, ") && of_child.contains("read, "), "{of_child}");
+}
+
 fn site_denied() -> Site {
     site(&read()).setting("permission", json!({ "task": { "general": "deny" } }))
 }

@@ -68,7 +68,12 @@ fn tools_are_listed_with_names_that_every_model_takes() {
 
 #[test]
 fn a_call_is_made_and_nothing_of_it_needs_the_server_again() {
-    let site = site(&[("m_echo", json!({ "text": "hello" })), ("M_nope", json!({}))], "");
+    let calls = [
+        ("m_echo", json!({ "text": "hello" })),
+        ("M_nope", json!({})),
+        ("M_Echo", json!({ "text": "again" })),
+    ];
+    let site = site(&calls, "");
     let live = site.start(&["run", "--format", "json", "go"]);
     let node = live.id();
     let results = results(live.wait());
@@ -77,7 +82,10 @@ fn a_call_is_made_and_nothing_of_it_needs_the_server_again() {
         (&json!("You said hello."), &json!(false))
     );
     assert_eq!(results[0]["metadata"], json!({ "server": "m", "tool": "echo" }));
-    assert!(is_refused(&results[1], "There is no tool named"), "{}", results[1]);
+    assert_eq!(results[1]["output"], "You said again.");
+    assert!(is_refused(&results[2], "There is no tool named"), "{}", results[2]);
+    let error = results[2]["error"].as_str().unwrap();
+    assert!(error.contains(", m_echo") && !error.contains("apply_patch"), "{error}");
     assert_eq!(mcp::servers_of(node), [0; 0]);
     assert_eq!(mcp::starts(&site.project()), 1);
     let events = site.exported();

@@ -20,6 +20,9 @@ use crate::{
 /// Most bytes of a tool's name that an error quotes.
 const MAX_NAME: usize = 200;
 
+/// Most bytes of the list of tools in an error.
+const MAX_NAMES: usize = 4_000;
+
 /// Most bytes of a title, which often is text of the model.
 const MAX_TITLE: usize = 2_000;
 
@@ -72,41 +75,61 @@ fn writes_patches(model_id: &str) -> bool {
     model_id.contains("gpt-") && !model_id.contains("gpt-4") && !model_id.contains("oss")
 }
 
-/// The tool that the model meant. Models vary case and pad names with white space; nothing else is
-/// guessed.
-fn find_lenient(name: &str) -> Option<&'static dyn Tool> {
-    let name = name.trim();
-    find(name).or_else(|| find(&name.to_lowercase())).filter(|tool| tool.is_listed())
-}
-
 /// Determines what a call would do: finds the tool (repairing its name), checks the arguments with
 /// secrets inserted, resolves the paths. The result contains the names of secrets, not their
 /// values. Never has an effect. A call that cannot run has `error` set; a call of an unknown tool
 /// becomes `invalid`.
 pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
-    let mut resolution = match find_lenient(&call.name) {
-        Some(tool) => match cx.secrets.put_back(&call.input) {
-            Ok(input) => tool.resolve(&input, cx),
-            Err(unknown) => tool::refused(tool.name(), &call.input, &unknown.into()),
-        },
-        None => {
-            let of_source = cx.sources.iter().find_map(|source| source.resolve(call, cx));
-            if of_source.is_none()
-                && let Some(call) = as_read(call)
-            {
-                return resolve(&call, cx);
-            }
-            of_source.unwrap_or_else(|| {
-                let error = unknown(&call.name);
-                let name = text::clip(call.name.clone(), MAX_NAME);
-                let input = json!({ "tool": name, "error": error.to_string() });
-                tool::refused("invalid", &Json::from_value(&input), &error)
-            })
-        }
-    };
+    let mut resolution = resolve_leniently(call, cx);
     protected::add_access(&mut resolution, cx);
     cx.secrets.redact_resolution(&mut resolution);
     resolution
+}
+
+/// Finds the tool that the model meant. Models vary case and pad names with white space; nothing
+/// else is guessed, except `list`. A name in another case must fit one tool only.
+fn resolve_leniently(call: &CallSpec, cx: &Workspace) -> Resolution {
+    let name = call.name.trim();
+    let listed = |name: &str| find(name).filter(|tool| tool.is_listed());
+    let of_source = |call: &CallSpec| cx.sources.iter().find_map(|source| source.resolve(call, cx));
+    if let Some(tool) = listed(name) {
+        return resolve_built_in(tool, call, cx);
+    }
+    if let Some(resolution) = of_source(call) {
+        return resolution;
+    }
+    if let Some(tool) = listed(&name.to_lowercase()) {
+        return resolve_built_in(tool, call, cx);
+    }
+    if let Some(name) = name_in_other_case(name, cx)
+        && let Some(resolution) = of_source(&CallSpec { name, ..call.clone() })
+    {
+        return resolution;
+    }
+    if let Some(refused) = cx.sources.iter().find_map(|source| source.refuse(call, cx)) {
+        return refused;
+    }
+    if let Some(call) = as_read(call) {
+        return resolve_built_in(&read::Read, &call, cx);
+    }
+    let error = unknown(&call.name, cx.offered.as_deref());
+    let name = text::clip(call.name.clone(), MAX_NAME);
+    let input = json!({ "tool": name, "error": error.to_string() });
+    tool::refused("invalid", &Json::from_value(&input), &error)
+}
+
+fn resolve_built_in(tool: &dyn Tool, call: &CallSpec, cx: &Workspace) -> Resolution {
+    match cx.secrets.put_back(&call.input) {
+        Ok(input) => tool.resolve(&input, cx),
+        Err(unknown) => tool::refused(tool.name(), &call.input, &unknown.into()),
+    }
+}
+
+/// The tool of the sources whose name differs from `name` only in case, if there is exactly one.
+fn name_in_other_case(name: &str, cx: &Workspace) -> Option<String> {
+    let names = cx.sources.iter().flat_map(|source| source.names());
+    let mut equal = names.filter(|known| known.eq_ignore_ascii_case(name));
+    equal.next().filter(|_| equal.next().is_none())
 }
 
 /// A call of `list` or `ls`, which other agents have: `read` shows a folder's entries.
@@ -120,13 +143,15 @@ fn as_read(call: &CallSpec) -> Option<CallSpec> {
     Some(CallSpec { name: "read".to_owned(), input, ..call.clone() })
 }
 
-fn unknown(name: &str) -> Error {
-    let names: Vec<&str> = model_tools().map(Tool::name).collect();
+/// The error about a name that no tool has. It lists the tools that the agent is `offered`.
+fn unknown(name: &str, offered: Option<&[String]>) -> Error {
+    let names = match offered {
+        Some(offered) => offered.join(", "),
+        None => model_tools().map(Tool::name).collect::<Vec<_>>().join(", "),
+    };
+    let names = if names.is_empty() { "none".to_owned() } else { text::clip(names, MAX_NAMES) };
     let name = text::clip(name.to_owned(), MAX_NAME);
-    Error::UnknownTool(format!(
-        "There is no tool named {name:?}. The tools are: {}.",
-        names.join(", ")
-    ))
+    Error::UnknownTool(format!("There is no tool named {name:?}. The tools are: {names}."))
 }
 
 /// Runs the result of [`resolve`] until it ends or `cx.cancel` fires (it then ends within 100 ms).
@@ -153,7 +178,7 @@ pub(crate) fn replan(
     resolved: &Resolution,
     cx: &Workspace,
 ) -> Result<(&'static dyn Tool, Plan), Error> {
-    let tool = find(&resolved.name).ok_or_else(|| unknown(&resolved.name))?;
+    let tool = find(&resolved.name).ok_or_else(|| unknown(&resolved.name, None))?;
     let plan = tool.plan(&cx.secrets.put_back(&resolved.input)?, cx);
     if let Some(error) = &resolved.error {
         return Err(refusal(tool, plan, error));
@@ -202,7 +227,7 @@ fn finished(mut output: Output, workspace: &Workspace, call: &str) -> Output {
 /// # Errors
 /// The call cannot be run: unknown tool, invalid arguments, a path outside the worktree.
 pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<Output, Error> {
-    let tool = find(name).filter(|tool| tool.is_listed()).ok_or_else(|| unknown(name))?;
+    let tool = find(name).filter(|tool| tool.is_listed()).ok_or_else(|| unknown(name, None))?;
     let input = Json::from_value(&args.into());
     let plan = tool.plan(&input, &workspace)?;
     inside(&plan, &workspace)?;
@@ -303,6 +328,18 @@ mod tests {
         assert!(error.contains("\"raed\"") && error.contains("todowrite"), "{error}");
         assert!(!error.contains("invalid"), "{error}");
         assert_eq!(resolution.input.value()["tool"], "raed");
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_tools_that_are_offered() {
+        let site = Site::new();
+        let error = |offered: &[&str]| {
+            let offered = Some(offered.iter().map(|name| (*name).to_owned()).collect());
+            let workspace = Workspace { offered, ..site.workspace() };
+            resolve(&call("raed", "{}"), &workspace).error.unwrap()
+        };
+        assert!(error(&["read", "far_away"]).ends_with(" The tools are: read, far_away."));
+        assert!(error(&[]).ends_with(" The tools are: none."));
     }
 
     #[test]
@@ -436,6 +473,10 @@ mod tests {
             is_known.then(|| external::resolve(&call.name, &call.input, workspace, true, None))
         }
 
+        fn names(&self) -> Vec<String> {
+            ["far_away", "far_Read", "far_read", "read"].map(str::to_owned).to_vec()
+        }
+
         fn run<'a>(
             &'a self,
             resolved: &'a Resolution,
@@ -465,7 +506,18 @@ mod tests {
         assert!(!resolved.input.as_str().contains("hunter2"), "{:?}", resolved.input);
         let built_in = resolve(&call("read", "{}"), &workspace);
         assert!(built_in.error.unwrap().contains("filePath"));
-        assert_eq!(resolve(&call("near", "{}"), &workspace).name, "invalid");
+        for (name, found) in [
+            (" Far_Away ", "far_away"),
+            ("Read", "read"),
+            ("far_Read", "far_Read"),
+            // two names differ from it only in case
+            ("FAR_READ", "invalid"),
+            ("near", "invalid"),
+        ] {
+            assert_eq!(resolve(&call(name, "{}"), &workspace).name, found, "{name}");
+        }
+        let built_in = resolve(&call("Read", "{}"), &workspace);
+        assert!(built_in.error.unwrap().contains("filePath"));
         let cx = Context::new(Arc::new(workspace), "c1", "");
         let output = run(&resolved, cx).await;
         assert!(output.title == "far" && !output.output.contains("hunter2"), "{output:?}");

@@ -65,9 +65,18 @@ pub trait Tool: Send + Sync {
 /// Tools from outside this crate, such as those of MCP servers and plugins. A built-in tool with an
 /// equal name comes first.
 pub trait ToolSource: fmt::Debug + Send + Sync {
-    /// Determines what a call would do, without effect. `None` if this source never has a tool of
+    /// Determines what a call would do, without effect. `None` if this source has no tool of exactly
     /// that name. May block while the source is starting.
     fn resolve(&self, call: &CallSpec, workspace: &Workspace) -> Option<Resolution>;
+
+    /// The names of its tools. May block while the source is starting.
+    fn names(&self) -> Vec<String>;
+
+    /// Refuses a call whose name belongs to this source, such as a call of a server that has failed.
+    /// `None` if the name could belong to any source.
+    fn refuse(&self, _: &CallSpec, _: &Workspace) -> Option<Resolution> {
+        None
+    }
 
     /// Runs the result of [`ToolSource::resolve`]. `None` if the call is not of this source.
     fn run<'a>(
@@ -225,6 +234,8 @@ pub struct Workspace {
     pub environment: Vec<String>,
     /// The agents that `task` may name.
     pub subagents: Vec<String>,
+    /// The names of the tools that the agent is offered, for errors. `None`: all built-in ones.
+    pub offered: Option<Vec<String>>,
     /// Time limit of a `task` in milliseconds.
     pub task_timeout: u64,
     /// The data folder, below which snapshots of the worktree are kept. Without it there are none.
@@ -274,6 +285,7 @@ impl Workspace {
             user_folders: UserFolders::of_environment(),
             environment: Vec::new(),
             subagents: Vec::new(),
+            offered: None,
             task_timeout: leftfold_events::turn_config::TASK_TIMEOUT,
             data: None,
             secrets: Secrets::default(),

@@ -16,13 +16,21 @@ impl ToolSource for Servers {
         let name = call.name.trim();
         self.server_of(name)?;
         self.wait();
-        Some(match self.find(name) {
-            Some(offered) => {
-                let timeout = offered.server.service().spec.timeout;
-                external::resolve(name, &call.input, workspace, offered.is_read_only(), timeout)
-            }
-            None => external::refuse(name, &call.input, &missing(self, name)),
-        })
+        let offered = self.find(name)?;
+        let timeout = offered.server.service().spec.timeout;
+        Some(external::resolve(name, &call.input, workspace, offered.is_read_only(), timeout))
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.wait();
+        self.tools().into_iter().map(|tool| tool.name).collect()
+    }
+
+    fn refuse(&self, call: &CallSpec, workspace: &Workspace) -> Option<Resolution> {
+        let name = call.name.trim();
+        self.server_of(name)?;
+        let missing = missing(self, name, workspace.offered.as_deref());
+        Some(external::refuse(name, &call.input, &missing))
     }
 
     fn run<'a>(
@@ -52,7 +60,7 @@ async fn run(servers: &Servers, resolved: &Resolution, cx: &Context) -> Option<O
 
 async fn execute(servers: &Servers, resolved: &Resolution, cx: &Context) -> Result<Output, Error> {
     let name = &resolved.name;
-    let offered = servers.find(name).ok_or_else(|| missing(servers, name))?;
+    let offered = servers.find(name).ok_or_else(|| missing(servers, name, None))?;
     external::check_judged(resolved, offered.is_read_only())?;
     let input = external::arguments(name, &resolved.input, &cx.workspace)?;
     let result = resources::call(&offered.link, &offered.tool.name, &input, cx).await?;
@@ -64,8 +72,9 @@ async fn execute(servers: &Servers, resolved: &Resolution, cx: &Context) -> Resu
     Ok(output)
 }
 
-/// Says why no such tool exists.
-fn missing(servers: &Servers, name: &str) -> Error {
+/// Says why no such tool exists. The error lists the server's tools, without those that the agent is
+/// not `offered`.
+fn missing(servers: &Servers, name: &str, offered: Option<&[String]>) -> Error {
     let name = clip(name.to_owned(), MAX_WHY);
     let Some(server) = servers.server_of(&name) else {
         return Error::UnknownTool(format!("There is no tool named {name:?}."));
@@ -81,6 +90,7 @@ fn missing(servers: &Servers, name: &str) -> Error {
         .filter(|report| report.name == *own)
         .flat_map(|report| report.tools)
         .map(|tool| tool.name)
+        .filter(|name| offered.is_none_or(|offered| offered.contains(name)))
         .collect();
     let known = known.join(", ");
     let known = if known.is_empty() { "none".to_owned() } else { clip(known, MAX_WHY) };

@@ -18,6 +18,10 @@ impl ToolSource for Plugins {
         Some(external::resolve(name, &call.input, workspace, offered.tool.read_only, None))
     }
 
+    fn names(&self) -> Vec<String> {
+        self.tools().into_iter().map(|tool| tool.name).collect()
+    }
+
     fn run<'a>(
         &'a self,
         resolved: &'a Resolution,
