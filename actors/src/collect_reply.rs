@@ -14,7 +14,7 @@ use crate::world::Models;
 /// A model's complete text.
 pub(crate) struct Written {
     pub(crate) text: String,
-    finish: Finish,
+    pub(crate) finish: Finish,
     usage: Usage,
     body_sha256: Sha256,
 }

@@ -40,7 +40,9 @@ impl Actor for Compaction {
         writing: &mut Writing,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            CompactionMessage::Summarise { compaction, ask } => writing.summarise(compaction, *ask),
+            CompactionMessage::Summarise { compaction, ask, whole } => {
+                writing.summarise(compaction, *ask, whole);
+            }
             CompactionMessage::Use(models) => writing.models = models,
             CompactionMessage::Cancel => writing.cancel(),
         }
@@ -49,7 +51,7 @@ impl Actor for Compaction {
 }
 
 impl Writing {
-    fn summarise(&mut self, compaction: Seq, ask: AskModel) {
+    fn summarise(&mut self, compaction: Seq, ask: AskModel, whole: bool) {
         self.cancel();
         let (requested, prices) = (ask.of, ask.prices);
         let (owner, models) = (self.owner.clone(), self.models.clone());
@@ -61,6 +63,9 @@ impl Writing {
         let task = self.tasks.spawn(written, move |written| {
             let failed_itself = || Err(broken("writing the summary failed unexpectedly"));
             let facts = match written.unwrap_or_else(failed_itself) {
+                Ok(written) if whole && written.finish.is_cut_off() => {
+                    vec![written.replied(requested, prices)]
+                }
                 Ok(written) => {
                     vec![written.replied(requested, prices), outcome(compaction, written.text)]
                 }

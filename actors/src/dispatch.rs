@@ -206,7 +206,8 @@ impl Workers {
                 let other = state.config.options.summary_model.as_ref();
                 ask.prices = other.map_or(ask.prices, |model| model.cost);
                 let (compaction, ask) = (compacting.started.intent, Box::new(ask));
-                tell(&self.compaction, CompactionMessage::Summarise { compaction, ask });
+                let whole = state.wants_whole_summary();
+                tell(&self.compaction, CompactionMessage::Summarise { compaction, ask, whole });
             }
             (Purpose::Title, _) => {
                 let small = state.config.options.small_model.as_ref();

@@ -294,10 +294,12 @@ pub(crate) enum ProcessorMessage {
 /// To the worker that requests the summary of older messages.
 pub(crate) enum CompactionMessage {
     /// Perform a request for the intent `compaction`. The outcomes are `model.finished` and
-    /// `compaction.finished` or `compaction.failed`, or `model.failed`.
+    /// `compaction.finished` or `compaction.failed`, or `model.failed`. If `whole` and the summary was
+    /// cut off, `model.finished` is the only one, and the session decides.
     Summarise {
         compaction: Seq,
         ask: Box<AskModel>,
+        whole: bool,
     },
     /// Send later requests to these models.
     Use(Models),

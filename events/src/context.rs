@@ -149,10 +149,15 @@ fn summary(s: &State, compacting: &Compacting) -> Built {
     builder.output = (compacting.overflows > 0).then_some(SHORTENED);
     let past = s.messages.iter().filter(|message| compacting.replaces(message));
     past.for_each(|message| builder.message(message));
-    let prompt = overlay::summary_prompt(s, compacting);
+    let max_output = model.limit.output.min(options.max_output);
+    let mut prompt = overlay::summary_prompt(s, compacting);
+    if compacting.cut > 0 {
+        prompt.push_str("\n\n");
+        prompt.push_str(&words::shorter_summary(max_output));
+    }
     builder.user(vec![PromptPart::text(prompt)], Vec::new());
     let mut built = builder.finish(s, Purpose::Compaction);
-    built.request.max_output = model.limit.output.min(options.max_output);
+    built.request.max_output = max_output;
     if let Some(request) = &options.summary_request {
         built.request.options = request.clone();
     }

@@ -30,3 +30,29 @@ fn a_summary_is_asked_for_once() {
     assert!(format!("{again:?}").contains("nothing to summarize"), "{again:?}");
     site.assert_sound();
 }
+
+#[test]
+fn a_summary_that_was_cut_off_is_written_again() {
+    let cut = json!({ "match": { "purpose": "compaction" }, "parts": [{ "text": "Half a summ" }],
+        "finish": "length" });
+    let again = json!({ "purpose": "compaction", "prompt": "Write at most" });
+    let whole = json!({ "match": again, "parts": [{ "text": "Short." }] });
+    let site = Site::scripted(&json!({ "replies": [whole, cut, says("Hello.")] }));
+    site.prompt("hi").ok();
+    let events = site.run(&["compact", "last", "--format", "json"]).ok().events();
+    assert_eq!(only(&events, "compaction.finished")["data"]["summary"], "Short.");
+    assert_eq!(all(&events, "model.finished").len(), 2);
+    site.assert_sound();
+    site.run(&["rerun", "last"]).ok();
+
+    let site = Site::scripted(&json!({ "replies": [cut, says("Hello."), says("Still here.")] }));
+    site.prompt("hi").ok();
+    let ended = end(&site.run(&["compact", "last", "--format", "json"]).with(1).events()).clone();
+    let error = ended["error"].as_str().unwrap();
+    assert!(error.contains("the output limit has cut it off (after 2 attempts)"), "{error}");
+    let events =
+        site.run(&["run", "--session", "last", "--format", "json", "and now"]).ok().events();
+    assert_eq!(end(&events)["text"], "Still here.");
+    site.assert_sound();
+    site.run(&["rerun", "last"]).ok();
+}

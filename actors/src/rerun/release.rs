@@ -244,7 +244,15 @@ impl Rerun {
                 Event::Compaction(Compaction::Finished { .. } | Compaction::Failed { .. })
             )
         };
-        let summed = self.log[self.place..].iter().find(summed);
+        // a summary that was cut off has no outcome of its own
+        let decided = |event: &&Envelope| {
+            matches!(
+                event.event,
+                Event::Model(Model::Requested { .. }) | Event::Turn(Turn::Ended(_))
+            )
+        };
+        let rest = self.log[self.place..].iter();
+        let summed = rest.take_while(|event| !decided(event)).find(summed);
         let summed = summed.filter(|_| purpose == Purpose::Compaction);
         let Some(summed) = summed else { return self.written(of, String::new()).await };
         self.coming.insert(summed.seq);

@@ -123,6 +123,16 @@ pub enum FailureClass {
     OutputLength,
 }
 
+impl Finish {
+    /// Whether the reply ended before the model had written all of it, or may have.
+    pub fn is_cut_off(self) -> bool {
+        match self {
+            Self::Length | Self::ContentFilter | Self::Error | Self::Other => true,
+            Self::Stop | Self::ToolCalls | Self::Pause => false,
+        }
+    }
+}
+
 /// Token counts. `input` excludes cache reads and writes; `output` excludes reasoning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {

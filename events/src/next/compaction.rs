@@ -3,7 +3,8 @@
 use super::{ask_with, decide, end, intent, plugins, retry, retry_scheduled, with_attempts};
 use crate::context;
 use crate::event::{
-    CallKind, Compaction, EndReason, Envelope, FailureClass, PromptKind, PromptPart, Purpose,
+    CallKind, Compaction, EndReason, Envelope, FailureClass, Finish, PromptKind, PromptPart,
+    Purpose,
 };
 use crate::id::Seq;
 use crate::state::{Call, Compacting, Message, Phase, ReplyPart, State, Turn, Writing};
@@ -136,6 +137,8 @@ pub(super) fn summary(s: &State, turn: &Turn, c: &Compacting) -> Envelope {
             retry_scheduled(s, c.attempt, failure.retry_after, &failure.message)
         }
         Writing::Failed(failure) => give_up(s, turn, c, &failure.message),
+        Writing::CutOff(_) if c.cut == 1 => ask_summary(s, turn, c),
+        Writing::CutOff(finish) => give_up(s, turn, c, cut_off(*finish)),
         Writing::Due | Writing::Waiting(_) | Writing::Written | Writing::Backoff(_) => {
             ask_summary(s, turn, c)
         }
@@ -149,6 +152,18 @@ fn ask_summary(s: &State, turn: &Turn, c: &Compacting) -> Envelope {
     let request = context::summary_request(s, c);
     let asked = (request.model.clone(), request.sha256());
     ask_with(s, asked, (turn.step, c.attempt + 1), Purpose::Compaction)
+}
+
+/// Why a summary is incomplete.
+fn cut_off(finish: Finish) -> &'static str {
+    match finish {
+        Finish::Length => "the output limit has cut it off",
+        Finish::ContentFilter => "the provider's content filter has cut it off",
+        Finish::Error => "the provider broke it off",
+        Finish::Other | Finish::Stop | Finish::ToolCalls | Finish::Pause => {
+            "the provider ended it for an unknown reason"
+        }
+    }
 }
 
 fn give_up(s: &State, turn: &Turn, c: &Compacting, message: &str) -> Envelope {

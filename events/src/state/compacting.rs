@@ -7,6 +7,9 @@ use super::{Call, Failure, ModelStatus, State, Turn, Wait, words};
 use crate::event::{Compaction, Envelope, FailureClass, Finish, PromptKind, Usage};
 use crate::id::Seq;
 
+/// The policy since which a summary that was cut off is refused.
+const WHOLE_SUMMARY: u16 = 6;
+
 /// A compaction in progress.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compacting {
@@ -24,6 +27,9 @@ pub struct Compacting {
     pub writing: Writing,
     /// The number of these requests that did not fit the model's context.
     pub overflows: u32,
+    /// The number of summaries that were cut off.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cut: u32,
     /// Whether the provider refused the turn's own request because it did not fit.
     pub refused: bool,
     /// The model status to return to afterwards.
@@ -39,6 +45,8 @@ pub enum Writing {
     /// The model has answered. The summary follows.
     Written,
     Failed(Failure),
+    /// The reply ended in this way before the summary was complete.
+    CutOff(Finish),
     /// A retry is scheduled.
     Backoff(Wait),
 }
@@ -99,6 +107,7 @@ impl State {
             attempt: 0,
             writing: Writing::Due,
             overflows: 0,
+            cut: 0,
             refused,
             then: Box::new(then),
         });
@@ -163,10 +172,21 @@ impl State {
         }
     }
 
+    /// Whether a summary whose reply was cut off is refused.
+    pub fn wants_whole_summary(&self) -> bool {
+        self.policy >= WHOLE_SUMMARY && !self.config.options.any_finish
+    }
+
     /// Whether there is anything to summarise.
     pub fn has_past(&self) -> bool {
         self.messages.iter().any(|message| message.reply().is_some())
     }
+}
+
+/// For serde, which wants a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Compacting {
@@ -184,6 +204,15 @@ impl Compacting {
     /// Whether the turn ends if there is no summary.
     pub(crate) fn is_vital(&self, turn: &Turn) -> bool {
         self.auto || turn.step == 0
+    }
+
+    /// The request for the summary is answered. Without `whole`, every end counts as complete.
+    pub(super) fn written(&mut self, finish: Finish, whole: bool) {
+        self.writing = Writing::Written;
+        if whole && finish.is_cut_off() {
+            self.cut += 1;
+            self.writing = Writing::CutOff(finish);
+        }
     }
 
     pub(super) fn failed(&mut self, failure: Failure) {
@@ -213,6 +242,7 @@ impl Compacting {
             | Writing::Waiting(_)
             | Writing::Written
             | Writing::Failed(_)
+            | Writing::CutOff(_)
             | Writing::Backoff(_) => {}
         }
     }

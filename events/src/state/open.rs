@@ -58,7 +58,7 @@ impl State {
                 }
                 Writing::Written => open.push((PendingKind::Compaction, c.started)),
                 Writing::Backoff(wait) => open.push((PendingKind::Retry, wait)),
-                Writing::Due | Writing::Failed(_) => {}
+                Writing::Due | Writing::Failed(_) | Writing::CutOff(_) => {}
             },
             ModelStatus::Due
             | ModelStatus::Answered { .. }

@@ -128,6 +128,7 @@ impl State {
     }
 
     fn replied(&mut self, of: Option<Seq>, finish: Finish, usage: Usage, cost: Cost) {
+        let whole = self.wants_whole_summary();
         let wanted = |turn: &&mut Turn| turn.awaits_reply(of) || turn.awaits_title(of);
         let Some(turn) = self.turn.as_mut().filter(wanted) else { return };
         turn.usage += usage;
@@ -139,7 +140,7 @@ impl State {
             return;
         }
         if let ModelStatus::Compacting(c) = &mut turn.model_status {
-            c.writing = Writing::Written;
+            c.written(finish, whole);
             return;
         }
         turn.model_status = ModelStatus::Answered { finish };

@@ -113,6 +113,12 @@ pub(crate) fn shortened(output: &str, chars: usize) -> String {
     }
 }
 
+/// Ends the second request for a summary if the first one was cut off.
+pub(crate) fn shorter_summary(max_output: u64) -> String {
+    let words = (max_output / 4).clamp(50, 1_000);
+    format!("The first summary was too long and was cut off. Write at most {words} words.")
+}
+
 pub(crate) fn to_title(prompt: &str) -> String {
     format!("Write the title of a conversation that begins with this message:\n\n{prompt}")
 }

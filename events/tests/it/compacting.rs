@@ -57,6 +57,46 @@ fn a_summary_that_does_not_fit_is_asked_once_more_in_brief() {
 }
 
 #[test]
+fn a_summary_that_was_cut_off_is_asked_once_more_and_never_taken() {
+    for finish in [Finish::Length, Finish::ContentFilter, Finish::Error, Finish::Other] {
+        let cut = CutSummary(finish);
+        then(&[cut.clone()], &["model.requested 1.2"]);
+        then(&[cut.clone(), Summary("s")], &["model.requested 2.1"]);
+        then(&[cut.clone(), cut.clone()], &["turn.ended error"]);
+        // each fault has its own second request
+        then(&[cut.clone(), Fail(Overflow, false)], &["model.requested 1.3"]);
+        then(&[cut.clone(), Fail(Overloaded, true)], &["model.retry_scheduled 2"]);
+        then(&[cut.clone(), Fail(Auth, false)], &["turn.ended error"]);
+        then(&[cut.clone(), Resume { close: false }], &["model.requested 1.3"]);
+        // without a summary that a person has asked for, the turn goes on
+        let answered = [Prompt("hi"), Compact, Text("so"), Reply(Finish::Stop)];
+        let ended = after(&[&answered[..], &[cut.clone(), cut.clone()]].concat()).state.ended;
+        assert_eq!(ended.map(|ended| (ended.text, ended.error)), Some(("so".into(), None)));
+    }
+    let error = after(
+        &[&compacting()[..], &[CutSummary(Finish::Length), CutSummary(Finish::Length)]].concat(),
+    );
+    let error = error.state.ended.and_then(|ended| ended.error).expect("an error");
+    assert_eq!(error, "the summary failed: the output limit has cut it off (after 2 attempts)");
+    // the second request names the limit
+    let told = |steps: &[Step]| {
+        let run = after(steps);
+        let turn = run.state.turn.as_ref().expect("a turn");
+        text(&context::summary_request(&run.state, turn.compacting().expect("compacting")))
+    };
+    let cut = [&compacting()[..], &[CutSummary(Finish::Length)]].concat();
+    assert!(told(&cut).contains("at most 250 words") && !told(&compacting()).contains("at most"));
+    // servers that never name an end, and earlier policies
+    let mut config = config();
+    config.options.any_finish = true;
+    let mut run = Run::new(&config);
+    for step in [&compacting()[..], &[CutSummary(Finish::Other)]].concat() {
+        run.step(&step);
+    }
+    assert!(run.state.open().iter().any(|(kind, _)| *kind == PendingKind::Compaction));
+}
+
+#[test]
 fn a_model_of_its_own_writes_the_summary_with_options_of_its_own() {
     let mut config = config();
     let limit = Limit { output: 77, ..Limit::default() };

@@ -78,6 +78,8 @@ pub(crate) enum Step {
     },
     Summary(&'static str),
     NoSummary,
+    /// The reply with the summary ends in this way, before its end.
+    CutSummary(Finish),
     /// A person wants a summary.
     Compact,
     Title(&'static str),
@@ -140,6 +142,11 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn new(config: &TurnConfig) -> Self {
+        Self::under(config, POLICY)
+    }
+
+    /// A session of the version with this policy.
+    pub(crate) fn under(config: &TurnConfig, policy: u16) -> Self {
         let mut run = Self { state: State::default(), log: Vec::new(), now: START };
         run.tell(Fact::new(Session::Created {
             directory: "/p".into(),
@@ -147,7 +154,7 @@ impl Run {
             parent: None,
             agent: "build".into(),
             version: "0".into(),
-            policy: POLICY,
+            policy,
         }));
         run.tell(Fact::new(Turn::Configured(config.payloads())));
         run
@@ -266,7 +273,7 @@ impl Run {
                 close: *close,
                 imported: self.state.seq,
             }),
-            Summary(_) | NoSummary | Title(_) | NoTitle => self.written(step),
+            Summary(_) | NoSummary | CutSummary(_) | Title(_) | NoTitle => self.written(step),
             Hear(_) | NotHeard(_) => self.said(step),
             Snap(..) | NoSnap | Revert(_) | Unrevert | Checkout(_) | Restored(_) | NotRestored => {
                 self.kept(step)
@@ -313,6 +320,7 @@ impl Run {
                 let of = self.open(PendingKind::Compaction).unwrap_or(0);
                 Fact::of(of, Compaction::Finished { summary: (*text).into() })
             }
+            CutSummary(finish) => self.to_request(replied(*finish, 10)),
             Title(title) => {
                 let of = self.open(PendingKind::Title).unwrap_or(0);
                 self.tell(Fact::of(of, Session::Titled { title: (*title).into() }));
