@@ -85,6 +85,8 @@ impl UpdateRenderer {
             | Change::Resumed { .. }
             | Change::Forked
             | Change::Requested(_)
+            | Change::PartStarted { .. }
+            | Change::PartEnded { .. }
             | Change::Streamed { .. }
             | Change::Replied { .. }
             | Change::RequestFailed

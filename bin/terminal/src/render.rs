@@ -124,6 +124,8 @@ impl Renderer {
             | Change::Titled(_)
             | Change::Forked
             | Change::Requested(_)
+            | Change::PartStarted { .. }
+            | Change::PartEnded { .. }
             | Change::Streamed { .. }
             | Change::Call { .. }
             | Change::Asked(_)

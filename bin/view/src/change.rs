@@ -32,6 +32,18 @@ pub enum Change {
     /// A model request has started. Requests for a title are left out, because people see nothing
     /// of them.
     Requested(Purpose),
+    /// A text or reasoning of the reply to `request` begins. Its pieces follow as `Streamed`.
+    PartStarted {
+        request: Seq,
+        kind: PartKind,
+        id: String,
+    },
+    /// Nothing more of this text or reasoning follows.
+    PartEnded {
+        request: Seq,
+        kind: PartKind,
+        id: String,
+    },
     /// The reply to `request` continues.
     Streamed {
         request: Seq,

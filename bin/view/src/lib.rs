@@ -41,6 +41,8 @@ pub use change::{CallStep, Change, CompactionEnd, Outcome};
 pub use diff::{DiffLine, FileDiff, LineKind};
 pub use question::{Choice, OpenQuestion, Question, QuestionId};
 pub use reason::reason;
-pub use session::{Call, CallStatus, Message, Part, Prompt, Reply, Request, Retry, SessionView};
+pub use session::{
+    Call, CallStatus, Message, Part, PartText, Prompt, Reply, Request, Retry, SessionView,
+};
 pub use status::Status;
 pub use transcript::{SubagentStatus, Transcript};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use leftfold_events::event::{
     Answer, CallSpec, Class, Compaction, Cost, Ended, Event, FileChange, Files, Finish, Hook,
     HookPoint, Model, ModelRef, PartKind, Permission, PromptPart, Purpose, Resolution, Session,
-    Todo, TodoItem, Tool, Turn, Usage,
+    StreamedPart, Todo, TodoItem, Tool, Turn, Usage,
 };
 use leftfold_events::rules::Action;
 use leftfold_events::state::Figures;
@@ -70,6 +70,10 @@ pub struct SessionView {
     compactions: HashSet<Seq>,
     /// Whether the last attempt has shown text, and reasoning.
     shown: (bool, bool),
+    /// The texts and reasoning of the current reply; the last one may still stream.
+    parts: Vec<(PartKind, String)>,
+    /// Whether the last of `parts` still streams.
+    part_is_open: bool,
     finish: Option<Finish>,
     /// The files that the calls of this turn have changed.
     changed: Vec<FileChange>,
@@ -138,16 +142,23 @@ pub struct Reply {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    Text {
-        id: String,
-        text: String,
-    },
-    Reasoning {
-        id: String,
-        text: String,
-    },
+    Text(PartText),
+    Reasoning(PartText),
     /// See [`SessionView::call`].
     Call(Seq),
+}
+
+/// A text or the reasoning of a reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartText {
+    /// The provider's id, unique among the parts of this kind in the reply.
+    pub id: String,
+    /// Without white space at its end, once the reply is complete.
+    pub text: String,
+    /// When its first piece arrived.
+    pub since: Time,
+    /// When another part began, or the reply ended; `None` while it streams.
+    pub until: Option<Time>,
 }
 
 /// A tool call.
@@ -403,11 +414,12 @@ impl SessionView {
     }
 
     fn turn_ended(&mut self, ended: &Ended) -> Vec<Change> {
+        let part_ended = self.end_part_of_request();
         self.rest();
         self.titles.clear();
         self.compactions.clear();
         self.ended = Some(Box::new(ended.clone()));
-        let mut changes = Vec::new();
+        let mut changes: Vec<Change> = part_ended.into_iter().collect();
         if let Some(compaction) = self.compaction.take() {
             let end = CompactionEnd::Cancelled;
             changes.push(Change::CompactionEnded { compaction: Some(compaction), end });
@@ -445,28 +457,32 @@ impl SessionView {
             Model::Requested { model, step, attempt, .. } => {
                 self.requested(model, (*step, *attempt), purpose, event)
             }
-            Model::Streamed { parts } => parts
-                .iter()
-                .filter(|part| !part.text.is_empty())
-                .map(|part| self.streamed(of, (part.kind, &part.id), &part.text, purpose, event.at))
-                .collect(),
+            Model::Streamed { parts } => {
+                let shown = parts.iter().filter(|part| !part.text.is_empty());
+                shown.flat_map(|part| self.streamed(of, part, purpose, event.at)).collect()
+            }
             Model::Finished { finish, usage, cost, .. } => {
                 self.request = None;
+                let ended = self.end_part(of, event.at);
                 if purpose == Purpose::Turn {
                     self.finish = Some(*finish);
                     self.context_used = Some(usage.total());
                 }
                 if let Some(reply) = self.reply(of) {
                     (reply.finish, reply.usage, reply.cost) = (Some(*finish), *usage, *cost);
+                    if !finish.is_cut_off() {
+                        reply.trim();
+                    }
                 }
-                vec![Change::Replied { usage: *usage, purpose }]
+                ended.into_iter().chain([Change::Replied { usage: *usage, purpose }]).collect()
             }
             Model::Failed { message, .. } => {
                 self.request = None;
+                let ended = self.end_part(of, event.at);
                 if let Some(reply) = self.reply(of) {
                     reply.error = Some(message.clone());
                 }
-                vec![Change::RequestFailed]
+                ended.into_iter().chain([Change::RequestFailed]).collect()
             }
             Model::RetryScheduled { attempt, error } => {
                 self.retried((attempt.saturating_add(1), error), purpose, event.until)
@@ -484,6 +500,8 @@ impl SessionView {
         let (seq, at) = (event.seq, event.at);
         self.request = Some(Request { seq, since: at, purpose, text_at: None });
         (self.retry, self.shown) = (None, (false, false));
+        self.parts.clear();
+        self.part_is_open = false;
         if purpose == Purpose::Compaction {
             self.compactions.insert(seq);
         } else if self.keeps_messages {
@@ -497,11 +515,11 @@ impl SessionView {
     fn streamed(
         &mut self,
         request: Seq,
-        (kind, id): (PartKind, &str),
-        text: &str,
+        piece: &StreamedPart,
         purpose: Purpose,
         at: Time,
-    ) -> Change {
+    ) -> Vec<Change> {
+        let (kind, id) = (piece.kind, &piece.id);
         match kind {
             PartKind::Text => {
                 self.shown.0 = true;
@@ -511,10 +529,35 @@ impl SessionView {
             }
             PartKind::Reasoning => self.shown.1 = true,
         }
-        if let Some(reply) = self.reply(request) {
-            reply.append(kind, id, text);
+        let mut changes = Vec::new();
+        if !self.parts.iter().any(|(known, of)| *known == kind && of == id) {
+            changes.extend(self.end_part(request, at));
+            self.parts.push((kind, id.clone()));
+            self.part_is_open = true;
+            changes.push(Change::PartStarted { request, kind, id: id.clone() });
         }
-        Change::Streamed { request, kind, text: text.to_owned(), purpose }
+        if let Some(reply) = self.reply(request) {
+            reply.append(piece, at);
+        }
+        changes.push(Change::Streamed { request, kind, text: piece.text.clone(), purpose });
+        changes
+    }
+
+    /// Ends the part that streams, if there is one: another part begins, or the reply to `request` ends.
+    fn end_part(&mut self, request: Seq, at: Time) -> Option<Change> {
+        let open = std::mem::take(&mut self.part_is_open);
+        let (kind, id) = self.parts.last().filter(|_| open).cloned()?;
+        if let Some(reply) = self.reply(request)
+            && let Some(part) = reply.part_mut(kind, &id)
+        {
+            part.until = Some(at);
+        }
+        Some(Change::PartEnded { request, kind, id })
+    }
+
+    /// Ends the part that streams, because nothing more of the pending request follows.
+    fn end_part_of_request(&mut self) -> Option<Change> {
+        self.request.and_then(|request| self.end_part(request.seq, self.at))
     }
 
     fn retried(
@@ -523,6 +566,7 @@ impl SessionView {
         purpose: Purpose,
         until: Option<Time>,
     ) -> Vec<Change> {
+        let part_ended = self.end_part_of_request();
         let (void_text, void_reasoning) = std::mem::take(&mut self.shown);
         let error = error.to_owned();
         self.retry = until.map(|until| Retry { attempt, until, error: error.clone() });
@@ -534,7 +578,8 @@ impl SessionView {
             // With a call, the reply counts as far as it got.
             reply.void = !reply.parts.iter().any(|part| matches!(part, Part::Call(_)));
         }
-        vec![Change::Retry { attempt, error, until, void_text, void_reasoning, purpose }]
+        let retry = Change::Retry { attempt, error, until, void_text, void_reasoning, purpose };
+        part_ended.into_iter().chain([retry]).collect()
     }
 
     fn reply(&mut self, request: Seq) -> Option<&mut Reply> {
@@ -596,7 +641,10 @@ impl SessionView {
         let of = event.of.unwrap_or_default();
         let call = self.call_of(of);
         match tool {
-            Tool::Called { call } => self.called(call, None, event),
+            Tool::Called { call } => {
+                let ended = self.end_part(of, event.at);
+                ended.into_iter().chain(self.called(call, None, event)).collect()
+            }
             Tool::Batched { call } => self.called(call, Some(of), event),
             Tool::ResolveStarted { .. } => {
                 self.links.insert(event.seq, of);
@@ -859,19 +907,36 @@ impl SessionView {
 
 impl Reply {
     /// Appends a piece to the part with its id.
-    fn append(&mut self, kind: PartKind, id: &str, piece: &str) {
-        let known = self.parts.iter_mut().find_map(|part| match (part, kind) {
-            (Part::Text { id: known, text }, PartKind::Text)
-            | (Part::Reasoning { id: known, text }, PartKind::Reasoning) => {
-                (known == id).then_some(text)
-            }
-            (Part::Text { .. } | Part::Reasoning { .. } | Part::Call(_), _) => None,
+    fn append(&mut self, piece: &StreamedPart, at: Time) {
+        if let Some(known) = self.part_mut(piece.kind, &piece.id) {
+            known.text.push_str(&piece.text);
+            return;
+        }
+        let (id, text) = (piece.id.clone(), piece.text.clone());
+        let part = PartText { id, text, since: at, until: None };
+        self.parts.push(match piece.kind {
+            PartKind::Text => Part::Text(part),
+            PartKind::Reasoning => Part::Reasoning(part),
         });
-        let (id, text) = (id.to_owned(), piece.to_owned());
-        match (known, kind) {
-            (Some(known), _) => known.push_str(piece),
-            (None, PartKind::Text) => self.parts.push(Part::Text { id, text }),
-            (None, PartKind::Reasoning) => self.parts.push(Part::Reasoning { id, text }),
+    }
+
+    fn part_mut(&mut self, wanted: PartKind, id: &str) -> Option<&mut PartText> {
+        self.parts.iter_mut().find_map(|part| match (part, wanted) {
+            (Part::Text(text), PartKind::Text) | (Part::Reasoning(text), PartKind::Reasoning) => {
+                (text.id == id).then_some(text)
+            }
+            (Part::Text(_) | Part::Reasoning(_) | Part::Call(_), _) => None,
+        })
+    }
+
+    /// Removes white space at the end of its last text, as requests and `turn.ended` do.
+    fn trim(&mut self) {
+        let last = self.parts.iter_mut().rev().find_map(|part| match part {
+            Part::Text(part) => Some(&mut part.text),
+            Part::Reasoning(_) | Part::Call(_) => None,
+        });
+        if let Some(text) = last {
+            text.truncate(text.trim_end().len());
         }
     }
 }

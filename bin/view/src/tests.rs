@@ -190,8 +190,8 @@ fn model() -> Value {
 fn messages(transcript: &Transcript) -> Vec<String> {
     let root = transcript.root().unwrap();
     let part = |part: &Part| match part {
-        Part::Text { text, .. } => format!("text {text:?}"),
-        Part::Reasoning { text, .. } => format!("reasoning {text:?}"),
+        Part::Text(part) => format!("text {:?}", part.text),
+        Part::Reasoning(part) => format!("reasoning {:?}", part.text),
         Part::Call(call) => {
             let call = root.call(*call).unwrap();
             format!("{} {:?}", call.heading(), call.status()).to_lowercase()
@@ -229,6 +229,55 @@ fn text_of_an_abandoned_attempt_is_void() {
         let last = [r#"reasoning "hm", text "whole reply""#.to_owned()];
         assert!(all[1].starts_with("void ") && all[2..] == last, "{all:?}");
     }
+}
+
+#[test]
+fn parts_have_a_beginning_and_an_end() {
+    let mut log = Log::default();
+    log.prompted("go");
+    let asked = log.requested("turn");
+    let started = |log: &Log, changes: &mut Vec<String>| {
+        changes.extend(log.last_changes().iter().filter_map(|change| match change {
+            Change::PartStarted { kind, id, .. } => Some(format!("+ {kind:?} {id}")),
+            Change::PartEnded { kind, id, .. } => Some(format!("- {kind:?} {id}")),
+            _ => None,
+        }));
+    };
+    let mut changes = Vec::new();
+    for (kind, text) in [("reasoning", "hm"), ("text", "An answer"), ("text", " with an end. \n")] {
+        log.streamed(asked, kind, text);
+        started(&log, &mut changes);
+    }
+    log.called(ROOT, asked, "bash", &json!({ "command": "ls" }));
+    started(&log, &mut changes);
+    log.replied(asked);
+    started(&log, &mut changes);
+    let id = "0";
+    assert_eq!(
+        changes,
+        [
+            format!("+ Reasoning {id}"),
+            format!("- Reasoning {id}"),
+            format!("+ Text {id}"),
+            format!("- Text {id}"),
+        ]
+    );
+    let transcript = log.transcript();
+    let reply = transcript.root().unwrap().messages().last().cloned();
+    let Some(Message::Assistant(reply)) = reply else { panic!("{reply:?}") };
+    let times = |part: &Part| match part {
+        Part::Text(part) | Part::Reasoning(part) => {
+            Some((part.text.clone(), part.since.millis(), part.until.map(Time::millis)))
+        }
+        Part::Call(_) => None,
+    };
+    assert_eq!(
+        reply.parts.iter().filter_map(times).collect::<Vec<_>>(),
+        [
+            ("hm".to_owned(), 2_000, Some(3_000)),
+            ("An answer with an end.".to_owned(), 3_000, Some(5_000)),
+        ]
+    );
 }
 
 #[test]

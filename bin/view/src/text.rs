@@ -128,6 +128,8 @@ impl TextRenderer {
             | Change::Titled(_)
             | Change::Forked
             | Change::Requested(_)
+            | Change::PartStarted { .. }
+            | Change::PartEnded { .. }
             | Change::Streamed { .. }
             | Change::QuestionClosed(_)
             | Change::QuestionTimedOut(_)

@@ -26,7 +26,7 @@ use crate::payload::Sha256;
 use crate::rules::Action;
 use crate::sandbox::{self, Profile};
 use crate::state::{
-    Call, Failure, ModelStatus, PendingKind, Phase, Rejection, State, Titling, Turn,
+    Call, Failure, ModelStatus, PendingKind, Phase, Rejection, State, TRIMS, Titling, Turn,
 };
 
 /// The time limit for working out what a call would do, in milliseconds.
@@ -366,9 +366,13 @@ fn end(s: &State, turn: &Turn, reason: EndReason, error: Option<String>) -> Enve
     if let Some(pruned) = compaction::prune(s) {
         return pruned;
     }
+    let mut text = s.answer();
+    if s.policy >= TRIMS {
+        text.truncate(text.trim_end().len());
+    }
     let ended = Ended {
         reason,
-        text: s.answer(),
+        text,
         usage: turn.usage,
         cost: turn.cost,
         steps: turn.step,

@@ -33,6 +33,7 @@ pub use message::{Message, Prompt, PromptCall, Rejection, Reply, ReplyEnd, Reply
 pub use messages::Messages;
 pub use open::PendingKind;
 pub use plugins::{PendingHook, Plugins};
+pub(crate) use reply::TRIMS;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -8,6 +8,9 @@ use crate::event::{
 };
 use crate::id::Seq;
 
+/// The policy since which text is trimmed at its end.
+pub(crate) const TRIMS: u16 = 6;
+
 /// The policy since which the text of an interrupted reply stays in later requests.
 pub(super) const KEEPS_INTERRUPTED: u16 = 5;
 
@@ -149,9 +152,13 @@ impl State {
         if let Some(turn) = &mut self.turn {
             turn.counts(finish, has_calls);
         }
+        let trims = self.policy >= TRIMS && !finish.is_cut_off();
         if let Some(reply) = self.last_reply_mut() {
             reply.end = ReplyEnd::Whole(finish);
             reply.usage = usage;
+            if trims {
+                reply.trim();
+            }
         }
         if !self.overflows()
             && let Some(turn) = &mut self.turn
@@ -290,6 +297,17 @@ impl Reply {
                 }
             }
             Some(ReplyPart::Call(_)) | None => self.parts.push(ReplyPart::begin(piece)),
+        }
+    }
+
+    /// Removes white space at the end of its last text.
+    fn trim(&mut self) {
+        let last = self.parts.iter_mut().rev().find_map(|part| match part {
+            ReplyPart::Text { text, .. } => Some(text),
+            ReplyPart::Reasoning { .. } | ReplyPart::Call(_) => None,
+        });
+        if let Some(text) = last {
+            text.truncate(text.trim_end().len());
         }
     }
 

@@ -1,8 +1,8 @@
 //! The policy as tables: the steps, and the intents that follow.
 
 use crate::common::*;
-use leftfold_events::event::{Answer::*, Class, FailureClass::*, Finish, Turn};
-use leftfold_events::request::RequestMessage;
+use leftfold_events::event::{Answer::*, Class, Event, FailureClass::*, Finish, Turn};
+use leftfold_events::request::{AssistantPart, RequestMessage};
 use leftfold_events::{Fact, Request, Seq, TurnConfig, context};
 
 #[test]
@@ -316,4 +316,45 @@ fn time_never_goes_backwards() {
     run.now = 5;
     run.step(&Text("later"));
     assert!(run.log.windows(2).all(|pair| pair[0].at <= pair[1].at));
+}
+
+#[test]
+fn white_space_at_the_end_of_a_text_is_dropped() {
+    let run = |policy: u16, steps: &[Step]| {
+        let mut run = Run::under(&config(), policy);
+        for step in steps {
+            run.step(step);
+        }
+        run
+    };
+    let said = |run: &Run| {
+        let request = context::request(&run.state);
+        request.messages.iter().find_map(|message| match message {
+            RequestMessage::Assistant { parts } => Some(parts.clone()),
+            RequestMessage::User { .. } | RequestMessage::Tool { .. } => None,
+        })
+    };
+    let text = |text: &str| AssistantPart::Text { text: text.to_owned() };
+    let answered = [Prompt("hi"), Text(" And then  \n "), Reply(Finish::Stop), Prompt("so?")];
+    for (policy, ended, sent) in
+        [(5, " And then  \n ", " And then  \n "), (6, " And then", " And then")]
+    {
+        let run = run(policy, &answered);
+        let ends = run.log.iter().find_map(|event| match &event.event {
+            Event::Turn(Turn::Ended(ended)) => Some(ended.text.clone()),
+            _ => None,
+        });
+        assert_eq!(ends.as_deref(), Some(ended), "{policy}");
+        assert_eq!(said(&run), Some(vec![text(sent)]), "{policy}");
+        assert_prefixes_valid(&run.log);
+    }
+    // a text that goes on keeps the space before its next word
+    let cut = [
+        Prompt("hi"),
+        Text("half a "),
+        Reply(Finish::Length),
+        Text("word \n"),
+        Reply(Finish::Stop),
+    ];
+    assert_eq!(run(6, &cut).state.ended.map(|ended| ended.text), Some("half a word".into()));
 }
