@@ -96,7 +96,8 @@ impl Workers {
                 | SessionEvent::Forked { .. }
                 | SessionEvent::Adopted { .. }
                 | SessionEvent::Imported { .. }
-                | SessionEvent::Configured { .. } => {}
+                | SessionEvent::Configured { .. }
+                | SessionEvent::RulesSet { .. } => {}
             },
             Event::Turn(event) => match event {
                 Turn::Ended(_) => self.cancel(),

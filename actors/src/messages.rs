@@ -27,8 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leftfold_events::event::{
-    Access, Answer, CallSpec, Ended, Resolution, Saved, Session as SessionEvent, SessionChoices,
-    TodoItem,
+    Access, Answer, CallSpec, Ended, Resolution, Saved, Session as SessionEvent, TodoItem,
 };
 use leftfold_events::sandbox::SandboxOptions;
 use leftfold_events::state::PendingHook;
@@ -212,7 +211,7 @@ pub enum SessionMessage {
     /// From a client: the choices for later prompts. `reply_to` is sent `Accepted` once they are
     /// durable, and `NotOpen` if nothing has changed. A session that has no log yet keeps the
     /// choices for its first prompt and accepts them at once.
-    Configure { choices: Box<SessionChoices>, by: String, reply_to: RpcReplyPort<Answered> },
+    Configure { configured: Box<SessionEvent>, reply_to: RpcReplyPort<Answered> },
     /// From a client, or from Node after a session died: continue the log that another node left,
     /// or (`close`) end its turn.
     Resume { config: Box<TurnConfig>, world: Option<Box<World>>, close: bool },

@@ -43,8 +43,8 @@ pub(crate) struct SessionState {
     /// The last imported event, until the log says that it is not trusted. Nothing is settled before
     /// that: what an imported log asks for is not done.
     imported: Option<Seq>,
-    /// For a new session: a client's choice, to be written after the first event.
-    choices: Option<Fact>,
+    /// For a new session: a client's choices and rules, to be written after the first event.
+    choices: Vec<SessionEvent>,
     inbox: VecDeque<Item>,
     /// Whether the log has an interrupted turn that was not resumed yet. Its deadlines do not count
     /// until it is resumed.
@@ -95,7 +95,7 @@ impl Actor for Session {
             clock,
             created_event,
             imported,
-            choices: None,
+            choices: Vec::new(),
             inbox,
             cut_off,
             in_flight: None,
@@ -123,14 +123,13 @@ impl Actor for Session {
             SessionMessage::Begin { facts, reply_to } => {
                 session.inbox.push_back(Item::Begin(facts, reply_to));
             }
-            SessionMessage::Configure { choices, by, reply_to } => {
-                let configured = Fact::new(SessionEvent::Configured { choices: *choices, by });
+            SessionMessage::Configure { configured, reply_to } => {
                 if session.created_event.is_some() {
-                    session.choices = Some(configured);
+                    session.choose(*configured);
                     // the client may be gone
                     let _ = reply_to.send(Answered::Accepted);
                 } else {
-                    session.inbox.push_back(Item::Answer(configured, reply_to));
+                    session.inbox.push_back(Item::Answer(Fact::new(*configured), reply_to));
                 }
             }
             SessionMessage::Resume { config, world, close } => {
@@ -209,12 +208,24 @@ impl SessionState {
         if let Some(imported) = self.imported {
             state.distrust(imported);
         }
+        for chosen in &self.choices {
+            if let SessionEvent::RulesSet { rules, .. } = chosen {
+                state.rules.clone_from(rules);
+            }
+        }
         state
+    }
+
+    /// Keeps a choice for the first prompt of a new session, in place of an earlier one of its kind.
+    fn choose(&mut self, chosen: SessionEvent) {
+        let kind = std::mem::discriminant(&chosen);
+        self.choices.retain(|other| std::mem::discriminant(other) != kind);
+        self.choices.push(chosen);
     }
 
     fn at_rest(&self) -> bool {
         // a choice of a session without a log is nowhere else
-        let quiet = self.inbox.is_empty() && self.in_flight.is_none() && self.choices.is_none();
+        let quiet = self.inbox.is_empty() && self.in_flight.is_none() && self.choices.is_empty();
         quiet && self.state.turn.is_none() && self.state.open().is_empty()
     }
 
@@ -330,13 +341,13 @@ impl SessionState {
         self.fact(fact, batch);
     }
 
-    /// Writes the first event, and a client's earlier choice. False: it is already in the log.
+    /// Writes the first event, and a client's earlier choices. False: it is already in the log.
     fn write_birth(&mut self, batch: &mut Batch) -> bool {
         let Some(created_event) = self.created_event.take() else { return false };
         self.fact(Fact::new(created_event), batch);
         self.distrust(batch);
-        if let Some(configured) = self.choices.take() {
-            self.fact(configured, batch);
+        for chosen in std::mem::take(&mut self.choices) {
+            self.fact(Fact::new(chosen), batch);
         }
         true
     }

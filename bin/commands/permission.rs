@@ -139,8 +139,8 @@ fn check(args: &PermissionCheck) -> anyhow::Result<ExitCode> {
         Some(rules) => (given(rules)?, Vec::new()),
         None => in_force(args.agent.as_deref())?,
     };
-    let (action, rule) =
-        rules::evaluate_restricted(&rules, &restrictions, &args.permission, &args.pattern);
+    let lists = restrictions.iter().map(Vec::as_slice);
+    let (action, rule) = rules::evaluate_restricted(&rules, lists, &args.permission, &args.pattern);
     if action == Action::Ask && args.rules.is_none() {
         let approved = approvals::of(&worktree()?).approved;
         if let Some(rule) = approval(&approved, args) {

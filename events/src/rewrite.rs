@@ -90,6 +90,9 @@ pub fn rewrite_notes(notes: &mut Notes, how: &impl Rewrite) {
 fn session(event: &mut Session, how: &impl Rewrite) {
     match event {
         Session::Titled { title } => string(title, how),
+        Session::RulesSet { rules, .. } => {
+            rules.iter_mut().for_each(|rule| string(&mut rule.pattern, how));
+        }
         Session::Created { .. }
         | Session::Resumed { .. }
         | Session::ResumedImported { .. }

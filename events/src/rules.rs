@@ -88,7 +88,7 @@ pub fn evaluate<'a>(rules: &'a [Rule], permission: &str, pattern: &str) -> Optio
 /// restriction without a matching rule changes nothing.
 pub fn evaluate_restricted<'a>(
     rules: &'a [Rule],
-    restrictions: &'a [Vec<Rule>],
+    restrictions: impl IntoIterator<Item = &'a [Rule]>,
     permission: &str,
     pattern: &str,
 ) -> (Action, Option<&'a Rule>) {
@@ -101,11 +101,11 @@ pub(crate) fn strictest<'a>(
     find: impl Fn(&'a [Rule]) -> Option<&'a Rule>,
     unruled: Action,
     rules: &'a [Rule],
-    restrictions: &'a [Vec<Rule>],
+    restrictions: impl IntoIterator<Item = &'a [Rule]>,
 ) -> (Action, Option<&'a Rule>) {
     let rule = find(rules);
     let mut verdict = (rule.map_or(unruled, |rule| rule.action), rule);
-    for rule in restrictions.iter().filter_map(|list| find(list)) {
+    for rule in restrictions.into_iter().filter_map(find) {
         if rule.action > verdict.0 {
             verdict = (rule.action, Some(rule));
         }
@@ -144,12 +144,16 @@ pub fn permission_of(tool: &str) -> &str {
 
 /// Whether `tool` is not offered to models: the last rule that names it denies everything, in `rules` or in a list
 /// of `restrictions`.
-pub fn hides(rules: &[Rule], restrictions: &[Vec<Rule>], tool: &str) -> bool {
+pub fn hides<'a>(
+    rules: &[Rule],
+    mut restrictions: impl Iterator<Item = &'a [Rule]>,
+    tool: &str,
+) -> bool {
     let denies_all = |rules: &[Rule]| {
         let last = rules.iter().rfind(|rule| matches(&rule.permission, permission_of(tool)));
         last.is_some_and(|rule| rule.pattern == "*" && rule.action == Action::Deny)
     };
-    denies_all(rules) || restrictions.iter().any(|list| denies_all(list))
+    denies_all(rules) || restrictions.any(denies_all)
 }
 
 /// `*` matches any run of characters, including `/` and newlines. `?` matches exactly one

@@ -21,7 +21,7 @@ impl SandboxOptions {
         let Some(theirs) = &options.sandbox else { return own };
         let mut theirs = theirs.clone();
         theirs.worktree = worktree(options, &theirs);
-        theirs.offline |= rules::hides(&parent.rules, &options.restrictions, NETWORK);
+        theirs.offline |= rules::hides(&parent.rules, options.restricting(), NETWORK);
         Some(match own {
             Some(own) => own.meet(&theirs),
             None => theirs,
@@ -39,7 +39,7 @@ pub fn default_rules(sandbox: Option<&SandboxOptions>) -> Vec<Rule> {
 
 /// Whether commands may read the project's files of variables, such as `.env`, because the rules allow it.
 pub fn shows_env_files(config: &TurnConfig) -> bool {
-    let restrictions = &config.options.restrictions;
+    let restrictions = config.options.restricting();
     rules::evaluate_restricted(&config.rules, restrictions, "read", ".env").0 == Action::Allow
 }
 

@@ -203,6 +203,14 @@ pub struct Options {
     /// the user's own denials, which no project lifts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restrictions: Vec<Vec<Rule>>,
+    /// Rules of the prompt itself, or of the session that started this one, which are restrictions too. A
+    /// resumed turn and an agent that takes over keep them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prompt_rules: Vec<Rule>,
+    /// The session's own rules, which are restrictions too. Not in the configuration: `session.rules_set` logs
+    /// them.
+    #[serde(skip)]
+    pub session_rules: Vec<Rule>,
     /// Instruction files in the system prompt; absolute paths with links resolved.
     pub instructions: Vec<String>,
     /// Whether the agent plans and may change only its plan.
@@ -268,6 +276,8 @@ impl Default for Options {
             approved: Vec::new(),
             revoked: Vec::new(),
             restrictions: Vec::new(),
+            prompt_rules: Vec::new(),
+            session_rules: Vec::new(),
             instructions: Vec::new(),
             plans: false,
             reminder: String::new(),
@@ -285,6 +295,12 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Every list of rules that can only make a verdict stricter.
+    pub fn restricting(&self) -> impl Iterator<Item = &[Rule]> {
+        let own = [&self.session_rules, &self.prompt_rules];
+        self.restrictions.iter().chain(own).map(Vec::as_slice)
+    }
+
     /// Whether calls of this session may not start a subagent, because it is nested too deeply.
     pub(crate) fn is_deepest(&self) -> bool {
         self.depth >= self.max_depth

@@ -31,7 +31,6 @@ fn judged<'a>(
     access: &Access,
     call: &[Access],
 ) -> (Action, Option<Rule>) {
-    let restrictions = options.restrictions.as_slice();
     let in_line = is_in_line(access, call);
     let mut worst = (Action::Allow, None);
     for pattern in &access.patterns {
@@ -41,7 +40,7 @@ fn judged<'a>(
             false => rules::evaluate(rules, permission, pattern),
         };
         let unruled = if in_line { Action::Allow } else { Action::Ask };
-        let mut verdict = rules::strictest(find, unruled, rules, restrictions);
+        let mut verdict = rules::strictest(find, unruled, rules, options.restricting());
         if verdict.0 == Action::Ask
             && let Some(yes) =
                 approved.iter().find_map(|yes| rules::evaluate(yes, &access.permission, pattern))
@@ -73,7 +72,7 @@ fn judged<'a>(
 
 /// The rules and each list of restrictions on them.
 fn lists<'a>(rules: &'a [Rule], options: &'a Options) -> impl Iterator<Item = &'a [Rule]> {
-    std::iter::once(rules).chain(options.restrictions.iter().map(Vec::as_slice))
+    std::iter::once(rules).chain(options.restricting())
 }
 
 fn is_for_all(rule: &Rule) -> bool {
@@ -128,8 +127,7 @@ fn denied_by_sandbox<'a>(
     if is_read_only && sandbox.backend.confines() {
         return Some((Action::Deny, None));
     }
-    let restrictions = options.restrictions.as_slice();
-    let network = rules::evaluate_restricted(rules, restrictions, NETWORK, pattern);
+    let network = rules::evaluate_restricted(rules, options.restricting(), NETWORK, pattern);
     if network.0 == Action::Deny {
         return Some(network);
     }

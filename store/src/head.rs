@@ -107,7 +107,8 @@ impl Summary {
             | Session::ResumedImported { .. }
             | Session::DeadlinePassed {}
             | Session::Imported { .. }
-            | Session::Configured { .. } => {}
+            | Session::Configured { .. }
+            | Session::RulesSet { .. } => {}
         }
     }
 }

@@ -265,3 +265,78 @@ fn a_fork_is_made_where_it_is_wanted() {
     }
     assert_eq!(site.text("log"), "x\n");
 }
+
+#[test]
+fn rules_of_a_session_hold_for_its_prompts_and_its_subagents_until_they_are_replaced() {
+    let task =
+        json!({ "description": "look", "prompt": "look around", "subagent_type": "general" });
+    let in_child = json!({ "match": { "prompt": "look around", "answers": 0 },
+        "parts": [{ "call": { "name": "bash", "input": { "command": "echo child >>ran" } } }] });
+    let child_ends =
+        json!({ "match": { "prompt": "look around" }, "parts": [{ "text": "Looked." }] });
+    let runs = |name: &str| bash(&format!("echo {name} >>ran"));
+    let site = Site::scripted(&script(json!([
+        in_child,
+        child_ends,
+        runs("first"),
+        call("task", task),
+        says("One."),
+        runs("second"),
+        says("Two."),
+        runs("third"),
+        says("Three.")
+    ])));
+    let deny = json!([{ "permission": "bash", "pattern": "*", "action": "deny" }]);
+    let mut editor = Editor::start(&site, &[]);
+    let new =
+        json!({ "cwd": site.project(), "mcpServers": [], "_meta": { "leftfold/rules": deny } });
+    let session = asked(&mut editor, "session/new", new)["sessionId"].as_str().unwrap().to_owned();
+    let prompt = editor.prompt(&session, "one");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    editor.leave();
+    assert!(!site.project().join("ran").exists(), "a command ran");
+
+    // another node knows them from the log
+    let mut editor = Editor::start(&site, &[]);
+    let load = json!({ "sessionId": session, "cwd": site.project(), "mcpServers": [] });
+    asked(&mut editor, "session/load", load);
+    let prompt = editor.prompt(&session, "two");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    assert!(!site.project().join("ran").exists(), "a command ran");
+    let configure = |rules: Value| json!({ "session": session, "rules": rules });
+    for accepted in [true, false] {
+        let configured = asked(&mut editor, "_leftfold/configure", configure(json!([])));
+        assert_eq!(configured, json!({ "accepted": accepted }));
+    }
+    let prompt = editor.prompt(&session, "three");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    assert_eq!(site.text("ran"), "third\n");
+    let rule = json!({ "permission": "bash", "pattern": "*", "action": "sometimes" });
+    let many = vec![json!({ "permission": "bash", "pattern": "*", "action": "ask" }); 1_001];
+    for wrong in [json!([rule]), json!(many), json!("bash")] {
+        let refused = editor.ask("_leftfold/configure", configure(wrong));
+        assert_eq!(editor.error(refused)["code"], -32602);
+    }
+    editor.leave();
+
+    let events = events(&site, &session);
+    let set: Vec<&Value> =
+        all(&events, "session.rules_set").into_iter().map(|e| &e["data"]["rules"]).collect();
+    assert_eq!(set, [&deny, &json!([])]);
+    let exported = site.run(&["export", &session]).ok().stdout;
+    let lines: Vec<Value> =
+        exported.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let offers = |configured: &&Value| {
+        let tools = &configured["data"]["tools"];
+        let payload = lines.iter().find(|line| line["payload"] == *tools).unwrap();
+        payload["text"].as_str().unwrap().contains(r#""name":"bash""#)
+    };
+    let offered: Vec<bool> = all(&events, "turn.configured")
+        .iter()
+        .filter(|e| e["session"] == session.as_str())
+        .map(offers)
+        .collect();
+    assert_eq!(offered.first(), Some(&false), "{offered:?}");
+    assert_eq!(offered.last(), Some(&true), "{offered:?}");
+    site.assert_sound();
+}

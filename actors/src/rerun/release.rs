@@ -25,7 +25,9 @@ impl Rerun {
                 });
                 return self.written(of, title.clone()).await;
             }
-            Event::Session(Session::Configured { .. }) => self.choose(next),
+            Event::Session(Session::Configured { .. } | Session::RulesSet { .. }) => {
+                self.choose(next);
+            }
             Event::Session(Session::ResumedImported { .. }) => {
                 let same = self.begin_again().await?;
                 self.life.tell(SessionMessage::Facts(vec![fact(next)]));
@@ -130,18 +132,20 @@ impl Rerun {
     }
 
     /// Starts a new session with its prompt, the prompt's turn configuration, and possibly a
-    /// client's choice.
+    /// client's choices.
     fn created_event(&mut self, created: &Envelope) {
-        let is_choice =
-            |e: &Envelope| matches!(e.event, Event::Session(Session::Configured { .. }));
-        let chosen = self.after(created.seq).filter(is_choice);
-        let last = chosen.as_ref().unwrap_or(created).seq;
+        let is_choice = |e: &&Envelope| {
+            matches!(e.event, Event::Session(Session::Configured { .. } | Session::RulesSet { .. }))
+        };
+        let behind = self.log.iter().filter(|e| e.seq > created.seq);
+        let chosen: Vec<Envelope> = behind.take_while(is_choice).cloned().collect();
+        let last = chosen.last().unwrap_or(created).seq;
         let (configured, prompted) = (self.after(last), self.after(last + 1));
         let equips = |e: &Envelope| matches!(e.event, Event::Turn(Turn::Configured(_)));
         let prompts = |e: &Envelope| matches!(e.event, Event::Turn(Turn::Prompted { .. }));
         match (configured.filter(equips), prompted.filter(prompts)) {
             (Some(configured), Some(prompted)) => {
-                if let Some(chosen) = chosen {
+                for chosen in chosen {
                     self.coming.insert(chosen.seq);
                     self.choose(&chosen);
                 }
@@ -171,13 +175,13 @@ impl Rerun {
         self.life.tell(SessionMessage::Begin { facts, reply_to });
     }
 
-    /// Releases a client's choice.
+    /// Releases a client's choice, or the rules that it set.
     fn choose(&self, chosen: &Envelope) {
-        if let Event::Session(Session::Configured { choices, by }) = &chosen.event {
-            let (choices, by) = (Box::new(choices.clone()), by.clone());
+        if let Event::Session(configured) = &chosen.event {
+            let configured = Box::new(configured.clone());
             // the reply is not needed
             let reply_to = ractor::concurrency::oneshot().0.into();
-            self.life.tell(SessionMessage::Configure { choices, by, reply_to });
+            self.life.tell(SessionMessage::Configure { configured, reply_to });
         }
     }
 

@@ -127,6 +127,9 @@ impl SessionState {
         if self.shared.prompts.answer_cancelled(ticket) {
             return Ok(());
         }
+        let rules = self.all.rules(self.place.session).await;
+        let rules = rules.unwrap_or_else(|| project.rules.clone());
+        let project = &Project { rules, ..project.clone() };
         let first = parts.first().filter(|part| part.kind == PromptKind::Text);
         let text = first.map_or("", |part| part.text.as_str());
         self.send_commands();

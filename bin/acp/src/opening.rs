@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
-    LoadSessionRequest, LoadSessionResponse, McpServer, NewSessionRequest, NewSessionResponse,
-    ResumeSessionRequest, ResumeSessionResponse, SessionId,
+    LoadSessionRequest, LoadSessionResponse, McpServer, Meta, NewSessionRequest,
+    NewSessionResponse, ResumeSessionRequest, ResumeSessionResponse, SessionId,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client as Editor, Error};
@@ -17,10 +17,16 @@ use super::content::invalid;
 use super::conversation::SessionCommand;
 use super::errors::to_error;
 use super::servers::{handed, ignored};
+use super::shared::BY;
 use leftfold_config as settings;
+use leftfold_events::rules::Rule;
 use leftfold_runtime::only_people;
 use leftfold_runtime::project::{self, Project};
+use leftfold_runtime::socket;
 use leftfold_runtime::trust;
+
+/// The field of `_meta` with the session's own permission rules.
+const RULES: &str = "leftfold/rules";
 
 impl AcpAgent {
     /// Writes nothing before the first prompt, but reports errors in settings now.
@@ -33,7 +39,9 @@ impl AcpAgent {
         let directory = directory(&request.cwd)?;
         let worktree = settings::worktree_of(&directory);
         let servers = handed(&request.mcp_servers);
-        let project = Project { servers, ..Project::new(directory, worktree) };
+        let rules = rules(request.meta.as_ref())?;
+        let rules_given = !rules.is_empty();
+        let project = Project { servers, rules, ..Project::new(directory, worktree) };
         let place = self.all.place(project::new_id()).map_err(|error| to_error(&error))?;
         let available = match AvailableChoices::of(&place, &project) {
             // a model may be among the settings that the user is asked to trust at the first prompt
@@ -42,6 +50,9 @@ impl AcpAgent {
         };
         let id = SessionId::new(place.session.to_string());
         let entry = self.begin(id.clone(), place, project, connection).await?;
+        if rules_given {
+            self.set_rules(&entry).await.map_err(|error| to_error(&error))?;
+        }
         let mut response = NewSessionResponse::new(id).meta(ignored(&request.mcp_servers));
         if let Some(available) = &available {
             response = response.modes(available.modes()).config_options(available.options());
@@ -51,6 +62,12 @@ impl AcpAgent {
             entry.shared.send_commands(available.commands());
         }
         Ok(())
+    }
+
+    /// Gives the rules of a new session to its node, which keeps them for the first prompt.
+    async fn set_rules(&self, entry: &SessionEntry) -> anyhow::Result<()> {
+        let (client, _) = self.all.open(entry.place.session).await?;
+        client.set_rules(entry.shared.project().rules.clone(), BY).await.map(|_| ())
     }
 
     pub(super) async fn load(
@@ -112,6 +129,12 @@ impl AcpAgent {
         });
         Ok(())
     }
+}
+
+/// The rules in `_meta`, which the session has from its first prompt on.
+fn rules(meta: Option<&Meta>) -> Result<Vec<Rule>, Error> {
+    let Some(rules) = meta.and_then(|meta| meta.get(RULES)) else { return Ok(Vec::new()) };
+    socket::rules(rules).map_err(|error| invalid(&format!("_meta: `{RULES}`: {}", error.message)))
 }
 
 /// The session's directory, with links resolved.

@@ -114,13 +114,9 @@ fn verdict(settings: &Settings, agent: &str, permission: &str, pattern: &str) ->
     let mut all = rules::defaults();
     all.extend(settings.rules.clone());
     all.extend(settings.rules_of(agent));
-    rules::evaluate_restricted(
-        &all,
-        &settings.restrictions(agent, &|_| Vec::new()),
-        permission,
-        pattern,
-    )
-    .0
+    let restrictions = settings.restrictions(agent, &|_| Vec::new());
+    let restrictions = restrictions.iter().map(Vec::as_slice);
+    rules::evaluate_restricted(&all, restrictions, permission, pattern).0
 }
 
 /// A verdict that the project makes looser.

@@ -15,7 +15,8 @@ use leftfold_actors::{
     Answered, Node, NodeMessage, Observation, Opened, QuestionReply, SessionMessage, Watch,
     WatchScope,
 };
-use leftfold_events::event::{Answer, Compaction, PromptPart, SessionChoices, Turn};
+use leftfold_events::event::{Answer, Compaction, PromptPart, Session, SessionChoices, Turn};
+use leftfold_events::rules::Rule;
 use leftfold_events::{Fact, Seq, SessionId, State};
 use leftfold_store::LiveReader;
 use ractor::{Actor, ActorRef, RpcReplyPort};
@@ -301,10 +302,28 @@ impl Client {
             Link::Here { node, .. } => node,
             Link::There(remote) => return remote.configure(&choices, by).await,
         };
-        let (choices, by) = (Box::new(choices), by.to_owned());
+        self.set(node, Session::Configured { choices, by: by.to_owned() }).await
+    }
+
+    /// Replaces the session's own permission rules, and waits until they are in the log. They only make verdicts
+    /// stricter. They count for calls that are judged from then on, and for the subagents that these start. A
+    /// session without a log keeps them for its first prompt. False: nothing has changed.
+    ///
+    /// # Errors
+    /// The session died first.
+    pub async fn set_rules(&self, rules: Vec<Rule>, by: &str) -> anyhow::Result<bool> {
+        let node = match &self.link {
+            Link::Here { node, .. } => node,
+            Link::There(remote) => return remote.set_rules(&rules, by).await,
+        };
+        self.set(node, Session::RulesSet { rules, by: by.to_owned() }).await
+    }
+
+    async fn set(&self, node: &ActorRef<NodeMessage>, configured: Session) -> anyhow::Result<bool> {
+        let configured = Box::new(configured);
         let reply_to = ractor::call!(node, |reply_to| NodeMessage::Tell {
             session: self.session,
-            message: SessionMessage::Configure { choices, by, reply_to },
+            message: SessionMessage::Configure { configured, reply_to },
         });
         Ok(reply_to.context(DIED)? == Answered::Accepted)
     }

@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use leftfold_actors::{NodeMessage, Observation, QuestionReply, WatchScope};
 use leftfold_events::event::{Ended, Event, PromptPart, Turn};
+use leftfold_events::rules::Rule;
 use leftfold_events::{Seq, SessionId};
 use leftfold_view::QuestionId;
 use ractor::ActorRef;
@@ -201,6 +202,16 @@ impl Session {
     pub async fn answer(&self, question: QuestionId, reply: QuestionReply) -> anyhow::Result<bool> {
         let answered = self.client.answer(question, reply).await?;
         Ok(answered == leftfold_actors::Answered::Accepted)
+    }
+
+    /// Replaces the session's own permission rules: a list in which the last match wins. They only make the
+    /// verdicts of settings and agent stricter, at once and also for the subagents that start from then on.
+    /// Returns whether anything has changed.
+    ///
+    /// # Errors
+    /// The session is closed.
+    pub async fn set_rules(&self, rules: Vec<Rule>) -> anyhow::Result<bool> {
+        self.client.set_rules(rules, BY).await
     }
 
     /// Interrupts the running turn.

@@ -94,8 +94,8 @@ fn tools(turn_settings: &TurnSettings, rules: &[Rule]) -> Vec<ToolSpec> {
         return Vec::new();
     }
     let mut offered = leftfold_tools::tools_for_model(&turn_settings.model.id);
-    let restrictions = &turn_settings.options.restrictions;
-    offered.retain(|tool| !rules::hides(rules, restrictions, tool.name()));
+    let options = &turn_settings.options;
+    offered.retain(|tool| !rules::hides(rules, options.restricting(), tool.name()));
     offered.retain(|tool| tool.name() != "question" || turn_settings.options.ask == AskMode::Ask);
     offered.retain(|tool| plan::offers(turn_settings, tool.name()));
     let is_offered = |name: &str| offered.iter().any(|tool| tool.name() == name);
@@ -110,8 +110,8 @@ fn tools(turn_settings: &TurnSettings, rules: &[Rule]) -> Vec<ToolSpec> {
 /// Adds tools that are not built in, if the model accepts any: those that the rules do not hide.
 pub fn extend(config: &mut TurnConfig, tools: Vec<ToolSpec>) {
     if config.model.abilities.tools {
-        let (rules, restrictions) = (&config.rules, &config.options.restrictions);
-        let is_hidden = |tool: &ToolSpec| rules::hides(rules, restrictions, &tool.name);
+        let (rules, options) = (&config.rules, &config.options);
+        let is_hidden = |tool: &ToolSpec| rules::hides(rules, options.restricting(), &tool.name);
         config.tools.extend(tools.into_iter().filter(|tool| !is_hidden(tool)));
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use leftfold_config::Settings;
 use leftfold_events::event::SessionChoices;
+use leftfold_events::rules::Rule;
 use leftfold_events::turn_config::Options;
 use leftfold_events::{Seq, SessionId};
 use leftfold_mcp::{ServerSpec, Servers};
@@ -46,6 +47,8 @@ pub struct Project {
     pub agent: Option<String>,
     /// The client's choices for its prompts.
     pub choices: SessionChoices,
+    /// The session's own permission rules.
+    pub rules: Vec<Rule>,
     pub given: Option<Box<Options>>,
     /// MCP servers besides those in settings; they win over servers of the same name there.
     pub servers: Vec<ServerSpec>,
@@ -61,6 +64,7 @@ impl Project {
             model: None,
             agent: None,
             choices: SessionChoices::default(),
+            rules: Vec::new(),
             given: None,
             servers: Vec::new(),
             plugins: HeldPlugins::default(),
@@ -91,6 +95,7 @@ impl Project {
             model: Some(state.config.model.name().to_string()),
             agent,
             choices: state.choices,
+            rules: state.rules,
             given: given.then(|| Box::new(state.config.options)),
             ..Self::new(directory, worktree)
         })

@@ -80,7 +80,7 @@ impl SessionSetup {
         workspace.sources = extensions.sources();
         let of_agents = settings.agents.keys().flat_map(|agent| settings.rules_of(agent));
         let of_agents: Vec<Rule> = of_agents.chain(rules::defaults()).collect();
-        let in_force = turn_settings.options.restrictions.iter().flatten();
+        let in_force = turn_settings.options.restricting().flatten();
         workspace.guarded =
             leftfold_tools::guarded(of_agents.iter().chain(&turn_settings.rules).chain(in_force));
         workspace.secrets = secrets::known(&settings, &leftfold_config::environment)?;

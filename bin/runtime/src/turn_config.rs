@@ -177,6 +177,12 @@ pub(crate) fn resolve(
     }
     options.restrictions = agents.restrictions(settings, &agent);
     options.restrictions.extend(denied_to_parent(inherited));
+    options.session_rules = match inherited {
+        Inherited::Nothing | Inherited::Resumed(_) => project.rules.clone(),
+        Inherited::Before(before) => before.options.session_rules.clone(),
+        Inherited::Parent(_) => Vec::new(),
+    };
+    options.prompt_rules = prompt_rules(inherited);
     options.max_depth = settings.task.max_depth;
     options.depth = match inherited {
         Inherited::Parent(parent) => parent.options.depth.saturating_add(1),
@@ -312,6 +318,19 @@ fn chosen_model(settings: &Settings, agent: &Agent, name: &str) -> Option<Model>
 /// Warns that a choice for the session no longer exists, so prompts are taken without it.
 fn gone(why: &str) {
     warnings::print_once(&[format!("a choice of this session is ignored: {why}")]);
+}
+
+/// The rules of the prompt that the turn serves. A child has those of its parent, after its parent's session.
+fn prompt_rules(inherited: Inherited<'_>) -> Vec<Rule> {
+    match inherited {
+        Inherited::Nothing => Vec::new(),
+        Inherited::Parent(TurnConfig { options, .. }) => {
+            [options.session_rules.as_slice(), &options.prompt_rules].concat()
+        }
+        Inherited::Resumed(_) | Inherited::Before(_) => {
+            inherited.options().map(|given| given.prompt_rules.clone()).unwrap_or_default()
+        }
+    }
 }
 
 /// The denials of a child's parent, so that no agent does through a child what it may not do itself. Its

@@ -97,6 +97,14 @@ pub fn detail(event: &Event) -> String {
         Event::Session(Session::Forked { from, at }) => format!("from {from} at {at}"),
         Event::Session(Session::Adopted { parent }) => format!("by {parent}"),
         Event::Session(Session::Configured { choices, by }) => choices_detail(choices, by),
+        Event::Session(Session::RulesSet { rules, by }) => {
+            let actions = rules.iter().map(|rule| {
+                let action = format!("{:?}", rule.action).to_lowercase();
+                format!("{action} {} `{}`", rule.permission, rule.pattern)
+            });
+            let listed = actions.collect::<Vec<_>>().join(", ");
+            format!("{} by {by}", if listed.is_empty() { "none" } else { &listed })
+        }
         Event::Turn(Turn::Configured(configured)) => format!("prompt {}", configured.prompt),
         Event::Compaction(event) => compaction_detail(event),
         Event::Subagent(event) => subagent_detail(event),

@@ -354,9 +354,10 @@ impl SessionView {
                 vec![Change::Forked]
             }
             Session::DeadlinePassed {} => self.elapsed(event.of.unwrap_or_default(), event.at),
-            Session::Adopted { .. } | Session::Imported { .. } | Session::Configured { .. } => {
-                Vec::new()
-            }
+            Session::Adopted { .. }
+            | Session::Imported { .. }
+            | Session::Configured { .. }
+            | Session::RulesSet { .. } => Vec::new(),
         }
     }
 

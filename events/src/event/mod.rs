@@ -121,7 +121,8 @@ impl Event {
                 | Session::DeadlinePassed {}
                 | Session::Adopted { .. }
                 | Session::Imported { .. }
-                | Session::Configured { .. } => false,
+                | Session::Configured { .. }
+                | Session::RulesSet { .. } => false,
             },
             Self::Turn(event) => match event {
                 Turn::Ended(_) | Turn::Switched { .. } | Turn::Continued { .. } => true,

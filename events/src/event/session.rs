@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::model::ModelRef;
 use crate::id::{Seq, SessionId};
+use crate::rules::Rule;
 
 /// The life of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,6 +65,13 @@ pub enum Session {
         close: bool,
         /// The last imported event: nothing up to here grants a permission.
         imported: Seq,
+    },
+    /// A client has set the session's own permission rules. They replace the previous ones.
+    RulesSet {
+        /// In merge order: the last match wins. They make verdicts stricter and allow nothing.
+        rules: Vec<Rule>,
+        /// The client that set them, and its machine.
+        by: String,
     },
 }
 

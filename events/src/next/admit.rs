@@ -91,6 +91,7 @@ fn admits_session(s: &State, event: &Session, of: Option<Seq>) -> bool {
         // it begins a log, and is not a fact for an existing one
         Session::Imported { .. } => false,
         Session::Configured { choices, .. } => born && s.choices != *choices,
+        Session::RulesSet { rules, .. } => born && s.rules != *rules,
         Session::Adopted { .. } => s.is_root(),
         Session::Titled { .. } => {
             born && (of.is_none() || waits.any(|(kind, _)| kind == PendingKind::Title))

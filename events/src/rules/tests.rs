@@ -256,7 +256,7 @@ fn a_tool_is_hidden_only_by_a_last_rule_that_denies_everything() {
         (defaults(), "bash", false),
         (defaults(), "question", true),
     ] {
-        assert_eq!(hides(&rules, &[], tool), hidden, "{tool}: {rules:?}");
+        assert_eq!(hides(&rules, std::iter::empty(), tool), hidden, "{tool}: {rules:?}");
     }
 }
 
@@ -278,11 +278,13 @@ fn restrictions_only_make_verdicts_stricter() {
         (&["deny * *"], &[], PROTECTED_FILE, "AGENTS.md", Action::Deny),
     ] {
         let lists: Vec<Vec<Rule>> = restrictions.iter().map(|list| each(list)).collect();
-        let (found, _) = evaluate_restricted(&each(rules), &lists, permission, pattern);
+        let (found, _) =
+            evaluate_restricted(&each(rules), lists.iter().map(Vec::as_slice), permission, pattern);
         assert_eq!(found, action, "{permission} {pattern}: {rules:?}, {restrictions:?}");
     }
     let denied = [each(&["deny edit *"])];
-    assert!(hides(&defaults(), &denied, "write") && !hides(&defaults(), &[], "write"));
+    assert!(hides(&defaults(), denied.iter().map(Vec::as_slice), "write"));
+    assert!(!hides(&defaults(), std::iter::empty(), "write"));
 }
 
 #[test]

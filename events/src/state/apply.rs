@@ -45,6 +45,10 @@ impl State {
             Session::Titled { title } => self.title = Some(title.clone()),
             Session::Imported { .. } => {}
             Session::Configured { choices, .. } => self.choices.clone_from(choices),
+            Session::RulesSet { rules, .. } => {
+                self.rules.clone_from(rules);
+                self.config.options.session_rules.clone_from(rules);
+            }
             Session::Resumed { policy, close } => {
                 self.policy = *policy;
                 self.resumed(*close);
@@ -87,6 +91,7 @@ impl State {
             }
             TurnEvent::Configured(configured) => {
                 self.config.apply(self.configured.as_ref(), configured);
+                self.config.options.session_rules.clone_from(&self.rules);
                 self.drop_revoked();
                 self.plugins.configured();
                 self.configured = Some(configured.clone());

@@ -14,13 +14,15 @@ impl State {
     /// `through`. `session.resumed` does this to the log of an imported session, and a reader does
     /// it to a log that has no such event yet.
     ///
-    /// Approvals, agent, choices, snapshots and answers of plugins are forgotten. Calls that had
+    /// Approvals, agent, choices, rules, snapshots and answers of plugins are forgotten. Calls that had
     /// not started are resolved and judged again. Calls that had started are lost, and children are
     /// given up. The turn's cost and time begin again.
     pub fn distrust(&mut self, through: Seq) {
         self.imported = self.imported.max(through);
         self.agent.clear();
         self.choices = SessionChoices::default();
+        self.rules.clear();
+        self.config.options.session_rules.clear();
         self.approved.clear();
         self.seen.clear();
         self.instructed.clear();

@@ -70,6 +70,9 @@ pub struct State {
     /// A client's choices for later prompts.
     #[serde(skip_serializing_if = "SessionChoices::is_empty")]
     pub choices: SessionChoices,
+    /// The session's own permission rules, which only make verdicts stricter.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<Rule>,
     /// Whether the last prompt was for an agent that plans.
     pub planning: bool,
     pub config: TurnConfig,

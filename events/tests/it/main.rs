@@ -22,6 +22,7 @@ mod prompt_call;
 mod properties;
 mod room;
 mod sandbox;
+mod session_rules;
 mod sim;
 mod simulation;
 mod subagent;

@@ -56,8 +56,8 @@ pub(super) fn find(turn_settings: &TurnSettings) -> Found {
     let mut all = rules::defaults();
     all.extend(turn_settings.agent.rules.iter().cloned());
     all.extend(turn_settings.rules.iter().cloned());
-    let restrictions = &turn_settings.options.restrictions;
     let is_readable = |path: &str| {
+        let restrictions = turn_settings.options.restricting();
         rules::evaluate_restricted(&all, restrictions, "read", path).0 == Action::Allow
     };
     let bounds = Bounds { worktree: &worktree, is_readable: &is_readable };

@@ -16,6 +16,7 @@ use anyhow::{Context, anyhow, bail};
 use leftfold_actors::{Answered, Observation, Opened, QuestionReply, Recorded, WatchScope};
 use leftfold_events::event::{Event, PromptPart, SessionChoices, Turn};
 use leftfold_events::line::{self, Line};
+use leftfold_events::rules::Rule;
 use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, fold};
 use leftfold_framing::{self as framing, next_line};
 use ractor::ActorRef;
@@ -121,6 +122,12 @@ impl Remote {
 
     pub async fn configure(&self, choices: &SessionChoices, by: &str) -> anyhow::Result<bool> {
         let params = json!({ "session": self.0.session, "choices": choices, "by": by });
+        let asked = self.call("_leftfold/configure", params).await?;
+        Ok(asked["accepted"] == true)
+    }
+
+    pub async fn set_rules(&self, rules: &[Rule], by: &str) -> anyhow::Result<bool> {
+        let params = json!({ "session": self.0.session, "rules": rules, "by": by });
         let asked = self.call("_leftfold/configure", params).await?;
         Ok(asked["accepted"] == true)
     }

@@ -7,6 +7,7 @@ use leftfold_actors::{Answered, QuestionReply, WatchScope};
 use leftfold_events::event::{
     Answer, Event, Permission, PromptPart, Session, SessionChoices, Turn,
 };
+use leftfold_events::rules::Rule;
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_store::LiveReader;
 use serde::Deserialize;
@@ -51,6 +52,10 @@ const READING: [&str; 3] = ["_leftfold/read", reports::VERIFY, reports::WHY];
 const CHUNK: usize = 512;
 const BYTES: usize = 4 << 20;
 
+/// The most rules that a client can give a session or a prompt, and the most bytes of their texts.
+const RULES: usize = 1_000;
+const RULE_BYTES: usize = 64 << 10;
+
 #[derive(Deserialize)]
 struct ReadParams {
     session: SessionId,
@@ -88,7 +93,8 @@ struct AnswerParams {
 #[derive(Deserialize)]
 struct ConfigureParams {
     session: SessionId,
-    choices: SessionChoices,
+    choices: Option<SessionChoices>,
+    rules: Option<Vec<Rule>>,
     by: Option<String>,
 }
 
@@ -262,16 +268,49 @@ async fn compact(peer: &Peer, asked: SessionParams) -> Result<Value, RpcError> {
     Ok(json!({ "accepted": accepted }))
 }
 
-/// Sets the choices for prompts from now on. Not accepted: nothing has changed.
+/// Sets the choices for prompts from now on, and the session's own rules. Not accepted: nothing has changed.
 async fn configure(peer: &Peer, asked: ConfigureParams) -> Result<Value, RpcError> {
-    let ConfigureParams { session, choices, by } = asked;
+    let ConfigureParams { session, choices, rules, by } = asked;
+    if choices.is_none() && rules.is_none() {
+        return Err(RpcError::params("params: give `choices`, `rules` or both"));
+    }
+    if let Some(rules) = &rules {
+        only_so_many(rules)?;
+    }
     let client = peer.open(session).await?;
-    if client.view().await.map_err(RpcError::internal)?.origin.is_none() {
+    let is_new = client.view().await.map_err(RpcError::internal)?.origin.is_none();
+    if is_new && choices.is_some() {
         return Err(RpcError::params(format!("session {session} has no log yet: prompt it first")));
     }
     let by = peer.by(by.as_deref());
-    let accepted = client.configure(choices, &by).await.map_err(RpcError::of)?;
+    let mut accepted = false;
+    if let Some(rules) = rules {
+        accepted |= client.set_rules(rules, &by).await.map_err(RpcError::of)?;
+    }
+    if let Some(choices) = choices {
+        accepted |= client.configure(choices, &by).await.map_err(RpcError::of)?;
+    }
     Ok(json!({ "accepted": accepted }))
+}
+
+/// A list of rules from a client.
+///
+/// # Errors
+/// It is no such list, or it is too long.
+pub fn rules(given: &Value) -> Result<Vec<Rule>, RpcError> {
+    let rules: Vec<Rule> = wire::params(given.clone())?;
+    only_so_many(&rules)?;
+    Ok(rules)
+}
+
+/// Refuses a list of rules that would make each verdict slow.
+fn only_so_many(rules: &[Rule]) -> Result<(), RpcError> {
+    let bytes: usize = rules.iter().map(|rule| rule.permission.len() + rule.pattern.len()).sum();
+    if rules.len() > RULES || bytes > RULE_BYTES {
+        let most = format!("at most {RULES} rules of together {} KiB", RULE_BYTES >> 10);
+        return Err(RpcError::params(format!("`rules`: {most} are taken")));
+    }
+    Ok(())
 }
 
 /// If refused, says what to do instead.

@@ -9,7 +9,7 @@
 //! | `_leftfold/answer` | `session, of` or `call`, `reply, feedback?, by?` | `{accepted, session, of, by}` |
 //! | `_leftfold/cancel` | `session, by?` | `{}` |
 //! | `_leftfold/compact` | `session, by?` | `{accepted}` |
-//! | `_leftfold/configure` | `session, choices, by?` | `{accepted}`, once it is in the log |
+//! | `_leftfold/configure` | `session, choices?, rules?, by?` | `{accepted}`, once it is in the log |
 //! | `_leftfold/revert` | `session, to, by?` | `{accepted, refused}`: why not, or null |
 //! | `_leftfold/unrevert` | `session, by?` | `{accepted, refused}` |
 //! | `_leftfold/verify` | `session, all?` | `{session, events, divergences}`: as `leftfold verify` has them |
@@ -55,6 +55,6 @@ mod status;
 pub use crate::remote::{RpcError, name_of};
 pub use connection::{QUEUE, serve_lines};
 pub use forks::fork_as;
-pub use methods::{METHODS, is_leftfold_method};
+pub use methods::{METHODS, is_leftfold_method, rules};
 pub use server::{Bound, Sockets, bind};
 pub use sessions::{SessionRegistry, Sessions, SingleSession};

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use leftfold_actors::{NodeMessage, Opened};
 use leftfold_events::SessionId;
 use leftfold_events::event::SessionChoices;
+use leftfold_events::rules::Rule;
 use leftfold_store::{Head, LiveReader};
 use leftfold_tools::host::Host;
 use ractor::ActorRef;
@@ -216,6 +217,12 @@ impl SessionRegistry {
         }
     }
 
+    /// The rules of a session that is open here, those included that wait for its first prompt.
+    pub async fn rules(&self, session: SessionId) -> Option<Vec<Rule>> {
+        let client = self.knowledge(session).ok()?.client?;
+        Some(client.view().await.ok()?.rules)
+    }
+
     /// Sets the overrides for the session's prompts.
     pub fn set_overrides(&self, session: SessionId, overrides: Overrides) {
         if let Some(known) = self.known().get_mut(&session) {
@@ -323,11 +330,14 @@ impl Sessions for SessionRegistry {
         // An open client has the choices of its log.
         if let Some(client) = &known.client
             && let Ok(state) = client.view().await
-            && state.origin.is_some()
         {
-            let agent = state.last_agent().map(str::to_owned);
-            let choices = state.choices;
-            known.project = Arc::new(Project { choices, agent, ..(*known.project).clone() });
+            let project = Project { rules: state.rules.clone(), ..(*known.project).clone() };
+            known.project = Arc::new(if state.origin.is_some() {
+                let agent = state.last_agent().map(str::to_owned);
+                Project { choices: state.choices, agent, ..project }
+            } else {
+                project
+            });
         }
         let setup = known.setup()?;
         setup.extensions.ready().await;

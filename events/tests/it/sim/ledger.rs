@@ -190,7 +190,7 @@ impl Ledger {
             Session::Created { .. } | Session::Forked { .. } => held(e.seq == 1, "born twice"),
             Session::Adopted { .. } => held(false, "nothing is forked here"),
             Session::Imported { .. } => held(false, "nothing is imported here"),
-            Session::Configured { .. } => Ok(()),
+            Session::Configured { .. } | Session::RulesSet { .. } => Ok(()),
             Session::Titled { .. } if e.of.is_none() => Ok(()),
             Session::Titled { .. } => self.find(e, |wait| wait == Wait::Title).map(drop),
             Session::Resumed { close, .. } => {

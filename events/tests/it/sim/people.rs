@@ -4,6 +4,7 @@ use leftfold_events::event::{
     Answer, Compaction, Files, ModelRef, Permission, PromptKind, PromptPart, Session,
     SessionChoices, Turn,
 };
+use leftfold_events::rules::{Action, Rule};
 use leftfold_events::state::PendingKind;
 use leftfold_events::turn_config::AskMode;
 use leftfold_events::{Fact, Seq, TurnConfig};
@@ -24,6 +25,8 @@ pub(crate) enum Deed {
     Title,
     /// A choice of agent or variant, or its removal.
     Configure,
+    /// The session's own rules, or none.
+    SetRules,
     Crash,
     /// A new node takes over: a person resumes the turn, or prompts.
     Restart,
@@ -79,6 +82,8 @@ impl World {
             (12, Deed::Title, 10_000),
             (6, Deed::Configure, 10_000),
             (6, Deed::Configure, 30_000),
+            (5, Deed::SetRules, 20_000),
+            (8, Deed::SetRules, 40_000),
             (2, Deed::Crash, 10_000),
             (4, Deed::Crash, 60_000),
             (4, Deed::SetClock(-HOUR), 10_000),
@@ -126,6 +131,12 @@ impl World {
                 let (agent, variant) = (agent.map(str::to_owned), variant.map(str::to_owned));
                 let choices = SessionChoices { agent, model: None, variant };
                 self.tell(Fact::new(Session::Configured { choices, by: "p".into() }));
+            }
+            Deed::SetRules => {
+                let action = self.random.of(&[Action::Deny, Action::Ask, Action::Allow]);
+                let rule = Rule::new(self.random.of(&["*", "bash", "edit"]), "*", action);
+                let rules = if self.random.one_in(3) { Vec::new() } else { vec![rule] };
+                self.tell(Fact::new(Session::RulesSet { rules, by: "p".into() }));
             }
             Deed::Revert => {
                 let to = self.random.below(self.sessions[0].state.seq + 2);

@@ -186,6 +186,8 @@ fn later_events() -> Vec<Event> {
     events.extend(incomplete());
     events.extend(files::failures());
     events.push(sandboxed_by(Backend::Seatbelt, WorktreeAccess::Write));
+    let rules = vec![Rule::new("bash", "rm *", Action::Deny)];
+    events.push(Session::RulesSet { rules, by: "socket".into() }.into());
     events
 }
 
@@ -501,7 +503,8 @@ pub fn variant(event: &Event) -> usize {
         Event::Turn(Turn::Continued { .. }) => 55,
         Event::Files(Files::SnapshotFailedAs { .. }) => 56,
         Event::Files(Files::RestoreFailedAs { .. }) => 57,
+        Event::Session(Session::RulesSet { .. }) => 58,
     }
 }
 
-pub const VARIANTS: usize = 58;
+pub const VARIANTS: usize = 59;
