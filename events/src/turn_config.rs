@@ -48,6 +48,12 @@ pub struct ModelSpec {
     pub cost: Prices,
     #[serde(skip_serializing_if = "Abilities::is_all")]
     pub abilities: Abilities,
+    /// The name of the wire format of its requests; empty in logs of versions that did not log it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub wire: String,
+    /// The vendor whose quirks its requests follow; empty as for `wire`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub vendor: String,
 }
 
 /// Optional features of a model. Servers refuse requests that use others (SPEC M12, M14).
@@ -382,10 +388,13 @@ mod tests {
     fn a_model_is_written_with_what_it_can_not_do_alone() {
         let spec = ModelSpec { id: "m".into(), ..ModelSpec::default() };
         let text = serde_json::to_string(&spec).unwrap();
-        assert!(!text.contains("abilities"), "{text}");
+        for field in ["abilities", "wire", "vendor"] {
+            assert!(!text.contains(field), "{text}");
+        }
         assert_eq!(serde_json::from_str::<ModelSpec>(&text).unwrap(), spec);
         let abilities = Abilities { media: false, ..Abilities::default() };
-        let spec = ModelSpec { abilities, ..spec };
+        let (wire, vendor) = ("openai-chat".to_owned(), "mistral".to_owned());
+        let spec = ModelSpec { abilities, wire, vendor, ..spec };
         let back = serde_json::from_str::<ModelSpec>(&serde_json::to_string(&spec).unwrap());
         assert_eq!(back.unwrap(), spec);
     }

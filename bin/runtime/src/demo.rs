@@ -31,6 +31,7 @@ pub fn model() -> anyhow::Result<Model> {
         provider: provider.to_owned(),
         id: id.to_owned(),
         limit: Limit { context: 100_000, ..Limit::default() },
+        wire: Wire::SCRIPTED.name().to_owned(),
         ..ModelSpec::default()
     };
     let built = leftfold_providers::build(config).map_err(model::usage)?;

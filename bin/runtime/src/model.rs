@@ -47,6 +47,8 @@ pub fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<Model
         limit: chosen.limit.over(known.limit),
         cost: chosen.cost.over(known.cost),
         abilities: chosen.abilities.over(known.abilities),
+        wire: wire.name().to_owned(),
+        vendor: vendor.to_owned(),
     };
     let timeout = chosen.timeout;
     let reasons = chosen.abilities.reasoning;
