@@ -56,6 +56,8 @@ impl Coalescer {
             }
             StreamEvent::TextEnd { id } => self.end(&id, PartKind::Text),
             StreamEvent::Start { .. }
+            | StreamEvent::RequestId(_)
+            | StreamEvent::Exchanged(_)
             | StreamEvent::TextStart { .. }
             | StreamEvent::ReasoningStart { .. }
             | StreamEvent::ToolInputStart { .. }

@@ -67,7 +67,9 @@ async fn collect(
                 return Ok(Written { text, finish, usage, body_sha256 });
             }
             StreamEvent::Failed(failure) => return Err(failure),
-            StreamEvent::TextStart { .. }
+            StreamEvent::RequestId(_)
+            | StreamEvent::Exchanged(_)
+            | StreamEvent::TextStart { .. }
             | StreamEvent::TextEnd { .. }
             | StreamEvent::ReasoningStart { .. }
             | StreamEvent::ReasoningDelta { .. }

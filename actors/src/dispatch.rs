@@ -194,27 +194,21 @@ impl Workers {
     fn request(&self, of: Seq, purpose: Purpose, state: &State) {
         let request = context::asked(state, purpose).request;
         let span = tracing::warn_span!("request", seq = of, ?purpose, model = %request.model.id);
-        let mut ask = AskModel {
+        let ask = AskModel {
             of,
             span,
             extra: self.hook_secrets.for_provider(&request.model.provider),
             request,
-            prices: state.config.model.cost,
+            prices: context::model_of(state, purpose).cost,
             patience: Duration::from_millis(state.config.options.timeout),
         };
         match (purpose, state.turn.as_ref().map(|turn| &turn.model_status)) {
             (Purpose::Compaction, Some(ModelStatus::Compacting(compacting))) => {
-                let other = state.config.options.summary_model.as_ref();
-                ask.prices = other.map_or(ask.prices, |model| model.cost);
                 let (compaction, ask) = (compacting.started.intent, Box::new(ask));
                 let whole = state.wants_whole_summary();
                 tell(&self.compaction, CompactionMessage::Summarise { compaction, ask, whole });
             }
-            (Purpose::Title, _) => {
-                let small = state.config.options.small_model.as_ref();
-                ask.prices = small.map_or(ask.prices, |model| model.cost);
-                self.to_processor(ProcessorMessage::Title(Box::new(ask)));
-            }
+            (Purpose::Title, _) => self.to_processor(ProcessorMessage::Title(Box::new(ask))),
             _ => self.to_processor(ProcessorMessage::Ask(Box::new(ask))),
         }
     }

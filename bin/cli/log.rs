@@ -113,6 +113,12 @@ pub(crate) struct Explain {
     /// Print the request itself, byte for byte, as canonical JSON
     #[arg(long)]
     pub(crate) request: bool,
+    /// Print the request as the body that went to the provider, and check it against the hash in the log
+    #[arg(long, requires = "request")]
+    pub(crate) wire: bool,
+    /// Show how the body would differ for another vendor of the same wire format, such as `mistral`
+    #[arg(long = "as", value_name = "VENDOR", requires = "wire")]
+    pub(crate) other: Option<String>,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,

@@ -3,6 +3,7 @@
 //! event it names the events, rule and reason that it follows from.
 
 mod event;
+mod wire;
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -46,9 +47,13 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
              sent"
         ));
     }
-    let events = &events[..=last];
+    let (all, events) = (&events, &events[..=last]);
     let state = fold(events);
     let built = context::asked(&state, purpose);
+    if args.wire {
+        let model = context::model_of(&state, purpose);
+        return wire::wire(args, &place, all, &built.request, model);
+    }
     let bytes = serde_json::to_string(&built.request)?;
     let rebuilt = built.request.sha256();
     if args.request {

@@ -75,6 +75,17 @@ pub fn asked(s: &State, purpose: Purpose) -> Built {
     }
 }
 
+/// The model of a request for `purpose`.
+pub fn model_of(s: &State, purpose: Purpose) -> &ModelSpec {
+    let options = &s.config.options;
+    let other = match purpose {
+        Purpose::Turn => None,
+        Purpose::Title => options.small_model.as_ref(),
+        Purpose::Compaction => options.summary_model.as_ref(),
+    };
+    other.unwrap_or(&s.config.model)
+}
+
 /// The parts of the conversation that the next request of the turn omits or shortens: seq and
 /// reason.
 pub fn left_out(s: &State) -> Vec<(Seq, &'static str)> {
@@ -106,7 +117,7 @@ const TITLE_OUTPUT: u64 = 2_000;
 /// The request for the session's title. It contains only the first prompt.
 pub fn title_request(s: &State) -> Request {
     let config = &s.config;
-    let model = config.options.small_model.as_ref().unwrap_or(&config.model);
+    let model = model_of(s, Purpose::Title);
     let prompt = s.messages.iter().find_map(Message::prompt);
     let mut parts = prompt.map(Prompt::filled).unwrap_or_default();
     parts.retain(|part| part.kind == PromptKind::Text);
@@ -143,7 +154,7 @@ pub fn summary_request(s: &State, compacting: &Compacting) -> Request {
 
 fn summary(s: &State, compacting: &Compacting) -> Built {
     let options = &s.config.options;
-    let model = options.summary_model.as_ref().unwrap_or(&s.config.model);
+    let model = model_of(s, Purpose::Compaction);
     let mut builder = Builder::new(model);
     builder.files = Files::Seen;
     builder.output = (compacting.overflows > 0).then_some(SHORTENED);

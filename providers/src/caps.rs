@@ -83,6 +83,8 @@ impl Caps {
                 self.open_inputs = 0;
             }
             StreamEvent::Start { .. }
+            | StreamEvent::RequestId(_)
+            | StreamEvent::Exchanged(_)
             | StreamEvent::TextEnd { .. }
             | StreamEvent::ToolInputStart { .. }
             | StreamEvent::Finish { .. }

@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 
 #[cfg(any(debug_assertions, test))]
 use crate::check::{Fault, Faults, Place};
+#[cfg(any(debug_assertions, test))]
+use crate::codec::Codec;
 use crate::stream::{Decoder, Provider};
 use crate::vendors::{Model, Vendor};
 
@@ -64,23 +66,9 @@ impl Config {
     /// Release builds contain neither the rules nor this function.
     #[cfg(any(debug_assertions, test))]
     pub fn faults(&self, model: &str, body: &Value) -> Vec<Fault> {
-        let protocol = self.wire.protocol();
-        let http = protocol.http();
-        http.map_or_else(Vec::new, |http| faults(http, protocol.vendor(self), model, body))
+        let http = self.wire.protocol().http();
+        http.map_or_else(Vec::new, |http| Codec::new(self, http).faults(model, body))
     }
-}
-
-/// All rules of `vendor` on this wire that `body` breaks.
-#[cfg(any(debug_assertions, test))]
-pub(crate) fn faults(http: &dyn Http, vendor: &Vendor, model: &str, body: &Value) -> Vec<Fault> {
-    let mut faults = Faults::default();
-    let body = Place::root(body);
-    if body.value.is_object() {
-        http.check(vendor, model, &body, &mut faults);
-    } else {
-        faults.add("shape", &body, "the body is not a JSON object");
-    }
-    faults.into_vec()
 }
 
 /// Omits everything that may be a secret.
@@ -254,6 +242,8 @@ pub(crate) trait Http: fmt::Debug + Send + Sync {
 pub enum Error {
     #[error("`{wire}` is not a wire format of this build: expected {known}")]
     UnknownWire { wire: String, known: String },
+    #[error("`{vendor}` is not a vendor of this build on the wire format `{wire}`")]
+    UnknownVendor { vendor: String, wire: String },
     #[error(
         "provider `{provider}` has no API key: run `leftfold auth login {provider}`, or {variable}set `provider.{provider}.options.apiKey` in leftfold.json"
     )]

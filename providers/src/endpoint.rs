@@ -22,11 +22,6 @@ pub(crate) struct Endpoint {
     pub(crate) stall: Duration,
     /// Replaces key and secret headers in everything that the server sends.
     pub(crate) mask: Mask,
-    /// Whether the vendor sometimes answers 404 for a model that exists, so that 404 is worth a
-    /// retry.
-    pub(crate) retries_not_found: bool,
-    /// Whether an empty body of status 400 or 413 means that the request is too long.
-    pub(crate) overflows_silently: bool,
 }
 
 impl fmt::Debug for Endpoint {
@@ -61,16 +56,7 @@ pub(crate) fn endpoint(
         return Err(missing_key(&config));
     }
     let mask = Mask::new(key(&config).into_iter().chain(secret_headers(&config)));
-    Ok(Endpoint {
-        provider: config.name,
-        url,
-        headers,
-        key: key_header,
-        stall: config.stall,
-        mask,
-        retries_not_found: vendor.retries_not_found,
-        overflows_silently: vendor.overflows_silently,
-    })
+    Ok(Endpoint { provider: config.name, url, headers, key: key_header, stall: config.stall, mask })
 }
 
 /// `base` with `path` appended; a query of `base` is kept.

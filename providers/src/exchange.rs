@@ -1,75 +1,51 @@
-//! One HTTP exchange: sends a body and decodes the server-sent events of the answer with a wire
-//! format's decoder.
+//! One HTTP exchange: sends a body and reads the answer, which a codec decodes.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
-use leftfold_events::Sha256;
-use leftfold_events::event::FailureClass;
-use reqwest::{Response, StatusCode, Url};
+use leftfold_events::{Sha256, Time};
+use reqwest::header::HeaderMap;
+use reqwest::{Response, Url};
 
-use crate::caps::Caps;
+use crate::codec::Codec;
 use crate::endpoint::Endpoint;
-use crate::errors::{Details, Failure, is_markup};
+use crate::errors::{Failure, Mask};
+use crate::exchanged::{Answer, End, Exchanged, KEPT_HEADERS, LARGEST_RECORD};
 use crate::http;
-use crate::stream::{Decoder, StreamEvent};
-use leftfold_framing::sse::Parser;
-
-/// The number of bytes of an error body that are read.
-const LONGEST_ERROR: usize = 64 * 1024;
+use crate::reading::{LONGEST_ERROR, Reading};
+use crate::stream::StreamEvent;
 
 /// How long a connection may take to end a body whose answer is complete.
 const LONGEST_DRAIN: Duration = Duration::from_secs(1);
+
+/// The headers with the server's id of a request, and the longest id that is kept.
+const REQUEST_IDS: [&str; 2] = ["request-id", "x-request-id"];
+const LONGEST_ID: usize = 200;
 
 /// Sends `body` to `url` with the headers of `endpoint`, and decodes the answer. Dropping the
 /// stream closes the connection.
 pub(crate) fn run(
     endpoint: Arc<Endpoint>,
+    codec: Codec,
     url: Url,
     body: Vec<u8>,
-    decoder: Box<dyn Decoder>,
+    recorder: Option<Recorder>,
 ) -> BoxStream<'static, StreamEvent> {
-    let start = StreamEvent::Start { body_sha256: Sha256::of(&body) };
+    let reading = codec.reading(&endpoint.provider);
     let exchange = Exchange {
+        next: vec![StreamEvent::Start { body_sha256: Sha256::of(&body) }],
         endpoint,
+        codec,
         url,
-        out: VecDeque::from([start]),
         phase: Phase::Send(body),
-        decoder,
-        sse: Parser::new(),
-        head: Some(Vec::new()),
-        caps: Caps::default(),
+        reading,
+        recorder,
     };
     stream::unfold(exchange, Exchange::next).boxed()
-}
-
-/// Decodes the body of an answer that is already there, in the pieces in which it arrived. Without
-/// a last event the answer counts as cut off.
-pub(crate) fn decode<'a>(
-    decoder: &mut dyn Decoder,
-    pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> Vec<StreamEvent> {
-    let (mut sse, mut out, mut any) = (Parser::new(), VecDeque::new(), false);
-    for piece in pieces {
-        sse.push(piece, |event| {
-            any = true;
-            if !is_over(&out) {
-                decoder.event(&event, &mut out);
-            }
-        });
-    }
-    if any && !is_over(&out) {
-        decoder.end(sse.unfinished().as_deref(), &mut out);
-    }
-    out.into()
-}
-
-fn is_over(out: &VecDeque<StreamEvent>) -> bool {
-    out.back().is_some_and(StreamEvent::is_last)
 }
 
 enum Phase {
@@ -80,28 +56,36 @@ enum Phase {
 
 struct Exchange {
     endpoint: Arc<Endpoint>,
+    codec: Codec,
     url: Url,
-    out: VecDeque<StreamEvent>,
     phase: Phase,
-    decoder: Box<dyn Decoder>,
-    sse: Parser,
-    /// The bytes before the first event. If no event ever comes, the body is an error page.
-    head: Option<Vec<u8>>,
-    caps: Caps,
+    reading: Reading,
+    recorder: Option<Recorder>,
+    /// Events that come before the next decoded one, in reverse order.
+    next: Vec<StreamEvent>,
 }
 
 impl Exchange {
     async fn next(mut self) -> Option<(StreamEvent, Self)> {
         loop {
-            if let Some(event) = self.out.pop_front() {
-                let event = match self.caps.count(&event) {
-                    Ok(()) => event,
-                    Err(failure) => {
-                        (self.phase, self.out) = (Phase::Over, VecDeque::new());
-                        StreamEvent::Failed(failure)
+            if let Some(event) = self.next.pop() {
+                return Some((event, self));
+            }
+            if let Some(event) = self.reading.pop() {
+                let event = self.masked(event);
+                if event.is_last() {
+                    if matches!(self.phase, Phase::Read(_)) {
+                        // the reply has passed a limit
+                        self.recorded(End::Closed);
                     }
-                };
-                return Some((self.masked(event), self));
+                    self.phase = Phase::Over;
+                    if let Some(recorder) = self.recorder.take() {
+                        self.next.push(event);
+                        let exchanged = recorder.finish(&self.endpoint.mask);
+                        return Some((StreamEvent::Exchanged(Box::new(exchanged)), self));
+                    }
+                }
+                return Some((event, self));
             }
             let step = match std::mem::replace(&mut self.phase, Phase::Over) {
                 Phase::Send(body) => self.send(body).await,
@@ -109,7 +93,7 @@ impl Exchange {
                 Phase::Over => return None,
             };
             if let Err(failure) = step {
-                self.out.push_back(StreamEvent::Failed(failure));
+                self.reading.fail(failure);
             }
         }
     }
@@ -132,11 +116,19 @@ impl Exchange {
         // no limit here: the caller decides how long a model may think before its first byte
         let response =
             request.send().await.map_err(|e| http::failure(&endpoint.provider, &self.url, &e))?;
+        // whole milliseconds, as in a record
+        let at = Time::from(SystemTime::now());
+        if let Some(id) = request_id(response.headers()) {
+            self.next.push(StreamEvent::RequestId(endpoint.mask.hide(id)));
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.head(&response, at);
+        }
         if response.status().is_success() {
             self.phase = Phase::Read(response);
             return Ok(());
         }
-        Err(error_response(&endpoint, response).await)
+        Err(self.error_response(response, at).await)
     }
 
     async fn read(&mut self, mut response: Response) -> Result<(), Failure> {
@@ -145,70 +137,107 @@ impl Exchange {
             .await?
             .map_err(|e| http::failure(&endpoint.provider, &self.url, &e))?;
         let Some(bytes) = chunk else {
-            return self.end_of_body(response.status());
+            self.recorded(End::Eof);
+            return self.reading.end(response.status());
         };
-        self.caps.received(bytes.len())?;
-        self.decode(&bytes);
-        match self.out.back() {
-            Some(StreamEvent::Finish { .. }) => drop(tokio::spawn(drain(response))),
-            Some(last) if last.is_last() => {}
-            Some(_) | None => {
-                Caps::pending(&self.sse)?;
-                self.phase = Phase::Read(response);
-            }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.chunk(&bytes);
+        }
+        let pushed = self.reading.push(&bytes);
+        if pushed.is_err() || self.reading.is_over() {
+            self.recorded(End::Closed);
+        }
+        pushed?;
+        if self.reading.is_finished() {
+            drop(tokio::spawn(drain(response)));
+        } else if !self.reading.is_over() {
+            self.phase = Phase::Read(response);
         }
         Ok(())
     }
 
-    fn end_of_body(&mut self, status: StatusCode) -> Result<(), Failure> {
-        if self.head.is_none() {
-            self.decoder.end(self.sse.unfinished().as_deref(), &mut self.out);
+    fn recorded(&mut self, end: End) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.end(end);
         }
-        if is_over(&self.out) {
-            return Ok(());
-        }
-        Err(self.ended(status))
     }
 
-    fn decode(&mut self, bytes: &[u8]) {
-        let (decoder, out, head) = (&mut self.decoder, &mut self.out, &mut self.head);
-        if let Some(head) = head {
-            let room = LONGEST_ERROR - head.len();
-            head.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        }
-        self.sse.push(bytes, |event| {
-            *head = None;
-            if !is_over(out) {
-                decoder.event(&event, out);
+    /// The failure of an error response. Its body may be slow or endless; the status counts even if
+    /// the body cannot be read.
+    async fn error_response(&mut self, mut response: Response, at: Time) -> Failure {
+        let mut body = Vec::new();
+        while body.len() < LONGEST_ERROR {
+            match with_stall_limit(self.endpoint.stall, response.chunk()).await {
+                Ok(Ok(Some(bytes))) => body.extend_from_slice(&bytes),
+                Ok(Ok(None) | Err(_)) | Err(_) => break,
             }
-        });
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.chunk(&body);
+            recorder.end(End::Eof);
+        }
+        let (status, headers) = (response.status(), response.headers());
+        self.codec.refused(&self.endpoint.provider, status, headers, &body, at)
+    }
+}
+
+fn request_id(headers: &HeaderMap) -> Option<String> {
+    let id = REQUEST_IDS.iter().find_map(|name| headers.get(*name)?.to_str().ok())?.trim();
+    (!id.is_empty() && id.len() <= LONGEST_ID).then(|| id.to_owned())
+}
+
+/// Keeps an exchange in memory while it happens.
+pub(crate) struct Recorder {
+    exchanged: Exchanged,
+    bytes: usize,
+}
+
+impl Recorder {
+    pub(crate) fn new(codec: Codec, provider: &str, path: String, body: Vec<u8>) -> Self {
+        let bytes = body.len();
+        let (wire, vendor) = (codec.wire().to_owned(), codec.vendor().to_owned());
+        let provider = provider.to_owned();
+        let exchanged = Exchanged { wire, vendor, provider, path, body, answer: None };
+        Self { exchanged, bytes }
     }
 
-    fn ended(&self, status: StatusCode) -> Failure {
-        let Some(head) = &self.head else { return Failure::cut_off() };
-        let text = String::from_utf8_lossy(head);
-        let text = text.trim();
-        if text.starts_with(['{', '[']) {
-            let details = Details::read(head);
-            if details.message.is_empty() {
-                return self.no_stream("JSON", status);
-            }
-            let failure = Failure::in_stream(&self.endpoint.provider, &details);
-            return Failure { status: Some(status.as_u16()), ..failure };
-        }
-        if is_markup(text) {
-            return self.no_stream("an HTML page", status);
-        }
-        Failure::cut_off()
+    fn head(&mut self, response: &Response, at: Time) {
+        let kept = |name: &&str| {
+            let value = response.headers().get(*name)?.to_str().ok()?;
+            Some(((*name).to_owned(), value.to_owned()))
+        };
+        let headers: BTreeMap<String, String> = KEPT_HEADERS.iter().filter_map(kept).collect();
+        let (status, chunks) = (response.status().as_u16(), Vec::new());
+        self.exchanged.answer = Some(Answer { status, headers, at, chunks, end: End::Broken });
     }
 
-    fn no_stream(&self, what: &str, status: StatusCode) -> Failure {
-        let message = format!(
-            "the server answered with {what} ({status}) instead of an event stream; check `provider.{}.options.baseURL`, which may not be the address of the API",
-            self.endpoint.provider
-        );
-        let failure = Failure::fatal(FailureClass::Invalid, message);
-        Failure { status: Some(status.as_u16()), ..failure }
+    fn chunk(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len();
+        match &mut self.exchanged.answer {
+            Some(answer) if self.bytes <= LARGEST_RECORD => answer.chunks.push(bytes.to_vec()),
+            Some(answer) => answer.chunks.clear(),
+            None => {}
+        }
+    }
+
+    fn end(&mut self, end: End) {
+        if let Some(answer) = &mut self.exchanged.answer {
+            answer.end = end;
+        }
+    }
+
+    /// The exchange. An answer that repeats the provider's key is not kept.
+    fn finish(mut self, mask: &Mask) -> Exchanged {
+        let headers = self.exchanged.answer.as_ref().map(|answer| &answer.headers);
+        let in_headers =
+            headers.is_some_and(|headers| headers.values().any(|text| mask.finds(text)));
+        if self.bytes > LARGEST_RECORD {
+            let mib = LARGEST_RECORD >> 20;
+            self.exchanged.drop_answer(&format!("the exchange has more than {mib} MiB"));
+        } else if in_headers || mask.finds(&self.exchanged.answer_text()) {
+            self.exchanged.drop_answer("the provider's key is in the answer");
+        }
+        self.exchanged
     }
 }
 
@@ -218,31 +247,6 @@ async fn drain(mut response: Response) {
     let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
     // if the server continues to send, the connection is closed
     let _ = tokio::time::timeout(LONGEST_DRAIN, rest).await;
-}
-
-/// The failure of an error response. Its body may be slow or endless; the status counts even if the
-/// body cannot be read.
-async fn error_response(endpoint: &Endpoint, mut response: Response) -> Failure {
-    let mut body = Vec::new();
-    while body.len() < LONGEST_ERROR {
-        match with_stall_limit(endpoint.stall, response.chunk()).await {
-            Ok(Ok(Some(bytes))) => body.extend_from_slice(&bytes),
-            Ok(Ok(None) | Err(_)) | Err(_) => break,
-        }
-    }
-    let (status, headers) = (response.status(), response.headers());
-    if endpoint.overflows_silently
-        && matches!(status.as_u16(), 400 | 413)
-        && body.trim_ascii().is_empty()
-    {
-        return Failure::silent_overflow(&endpoint.provider, status);
-    }
-    let failure =
-        Failure::of_response(&endpoint.provider, status, headers, &body, SystemTime::now());
-    let is_transient = endpoint.retries_not_found
-        && status == StatusCode::NOT_FOUND
-        && failure.class == FailureClass::Invalid;
-    Failure { retryable: failure.retryable || is_transient, ..failure }
 }
 
 /// Waits for the next byte, up to a limit.

@@ -2,7 +2,7 @@
 //! below.
 
 use crate::config::Wire;
-use crate::exchange;
+use crate::reading;
 use crate::stream::StreamEvent;
 use crate::vendors::GENERIC;
 use leftfold_framing::sse::{Parser, SseEvent};
@@ -12,7 +12,7 @@ const NAME: &str = "p";
 /// The events of a body that arrives in these pieces and then ends.
 pub fn decode(wire: Wire, pieces: &[&[u8]]) -> Vec<StreamEvent> {
     let Some(http) = wire.protocol().http() else { return Vec::new() };
-    exchange::decode(&mut *http.decoder(NAME, &GENERIC), pieces.iter().copied())
+    reading::decode(http.decoder(NAME, &GENERIC), pieces.iter().copied())
 }
 
 /// The pieces in which server-sent events arrive do not change their meaning.

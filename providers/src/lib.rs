@@ -7,6 +7,7 @@
 //!
 //! Invariant: nothing here knows sessions or the meaning of tools, nothing is retried here, and
 //! every stream ends in exactly one [`StreamEvent::Finish`] or [`StreamEvent::Failed`].
+//! Requests go through [`Codec`] alone, so that a log is enough to make their bodies again.
 //!
 //! # How to add a provider
 //!
@@ -34,10 +35,12 @@ pub mod catalog;
 pub mod check;
 mod client;
 mod closing;
+mod codec;
 mod config;
 mod endpoint;
 mod errors;
 mod exchange;
+mod exchanged;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gemini;
@@ -46,6 +49,7 @@ mod ids;
 mod openai_chat;
 mod openai_responses;
 mod parts;
+mod reading;
 pub mod scripted;
 mod shape;
 mod stream;
@@ -59,8 +63,12 @@ use std::sync::{Arc, LazyLock};
 
 use leftfold_events::providers::{KnownProviders, KnownWire};
 
+pub use codec::Codec;
 pub use config::{Config, DEFAULT_STALL, Error, OnFault, ScriptSource, Wire};
 pub use errors::{Failure, LONGEST_WAIT_MS};
+pub use exchanged::{
+    Answer, End, Exchanged, LARGEST_RECORD, read as read_record, write as write_record,
+};
 pub use http::warm;
 pub use leftfold_events::Request;
 pub use stream::{Extra, Provider, StreamEvent};
@@ -111,8 +119,8 @@ pub fn build(config: Config) -> Result<Arc<dyn Provider>, Error> {
 pub fn decode<'a>(config: &Config, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<StreamEvent> {
     let protocol = config.wire.protocol();
     let Some(http) = protocol.http() else { return Vec::new() };
-    let mut decoder = http.decoder(&config.name, protocol.vendor(config));
-    let mut events = exchange::decode(&mut *decoder, pieces);
+    let decoder = http.decoder(&config.name, protocol.vendor(config));
+    let mut events = reading::decode(decoder, pieces);
     if !events.last().is_some_and(StreamEvent::is_last) {
         events.push(StreamEvent::Failed(Failure::cut_off()));
     }

@@ -7,6 +7,7 @@ use leftfold_events::event::{CallSpec, Finish, Usage};
 use leftfold_events::{Request, Sha256};
 
 use crate::errors::Failure;
+use crate::exchanged::Exchanged;
 use leftfold_framing::sse::SseEvent;
 
 /// A language model, or something that behaves like one.
@@ -20,6 +21,12 @@ pub trait Provider: Send + Sync + Debug {
     /// Starts a request when the stream is first polled. Dropping the stream aborts the request.
     /// Needs a tokio runtime with time and I/O.
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent>;
+
+    /// Starts a request as [`Provider::stream`] does. The stream also has the exchange itself, directly
+    /// before its last event, if the provider uses a server.
+    fn recorded(&self, request: Request) -> BoxStream<'static, StreamEvent> {
+        self.stream(request)
+    }
 
     /// This provider with another key and other headers; `None` if it sends none. Values that
     /// cannot be sent are left out.
@@ -56,10 +63,12 @@ impl Extra {
 /// empty. A call's deltas are for display: [`StreamEvent::ToolCall`] has the whole call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamEvent {
-    /// Always first, before the request is sent: the hash of the body.
+    /// First, before the request is sent: the hash of the body. It is absent if the request is not sent.
     Start {
         body_sha256: Sha256,
     },
+    /// The server's own id of the request, before anything else of the answer.
+    RequestId(String),
     TextStart {
         id: String,
     },
@@ -95,6 +104,8 @@ pub enum StreamEvent {
     /// A complete call. Input that is not JSON becomes a JSON string with the raw text; absent
     /// input becomes `{}`.
     ToolCall(CallSpec),
+    /// The exchange, if it was asked for: see [`Provider::recorded`].
+    Exchanged(Box<Exchanged>),
     /// The reply is complete; always last.
     Finish {
         finish: Finish,

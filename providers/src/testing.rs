@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::client::Client;
 use crate::config::{Config, Error};
 use crate::errors::Failure;
-use crate::exchange;
+use crate::reading;
 use crate::stream::{Decoder, StreamEvent};
 
 /// The provider of these settings, which must name a wire over HTTP.
@@ -18,8 +18,8 @@ pub(crate) fn client(config: Config) -> Result<Client, Error> {
 }
 
 /// The events decoded from these bytes, after which the body ends.
-pub(crate) fn decode(mut decoder: impl Decoder, pieces: &[&[u8]]) -> Vec<StreamEvent> {
-    exchange::decode(&mut decoder, pieces.iter().copied())
+pub(crate) fn decode(decoder: impl Decoder + 'static, pieces: &[&[u8]]) -> Vec<StreamEvent> {
+    reading::decode(Box::new(decoder), pieces.iter().copied())
 }
 
 /// Calls `look` with variants of the text, whose lines end in LF: with a BOM, comments and unknown

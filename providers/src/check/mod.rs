@@ -17,7 +17,6 @@ use std::fmt;
 
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
-use leftfold_events::Sha256;
 use leftfold_events::event::FailureClass;
 
 pub(crate) use place::{
@@ -44,13 +43,12 @@ impl fmt::Display for Fault {
 }
 
 /// The stream of a request that is not sent, because its body has this fault.
-pub(crate) fn refused_stream(body: &[u8], fault: &Fault) -> BoxStream<'static, StreamEvent> {
+pub(crate) fn refused_stream(fault: &Fault) -> BoxStream<'static, StreamEvent> {
     let message = format!(
         "the request was not sent, because the API would refuse it: {fault}; this is a bug in leftfold, please report it"
     );
     let failure = Failure::fatal(FailureClass::Invalid, message);
-    let start = StreamEvent::Start { body_sha256: Sha256::of(body) };
-    stream::iter([start, StreamEvent::Failed(failure)]).boxed()
+    stream::iter([StreamEvent::Failed(failure)]).boxed()
 }
 
 #[cfg(test)]

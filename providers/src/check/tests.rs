@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
+use leftfold_events::event::{ModelRef, Purpose};
+use leftfold_events::{Json, Request};
+
 use super::*;
-use crate::client::bytes;
 use crate::config::{Config, OnFault, Wire};
 use crate::testing::client;
 
@@ -341,29 +343,44 @@ fn gemini() {
     );
 }
 
+fn request(messages: Value) -> Request {
+    Request {
+        purpose: Purpose::Turn,
+        model: ModelRef { provider: "p".into(), id: "m".into() },
+        max_output: 100,
+        options: Json::object(),
+        cache_key: String::new(),
+        system: Vec::new(),
+        tools: Vec::new(),
+        messages: serde_json::from_value(messages).unwrap(),
+    }
+}
+
 #[tokio::test]
 async fn a_fault_names_its_rule_and_place_and_is_not_sent() {
-    let mut body = anthropic_body();
-    body["messages"][2]["content"][0]["tool_use_id"] = json!("x");
-    let ends = async |on_fault, body: &Value| -> Vec<StreamEvent> {
+    let ends = async |on_fault, request: &Request| -> Vec<StreamEvent> {
         let mut config = Config::new("p", Wire::ANTHROPIC);
         config.api_key = Some("key".into());
         config.on_fault = on_fault;
-        match client(config).unwrap().refusal("m", body) {
+        match client(config).unwrap().refusal(request) {
             Some(refusal) => refusal.collect().await,
             None => Vec::new(),
         }
     };
-    assert_eq!(ends(OnFault::Mend, &body).await, []);
-    let events = ends(OnFault::Refuse, &body).await;
-    let [StreamEvent::Start { body_sha256 }, StreamEvent::Failed(failure)] = &events[..] else {
-        panic!("{events:?}");
-    };
-    assert_eq!(*body_sha256, Sha256::of(&bytes(&body)));
+    let messages = json!([
+        { "role": "user", "parts": [{ "type": "text", "text": "go", "mime": null, "name": null }] },
+        { "role": "assistant", "parts": [{ "type": "call", "id": "a", "name": "t", "input": {} }] },
+        { "role": "user", "parts": [{ "type": "text", "text": "on", "mime": null, "name": null }] },
+    ]);
+    let open = request(messages.clone());
+    let closed = request(json!([messages[0]]));
+    assert_eq!(ends(OnFault::Mend, &open).await, []);
+    let events = ends(OnFault::Refuse, &open).await;
+    let [StreamEvent::Failed(failure)] = &events[..] else { panic!("{events:?}") };
     assert_eq!((failure.class, failure.retryable), (FailureClass::Invalid, false));
-    let expected = "call-open at `messages[1].content[1]`: no result for `a` follows";
+    let expected = "call-open at `messages[1].content[0]`: no result for `a` follows";
     assert!(failure.message.contains(expected), "{}", failure.message);
-    assert_eq!(ends(OnFault::Refuse, &anthropic_body()).await, []);
+    assert_eq!(ends(OnFault::Refuse, &closed).await, []);
     for wire in [Wire::OPENAI_CHAT, Wire::OPENAI_RESPONSES, Wire::GEMINI] {
         let config = Config::new("openai", wire);
         assert_eq!(config.faults("m", &json!([]))[0].rule, "shape");

@@ -32,6 +32,11 @@ impl Mask {
         self.secrets.dedup();
     }
 
+    /// Whether `text` contains one of the secrets.
+    pub(crate) fn finds(&self, text: &str) -> bool {
+        self.secrets.iter().any(|secret| text.contains(secret.as_str()))
+    }
+
     pub(crate) fn hide(&self, text: String) -> String {
         self.secrets.iter().fold(text, |text, secret| {
             if text.contains(secret.as_str()) {

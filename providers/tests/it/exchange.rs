@@ -6,8 +6,11 @@ use std::time::Duration;
 use futures::StreamExt;
 use leftfold_events::event::{FailureClass, Finish, ModelRef, PromptPart, Purpose};
 use leftfold_events::request::RequestMessage;
-use leftfold_events::{Json, Sha256};
-use leftfold_providers::{Config, Failure, Provider, Request, StreamEvent, Wire, build};
+use leftfold_events::{Json, SessionId, Sha256};
+use leftfold_providers::{
+    Codec, Config, End, Exchanged, Failure, Provider, Request, StreamEvent, Wire, build,
+    read_record, write_record,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -86,8 +89,34 @@ async fn write(socket: &mut TcpStream, text: &str) {
     let _ = socket.write_all(text.as_bytes()).await;
 }
 
+/// Asserts that the record of the exchange has the body, and gives the events again.
+fn assert_replayed(exchanged: &Exchanged, events: &[StreamEvent]) {
+    let session = SessionId::default();
+    let read = read_record(&write_record(exchanged, session, 1)).unwrap();
+    let codec = Codec::find(&read.wire, &read.vendor).unwrap().unwrap();
+    assert_eq!(read.body, codec.body(&request()));
+    assert_eq!(events[0], StreamEvent::Start { body_sha256: Sha256::of(&read.body) });
+    let Some(answer) = &read.answer else { return };
+    let decoded = |event: &&StreamEvent| {
+        !matches!(event, StreamEvent::Start { .. } | StreamEvent::RequestId(_))
+    };
+    let mut events: Vec<StreamEvent> = events.iter().filter(decoded).cloned().collect();
+    match answer.end {
+        End::Eof | End::Closed => {}
+        // the failure is no part of the bytes
+        End::Broken => drop(events.pop()),
+        End::Dropped(_) => return,
+    }
+    assert_eq!(codec.replay("anthropic", answer), events);
+}
+
 async fn play(base: &str, stall: Duration) -> Vec<StreamEvent> {
-    let events: Vec<StreamEvent> = provider(base, stall).stream(request()).collect().await;
+    let mut events: Vec<StreamEvent> = provider(base, stall).recorded(request()).collect().await;
+    let before_last = events.len() - 2;
+    let StreamEvent::Exchanged(exchanged) = events.remove(before_last) else {
+        panic!("{events:?}");
+    };
+    assert_replayed(&exchanged, &events);
     assert!(matches!(events.first(), Some(StreamEvent::Start { .. })), "{events:?}");
     assert_eq!(events.iter().filter(|event| event.is_last()).count(), 1, "{events:?}");
     assert!(events.last().is_some_and(StreamEvent::is_last), "{events:?}");

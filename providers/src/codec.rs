@@ -1,0 +1,181 @@
+//! Encodes requests and decodes answers of one wire format and vendor. It knows no address, no key
+//! and no network, so a log is enough to make a body again.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use leftfold_events::event::FailureClass;
+use leftfold_events::{Request, Time};
+use reqwest::StatusCode;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+
+#[cfg(any(debug_assertions, test))]
+use crate::check::{Fault, Faults, Place};
+use crate::closing;
+use crate::config::{Config, Error, Http, Wire};
+use crate::errors::Failure;
+use crate::exchanged::{Answer, End};
+use crate::reading::Reading;
+use crate::stream::StreamEvent;
+use crate::vendors::{self, Vendor};
+
+/// One wire format with the quirks of one vendor.
+#[derive(Clone, Copy, Debug)]
+pub struct Codec {
+    wire: Wire,
+    http: &'static dyn Http,
+    vendor: &'static Vendor,
+}
+
+impl Codec {
+    /// The codec for the names that a log has. `None`: the wire format is `scripted`, which sends
+    /// nothing.
+    ///
+    /// # Errors
+    /// This version does not have the wire format, or the vendor on it.
+    pub fn find(wire: &str, vendor: &str) -> Result<Option<Self>, Error> {
+        let wire: Wire = wire.parse()?;
+        let Some(http) = wire.protocol().http() else { return Ok(None) };
+        let unknown =
+            || Error::UnknownVendor { vendor: vendor.to_owned(), wire: wire.name().to_owned() };
+        let named = vendors::named(vendor).ok_or_else(unknown)?;
+        let mut config = Config::new("", wire);
+        config.vendor = Some(vendor.to_owned());
+        let codec = Self::new(&config, http);
+        if codec.vendor == named { Ok(Some(codec)) } else { Err(unknown()) }
+    }
+
+    /// The codec of a provider whose wire is `http`.
+    pub(crate) fn new(config: &Config, http: &'static dyn Http) -> Self {
+        Self { wire: config.wire, http, vendor: config.wire.protocol().vendor(config) }
+    }
+
+    /// The name of the wire format.
+    pub fn wire(&self) -> &'static str {
+        self.wire.name()
+    }
+
+    /// The name of the vendor.
+    pub fn vendor(&self) -> &'static str {
+        self.vendor.names[0]
+    }
+
+    /// The bytes that go over the wire for `request`. Calls without results are answered first.
+    pub fn body(&self, request: &Request) -> Vec<u8> {
+        bytes(&self.http.body(self.vendor, &closing::closed(request)))
+    }
+
+    /// The path and query below the base URL, for a request to `model`.
+    pub fn path(&self, model: &str) -> String {
+        // a fixed and valid address
+        let Ok(mut url) = reqwest::Url::parse("http://base") else { return String::new() };
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(self.http.path());
+        }
+        let url = self.http.address(&url, model);
+        let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
+        format!("{}{query}", url.path())
+    }
+
+    /// The events of a recorded answer, without [`StreamEvent::Start`]. An answer that broke off has
+    /// no last event: its failure is no part of its bytes.
+    pub fn replay(&self, provider: &str, answer: &Answer) -> Vec<StreamEvent> {
+        let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
+        if !status.is_success() {
+            let headers = header_map(answer);
+            let body = answer.chunks.concat();
+            let failure = self.refused(provider, status, &headers, &body, answer.at);
+            return vec![StreamEvent::Failed(failure)];
+        }
+        let mut reading = self.reading(provider);
+        let mut events = Vec::new();
+        for chunk in &answer.chunks {
+            if let Err(failure) = reading.push(chunk) {
+                reading.fail(failure);
+            }
+            events.extend(std::iter::from_fn(|| reading.pop()));
+            if events.last().is_some_and(StreamEvent::is_last) {
+                return events;
+            }
+        }
+        if answer.end == End::Eof {
+            if let Err(failure) = reading.end(status) {
+                reading.fail(failure);
+            }
+            events.extend(std::iter::from_fn(|| reading.pop()));
+        }
+        events
+    }
+
+    /// All rules of the vendor that the body of a request breaks. `model` is the requested model,
+    /// which not every wire names in its body.
+    ///
+    /// Release builds contain neither the rules nor this function.
+    #[cfg(any(debug_assertions, test))]
+    pub fn faults(&self, model: &str, body: &Value) -> Vec<Fault> {
+        let mut faults = Faults::default();
+        let body = Place::root(body);
+        if body.value.is_object() {
+            self.http.check(self.vendor, model, &body, &mut faults);
+        } else {
+            faults.add("shape", &body, "the body is not a JSON object");
+        }
+        faults.into_vec()
+    }
+
+    /// The first rule that `request` breaks as it is, before open calls are answered.
+    #[cfg(any(debug_assertions, test))]
+    pub(crate) fn fault(&self, request: &Request) -> Option<Fault> {
+        let body = self.http.body(self.vendor, request);
+        self.faults(&request.model.id, &body).into_iter().next()
+    }
+
+    pub(crate) fn http(&self) -> &'static dyn Http {
+        self.http
+    }
+
+    pub(crate) fn quirks(&self) -> &'static Vendor {
+        self.vendor
+    }
+
+    /// The decoding of a new answer.
+    pub(crate) fn reading(&self, provider: &str) -> Reading {
+        Reading::new(provider, self.http.decoder(provider, self.vendor))
+    }
+
+    /// The failure of a response with an HTTP error status, which came at `at`.
+    pub(crate) fn refused(
+        &self,
+        provider: &str,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &[u8],
+        at: Time,
+    ) -> Failure {
+        if self.vendor.overflows_silently
+            && matches!(status.as_u16(), 400 | 413)
+            && body.trim_ascii().is_empty()
+        {
+            return Failure::silent_overflow(provider, status);
+        }
+        let at = UNIX_EPOCH + Duration::from_millis(at.millis());
+        let failure = Failure::of_response(provider, status, headers, body, at);
+        let is_transient = self.vendor.retries_not_found
+            && status == StatusCode::NOT_FOUND
+            && failure.class == FailureClass::Invalid;
+        Failure { retryable: failure.retryable || is_transient, ..failure }
+    }
+}
+
+fn header_map(answer: &Answer) -> HeaderMap {
+    let header = |(name, value): (&String, &String)| {
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        Some((name, HeaderValue::from_str(value).ok()?))
+    };
+    answer.headers.iter().filter_map(header).collect()
+}
+
+fn bytes(body: &Value) -> Vec<u8> {
+    // serialising values to memory cannot fail
+    serde_json::to_vec(body).unwrap_or_default()
+}
