@@ -93,7 +93,7 @@ pub(crate) enum Command {
     Fork(Fork),
     /// Import a session printed by `export`, or one of Claude Code, Codex or OpenCode
     Import(Import),
-    /// Show where two sessions part, and how they differ after that
+    /// Show the changes of a session to files, or how two sessions differ
     Diff(Diff),
     /// Show tokens, cost and tool calls of all sessions
     Stats(Stats),

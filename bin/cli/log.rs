@@ -137,9 +137,19 @@ pub(crate) struct Import {
 #[derive(Debug, Args)]
 pub(crate) struct Diff {
     /// A session id, a unique prefix of one, `last`, or a session's folder
-    pub(crate) a: String,
-    /// The session to compare it with
-    pub(crate) b: String,
+    pub(crate) session: String,
+    /// Another session: show where the two part, and how they differ after that
+    #[arg(value_name = "OTHER", conflicts_with_all = ["turn", "step", "stat"])]
+    pub(crate) other: Option<String>,
+    /// Only the changes of this turn, counted from 1
+    #[arg(long, value_name = "N", conflicts_with = "step")]
+    pub(crate) turn: Option<usize>,
+    /// Only the changes of the step that holds this event
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) step: Option<u64>,
+    /// Show only the changed files and the numbers of lines
+    #[arg(long)]
+    pub(crate) stat: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,

@@ -1,4 +1,5 @@
-//! `leftfold diff`: shows where two sessions part, and how they differ after that.
+//! `leftfold diff`: shows the changes of a session to files, or where two sessions part and how they
+//! differ after that.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -12,15 +13,48 @@ use serde_json::{Value, json};
 use similar::TextDiff;
 
 use crate::cli::{Diff, Format};
+use leftfold_runtime::session_diff::{DiffRange, SessionDiff};
 use leftfold_runtime::session_paths::SessionPlace;
 
 /// Unchanged lines to show around a change.
 const CONTEXT: usize = 2;
 
 pub(crate) fn diff(args: &Diff) -> anyhow::Result<ExitCode> {
-    let (a, b) = (Side::read(&args.a)?, Side::read(&args.b)?);
+    match &args.other {
+        None => files(args),
+        Some(other) => sessions(&args.session, other, args.format),
+    }
+}
+
+/// Shows the changes of one session to files. Exit code 1 if changes may be missing.
+fn files(args: &Diff) -> anyhow::Result<ExitCode> {
+    let range = match (args.turn, args.step) {
+        (Some(turn), _) => DiffRange::Turn(turn),
+        (None, Some(step)) => DiffRange::Step(step),
+        (None, None) => DiffRange::Session,
+    };
+    let diff = SessionDiff::read(&super::place(&args.session)?, range)?;
+    match args.format {
+        Format::Json => {
+            super::print_json(&format!("{}\n", diff.to_json(args.stat)))?;
+        }
+        Format::Text => {
+            super::print(&if args.stat { diff.stat() } else { diff.unified() })?;
+            for note in diff.notes.iter().chain(&diff.gaps) {
+                leftfold_runtime::note(&format!("leftfold: {note}"));
+            }
+            if diff.files.is_empty() && diff.gaps.is_empty() {
+                leftfold_runtime::note("leftfold: no file was changed");
+            }
+        }
+    }
+    Ok(if diff.gaps.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn sessions(a: &str, b: &str, format: Format) -> anyhow::Result<ExitCode> {
+    let (a, b) = (Side::read(a)?, Side::read(b)?);
     let parting = parting(&a, &b);
-    if args.format == Format::Json {
+    if format == Format::Json {
         let report = json!({
             "equal": parting.is_none(), "part": parting, "a": a.summary(), "b": b.summary(),
         });

@@ -178,6 +178,8 @@ impl Search {
             &["sessions", "--format", "json"],
             &["why", "last"],
             &["diff", "last", "last"],
+            &["diff", "last"],
+            &["diff", "last", "--format", "json"],
             &["check", "last"],
             &["verify", "last"],
             &["rerun", "last"],

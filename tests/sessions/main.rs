@@ -14,6 +14,7 @@ mod replay;
 mod rerun;
 mod rerun_ways;
 mod revert;
+mod session_diff;
 mod snapshot;
 mod spill;
 mod stats;

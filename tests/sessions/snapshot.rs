@@ -68,6 +68,8 @@ fn a_step_that_may_change_files_has_one_before_and_one_after() {
     let prompted = only(&events, "turn.prompted")["seq"].clone();
     let turn = json!({ "turn": prompted, "additions": 2, "deletions": 1, "files": 2 });
     assert_eq!(shown["changes_by_turn"], json!([turn]));
+    let of = |path: &str, additions: u64, deletions: u64| json!({ "path": path, "additions": additions, "deletions": deletions });
+    assert_eq!(shown["changes_by_file"], json!([of("a", 0, 1), of("b", 2, 0)]));
     site.assert_sound();
 }
 

@@ -337,3 +337,32 @@ fn a_pipe_is_sent_to_run() {
     site.run(&[]).with(2).saying(&["terminal", "`leftfold run -`"]);
     site.run(&["--continue"]).with(2).saying(&["`leftfold run -`"]);
 }
+
+#[test]
+fn the_changes_of_a_turn_and_of_the_session_are_shown() {
+    let of = |prompt: &str, answers: usize, mut reply: Value| {
+        reply["match"] = json!({ "prompt": prompt, "answers": answers });
+        reply
+    };
+    let site = Site::scripted(&script(json!([
+        of("one", 0, bash("printf 'first\\x1b[2J\\n' > a")),
+        of("one", 1, says("Done one.")),
+        of("two", 2, bash("echo second > b")),
+        of("two", 3, says("Done two.")),
+    ])))
+    .setting("/snapshot", json!(true));
+    let mut terminal = site.terminal(&[], 80);
+    terminal.until_prompt().press("/diff\r").until("the session has only begun");
+    prompt(&mut terminal, "one", "Done one.");
+    prompt(&mut terminal, "two", "Done two.");
+    terminal.until_prompt().press("/diff\r").until("+++ b/b").until("+second");
+    terminal.until("1 file changed, +1 -0").until_prompt();
+    terminal.press("/diff 1\r").until("+first\\x1b[2J").until("1 file changed, +1 -0");
+    terminal.until_prompt().press("/diff session\r").until("+first").until("+second");
+    terminal.until("2 files changed, +2 -0");
+    terminal.until_prompt().press("/diff 3\r").until("there is no turn 3: the session has 2");
+    terminal.until_prompt().press("/diff x\r").until("takes `session`, or the number of a turn");
+    terminal.until_prompt().press("/exit\r");
+    assert_eq!(terminal.wait(), 0);
+    site.assert_sound();
+}

@@ -13,6 +13,7 @@
 //! | `remote`, `socket` | client and server of a node's socket |
 //! | `slash`, `attach` | slash commands and attachments of a prompt |
 //! | `fork`, `checkout` | makes forks, with files |
+//! | `session_diff` | the changes of a session to files |
 //! | `redact_output`, `warnings`, `lines`, `preview` | text that leaves the process |
 //! | `fuzzing` | properties that hold for any input, for `tests/fuzz` |
 //!
@@ -42,6 +43,7 @@ pub mod remote;
 pub mod resolved_settings;
 pub mod sandbox;
 pub mod secrets;
+pub mod session_diff;
 pub mod session_list;
 pub mod session_paths;
 pub mod session_setup;

@@ -1,16 +1,19 @@
 //! Tool calls on the terminal: a heading with the outcome, and an excerpt of the result.
 
 use leftfold_events::event::Finished;
+use leftfold_runtime::session_diff::SessionDiff;
 use leftfold_tools::FilePreview;
-use leftfold_view::{Call, FileDiff, LineKind, words};
+use leftfold_view::{Call, FileDiff, LineKind, file_changes, words};
 use serde_json::Value;
 
 use super::style::{Face, Look};
 use super::wrap::exact;
-use leftfold_view::clean::{clean, clean_line, clip, visible, visible_line};
+use leftfold_view::clean::{clean, clean_line, clip, visible, visible_code, visible_line};
 
 /// The number of lines to show of a diff or of a command's last output.
 const EXCERPT: usize = 12;
+/// The most lines of a session's changes to print.
+const LONGEST_DIFF: usize = 2_000;
 
 /// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +182,26 @@ fn changes(lines: &[String], most: usize, look: Look) -> Vec<String> {
         shown.push(format!("    {}", style.paint(Face::DIM, &more)));
     }
     shown
+}
+
+/// The changes of a session to files, in colours, with the numbers of changed lines below.
+pub(super) fn diff(diff: &SessionDiff, look: Look) -> String {
+    let Look { style, .. } = look;
+    let mut text = String::new();
+    let unified = diff.unified();
+    let mut lines = unified.lines();
+    for line in lines.by_ref().take(LONGEST_DIFF) {
+        let shown = visible_code(line.trim_end_matches('\r'));
+        text += &exact(look, (Face::PLAIN, "  "), (face_of(line), &shown));
+    }
+    let more = lines.count();
+    let more = (more > 0).then(|| format!("… {more} more lines: leftfold diff {}", diff.session));
+    let none = diff.files.is_empty().then(|| "no file was changed".to_owned());
+    let sum = none.unwrap_or_else(|| file_changes::sum(&diff.figures()));
+    for note in more.iter().chain(&diff.notes).chain(&diff.gaps).chain([&sum]) {
+        text += &format!("  {}\n", style.paint(Face::DIM, &clean_line(note)));
+    }
+    text
 }
 
 /// The last lines of a command's output.

@@ -6,12 +6,13 @@ use super::BY;
 use super::conversation::{Conversation, ExitReason, Stage};
 use super::input::Typed;
 use super::style::Face;
-use super::{question, session_commands};
+use super::{calls, question, session_commands};
 use leftfold_runtime::agents::Agents;
 use leftfold_runtime::client;
 use leftfold_runtime::project::Project;
 use leftfold_runtime::redact_output;
 use leftfold_runtime::resolved_settings;
+use leftfold_runtime::session_diff::{DiffRange, SessionDiff};
 use leftfold_runtime::session_setup::SessionSetup;
 use leftfold_runtime::slash::{self, OptionsFor, Prepared};
 use leftfold_runtime::turn_config::Overrides;
@@ -136,10 +137,37 @@ impl Conversation {
                 Ok(said) => format!("  {said}\n"),
                 Err(error) => format!("  {error:#}\n"),
             }),
+            // A command of the project with this name comes first.
+            "/diff" if !of_project.iter().any(|(name, _)| name == "diff") => {
+                Some(self.diff(argument).await)
+            }
             // A server may have the command even if it is not known here.
             _ if command.contains(':') => None,
             _ if of_project.iter().any(|(name, _)| *name == command[1..]) => None,
             _ => Some(unknown(command)),
+        }
+    }
+
+    /// The changes of the last turn to files, of another turn, or of the whole session.
+    async fn diff(&self, argument: &str) -> String {
+        let turn = argument.parse().map(DiffRange::Turn);
+        let range = match argument {
+            "" => DiffRange::LastTurn,
+            "session" => DiffRange::Session,
+            _ => match turn {
+                Ok(turn) => turn,
+                Err(_) => return "  /diff takes `session`, or the number of a turn\n".to_owned(),
+            },
+        };
+        if self.client.is_none() {
+            return "  the session has only begun\n".to_owned();
+        }
+        let place = self.setup.place.clone();
+        let read = move || SessionDiff::read(&place, range);
+        match tokio::task::spawn_blocking(read).await {
+            Ok(Ok(diff)) => calls::diff(&diff, self.renderer.look),
+            Ok(Err(error)) => format!("  {}\n", redact_output::clean(&format!("{error:#}"))),
+            Err(error) => format!("  the changes cannot be shown: {error}\n"),
         }
     }
 
@@ -237,6 +265,7 @@ const HELP: &str = concat!(
     "  /exit, Ctrl-D   leave; the session is kept\n",
     "  /agent [NAME]   use another agent for the next prompts; without NAME list them\n",
     "  /undo, /redo    revert the last prompt and its file changes; undo that revert\n",
+    "  /diff [N]       show the changes of the last turn to files, of turn N, or of the whole `session`\n",
     "  /compact        replace the conversation so far with a summary\n",
     "  Ctrl-C          interrupt the turn\n",
     "  Alt-Enter       start a new line (or end the line with \\); pasted lines stay together\n",

@@ -76,7 +76,8 @@ pub fn sum(figures: &Figures) -> String {
     format!("{files} file{s} changed, +{additions} -{deletions}")
 }
 
-/// The changes of a session and of each of its turns, except reverted ones, as fields of an object.
+/// The changes of a session, of each of its turns and of each file, except reverted ones, as fields of
+/// an object.
 pub fn described(state: &State) -> Vec<(&'static str, Value)> {
     let mut turns: Vec<Seq> = state.files.changes.iter().map(|changed| changed.turn).collect();
     turns.dedup();
@@ -84,8 +85,13 @@ pub fn described(state: &State) -> Vec<(&'static str, Value)> {
         let Figures { additions, deletions, files } = state.figures(Some(turn));
         json!({ "turn": turn, "additions": additions, "deletions": deletions, "files": files })
     };
+    let of_file = |(path, figures): (&str, Figures)| {
+        let Figures { additions, deletions, .. } = figures;
+        json!({ "path": path, "additions": additions, "deletions": deletions })
+    };
     vec![
         ("changes", json!(state.figures(None))),
         ("changes_by_turn", turns.into_iter().map(of_turn).collect()),
+        ("changes_by_file", state.figures_by_file(None).into_iter().map(of_file).collect()),
     ]
 }

@@ -4,7 +4,7 @@
 //! `files.restored` moves the removed messages from `State::messages` to `State::files`, where they
 //! stay until the next turn begins.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -177,6 +177,17 @@ impl State {
         let of_turn = |changed: &&Changed| turn.is_none_or(|turn| changed.turn == turn);
         let changes = self.files.changes.iter().filter(of_turn);
         Figures::of(changes.flat_map(|changed| &changed.files))
+    }
+
+    /// The lines that calls have added to each file and deleted from it: all that were not reverted, or
+    /// those of one turn.
+    pub fn figures_by_file(&self, turn: Option<Seq>) -> BTreeMap<&str, Figures> {
+        let of_turn = |changed: &&Changed| turn.is_none_or(|turn| changed.turn == turn);
+        let mut by_file: BTreeMap<&str, Vec<&FileChange>> = BTreeMap::new();
+        for file in self.files.changes.iter().filter(of_turn).flat_map(|changed| &changed.files) {
+            by_file.entry(&file.path).or_default().push(file);
+        }
+        by_file.into_iter().map(|(path, files)| (path, Figures::of(files.into_iter()))).collect()
     }
 
     pub(super) fn apply_files(&mut self, envelope: &Envelope, event: &Event) {

@@ -56,7 +56,7 @@ impl<'a> Git<'a> {
     }
 
     /// A git command that sees nothing of the user's environment or settings.
-    fn command(&self, args: &[&str]) -> Command {
+    pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("git");
         command.arg("--git-dir").arg(self.folder).args(args).current_dir(self.folder).env_clear();
         command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
@@ -160,6 +160,7 @@ impl<'a> Git<'a> {
 }
 
 /// Reads the contents of objects, one after the other.
+#[derive(Debug)]
 pub(super) struct Contents {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -256,7 +257,7 @@ fn parse_diff(told: &str) -> Vec<FileChange> {
     files
 }
 
-fn checked_output(name: &'static str, output: Output) -> Result<Vec<u8>, Error> {
+pub(super) fn checked_output(name: &'static str, output: Output) -> Result<Vec<u8>, Error> {
     if output.status.success() {
         return Ok(output.stdout);
     }
@@ -269,6 +270,6 @@ fn failed(command: &'static str, message: &dyn std::fmt::Display) -> Error {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
-fn not_started(error: io::Error) -> Error {
+pub(super) fn not_started(error: io::Error) -> Error {
     if error.kind() == io::ErrorKind::NotFound { Error::NoGit } else { failed("start", &error) }
 }

@@ -23,6 +23,7 @@ mod scan;
 mod stamp;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 use std::fs::{self, File};
 use std::io;
@@ -33,6 +34,9 @@ use std::time::Duration;
 use leftfold_events::Sha256;
 use leftfold_events::event::FileChange;
 use tokio_util::sync::CancellationToken;
+
+pub use stamp::Mode as FileMode;
+pub use versions::{FileVersions, Objects, Version};
 
 use git::Git;
 use index::Index;

@@ -14,15 +14,17 @@ pub(super) struct Stamp {
     pub(super) mode: Mode,
 }
 
+/// The kind of a file in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub enum Mode {
     File,
     Executable,
     Link,
 }
 
 impl Mode {
-    pub(super) fn git(self) -> &'static str {
+    /// As git writes it, such as `100644`.
+    pub fn git(self) -> &'static str {
         match self {
             Self::File => "100644",
             Self::Executable => "100755",

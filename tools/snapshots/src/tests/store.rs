@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use tokio_util::sync::CancellationToken;
 
 use super::{Place, content_of};
-use crate::{Error, Snapshots, TIDY};
+use crate::{Error, FileMode, FileVersions, Snapshots, TIDY, Version};
 
 #[test]
 fn repositories_within_are_folders_and_nothing_of_git_is_touched() {
@@ -142,4 +142,46 @@ fn who_is_cancelled_or_comes_second_waits_for_nothing() {
         [take(), take(), take()].map(|thread| thread.join().unwrap())
     });
     assert!(trees.iter().all(|tree| *tree == trees[0]), "{trees:?}");
+}
+
+#[test]
+fn pairs_of_trees_are_compared_at_once() {
+    let place = Place::new();
+    let nowhere = "0123456789012345678901234567890123456789";
+    let none = place.snapshots().compare(&[(nowhere, nowhere)]).unwrap();
+    assert_eq!(none, [None], "there is no store yet");
+    place.write("a", "1\n");
+    place.write("link to", "");
+    let one = place.take(None).tree;
+    place.write("a", "2\n");
+    place.remove("link to");
+    let two = place.take(Some(&one)).tree;
+    let pairs = [
+        (one.as_str(), two.as_str()),
+        (&two, nowhere),
+        ("--output=x", &two),
+        (&two, &one),
+        (&two, &two),
+    ];
+    let found = place.snapshots().compare(&pairs).unwrap();
+    let mut objects = place.snapshots().objects().unwrap();
+    let mut text = |version: &Option<Version>| {
+        let bytes = objects.read(version.as_ref()?).unwrap();
+        Some(format!("{} {}", version.as_ref()?.mode.git(), String::from_utf8(bytes).unwrap()))
+    };
+    let mut brief = |files: &[FileVersions]| {
+        let file = |file: &FileVersions| (file.path.clone(), text(&file.before), text(&file.after));
+        files.iter().map(file).collect::<Vec<_>>()
+    };
+    let some = |text: &str| Some(format!("100644 {text}"));
+    let there =
+        [("a".to_owned(), some("1\n"), some("2\n")), ("link to".to_owned(), some(""), None)];
+    let back = there.clone().map(|(path, old, new)| (path, new, old));
+    assert_eq!(brief(found[0].as_ref().unwrap()), there);
+    assert_eq!(brief(found[3].as_ref().unwrap()), back);
+    assert_eq!((&found[1], &found[2]), (&None, &None));
+    let gone = Version { mode: FileMode::File, object: nowhere.to_owned() };
+    assert!(objects.read(&gone).is_err());
+    fs::remove_dir_all(place.dir.path().join("data")).unwrap();
+    assert_eq!(place.snapshots().compare(&pairs).unwrap(), vec![None; 5]);
 }
