@@ -49,5 +49,5 @@ pub use verify::verify;
 /// | 3 | a rejection with words closes the other questions of the reply |
 /// | 4 | `tool.started` records the sandbox of a command; only a rule of that name allows `unsandboxed` |
 /// | 5 | a turn goes on or ends as `incomplete` after a reply that was cut off; without compaction, only the provider says that a conversation is too long; each step that may change files begins with a snapshot; text of an interrupted reply stays in later requests |
-/// | 6 | a summary that was cut off is requested once more, and never taken; white space at the end of a text is dropped |
+/// | 6 | a summary that was cut off is requested once more, and never taken; white space at the end of a text is dropped; a reply that was cut off does not hide that the one before it filled the context |
 pub const POLICY: u16 = 6;

@@ -168,7 +168,7 @@ fn full(before: &State, auto: bool) -> String {
     {
         return format!("the provider refused the request: {}", failure.message);
     }
-    let taken = before.last_reply().map_or(0, |reply| reply.usage.total());
+    let taken = before.context_used();
     let room = before.usable().unwrap_or_default();
     format!("the last exchange used {taken} tokens of the {room} that fit")
 }

@@ -50,6 +50,9 @@ use crate::time::Time;
 use crate::turn_config::TurnConfig;
 use crate::verdict::RulesInForce;
 
+/// The policy since which replies without a known size do not hide that an earlier one filled the context.
+const SKIPS_UNSIZED_REPLIES: u16 = 6;
+
 /// A session at one point of its log.
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]
 pub struct State {
@@ -316,14 +319,20 @@ impl State {
 
     /// Whether the last exchange filled the model's context. False directly after a compaction.
     pub fn overflows(&self) -> bool {
+        let used = self.context_used();
+        self.usable().is_some_and(|usable| used > 0 && used >= usable)
+    }
+
+    /// The tokens of the last exchange whose usage is known; 0 directly after a compaction.
+    pub fn context_used(&self) -> u64 {
+        let skips = self.policy >= SKIPS_UNSIZED_REPLIES;
         let exchanged = |message: &&Message| match message {
             Message::User(_) | Message::Note { .. } => false,
-            Message::Assistant(_) | Message::Summary { .. } => true,
+            Message::Assistant(reply) => !skips || reply.usage.total() > 0,
+            Message::Summary { .. } => true,
         };
-        let Some(Message::Assistant(reply)) = self.messages.iter().rfind(exchanged) else {
-            return false;
-        };
-        self.usable().is_some_and(|usable| reply.usage.total() > 0 && reply.usage.total() >= usable)
+        let last = self.messages.iter().rfind(exchanged);
+        last.and_then(Message::reply).map_or(0, |reply| reply.usage.total())
     }
 
     /// The permission rules, with what "always" has allowed.

@@ -1,9 +1,9 @@
 //! Running out of the model's context, and making room.
 
 use crate::common::*;
-use leftfold_events::event::{Class, FailureClass, Finish, Model, Usage};
+use leftfold_events::event::{Class, FailureClass, Finish, Model, Turn, Usage};
 use leftfold_events::turn_config::Limit;
-use leftfold_events::{Fact, Sha256, TurnConfig};
+use leftfold_events::{Fact, POLICY, Sha256, TurnConfig};
 
 #[test]
 fn a_request_that_did_not_fit_is_asked_again_as_the_same_step() {
@@ -130,4 +130,25 @@ fn a_full_context_is_sent_if_it_may_not_be_summarised() {
         earlier.step(step);
     });
     assert!(earlier.state.turn.is_none());
+}
+
+/// SPEC L12: the size of the context is that of the last finished reply. One that was cut off has none.
+#[test]
+fn a_reply_that_was_cut_off_does_not_hide_a_full_context() {
+    let mut off = config();
+    off.options.compact = false;
+    let cut = [Prompt("a"), Full(9_500), Prompt("b"), Text("I wi"), Interrupt];
+    for (policy, then) in [
+        (POLICY, &["compaction.started", "model.requested 0.1"][..]),
+        (5, &["model.requested 1.1"]),
+    ] {
+        let mut run = Run::new(&off);
+        run.state.policy = policy;
+        cut.iter().for_each(|step| drop(run.step(step)));
+        run.tell(Fact::new(Turn::Configured(config().payloads())));
+        let intents = run.step(&Prompt("c"));
+        let intents: Vec<_> =
+            intents.iter().filter(|event| event.event.is_intent()).map(describe).collect();
+        assert_eq!(intents, then, "policy {policy}");
+    }
 }
