@@ -160,9 +160,12 @@ pub(crate) struct Stats {
     /// Count only the last N days
     #[arg(long, value_name = "N")]
     pub(crate) days: Option<u64>,
-    /// Count only sessions of this project
-    #[arg(long)]
-    pub(crate) project: bool,
+    /// Show only the N tools with the most calls
+    #[arg(long, value_name = "N")]
+    pub(crate) tools: Option<usize>,
+    /// Count only sessions of this project: its folder, or the folder's name [without NAME: the current project]
+    #[arg(long, value_name = "NAME", num_args = 0..=1)]
+    pub(crate) project: Option<Option<String>>,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,

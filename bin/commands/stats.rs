@@ -1,33 +1,40 @@
 //! `leftfold stats`: sums up tokens, cost and tool calls of all sessions, read from their logs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use leftfold_events::event::{Event, Model, Session, Started, Tool, Turn, Usage};
+use anyhow::bail;
+use leftfold_events::event::{Event, Model, Purpose, Session, Started, Tool, Turn, Usage};
 use leftfold_events::{Envelope, Seq, SessionId, Time};
 use leftfold_store::Reader;
 use serde::Serialize;
 
 use crate::cli::{Format, Stats};
-use leftfold_runtime::session_paths;
+use leftfold_runtime::{Usage as BadUsage, session_paths};
 use leftfold_view::clean;
 
 const DAY: u64 = 24 * 60 * 60 * 1_000;
 
 pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
-    let worktree = leftfold_config::worktree_of(&directory);
-    let only = args.project.then(|| worktree.display().to_string());
+    let only = args.project.as_ref().map(|name| ProjectFilter::new(name.as_deref(), &directory));
     let now = Time::from(SystemTime::now()).millis();
     let days = args.days.map(|days| days.saturating_mul(DAY));
     let since = days.map(|days| Time::from_millis(now.saturating_sub(days)));
     let mut totals = Totals::default();
+    let mut projects = BTreeSet::new();
     for store in session_paths::stores()? {
         let read = Reader::open(&store).map(|reader| {
             for session in reader.sessions() {
                 let (events, damage) = reader.read_good(session);
-                totals.take(session, &events, since, only.as_deref());
+                let project = project_of(&events);
+                if only.as_ref().is_none_or(|only| only.matches(project)) {
+                    totals.take(session, &events, since, project);
+                }
+                projects.insert(project.to_owned());
                 if let Some(damage) = damage {
                     leftfold_runtime::note(&format!(
                         "leftfold: {session} is damaged and counted only up to there: {damage}"
@@ -39,11 +46,63 @@ pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
             leftfold_runtime::note(&format!("leftfold: not counted: {error}"));
         }
     }
+    if let Some(ProjectFilter::Named { name, .. }) = &only
+        && !projects.iter().any(|project| only.as_ref().is_some_and(|it| it.matches(project)))
+    {
+        let known: Vec<&str> = projects.iter().map(String::as_str).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        bail!(BadUsage(format!(
+            "no session belongs to a project `{name}`; projects with sessions: {known}"
+        )));
+    }
+    if let Some(most) = args.tools {
+        let dropped: Vec<String> =
+            totals.most_called().into_iter().skip(most).map(|(name, _)| name.clone()).collect();
+        totals.tools.retain(|name, _| !dropped.contains(name));
+    }
     let text = match args.format {
         Format::Json => format!("{}\n", serde_json::to_string(&totals)?),
         Format::Text => totals.text(),
     };
     super::print_as(args.format, &text)
+}
+
+/// The sessions that `--project` counts.
+enum ProjectFilter {
+    /// Those of the current project, by its folder.
+    Current(String),
+    /// Those whose folder is `path`, or is called `name`.
+    Named { name: String, path: String },
+}
+
+impl ProjectFilter {
+    fn new(name: Option<&str>, directory: &Path) -> Self {
+        let Some(name) = name else {
+            return Self::Current(leftfold_config::worktree_of(directory).display().to_string());
+        };
+        let path = directory.join(name);
+        let path = path.canonicalize().unwrap_or(path).display().to_string();
+        Self::Named { name: name.to_owned(), path }
+    }
+
+    fn matches(&self, project: &str) -> bool {
+        match self {
+            Self::Current(path) => project == path,
+            Self::Named { name, path } => {
+                project == path
+                    || Path::new(project).file_name().is_some_and(|it| it == name.as_str())
+            }
+        }
+    }
+}
+
+/// The root of the session's project.
+fn project_of(events: &[Envelope]) -> &str {
+    let created = events.iter().find_map(|event| {
+        let Event::Session(Session::Created { worktree, .. }) = &event.event else { return None };
+        Some(worktree.as_str())
+    });
+    created.unwrap_or_default()
 }
 
 /// Tokens sent to and from models, and their cost.
@@ -65,6 +124,8 @@ struct Calls {
 struct Totals {
     sessions: u64,
     turns: u64,
+    /// Prompts and replies, without titles and summaries.
+    messages: u64,
     total: Spent,
     days: BTreeMap<String, Spent>,
     models: BTreeMap<String, Spent>,
@@ -80,30 +141,25 @@ impl Totals {
         session: SessionId,
         events: &[Envelope],
         since: Option<Time>,
-        only: Option<&str>,
+        project: &str,
     ) {
-        let project = events.iter().find_map(|event| {
-            let Event::Session(Session::Created { worktree, .. }) = &event.event else {
-                return None;
-            };
-            Some(worktree.as_str())
-        });
-        let project = project.unwrap_or_default();
         let recent = |event: &&Envelope| {
             event.session == session && since.is_none_or(|since| event.at >= since)
         };
-        if only.is_some_and(|only| only != project) || !events.iter().any(|event| recent(&event)) {
+        if !events.iter().any(|event| recent(&event)) {
             return;
         }
         self.sessions += 1;
-        let mut asked: HashMap<Seq, String> = HashMap::new();
+        let mut asked: HashMap<Seq, (String, Purpose)> = HashMap::new();
         let mut started: HashMap<Seq, String> = HashMap::new();
         for event in events.iter().filter(recent) {
             let of = event.of.unwrap_or_default();
-            if let Event::Model(Model::Requested { model, .. }) = &event.event {
-                asked.insert(event.seq, model.to_string());
+            if let Event::Model(Model::Requested { model, purpose, .. }) = &event.event {
+                asked.insert(event.seq, (model.to_string(), *purpose));
             } else if let Event::Model(Model::Finished { usage, cost, .. }) = &event.event {
-                let model = asked.remove(&of).unwrap_or_else(|| "unknown".to_owned());
+                let unknown = || ("unknown".to_owned(), Purpose::Turn);
+                let (model, purpose) = asked.remove(&of).unwrap_or_else(unknown);
+                self.messages += u64::from(purpose == Purpose::Turn);
                 let day = event.at.to_string().chars().take(10).collect();
                 for spent in [
                     &mut self.total,
@@ -115,6 +171,8 @@ impl Totals {
                     spent.usage += *usage;
                     spent.cost += *cost;
                 }
+            } else if let Event::Turn(Turn::Prompted { .. }) = &event.event {
+                self.messages += 1;
             } else if let Event::Turn(Turn::Ended(_)) = &event.event {
                 self.turns += 1;
             } else if let Event::Tool(tool) = &event.event
@@ -130,9 +188,18 @@ impl Totals {
         }
     }
 
+    /// The tools, those with the most calls first.
+    fn most_called(&self) -> Vec<(&String, &Calls)> {
+        let mut tools: Vec<(&String, &Calls)> = self.tools.iter().collect();
+        tools.sort_by_key(|(_, calls)| Reverse(calls.calls));
+        tools
+    }
+
     fn text(&self) -> String {
+        let Self { sessions, turns, messages, total, .. } = self;
+        let total = line(total);
         let mut text =
-            format!("{} sessions, {} turns, {}\n", self.sessions, self.turns, line(&self.total));
+            format!("{sessions} sessions, {turns} turns, {messages} messages, {total}\n");
         let groups = [("day", &self.days), ("model", &self.models), ("project", &self.projects)];
         for (name, group) in groups {
             text += &format!("\nby {name}\n");
@@ -142,7 +209,7 @@ impl Totals {
             }
         }
         text += "\nby tool\n";
-        for (name, Calls { calls, errors }) in &self.tools {
+        for (name, Calls { calls, errors }) in self.most_called() {
             let name = clean::printable_line(name);
             text += &format!("  {name:<32} {calls} calls, {errors} errors\n");
         }

@@ -1,6 +1,6 @@
 //! `leftfold stats` and `leftfold sessions prune` over all sessions.
 
-use common::{Site, asking, bash, says, script};
+use common::{Live, Site, asking, bash, says, script};
 use serde_json::{Value, json};
 
 fn stats(site: &Site, args: &[&str]) -> Value {
@@ -30,15 +30,68 @@ fn tokens_and_calls_are_counted_by_day_model_project_and_tool() {
         assert_eq!(group.len(), 1, "{group:?}");
         assert!(group.values().all(|spent| spent["requests"] == 4), "{group:?}");
     }
+    assert_eq!(all["messages"], 6);
     // the shared part of a fork is counted once
     site.run(&["fork", "last"]).ok();
     let forked = stats(&site, &[]);
     assert_eq!((&forked["sessions"], &forked["turns"]), (&json!(3), &json!(2)));
     assert_eq!((&forked["total"], &forked["tools"]), (&all["total"], &all["tools"]));
     let text = site.run(&["stats"]).ok().stdout;
-    for part in ["3 sessions, 2 turns, 4 requests, 400 tokens in, 40 out", "bash", "by model"] {
+    for part in
+        ["3 sessions, 2 turns, 6 messages, 4 requests, 400 tokens in, 40 out", "bash", "by model"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
+}
+
+#[test]
+fn one_project_and_the_most_called_tools_are_counted_alone() {
+    let call = |name: &str, key: &str, value: &str| json!({ "call": { "name": name, "input": { key: value } } });
+    let calls = [
+        call("bash", "command", "true"),
+        call("glob", "pattern", "a*"),
+        call("glob", "pattern", "b*"),
+        call("glob", "pattern", "c*"),
+        call("grep", "pattern", "x"),
+        call("grep", "pattern", "y"),
+    ];
+    let site = Site::scripted(&script(json!([{ "parts": calls }, says("Done.")])));
+    site.prompt("go").ok();
+    let other = site.path("project/other");
+    std::fs::create_dir_all(other.join(".git")).unwrap();
+    let there = |args: &[&str]| {
+        let mut command = site.command(args);
+        command.current_dir(&other);
+        Live::start(command).wait()
+    };
+    there(&["run", "go"]).ok();
+    assert_eq!(stats(&site, &[])["sessions"], 2);
+    let path = other.display().to_string();
+    for name in ["other", &path, "./other"] {
+        let one = stats(&site, &["--project", name]);
+        assert_eq!(
+            (&one["sessions"], &one["tools"]["glob"]["calls"]),
+            (&json!(1), &json!(3)),
+            "{name}"
+        );
+        assert_eq!(one["projects"].as_object().unwrap().keys().collect::<Vec<_>>(), [&path]);
+    }
+    let current = there(&["stats", "--project", "--format", "json"]).ok().stdout;
+    assert!(current.contains(&path) && current.contains(r#""sessions":1"#), "{current}");
+    let why = "no session belongs to a project `othr`";
+    site.run(&["stats", "--project", "othr"]).with(2).saying(&[why, &path]);
+    for (most, expected) in
+        [("0", &[][..]), ("2", &["glob", "grep"]), ("9", &["bash", "glob", "grep"])]
+    {
+        let found = stats(&site, &["--tools", most]);
+        let names: Vec<&String> = found["tools"].as_object().unwrap().keys().collect();
+        assert_eq!(names, expected, "{most}");
+    }
+    let text = site.run(&["stats", "--tools", "2"]).ok().stdout;
+    let (_, tools) = text.split_once("by tool\n").unwrap();
+    let names: Vec<&str> =
+        tools.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["glob", "grep"]);
 }
 
 #[test]
