@@ -128,3 +128,25 @@ fn no_prompt_leaves_no_session() {
     site.run(&["run"]).with(2).saying(&["the prompt is empty"]);
     assert!(site.sessions().is_empty());
 }
+
+/// SPEC 2, row 32: data goes to `XDG_DATA_HOME`, or to `~/.local/share`.
+#[test]
+fn without_its_variable_the_data_folder_is_where_xdg_has_it() {
+    for (variable, folder) in
+        [(Some("data"), "data/leftfold"), (None, "user/.local/share/leftfold")]
+    {
+        let site = Site::scripted(&script(json!([says("Hello.")])));
+        let command = |args: &[&str]| {
+            let mut command = site.command(args);
+            command.env_remove("LEFTFOLD_HOME");
+            if let Some(name) = variable {
+                command.env("XDG_DATA_HOME", site.path(name));
+            }
+            Live::start(command).wait().ok()
+        };
+        command(&["run", "hi"]);
+        assert_eq!(std::fs::read_dir(site.path(folder).join("sessions")).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(site.path("home")).unwrap().count(), 0);
+        assert_eq!(command(&["sessions", "list", "--format", "json"]).stdout.lines().count(), 1);
+    }
+}

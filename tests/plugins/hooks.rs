@@ -115,6 +115,10 @@ fn a_plugin_is_told_where_it_is_and_what_it_is_asked_about() {
     );
     let session = events[0]["session"].as_str().unwrap();
     assert_eq!(initialized["socket"], json!(site.session().join("socket")));
+    let name = project.file_name().unwrap().to_str().unwrap();
+    assert_eq!(initialized["project"], json!({ "name": name, "worktree": project }));
+    let has_bash = std::process::Command::new("bash").arg("--version").output().is_ok();
+    assert_eq!(initialized["shell"], if has_bash { "bash" } else { "sh" });
     let before = &asked_for(&project, "tool.execute.before")[0];
     assert_eq!((&before["tool"], &before["session"]), (&json!("bash"), &json!(session)));
     assert_eq!(before["args"], json!({ "command": "echo raw" }));

@@ -1,10 +1,10 @@
 //! A model that makes the same call again and again (SPEC D1, D2).
 
 use crate::common::*;
-use leftfold_events::event::{Answer as Reply_, Class, Finish, Session, Turn};
+use leftfold_events::event::{Answer as Reply_, CallSpec, Class, Finish, Session, Tool, Turn};
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::turn_config::AskMode;
-use leftfold_events::{Fact, POLICY, SessionId, State, TurnConfig};
+use leftfold_events::{Fact, Json, POLICY, SessionId, State, TurnConfig};
 
 fn round(id: &'static str, name: &'static str) -> Vec<Step> {
     vec![Call(id, name), Reply(Finish::ToolCalls), Resolve(id, Class::Read, READ, "")]
@@ -46,6 +46,35 @@ fn the_third_equal_call_is_asked_about_before_it_runs() {
     let told = [&third[..], &[Answer("c", Reply_::Reject, Some("try y"))]].concat();
     check(&told, &["model.requested 4.1"]);
     check(&[&third[..], &[Elapse]].concat(), &["turn.ended blocked"]);
+}
+
+/// Inputs are compared by value: the order of keys does not count.
+#[test]
+fn inputs_are_compared_by_value() {
+    let first = r#"{"path": "a", "at": {"line": 1, "column": 2}}"#;
+    let second = r#"{"at": {"column": 2, "line": 1}, "path": "a"}"#;
+    let other = r#"{"path": "a", "at": {"line": 2, "column": 1}}"#;
+    for (inputs, then) in [
+        ([first, second, first], ["permission.ruled c ask", "permission.asked c"]),
+        ([second, first, second], ["permission.ruled c ask", "permission.asked c"]),
+        ([first, second, other], ["permission.ruled c allow", "tool.started c 1"]),
+    ] {
+        let mut run = Run::new(&config());
+        let mut last = run.step(&Prompt("hi"));
+        for (id, input) in ["a", "b", "c"].into_iter().zip(inputs) {
+            let called = run.fact(&Call(id, "x"));
+            let call =
+                CallSpec { id: id.into(), name: "x".into(), input: Json::parse(input).unwrap() };
+            run.tell(Fact { event: Tool::Called { call }.into(), ..called });
+            run.step(&Reply(Finish::ToolCalls));
+            last = run.step(&Resolve(id, Class::Read, READ, ""));
+            if id != "c" {
+                run.step(&Done(id, "ok"));
+            }
+        }
+        let intents: Vec<_> = last.iter().skip(1).map(describe).collect();
+        assert_eq!(intents, then, "{inputs:?}");
+    }
 }
 
 #[test]

@@ -222,6 +222,32 @@ fn the_text_of_an_interrupted_reply_stays_and_its_end_is_marked() {
     }
 }
 
+/// SPEC M10: each call has a result, whatever it waits for.
+#[test]
+fn a_call_without_an_outcome_is_answered_as_interrupted() {
+    let open = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Call("b", "y"),
+        Call("c", "z"),
+        Call("d", "w"),
+        Reply(Finish::ToolCalls),
+        Resolve("b", Class::Command, ASK, ""),
+        Resolve("c", Class::Read, READ, ""),
+        Resolve("d", Class::Read, READ, ""),
+        Done("d", "ok"),
+    ];
+    let (request, _) = request_after(&config(), &open);
+    let Some(RequestMessage::Tool { results }) = request.messages.last() else {
+        panic!("{request:?}")
+    };
+    let results: Vec<_> =
+        results.iter().map(|it| (it.call.as_str(), it.output.as_str(), it.is_error)).collect();
+    let interrupted = |call| (call, "[Tool execution was interrupted]", true);
+    let [checked, asked, running] = ["a", "b", "c"].map(interrupted);
+    assert_eq!(results, [checked, asked, running, ("d", "ok", false)]);
+}
+
 #[test]
 fn reasoning_goes_back_to_its_own_model_alone() {
     let given =

@@ -25,6 +25,22 @@ fn questions_are_asked_and_answered() {
     check(&then(Elapse), &["model.requested 2.1"]);
 }
 
+/// SPEC P7: the rejection ends the turn although the context is full; the summary precedes the next prompt.
+#[test]
+fn a_rejection_in_a_full_context_ends_the_turn_and_the_next_prompt_makes_room() {
+    let rejected = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Full(9_500),
+        Resolve("a", Class::Command, ASK, ""),
+        Answer("a", Reject, None),
+    ];
+    check(&rejected, &["turn.ended blocked"]);
+    let next = [&rejected[..], &[Prompt("more")]].concat();
+    check(&next, &["compaction.started", "model.requested 0.1"]);
+    check(&[&next[..], &[Summary("so far")]].concat(), &["model.requested 1.1"]);
+}
+
 #[test]
 fn always_is_remembered_in_the_session() {
     let given = [

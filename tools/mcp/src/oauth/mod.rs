@@ -326,6 +326,12 @@ mod tests {
         assert!(why.starts_with("there was no consent within"), "{why}");
     }
 
+    /// SPEC X5.
+    #[test]
+    fn consent_may_take_five_minutes() {
+        assert_eq!(CONSENT, Duration::from_millis(300_000));
+    }
+
     #[tokio::test]
     async fn a_page_is_one_of_the_web() {
         let callback = Callback::open(None).await.unwrap();
