@@ -102,6 +102,7 @@ impl Workers {
             Event::Turn(event) => match event {
                 Turn::Ended(_) => self.cancel(),
                 Turn::Prompted { .. }
+                | Turn::Noted { .. }
                 | Turn::Configured(_)
                 | Turn::Interrupted { .. }
                 | Turn::Switched { .. }

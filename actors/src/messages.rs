@@ -261,6 +261,10 @@ pub enum Answered {
     },
     /// No such question is open.
     NotOpen,
+    /// The log has a prompt with this id of its client, at `seq`. Nothing was done.
+    Repeated {
+        seq: Seq,
+    },
 }
 
 impl fmt::Display for Answered {
@@ -269,6 +273,7 @@ impl fmt::Display for Answered {
             Self::Accepted => f.write_str("accepted"),
             Self::Already { by } => write!(f, "already answered by {by}"),
             Self::NotOpen => f.write_str("no such question is open"),
+            Self::Repeated { seq } => write!(f, "a repetition of the prompt at {seq}"),
         }
     }
 }

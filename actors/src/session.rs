@@ -251,6 +251,8 @@ impl SessionState {
             self.fact(Fact::of(of, SessionEvent::DeadlinePassed {}), &mut batch);
         }
         if batch.events.is_empty() {
+            // all that they wait for is durable
+            Batch::reply(batch.reply_to);
             return self.set_timer(myself);
         }
         let events: Arc<[Envelope]> = batch.events.into();
@@ -307,7 +309,7 @@ impl SessionState {
             }
             Item::Answer(fact, reply_to) => {
                 if self.fact(fact, batch) {
-                    batch.reply_to.push(reply_to);
+                    batch.answer(Some(reply_to), Answered::Accepted);
                 } else {
                     // the client may be gone
                     let _ = reply_to.send(Answered::NotOpen);
@@ -362,18 +364,25 @@ impl SessionState {
         for fact in facts {
             self.fact(fact, batch);
         }
-        batch.reply_to.push(reply_to);
+        batch.answer(Some(reply_to), Answered::Accepted);
     }
 
     fn prompt(&mut self, prompt: Prompt, batch: &mut Batch) {
         let Prompt { config, world, mut prompted, joins, reply_to } = prompt;
+        if let Some(seq) = self.state.repeated_prompt(&prompted) {
+            return batch.answer(reply_to, Answered::Repeated { seq });
+        }
         let alone = joins && self.state.turn.is_none();
         if alone || self.created_event.is_none() && !admits(&self.state, &prompted) {
             // the client may be gone
             let _ = reply_to.map(|reply_to| reply_to.send(Answered::NotOpen));
             return;
         }
-        self.write_birth(batch);
+        let is_first = self.write_birth(batch);
+        if !is_first && matches!(prompted.event, Event::Turn(Turn::Noted { .. })) {
+            self.fact(prompted, batch);
+            return batch.answer(reply_to, Answered::Accepted);
+        }
         self.take_over(batch);
         if joins {
             // the prompt goes to the agent that is now at work
@@ -383,7 +392,7 @@ impl SessionState {
             self.renew(world);
             self.configured(&config, prompted, batch);
         }
-        batch.reply_to.extend(reply_to);
+        batch.answer(reply_to, Answered::Accepted);
     }
 
     /// Says in the log of an earlier version that this version decides from here on. Otherwise a
@@ -441,9 +450,7 @@ impl SessionState {
         myself: &ActorRef<SessionMessage>,
     ) -> Result<(), ActorProcessingErr> {
         let Some(InFlight { events, reply_to }) = self.in_flight.take() else { return Ok(()) };
-        for reply_to in reply_to {
-            let _ = reply_to.send(Answered::Accepted);
-        }
+        Batch::reply(reply_to);
         if let Err(gone) = self.observers.cast(ObserversMessage::Happened(Arc::clone(&events))) {
             tracing::warn!("the observer hub is gone: observers get no events: {gone}");
         }

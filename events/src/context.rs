@@ -67,7 +67,7 @@ pub struct Built {
 pub fn asked(s: &State, purpose: Purpose) -> Built {
     match (purpose, s.turn.as_ref().map(|turn| &turn.model_status)) {
         (Purpose::Title, _) => {
-            let prompt = s.messages.iter().find_map(Message::prompt).map(|prompt| prompt.seq);
+            let prompt = titled_prompt(s).map(|prompt| prompt.seq);
             Built { request: title_request(s), sources: vec![prompt.into_iter().collect()] }
         }
         (Purpose::Compaction, Some(ModelStatus::Compacting(compacting))) => summary(s, compacting),
@@ -114,12 +114,16 @@ const TITLED: usize = 4_000;
 /// The token limit for a title. It has room for a model that has to think first.
 const TITLE_OUTPUT: u64 = 2_000;
 
+/// The first prompt that asks for an answer.
+fn titled_prompt(s: &State) -> Option<&Prompt> {
+    s.messages.iter().filter_map(Message::prompt).find(|prompt| !prompt.quiet)
+}
+
 /// The request for the session's title. It contains only the first prompt.
 pub fn title_request(s: &State) -> Request {
     let config = &s.config;
     let model = model_of(s, Purpose::Title);
-    let prompt = s.messages.iter().find_map(Message::prompt);
-    let mut parts = prompt.map(Prompt::filled).unwrap_or_default();
+    let mut parts = titled_prompt(s).map(Prompt::filled).unwrap_or_default();
     parts.retain(|part| part.kind == PromptKind::Text);
     let texts: Vec<&str> = parts.iter().map(|part| part.text.trim()).collect();
     let text: String = texts.join("\n").chars().take(TITLED).collect();

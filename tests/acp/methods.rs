@@ -340,3 +340,73 @@ fn rules_of_a_session_hold_for_its_prompts_and_its_subagents_until_they_are_repl
     assert_eq!(offered.last(), Some(&true), "{offered:?}");
     site.assert_sound();
 }
+
+/// The request of the `n`th request to the model for a turn, as text.
+fn request(site: &Site, session: &str, n: usize) -> String {
+    let events = events(site, session);
+    let asked = all(&events, "model.requested");
+    let seq = asked[n]["seq"].to_string();
+    site.run(&["explain", session, &seq, "--request"]).ok().stdout
+}
+
+#[test]
+fn a_prompt_says_how_its_turn_is_run() {
+    let site = Site::scripted(&script(json!([says("One."), says("Two."), says("Three.")])));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let prompt = editor.prompt(&session, "one");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    let ended = |editor: &mut Editor, text: &str| {
+        let says = |m: &Value| m["params"]["update"]["content"]["text"] == text;
+        if !editor.got.iter().any(says) {
+            editor.until(says);
+        }
+    };
+    let two = json!({ "session": session, "text": "two", "agent": "plan", "system": "Rhyme.", "max_steps": 3,
+        "tools": { "*": false, "read": true }, "messageID": "msg_2" });
+    assert_eq!(asked(&mut editor, "_leftfold/prompt", two.clone()), json!({}));
+    ended(&mut editor, "Two.");
+    // an answer that was lost: the client asks again
+    let again = asked(&mut editor, "_leftfold/prompt", two);
+    assert_eq!(again["repeated"], true, "{again}");
+    let note = json!({ "session": session, "text": "By the way.", "noReply": true, "message_id": "msg_3" });
+    assert_eq!(asked(&mut editor, "_leftfold/prompt", note.clone()), json!({}));
+    assert_eq!(asked(&mut editor, "_leftfold/prompt", note)["repeated"], true);
+    let three =
+        json!({ "session": session, "text": "three", "agent": "build", "message_id": "msg_4" });
+    asked(&mut editor, "_leftfold/prompt", three);
+    ended(&mut editor, "Three.");
+    let of = |more: Value| {
+        let mut params = json!({ "session": session, "text": "x" });
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        params
+    };
+    for wrong in [
+        json!({ "agent": "nobody" }),
+        json!({ "model": "nowhere/none" }),
+        json!({ "tools": { "bash": "no" } }),
+        json!({ "message_id": " " }),
+        json!({ "message_id": "x".repeat(257) }),
+        json!({ "no_reply": true, "agent": "plan" }),
+    ] {
+        let refused = editor.ask("_leftfold/prompt", of(wrong.clone()));
+        assert_eq!(editor.error(refused)["code"], -32602, "{wrong}");
+    }
+    editor.leave();
+
+    let events = events(&site, &session);
+    let prompted = all(&events, "turn.prompted");
+    let agents: Vec<&Value> = prompted.iter().map(|event| &event["data"]["agent"]).collect();
+    assert_eq!(agents, ["build", "plan", "build"]);
+    assert_eq!(again["seq"], prompted[1]["seq"]);
+    assert_eq!(prompted[1]["notes"]["client"], "msg_2");
+    assert_eq!(only(&events, "turn.noted")["data"]["parts"][0]["text"], "By the way.");
+    assert_eq!(all(&events, "turn.ended").len(), 3);
+    let [first, second, third] = [0, 1, 2].map(|n| request(&site, &session, n));
+    let offers = |request: &str, tool: &str| request.contains(&format!(r#""name":"{tool}""#));
+    assert!(offers(&first, "bash") && offers(&first, "read"), "{first}");
+    assert!(!offers(&second, "bash") && offers(&second, "read"), "{second}");
+    assert!(second.contains("Rhyme.") && !third.contains("Rhyme."), "{second}");
+    assert!(offers(&third, "bash") && third.contains("By the way."), "{third}");
+    site.assert_sound();
+}

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use leftfold_events::event::Session as SessionEvent;
+use leftfold_events::event::{Event, Session as SessionEvent, Turn};
 use leftfold_events::{Seq, SessionId, TurnConfig};
 use leftfold_store::Store;
 use ractor::{Actor, ActorRef, RpcReplyPort};
@@ -226,7 +226,8 @@ impl Entry {
     /// Whether the message still has a meaning for a turn that may be interrupted. A prompt first
     /// ends such a turn. The first client that asks resumes it.
     pub(super) fn go_on(&mut self, message: &SessionMessage) -> bool {
-        if let SessionMessage::Prompt { config, .. } = message
+        if let SessionMessage::Prompt { config, prompted, .. } = message
+            && !matches!(prompted.event, Event::Turn(Turn::Noted { .. }))
             && std::mem::take(&mut self.cut_off)
         {
             let config = config.clone();

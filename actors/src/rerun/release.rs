@@ -142,7 +142,9 @@ impl Rerun {
         let last = chosen.last().unwrap_or(created).seq;
         let (configured, prompted) = (self.after(last), self.after(last + 1));
         let equips = |e: &Envelope| matches!(e.event, Event::Turn(Turn::Configured(_)));
-        let prompts = |e: &Envelope| matches!(e.event, Event::Turn(Turn::Prompted { .. }));
+        let prompts = |e: &Envelope| {
+            matches!(e.event, Event::Turn(Turn::Prompted { .. } | Turn::Noted { .. }))
+        };
         match (configured.filter(equips), prompted.filter(prompts)) {
             (Some(configured), Some(prompted)) => {
                 for chosen in chosen {
@@ -369,7 +371,7 @@ impl Rerun {
         let answer = |reply_to| SessionMessage::Answer { of, reply, reply_to };
         match ractor::call!(self.life.actor(), answer) {
             Ok(Answered::Accepted) => Ok(Ok(())),
-            Ok(Answered::Already { .. } | Answered::NotOpen) => {
+            Ok(Answered::Already { .. } | Answered::NotOpen | Answered::Repeated { .. }) => {
                 Ok(Err(self.missed(next.seq, "of")))
             }
             Err(gone) => Err(Error::Gone(gone.to_string())),

@@ -48,10 +48,25 @@ pub(super) struct Batch {
     /// Whether it contains a model request, which ends it.
     requests: bool,
     /// The ports that get a reply once it is durable.
-    pub(super) reply_to: Vec<RpcReplyPort<Answered>>,
+    pub(super) reply_to: Replies,
 }
 
+/// Ports, and the replies that they get.
+type Replies = Vec<(RpcReplyPort<Answered>, Answered)>;
+
 impl Batch {
+    /// Answers a client once the batch is durable.
+    pub(super) fn answer(&mut self, reply_to: Option<RpcReplyPort<Answered>>, answered: Answered) {
+        self.reply_to.extend(reply_to.map(|reply_to| (reply_to, answered)));
+    }
+
+    pub(super) fn reply(reply_to: Replies) {
+        for (reply_to, answered) in reply_to {
+            // the client may be gone
+            let _ = reply_to.send(answered);
+        }
+    }
+
     pub(super) fn add(&mut self, events: Vec<Envelope>) {
         let request = |e: &Envelope| matches!(e.event, Event::Model(Model::Requested { .. }));
         self.requests |= events.iter().any(request);
@@ -70,5 +85,5 @@ impl Batch {
 /// A batch that is being written.
 pub(super) struct InFlight {
     pub(super) events: Arc<[Envelope]>,
-    pub(super) reply_to: Vec<RpcReplyPort<Answered>>,
+    pub(super) reply_to: Replies,
 }

@@ -81,6 +81,7 @@ impl UpdateRenderer {
                 None
             }
             Change::Prompted { .. }
+            | Change::Noted { .. }
             | Change::AgentSwitched { .. }
             | Change::Resumed { .. }
             | Change::Forked

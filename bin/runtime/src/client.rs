@@ -17,7 +17,7 @@ use leftfold_actors::{
 };
 use leftfold_events::event::{Answer, Compaction, PromptPart, Session, SessionChoices, Turn};
 use leftfold_events::rules::Rule;
-use leftfold_events::{Fact, Seq, SessionId, State};
+use leftfold_events::{Fact, Notes, Seq, SessionId, State};
 use leftfold_store::LiveReader;
 use ractor::{Actor, ActorRef, RpcReplyPort};
 
@@ -26,6 +26,7 @@ use crate::approvals::Memory;
 use crate::remote::{self, Remote, RpcError};
 use crate::session_paths::SessionPlace;
 use crate::session_setup::{PromptConfig, SessionSetup};
+use crate::turn_config::PromptOptions;
 use leftfold_view::QuestionId;
 
 /// Clones talk to the same session.
@@ -266,28 +267,40 @@ impl Client {
         parts: Vec<PromptPart>,
         by: &str,
     ) -> anyhow::Result<()> {
+        let message = UserMessage::prompt(parts, by);
+        self.send_message(setup, message, &PromptOptions::default()).await.map(|_| ())
+    }
+
+    /// Sends a message, and waits until it is in the log. `setup` is made with `options`, which the node of another
+    /// process gets too. `Repeated`: the log has a prompt with its id.
+    ///
+    /// # Errors
+    /// The id is too long, the other node refuses the options, or the session died first.
+    pub async fn send_message(
+        &self,
+        setup: &SessionSetup,
+        message: UserMessage,
+        options: &PromptOptions,
+    ) -> anyhow::Result<Answered> {
+        let message = message.with_id(options.message_id.clone())?;
         match &self.link {
-            Link::Here { .. } => {
-                self.prompt_with(setup.prompt_config(), parts, by, false).await?;
-                Ok(())
-            }
-            Link::There(remote) => remote.prompt(&parts, by).await,
+            Link::Here { .. } => self.prompt_with(setup.prompt_config(), message, false).await,
+            Link::There(remote) => remote.prompt(&message, options).await,
         }
     }
 
-    /// Prompts; with `joins` only if a turn is running. Answers `Accepted` once the prompt is in
-    /// the log, and `NotOpen` if there is no turn to join.
+    /// Sends a message; with `joins` only if a turn is running. Answers `Accepted` once it is in the log, and
+    /// `NotOpen` if there is no turn to join.
     pub async fn prompt_with(
         &self,
         prompt_config: PromptConfig,
-        parts: Vec<PromptPart>,
-        by: &str,
+        message: UserMessage,
         joins: bool,
     ) -> anyhow::Result<Answered> {
         let session = self.session;
         let reply_to = ractor::call!(self.here()?, |reply_to| NodeMessage::Tell {
             session,
-            message: prompt(prompt_config, parts, by, joins, Some(reply_to)),
+            message: prompt(prompt_config, message, joins, Some(reply_to)),
         });
         reply_to.context(DIED)
     }
@@ -355,7 +368,7 @@ impl Client {
         parts: Vec<PromptPart>,
         by: &str,
     ) -> anyhow::Result<()> {
-        self.send(prompt(setup.prompt_config(), parts, by, false, None))
+        self.send(prompt(setup.prompt_config(), UserMessage::prompt(parts, by), false, None))
     }
 
     /// Resumes an interrupted turn.
@@ -410,16 +423,47 @@ impl Client {
     }
 }
 
+/// A user's message to a session.
+#[derive(Clone, Debug)]
+pub struct UserMessage {
+    pub parts: Vec<PromptPart>,
+    pub by: String,
+    /// Whether it asks for no answer, and starts no turn. The next request to the model has it.
+    pub quiet: bool,
+    pub notes: Notes,
+}
+
+impl UserMessage {
+    pub fn prompt(parts: Vec<PromptPart>, by: &str) -> Self {
+        Self { parts, by: by.to_owned(), quiet: false, notes: Notes::default() }
+    }
+
+    /// Gives the message the client's id.
+    ///
+    /// # Errors
+    /// The id is too long.
+    pub fn with_id(mut self, id: Option<String>) -> Result<Self, Usage> {
+        if id.is_some() {
+            let parts = self.notes.parts.take();
+            self.notes = Notes::of_client(id, parts).map_err(|why| Usage(why.to_string()))?;
+        }
+        Ok(self)
+    }
+}
+
 fn prompt(
     prompt_config: PromptConfig,
-    parts: Vec<PromptPart>,
-    by: &str,
+    sent: UserMessage,
     joins: bool,
     reply_to: Option<RpcReplyPort<Answered>>,
 ) -> SessionMessage {
+    let UserMessage { parts, by, quiet, notes } = sent;
     let (agent, model) = (prompt_config.agent.clone(), prompt_config.model.clone());
-    let prompted = Turn::Prompted { parts, agent, model, by: by.to_owned() };
-    message(prompt_config, Fact::new(prompted), joins, reply_to)
+    let sent = match quiet {
+        true => Turn::Noted { parts, by },
+        false => Turn::Prompted { parts, agent, model, by },
+    };
+    message(prompt_config, Fact::new(sent).with_notes(notes), joins, reply_to)
 }
 
 /// The message by which `fact` reaches the session, with the configuration for it.

@@ -21,20 +21,20 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use leftfold_actors::{NodeMessage, Observation, QuestionReply, WatchScope};
+use leftfold_actors::{Answered, NodeMessage, Observation, QuestionReply, WatchScope};
 use leftfold_events::event::{Ended, Event, PromptPart, Turn};
 use leftfold_events::rules::Rule;
 use leftfold_events::{Seq, SessionId};
 use leftfold_view::QuestionId;
 use ractor::ActorRef;
 
-use crate::client::{self, Client};
+use crate::client::{self, Client, UserMessage};
 use crate::project::{Project, new_id};
 use crate::session_paths::{self, SessionPlace};
 use crate::session_setup::SessionSetup;
 use crate::slash::{OptionsFor, Prepared};
 use crate::subscription::Subscription;
-use crate::turn_config::Overrides;
+use crate::turn_config::{Overrides, PromptOptions};
 
 /// The prompt's author, as the log names this client.
 const BY: &str = "program";
@@ -148,21 +148,28 @@ impl Session {
     /// # Errors
     /// The prompt is refused, or the session is closed before the turn ends.
     pub async fn prompt(&mut self, text: &str) -> anyhow::Result<Ended> {
+        self.prompt_with(text, &PromptOptions::default()).await
+    }
+
+    /// Prompts as [`Session::prompt`] does, with another agent, model, system text, tools or limits for this prompt.
+    /// If the log has a prompt with the options' `message_id`, the answer is the end of that prompt's turn.
+    ///
+    /// # Errors
+    /// The prompt or its options are refused, or the session is closed before the turn ends.
+    pub async fn prompt_with(
+        &mut self,
+        text: &str,
+        options: &PromptOptions,
+    ) -> anyhow::Result<Ended> {
         let mut events = self.watch(self.head + 1).await?;
-        let (project, store) = (self.project.clone(), self.place.store.clone());
-        let (overrides, prompt) = (self.overrides.clone(), text.to_owned());
-        let prepared = tokio::task::spawn_blocking(move || {
-            Prepared::new((&project, &store), &overrides, &prompt, OptionsFor::ForPrompt)
-        });
-        let prepared = prepared.await??;
-        let (project, overrides) = (prepared.project.clone(), prepared.overrides.clone());
-        let setup = setup(self.place.clone(), project, overrides).await?;
-        let parts = prepared.parts(&setup, vec![PromptPart::text(text)]).await?;
-        self.client.prompt(&setup, parts, BY).await?;
+        let answered = self.send(text, options, false).await?;
         let (by, mut prompted) = (self.client.name(BY), false);
+        if let Answered::Repeated { seq } = answered {
+            (events, prompted) = (self.watch(seq).await?, true);
+        }
         while let Some(Observation { events, done }) = events.next().await {
             for event in events.iter().filter(|event| event.session == self.client.session) {
-                self.head = event.seq;
+                self.head = self.head.max(event.seq);
                 if let Event::Turn(Turn::Prompted { by: whose, .. }) = &event.event {
                     prompted |= *whose == by;
                 } else if let Event::Turn(Turn::Ended(ended)) = &event.event
@@ -175,6 +182,36 @@ impl Session {
             let _ = done.send(());
         }
         bail!("session {0} is closed: continue it with `leftfold resume {0}`", self.client.session)
+    }
+
+    /// Adds a message for the model that starts no turn. The next prompt's request has it.
+    ///
+    /// # Errors
+    /// The message is refused, or the session is closed.
+    pub async fn note(&mut self, text: &str) -> anyhow::Result<()> {
+        self.send(text, &PromptOptions::default(), true).await.map(|_| ())
+    }
+
+    async fn send(
+        &self,
+        text: &str,
+        options: &PromptOptions,
+        quiet: bool,
+    ) -> anyhow::Result<Answered> {
+        let (project, store) = (self.project.clone(), self.place.store.clone());
+        let (overrides, prompt) = (options.over(&self.overrides), text.to_owned());
+        let prepared = tokio::task::spawn_blocking(move || {
+            Prepared::new((&project, &store), &overrides, &prompt, OptionsFor::ForPrompt)
+        });
+        let prepared = prepared.await??;
+        let (project, overrides) = (prepared.project.clone(), prepared.overrides.clone());
+        let setup = setup(self.place.clone(), project, overrides).await?;
+        let mut parts = vec![PromptPart::text(text)];
+        if !quiet {
+            parts = prepared.parts(&setup, parts).await?;
+        }
+        let message = UserMessage { quiet, ..UserMessage::prompt(parts, BY) };
+        self.client.send_message(&setup, message, options).await
     }
 
     /// Subscribes to the events from seq `from` on, including those of subagents: first the events
@@ -201,7 +238,7 @@ impl Session {
     /// The session is closed.
     pub async fn answer(&self, question: QuestionId, reply: QuestionReply) -> anyhow::Result<bool> {
         let answered = self.client.answer(question, reply).await?;
-        Ok(answered == leftfold_actors::Answered::Accepted)
+        Ok(answered == Answered::Accepted)
     }
 
     /// Replaces the session's own permission rules: a list in which the last match wins. They only make the

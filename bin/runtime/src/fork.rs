@@ -243,7 +243,7 @@ async fn write(
     });
     match begun {
         Ok(Answered::Accepted) => {}
-        Ok(Answered::NotOpen | Answered::Already { .. }) => {
+        Ok(Answered::NotOpen | Answered::Already { .. } | Answered::Repeated { .. }) => {
             bail!("there is a session {session} already")
         }
         Err(_) => bail!(closed(&mut opened).await),

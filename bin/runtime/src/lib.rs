@@ -66,7 +66,7 @@ pub use leftfold_events as events;
 pub use leftfold_process::{close_descriptors_on_exec, hide_memory};
 pub use leftfold_sandbox::become_helper;
 pub use ractor;
-pub use turn_config::Overrides;
+pub use turn_config::{Overrides, PromptOptions};
 
 /// The name of the hidden command that becomes a call's shell, in a terminal that an editor has
 /// opened.

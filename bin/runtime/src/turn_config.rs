@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use indexmap::IndexMap;
 use leftfold_actors::{ChildConfig, Models, TurnConfigs};
 use leftfold_config::{Mode, Settings};
 use leftfold_events::event::SessionChoices;
-use leftfold_events::rules::{Action, Rule};
+use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::turn_config::{AskMode, Options};
 use leftfold_events::{Time, TurnConfig};
 use leftfold_mcp::Servers;
@@ -16,6 +17,7 @@ use leftfold_plugins::Plugins;
 use leftfold_providers::Provider;
 use leftfold_tools::ToolSource;
 use leftfold_tools::{PLAN_ENTER, PLAN_EXIT};
+use serde::{Deserialize, Serialize};
 
 use crate::agents::{self, Agents};
 use crate::approvals::{self, Approvals};
@@ -50,6 +52,66 @@ pub struct Overrides {
     pub accept_edits: bool,
     /// Runs commands that stay in the sandbox without a question, as the setting `sandbox.allow` does.
     pub allow_in_sandbox: bool,
+    /// Tools that the prompt leaves out (`false`), and exceptions (`true`), by names with wildcards as in the
+    /// setting `tools`. The last match decides. No rule of the settings is lifted.
+    pub tools: IndexMap<String, bool>,
+}
+
+/// What a client says with one prompt besides its text. Its options win over those of the session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PromptOptions {
+    /// The client's id of the prompt, unique in the session, of at most 256 bytes. A prompt with an id that the
+    /// log has is a repetition, and does nothing.
+    #[serde(alias = "messageID", skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// `PROVIDER/MODEL`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+    /// Added to the system prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// As in [`Overrides::tools`].
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub tools: IndexMap<String, bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
+    /// US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost: Option<f64>,
+    /// Milliseconds from the prompt on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<u64>,
+}
+
+impl PromptOptions {
+    /// Whether it says how the turn is run.
+    pub fn changes_turn(&self) -> bool {
+        let id = self.message_id.clone();
+        *self != Self { message_id: id, ..Self::default() }
+    }
+
+    /// The overrides for this prompt of a session with these.
+    pub fn over(&self, session: &Overrides) -> Overrides {
+        let Self { agent, model, variant, system, tools, max_steps, max_cost, timeout, .. } =
+            self.clone();
+        let session = session.clone();
+        Overrides {
+            agent: agent.or(session.agent),
+            model: model.or(session.model),
+            variant: variant.or(session.variant),
+            system: system.or(session.system),
+            tools: session.tools.into_iter().chain(tools).collect(),
+            max_steps: max_steps.or(session.max_steps),
+            max_cost: max_cost.or(session.max_cost),
+            timeout: timeout.or(session.timeout),
+            ..session
+        }
+    }
 }
 
 impl Overrides {
@@ -183,6 +245,7 @@ pub(crate) fn resolve(
         Inherited::Parent(_) => Vec::new(),
     };
     options.prompt_rules = prompt_rules(inherited);
+    options.prompt_rules.extend(overrides.tools.iter().map(tool_rule));
     options.max_depth = settings.task.max_depth;
     options.depth = match inherited {
         Inherited::Parent(parent) => parent.options.depth.saturating_add(1),
@@ -331,6 +394,12 @@ fn prompt_rules(inherited: Inherited<'_>) -> Vec<Rule> {
             inherited.options().map(|given| given.prompt_rules.clone()).unwrap_or_default()
         }
     }
+}
+
+/// The rule by which a prompt leaves a tool out, or makes an exception.
+fn tool_rule((tool, is_on): (&String, &bool)) -> Rule {
+    let action = if *is_on { Action::Allow } else { Action::Deny };
+    Rule::new(rules::permission_of(tool), "*", action)
 }
 
 /// The denials of a child's parent, so that no agent does through a child what it may not do itself. Its

@@ -92,7 +92,7 @@ impl SessionStatus {
         if state.turn.is_none() {
             let answered = state.last_reply().map_or(0, |reply| reply.asked);
             let prompts = state.messages.iter().filter_map(|message| message.prompt());
-            let queued = prompts.filter(|prompt| prompt.seq > answered).count();
+            let queued = prompts.filter(|prompt| !prompt.quiet && prompt.seq > answered).count();
             let ended = state.ended.as_ref().map(|ended| ended.reason);
             return Self::Idle { ended, at: state.at, queued };
         }

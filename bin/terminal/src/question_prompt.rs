@@ -218,7 +218,7 @@ impl Conversation {
         let answered = self.client()?.answer(of, reply).await?;
         let note = match answered {
             Answered::Accepted => String::new(),
-            Answered::Already { .. } | Answered::NotOpen => {
+            Answered::Already { .. } | Answered::NotOpen | Answered::Repeated { .. } => {
                 self.renderer.note(Face::YELLOW, &format!("  {answered}"))
             }
         };

@@ -80,7 +80,9 @@ impl Renderer {
 
     fn change(&mut self, change: Change, event: &Envelope) -> String {
         match change {
-            Change::Prompted { by, parts } => self.prompted(&by, &parts, event.seq),
+            Change::Prompted { by, parts } | Change::Noted { by, parts } => {
+                self.prompted(&by, &parts, event.seq)
+            }
             Change::AgentSwitched { agent, model } => {
                 self.note(Face::DIM, &format!("[agent: {agent}, {model}]"))
             }

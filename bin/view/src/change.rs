@@ -16,6 +16,11 @@ pub enum Change {
         by: String,
         parts: Vec<PromptPart>,
     },
+    /// A message that starts no turn.
+    Noted {
+        by: String,
+        parts: Vec<PromptPart>,
+    },
     /// Another agent has taken over within the turn.
     AgentSwitched {
         agent: String,

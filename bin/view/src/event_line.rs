@@ -112,6 +112,10 @@ pub fn detail(event: &Event) -> String {
             let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" ");
             format!("{} → {model}", quoted(&text))
         }
+        Event::Turn(Turn::Noted { parts, by }) => {
+            let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" ");
+            format!("{} by {by}", quoted(&text))
+        }
         Event::Turn(Turn::Interrupted { by }) => format!("by {by}"),
         Event::Turn(Turn::Switched { agent, model }) => format!("to {agent}, {model}"),
         Event::Turn(Turn::Continued { finish, .. }) => format!("after {finish:?}").to_lowercase(),

@@ -397,6 +397,21 @@ impl SessionView {
                 }
                 vec![Change::Prompted { by, parts }]
             }
+            Turn::Noted { parts, by } => {
+                self.drop_reverted();
+                let (parts, by) = (parts.clone(), by.clone());
+                if self.keeps_messages {
+                    self.messages.push(Message::User(Prompt {
+                        seq: event.seq,
+                        at: event.at,
+                        parts: parts.clone(),
+                        agent: self.agent.clone(),
+                        model: self.model.clone().unwrap_or_default(),
+                        by: by.clone(),
+                    }));
+                }
+                vec![Change::Noted { by, parts }]
+            }
             Turn::Configured(configured) => {
                 if let Ok(model) = serde_json::from_str::<ModelSpec>(configured.model.text()) {
                     self.context_size = model.limit.context;

@@ -124,6 +124,7 @@ impl TextRenderer {
                 }
             }
             Change::Prompted { .. }
+            | Change::Noted { .. }
             | Change::AgentSwitched { .. }
             | Change::Titled(_)
             | Change::Forked

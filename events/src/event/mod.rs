@@ -126,7 +126,10 @@ impl Event {
             },
             Self::Turn(event) => match event {
                 Turn::Ended(_) | Turn::Switched { .. } | Turn::Continued { .. } => true,
-                Turn::Prompted { .. } | Turn::Configured(_) | Turn::Interrupted { .. } => false,
+                Turn::Prompted { .. }
+                | Turn::Configured(_)
+                | Turn::Interrupted { .. }
+                | Turn::Noted { .. } => false,
             },
             Self::Model(event) => match event {
                 Model::Requested { .. } | Model::RetryScheduled { .. } => true,

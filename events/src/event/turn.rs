@@ -31,6 +31,12 @@ pub enum Turn {
         /// The text for the model that follows the reply.
         note: String,
     },
+    /// A message for the model that starts no turn and asks for no answer. The next request has it.
+    Noted {
+        parts: Vec<PromptPart>,
+        /// The client that sent it, and its machine.
+        by: String,
+    },
 }
 
 /// All that the core needs to know of the world for a turn. [`TurnConfig`](crate::TurnConfig)

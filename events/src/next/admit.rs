@@ -17,7 +17,8 @@ pub fn admits(s: &State, fact: &Fact) -> bool {
     match &fact.event {
         Event::Session(event) => admits_session(s, event, fact.of),
         Event::Turn(event) => match event {
-            Turn::Prompted { .. } | Turn::Configured(_) => born,
+            Turn::Prompted { .. } | Turn::Noted { .. } => born && s.repeated_prompt(fact).is_none(),
+            Turn::Configured(_) => born,
             Turn::Interrupted { .. } => s.turn.is_some(),
             Turn::Ended(_) | Turn::Switched { .. } | Turn::Continued { .. } => false,
         },

@@ -79,6 +79,11 @@ impl State {
     }
 
     fn apply_turn(&mut self, envelope: &Envelope, event: &TurnEvent) {
+        if let TurnEvent::Prompted { .. } | TurnEvent::Noted { .. } = event
+            && let Some(id) = &envelope.notes.client
+        {
+            self.prompt_ids.entry(id.clone()).or_insert(envelope.seq);
+        }
         match event {
             TurnEvent::Prompted { parts, agent, .. } => {
                 self.files.turn_begins();
@@ -105,6 +110,10 @@ impl State {
             }
             TurnEvent::Switched { agent, .. } => self.switched(envelope.seq, agent),
             TurnEvent::Continued { note, .. } => self.continued(envelope.seq, note),
+            TurnEvent::Noted { parts, .. } => {
+                self.files.turn_begins();
+                self.noted(envelope.seq, parts.clone());
+            }
         }
     }
 

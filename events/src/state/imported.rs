@@ -22,6 +22,7 @@ impl State {
         self.agent.clear();
         self.choices = SessionChoices::default();
         self.rules.clear();
+        self.prompt_ids.clear();
         self.config.options.session_rules.clear();
         self.approved.clear();
         self.seen.clear();

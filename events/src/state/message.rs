@@ -42,6 +42,9 @@ pub struct Prompt {
     /// The text for the model that was added to the prompt and that the user did not write (SPEC
     /// L17).
     pub reminder: Option<String>,
+    /// Whether it asks for no answer.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub quiet: bool,
 }
 
 /// A call that a prompt makes before its model answers: the part that requests it.

@@ -40,7 +40,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::event::{
-    Cost, Denial, EndReason, Ended, Envelope, FailureClass, Finish, SessionChoices, TodoItem,
+    Cost, Denial, EndReason, Ended, Envelope, Fact, FailureClass, Finish, SessionChoices, TodoItem,
     TurnConfigPayloads, Usage,
 };
 use crate::id::{Seq, SessionId};
@@ -76,6 +76,9 @@ pub struct State {
     /// The session's own permission rules, which only make verdicts stricter.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
+    /// The prompts to which a client gave an id.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub prompt_ids: BTreeMap<String, Seq>,
     /// Whether the last prompt was for an agent that plans.
     pub planning: bool,
     pub config: TurnConfig,
@@ -279,9 +282,15 @@ impl State {
         self.last_reply().into_iter().flat_map(Reply::calls)
     }
 
-    /// The last prompt's seq; 0 without one.
+    /// The seq of the last prompt that asks for an answer; 0 without one.
     pub fn last_prompt(&self) -> Seq {
-        self.messages.iter().rev().find_map(Message::prompt).map_or(0, |prompt| prompt.seq)
+        let mut prompts = self.messages.iter().rev().filter_map(Message::prompt);
+        prompts.find(|prompt| !prompt.quiet).map_or(0, |prompt| prompt.seq)
+    }
+
+    /// The earlier prompt to which a client gave the id of this one.
+    pub fn repeated_prompt(&self, prompted: &Fact) -> Option<Seq> {
+        self.prompt_ids.get(prompted.notes.client.as_ref()?).copied()
     }
 
     /// The first prompt that no model has seen yet.

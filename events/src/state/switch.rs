@@ -58,7 +58,14 @@ impl State {
             parts,
             outputs: BTreeMap::new(),
             reminder,
+            quiet: false,
         }));
+    }
+
+    /// Adds a message that asks for no answer.
+    pub(super) fn noted(&mut self, seq: Seq, parts: Vec<PromptPart>) {
+        let (outputs, reminder, quiet) = (BTreeMap::new(), None, true);
+        self.messages.push(Message::User(Prompt { seq, parts, outputs, reminder, quiet }));
     }
 
     pub(super) fn switched(&mut self, seq: Seq, agent: &str) {

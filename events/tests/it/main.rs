@@ -16,6 +16,7 @@ mod imported;
 mod inherited_children;
 mod limits;
 mod next;
+mod noted;
 mod permission;
 mod plugin;
 mod prompt_call;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use leftfold_actors::{Answered, Observation, Opened, QuestionReply, Recorded, WatchScope};
-use leftfold_events::event::{Event, PromptPart, SessionChoices, Turn};
+use leftfold_events::event::{Event, SessionChoices, Turn};
 use leftfold_events::line::{self, Line};
 use leftfold_events::rules::Rule;
 use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, fold};
@@ -25,7 +25,9 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{Mutex, watch};
 
+use crate::client::UserMessage;
 use crate::session_paths::SessionPlace;
+use crate::turn_config::PromptOptions;
 use leftfold_view::QuestionId;
 
 /// How long an answer may take.
@@ -115,9 +117,21 @@ impl Remote {
         }
     }
 
-    pub async fn prompt(&self, parts: &[PromptPart], by: &str) -> anyhow::Result<()> {
-        let params = json!({ "session": self.0.session, "parts": parts, "by": by });
-        self.call("_leftfold/prompt", params).await.map(|_| ())
+    pub async fn prompt(
+        &self,
+        message: &UserMessage,
+        options: &PromptOptions,
+    ) -> anyhow::Result<Answered> {
+        let mut params = serde_json::to_value(options)?;
+        params["session"] = json!(self.0.session);
+        params["parts"] = json!(message.parts);
+        params["by"] = json!(message.by);
+        params["no_reply"] = json!(message.quiet);
+        let answered = self.call("_leftfold/prompt", params).await?;
+        Ok(match answered["seq"].as_u64() {
+            Some(seq) if answered["repeated"] == true => Answered::Repeated { seq },
+            Some(_) | None => Answered::Accepted,
+        })
     }
 
     pub async fn configure(&self, choices: &SessionChoices, by: &str) -> anyhow::Result<bool> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leftfold_actors::{Answered, QuestionReply, WatchScope};
 use leftfold_events::event::{
-    Answer, Event, Permission, PromptPart, Session, SessionChoices, Turn,
+    Answer, Event, Permission, PromptKind, PromptPart, Session, SessionChoices, Turn,
 };
 use leftfold_events::rules::Rule;
 use leftfold_events::{Envelope, Seq, SessionId};
@@ -19,12 +19,14 @@ use super::peer::{Peer, SocketState, blocking};
 use super::question::{Search, Which};
 use super::reports;
 use super::status::StatusFeed;
-use crate::client::Client;
+use crate::Usage;
+use crate::client::{Client, UserMessage};
 use crate::fork::FORK;
 use crate::lines::Lines;
 use crate::remote::wire::{self, RpcError};
 use crate::slash::mention;
 use crate::subscription::Subscription;
+use crate::turn_config::PromptOptions;
 use leftfold_view::QuestionId;
 
 pub(super) const WATCH: &str = "_leftfold/watch";
@@ -78,6 +80,8 @@ struct PromptParams {
     text: Option<String>,
     parts: Option<Vec<PromptPart>>,
     by: Option<String>,
+    #[serde(default, alias = "noReply")]
+    no_reply: bool,
 }
 
 #[derive(Deserialize)]
@@ -134,7 +138,10 @@ pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Val
     }
     match method {
         "_leftfold/read" => read(peer, wire::params(params)?).await,
-        "_leftfold/prompt" => prompt(peer, wire::params(params)?).await,
+        "_leftfold/prompt" => {
+            let options = wire::params(params.clone())?;
+            prompt(peer, wire::params(params)?, options).await
+        }
         "_leftfold/answer" => answer(peer, wire::params(params)?).await,
         "_leftfold/compact" => compact(peer, wire::params(params)?).await,
         "_leftfold/configure" => configure(peer, wire::params(params)?).await,
@@ -202,8 +209,13 @@ fn page(events: &[Envelope], from: Seq, to: Seq) -> Value {
     json!({ "lines": page, "next": (more && next <= to).then_some(next) })
 }
 
-async fn prompt(peer: &Peer, asked: PromptParams) -> Result<Value, RpcError> {
-    let PromptParams { session, text, parts, by } = asked;
+async fn prompt(
+    peer: &Peer,
+    asked: PromptParams,
+    options: PromptOptions,
+) -> Result<Value, RpcError> {
+    let PromptParams { session, text, parts, by, no_reply } = asked;
+    check(&options, no_reply)?;
     // a client that gives parts has looked up the mentions itself
     let has_mentions = text.is_some();
     let parts = match (text, parts) {
@@ -231,19 +243,47 @@ async fn prompt(peer: &Peer, asked: PromptParams) -> Result<Value, RpcError> {
     }
     let sessions = &peer.context.sessions;
     let client = peer.open(session).await?;
-    let setup = sessions.setup(session).await.map_err(RpcError::of)?;
-    let parts = match has_mentions {
+    let setup = sessions.setup(session, &options).await;
+    let setup = setup.map_err(|error| refused(error, options.changes_turn()))?;
+    let mut parts = match has_mentions {
         true => mention::attached(&setup, parts).await.map_err(RpcError::of)?,
         false => parts,
     };
+    if no_reply {
+        // a message without a turn runs nothing
+        parts.retain(|part| matches!(part.kind, PromptKind::Text | PromptKind::Media));
+    }
     let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
-    match client
-        .prompt_with(setup.prompt_config(), parts, &by, joins)
-        .await
-        .map_err(RpcError::of)?
-    {
+    let message = UserMessage { quiet: no_reply, ..UserMessage::prompt(parts, &by) };
+    let message = message.with_id(options.message_id).map_err(|why| refused(why.into(), true))?;
+    match client.prompt_with(setup.prompt_config(), message, joins).await.map_err(RpcError::of)? {
         Answered::Accepted => Ok(json!({})),
+        Answered::Repeated { seq } => Ok(json!({ "repeated": true, "seq": seq })),
         Answered::NotOpen | Answered::Already { .. } => Err(ended()),
+    }
+}
+
+/// Refuses options that are too large, and those for a turn with a message that starts none.
+fn check(options: &PromptOptions, no_reply: bool) -> Result<(), RpcError> {
+    let bytes: usize = options.tools.keys().map(String::len).sum();
+    if options.tools.len() > RULES || bytes > RULE_BYTES {
+        let most = format!("at most {RULES} names of together {} KiB", RULE_BYTES >> 10);
+        return Err(RpcError::params(format!("`tools`: {most} are taken")));
+    }
+    if options.message_id.as_ref().is_some_and(|id| id.trim().is_empty()) {
+        return Err(RpcError::params("`message_id`: the id is empty"));
+    }
+    if no_reply && options.changes_turn() {
+        return Err(RpcError::params("`no_reply`: a message that starts no turn takes no options"));
+    }
+    Ok(())
+}
+
+/// The error of wrong settings, or of wrong options that the client gave.
+fn refused(error: anyhow::Error, has_options: bool) -> RpcError {
+    match error.downcast_ref() {
+        Some(Usage(why)) if has_options => RpcError::params(format!("params: {why}")),
+        Some(Usage(_)) | None => RpcError::of(error),
     }
 }
 
@@ -258,7 +298,11 @@ async fn compact(peer: &Peer, asked: SessionParams) -> Result<Value, RpcError> {
     }
     let sessions = &peer.context.sessions;
     let client = peer.open(session).await?;
-    let config = sessions.setup(session).await.map_err(RpcError::of)?.prompt_config();
+    let config = sessions
+        .setup(session, &PromptOptions::default())
+        .await
+        .map_err(RpcError::of)?
+        .prompt_config();
     let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
     let asked = client.compact(config, &by, joins).await.map_err(RpcError::of)?;
     let accepted = asked == Answered::Accepted;
@@ -328,7 +372,12 @@ async fn revert(
         }
     }
     let client = peer.open(session).await?;
-    let setup = peer.context.sessions.setup(session).await.map_err(RpcError::of)?;
+    let setup = peer
+        .context
+        .sessions
+        .setup(session, &PromptOptions::default())
+        .await
+        .map_err(RpcError::of)?;
     let by = peer.by(by.as_deref());
     let refused =
         client.revert(setup.prompt_config(), back, &by).await.map_err(RpcError::of)?.err();
@@ -360,7 +409,7 @@ async fn answer(peer: &Peer, asked: AnswerParams) -> Result<Value, RpcError> {
         let by = match client.answer((session, of), reply).await.map_err(RpcError::internal)? {
             Answered::Accepted => return durable(subscription, (session, of)).await,
             Answered::Already { by } => Some(by),
-            Answered::NotOpen => None,
+            Answered::NotOpen | Answered::Repeated { .. } => None,
         };
         if by.is_some() {
             return Ok(json!({ "accepted": false, "session": session, "of": of, "by": by }));

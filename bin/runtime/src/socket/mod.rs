@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `_leftfold/read` | `session, from, to?` | `{lines, next}`: events as the lines of an export |
 //! | `_leftfold/watch` | `session, from, children?, status?` | `{}`, and then a `_leftfold/event` for each line |
-//! | `_leftfold/prompt` | `session, text` or `parts`, `by?` | `{}`, once it is in the log; mentions in `text` are attached |
+//! | `_leftfold/prompt` | `session, text` or `parts`, `by?, message_id?, no_reply?, agent?, model?, variant?, system?, tools?, max_steps?, max_cost?, timeout?` | `{}`, once it is in the log; mentions in `text` are attached. `{repeated, seq}`: the log has the `message_id` at `seq`, and nothing was done |
 //! | `_leftfold/answer` | `session, of` or `call`, `reply, feedback?, by?` | `{accepted, session, of, by}` |
 //! | `_leftfold/cancel` | `session, by?` | `{}` |
 //! | `_leftfold/compact` | `session, by?` | `{accepted}` |

@@ -20,7 +20,7 @@ use crate::remote::Remote;
 use crate::remote::wire::RpcError;
 use crate::session_paths::{self, SessionPlace};
 use crate::session_setup::SessionSetup;
-use crate::turn_config::Overrides;
+use crate::turn_config::{Overrides, PromptOptions};
 
 #[async_trait]
 pub trait Sessions: Send + Sync + 'static {
@@ -31,11 +31,15 @@ pub trait Sessions: Send + Sync + 'static {
     /// There is no such session, or it cannot be opened.
     async fn client(&self, session: SessionId, store: Option<&Path>) -> Result<Client, RpcError>;
 
-    /// The setup for a prompt to an open session.
+    /// The setup for a prompt to an open session, with the options of that prompt.
     ///
     /// # Errors
-    /// The settings are wrong.
-    async fn setup(&self, session: SessionId) -> anyhow::Result<SessionSetup>;
+    /// The settings or the options are wrong, or prompts here take no options.
+    async fn setup(
+        &self,
+        session: SessionId,
+        options: &PromptOptions,
+    ) -> anyhow::Result<SessionSetup>;
 
     /// Whether prompts only join a running turn.
     fn only_joins(&self) -> bool;
@@ -94,7 +98,16 @@ impl Sessions for SingleSession {
         child.ok_or_else(|| RpcError::not_open(session))
     }
 
-    async fn setup(&self, session: SessionId) -> anyhow::Result<SessionSetup> {
+    async fn setup(
+        &self,
+        session: SessionId,
+        options: &PromptOptions,
+    ) -> anyhow::Result<SessionSetup> {
+        if options.changes_turn() {
+            let why = "params: the node of this session runs one turn, whose agent, model, system text, tools and limits stay \
+                       as they are: leave these options out, or prompt again once the turn has ended";
+            return Err(RpcError::params(why).into());
+        }
         // A child's configuration comes from its parent.
         let ours = self.client.session == session;
         let setup = ours.then(|| self.setup.clone());
@@ -325,8 +338,13 @@ impl Sessions for SessionRegistry {
         Ok(self.client_for(session, None).await.map_err(RpcError::of)?.0)
     }
 
-    async fn setup(&self, session: SessionId) -> anyhow::Result<SessionSetup> {
+    async fn setup(
+        &self,
+        session: SessionId,
+        options: &PromptOptions,
+    ) -> anyhow::Result<SessionSetup> {
         let mut known = self.knowledge(session)?;
+        known.overrides = options.over(&known.overrides);
         // An open client has the choices of its log.
         if let Some(client) = &known.client
             && let Ok(state) = client.view().await

@@ -251,6 +251,7 @@ impl Ledger {
                 self.turn.get_or_insert(e.seq);
                 Ok(())
             }
+            Turn::Noted { .. } => Ok(()),
             Turn::Configured(_) => {
                 self.configured = e.seq;
                 Ok(())

@@ -7,7 +7,7 @@ use leftfold_events::event::{
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::state::PendingKind;
 use leftfold_events::turn_config::AskMode;
-use leftfold_events::{Fact, Seq, TurnConfig};
+use leftfold_events::{Fact, Notes, Seq, TurnConfig};
 
 use super::ledger::Held;
 use super::random::Random;
@@ -25,6 +25,8 @@ pub(crate) enum Deed {
     Title,
     /// A choice of agent or variant, or its removal.
     Configure,
+    /// A message that starts no turn, or the id of an earlier one.
+    Note,
     /// The session's own rules, or none.
     SetRules,
     Crash,
@@ -82,6 +84,8 @@ impl World {
             (12, Deed::Title, 10_000),
             (6, Deed::Configure, 10_000),
             (6, Deed::Configure, 30_000),
+            (5, Deed::Note, 20_000),
+            (5, Deed::Note, 40_000),
             (5, Deed::SetRules, 20_000),
             (8, Deed::SetRules, 40_000),
             (2, Deed::Crash, 10_000),
@@ -131,6 +135,12 @@ impl World {
                 let (agent, variant) = (agent.map(str::to_owned), variant.map(str::to_owned));
                 let choices = SessionChoices { agent, model: None, variant };
                 self.tell(Fact::new(Session::Configured { choices, by: "p".into() }));
+            }
+            Deed::Note => {
+                let (parts, by) = (vec![PromptPart::text("by the way")], "p".into());
+                let id = self.random.of(&[None, Some("first"), Some("second")]).map(str::to_owned);
+                let notes = Notes::of_client(id, None).map_err(|why| why.to_string())?;
+                self.tell(Fact::new(Turn::Noted { parts, by }).with_notes(notes));
             }
             Deed::SetRules => {
                 let action = self.random.of(&[Action::Deny, Action::Ask, Action::Allow]);

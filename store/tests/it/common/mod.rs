@@ -188,6 +188,8 @@ fn later_events() -> Vec<Event> {
     events.push(sandboxed_by(Backend::Seatbelt, WorktreeAccess::Write));
     let rules = vec![Rule::new("bash", "rm *", Action::Deny)];
     events.push(Session::RulesSet { rules, by: "socket".into() }.into());
+    let parts = vec![PromptPart::text("by the way")];
+    events.push(Turn::Noted { parts, by: "socket".into() }.into());
     events
 }
 
@@ -504,7 +506,8 @@ pub fn variant(event: &Event) -> usize {
         Event::Files(Files::SnapshotFailedAs { .. }) => 56,
         Event::Files(Files::RestoreFailedAs { .. }) => 57,
         Event::Session(Session::RulesSet { .. }) => 58,
+        Event::Turn(Turn::Noted { .. }) => 59,
     }
 }
 
-pub const VARIANTS: usize = 59;
+pub const VARIANTS: usize = 60;
