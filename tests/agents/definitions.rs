@@ -37,6 +37,11 @@ fn agents_are_found_everywhere_and_the_nearer_wins() {
         ("config/leftfold/agents/b.md", "global"),
         ("project/.git/HEAD", "none"),
         ("project/.opencode/agent/c.md", "code"),
+        ("project/agents/notes.md", "other"),
+        ("project/sub/agents/x.md", "other\nmode: all"),
+        ("project/agents/c.md", "root\nmode: all"),
+        ("project/agents/r.md", "root\nmode: all"),
+        ("project/agents/README.md", ": [broken"),
         ("project/.opencode/agents/deep/d.md", "code"),
         ("project/.opencode/agents/e.md", "code"),
         ("project/.leftfold/agents/e.md", "own"),
@@ -60,6 +65,7 @@ fn agents_are_found_everywhere_and_the_nearer_wins() {
         ("a", "near", "project/sub/.leftfold/agent/a.md"),
         ("b", "global", "config/leftfold/agents/b.md"),
         ("c", "code", "project/.opencode/agent/c.md"),
+        ("r", "root", "project/agents/r.md"),
         ("deep/d", "code", "project/.opencode/agents/deep/d.md"),
         ("e", "own", "project/.leftfold/agents/e.md"),
         ("f", "near", "project/sub/.opencode/agents/f.md"),
@@ -78,6 +84,8 @@ fn agents_are_found_everywhere_and_the_nearer_wins() {
     assert_eq!(named(&found, "inline")["source"]["file"], "LEFTFOLD_CONFIG_CONTENT");
     let build = named(&found, "build");
     assert_eq!((&build["native"], &build["source"]), (&json!(true), &Value::Null));
+    let other = ["notes", "x", "README"];
+    assert!(found.iter().all(|agent| !other.contains(&agent["name"].as_str().unwrap())));
     let hidden = found.iter().filter(|agent| agent["hidden"] == true).count();
     assert_eq!(hidden, 3);
 }

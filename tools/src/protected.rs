@@ -20,6 +20,9 @@ pub(crate) const SETTINGS: [&str; 8] = [
     "opencode.jsonc",
 ];
 
+/// The folders at a project's root whose Markdown files may be agents.
+pub(crate) const ROOT_AGENTS: [&str; 2] = ["agent", "agents"];
+
 /// Adds the permission if the call changes a protected file, or reads or changes Leftfold's data folder.
 pub(crate) fn add_access(resolution: &mut Resolution, cx: &Workspace) {
     let edits = resolution.access.iter().filter(|access| access.permission == "edit");
@@ -68,7 +71,14 @@ pub(crate) fn is_protected(path: &str) -> bool {
         .iter()
         .filter_map(|folder| below(folder))
         .any(|rest| rest.is_empty() || rest.first() == Some(&"skills"));
-    settings.contains(name) || instructions.contains(name) || of_git || of_agents || of_skills
+    let of_root = matches!(parts[..], [folder, file] if ROOT_AGENTS.contains(&folder) && file.ends_with(".md"));
+    let of_root = of_root && !path.starts_with('/');
+    of_root
+        || settings.contains(name)
+        || instructions.contains(name)
+        || of_git
+        || of_agents
+        || of_skills
 }
 
 /// Whether an absolute path lies in the data folder, with its logs, keys, approvals and trust. Plans, and the full
@@ -118,6 +128,12 @@ mod tests {
             ("src/config", false),
             ("src/hooks/a.rs", false),
             ("agents.md", true),
+            ("agents/review.md", true),
+            ("agent/review.md", true),
+            ("agents/review.py", false),
+            ("agents/team/review.md", false),
+            ("src/agents/review.md", false),
+            ("/agents/review.md", false),
             (".GIT/Hooks/pre-commit", true),
             ("leftfold.json.bak", false),
             ("", false),
@@ -162,6 +178,8 @@ mod tests {
         for (tool, input, needed) in [
             ("write", json!({ "filePath": "leftfold.json", "content": "{}" }), true),
             ("write", json!({ "filePath": "a.json", "content": "{}" }), false),
+            ("write", json!({ "filePath": "agents/a.md", "content": "A." }), true),
+            ("bash", json!({ "command": "echo A. > agents/a.md" }), true),
             ("edit", json!({ "filePath": "AGENTS.md", "oldString": "a", "newString": "b" }), true),
             ("apply_patch", json!({ "patchText": patch }), true),
             ("bash", json!({ "command": "echo x > .git/hooks/pre-commit" }), true),

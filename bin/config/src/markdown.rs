@@ -11,9 +11,11 @@ use leftfold_front_matter as front_matter;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::source::{SettingPlace, Source, is_absent};
+use crate::source::{SettingPlace, Source, is_absent, read_found};
 use crate::tree::{Entry, Node, Text, Tree};
 
+/// The modes of agents.
+const MODES: [&str; 3] = ["primary", "subagent", "all"];
 /// The deepest nesting of folders to search.
 const DEEPEST: usize = 8;
 /// The most files to read in one folder.
@@ -83,6 +85,33 @@ pub(crate) fn find(folder: &Path, worktree: Option<&Path>) -> io::Result<Files> 
         ));
     }
     Ok(Files { files, warnings })
+}
+
+/// The agents in Markdown files of the folders `agent` and `agents` of a project's root. Other programs keep files in
+/// folders of these names, so only a file with a `description` and a `mode` counts, and everything else is passed over
+/// in silence.
+pub(crate) fn find_root_agents(root: &Path) -> Vec<(PathBuf, Entered)> {
+    let mut files = Vec::new();
+    for folder in ["agent", "agents"] {
+        let mut search =
+            Search { worktree: Some(root), entries: 0, over: None, warnings: Vec::new() };
+        let mut paths = Vec::new();
+        if search.walk(&root.join(folder), ("", 0), &mut HashSet::new(), &mut paths).is_err() {
+            continue;
+        }
+        paths.sort_unstable();
+        let agents = paths.into_iter().filter(|(path, _)| is_agent(path));
+        files.extend(agents.map(|(path, name)| (path, Entered::agent(&name))));
+    }
+    files
+}
+
+fn is_agent(path: &Path) -> bool {
+    let Ok(text) = read_found(path) else { return false };
+    let Ok(read) = front_matter::read::<Map<String, Value>>(&text) else { return false };
+    let has_text = |key: &str| read.front.get(key).is_some_and(Value::is_string);
+    let mode = read.front.get("mode").and_then(Value::as_str);
+    has_text("description") && mode.is_some_and(|mode| MODES.contains(&mode))
 }
 
 struct Search<'a> {

@@ -79,6 +79,7 @@ pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Resu
     {
         all.file(&path, (false, Owner::User), text, None);
     }
+    all.root_agents()?;
     for folder in outermost_first(&directory, &all.worktree.clone()) {
         let (theirs, ours) = (folder.join(".opencode"), folder.join(".leftfold"));
         all.folder(folder, (&PROJECT_OPENCODE, false), &theirs, Owner::Project)?;
@@ -194,7 +195,20 @@ impl Gathered {
         if !own {
             self.javascript.extend(javascript(markdown));
         }
-        for (path, entered) in found.files {
+        self.markdown(found.files, (own, owner))
+    }
+
+    /// Adds the agents at the root of the project, which OpenCode also reads.
+    fn root_agents(&mut self) -> Result<(), Error> {
+        self.markdown(markdown::find_root_agents(&self.worktree), (false, Owner::Project))
+    }
+
+    fn markdown(
+        &mut self,
+        files: Vec<(PathBuf, Entered)>,
+        (own, owner): (bool, Owner),
+    ) -> Result<(), Error> {
+        for (path, entered) in files {
             if self.leads_out(&path, owner) {
                 continue;
             }

@@ -28,7 +28,7 @@ pub(super) struct ProjectFiles {
     pub(super) secret: Vec<PathBuf>,
     /// Settings, agents, commands, plugins and skills.
     pub(super) settings: Vec<PathBuf>,
-    /// Instruction files, and files named `.git`, which lead git to a repository elsewhere.
+    /// Instruction files, files at the root that may be agents, and files named `.git`, which lead git to a repository elsewhere.
     pub(super) watched: Vec<PathBuf>,
     /// Folders named `.git`.
     pub(super) repositories: Vec<PathBuf>,
@@ -66,6 +66,11 @@ pub(super) fn walk(worktree: &Path) -> ProjectFiles {
             }
         }
         level = next;
+    }
+    for folder in protected::ROOT_AGENTS {
+        let entries = std::fs::read_dir(worktree.join(folder)).into_iter().flatten().flatten();
+        let files = entries.take(MAX_FILES).map(|entry| entry.path());
+        found.watched.extend(files.filter(|path| path.extension().is_some_and(|it| it == "md")));
     }
     found
 }
