@@ -5,13 +5,70 @@
 
 use std::time::Duration;
 
-use leftfold_events::event::{Model, PartKind, StreamedPart};
+use leftfold_events::event::{Model, PartKind, StreamedInput, StreamedPart, Tool};
 use leftfold_events::{Fact, Secrets, Seq, mask};
 use leftfold_providers::StreamEvent;
 use tokio::time::Instant;
 
 const WINDOW: Duration = Duration::from_millis(100);
 const FULL: usize = 2048;
+
+/// The time between two reports of a call's size. A call that is complete before the first is not reported.
+const GROWTH: Duration = Duration::from_secs(1);
+
+/// The sizes of the calls that the model is writing.
+#[derive(Default)]
+pub(crate) struct InputSizes {
+    calls: Vec<StreamedInput>,
+    /// When the next report is due.
+    due: Option<Instant>,
+    has_grown: bool,
+}
+
+impl InputSizes {
+    /// Counts the arguments of calls; ignores other events.
+    pub(crate) fn push(&mut self, event: &StreamEvent, now: Instant) {
+        match event {
+            StreamEvent::ToolInputStart { id, name } => {
+                self.calls.push(StreamedInput { id: id.clone(), name: name.clone(), bytes: 0 });
+                self.due.get_or_insert_with(|| now + GROWTH);
+            }
+            StreamEvent::ToolInputDelta { id, text } => {
+                if let Some(call) = self.calls.iter_mut().rfind(|call| call.id == *id) {
+                    call.bytes += text.len() as u64;
+                    self.has_grown = true;
+                }
+            }
+            StreamEvent::ToolCall(call) => {
+                self.calls.retain(|writing| writing.id != call.id);
+                if self.calls.is_empty() {
+                    self.due = None;
+                }
+            }
+            StreamEvent::Start { .. }
+            | StreamEvent::TextStart { .. }
+            | StreamEvent::TextDelta { .. }
+            | StreamEvent::TextEnd { .. }
+            | StreamEvent::ReasoningStart { .. }
+            | StreamEvent::ReasoningDelta { .. }
+            | StreamEvent::ReasoningEnd { .. }
+            | StreamEvent::Finish { .. }
+            | StreamEvent::Failed(_)
+            | StreamEvent::RequestId(_)
+            | StreamEvent::Exchanged(_) => {}
+        }
+    }
+
+    /// The sizes as a fact, if calls have grown and a report is due.
+    pub(crate) fn take(&mut self, of: Seq, now: Instant) -> Option<Fact> {
+        if !self.has_grown || self.calls.is_empty() || self.due.is_none_or(|due| now < due) {
+            return None;
+        }
+        self.has_grown = false;
+        self.due = Some(now + GROWTH);
+        Some(Fact::of(of, Tool::InputStreamed { calls: self.calls.clone() }))
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct Coalescer {
@@ -151,6 +208,29 @@ mod tests {
 
     fn text(text: &str) -> StreamEvent {
         StreamEvent::TextDelta { id: "0".into(), text: text.into() }
+    }
+
+    #[test]
+    fn a_call_that_grows_is_reported_once_a_second() {
+        let (mut sizes, began) = (InputSizes::default(), Instant::now());
+        let at = |millis: u64| began + Duration::from_millis(millis);
+        let id = || "c".to_owned();
+        let delta = StreamEvent::ToolInputDelta { id: id(), text: "12345".to_owned() };
+        let report = |bytes: u64| {
+            let calls = vec![StreamedInput { id: id(), name: "write".to_owned(), bytes }];
+            Some(Fact::of(7, Tool::InputStreamed { calls }))
+        };
+        sizes.push(&StreamEvent::ToolInputStart { id: id(), name: "write".to_owned() }, at(0));
+        let mut reports = Vec::new();
+        for millis in (100..=2_500).step_by(100) {
+            sizes.push(&delta, at(millis));
+            reports.extend(sizes.take(7, at(millis)));
+        }
+        assert_eq!(reports, [report(50), report(100)].map(Option::unwrap));
+        let input = leftfold_events::Json::object();
+        let call = leftfold_events::event::CallSpec { id: id(), name: "write".to_owned(), input };
+        sizes.push(&StreamEvent::ToolCall(call), at(2_600));
+        assert_eq!(sizes.take(7, at(9_000)), None);
     }
 
     #[test]

@@ -22,9 +22,9 @@ use crate::compaction::Compaction;
 use crate::hook_secrets::HookSecrets;
 use crate::hooks::{self, Hooks};
 use crate::messages::{
-    Answered, AskModel, CallHook, CompactionMessage, HooksMessage, NodeMessage, ParentCall,
-    PermissionMessage, ProcessorMessage, QuestionReply, RunCall, SessionMessage, SnapshotsMessage,
-    SwitchAgent, ToolExecutorMessage,
+    Answered, AskModel, CallHook, CheckCall, CompactionMessage, HooksMessage, NodeMessage,
+    ParentCall, PermissionMessage, ProcessorMessage, QuestionReply, RunCall, SessionMessage,
+    SnapshotsMessage, SwitchAgent, ToolExecutorMessage,
 };
 use crate::permission::Permission;
 use crate::processor::Processor;
@@ -134,6 +134,7 @@ impl Workers {
                     self.to_executor(reply);
                 }
                 Tool::Called { .. }
+                | Tool::InputStreamed { .. }
                 | Tool::Resolved(_)
                 | Tool::Progressed { .. }
                 | Tool::Finished(_)
@@ -225,8 +226,8 @@ impl Workers {
         let subagents = leftfold_tools::subagents(&state.config.tools);
         let offered = state.config.tools.iter().map(|tool| tool.name.clone()).collect();
         let of = envelope.seq;
-        let check = ToolExecutorMessage::Check { of, call: spec, sandbox, subagents, offered };
-        self.to_executor(check);
+        let check = CheckCall { of, call: spec, sandbox, subagents, offered };
+        self.to_executor(ToolExecutorMessage::Check(Box::new(check)));
     }
 
     fn run(&mut self, envelope: &Envelope, started: Started<'_>, state: &State) {

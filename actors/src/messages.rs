@@ -325,19 +325,22 @@ pub(crate) struct AskModel {
 
 // ---- ToolExecutor ----
 
+/// A call to resolve, for the intent `of`.
+pub(crate) struct CheckCall {
+    pub(crate) of: Seq,
+    pub(crate) call: CallSpec,
+    /// The sandbox in force; `None`: the turn configuration knows none.
+    pub(crate) sandbox: Option<SandboxOptions>,
+    /// The agents that `task` may name; `None`: those of the workspace.
+    pub(crate) subagents: Option<Vec<String>>,
+    /// The names of the tools that the agent is offered.
+    pub(crate) offered: Vec<String>,
+}
+
 /// To the worker that performs calls.
 pub(crate) enum ToolExecutorMessage {
-    /// Work out what a call would do, for the intent `of`. The outcome is `tool.resolved`.
-    Check {
-        of: Seq,
-        call: CallSpec,
-        /// The sandbox in force; `None`: the turn configuration knows none.
-        sandbox: Option<SandboxOptions>,
-        /// The agents that `task` may name; `None`: those of the workspace.
-        subagents: Option<Vec<String>>,
-        /// The names of the tools that the agent is offered.
-        offered: Vec<String>,
-    },
+    /// Work out what a call would do. The outcome is `tool.resolved`.
+    Check(Box<CheckCall>),
     /// Perform later calls in this world.
     Use(Box<World>),
     /// Run a call. The outcomes are `tool.progressed` and `tool.elicitation_requested`, and at the

@@ -10,9 +10,10 @@ use leftfold_providers::{Provider, StreamEvent};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::coalesce::Coalescer;
+use crate::coalesce::{Coalescer, InputSizes};
 use crate::collect_reply;
 use crate::messages::{AskModel, ProcessorMessage, SessionMessage};
 use crate::report::{Heartbeat, broken, failed, tell, unknown_provider};
@@ -155,6 +156,7 @@ async fn read(
     let mut stream = provider.stream(ask.request);
     let mut body_sha256 = Sha256::default();
     let mut alive = Heartbeat::new(ask.patience);
+    let mut inputs = InputSizes::default();
     loop {
         let event = tokio::select! {
             event = stream.next() => event,
@@ -164,6 +166,9 @@ async fn read(
             }
         };
         let mut facts = Vec::new();
+        if let Some(event) = &event {
+            inputs.push(event, Instant::now());
+        }
         let over = match event {
             Some(StreamEvent::Start { body_sha256: sha256 }) => {
                 body_sha256 = sha256;
@@ -196,6 +201,8 @@ async fn read(
                 pieces.push(event);
                 if pieces.is_full() {
                     facts.extend(pieces.take(of));
+                } else if let Some(grown) = inputs.take(of, Instant::now()) {
+                    facts.push(grown);
                 } else if alive.is_due() {
                     facts.push(alive.fact(of));
                 }

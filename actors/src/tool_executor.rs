@@ -14,7 +14,9 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::messages::{Elicit, RunCall, SessionMessage, SwitchAgent, ToolExecutorMessage};
+use crate::messages::{
+    CheckCall, Elicit, RunCall, SessionMessage, SwitchAgent, ToolExecutorMessage,
+};
 use crate::report::tell;
 use crate::tasks::Tasks;
 use crate::world::{Recording, TurnConfigs, World};
@@ -78,7 +80,8 @@ impl Actor for ToolExecutor {
         running: &mut Running,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            ToolExecutorMessage::Check { of, call, sandbox, subagents, offered } => {
+            ToolExecutorMessage::Check(check) => {
+                let CheckCall { of, call, sandbox, subagents, offered } = *check;
                 let mut workspace = calling(&running.workspace, subagents);
                 let calling = Arc::make_mut(&mut workspace);
                 (calling.sandbox, calling.offered) = (sandbox, Some(offered));

@@ -175,6 +175,9 @@ fn tool(event: &mut Tool, how: &impl Rewrite) {
             attachments.iter_mut().for_each(|media| string(&mut media.name, how));
         }
         Tool::Called { call } | Tool::Batched { call } => called(call, how),
+        Tool::InputStreamed { calls } => {
+            calls.iter_mut().for_each(|call| string(&mut call.name, how));
+        }
         Tool::ElicitationRequested { from, message, wanted, .. } => {
             string(from, how);
             string(message, how);

@@ -104,3 +104,36 @@ fn commands_are_told_when_they_have_changed() {
     assert_eq!((told.len(), &greet["description"]), (2, &json!("Says hello")));
     editor.leave();
 }
+
+#[test]
+fn a_call_is_shown_while_the_model_writes_it() {
+    let content = "a line of text\n".repeat(40);
+    let mut write = json!({ "parts": [{ "call": {
+        "name": "write", "input": { "filePath": "a.txt", "content": content } } }] });
+    (write["chunk"], write["delay_ms"]) = (json!(40), json!(150));
+    let site = Site::scripted(&script(json!([write, says("Done.")])));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let prompt = editor.prompt(&session, "go");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    let calls = kinds(&editor, &session, "tool_call");
+    assert_eq!((calls.len(), &calls[0]["status"]), (1, &json!("pending")), "{calls:?}");
+    assert!(calls[0]["title"].as_str().unwrap().starts_with("write ("), "{calls:?}");
+    // all updates are of that call: first its size, then its arguments, at last its end
+    let about = kinds(&editor, &session, "tool_call_update");
+    assert!(about.iter().all(|update| update["toolCallId"] == calls[0]["toolCallId"]), "{about:?}");
+    let place = |wanted: &dyn Fn(&Value) -> bool| about.iter().position(wanted).unwrap();
+    let sized = place(&|update| update["title"].as_str().is_some_and(|title| title.contains("B)")));
+    let known = place(&|update| update["rawInput"]["content"] == *content);
+    assert!(sized < known, "{about:?}");
+    assert_eq!(about.last().unwrap()["status"], "completed");
+    editor.leave();
+    assert_eq!(site.text("a.txt"), content);
+    let sizes: Vec<u64> = common::all(&site.exported(), "tool.input_streamed")
+        .iter()
+        .map(|event| event["data"]["calls"][0]["bytes"].as_u64().unwrap())
+        .collect();
+    assert!(sizes.len() >= 2 && sizes.is_sorted(), "{sizes:?}");
+    site.assert_sound();
+    site.run(&["rerun", "last"]).ok();
+}

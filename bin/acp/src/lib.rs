@@ -35,6 +35,7 @@
 mod agent;
 mod arrival;
 mod authentication;
+mod call_ids;
 mod calls;
 mod choices;
 mod compaction;

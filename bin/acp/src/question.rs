@@ -15,6 +15,7 @@ use leftfold_view::{FileDiff, OpenQuestion, Question, Transcript};
 
 use leftfold_view::clean::{visible, visible_line};
 
+use super::call_ids::{self, CallIds};
 use super::shared::BY;
 use super::{calls, view};
 
@@ -37,7 +38,7 @@ pub(super) struct PermissionPrompt {
 
 impl PermissionPrompt {
     /// The question, with everything known about its call.
-    pub(super) fn new(open: &OpenQuestion, transcript: &Transcript) -> Self {
+    pub(super) fn new(open: &OpenQuestion, transcript: &Transcript, ids: &CallIds) -> Self {
         let (session, _) = open.id;
         let (what, answers, options) = match &open.question {
             Some(question) => {
@@ -55,10 +56,10 @@ impl PermissionPrompt {
         let known = call.filter(|call| call.known).map(view::fields).unwrap_or_default();
         let mut fields = known.status(ToolCallStatus::Pending).content(calls::text(&what));
         let id = match transcript.subagent(session) {
-            None => view::id(open.call),
+            None => ids.of(open.call),
             Some(status) => {
                 fields.title = fields.title.map(|title| format!("{}: {title}", status.agent));
-                view::id_in_subagent(session, open.call)
+                call_ids::in_subagent(session, open.call)
             }
         };
         let call = ToolCallUpdate::new(id, fields);

@@ -13,11 +13,11 @@ use leftfold_events::Seq;
 use leftfold_events::event::SessionChoices;
 use tokio::sync::watch;
 
+use super::call_ids::CallIds;
 use super::errors::report;
 use super::flow::Flow;
 use super::prompts::PendingPrompts;
 use super::terminals::{self, Terminals};
-use super::view;
 use leftfold_runtime::client::Client;
 use leftfold_runtime::project::Project;
 use leftfold_view::QuestionId;
@@ -41,6 +41,7 @@ pub(super) struct Shared {
     pub(super) abilities: Arc<ClientCapabilities>,
     /// The client's terminals in which calls of the running turn run.
     terminals: Mutex<Terminals>,
+    pub(super) call_ids: CallIds,
     /// The last list of commands sent to the client.
     commands: Mutex<Option<SessionUpdate>>,
     /// The session's project, with the choices for its next prompts.
@@ -67,6 +68,7 @@ impl Shared {
             running: watch::Sender::new(false),
             abilities,
             terminals: Mutex::default(),
+            call_ids: CallIds::default(),
             commands: Mutex::default(),
             project: Mutex::new(project),
             own_choices: Mutex::default(),
@@ -156,9 +158,10 @@ impl Shared {
         if !self.is_running() {
             return;
         }
-        self.terminals().add(call, terminal.clone());
+        let id = self.call_ids.of(call);
+        self.terminals().add(id.clone(), terminal.clone());
         let fields = ToolCallUpdateFields::new().content(vec![terminals::shown(terminal)]);
-        let update = ToolCallUpdate::new(view::id(call), fields);
+        let update = ToolCallUpdate::new(id, fields);
         self.update(SessionUpdate::ToolCallUpdate(update));
     }
 

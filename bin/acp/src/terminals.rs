@@ -7,16 +7,14 @@ use agent_client_protocol::v1::schema::{
     SessionUpdate, Terminal, TerminalId, ToolCallContent, ToolCallId, ToolCallStatus,
     ToolCallUpdateFields,
 };
-use leftfold_events::Seq;
-
-use super::view;
 
 #[derive(Debug, Default)]
 pub(super) struct Terminals(HashMap<ToolCallId, TerminalId>);
 
 impl Terminals {
-    pub(super) fn add(&mut self, call: Seq, terminal: TerminalId) {
-        self.0.insert(ToolCallId::new(view::id(call)), terminal);
+    /// `call`: the call's id for the client.
+    pub(super) fn add(&mut self, call: String, terminal: TerminalId) {
+        self.0.insert(ToolCallId::new(call), terminal);
     }
 
     pub(super) fn clear(&mut self) {
@@ -54,7 +52,7 @@ mod tests {
     #[test]
     fn the_terminal_stands_for_the_output() {
         let mut terminals = Terminals::default();
-        terminals.add(7, TerminalId::new("t"));
+        terminals.add("call-7".to_owned(), TerminalId::new("t"));
         let update = |call: &str, fields: ToolCallUpdateFields| {
             terminals
                 .with(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(call.to_owned(), fields)))

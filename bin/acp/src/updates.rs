@@ -76,7 +76,7 @@ impl Actor for Updates {
         let (flow, asked, seen) = (shared.flow.clone(), HashMap::new(), from - 1);
         let session = shared.abilities.session.as_ref();
         let knows_compaction = session.is_some_and(|session| session.compaction.is_some());
-        let view = UpdateRenderer::new(knows_compaction);
+        let view = UpdateRenderer::new(shared.call_ids.clone(), knows_compaction);
         let transcript = Transcript::live(place.session);
         let transcript = if from == 1 { transcript.from_start() } else { transcript };
         shared.has_seen(seen);
@@ -142,10 +142,10 @@ impl Watching {
             self.configured(choices, by);
         }
         for change in self.transcript.apply(event) {
-            if let Some(session) = self.transcript.root()
-                && let Some(update) = self.view.updates(session, &change)
-            {
-                self.update(update);
+            if let Some(session) = self.transcript.root() {
+                for update in self.view.updates(session, &change) {
+                    self.update(update);
+                }
             }
             if let Change::Prompted { by, parts } = &change {
                 self.prompted(live, by, parts);
@@ -192,6 +192,7 @@ impl Watching {
     fn turn_ended(&mut self, live: bool, ended: &Ended, finish: Option<Finish>) {
         self.shared.set_running(false);
         self.shared.terminals().clear();
+        self.shared.call_ids.clear();
         if live {
             self.withdraw_all();
             self.send_server_prompts();
@@ -295,7 +296,7 @@ impl Watching {
     async fn ask_now(&mut self, (session, question): QuestionId) {
         let view = self.transcript.session(session);
         if let Some(open) = view.and_then(|view| view.question(question)) {
-            let prompt = PermissionPrompt::new(open, &self.transcript);
+            let prompt = PermissionPrompt::new(open, &self.transcript, &self.shared.call_ids);
             self.ask(prompt).await;
         }
     }

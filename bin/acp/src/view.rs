@@ -9,14 +9,15 @@ use agent_client_protocol::v1::schema::{
     ToolCallUpdate, ToolCallUpdateFields, UsageUpdate,
 };
 use leftfold_events::event::{
-    Finished, PartKind, PromptKind, PromptPart, Purpose, TodoItem, TodoPriority, TodoStatus, Usage,
-    as_typed,
+    Finished, PartKind, PromptKind, PromptPart, Purpose, StreamedInput, TodoItem, TodoPriority,
+    TodoStatus, Usage, as_typed,
 };
 use leftfold_events::{Seq, SessionId};
 use leftfold_view::status;
 use leftfold_view::text::subagent_line;
-use leftfold_view::{Call, CallStep, Change, Outcome, SessionView, Transcript};
+use leftfold_view::{Call, CallStep, Change, Outcome, SessionView, Transcript, words};
 
+use super::call_ids::{self, CallIds};
 use super::{calls, compaction};
 
 /// The number of lines to show of the subagents of one call; older ones are dropped.
@@ -25,6 +26,9 @@ const LINES: usize = 40;
 /// Renders the changes of a session and its subagents.
 #[derive(Debug)]
 pub(super) struct UpdateRenderer {
+    ids: CallIds,
+    /// The calls that the model is writing: their ids for the client, by the model's ids.
+    writing: HashMap<String, String>,
     /// Whether the client knows the protocol's own update for a compaction.
     knows_compaction: bool,
     /// For each call of the session, the lines about its subagents.
@@ -32,16 +36,58 @@ pub(super) struct UpdateRenderer {
 }
 
 impl UpdateRenderer {
-    pub(super) fn new(knows_compaction: bool) -> Self {
-        Self { knows_compaction, lines: HashMap::new() }
+    pub(super) fn new(ids: CallIds, knows_compaction: bool) -> Self {
+        Self { ids, writing: HashMap::new(), knows_compaction, lines: HashMap::new() }
     }
 
     /// The updates for a change in the session itself.
-    pub(super) fn updates(
-        &mut self,
-        session: &SessionView,
-        change: &Change,
-    ) -> Option<SessionUpdate> {
+    pub(super) fn updates(&mut self, session: &SessionView, change: &Change) -> Vec<SessionUpdate> {
+        let ends = matches!(
+            change,
+            Change::Replied { purpose: Purpose::Turn, .. }
+                | Change::RequestFailed
+                | Change::Retry { .. }
+                | Change::TurnEnded { .. }
+        );
+        let mut updates = if ends { self.abandon_writing() } else { Vec::new() };
+        updates.extend(self.update(session, change));
+        updates
+    }
+
+    /// Ends the calls that the model has begun to write and not completed.
+    fn abandon_writing(&mut self) -> Vec<SessionUpdate> {
+        let fields = ToolCallUpdateFields::new()
+            .status(ToolCallStatus::Failed)
+            .content(calls::text("The model did not complete this call."));
+        let abandoned = self.writing.drain().map(|(_, id)| ToolCallUpdate::new(id, fields.clone()));
+        abandoned.map(SessionUpdate::ToolCallUpdate).collect()
+    }
+
+    /// A call that the model is writing.
+    fn written(&mut self, request: Seq, input: &StreamedInput) -> SessionUpdate {
+        let title = words::written(input);
+        if let Some(id) = self.writing.get(&input.id) {
+            let fields = ToolCallUpdateFields::new().title(title);
+            return SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id.clone(), fields));
+        }
+        let id = call_ids::while_written(request, &input.id);
+        self.writing.insert(input.id.clone(), id.clone());
+        let call = ToolCall::new(id, title)
+            .kind(calls::kind(&input.name, None))
+            .status(ToolCallStatus::Pending);
+        SessionUpdate::ToolCall(call)
+    }
+
+    /// A call that is complete. The client may have seen it while it was written.
+    fn called(&mut self, call: &Call) -> SessionUpdate {
+        if let Some(id) = self.writing.remove(&call.id) {
+            self.ids.set(call.seq, id.clone());
+            return SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id, fields(call)));
+        }
+        called(call, self.ids.of(call.seq))
+    }
+
+    fn update(&mut self, session: &SessionView, change: &Change) -> Option<SessionUpdate> {
         match change {
             Change::Titled(title) => {
                 let info = SessionInfoUpdate::new().title(title.clone());
@@ -65,10 +111,11 @@ impl UpdateRenderer {
             Change::Call { call, step } => {
                 let call = session.call(*call).filter(|call| call.known)?;
                 match step == &CallStep::Called {
-                    true => Some(called(call)),
-                    false => call_update(call, step, id(call.seq)),
+                    true => Some(self.called(call)),
+                    false => call_update(call, step, self.ids.of(call.seq)),
                 }
             }
+            Change::InputStreamed { request, input } => Some(self.written(*request, input)),
             Change::Todos => Some(SessionUpdate::Plan(plan(&session.todos))),
             Change::CompactionStarted(compaction) => {
                 Some(compaction::started(*compaction, self.knows_compaction))
@@ -119,7 +166,7 @@ impl UpdateRenderer {
         let over = lines.len().saturating_sub(LINES);
         lines.drain(..over);
         let fields = ToolCallUpdateFields::new().content(calls::text(&lines.join("\n")));
-        Some(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id(under), fields)))
+        Some(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(self.ids.of(under), fields)))
     }
 }
 
@@ -127,7 +174,7 @@ impl UpdateRenderer {
 pub(super) fn of_subagent(session: &SessionView, change: &Change) -> Option<SessionUpdate> {
     let Change::Call { call, step } = change else { return None };
     let call = session.call(*call).filter(|call| call.known && call.asked)?;
-    call_update(call, step, id_in_subagent(session.id, call.seq))
+    call_update(call, step, call_ids::in_subagent(session.id, call.seq))
 }
 
 /// An update of a call that the client knows.
@@ -148,8 +195,8 @@ fn call_update(call: &Call, step: &CallStep, id: String) -> Option<SessionUpdate
     Some(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id, changed)))
 }
 
-fn called(call: &Call) -> SessionUpdate {
-    let update = ToolCall::new(id(call.seq), call.name.clone())
+fn called(call: &Call, id: String) -> SessionUpdate {
+    let update = ToolCall::new(id, call.name.clone())
         .kind(calls::kind(&call.name, None))
         .status(ToolCallStatus::Pending)
         .raw_input(call.input.clone());
@@ -202,15 +249,6 @@ fn used(session: &SessionView, usage: &Usage) -> Option<SessionUpdate> {
     let size = session.context_size;
     let usage = UsageUpdate::new(usage.total(), size).cost(Cost::new(session.cost, "USD"));
     (size > 0).then_some(SessionUpdate::UsageUpdate(usage))
-}
-
-/// The id of a call for the client: its seq, since models repeat their call ids.
-pub(super) fn id(call: Seq) -> String {
-    format!("call-{call}")
-}
-
-pub(super) fn id_in_subagent(session: SessionId, call: Seq) -> String {
-    format!("{session}-{}", id(call))
 }
 
 fn plan(todos: &[TodoItem]) -> Plan {

@@ -146,7 +146,11 @@ fn then(events: &[Envelope], at: usize) -> Vec<Seq> {
         return decided.take(OUTCOMES).map(|event| event.seq).collect();
     }
     let is_piece = |event: &Event| {
-        matches!(event, Event::Model(Model::Streamed { .. }) | Event::Tool(Tool::Progressed { .. }))
+        matches!(
+            event,
+            Event::Model(Model::Streamed { .. })
+                | Event::Tool(Tool::Progressed { .. } | Tool::InputStreamed { .. })
+        )
     };
     let outcome = |e: &&Envelope| e.of == Some(event.seq) && !is_piece(&e.event);
     later.iter().filter(outcome).take(OUTCOMES).map(|event| event.seq).collect()

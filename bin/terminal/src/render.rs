@@ -128,6 +128,7 @@ impl Renderer {
             | Change::Requested(_)
             | Change::PartStarted { .. }
             | Change::PartEnded { .. }
+            | Change::InputStreamed { .. }
             | Change::Streamed { .. }
             | Change::Call { .. }
             | Change::Asked(_)

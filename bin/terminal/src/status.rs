@@ -9,6 +9,7 @@ use super::render::Renderer;
 use super::style::Face;
 use leftfold_view::clean::clean_line;
 use leftfold_view::clean::clip;
+use leftfold_view::words;
 
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// Milliseconds for one frame of the spinner.
@@ -62,6 +63,11 @@ impl Renderer {
             let heading = call.heading();
             let heading = clip(&heading, self.look.columns / 2);
             return Some(format!("{spinner} {heading} · {since}{more}{tail}{rest}"));
+        }
+        if let Some(input) = session.writing().last() {
+            let written = clean_line(&words::written(input));
+            let since = session.request.map_or(now, |request| request.since);
+            return Some(format!("{spinner} writing {written} · {}", waited(now.since(since))));
         }
         let Request { since: asked, purpose, text_at, .. } = session.request?;
         let since = text_at.unwrap_or(asked);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use leftfold_events::event::{
-    Answer, Ended, Finish, Finished, ModelRef, PartKind, PromptPart, Purpose, Usage,
+    Answer, Ended, Finish, Finished, ModelRef, PartKind, PromptPart, Purpose, StreamedInput, Usage,
 };
 use leftfold_events::state::Figures;
 use leftfold_events::{Seq, Time};
@@ -48,6 +48,11 @@ pub enum Change {
         request: Seq,
         kind: PartKind,
         id: String,
+    },
+    /// The model is writing a call, which has this size now. The call follows, unless the request fails first.
+    InputStreamed {
+        request: Seq,
+        input: StreamedInput,
     },
     /// The reply to `request` continues.
     Streamed {

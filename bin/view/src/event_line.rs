@@ -14,7 +14,7 @@ use crate::file_changes;
 use crate::reason::reason;
 use crate::session::SessionView;
 use crate::text::{answer_text, excerpt};
-use crate::words::{brief, first_line, quoted, shorten};
+use crate::words::{brief, first_line, quoted, shorten, written};
 
 /// One event of a replay: seq, time since the session began, details and the reason for a decision.
 /// Changes of a file, or the last output of a failed command, follow below. `before` is the state
@@ -236,6 +236,7 @@ fn tool_detail(event: &Tool) -> String {
             }
         }
         Tool::Progressed { tail } => quoted(tail),
+        Tool::InputStreamed { calls } => calls.iter().map(written).collect::<Vec<_>>().join(", "),
         Tool::Batched { call } => format!("{} {}", call.name, brief(&call.input.value())),
         Tool::ElicitationRequested { from, message, .. } => format!("{from}: {}", quoted(message)),
         Tool::ElicitationAnswered { consent: Consent::Accepted, content, .. } => {

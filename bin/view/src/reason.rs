@@ -99,6 +99,7 @@ fn tool_reason(before: &State, event: &Envelope, tool: &Tool) -> Option<String> 
         | Tool::Started { .. }
         | Tool::StartedSandboxed(_)
         | Tool::Progressed { .. }
+        | Tool::InputStreamed { .. }
         | Tool::Called { .. }
         | Tool::Batched { .. }
         | Tool::ElicitationRequested { .. }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use leftfold_events::event::{
     Answer, CallSpec, Class, Compaction, Cost, Ended, Event, FileChange, Files, Finish, Hook,
     HookPoint, Model, ModelRef, PartKind, Permission, PromptPart, Purpose, Resolution, Session,
-    StreamedPart, Todo, TodoItem, Tool, Turn, Usage,
+    StreamedInput, StreamedPart, Todo, TodoItem, Tool, Turn, Usage,
 };
 use leftfold_events::rules::Action;
 use leftfold_events::state::Figures;
@@ -68,6 +68,8 @@ pub struct SessionView {
     /// Requests whose replies are not part of the conversation.
     titles: HashSet<Seq>,
     compactions: HashSet<Seq>,
+    /// The calls that the model is writing.
+    writing: Vec<StreamedInput>,
     /// Whether the last attempt has shown text, and reasoning.
     shown: (bool, bool),
     /// The texts and reasoning of the current reply; the last one may still stream.
@@ -291,6 +293,11 @@ impl SessionView {
         self.calls.values().filter(|call| call.known)
     }
 
+    /// The calls that the model is writing, with their sizes so far.
+    pub fn writing(&self) -> &[StreamedInput] {
+        &self.writing
+    }
+
     /// A question of this turn, answered or not.
     pub fn question(&self, seq: Seq) -> Option<&OpenQuestion> {
         self.questions.get(&seq)
@@ -307,6 +314,7 @@ impl SessionView {
             self.calls.clear();
         }
         self.links.clear();
+        self.writing.clear();
         self.questions.clear();
         self.open.clear();
         (self.request, self.retry) = (None, None);
@@ -479,6 +487,7 @@ impl SessionView {
             }
             Model::Finished { finish, usage, cost, .. } => {
                 self.request = None;
+                self.writing.clear();
                 let ended = self.end_part(of, event.at);
                 if purpose == Purpose::Turn {
                     self.finish = Some(*finish);
@@ -494,6 +503,7 @@ impl SessionView {
             }
             Model::Failed { message, .. } => {
                 self.request = None;
+                self.writing.clear();
                 let ended = self.end_part(of, event.at);
                 if let Some(reply) = self.reply(of) {
                     reply.error = Some(message.clone());
@@ -518,6 +528,7 @@ impl SessionView {
         (self.retry, self.shown) = (None, (false, false));
         self.parts.clear();
         self.part_is_open = false;
+        self.writing.clear();
         if purpose == Purpose::Compaction {
             self.compactions.insert(seq);
         } else if self.keeps_messages {
@@ -659,9 +670,17 @@ impl SessionView {
         match tool {
             Tool::Called { call } => {
                 let ended = self.end_part(of, event.at);
+                self.writing.retain(|writing| writing.id != call.id);
                 ended.into_iter().chain(self.called(call, None, event)).collect()
             }
             Tool::Batched { call } => self.called(call, Some(of), event),
+            Tool::InputStreamed { calls } => {
+                let ended = self.end_part(of, event.at);
+                self.writing.clone_from(calls);
+                let inputs = calls.iter().cloned();
+                let inputs = inputs.map(|input| Change::InputStreamed { request: of, input });
+                ended.into_iter().chain(inputs).collect()
+            }
             Tool::ResolveStarted { .. } => {
                 self.links.insert(event.seq, of);
                 Vec::new()

@@ -236,22 +236,19 @@ fn parts_have_a_beginning_and_an_end() {
     let mut log = Log::default();
     log.prompted("go");
     let asked = log.requested("turn");
-    let started = |log: &Log, changes: &mut Vec<String>| {
-        changes.extend(log.last_changes().iter().filter_map(|change| match change {
-            Change::PartStarted { kind, id, .. } => Some(format!("+ {kind:?} {id}")),
-            Change::PartEnded { kind, id, .. } => Some(format!("- {kind:?} {id}")),
-            _ => None,
-        }));
-    };
-    let mut changes = Vec::new();
     for (kind, text) in [("reasoning", "hm"), ("text", "An answer"), ("text", " with an end. \n")] {
         log.streamed(asked, kind, text);
-        started(&log, &mut changes);
     }
     log.called(ROOT, asked, "bash", &json!({ "command": "ls" }));
-    started(&log, &mut changes);
     log.replied(asked);
-    started(&log, &mut changes);
+    let mut live = Transcript::live(session(ROOT));
+    let changes = log.events.iter().flat_map(|event| live.apply(event));
+    let ends = changes.filter_map(|change| match change {
+        Change::PartStarted { kind, id, .. } => Some(format!("+ {kind:?} {id}")),
+        Change::PartEnded { kind, id, .. } => Some(format!("- {kind:?} {id}")),
+        _ => None,
+    });
+    let changes: Vec<String> = ends.collect();
     let id = "0";
     assert_eq!(
         changes,

@@ -131,6 +131,7 @@ impl TextRenderer {
             | Change::Requested(_)
             | Change::PartStarted { .. }
             | Change::PartEnded { .. }
+            | Change::InputStreamed { .. }
             | Change::Streamed { .. }
             | Change::QuestionClosed(_)
             | Change::QuestionTimedOut(_)

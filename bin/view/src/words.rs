@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use leftfold_events::event::StreamedInput;
 use leftfold_events::mask;
 use serde_json::Value;
 
@@ -81,4 +82,13 @@ pub fn first_line(text: &str) -> &str {
 /// A call in one line: its tool and the main argument.
 pub fn heading(name: &str, input: &Value) -> String {
     format!("{name} {}", brief(input)).trim_end().to_owned()
+}
+
+/// A call that the model is writing, and the size of its arguments so far.
+pub fn written(input: &StreamedInput) -> String {
+    let name = shorten(&input.name, 40);
+    match input.bytes {
+        bytes @ 0..1_000 => format!("{name} ({bytes} B)"),
+        bytes => format!("{name} ({}.{} kB)", bytes / 1_000, bytes % 1_000 / 100),
+    }
 }

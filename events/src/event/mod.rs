@@ -31,7 +31,7 @@ pub use subagent::Subagent;
 pub use todo::{Todo, TodoItem, TodoPriority, TodoStatus};
 pub use tool::{
     Access, Attachment, BatchCall, CallKind, Class, Consent, Finished, Resolution, Spill, Started,
-    StartedSandboxed, Tool, Wanted,
+    StartedSandboxed, StreamedInput, Tool, Wanted,
 };
 pub use turn::{
     Denial, EndReason, Ended, PromptKind, PromptPart, Turn, TurnConfigPayloads, as_typed,
@@ -147,7 +147,8 @@ impl Event {
                 | Tool::Resolved(_)
                 | Tool::Progressed { .. }
                 | Tool::Finished(_)
-                | Tool::ElicitationRequested { .. } => false,
+                | Tool::ElicitationRequested { .. }
+                | Tool::InputStreamed { .. } => false,
             },
             Self::Permission(event) => match event {
                 Permission::Ruled { .. } | Permission::Asked { .. } => true,

@@ -65,6 +65,21 @@ pub enum Tool {
     /// `Started`; its field `sandbox` tells the two apart.
     #[serde(rename(serialize = "started", deserialize = "started_sandboxed"))]
     StartedSandboxed(Box<StartedSandboxed>),
+    /// The model is still writing these calls; `of` is its request. `tool.called` follows for each of
+    /// them, unless the request fails first.
+    InputStreamed {
+        calls: Vec<StreamedInput>,
+    },
+}
+
+/// The size of a call's arguments so far. Their text is not logged before it is complete: part of a
+/// secret would not be recognised.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamedInput {
+    /// The model's id of the call.
+    pub id: String,
+    pub name: String,
+    pub bytes: u64,
 }
 
 /// The start of a command, with its confinement.
@@ -108,7 +123,8 @@ impl Tool {
             | Self::Cancelled { .. }
             | Self::Batched { .. }
             | Self::ElicitationRequested { .. }
-            | Self::ElicitationAnswered { .. } => None,
+            | Self::ElicitationAnswered { .. }
+            | Self::InputStreamed { .. } => None,
         }
     }
 }

@@ -30,7 +30,9 @@ pub fn admits(s: &State, fact: &Fact) -> bool {
             Model::Requested { .. } | Model::RetryScheduled { .. } => false,
         },
         Event::Tool(event) => match event {
-            Tool::Called { .. } => awaits(&[PendingKind::Request]) && !is_compacting(s),
+            Tool::Called { .. } | Tool::InputStreamed { .. } => {
+                awaits(&[PendingKind::Request]) && !is_compacting(s)
+            }
             Tool::Resolved(_) => awaits(&[PendingKind::Check]),
             Tool::Progressed { .. } | Tool::Finished(_) | Tool::ElicitationRequested { .. } => {
                 awaits(&[PendingKind::Tool])

@@ -27,6 +27,9 @@ impl State {
             Event::Files(event) => self.apply_files(envelope, event),
             Event::Hook(event) => self.apply_plugin(envelope, event),
         }
+        if !matches!(envelope.event, Event::Model(_) | Event::Todo(_) | Event::Files(_)) {
+            self.date_ended_calls();
+        }
         self.keep_command_output();
     }
 
@@ -174,6 +177,7 @@ impl State {
         if let Titling::Waiting(_) = turn.title {
             turn.title = Titling::Due;
         }
+        turn.writing.clear();
         match &mut turn.model_status {
             ModelStatus::Waiting(_) => {
                 let called = self.last_reply().is_some_and(super::Reply::has_calls);
@@ -267,6 +271,7 @@ impl Turn {
             cut_calls: 0,
             cut: String::new(),
             uncalled: 0,
+            writing: Vec::new(),
             title: Titling::Due,
             prompt_calls: Vec::new(),
             switch: None,

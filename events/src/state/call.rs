@@ -7,6 +7,7 @@ use super::elicitation::Elicitation;
 use crate::event::{Access, Attachment, CallKind, Class, HookPoint, Resolution};
 use crate::id::Seq;
 use crate::json::Json;
+use crate::time::Time;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Call {
@@ -35,6 +36,12 @@ pub struct Call {
     /// The questions of its run to people; the first one is being asked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub elicitations: Vec<Elicitation>,
+    /// When it last began to run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<Time>,
+    /// When it ended, whether it had run or not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Time>,
     /// Whether it has run to its own end.
     #[serde(skip)]
     pub(crate) ran: bool,
@@ -87,7 +94,7 @@ pub struct Outcome {
     pub output: String,
     pub is_error: bool,
     pub attachments: Vec<Attachment>,
-    /// The display for people, if plugins may change the outcome.
+    /// The display for people of a call that has run, until its output is cleared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shown: Option<Box<CallDisplay>>,
 }
@@ -149,6 +156,14 @@ impl Call {
     pub(super) fn done(&mut self, output: String, is_error: bool) {
         let (attachments, shown) = (Vec::new(), None);
         self.phase = Phase::Done(Box::new(Outcome { output, is_error, attachments, shown }));
+    }
+
+    /// Its output is no longer sent, and its display is not kept.
+    pub(super) fn prune(&mut self) {
+        self.pruned = true;
+        if let Phase::Done(outcome) = &mut self.phase {
+            outcome.shown = None;
+        }
     }
 
     /// Changes the call after a crash: if it was running or being resolved, its outcome is unknown.

@@ -68,7 +68,9 @@ impl State {
                 };
                 let replies = self.messages.change(of).filter_map(Message::reply_mut);
                 for call in replies.flat_map(Reply::calls_mut) {
-                    call.pruned |= pruned(call);
+                    if pruned(call) {
+                        call.prune();
+                    }
                 }
             }
         }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::call::{Call, CallDisplay, Phase, Veto};
 use super::message::Message;
 use super::{State, words};
-use crate::event::{Access, Denial, Finished, HookPoint, PromptKind, PromptPart};
+use crate::event::{Access, Denial, HookPoint, PromptKind, PromptPart};
 use crate::id::Seq;
 use crate::json::{Json, merge};
 use crate::rules::Action;
@@ -37,13 +37,6 @@ impl State {
         } else if said["args"].is_object() {
             call.changed = Some(Json::from_value(&said["args"]));
         }
-    }
-
-    /// The display for people, kept if plugins may change the outcome.
-    pub(super) fn shown(&self, finished: &Finished) -> Option<Box<CallDisplay>> {
-        let (title, metadata) = (&finished.title, &finished.metadata);
-        let shown = || CallDisplay { title: title.clone(), metadata: metadata.clone() };
-        self.has_hook(HookPoint::ToolAfter).then(|| Box::new(shown()))
     }
 
     /// Changes an outcome, only of the last reply's calls: the model has received the others.

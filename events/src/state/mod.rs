@@ -40,8 +40,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::event::{
-    Cost, Denial, EndReason, Ended, Envelope, Fact, FailureClass, Finish, SessionChoices, TodoItem,
-    TurnConfigPayloads, Usage,
+    Cost, Denial, EndReason, Ended, Envelope, Fact, FailureClass, Finish, SessionChoices,
+    StreamedInput, TodoItem, TurnConfigPayloads, Usage,
 };
 use crate::id::{Seq, SessionId};
 use crate::memo::Memo;
@@ -153,6 +153,9 @@ pub struct Turn {
     /// How often in a row a reply that announced calls and had none was requested again.
     pub uncalled: u32,
     pub title: Titling,
+    /// The calls that the model is writing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub writing: Vec<StreamedInput>,
     /// The calls that prompts must make before the model answers.
     pub prompt_calls: Vec<PromptCall>,
     /// The agent that will take over.

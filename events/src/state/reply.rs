@@ -147,6 +147,7 @@ impl State {
             return;
         }
         turn.model_status = ModelStatus::Answered { finish };
+        turn.writing.clear();
         turn.cut.clear();
         let has_calls = self.calls().next().is_some();
         if let Some(turn) = &mut self.turn {
@@ -179,6 +180,7 @@ impl State {
             c.failed(failure);
             return;
         }
+        turn.writing.clear();
         turn.model_status = ModelStatus::Failed(failure);
         self.close_reply();
     }
@@ -359,6 +361,8 @@ impl Call {
             changed: None,
             vetoed: None,
             elicitations: Vec::new(),
+            started: None,
+            ended: None,
             ran: false,
         }
     }

@@ -1,8 +1,8 @@
 //! How `tool.*` events change a call.
 
-use super::call::{Call, Outcome, Phase};
+use super::call::{Call, CallDisplay, Outcome, Phase};
 use super::elicitation::Elicitation;
-use super::message::ReplyPart;
+use super::message::{Reply, ReplyPart};
 use super::{State, Wait, repeat, words};
 use crate::event::{Class, Envelope, Finished, Resolution, Tool};
 use crate::id::Seq;
@@ -41,9 +41,19 @@ impl State {
                     call.tail.clone_from(tail);
                 }
             }
+            Tool::InputStreamed { calls } => {
+                if self.streaming(envelope).is_some()
+                    && let Some(turn) = &mut self.turn
+                {
+                    turn.writing.clone_from(calls);
+                }
+            }
             Tool::Called { call } => {
                 if let Some(reply) = self.streaming(envelope) {
                     reply.parts.push(ReplyPart::Call(Box::new(Call::new(envelope.seq, call))));
+                }
+                if let Some(turn) = &mut self.turn {
+                    turn.writing.retain(|writing| writing.id != call.id);
                 }
             }
             Tool::Batched { call } => {
@@ -81,11 +91,25 @@ impl State {
         }
     }
 
+    /// Dates the calls that the last event has ended.
+    pub(super) fn date_ended_calls(&mut self) {
+        let ends = |call: &Call| call.is_done() && call.ended.is_none();
+        if !self.calls().any(ends) {
+            return;
+        }
+        let at = self.at;
+        let calls = self.last_reply_mut().into_iter().flat_map(Reply::calls_mut);
+        for call in calls.filter(|call| ends(call)) {
+            call.ended = Some(at);
+        }
+    }
+
     fn started(&mut self, envelope: &Envelope, class: Class, attempt: u32) {
         self.files.call_started(class, self.turn.as_ref());
         if let Some(call) = self.call_mut(envelope.of) {
             call.tail.clear();
             call.elicitations.clear();
+            call.started = Some(envelope.at);
             call.phase = Phase::Running { wait: Wait::of(envelope), attempt };
         }
     }
@@ -94,13 +118,14 @@ impl State {
     fn finished(&mut self, of: Option<Seq>, finished: &Finished) {
         self.seen.extend(seen(finished));
         self.instructed.extend(instructed(finished));
-        let shown = self.shown(finished);
+        let display =
+            CallDisplay { title: finished.title.clone(), metadata: finished.metadata.clone() };
         if let Some(call) = self.waiting_mut(of).filter(|call| call.is_running()) {
             call.phase = Phase::Done(Box::new(Outcome {
                 output: finished.output.clone(),
                 is_error: finished.is_error,
                 attachments: finished.attachments.clone(),
-                shown,
+                shown: Some(Box::new(display)),
             }));
             call.ran = true;
             let agent = call.switches_to().filter(|_| !finished.is_error).map(str::to_owned);

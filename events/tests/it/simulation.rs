@@ -85,7 +85,7 @@ fn grow_all(first: u64, count: u64) -> Worlds {
 }
 
 /// Events that must occur somewhere; otherwise the worlds are too tame to show anything.
-const SEEN: [&str; 52] = [
+const SEEN: [&str; 53] = [
     "session.created",
     "session.titled",
     "session.resumed",
@@ -100,6 +100,7 @@ const SEEN: [&str; 52] = [
     "model.requested",
     "model.streamed",
     "tool.called",
+    "tool.input_streamed",
     "model.finished",
     "model.failed",
     "model.retry_scheduled",

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::rc::Rc;
 
 use leftfold_events::SessionId;
-use leftfold_events::event::{Answer, EndReason, Model, Permission, Session, Tool};
+use leftfold_events::event::{Answer, EndReason, Model, Permission, Session, StreamedInput, Tool};
 use leftfold_events::rules::Action;
 use serde_json::json;
 
@@ -336,4 +336,23 @@ fn a_running_call_has_one_line_that_changes() {
     assert_eq!(status.lines().count(), 1);
     assert!(shown[8].starts_with("I **lo\n✓ bash make  2.0 s\n    done\n"), "{}", shown[8]);
     assert!(!shown[8].contains("222"));
+}
+
+#[test]
+fn a_call_that_the_model_writes_grows_in_the_status() {
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let asked = log.requested();
+    let written = |bytes| {
+        let calls = vec![StreamedInput { id: "c".to_owned(), name: "write".to_owned(), bytes }];
+        Tool::InputStreamed { calls }
+    };
+    log.add(Some(asked), written(900));
+    log.add(Some(asked), written(12_340));
+    let call = log.called(asked, "write", &json!({ "filePath": "a" }), None);
+    log.started(call);
+    let shown = screens(&log, 80, 0);
+    assert!(shown[2].ends_with(" writing write (900 B) · 1 s"), "{}", shown[2]);
+    assert!(shown[3].ends_with(" writing write (12.3 kB) · 2 s"), "{}", shown[3]);
+    assert!(!shown.last().unwrap().contains("kB"), "{shown:?}");
 }

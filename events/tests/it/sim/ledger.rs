@@ -299,6 +299,11 @@ impl Ledger {
                 self.calls.insert(e.seq, Call::default());
                 Ok(())
             }
+            Tool::InputStreamed { .. } => {
+                self.find(e, |wait| wait == Wait::Request)?;
+                self.moved_on(e.at);
+                Ok(())
+            }
             Tool::ResolveStarted { .. } => {
                 self.about(e)?;
                 self.wait(e, Wait::Check(of))

@@ -2,8 +2,8 @@
 
 use leftfold_events::event::{
     Access, BatchCall, CallKind, CallSpec, Change, Class, Compaction, FailureClass, FileChange,
-    Files, Finish, Model, PartKind, Purpose, Resolution, Session, StreamedPart, Todo, Tool, Usage,
-    Wanted,
+    Files, Finish, Model, PartKind, Purpose, Resolution, Session, StreamedInput, StreamedPart,
+    Todo, Tool, Usage, Wanted,
 };
 use leftfold_events::{Fact, Json, Seq, Sha256};
 
@@ -110,6 +110,11 @@ impl World {
             let input = self.random.of(&["{}", r#"{"x":1}"#, r#""not json"#]);
             let input = Json::parse(input).unwrap_or_default();
             let call = CallSpec { id: id.into(), name: name.into(), input };
+            if self.random.one_in(6) {
+                let input = StreamedInput { id: id.into(), name: name.into(), bytes: 7 };
+                self.told(at, when, of, Tool::InputStreamed { calls: vec![input] });
+                when += self.random.below(400);
+            }
             self.told(at, when, of, Tool::Called { call });
             when += self.random.below(400);
         }

@@ -14,8 +14,8 @@ use leftfold_events::event::{
     Access, Answer, Attachment, BatchCall, CallKind, CallSpec, Class, Compaction, Denial,
     EndReason, Ended, Exchange, FailureClass, Files, Finish, Finished, Hook, Model, ModelRef,
     NoteMembers, Owner, PartKind, Permission, PromptKind, PromptPart, Purpose, Record, Resolution,
-    Session, SessionChoices, Spill, StartedSandboxed, StreamedPart, Subagent, Todo, TodoItem,
-    TodoPriority, TodoStatus, Tool, Turn, TurnConfigPayloads, Usage,
+    Session, SessionChoices, Spill, StartedSandboxed, StreamedInput, StreamedPart, Subagent, Todo,
+    TodoItem, TodoPriority, TodoStatus, Tool, Turn, TurnConfigPayloads, Usage,
 };
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::sandbox::{Backend, Profile, WorktreeAccess};
@@ -190,6 +190,8 @@ fn later_events() -> Vec<Event> {
     events.push(Session::RulesSet { rules, by: "socket".into() }.into());
     let parts = vec![PromptPart::text("by the way")];
     events.push(Turn::Noted { parts, by: "socket".into() }.into());
+    let written = StreamedInput { id: "c1".into(), name: "write".into(), bytes: 70_000 };
+    events.push(Tool::InputStreamed { calls: vec![written] }.into());
     events
 }
 
@@ -507,7 +509,8 @@ pub fn variant(event: &Event) -> usize {
         Event::Files(Files::RestoreFailedAs { .. }) => 57,
         Event::Session(Session::RulesSet { .. }) => 58,
         Event::Turn(Turn::Noted { .. }) => 59,
+        Event::Tool(Tool::InputStreamed { .. }) => 60,
     }
 }
 
-pub const VARIANTS: usize = 60;
+pub const VARIANTS: usize = 61;
