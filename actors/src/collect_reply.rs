@@ -1,14 +1,15 @@
 //! Collects a reply that is not shown while it streams: a summary, a title.
 
 use futures::StreamExt;
-use leftfold_events::event::{Finish, Model, Usage};
+use futures::stream::BoxStream;
+use leftfold_events::event::{Exchange, Finish, Model, Usage};
 use leftfold_events::turn_config::Prices;
-use leftfold_events::{Fact, Seq, Sha256};
-use leftfold_providers::{Failure, StreamEvent};
+use leftfold_events::{Fact, Request, Seq};
+use leftfold_providers::{Failure, Provider, StreamEvent};
 use tracing::Instrument;
 
 use crate::messages::AskModel;
-use crate::report::{Heartbeat, broken, unknown_provider};
+use crate::report::{Heartbeat, broken, failed, noted, unknown_provider};
 use crate::world::Models;
 
 /// A model's complete text.
@@ -16,20 +17,49 @@ pub(crate) struct Written {
     pub(crate) text: String,
     pub(crate) finish: Finish,
     usage: Usage,
-    body_sha256: Sha256,
+    exchange: Box<Exchange>,
+}
+
+/// A text that was not written, and the exchange as far as it came.
+pub(crate) struct Unwritten {
+    failure: Failure,
+    exchange: Box<Exchange>,
+}
+
+impl From<Failure> for Unwritten {
+    fn from(failure: Failure) -> Self {
+        Self { failure, exchange: Box::default() }
+    }
+}
+
+impl Unwritten {
+    /// The outcome of the request.
+    pub(crate) fn failed(self, requested: Seq) -> Fact {
+        noted(failed(requested, self.failure), *self.exchange)
+    }
+}
+
+/// Starts a request, and has the provider hand out the exchange if it is to be recorded.
+pub(crate) fn start(
+    provider: &dyn Provider,
+    request: Request,
+    is_recorded: bool,
+) -> BoxStream<'static, StreamEvent> {
+    if is_recorded { provider.recorded(request) } else { provider.stream(request) }
 }
 
 impl Written {
     /// The outcome of the request.
     pub(crate) fn replied(&self, requested: Seq, prices: Prices) -> Fact {
-        let Self { finish, usage, body_sha256, .. } = self;
+        let Self { finish, usage, exchange, .. } = self;
+        let mut exchange = exchange.clone();
         let event = Model::Finished {
             finish: *finish,
             usage: *usage,
             cost: prices.of(usage),
-            body_sha256: *body_sha256,
+            body_sha256: exchange.body_sha256.take().unwrap_or_default(),
         };
-        Fact::of(requested, event)
+        noted(Fact::of(requested, event), *exchange)
     }
 }
 
@@ -38,7 +68,7 @@ pub(crate) async fn read(
     models: &Models,
     ask: AskModel,
     busy: impl Fn(&Heartbeat),
-) -> Result<Written, Failure> {
+) -> Result<Written, Unwritten> {
     let span = ask.span.clone();
     collect(models, ask, busy).instrument(span).await
 }
@@ -47,29 +77,33 @@ async fn collect(
     models: &Models,
     ask: AskModel,
     busy: impl Fn(&Heartbeat),
-) -> Result<Written, Failure> {
-    let AskModel { request, patience, extra, .. } = ask;
+) -> Result<Written, Unwritten> {
+    let AskModel { request, patience, extra, mut record, .. } = ask;
     let Some(provider) = models.get(&request.model.provider, &extra) else {
-        return Err(unknown_provider(&request));
+        return Err(unknown_provider(&request).into());
     };
     let mut alive = Heartbeat::new(patience);
-    let mut stream = provider.stream(request);
-    let (mut text, mut body_sha256) = (String::new(), Sha256::default());
+    let mut stream = start(&*provider, request, record.is_some());
+    let (mut text, mut exchange) = (String::new(), Box::<Exchange>::default());
     while let Some(event) = stream.next().await {
         if alive.is_due() {
             busy(&alive);
             alive.told();
         }
         match event {
-            StreamEvent::Start { body_sha256: sha256 } => body_sha256 = sha256,
+            StreamEvent::Start { body_sha256 } => exchange.body_sha256 = Some(body_sha256),
+            StreamEvent::RequestId(id) => exchange.request_id = Some(id),
+            StreamEvent::Exchanged(exchanged) => {
+                if let Some(record) = record.take() {
+                    exchange.record = record.keep(*exchanged).await;
+                }
+            }
             StreamEvent::TextDelta { text: piece, .. } => text.push_str(&piece),
             StreamEvent::Finish { finish, usage } => {
-                return Ok(Written { text, finish, usage, body_sha256 });
+                return Ok(Written { text, finish, usage, exchange });
             }
-            StreamEvent::Failed(failure) => return Err(failure),
-            StreamEvent::RequestId(_)
-            | StreamEvent::Exchanged(_)
-            | StreamEvent::TextStart { .. }
+            StreamEvent::Failed(failure) => return Err(Unwritten { failure, exchange }),
+            StreamEvent::TextStart { .. }
             | StreamEvent::TextEnd { .. }
             | StreamEvent::ReasoningStart { .. }
             | StreamEvent::ReasoningDelta { .. }
@@ -79,5 +113,5 @@ async fn collect(
             | StreamEvent::ToolCall(_) => {}
         }
     }
-    Err(broken("the reply broke off before its end"))
+    Err(Unwritten { failure: broken("the reply broke off before its end"), exchange })
 }

@@ -7,7 +7,7 @@ use tokio::task::AbortHandle;
 
 use crate::collect_reply;
 use crate::messages::{AskModel, CompactionMessage, SessionMessage};
-use crate::report::{Heartbeat, broken, failed, tell};
+use crate::report::{Heartbeat, broken, tell};
 use crate::tasks::Tasks;
 use crate::world::Models;
 
@@ -61,7 +61,7 @@ impl Writing {
             collect_reply::read(&models, ask, busy).await
         };
         let task = self.tasks.spawn(written, move |written| {
-            let failed_itself = || Err(broken("writing the summary failed unexpectedly"));
+            let failed_itself = || Err(broken("writing the summary failed unexpectedly").into());
             let facts = match written.unwrap_or_else(failed_itself) {
                 Ok(written) if whole && written.finish.is_cut_off() => {
                     vec![written.replied(requested, prices)]
@@ -70,7 +70,7 @@ impl Writing {
                     vec![written.replied(requested, prices), outcome(compaction, written.text)]
                 }
                 // `next` decides from the log whether to retry
-                Err(failure) => vec![failed(requested, failure)],
+                Err(lost) => vec![lost.failed(requested)],
             };
             tell(&owner, facts);
         });

@@ -30,6 +30,7 @@ use crate::permission::Permission;
 use crate::processor::Processor;
 use crate::snapshots::{self, Snapshots};
 use crate::tool_executor::{self, ToolExecutor};
+use crate::wire_record::WireRecord;
 use crate::world::World;
 
 /// A session's workers.
@@ -201,6 +202,7 @@ impl Workers {
             span,
             extra: self.hook_secrets.for_provider(&request.model.provider),
             request,
+            record: self.record(of, state),
             prices: context::model_of(state, purpose).cost,
             patience: Duration::from_millis(state.config.options.timeout),
         };
@@ -213,6 +215,16 @@ impl Workers {
             (Purpose::Title, _) => self.to_processor(ProcessorMessage::Title(Box::new(ask))),
             _ => self.to_processor(ProcessorMessage::Ask(Box::new(ask))),
         }
+    }
+
+    /// Where the exchange of the request `of` is recorded, if the turn configuration says so.
+    fn record(&self, of: Seq, state: &State) -> Option<WireRecord> {
+        if !state.config.options.record {
+            return None;
+        }
+        let workspace = &self.world.workspace;
+        let store = workspace.spill_dir.parent()?;
+        Some(WireRecord::new(store, self.session, of, workspace.secrets.clone()))
     }
 
     fn check(&self, envelope: &Envelope, state: &State) {

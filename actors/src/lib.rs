@@ -35,6 +35,7 @@ mod session;
 mod snapshots;
 mod tasks;
 mod tool_executor;
+mod wire_record;
 mod world;
 
 pub use listener::Listener;
@@ -44,7 +45,7 @@ pub use messages::{
 };
 pub use node::Node;
 pub use recorded::Recorded;
-pub use rerun::rerun;
+pub use rerun::{Reran, WireCounts, rerun};
 pub use world::{ChildConfig, Models, TurnConfigs, World};
 
 #[cfg(test)]

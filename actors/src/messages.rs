@@ -44,6 +44,7 @@ use tracing::Span;
 
 use crate::hook_secrets::{HookSecrets, Values};
 use crate::recorded::Recorded;
+use crate::wire_record::WireRecord;
 use crate::world::{Models, World};
 
 // ---- Node ----
@@ -321,6 +322,8 @@ pub(crate) struct AskModel {
     pub(crate) patience: Duration,
     /// Values of plugins' hooks for this provider.
     pub(crate) extra: Extra,
+    /// Where the exchange is recorded, if it is.
+    pub(crate) record: Option<WireRecord>,
 }
 
 // ---- ToolExecutor ----

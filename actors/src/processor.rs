@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use leftfold_events::event::{Model, Session, Tool};
-use leftfold_events::{Fact, Secrets, Sha256, title};
+use leftfold_events::event::{Exchange, Model, Session, Tool};
+use leftfold_events::{Fact, Secrets, title};
 use leftfold_providers::{Provider, StreamEvent};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::Semaphore;
@@ -16,7 +16,7 @@ use tracing::Instrument;
 use crate::coalesce::{Coalescer, InputSizes};
 use crate::collect_reply;
 use crate::messages::{AskModel, ProcessorMessage, SessionMessage};
-use crate::report::{Heartbeat, broken, failed, tell, unknown_provider};
+use crate::report::{Heartbeat, broken, failed, noted, tell, unknown_provider};
 use crate::tasks::Tasks;
 use crate::world::Models;
 
@@ -141,7 +141,7 @@ async fn title(models: &Models, ask: AskModel) -> Vec<Fact> {
             let titled = title.map(|event| Fact::of(of, event));
             titled.into_iter().chain([written.replied(of, prices)]).collect()
         }
-        Err(failure) => vec![failed(of, failure)],
+        Err(lost) => vec![lost.failed(of)],
     }
 }
 
@@ -153,8 +153,8 @@ async fn read(
     mut pieces: Coalescer,
 ) {
     let of = ask.of;
-    let mut stream = provider.stream(ask.request);
-    let mut body_sha256 = Sha256::default();
+    let mut stream = collect_reply::start(&*provider, ask.request, ask.record.is_some());
+    let (mut record, mut exchange) = (ask.record, Exchange::default());
     let mut alive = Heartbeat::new(ask.patience);
     let mut inputs = InputSizes::default();
     loop {
@@ -170,8 +170,18 @@ async fn read(
             inputs.push(event, Instant::now());
         }
         let over = match event {
-            Some(StreamEvent::Start { body_sha256: sha256 }) => {
-                body_sha256 = sha256;
+            Some(StreamEvent::Start { body_sha256 }) => {
+                exchange.body_sha256 = Some(body_sha256);
+                false
+            }
+            Some(StreamEvent::RequestId(id)) => {
+                exchange.request_id = Some(id);
+                false
+            }
+            Some(StreamEvent::Exchanged(exchanged)) => {
+                if let Some(record) = record.take() {
+                    exchange.record = record.keep(*exchanged).await;
+                }
                 false
             }
             Some(StreamEvent::ToolCall(call)) => {
@@ -183,18 +193,21 @@ async fn read(
                 tracing::debug!(?finish, "the reply is complete");
                 facts.extend(pieces.take_all(of));
                 let cost = ask.prices.of(&usage);
-                facts.push(Fact::of(of, Model::Finished { finish, usage, cost, body_sha256 }));
+                let body_sha256 = exchange.body_sha256.take().unwrap_or_default();
+                let finished = Model::Finished { finish, usage, cost, body_sha256 };
+                facts.push(noted(Fact::of(of, finished), std::mem::take(&mut exchange)));
                 true
             }
             Some(StreamEvent::Failed(failure)) => {
                 tracing::debug!("the request failed: {}", failure.message);
                 facts.extend(pieces.take_all(of));
-                facts.push(failed(of, failure));
+                facts.push(noted(failed(of, failure), std::mem::take(&mut exchange)));
                 true
             }
             None => {
                 facts.extend(pieces.take_all(of));
-                facts.push(failed(of, broken("the reply broke off before its end")));
+                let failed = failed(of, broken("the reply broke off before its end"));
+                facts.push(noted(failed, std::mem::take(&mut exchange)));
                 true
             }
             Some(event) => {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leftfold_events::event::{FailureClass, Model};
+use leftfold_events::event::{Exchange, FailureClass, Model, Notes};
 use leftfold_events::{Fact, Request, Seq};
 use leftfold_providers::Failure;
 use ractor::ActorRef;
@@ -39,6 +39,14 @@ pub(crate) fn tell(owner: &ActorRef<SessionMessage>, facts: Vec<Fact>) {
     if owner.cast(SessionMessage::Facts(facts)).is_err() {
         tracing::debug!("the session is gone: facts were dropped");
     }
+}
+
+/// Adds the notes about its exchange to the outcome of a request.
+pub(crate) fn noted(outcome: Fact, exchange: Exchange) -> Fact {
+    if exchange == Exchange::default() {
+        return outcome;
+    }
+    outcome.with_notes(Notes::of_exchange(exchange))
 }
 
 pub(crate) fn failed(of: Seq, failure: Failure) -> Fact {

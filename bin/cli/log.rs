@@ -57,6 +57,9 @@ pub(crate) struct Rerun {
     /// Session ids, unique prefixes, `last`, or folders of sessions
     #[arg(required = true)]
     pub(crate) sessions: Vec<String>,
+    /// Encode every request again, and decode every recorded answer again
+    #[arg(long)]
+    pub(crate) wire: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,

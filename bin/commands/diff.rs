@@ -112,6 +112,15 @@ impl Side {
                 fields.remove(name);
             }
         }
+        // The exchange is another one in each session.
+        if let Some(notes) = value.get_mut("notes").and_then(Value::as_object_mut) {
+            notes.remove("exchange");
+            if notes.is_empty()
+                && let Some(fields) = value.as_object_mut()
+            {
+                fields.remove("notes");
+            }
+        }
         // The hashes depend on the session's id, which a request contains.
         if let Some(data) = value.get_mut("data").and_then(Value::as_object_mut) {
             data.remove("request_sha256");

@@ -46,9 +46,13 @@ pub(crate) fn prune(args: &Prune) -> anyhow::Result<ExitCode> {
 pub(super) fn print_removed(store: &Path, tidied: &Tidied, dry: bool) -> anyhow::Result<u64> {
     if !tidied.is_empty() {
         let done = if dry { "would be removed" } else { "removed" };
-        let Tidied { payloads, spills, temporary, bytes } = tidied;
+        let Tidied { payloads, spills, records, temporary, bytes } = tidied;
+        let recorded = match records {
+            0 => String::new(),
+            _ => format!(", {records} recorded requests"),
+        };
         super::print(&format!(
-            "{}: {payloads} contents and {spills} full texts that nothing refers to, and {temporary} \
+            "{}: {payloads} contents and {spills} full texts{recorded} that nothing refers to, and {temporary} \
              half-written files {done}: {bytes} bytes\n",
             store.display()
         ))?;

@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use leftfold_actors::{Reran, WireCounts};
 use leftfold_events::event::{Event, Session};
 
 use crate::cli::{Format, Rerun};
@@ -27,18 +28,39 @@ pub(crate) fn rerun(args: &Rerun) -> anyhow::Result<ExitCode> {
             )));
         }
         let folder = tempfile::Builder::new().prefix("leftfold-rerun-").tempdir()?;
-        let work = leftfold_actors::rerun(session, events.to_vec(), folder.path());
-        let divergence =
+        let store = args.wire.then_some(place.store.as_path());
+        let work = leftfold_actors::rerun(session, events.to_vec(), folder.path(), store);
+        let Reran { divergence, wire } =
             leftfold_runtime::run_async(work)?.with_context(|| format!("session {session}"))?;
         let found = divergence.as_slice();
+        let wire = wire.map(|counts| format!("; {}", on_the_wire(counts))).unwrap_or_default();
         let text = match args.format {
             Format::Json => super::divergences_as_json(found, events)?,
             Format::Text if found.is_empty() => {
-                format!("{session}: {count} events, all the same\n")
+                format!("{session}: {count} events, all the same{wire}\n")
             }
             Format::Text => super::divergences_as_text(found, events),
         };
         super::print_as(args.format, &text)?;
         Ok(found.is_empty())
     })
+}
+
+/// How far the rerun came with bodies and answers.
+fn on_the_wire(counts: WireCounts) -> String {
+    let WireCounts { bodies, equal, unchecked, answers, unrecorded, without_wire, .. } = counts;
+    let mut parts = vec![
+        format!("{equal} of {bodies} bodies rebuilt"),
+        format!("{answers} answers decoded again"),
+    ];
+    if unchecked > 0 {
+        parts.push(format!("{unchecked} bodies have no hash in the log"));
+    }
+    if unrecorded > 0 {
+        parts.push(format!("{unrecorded} answers have no record"));
+    }
+    if without_wire > 0 {
+        parts.push(format!("{without_wire} requests have no wire format"));
+    }
+    parts.join(", ")
 }

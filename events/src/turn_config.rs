@@ -255,6 +255,9 @@ pub struct Options {
     /// The sandbox of commands; `None`: the node that wrote the log knew none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxOptions>,
+    /// Whether the bytes of every exchange with a provider are kept beside the log.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub record: bool,
 }
 
 impl Default for Options {
@@ -296,6 +299,7 @@ impl Default for Options {
             max_depth: MAX_DEPTH,
             any_finish: false,
             sandbox: None,
+            record: false,
         }
     }
 }
@@ -421,6 +425,7 @@ mod tests {
             "title_request",
             "plugins",
             "sandbox",
+            "record",
         ] {
             assert!(!text.contains(&format!("\"{field}\"")), "{text}");
         }

@@ -21,7 +21,7 @@ pub struct Report {
     pub spills: Vec<SpillFault>,
 }
 
-/// A spill file that differs from the one its event describes.
+/// A spill file or a recorded exchange that differs from the one its event describes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SpillFault {
     pub session: SessionId,
@@ -130,6 +130,8 @@ impl<'a> Check<'a> {
             self.spawned.insert((child, session));
         } else if let Some(child) = ended(&envelope.event) {
             self.ended.push((child, session, seq));
+        } else if let Event::Model(_) = &envelope.event {
+            self.report.spills.extend(record_fault(self.reader.dir(), envelope));
         } else if let Event::Tool(Tool::Finished(finished)) = &envelope.event {
             self.report.spills.extend(finished.spill.as_ref().and_then(|spill| {
                 let what = spill_fault(self.reader.dir(), spill)?.to_owned();
@@ -166,6 +168,19 @@ impl<'a> Check<'a> {
 fn ended(event: &Event) -> Option<SessionId> {
     let Event::Subagent(Subagent::Ended { session, reason, .. }) = event else { return None };
     (*reason == EndReason::Completed).then_some(*session)
+}
+
+/// The fault of a recorded exchange. A record that is gone is none: records are kept for some days.
+fn record_fault(dir: &Path, outcome: &Envelope) -> Option<SpillFault> {
+    let record = outcome.notes.exchange.as_ref()?.record.as_ref()?;
+    let path = files::wire_record(dir, outcome.session, outcome.of?);
+    let bytes = fs::read(&path).ok()?;
+    if Sha256::of(&bytes) == record.sha256 {
+        return None;
+    }
+    let (session, seq) = (outcome.session, outcome.seq);
+    let path = path.to_string_lossy().into_owned();
+    Some(SpillFault { session, seq, path, what: "changed".to_owned() })
 }
 
 fn spill_fault(dir: &Path, spill: &Spill) -> Option<&'static str> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use leftfold_events::Sha256;
+use leftfold_events::{Seq, SessionId, Sha256};
 
 use crate::durable;
 use crate::error::{ContentFault, Error};
@@ -13,6 +13,14 @@ pub(crate) const FOLDER: &str = "payloads";
 
 /// The subfolder of the store for the full texts of tool outputs.
 pub(crate) const SPILLS: &str = "spill";
+
+/// The subfolder of the store for recorded exchanges with providers.
+pub(crate) const WIRE: &str = "wire";
+
+/// The file with the recorded exchange of the request `requested` of a session in the store `dir`.
+pub fn wire_record(dir: &Path, session: SessionId, requested: Seq) -> PathBuf {
+    dir.join(WIRE).join(format!("{session}-{requested}.jsonl"))
+}
 
 /// Writes `bytes` durably: data sync, rename, sync of the folder.
 pub(crate) fn put(dir: &Path, sha256: Sha256, bytes: &[u8]) -> Result<(), Error> {

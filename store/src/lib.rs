@@ -15,7 +15,7 @@
 //!
 //! A store's folder contains sled's own files (`db`, `conf`, `snap.*`, and `blobs/`, which stays
 //! empty), `heads/SESSION` (how far each log was acknowledged), `payloads/SHA256` (contents too
-//! large for the database), `spill/` (full texts of tool outputs) and `closed` (a note that makes
+//! large for the database), `spill/` (full texts of tool outputs), `wire/` (recorded exchanges with providers) and `closed` (a note that makes
 //! the next opening quicker). `imported` notes up to where logs were imported. A node that has the store open also has its `socket` there.
 //!
 //! A fork is a session of the same store whose first event is `session.forked{from, at}`. It stores
@@ -66,6 +66,7 @@ pub use codec::{decode, encode, encode_as};
 #[doc(hidden)]
 pub use durable::synced;
 pub use error::{Damage, Error};
+pub use files::wire_record;
 pub use forget::forget;
 pub use head::{Head, Summary, heads};
 pub use imported::{Imports, imported, note_imported};

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use leftfold_events::event::Tool;
-use leftfold_events::{Event, Sha256};
+use leftfold_events::{Envelope, Event, Sha256};
 
 use crate::database::{self, catch_panic};
 use crate::error::Error;
@@ -23,6 +23,8 @@ pub struct Tidied {
     pub payloads: usize,
     /// Number of full texts of tool outputs.
     pub spills: usize,
+    /// Number of recorded exchanges with providers.
+    pub records: usize,
     /// Number of files that a crash left half written.
     pub temporary: usize,
     /// Bytes that these files occupy on the disk.
@@ -31,7 +33,7 @@ pub struct Tidied {
 
 impl Tidied {
     pub fn is_empty(&self) -> bool {
-        self.payloads + self.spills + self.temporary == 0
+        self.payloads + self.spills + self.records + self.temporary == 0
     }
 }
 
@@ -46,8 +48,9 @@ pub fn tidy(dir: &Path, dry: bool) -> Result<Tidied, Error> {
     let mut tidy = Tidy { dry, ..Tidy::default() };
     let contents = files::list(dir);
     let spills = listed(&dir.join(files::SPILLS), |name| name.ends_with(".txt"));
+    let records = listed(&dir.join(files::WIRE), |name| name.ends_with(".jsonl"));
     let half = half_written(dir);
-    if contents.is_empty() && spills.is_empty() && half.is_empty() {
+    if contents.is_empty() && spills.is_empty() && records.is_empty() && half.is_empty() {
         return Ok(tidy.done);
     }
     let held: sled::Db;
@@ -77,6 +80,10 @@ pub fn tidy(dir: &Path, dry: bool) -> Result<Tidied, Error> {
     let is_unnamed = |path: &&PathBuf| path.file_name().is_some_and(|n| !named.spills.contains(n));
     for path in spills.iter().filter(is_unnamed) {
         tidy.done.spills += tidy.remove(path)?;
+    }
+    let is_unnamed = |path: &&PathBuf| path.file_name().is_some_and(|n| !named.records.contains(n));
+    for path in records.iter().filter(is_unnamed) {
+        tidy.done.records += tidy.remove(path)?;
     }
     for path in half {
         tidy.done.temporary += tidy.remove(&path)?;
@@ -120,6 +127,7 @@ fn listed(folder: &Path, is_one: impl Fn(&str) -> bool) -> Vec<PathBuf> {
 /// Half-written content files and sled snapshots: such files get their final names when complete.
 fn half_written(dir: &Path) -> Vec<PathBuf> {
     let mut found = listed(&dir.join(files::FOLDER), |name| name.starts_with(".tmp"));
+    found.extend(listed(&dir.join(files::WIRE), |name| name.ends_with(".new")));
     found.extend(listed(dir, database::is_half_snapshot));
     found
 }
@@ -130,6 +138,8 @@ struct References {
     payloads: HashSet<Sha256>,
     /// File names only: the folder may have been moved.
     spills: HashSet<OsString>,
+    /// File names of recorded exchanges.
+    records: HashSet<OsString>,
 }
 
 impl References {
@@ -139,13 +149,19 @@ impl References {
         let failed = |what| Error::Database { what };
         for session in lookup::sessions(db).map_err(failed)? {
             for entry in Scan::all(source, session, None, 1) {
-                named.add(&entry.map_err(|wrong| wrong.into_error(dir))?.envelope.event);
+                named.add(&entry.map_err(|wrong| wrong.into_error(dir))?.envelope);
             }
         }
         Ok(named)
     }
 
-    fn add(&mut self, event: &Event) {
+    fn add(&mut self, envelope: &Envelope) {
+        let event = &envelope.event;
+        let record = envelope.notes.exchange.as_ref().and_then(|exchange| exchange.record.as_ref());
+        if let (Some(_), Some(requested)) = (record, envelope.of) {
+            let path = files::wire_record(Path::new(""), envelope.session, requested);
+            self.records.extend(path.file_name().map(ToOwned::to_owned));
+        }
         let payloads = event.payloads().into_iter().filter(|payload| !payloads::is_unset(payload));
         self.payloads.extend(payloads.map(|payload| payload.sha256()));
         if let Event::Tool(Tool::Finished(finished)) = event {

@@ -48,7 +48,7 @@ pub use pty::Terminal;
 pub use server::{Answer, Recorded, Server, Split};
 pub use skipped::skipped;
 pub use socket::{Peer, from_on, wait_for_node};
-pub use sse::{Block, message, with_crlf};
+pub use sse::{Block, message, message_whole, with_crlf};
 pub use tally::Tally;
 
 /// No step of a test takes this long unless it hangs.

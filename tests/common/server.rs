@@ -39,6 +39,8 @@ pub struct Recorded {
     /// Headers with names in lower case.
     pub headers: Vec<String>,
     pub body: Value,
+    /// The bytes of the body.
+    pub bytes: Vec<u8>,
 }
 
 /// Makes an answer to a request.
@@ -115,7 +117,7 @@ fn read(stream: &TcpStream) -> Option<Recorded> {
     let length = headers.iter().find_map(|header| header.strip_prefix("content-length: "));
     let mut body = vec![0; length?.parse().ok()?];
     reader.read_exact(&mut body).ok()?;
-    Some(Recorded { line, headers, body: serde_json::from_slice(&body).ok()? })
+    Some(Recorded { line, headers, body: serde_json::from_slice(&body).ok()?, bytes: body })
 }
 
 impl Answer {

@@ -18,6 +18,7 @@ mod secrets;
 mod upgrades;
 #[path = "../../providers/tests/it/common/mod.rs"]
 mod vendors;
+mod wire;
 
 #[cfg(not(debug_assertions))]
 #[test]

@@ -21,30 +21,39 @@ const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Names tried for one call before giving up.
 const MAX_NAMES: u32 = 1_000;
 
-/// Removes the files in `folder` that were last written more than seven days before `now`, and
-/// temporary files of commands that nothing has used since. Call it with the session's own folder
+/// Removes the files in `folder` that were last written more than seven days before `now`, recorded
+/// exchanges with providers of that age, and temporary files of commands that nothing has used since.
+/// Call it with the session's own folder
 /// when a session is opened; it may block. Folders, links and files with other names stay, and so do
 /// files that cannot be removed. Returns how many were removed.
 pub fn prune(folder: &Path, now: SystemTime) -> usize {
     let temporary = prune_temp(folder, now, KEPT);
-    let Ok(entries) = std::fs::read_dir(folder) else { return temporary };
+    let records = prune_files(&folder.with_file_name("wire"), &["jsonl", "new"], now);
+    temporary + records + prune_files(folder, &["txt"], now)
+}
+
+/// Removes expired files with these extensions.
+fn prune_files(folder: &Path, extensions: &[&str], now: SystemTime) -> usize {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     let gone = |entry: io::Result<std::fs::DirEntry>| {
         let path = entry.ok()?.path();
-        (is_old(&path, now)?).then_some(())?;
+        (is_old(&path, extensions, now)?).then_some(())?;
         std::fs::remove_file(&path)
             .inspect_err(|error| {
-                tracing::warn!(path = %path.display(), %error, "cannot remove an old spill file");
+                tracing::warn!(path = %path.display(), %error, "cannot remove an old file");
             })
             .ok()
     };
-    temporary + entries.filter_map(gone).count()
+    entries.filter_map(gone).count()
 }
 
-/// Whether this is an expired spill file. `None` if that cannot be determined. A file with a time
-/// in the future is not expired.
-fn is_old(path: &Path, now: SystemTime) -> Option<bool> {
+/// Whether this is an expired file with one of these extensions. `None` if that cannot be determined.
+/// A file with a time in the future is not expired.
+fn is_old(path: &Path, extensions: &[&str], now: SystemTime) -> Option<bool> {
     let found = path.symlink_metadata().ok()?;
-    let ours = found.is_file() && path.extension().is_some_and(|extension| extension == "txt");
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let ours =
+        found.is_file() && extension.is_some_and(|extension| extensions.contains(&extension));
     let age = now.duration_since(found.modified().ok()?).unwrap_or_default();
     Some(ours && age > KEPT)
 }
@@ -141,17 +150,19 @@ mod tests {
         };
         let folder = site.path("spill");
         let old = aged("spill/old.txt", now - KEPT - hour);
+        let old_record = aged("wire/old.jsonl", now - KEPT - hour);
         let kept = [
             aged("spill/young.txt", now - KEPT + hour),
             aged("spill/future.txt", now + hour),
             aged("spill/old.md", now - KEPT - hour),
             aged("spill/below/old.txt", now - KEPT - hour),
             aged("beside.txt", now - KEPT - hour),
+            aged("wire/young.jsonl", now - KEPT + hour),
         ];
         std::os::unix::fs::symlink(&kept[4], folder.join("link.txt")).unwrap();
         std::fs::create_dir(folder.join("folder.txt")).unwrap();
-        assert_eq!(prune(&folder, now + hour / 2), 1);
-        assert!(!old.exists());
+        assert_eq!(prune(&folder, now + hour / 2), 2);
+        assert!(!old.exists() && !old_record.exists());
         assert!(kept.iter().all(|path| path.exists()));
         assert!(folder.join("link.txt").exists() && folder.join("folder.txt").exists());
         assert_eq!(prune(&folder, now + KEPT + hour), 1, "the young one has become old");

@@ -9,6 +9,7 @@
 mod life;
 mod recording;
 mod release;
+mod wire;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -23,17 +24,32 @@ use serde_json::Value;
 use crate::messages::Error;
 use life::Life;
 use recording::{Effect, event};
+pub use wire::WireCounts;
+use wire::{Wire, take_records};
+
+/// The outcome of a rerun.
+#[derive(Debug)]
+pub struct Reran {
+    /// `None`: the actors have made equal events.
+    pub divergence: Option<Divergence>,
+    /// `None`: the rerun did not go down to the wire.
+    pub wire: Option<WireCounts>,
+}
 
 /// Runs the log of `session` (for a fork, including the shared events) again, in stores of its own
-/// below `folder`. `None`: the actors have made equal events.
+/// below `folder`. With `wire`, the store of the session, every request is encoded again and every
+/// recorded answer is decoded again.
 ///
 /// # Errors
 /// A store in `folder` cannot be written or read, or an actor died.
 pub async fn rerun(
     session: SessionId,
-    log: Vec<Envelope>,
+    mut log: Vec<Envelope>,
     folder: &Path,
-) -> Result<Option<Divergence>, Error> {
+    wire: Option<&Path>,
+) -> Result<Reran, Error> {
+    let records = take_records(&mut log);
+    let wire = wire.map(|store| Wire::new(session, store, records));
     let log: Arc<[Envelope]> = log.into();
     let given = given(session, &log);
     let life = Life::begin(session, &log, given, &folder.join("0")).await?;
@@ -49,11 +65,15 @@ pub async fn rerun(
         due: Vec::new(),
         bound: HashMap::new(),
         coming: HashSet::new(),
+        wire,
     };
     let outcome = rerun.play().await?;
-    let Rerun { life, log, place, .. } = rerun;
+    let Rerun { life, log, place, mut wire, .. } = rerun;
     let written = life.end(session).await?;
-    Ok(outcome.err().or_else(|| read_back(session, &log[..place], &written)))
+    let divergence = outcome.err().or_else(|| read_back(session, &log[..place], &written));
+    let changed = || wire.as_mut().and_then(Wire::changed);
+    let divergence = divergence.or_else(changed);
+    Ok(Reran { divergence, wire: wire.map(|wire| wire.counts) })
 }
 
 /// The number of events before the session's own: the shared events of a fork.
@@ -114,6 +134,7 @@ struct Rerun {
     bound: HashMap<Seq, Bound>,
     /// Facts that come together with others that were released.
     coming: HashSet<Seq>,
+    wire: Option<Wire>,
 }
 
 impl Rerun {
@@ -201,7 +222,8 @@ impl Rerun {
         loop {
             if let Some(at) = self.life.effects.iter().position(|effect| self.is_of(effect, seq)) {
                 let effect = self.life.effects.remove(at);
-                let compared = self.is_as_decided(&effect, seq);
+                let compared =
+                    self.is_as_decided(&effect, seq).and_then(|()| self.encoded(&effect, seq));
                 self.bound.insert(seq, Bound::Effect(effect));
                 return Ok(compared);
             }
@@ -244,6 +266,16 @@ impl Rerun {
             }
             Effect::Request { .. } | Effect::Files { .. } | Effect::Child(_) => Ok(()),
             Effect::Switch { .. } | Effect::Plugin { .. } => Ok(()),
+        }
+    }
+
+    /// Encodes a request again, if the rerun goes down to the wire.
+    fn encoded(&mut self, effect: &Effect, seq: Seq) -> Compared {
+        match (effect, &mut self.wire) {
+            (Effect::Request { request, .. }, Some(wire)) => {
+                wire.requested(seq, request, &self.state, &self.log)
+            }
+            _ => Ok(()),
         }
     }
 

@@ -24,7 +24,7 @@ use crate::world::Recording;
 
 /// An effect that a worker was about to perform, and the channel for its outcome.
 pub(super) enum Effect {
-    Request { sha256: Sha256, reply: mpsc::UnboundedSender<StreamEvent> },
+    Request { sha256: Sha256, request: Box<Request>, reply: mpsc::UnboundedSender<StreamEvent> },
     Check { of: Seq, call: CallSpec, resolved: oneshot::Sender<Resolution> },
     Run { of: Seq, resolution: Box<Resolution>, output: oneshot::Sender<Output> },
     Files { of: Seq, done: oneshot::Sender<Files> },
@@ -136,7 +136,8 @@ impl Provider for RecordedProvider {
 
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
         let (reply, events) = mpsc::unbounded_channel();
-        self.0.tell(Effect::Request { sha256: request.sha256(), reply });
+        let (sha256, request) = (request.sha256(), Box::new(request));
+        self.0.tell(Effect::Request { sha256, request, reply });
         let events = stream::unfold(events, |mut events| async {
             let event = events.recv().await?;
             Some((event, events))

@@ -43,14 +43,24 @@ impl Rerun {
             Event::Turn(Turn::Configured(_)) => return self.configure(next).await,
             Event::Turn(Turn::Prompted { .. }) => self.prompt(self.config(), next),
             Event::Tool(Tool::Called { call }) => {
-                return self.stream(of, vec![StreamEvent::ToolCall(call.clone())]).await;
+                let call = match &mut self.wire {
+                    Some(wire) => match wire.call(of, next.seq, call) {
+                        Ok(call) => call,
+                        Err(divergence) => return Ok(Err(divergence)),
+                    },
+                    None => call.clone(),
+                };
+                return self.stream(of, vec![StreamEvent::ToolCall(call)]).await;
             }
             Event::Model(Model::Finished { .. }) => return self.replied(of, next).await,
-            Event::Model(Model::Failed { class, message, status, retryable, retry_after }) => {
-                let (class, message) = (*class, message.clone());
-                let (status, retryable, retry_after) = (*status, *retryable, *retry_after);
-                let failure = Failure { class, message, status, retryable, retry_after };
-                return self.stream(of, vec![StreamEvent::Failed(failure)]).await;
+            Event::Model(Model::Failed { .. }) => return self.ended(of, next).await,
+            Event::Model(Model::Streamed { parts }) => {
+                if let Some(wire) = &mut self.wire
+                    && let Err(divergence) = wire.streamed(of, next.seq, parts)
+                {
+                    return Ok(Err(divergence));
+                }
+                self.life.tell(SessionMessage::Facts(vec![fact(next)]));
             }
             Event::Tool(Tool::Resolved(resolution)) => {
                 let resolution = resolution.as_ref().clone();
@@ -242,7 +252,7 @@ impl Rerun {
             purpose = *wanted;
         }
         if purpose == Purpose::Turn {
-            return self.stream(of, ending(next)).await;
+            return self.ended(of, next).await;
         }
         let summed = |event: &&Envelope| {
             matches!(
@@ -269,15 +279,40 @@ impl Rerun {
         self.written(of, text).await
     }
 
+    /// Releases the end of a reply: the decoded one if there is one, otherwise the one in the log.
+    async fn ended(&mut self, of: Seq, next: &Envelope) -> Result<Compared, Error> {
+        let mut events = ending(next);
+        if let Some(wire) = &mut self.wire {
+            match wire.end(of, next.seq) {
+                Ok(Some(end)) => {
+                    events.pop();
+                    events.push(end);
+                }
+                Ok(None) => {}
+                Err(divergence) => return Ok(Err(divergence)),
+            }
+        }
+        self.stream(of, events).await
+    }
+
     /// Releases a whole text, and the end of its reply.
     async fn written(&mut self, of: Seq, text: String) -> Result<Compared, Error> {
         let replied = |event: &&Envelope| {
             event.of == Some(of) && matches!(event.event, Event::Model(Model::Finished { .. }))
         };
         let replied = self.log[self.place..].iter().find(replied);
-        let ending = replied.map(ending).unwrap_or_default();
-        let text = StreamEvent::TextDelta { id: "0".to_owned(), text };
-        let events = std::iter::once(text).chain(ending).collect();
+        let mut events = replied.map(ending).unwrap_or_default();
+        let end = events.pop();
+        match self.wire.as_mut().and_then(|wire| wire.written(of)) {
+            Some(decoded) => {
+                events.extend(decoded);
+                events.extend(end.filter(|_| !events.last().is_some_and(StreamEvent::is_last)));
+            }
+            None => {
+                events.push(StreamEvent::TextDelta { id: "0".to_owned(), text });
+                events.extend(end);
+            }
+        }
         self.stream(of, events).await
     }
 
@@ -408,13 +443,25 @@ fn fact(event: &Envelope) -> Fact {
     Fact { of: event.of, event: event.event.clone(), notes: event.notes.clone() }
 }
 
-/// The last events of the stream that ends in `replied`.
-fn ending(replied: &Envelope) -> Vec<StreamEvent> {
-    let Event::Model(Model::Finished { finish, usage, body_sha256, .. }) = &replied.event else {
-        return Vec::new();
+/// The events without contents of the stream that ends in `outcome`. Its end comes last.
+fn ending(outcome: &Envelope) -> Vec<StreamEvent> {
+    let noted = outcome.notes.exchange.as_ref();
+    let Event::Model(event) = &outcome.event else { return Vec::new() };
+    let (body_sha256, end) = match event {
+        Model::Finished { finish, usage, body_sha256, .. } => {
+            (Some(*body_sha256), StreamEvent::Finish { finish: *finish, usage: *usage })
+        }
+        Model::Failed { class, message, status, retryable, retry_after } => {
+            let (class, message) = (*class, message.clone());
+            let (status, retryable, retry_after) = (*status, *retryable, *retry_after);
+            let failure = Failure { class, message, status, retryable, retry_after };
+            (noted.and_then(|noted| noted.body_sha256), StreamEvent::Failed(failure))
+        }
+        Model::Requested { .. } | Model::Streamed { .. } | Model::RetryScheduled { .. } => {
+            return Vec::new();
+        }
     };
-    vec![
-        StreamEvent::Start { body_sha256: *body_sha256 },
-        StreamEvent::Finish { finish: *finish, usage: *usage },
-    ]
+    let start = body_sha256.map(|body_sha256| StreamEvent::Start { body_sha256 });
+    let id = noted.and_then(|noted| noted.request_id.clone()).map(StreamEvent::RequestId);
+    start.into_iter().chain(id).chain([end]).collect()
 }

@@ -116,6 +116,7 @@ fn difference(codec: Codec, body: &[u8], other: Codec, encoded: &[u8]) -> anyhow
 fn sent(events: &[Envelope], seq: Seq) -> Option<Sha256> {
     let hash = |event: &Envelope| match &event.event {
         Event::Model(Model::Finished { body_sha256, .. }) => Some(*body_sha256),
+        Event::Model(Model::Failed { .. }) => event.notes.exchange.as_ref()?.body_sha256,
         Event::Session(_)
         | Event::Turn(_)
         | Event::Model(_)
@@ -137,6 +138,8 @@ fn version(events: &[Envelope], seq: Seq) -> Option<&str> {
     for event in events.iter().take_while(|event| event.seq <= seq) {
         if let Event::Session(Session::Created { version: written, .. }) = &event.event {
             version = Some(written.as_str());
+        } else if let Some(owner) = &event.notes.owner {
+            version = Some(owner.version.as_str());
         }
     }
     version

@@ -188,6 +188,7 @@ impl List {
             (&["default_agent"], json!(agent)),
             (&["title"], json!(settings.title())),
             (&["snapshot"], json!(settings.snapshot())),
+            (&["record"], json!("none")),
             (&["tool_output", "max_lines"], json!(tool_output.max_lines)),
             (&["tool_output", "max_bytes"], json!(tool_output.max_bytes)),
             (&["task", "timeout"], json!(task.timeout)),

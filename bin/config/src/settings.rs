@@ -57,6 +57,8 @@ pub struct Settings {
     title: Option<bool>,
     /// Whether files are snapshotted.
     snapshot: Option<bool>,
+    /// Whether the bytes of every exchange with a provider are kept beside the log.
+    record: Option<Record>,
     pub tool_output: ToolOutput,
     pub webfetch: WebFetch,
     pub task: Task,
@@ -283,6 +285,16 @@ impl fmt::Debug for Settings {
     }
 }
 
+/// What is kept of requests besides the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum Record {
+    None,
+    /// The bytes of body and answer.
+    Wire,
+}
+
 impl Settings {
     pub fn provider(&self, name: &str) -> Option<&Provider> {
         self.providers.get(name)
@@ -298,6 +310,11 @@ impl Settings {
 
     pub fn snapshot(&self) -> bool {
         self.snapshot.unwrap_or(true)
+    }
+
+    /// Whether the bytes of every exchange with a provider are kept beside the log.
+    pub fn is_recorded(&self) -> bool {
+        self.record == Some(Record::Wire)
     }
 
     /// Names of further variables that commands get.

@@ -172,6 +172,7 @@ pub fn options(settings: &Settings, model: &Model) -> Options {
         title_prompt: if settings.title() { gather::TITLE } else { "" }.to_owned(),
         request: model.request.clone(),
         small_model: small(settings),
+        record: settings.is_recorded(),
         snapshot: settings.snapshot() && leftfold_snapshots::is_possible(),
         ..Options::default()
     }

@@ -101,6 +101,7 @@ fn texts_and_stricter_rules_apply_at_once_and_everything_else_needs_trust() {
         ),
         (r#"{"sandbox": {"network": "deny"}}"#, &["sandbox.network"]),
         (r#"{"snapshot": false, "title": false}"#, &["snapshot", "title"]),
+        (r#"{"record": "wire"}"#, &["record"]),
         (r#"{"compaction": {"auto": false}}"#, &["compaction"]),
         (r#"{"retry": {"attempts": 1}}"#, &["retry"]),
         (r#"{"task": {"timeout": 1}}"#, &["task"]),

@@ -1,0 +1,571 @@
+//! Replay down to the wire. Sessions of every wire format are played by the program against a server that keeps the
+//! bytes it gets. Then their folders are copied to a machine without settings and, where the system allows it, without
+//! network. There the program encodes every request again, decodes every recorded answer again, and compares both.
+
+mod replies;
+
+use std::collections::VecDeque;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+use common::{Answer, Recorded, Server, Site, Split, Tally, all, kind, only, program};
+use leftfold_events::Sha256;
+use serde_json::{Value, json};
+
+use self::replies::{Part, Render, anthropic, chat, gemini, responses};
+
+/// Wire format, the vendor that settings name, model, and the form of its replies.
+type Wire = (&'static str, &'static str, &'static str, Render);
+
+const WIRES: [Wire; 4] = [
+    ("anthropic", "anthropic", "claude-x", anthropic),
+    ("openai-chat", "generic", "m", chat),
+    ("openai-responses", "openai", "gpt-5.1", responses),
+    ("gemini", "google", "gemini-3-a", gemini),
+];
+
+/// Vendors of the same wire formats, for `LEFTFOLD_WIRE=all`.
+const MORE: [Wire; 8] = [
+    ("openai-chat", "deepseek", "m", chat),
+    ("openai-chat", "mistral", "m", chat),
+    ("openai-chat", "groq", "m", chat),
+    ("openai-chat", "moonshot", "m", chat),
+    ("openai-chat", "xai", "m", chat),
+    ("openai-chat", "openrouter", "anthropic/claude-x", chat),
+    ("openai-chat", "ollama", "m", chat),
+    ("openai-responses", "azure", "gpt-5.1", responses),
+];
+
+const KEY: &str = "sk-test-0123456789";
+
+/// One thing that the server answers.
+#[derive(Clone, Copy)]
+enum Step {
+    Reply(&'static [Part]),
+    /// The first half of a reply, and then the connection is closed.
+    Half(&'static [Part]),
+    /// Status, and the `message` of the error.
+    Error(u16, &'static str),
+}
+
+/// Name, the answers in order, and the exit code of the run.
+type Shape = (&'static str, &'static [Step], i32);
+
+const DONE: Step = Step::Reply(&[Part::Text("Done: «ä€𝄞».")]);
+
+const SHAPES: [Shape; 8] = [
+    ("text", &[Step::Reply(&[Part::Text("Hello, this is a reply of some length.")])], 0),
+    (
+        "reasoning and a call",
+        &[
+            Step::Reply(&[
+                Part::Thought("First I read it – 👀", "c2lnbmF0dXJl"),
+                Part::Text("I read it."),
+                Part::Read("call_1", "a.txt"),
+            ]),
+            DONE,
+        ],
+        0,
+    ),
+    (
+        "parallel calls, and an id that comes again",
+        &[
+            Step::Reply(&[Part::Read("call_1", "a.txt"), Part::Read("call_2", "none")]),
+            Step::Reply(&[Part::Read("call_1", "a.txt")]),
+            DONE,
+        ],
+        0,
+    ),
+    ("busy, then a reply", &[Step::Error(529, "overloaded"), DONE], 0),
+    ("cut off, then a reply", &[Step::Half(&[Part::Text("Half of this is lost.")]), DONE], 0),
+    ("refused", &[Step::Error(400, "messages.0 is not what I want")], 1),
+    (
+        "a key that the server repeats",
+        &[Step::Error(401, "the key sk-test-0123456789 is wrong")],
+        1,
+    ),
+    (
+        "a subagent",
+        &[
+            Step::Reply(&[Part::Task("call_1", "look around")]),
+            Step::Reply(&[Part::Text("Nothing is there.")]),
+            DONE,
+        ],
+        0,
+    ),
+];
+
+/// A site whose requests go to `server`, and are recorded.
+fn site(server: &Server, (wire, vendor, model, _): Wire) -> Site {
+    let limits = json!({ "limit": { "context": 100_000, "output": 8_000 } });
+    let site = Site::bare()
+        .setting("title", json!(false))
+        .setting("snapshot", json!(false))
+        .setting("record", json!("wire"))
+        .setting("model", json!(format!("local/{model}")))
+        .setting(
+            "provider/local",
+            json!({
+                "wire": wire,
+                "vendor": vendor,
+                "options": { "baseURL": server.url(), "apiKey": KEY },
+                "models": { model: limits },
+            }),
+        );
+    site.file("a.txt", "alpha\n");
+    site
+}
+
+fn serve(steps: &[Step], render: Render) -> Server {
+    let answer = |step: &Step| match step {
+        Step::Reply(parts) => Answer::Stream(render(parts), Split::Awkward),
+        Step::Half(parts) => {
+            let text = render(parts);
+            let half = text.match_indices("\n\n").map(|(at, _)| at + 2);
+            let half: Vec<usize> = half.collect();
+            Answer::Cut(text[..half[half.len() / 2]].to_owned())
+        }
+        Step::Error(status, message) => {
+            let headers = vec!["retry-after-ms: 5".to_owned(), "x-request-id: req_7".to_owned()];
+            let body = json!({ "error": { "type": "x", "message": message } });
+            Answer::Status(*status, headers, body.to_string())
+        }
+    };
+    Server::start(steps.iter().map(answer).collect())
+}
+
+/// A copy of a site's sessions on a machine without settings, project or network.
+struct Bare {
+    dir: tempfile::TempDir,
+    has_network: bool,
+}
+
+impl Bare {
+    fn of(site: &Site) -> Self {
+        let dir = tempfile::Builder::new().prefix("leftfold-bare-").tempdir().unwrap();
+        copy(&site.path("home"), &dir.path().join("home"));
+        fs::create_dir(dir.path().join("user")).unwrap();
+        let alone = Command::new("unshare").args(["-rn", "true"]).stderr(Stdio::null()).status();
+        Self { dir, has_network: !alone.is_ok_and(|status| status.success()) }
+    }
+
+    fn run(&self, args: &[&str]) -> (i32, String, String) {
+        let mut command = if self.has_network {
+            Command::new(program())
+        } else {
+            let mut alone = Command::new("unshare");
+            alone.arg("-rn").arg(program());
+            alone
+        };
+        let ran = command
+            .args(args)
+            .current_dir(self.dir.path().join("user"))
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.dir.path().join("user"))
+            .env("LEFTFOLD_HOME", self.dir.path().join("home"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (ran.status.code().unwrap_or(-1), text(ran.stdout), text(ran.stderr))
+    }
+
+    /// The records of all sessions.
+    fn records(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut rest = vec![self.dir.path().join("home")];
+        while let Some(folder) = rest.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    rest.push(path);
+                } else if path.parent().is_some_and(|folder| folder.ends_with("wire")) {
+                    found.push(path);
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let to = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &to);
+        } else if path.is_file() {
+            fs::copy(&path, &to).unwrap();
+        }
+    }
+}
+
+/// The numbers in `rerun`'s line.
+fn number(text: &str, before: &str) -> usize {
+    let at = text.find(before).unwrap_or_else(|| panic!("{before} in {text}"));
+    let digits = text[..at].trim_end().rsplit([' ', ';']).next().unwrap();
+    digits.parse().unwrap_or_else(|_| panic!("{before} in {text}"))
+}
+
+fn ids(events: &[Value]) -> Vec<&str> {
+    let mut ids: Vec<&str> = events.iter().filter_map(|event| event["session"].as_str()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+/// Compares every request of a session with the bytes that the server got, and every answer with the log.
+fn replayed(tally: &Tally, place: &str, site: &Site, servers: &[&Server]) {
+    let events = site.exported();
+    let bare = Bare::of(site);
+    tally.add("without network", usize::from(!bare.has_network));
+    let mut sent: Vec<Vec<u8>> = Vec::new();
+    for server in servers {
+        sent.extend(server.requests().into_iter().map(|request: Recorded| request.bytes));
+    }
+    for request in all(&events, "model.requested") {
+        let seq = request["seq"].to_string();
+        let session = request["session"].as_str().unwrap();
+        let (code, body, error) = bare.run(&["explain", session, &seq, "--request", "--wire"]);
+        tally.equal("bodies that differ", &code, &0, format!("{place}, {seq}: {error}"));
+        let at = sent.iter().position(|bytes| bytes == body.as_bytes());
+        tally.check("bodies that the server did not get", at.is_some(), || {
+            format!("{place}, {seq}: {body}")
+        });
+        at.map(|at| sent.swap_remove(at));
+        tally.add("bodies", 1);
+        let outcome = events.iter().find(|event| {
+            event["of"] == request["seq"]
+                && event["session"] == request["session"]
+                && matches!(kind(event), "model.finished" | "model.failed")
+        });
+        let hash = outcome.map(|outcome| match kind(outcome) {
+            "model.failed" => &outcome["notes"]["exchange"]["body_sha256"],
+            _ => &outcome["data"]["body_sha256"],
+        });
+        let expected = json!(Sha256::of(body.as_bytes()).to_string());
+        tally.equal("bodies without their hash in the log", &hash, &Some(&expected), place);
+    }
+    tally.equal("requests without an event", &sent.len(), &0, place);
+    for session in ids(&events) {
+        let (code, text, error) = bare.run(&["rerun", "--wire", session]);
+        tally.equal("answers that differ", &code, &0, format!("{place}: {text}{error}"));
+        if code == 0 {
+            tally.add("answers", number(&text, "answers decoded"));
+        }
+        tally.add("sessions", 1);
+    }
+    for path in bare.records() {
+        let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        let text = fs::read_to_string(&path).unwrap();
+        let holds = mode == 0o600 && !text.contains(KEY) && !text.contains("127.0.0.1");
+        tally.check("records with a key or an address", holds, || {
+            format!("{place}: {mode:o} {text}")
+        });
+        tally.add("records", 1);
+    }
+}
+
+#[test]
+fn every_body_is_made_again_and_every_answer_is_decoded_again() {
+    let tally = Tally::promise(4, "wire")
+        .counts(&["sessions", "bodies", "answers", "records", "without network"])
+        .never(&[
+            "sessions that fail",
+            "bodies that differ",
+            "bodies that the server did not get",
+            "bodies without their hash in the log",
+            "requests without an event",
+            "answers that differ",
+            "records with a key or an address",
+        ]);
+    let more = std::env::var("LEFTFOLD_WIRE").is_ok_and(|which| which == "all");
+    let wires = WIRES.into_iter().chain(MORE.into_iter().filter(|_| more));
+    let cases = wires.flat_map(|wire| SHAPES.map(|shape| (wire, shape)));
+    let cases: Mutex<VecDeque<(Wire, Shape)>> = Mutex::new(cases.collect());
+    let next = || cases.lock().unwrap().pop_front();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some((wire, (name, steps, code))) = next() {
+                    let place = format!("{}, {}, {name}", wire.0, wire.1);
+                    tally.attempt("sessions that fail", &place, || {
+                        let server = serve(steps, wire.3);
+                        let site = site(&server, wire);
+                        site.prompt("go").with(code);
+                        replayed(&tally, &place, &site, &[&server]);
+                    });
+                }
+            });
+        }
+        for wire in WIRES {
+            let tally = &tally;
+            scope.spawn(move || {
+                let place = format!("{}, title, image and fork", wire.0);
+                tally.attempt("sessions that fail", place, || {
+                    titled_forked_and_with_an_image(tally, wire);
+                });
+            });
+        }
+    });
+    tally.finish();
+}
+
+/// A title from a provider with another wire, an image in the prompt, and a fork with a prompt of its own.
+fn titled_forked_and_with_an_image(tally: &Tally, wire: Wire) {
+    let other = WIRES.into_iter().find(|other| other.0 != wire.0).unwrap();
+    let titles = serve(&[Step::Reply(&[Part::Text("A title")])], other.3);
+    let server = serve(&[DONE, DONE], wire.3);
+    let limits = json!({ "limit": { "context": 100_000, "output": 8_000 } });
+    let site = site(&server, wire)
+        .setting("title", json!(true))
+        .setting("small_model", json!(format!("titles/{}", other.2)))
+        .setting(
+            "provider/titles",
+            json!({
+                "wire": other.0,
+                "vendor": other.1,
+                "options": { "baseURL": titles.url(), "apiKey": KEY },
+                "models": { other.2: limits },
+            }),
+        );
+    site.file("dot.png", png());
+    site.run(&["run", "--format", "json", "--file", "dot.png", "What is it?"]).ok();
+    let events = site.exported();
+    let end = only(&events, "turn.ended")["seq"].to_string();
+    replayed(tally, &format!("{}, title and image", wire.0), &site, &[&server, &titles]);
+    site.run(&["fork", "last", "--at", &end, "--format", "json", "And now?"]).ok();
+    let fork = Bare::of(&site);
+    let session = site.exported().last().unwrap()["session"].as_str().unwrap().to_owned();
+    let (code, text, error) = fork.run(&["rerun", "--wire", &session]);
+    let place = format!("{}, fork: {text}{error}", wire.0);
+    tally.equal("answers that differ", &code, &0, place);
+    tally.add("sessions", 1);
+}
+
+/// The smallest image.
+fn png() -> Vec<u8> {
+    let hex = "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360000002000001\
+        0005fe02fea7354e0000000049454e44ae426082";
+    let digit = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+    (0..hex.len()).step_by(2).map(digit).collect()
+}
+
+/// A session of one wire with reasoning and a call, copied to a bare machine.
+fn sample(wire: Wire) -> (Site, Bare) {
+    let server = serve(SHAPES[1].1, wire.3);
+    let site = site(&server, wire);
+    site.prompt("go").ok();
+    let bare = Bare::of(&site);
+    let (code, text, error) = bare.run(&["rerun", "--wire", "last"]);
+    // `last` is of a project, which the bare machine does not have
+    assert_eq!(code, 2, "{text}{error}");
+    (site, bare)
+}
+
+fn session(bare: &Bare) -> String {
+    let mut names = fs::read_dir(bare.dir.path().join("home/sessions")).unwrap();
+    names.next().unwrap().unwrap().path().to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_changed_byte_of_a_record_is_found_and_named() {
+    let (_site, bare) = sample((WIRES[0].0, WIRES[0].1, WIRES[0].2, whole));
+    let folder = session(&bare);
+    let records = bare.records();
+    assert_eq!(records.len(), 2);
+    // a text, a signature, an argument of a call, the usage: all in the first answer
+    for (from, to, field) in [
+        ("I read it.", "I road it.", "parts"),
+        ("c2lnbmF0dXJl", "d2lnbmF0dXJl", "parts"),
+        ("a.txt", "b.txt", "data.call.input.filePath"),
+        ("output_tokens\\\":7", "output_tokens\\\":8", "data.usage.output"),
+    ] {
+        let of_call = |path: &&PathBuf| answer(path).contains("I read it.");
+        let record = records.iter().find(of_call).unwrap();
+        let before = fs::read_to_string(record).unwrap();
+        let found = answer(record);
+        assert!(found.contains(from), "{from}: {found}");
+        let changed = before.replace(&found, &found.replacen(from, to, 1));
+        fs::write(record, changed).unwrap();
+        let (code, text, error) = bare.run(&["rerun", "--wire", &folder]);
+        assert!(code == 1 && text.contains(field), "{from}: {text}{error}");
+        fs::write(record, before).unwrap();
+    }
+    // a byte of the body, and one that decoding does not read
+    for (from, to, field) in [
+        ("\\\"text\\\":\\\"go\\\"", "\\\"text\\\":\\\"no\\\"", "body.messages.0"),
+        ("\"headers\":{}", "\"headers\":{\"a\":\"b\"}", "notes.exchange.record.sha256"),
+    ] {
+        let before = fs::read_to_string(&records[0]).unwrap();
+        assert!(before.contains(from), "{from}: {before}");
+        fs::write(&records[0], before.replacen(from, to, 1)).unwrap();
+        let (code, text, error) = bare.run(&["rerun", "--wire", &folder]);
+        assert!(code == 1 && text.contains(field), "{from}: {text}{error}");
+        let (_, text, _) = bare.run(&["check", &folder]);
+        assert!(text.contains("is changed"), "{text}");
+        fs::write(&records[0], before).unwrap();
+    }
+    fs::remove_file(&records[0]).unwrap();
+    let (code, text, error) = bare.run(&["rerun", "--wire", &folder]);
+    let expected = "2 of 2 bodies rebuilt, 1 answers decoded again, 1 answers have no record";
+    assert!(code == 0 && text.contains(expected), "{text}{error}");
+}
+
+/// The answer in a record, from its head on.
+fn answer(record: &Path) -> String {
+    let text = fs::read_to_string(record).unwrap();
+    text[text.find("{\"status\"").unwrap()..].to_owned()
+}
+
+/// Replies of Anthropic with each text in one piece.
+fn whole(parts: &[Part]) -> String {
+    use common::{Block, message_whole};
+    let block = |part: &Part| match *part {
+        Part::Text(text) => Block::Text(text),
+        Part::Thought(text, signature) => Block::Thinking(text, signature),
+        Part::Read(id, path) => Block::Call(id, "read", json!({ "filePath": path }).to_string()),
+        Part::Task(..) => panic!("not needed here"),
+    };
+    message_whole(&parts.iter().map(block).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_changed_log_is_found_and_named() {
+    let (site, _) = sample(WIRES[1]);
+    let lines = site.run(&["export", "last", "--unmasked"]).ok().stdout;
+    let hash = |text: &str| Sha256::of(text.as_bytes()).to_string();
+    let payload = |line: &&str| line.contains("\\\"wire\\\":\\\"openai-chat\\\"");
+    let payload: Value = serde_json::from_str(lines.lines().find(payload).unwrap()).unwrap();
+    let text = payload["text"].as_str().unwrap();
+    let model = |from: &str, to: &str| {
+        let changed = text.replace(from, to);
+        assert_ne!(changed, text);
+        let quoted = |text: &str| json!(text).to_string();
+        lines.replace(&hash(text), &hash(&changed)).replace(&quoted(text), &quoted(&changed))
+    };
+    let events: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let finished =
+        all(&events, "model.finished")[0]["data"]["body_sha256"].as_str().unwrap().to_owned();
+    for (what, changed, field) in [
+        ("vendor", model("\"vendor\":\"generic\"", "\"vendor\":\"mistral\""), "body_sha256"),
+        ("wire", model("\"wire\":\"openai-chat\"", "\"wire\":\"openai-responses\""), "body_sha256"),
+        ("an unknown vendor", model("\"vendor\":\"generic\"", "\"vendor\":\"nobody\""), "wire"),
+        ("body_sha256", lines.replace(&finished, &hash("other")), "body_sha256"),
+    ] {
+        let other = Site::bare();
+        let file = other.path("log.jsonl");
+        fs::write(&file, changed).unwrap();
+        other.run(&["import", file.to_str().unwrap()]).ok();
+        let folder = other.session();
+        let ran = other.run(&["rerun", "--wire", folder.to_str().unwrap()]);
+        assert!(ran.code == 1 && ran.stdout.contains(field), "{what}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_known_secret_in_an_answer_is_in_no_record() {
+    for (wire, render) in [(WIRES[0], anthropic as Render), (WIRES[0], whole)] {
+        let steps = [Step::Reply(&[Part::Text("It is correct-horse-battery, I think.")])];
+        let server = serve(&steps, render);
+        let site = site(&server, wire).setting("secrets/DEPLOY", json!("correct-horse-battery"));
+        let events = site.prompt("It is correct-horse-battery, is it?").ok().events();
+        let bare = Bare::of(&site);
+        let records = bare.records();
+        assert_eq!(records.len(), 1);
+        let text = fs::read_to_string(&records[0]).unwrap();
+        assert!(!text.contains("horse") && !text.contains("batte"), "{text}");
+        assert!(
+            text.contains("\"end\":{\"dropped\":\"a known secret is in the answer\"}"),
+            "{text}"
+        );
+        assert!(text.contains("{{secret:DEPLOY}}"), "{text}");
+        let (code, text, error) =
+            bare.run(&["rerun", "--wire", events[0]["session"].as_str().unwrap()]);
+        assert!(code == 0 && text.contains("1 of 1 bodies rebuilt, 0 answers"), "{text}{error}");
+    }
+}
+
+#[test]
+fn without_the_setting_nothing_is_recorded_and_bodies_are_rebuilt() {
+    let server = serve(SHAPES[1].1, chat);
+    let site = site(&server, WIRES[1]).setting("record", json!("none"));
+    let events = site.prompt("go").ok().events();
+    let bare = Bare::of(&site);
+    assert_eq!(bare.records(), Vec::<PathBuf>::new());
+    let (code, text, error) =
+        bare.run(&["rerun", "--wire", events[0]["session"].as_str().unwrap()]);
+    assert!(code == 0 && text.contains("2 of 2 bodies rebuilt, 0 answers"), "{text}{error}");
+    let site = Site::scripted(&common::script(json!([common::says("Hello.")])));
+    site.prompt("go").ok();
+    let ran = site.run(&["rerun", "--wire", "last"]).ok();
+    assert!(ran.stdout.contains("1 requests have no wire format"), "{ran:?}");
+    let ran = site.run(&["explain", "last", "4", "--request", "--wire"]).with(2);
+    assert!(ran.stderr.contains("model.requested") || ran.stderr.contains("script"), "{ran:?}");
+}
+
+/// The rules of a server like Mistral's: ids of nine letters or digits.
+fn refusal(body: &Value) -> Option<String> {
+    let messages = body["messages"].as_array()?;
+    for (at, message) in messages.iter().enumerate() {
+        let calls = message["tool_calls"].as_array().into_iter().flatten();
+        let ids = calls.map(|call| &call["id"]).chain(message.get("tool_call_id"));
+        for id in ids.filter_map(Value::as_str) {
+            if id.len() != 9 || !id.chars().all(|c| c.is_ascii_alphanumeric()) {
+                return Some(format!(
+                    "messages.{at}: tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9"
+                ));
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn an_encoding_fault_is_reproduced_from_the_folder_alone() {
+    // the user names the wrong vendor: the server has rules that the encoder does not know then
+    let server = Server::answering(|request| match refusal(&request.body) {
+        Some(message) => {
+            Answer::Status(400, vec![], json!({ "error": { "message": message } }).to_string())
+        }
+        None => Answer::Stream(chat(&[Part::Read("call_1", "a.txt")]), Split::Whole),
+    });
+    let site = site(&server, WIRES[1]);
+    let events = site.prompt("go").with(1).events();
+    let failed = only(&events, "model.failed");
+    let seq = failed["of"].to_string();
+    assert!(failed["data"]["message"].as_str().unwrap().contains("length of 9"), "{failed}");
+    let sent = server.requests().pop().unwrap();
+
+    let bare = Bare::of(&site);
+    let folder = session(&bare);
+    let (code, text, error) = bare.run(&["rerun", "--wire", &folder]);
+    let expected = "2 of 2 bodies rebuilt, 2 answers decoded again";
+    assert!(code == 0 && text.contains(expected), "{text}{error}");
+    let explain = |more: &[&str]| {
+        let args = [&["explain", &folder, &seq, "--request", "--wire"], more].concat();
+        let (code, text, error) = bare.run(&args);
+        assert_eq!(code, 0, "{error}");
+        text
+    };
+    assert_eq!(explain(&[]).as_bytes(), sent.bytes);
+    let report: Value = serde_json::from_str(&explain(&["--format", "json"])).unwrap();
+    assert_eq!(report["body_sha256"]["recorded"], report["body_sha256"]["rebuilt"]);
+    assert_eq!(
+        (&report["path"], &report["vendor"]),
+        (&json!("/chat/completions"), &json!("generic"))
+    );
+    assert!(refusal(&report["body"]).is_some());
+    let difference = explain(&["--as", "mistral"]);
+    assert!(difference.contains("-          \"id\": \"call_1\""), "{difference}");
+    let other: Value =
+        serde_json::from_str(&explain(&["--as", "mistral", "--format", "json"])).unwrap();
+    assert_eq!(refusal(&other["body"]), None, "{other}");
+}

@@ -1,0 +1,187 @@
+//! Replies in the streaming format of each wire, from one description.
+
+use serde_json::{Value, json};
+
+/// A part of a reply.
+#[derive(Clone, Copy)]
+pub(super) enum Part {
+    Text(&'static str),
+    /// Reasoning and its signature.
+    Thought(&'static str, &'static str),
+    /// Id, tool and the file that it reads.
+    Read(&'static str, &'static str),
+    /// Id and the prompt of a subagent.
+    Task(&'static str, &'static str),
+}
+
+/// The format of a wire.
+pub(super) type Render = fn(&[Part]) -> String;
+
+impl Part {
+    fn call(self) -> Option<(&'static str, &'static str, Value)> {
+        match self {
+            Self::Text(_) | Self::Thought(..) => None,
+            Self::Read(id, path) => Some((id, "read", json!({ "filePath": path }))),
+            Self::Task(id, prompt) => {
+                let input =
+                    json!({ "description": "Look", "prompt": prompt, "subagentType": "general" });
+                Some((id, "task", input))
+            }
+        }
+    }
+}
+
+fn has_calls(parts: &[Part]) -> bool {
+    parts.iter().any(|part| part.call().is_some())
+}
+
+/// Pieces of at most five characters.
+fn pieces(text: &str) -> Vec<String> {
+    text.chars().collect::<Vec<_>>().chunks(5).map(|piece| piece.iter().collect()).collect()
+}
+
+fn named(data: &Value) -> String {
+    format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap())
+}
+
+fn plain(data: &Value) -> String {
+    format!("data: {data}\n\n")
+}
+
+pub(super) fn anthropic(parts: &[Part]) -> String {
+    let usage = json!({ "input_tokens": 11, "output_tokens": 1 });
+    let mut text = named(&json!({ "type": "message_start", "message": { "usage": usage } }));
+    for (index, part) in parts.iter().enumerate() {
+        let delta = |delta: Value| {
+            named(&json!({ "type": "content_block_delta", "index": index, "delta": delta }))
+        };
+        let (block, deltas): (Value, Vec<String>) = match *part {
+            Part::Text(words) => (
+                json!({ "type": "text", "text": "" }),
+                pieces(words)
+                    .iter()
+                    .map(|piece| delta(json!({ "type": "text_delta", "text": piece })))
+                    .collect(),
+            ),
+            Part::Thought(words, signature) => (
+                json!({ "type": "thinking", "thinking": "", "signature": "" }),
+                pieces(words)
+                    .iter()
+                    .map(|piece| delta(json!({ "type": "thinking_delta", "thinking": piece })))
+                    .chain([delta(json!({ "type": "signature_delta", "signature": signature }))])
+                    .collect(),
+            ),
+            Part::Read(..) | Part::Task(..) => {
+                let (id, name, input) = part.call().unwrap();
+                let block = json!({ "type": "tool_use", "id": id, "name": name, "input": {} });
+                let deltas = pieces(&input.to_string());
+                let delta = |piece: &String| {
+                    delta(json!({ "type": "input_json_delta", "partial_json": piece }))
+                };
+                (block, deltas.iter().map(delta).collect())
+            }
+        };
+        text += &named(
+            &json!({ "type": "content_block_start", "index": index, "content_block": block }),
+        );
+        text += &deltas.concat();
+        text += &named(&json!({ "type": "content_block_stop", "index": index }));
+    }
+    let reason = if has_calls(parts) { "tool_use" } else { "end_turn" };
+    text += &named(&json!({ "type": "message_delta", "delta": { "stop_reason": reason },
+        "usage": { "output_tokens": 7 } }));
+    text + &named(&json!({ "type": "message_stop" }))
+}
+
+pub(super) fn chat(parts: &[Part]) -> String {
+    let chunk = |delta: Value| {
+        plain(
+            &json!({ "id": "c", "choices": [{ "index": 0, "delta": delta, "finish_reason": null }] }),
+        )
+    };
+    let (mut text, mut calls) = (String::new(), 0);
+    for part in parts {
+        match *part {
+            Part::Text(words) => {
+                let piece = |piece: &String| chunk(json!({ "content": piece }));
+                text += &pieces(words).iter().map(piece).collect::<String>();
+            }
+            Part::Thought(words, _) => {
+                let piece = |piece: &String| chunk(json!({ "reasoning_content": piece }));
+                text += &pieces(words).iter().map(piece).collect::<String>();
+            }
+            Part::Read(..) | Part::Task(..) => {
+                let (id, name, input) = part.call().unwrap();
+                let call = |call: Value| chunk(json!({ "tool_calls": [call] }));
+                text += &call(json!({ "index": calls, "id": id, "type": "function",
+                    "function": { "name": name, "arguments": "" } }));
+                for piece in pieces(&input.to_string()) {
+                    text += &call(json!({ "index": calls, "function": { "arguments": piece } }));
+                }
+                calls += 1;
+            }
+        }
+    }
+    let reason = if has_calls(parts) { "tool_calls" } else { "stop" };
+    text += &plain(
+        &json!({ "id": "c", "choices": [{ "index": 0, "delta": {}, "finish_reason": reason }] }),
+    );
+    text += &plain(&json!({ "id": "c", "choices": [],
+        "usage": { "prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18 } }));
+    text + "data: [DONE]\n\n"
+}
+
+pub(super) fn responses(parts: &[Part]) -> String {
+    let mut text = named(&json!({ "type": "response.created", "response": { "id": "r" } }));
+    for (index, part) in parts.iter().enumerate() {
+        let (begun, kind, words, done) = match *part {
+            Part::Text(words) => {
+                let item = |content: Value| json!({ "type": "message", "id": format!("msg_{index}"), "role": "assistant", "content": content });
+                let whole = json!([{ "type": "output_text", "text": words, "annotations": [] }]);
+                (item(json!([])), "output_text", words.to_owned(), item(whole))
+            }
+            Part::Thought(words, sealed) => {
+                let item = |summary: Value| json!({ "type": "reasoning", "id": format!("rs_{index}"), "encrypted_content": sealed, "summary": summary });
+                let whole = json!([{ "type": "summary_text", "text": words }]);
+                (item(json!([])), "reasoning_summary_text", words.to_owned(), item(whole))
+            }
+            Part::Read(..) | Part::Task(..) => {
+                let (id, name, input) = part.call().unwrap();
+                let item = |arguments: &str| json!({ "type": "function_call", "id": format!("fc_{index}"), "call_id": id, "name": name, "arguments": arguments });
+                let input = input.to_string();
+                (item(""), "function_call_arguments", input.clone(), item(&input))
+            }
+        };
+        text += &named(
+            &json!({ "type": "response.output_item.added", "output_index": index, "item": begun }),
+        );
+        for piece in pieces(&words) {
+            text += &named(&json!({ "type": format!("response.{kind}.delta"), "item_id": "x",
+                "output_index": index, "delta": piece }));
+        }
+        text += &named(
+            &json!({ "type": "response.output_item.done", "output_index": index, "item": done }),
+        );
+    }
+    let usage = json!({ "input_tokens": 11, "output_tokens": 7 });
+    text + &named(&json!({ "type": "response.completed",
+        "response": { "id": "r", "status": "completed", "usage": usage } }))
+}
+
+pub(super) fn gemini(parts: &[Part]) -> String {
+    let mut text = String::new();
+    for part in parts {
+        let part = match *part {
+            Part::Text(words) => json!({ "text": words }),
+            Part::Thought(words, _) => json!({ "text": words, "thought": true }),
+            Part::Read(..) | Part::Task(..) => {
+                let (_, name, input) = part.call().unwrap();
+                json!({ "functionCall": { "name": name, "args": input }, "thoughtSignature": "Cg==" })
+            }
+        };
+        let content = json!({ "role": "model", "parts": [part] });
+        text += &plain(&json!({ "candidates": [{ "content": content, "index": 0 }] }));
+    }
+    let usage = json!({ "promptTokenCount": 11, "candidatesTokenCount": 7, "totalTokenCount": 18 });
+    text + &plain(&json!({ "candidates": [{ "finishReason": "STOP" }], "usageMetadata": usage }))
+}
