@@ -34,7 +34,7 @@ pub(crate) struct Replay {
     /// Only events of calls of this tool
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
-    /// Only events that contain this text, in upper or lower case
+    /// Only events that contain this text, in upper or lower case; shows where, with the match in »«
     #[arg(long, value_name = "TEXT")]
     pub(crate) text: Option<String>,
 }

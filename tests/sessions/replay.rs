@@ -43,12 +43,42 @@ fn events_are_picked_by_type_tool_and_text() {
         (vec!["--text", "ALPHA"], vec!["tool.finished"]),
         (vec!["--text", "nowhere to be found"], vec![]),
     ] {
-        let lines = replayed(&site, &args);
+        let mut lines = replayed(&site, &args);
+        lines.retain(|line| !line.contains('»'));
         assert_eq!(lines.len(), parts.len(), "{args:?}: {lines:?}");
         for (line, part) in lines.iter().zip(parts) {
             assert!(line.contains(part) && whole.contains(line), "{args:?}: {line}");
         }
     }
+}
+
+#[test]
+fn the_text_that_was_found_is_marked_in_its_field() {
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let long = format!("{} Straße NEEDLE end {}", "x".repeat(60), "y".repeat(60));
+    let replies = json!([bash(&format!("echo needle {token}")), says(&long)]);
+    let site = Site::scripted(&script(replies));
+    site.file("AGENTS.md", "The\nneedle\x1b[2J is here.\n");
+    site.prompt("Find the Needle!").ok();
+    let lines = replayed(&site, &["--text", "needle"]);
+    let marked = lines.iter().filter(|line| line.contains('»')).map(|line| line.trim());
+    let marked: Vec<&str> = marked.collect();
+    for expected in [
+        "data.parts.0.text: Find the »Needle«!",
+        "data.call.input.command: echo »needle« ghp_…[masked]",
+        "data.text: …xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx Straße »NEEDLE« end yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy…",
+    ] {
+        assert!(marked.contains(&expected), "{expected}: {marked:#?}");
+    }
+    let instructions = marked.iter().find(|line| line.starts_with("data.system.1: "));
+    let instructions = instructions.unwrap();
+    assert!(instructions.contains("The\\x0a»needle«\\x1b[2J is here."), "{instructions}");
+    let lines = replayed(&site, &["--text", "STRASSE"]);
+    assert_eq!(lines, [""; 0], "no other spelling");
+    let lines = replayed(&site, &["--text", "straße", "--type", "turn.ended"]);
+    assert!(lines[1].contains(" »Straße« NEEDLE"), "{lines:?}");
+    let secret = replayed(&site, &["--text", &token[10..20], "--type", "tool.called"]);
+    assert!(secret.len() == 1 && !secret[0].contains('»'), "{secret:?}");
 }
 
 #[test]

@@ -1,11 +1,19 @@
-//! Selects the events to show.
+//! Selects the events to show, and marks the text that selected them.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use leftfold_events::event::{Event, Tool};
-use leftfold_events::{Envelope, Seq, line, rules};
+use leftfold_events::event::{Event, Tool, Turn};
+use leftfold_events::{Envelope, Seq, line, mask, rules};
+use leftfold_view::clean::printable_line;
+use serde_json::Value;
 
 use crate::cli::Replay;
+
+/// The most fields of an event to show with their marks.
+const FIELDS: usize = 3;
+/// The characters to show before and after a match.
+const AROUND: usize = 40;
 
 /// An event must match every given condition.
 pub(super) struct Filter {
@@ -51,6 +59,97 @@ impl Filter {
         let payloads = event.event.payloads();
         has(&line::write(event)) || payloads.iter().any(|payload| has(payload.text()))
     }
+}
+
+impl Filter {
+    /// The fields of the event that contain the text, as `data.output: … »match« …`. The event is
+    /// masked first, so that no part of a token is shown.
+    pub(super) fn hits(&self, event: &Envelope) -> Vec<String> {
+        let Some(text) = self.text.as_ref().filter(|text| !text.is_empty()) else {
+            return Vec::new();
+        };
+        let masked = mask::shown(event).masked;
+        let event = masked.as_deref().unwrap_or(event);
+        let mut hits = Hits { text, found: Vec::new() };
+        hits.walk("", &with_contents(event));
+        let more = hits.found.len().saturating_sub(FIELDS);
+        hits.found.truncate(FIELDS);
+        if more > 0 {
+            hits.found.push(format!("and in {more} more fields"));
+        }
+        hits.found
+    }
+}
+
+/// The event as JSON, with the contents that it names by hash in place of the hashes.
+fn with_contents(event: &Envelope) -> Value {
+    let mut value: Value = serde_json::from_str(&line::write(event)).unwrap_or_default();
+    if let Event::Turn(Turn::Configured(_)) = &event.event {
+        for payload in event.event.payloads() {
+            let hash = payload.sha256().to_string();
+            let fields = value["data"].as_object_mut().into_iter().flatten();
+            for (_, field) in fields.filter(|(_, field)| field.as_str() == Some(&hash)) {
+                *field = serde_json::from_str(payload.text()).unwrap_or_default();
+            }
+        }
+    }
+    value
+}
+
+/// The fields that contain a text.
+struct Hits<'a> {
+    /// In lower case.
+    text: &'a str,
+    found: Vec<String>,
+}
+
+impl Hits<'_> {
+    fn walk(&mut self, path: &str, value: &Value) {
+        let below = |key: &str| match path {
+            "" => key.to_owned(),
+            path => format!("{path}.{key}"),
+        };
+        match value {
+            Value::Object(fields) => {
+                fields.iter().for_each(|(key, value)| self.walk(&below(key), value));
+            }
+            Value::Array(items) => {
+                let items = items.iter().enumerate();
+                items.for_each(|(at, value)| self.walk(&below(&at.to_string()), value));
+            }
+            Value::String(text) => self.leaf(path, text),
+            Value::Null | Value::Bool(_) | Value::Number(_) => self.leaf(path, &value.to_string()),
+        }
+    }
+
+    fn leaf(&mut self, path: &str, text: &str) {
+        let Some(Range { start, end }) = find(text, self.text) else { return };
+        let (before, hit, after) = (&text[..start], &text[start..end], &text[end..]);
+        let from = before.char_indices().rev().nth(AROUND - 1).map_or(0, |(at, _)| at);
+        let to = after.char_indices().nth(AROUND).map_or(after.len(), |(at, _)| at);
+        let (open, close) =
+            (if from > 0 { "…" } else { "" }, if to < after.len() { "…" } else { "" });
+        let piece = format!("{open}{}»{hit}«{}{close}", &before[from..], &after[..to]);
+        self.found.push(format!("{path}: {}", printable_line(&piece)));
+    }
+}
+
+/// The first place of `wanted`, which is in lower case, in a text in upper or lower case.
+fn find(text: &str, wanted: &str) -> Option<Range<usize>> {
+    let ends_at = |start: usize| {
+        let mut left = wanted.chars();
+        for (at, c) in text[start..].char_indices() {
+            if !c.to_lowercase().all(|lower| left.next() == Some(lower)) {
+                return None;
+            }
+            if left.as_str().is_empty() {
+                return Some(start + at + c.len_utf8());
+            }
+        }
+        None
+    };
+    let mut starts = text.char_indices().map(|(start, _)| start);
+    starts.find_map(|start| Some(start..ends_at(start)?))
 }
 
 /// The tool of each event: `of` leads from every event of a call to its `tool.called`.

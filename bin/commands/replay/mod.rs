@@ -45,9 +45,15 @@ pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
         let line = narrator.line(event);
         if event.seq >= from && picked {
             text += &(line + "\n");
+            text.extend(filter.hits(event).iter().map(|hit| below(hit) + "\n"));
         }
     }
     super::print(&text)
+}
+
+/// A line below an event.
+fn below(text: &str) -> String {
+    format!("{:1$}{text}", "", event_line::BELOW)
 }
 
 /// Says that the requested events do not exist.

@@ -57,6 +57,7 @@ pub(super) fn step(events: &[Envelope], at: Seq, filter: &Filter) -> anyhow::Res
 
 struct Walk<'a> {
     events: &'a [Envelope],
+    filter: &'a Filter,
     /// The indices of the selected events.
     selected: Vec<usize>,
     began: Time,
@@ -67,12 +68,12 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(events: &'a [Envelope], filter: &Filter) -> Self {
+    fn new(events: &'a [Envelope], filter: &'a Filter) -> Self {
         let picked = filter.picked(events);
         let selected: Vec<usize> = (0..events.len()).filter(|index| picked[*index]).collect();
         let began = events.first().map_or(Time::default(), |event| event.at);
         let checkpoints = vec![State::default()];
-        Self { events, selected, began, checkpoints, here: (0, State::default()) }
+        Self { events, filter, selected, began, checkpoints, here: (0, State::default()) }
     }
 
     /// The first selected event at or after this seq.
@@ -115,7 +116,9 @@ impl<'a> Walk<'a> {
             }
         };
         let (messages, cost) = (state.messages.len(), state.cost);
-        format!("{line}\n      {decides}; {messages} messages, ${cost:.4}")
+        let hits = self.filter.hits(&events[index]);
+        let hits: String = hits.iter().map(|hit| format!("\n{}", super::below(hit))).collect();
+        format!("{line}{hits}\n      {decides}; {messages} messages, ${cost:.4}")
     }
 
     fn state(&mut self, place: usize) -> anyhow::Result<String> {

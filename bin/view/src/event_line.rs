@@ -45,7 +45,7 @@ pub fn replayed(event: &Envelope, before: &State, began: Time, view: &SessionVie
 }
 
 /// Indent of the lines below an event, in columns.
-const BELOW: usize = 17;
+pub const BELOW: usize = 17;
 
 fn below(event: &Envelope) -> Vec<String> {
     let Event::Tool(Tool::Finished(finished)) = &event.event else { return Vec::new() };
