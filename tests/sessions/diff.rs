@@ -72,3 +72,38 @@ fn the_first_difference_is_named_and_what_came_of_it() {
     assert_eq!(report["part"]["b"], "echo two");
     assert_eq!(report["b"]["session"], b);
 }
+
+#[test]
+fn instructions_rules_tools_and_model_are_compared_word_by_word() {
+    let mut site = Site::scripted(&json!({ "replies": [says("Hello.")] }));
+    site.file("AGENTS.md", "Use tabs.\nBe brief.\n");
+    let session = |site: &Site| {
+        let events = site.prompt("go").ok().events();
+        events[0]["session"].as_str().unwrap().to_owned()
+    };
+    let a = session(&site);
+    let other = json!({ "limit": { "context": 50_000, "output": 8_000 } });
+    site = site
+        .setting("/model", json!("double/n"))
+        .setting("/provider/double/models/n", other)
+        .setting("/permission", json!({ "bash": { "git push *": "ask" }, "webfetch": "deny" }));
+    site.file("AGENTS.md", "Use four spaces.\nBe brief.\n");
+    let b = session(&site);
+    let text = site.run(&["diff", &a, &b]).with(1).stdout;
+    for part in [
+        "configuration of the last turn:\nmodel id:\n  [-m-]{+n+}\n",
+        "  Use [-tabs.-]{+four spaces.+}\n",
+        "  Model: [-double/m-]{+double/n+}\n",
+        "\n- tool webfetch\n",
+        "\n+ rule ask bash `git push *`\n+ rule deny webfetch `*`\n",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("Be brief."), "{text}");
+    let report = site.run(&["diff", &a, &b, "--format", "json"]).with(1).stdout;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let changes = report["configuration"].as_array().unwrap();
+    assert!(changes.contains(&json!({ "part": "model", "name": "id", "a": "m", "b": "n" })));
+    let same = site.run(&["diff", &a, &a, "--format", "json"]).ok().stdout;
+    assert!(same.contains("\"configuration\":[]"), "{same}");
+}

@@ -1,6 +1,8 @@
 //! `leftfold diff`: shows the changes of a session to files, or where two sessions part and how they
 //! differ after that.
 
+mod configuration;
+
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
@@ -54,13 +56,18 @@ fn files(args: &Diff) -> anyhow::Result<ExitCode> {
 fn sessions(a: &str, b: &str, format: Format) -> anyhow::Result<ExitCode> {
     let (a, b) = (Side::read(a)?, Side::read(b)?);
     let parting = parting(&a, &b);
+    let (before, after) = (fold(&a.events).config, fold(&b.events).config);
+    let plain: [&dyn Fn(&str) -> String; 2] =
+        [&|text| a.without_ids(text), &|text| b.without_ids(text)];
+    let configuration = configuration::changes(&before, &after, plain);
     if format == Format::Json {
         let report = json!({
-            "equal": parting.is_none(), "part": parting, "a": a.summary(), "b": b.summary(),
+            "equal": parting.is_none(), "part": parting, "configuration": configuration,
+            "a": a.summary(), "b": b.summary(),
         });
         super::print_json(&format!("{report}\n"))?;
     } else {
-        super::print(&as_text(&a, &b, parting.as_ref()))?;
+        super::print(&as_text(&a, &b, parting.as_ref(), &configuration::text(&configuration)))?;
     }
     Ok(if parting.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -165,7 +172,7 @@ impl Side {
     }
 }
 
-fn as_text(a: &Side, b: &Side, parting: Option<&Parting>) -> String {
+fn as_text(a: &Side, b: &Side, parting: Option<&Parting>, configuration: &str) -> String {
     let Some(parting) = parting else {
         let (a, b, count) = (a.place.session, b.place.session, a.events.len());
         return format!("{a} and {b}: {count} events, equal except for ids and times\n");
@@ -173,6 +180,9 @@ fn as_text(a: &Side, b: &Side, parting: Option<&Parting>) -> String {
     let Parting { seq, field, a: x, b: y } = parting;
     let value = |value: &Value| words::shorten(&value.to_string(), 200);
     let mut text = format!("they part at {seq}, {field}:\n- {}\n+ {}\n\n", value(x), value(y));
+    if !configuration.is_empty() {
+        text += &format!("configuration of the last turn:\n{configuration}\n");
+    }
     let (old, new) = (a.lines(), b.lines());
     let diff = TextDiff::from_lines(&old, &new);
     let names = (a.place.session.to_string(), b.place.session.to_string());
