@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use leftfold_events::event::Session as SessionEvent;
-use leftfold_events::{Seq, SessionId, State, fold};
+use leftfold_events::{Envelope, Seq, SessionId, State, fold};
 use leftfold_store::{Log, Store};
 
 use crate::messages::Error;
@@ -39,7 +39,7 @@ impl OpenLog {
         let log = log(store, session)?;
         let created_event = created_event.filter(|_| log.head() == 0);
         let events = if let Some(SessionEvent::Forked { from, at }) = created_event {
-            store.reader().read(from, 1, usize::try_from(at).unwrap_or(usize::MAX))?
+            shared(store, from, at)?
         } else {
             log.read()?
         };
@@ -62,6 +62,17 @@ impl OpenLog {
         self.created_event.is_none()
             && (self.state.turn.is_some() || self.state.files.restore.is_some())
     }
+}
+
+/// The events of `from` up to `at`. A node that was killed may have left durable events that the head of
+/// the session does not name yet; they are in the log itself, which no session has open then.
+fn shared(store: &Store, from: SessionId, at: Seq) -> Result<Vec<Envelope>, Error> {
+    let mut events = store.reader().read(from, 1, usize::try_from(at).unwrap_or(usize::MAX))?;
+    if events.last().map_or(0, |event| event.seq) < at {
+        events = log(store, from)?.read()?;
+        events.retain(|event| event.seq <= at);
+    }
+    Ok(events)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a log is opened for its session here")]

@@ -66,6 +66,9 @@ pub fn find(text: &str, worktree: &Path) -> anyhow::Result<SessionPlace> {
         ids.retain(|id| id.to_string().starts_with(&wanted));
         found.extend(ids.into_iter().map(|session| SessionPlace { store: store.clone(), session }));
     }
+    if let (true, Ok(session)) = (found.is_empty(), wanted.parse()) {
+        found.extend(without_head(&sessions, session));
+    }
     match found.as_slice() {
         [place] => Ok(place.clone()),
         [] => bail!(Usage(format!(
@@ -78,6 +81,16 @@ pub fn find(text: &str, worktree: &Path) -> anyhow::Result<SessionPlace> {
             several.iter().take(5).map(|p| p.session.to_string()).collect::<Vec<_>>().join(", ")
         ))),
     }
+}
+
+/// A fork or subagent whose node was killed after its first events were durable and before its head
+/// was written. Only the database has it.
+fn without_head(sessions: &Path, session: SessionId) -> Option<SessionPlace> {
+    let mut stores = folders(sessions).into_iter();
+    let store = stores.find(|store| {
+        leftfold_store::Reader::open(store).is_ok_and(|it| it.sessions().contains(&session))
+    })?;
+    Some(SessionPlace { store, session })
 }
 
 /// The project's root session with the newest event.
