@@ -9,6 +9,9 @@
 //! `LEFTFOLD_SLOW_COMMITS=MILLISECONDS` delays each group before it is written, so that whatever does
 //! not wait for its flush is seen to come too early.
 //!
+//! `LEFTFOLD_COUNT_GROUPS=FILE` appends one byte to the file for each group, so that a test knows how
+//! many there are.
+//!
 //! `LEFTFOLD_SCHEMA=2` writes logs as they were before schema 3. Release builds contain none of this
 //! code.
 
@@ -56,12 +59,20 @@ pub(crate) fn crash_if_planned(boundary: Boundary) {
 
     static DELAY: OnceLock<u64> = OnceLock::new();
     static PLAN: OnceLock<Option<(u64, Boundary)>> = OnceLock::new();
+    static COUNT: OnceLock<Option<std::path::PathBuf>> = OnceLock::new();
     static GROUPS: AtomicU64 = AtomicU64::new(0);
 
     let delay = || std::env::var("LEFTFOLD_SLOW_COMMITS").ok()?.parse().ok();
     let delay = *DELAY.get_or_init(|| delay().unwrap_or_default());
     if boundary == Boundary::Before && delay > 0 {
         std::thread::sleep(std::time::Duration::from_millis(delay));
+    }
+    let count = COUNT.get_or_init(|| std::env::var_os("LEFTFOLD_COUNT_GROUPS").map(Into::into));
+    if let (Boundary::Before, Some(path)) = (boundary, count) {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        if let Err(error) = file.and_then(|mut file| std::io::Write::write_all(&mut file, b".")) {
+            tracing::error!("a group is not counted: {error}");
+        }
     }
     let plan = PLAN.get_or_init(|| plan(&std::env::var("LEFTFOLD_CRASH_AT").ok()?));
     let Some((group, wanted)) = *plan else { return };

@@ -4,25 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::{Ran, Site, all};
-
-/// A small random number generator like SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((mixed ^ (mixed >> 31)) % end as u64).unwrap()
-    }
-
-    fn word(&mut self, length: usize) -> String {
-        const LETTERS: &[u8] = b"abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789";
-        (0..length).map(|_| char::from(LETTERS[self.below(LETTERS.len())])).collect()
-    }
-}
+use super::{Ran, Random, Site, all, number};
 
 /// A planted secret.
 pub struct Canary {
@@ -88,10 +70,6 @@ pub fn url(text: &str) -> String {
     })
 }
 
-fn number(name: &str, default: usize) -> usize {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap())
-}
-
 /// The searched places, and the findings.
 pub struct Search {
     pub canaries: Vec<Canary>,
@@ -108,7 +86,7 @@ pub struct Search {
 impl Search {
     /// Plants as many canaries as `LEFTFOLD_CANARIES` says.
     pub fn begin() -> Self {
-        let mut random = Random(number("LEFTFOLD_SEED", 1) as u64);
+        let mut random = Random::seeded();
         let count = number("LEFTFOLD_CANARIES", 12).max(12);
         let canaries: Vec<_> = (0..count).map(|number| Canary::new(number, &mut random)).collect();
         let (mut begins, mut needles) = (vec![false; 1 << 16], HashMap::new());

@@ -14,7 +14,7 @@ use leftfold_store::Reader;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{Live, Peer, Ran, Site};
+use super::{Live, Peer, Ran, Server, Site};
 
 /// A session's logs, the root's first.
 pub type Logs = Vec<(SessionId, Vec<Envelope>)>;
@@ -22,6 +22,8 @@ pub type Logs = Vec<(SessionId, Vec<Envelope>)>;
 /// A session and everything that happens in it.
 pub struct Scenario {
     pub site: Site,
+    /// The model's server, if there is no script.
+    pub server: Option<Server>,
     pub acts: Vec<Act>,
 }
 
@@ -50,7 +52,7 @@ enum Meanwhile {
 /// A name, and the function that builds the scenario.
 type Named = (&'static str, fn() -> Scenario);
 
-pub const CORPUS: [Named; 15] = [
+pub const CORPUS: [Named; 20] = [
     ("tools", scenarios::tools),
     ("parallel", scenarios::parallel),
     ("children", scenarios::children),
@@ -66,7 +68,17 @@ pub const CORPUS: [Named; 15] = [
     ("incomplete", scenarios::incomplete),
     ("mixed", scenarios::mixed),
     ("sandbox", scenarios::sandbox),
+    ("plugins", scenarios::plugins),
+    ("mcp", scenarios::mcp),
+    ("elicitation", scenarios::elicitation),
+    ("snapshots", scenarios::snapshots),
+    ("served", scenarios::served),
 ];
+
+/// The tests that become the plugin and the MCP server of the corpus. Each test program that plays
+/// it has both in a module `doubles`.
+pub const PLUGIN: &str = "doubles::the_plugin_answers";
+pub const SERVER: &str = "doubles::the_server_answers";
 
 /// The scenario of this name.
 pub fn scenario(name: &str) -> Scenario {
@@ -112,12 +124,13 @@ impl Act {
         Self::new(&[&["run", "--format", "json"], args].concat())
     }
 
-    /// Resumes a session. If `asks`, every question is answered with yes.
+    /// Resumes a session. If `asks`, every question is answered with yes; a form, which takes no yes,
+    /// is declined by an empty line in the end.
     pub fn resume(asks: bool) -> Self {
         let mut act = Self::new(&["resume", "--format", "json"]);
         if asks {
             act.args.extend(["--permission-mode", "ask"]);
-            act.input = "once\nonce\nonce\nonce\nonce\nonce\nonce\nonce\n";
+            act.input = "once\nonce\nonce\nonce\nonce\nonce\nonce\nonce\n\n\n\n\n";
         }
         act
     }

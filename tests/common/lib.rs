@@ -14,6 +14,7 @@
 pub mod aftermath;
 mod again;
 mod canary;
+mod chance;
 pub mod corpus;
 mod editor;
 mod editor_host;
@@ -40,6 +41,7 @@ use tempfile::TempDir;
 
 pub use again::rerun_all;
 pub use canary::{Canary, Search, base64, url};
+pub use chance::{Random, number, number_or_all};
 pub use editor::Editor;
 pub use editor_host::EditorHost;
 pub use live::{Live, Ran};
@@ -74,6 +76,9 @@ const WITHOUT_RIGHTS: [&str; 3] =
 pub fn in_sandbox() -> bool {
     std::env::var("LEFTFOLD_TEST_SANDBOX").is_ok_and(|mode| mode == "on")
 }
+
+/// A copy of everything below a site.
+pub struct Saved(TempDir);
 
 pub struct Site {
     dir: TempDir,
@@ -284,6 +289,26 @@ impl Site {
         self.run(&["export", "last"]).ok().events()
     }
 
+    /// Copies everything below the site. No program may run in it.
+    pub fn save(&self) -> Saved {
+        let saved = tempfile::Builder::new().prefix("leftfold-saved-").tempdir().unwrap();
+        copy_below(self.dir.path(), saved.path());
+        Saved(saved)
+    }
+
+    /// Puts everything back at its place as it was saved.
+    pub fn restore(&self, saved: &Saved) {
+        for entry in std::fs::read_dir(self.dir.path()).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            if entry.file_type().unwrap().is_dir() {
+                std::fs::remove_dir_all(path).unwrap();
+            } else {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+        copy_below(saved.0.path(), self.dir.path());
+    }
+
     /// Checks that `check` and `verify` find no problem in the last session.
     pub fn assert_sound(&self) {
         for command in ["check", "verify"] {
@@ -291,6 +316,12 @@ impl Site {
             assert_eq!(ran.code, 0, "{command}: {ran:?}");
         }
     }
+}
+
+/// Copies with rights and times, which Leftfold compares.
+fn copy_below(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").arg(from.join(".")).arg(to).status();
+    assert!(copied.unwrap().success(), "{} to {}", from.display(), to.display());
 }
 
 /// A script of replies that are played in order.

@@ -136,8 +136,18 @@ fn tools() -> Vec<Value> {
         })
     };
     let grown = GROWN.load(Ordering::SeqCst).then(|| tool("grown", true));
-    let writing =
-        ["grow", "write", "fail", "crash", "hang", "patch", "list/all", "environment", "ask"];
+    let writing = [
+        "grow",
+        "write",
+        "fail",
+        "crash",
+        "hang",
+        "patch",
+        "list/all",
+        "environment",
+        "ask",
+        "mark",
+    ];
     let reading = ["echo", "picture", "long"];
     let has_shell = std::env::var(SERVE).is_ok_and(|manner| manner == "shell");
     let shell = has_shell.then(|| tool("shell", false));
@@ -176,6 +186,13 @@ fn call(params: &Value) -> Option<Value> {
         "write" => {
             std::fs::write("written", said).unwrap();
             text("It is written.".to_owned())
+        }
+        "mark" => {
+            let mut marks = std::fs::OpenOptions::new();
+            let mut marks = marks.create(true).append(true).open("marks").unwrap();
+            let mark = params["arguments"]["mark"].as_str().unwrap_or("nothing");
+            marks.write_all(format!("{mark}\n").as_bytes()).unwrap();
+            text("It is marked.".to_owned())
         }
         "fail" => {
             let mut result = text(format!("No {said} here."));

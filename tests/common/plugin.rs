@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 const SAYS: &str = "LEFTFOLD_TEST_PLUGIN";
 
 /// The file that receives every request, one a line.
-const ASKED: &str = "asked";
+pub(crate) const ASKED: &str = "asked";
 
 /// Settings of a plugin: the test binary with only the test `test`, which calls [`serve_if_asked`].
 /// The answer `"silent"` never comes, `"crash"` ends the plugin, `"deaf"` stops it from reading,

@@ -6,6 +6,7 @@ mod canaries;
 mod crash;
 mod crash_points;
 mod damage;
+mod doubles;
 mod effects;
 mod faults;
 #[path = "../../events/tests/it/common/mod.rs"]
@@ -13,6 +14,7 @@ mod harness;
 mod interrupt;
 mod orphans;
 mod prefixes;
+
 mod salvage;
 mod secrets;
 mod upgrades;

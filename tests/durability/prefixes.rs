@@ -131,6 +131,11 @@ fn each_session_has_what_its_name_says() {
         ("incomplete", "turn.continued", 3),
         ("mixed", "tool.batched", 4),
         ("mixed", "session.titled", 1),
+        ("plugins", "hook.returned", 6),
+        ("mcp", "tool.finished", 6),
+        ("elicitation", "tool.elicitation_answered", 2),
+        ("snapshots", "files.snapshotted", 6),
+        ("served", "model.retry_scheduled", 3),
     ] {
         let (_, logs) = corpus().iter().find(|(known, _)| *known == name).unwrap();
         let is = |event: &&Envelope| line::type_of(&event.event) == kind;

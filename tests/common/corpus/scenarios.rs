@@ -1,9 +1,11 @@
 //! The sessions of the corpus.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde_json::{Value, json};
 
-use super::{Act, Meanwhile, Scenario};
-use crate::{Site, call, says};
+use super::{Act, Meanwhile, PLUGIN, SERVER, Scenario};
+use crate::{Answer, Block, Server, Site, Split, call, mcp as servers, message, plugin, says};
 
 /// The end of a command that waits for the file `go`, which exists when its run of the program is
 /// over.
@@ -58,7 +60,7 @@ pub(super) fn tools() -> Scenario {
         reply(&[part("edit", json!("{\"filePath\": \"made"))]),
         says("The end."),
     ]));
-    Scenario { site, acts: vec![Act::run(&["go"])] }
+    Scenario { site, server: None, acts: vec![Act::run(&["go"])] }
 }
 
 /// Calls that run at once, and some that must not.
@@ -78,7 +80,7 @@ pub(super) fn parallel() -> Scenario {
     ]));
     site.file("a.txt", "alpha\n");
     site.file("notes.txt", "end\n");
-    Scenario { site, acts: vec![Act::run(&["go"])] }
+    Scenario { site, server: None, acts: vec![Act::run(&["go"])] }
 }
 
 /// Two children at once beside a call of their parent.
@@ -103,7 +105,7 @@ pub(super) fn children() -> Scenario {
         says("Both halves are done."),
     ]));
     site.file("notes.txt", "end\n");
-    Scenario { site, acts: vec![Act::run(&["go"])] }
+    Scenario { site, server: None, acts: vec![Act::run(&["go"])] }
 }
 
 /// Commands of a session and of its subagent, whose starts record the sandbox.
@@ -120,7 +122,7 @@ pub(super) fn sandbox() -> Scenario {
     ]))
     .setting("sandbox", json!("external"));
     site.file("a.txt", "alpha\n");
-    Scenario { site, acts: vec![Act::run(&["go"])] }
+    Scenario { site, server: None, acts: vec![Act::run(&["go"])] }
 }
 
 /// A full context, a summary that fails once, and further work; then a requested summary.
@@ -132,7 +134,7 @@ pub(super) fn compaction() -> Scenario {
     let more = on(json!({ "prompt": "next steps", "answers": 0 }), &[mark("ten", "")]);
     let site = site(json!([summary, full, more, says("All is done.")]));
     let compact = Act::new(&["compact", "last", "--format", "json"]);
-    Scenario { site, acts: vec![Act::run(&["go"]), compact] }
+    Scenario { site, server: None, acts: vec![Act::run(&["go"]), compact] }
 }
 
 /// Old output that is no longer sent.
@@ -148,7 +150,7 @@ pub(super) fn prune() -> Scenario {
         site.file(name, (0..1150).map(line).collect::<String>());
     }
     let prompts = [&["go"][..], &["--continue", "more"], &["--continue", "and more"]];
-    Scenario { site, acts: prompts.map(Act::run).to_vec() }
+    Scenario { site, server: None, acts: prompts.map(Act::run).to_vec() }
 }
 
 /// Questions answered with once, always, and no with a reason.
@@ -165,7 +167,7 @@ pub(super) fn permissions() -> Scenario {
     site.file("example.txt", "COLOUR=green\n");
     let mut run = Act::run(&["--permission-mode", "ask", "go"]);
     run.input = "o\na\nuse the example instead\n";
-    Scenario { site, acts: vec![run] }
+    Scenario { site, server: None, acts: vec![run] }
 }
 
 /// Requests that fail before and during their answer.
@@ -177,7 +179,7 @@ pub(super) fn retry() -> Scenario {
     first["faults"] = json!([busy, half]);
     let mut last = says("The end.");
     last["faults"] = json!([half]);
-    Scenario { site: site(json!([first, last])), acts: vec![Act::run(&["go"])] }
+    Scenario { site: site(json!([first, last])), server: None, acts: vec![Act::run(&["go"])] }
 }
 
 /// A fork from the middle.
@@ -190,7 +192,7 @@ pub(super) fn fork() -> Scenario {
         says("The end."),
     ]));
     let fork = Act::new(&["fork", "last", "--format", "json", "--at", "seq:result:1", "otherwise"]);
-    Scenario { site, acts: vec![Act::run(&["go"]), fork] }
+    Scenario { site, server: None, acts: vec![Act::run(&["go"]), fork] }
 }
 
 /// A plan, and the agent that carries it out.
@@ -207,7 +209,7 @@ pub(super) fn plan() -> Scenario {
     site.file(".git/HEAD", "ref: refs/heads/main\n");
     let mut run = Act::run(&["--permission-mode", "ask", "--agent", "plan", "go"]);
     run.input = "Yes\n";
-    Scenario { site, acts: vec![run] }
+    Scenario { site, server: None, acts: vec![run] }
 }
 
 /// A prompt that comes while a command runs.
@@ -216,7 +218,7 @@ pub(super) fn queued() -> Scenario {
         site(json!([reply(&[mark("twenty", WAIT)]), reply(&[mark("more", "")]), says("Both.")]));
     let mut run = Act::run(&["go"]);
     run.meanwhile = Meanwhile::Joins("and hurry");
-    Scenario { site, acts: vec![run] }
+    Scenario { site, server: None, acts: vec![run] }
 }
 
 /// Two turns that change files. One is reverted, restored, and reverted for good.
@@ -243,7 +245,7 @@ pub(super) fn revert() -> Scenario {
         revert,
         Act::run(&["--continue", "again"]),
     ];
-    Scenario { site, acts }
+    Scenario { site, server: None, acts }
 }
 
 /// A turn that is cut off and resumed, and one that is interrupted.
@@ -261,7 +263,7 @@ pub(super) fn cut() -> Scenario {
     (interrupted.meanwhile, interrupted.code) = (Meanwhile::Interrupted, 130);
     let acts =
         vec![dies, Act::resume(false).of("last"), interrupted, Act::run(&["--continue", "so"])];
-    Scenario { site, acts }
+    Scenario { site, server: None, acts }
 }
 
 /// Replies that the provider did not complete: text, a call, text for an unknown reason.
@@ -274,7 +276,7 @@ pub(super) fn incomplete() -> Scenario {
         ending("other", &[text("It is do")]),
         says("ne."),
     ]));
-    Scenario { site, acts: vec![Act::run(&["go"])] }
+    Scenario { site, server: None, acts: vec![Act::run(&["go"])] }
 }
 
 /// A title, a batch and questions.
@@ -302,5 +304,123 @@ pub(super) fn mixed() -> Scenario {
     site.file("a.txt", "alpha\n");
     let mut run = Act::run(&["--permission-mode", "ask", "go"]);
     run.input = "2\nvery\n";
-    Scenario { site, acts: vec![run] }
+    Scenario { site, server: None, acts: vec![run] }
+}
+
+/// A plugin that is asked before and after calls and requests, and answers a question of the rules.
+pub(super) fn plugins() -> Scenario {
+    let hooks = [
+        "chat.message",
+        "chat.params",
+        "chat.system.transform",
+        "permission.ask",
+        "tool.execute.before",
+        "tool.execute.after",
+    ];
+    let answers = json!({
+        "chat.message": { "append": "Mind the gap." },
+        "chat.params": { "temperature": 0.25 },
+        "chat.system.transform": { "system": ["Be brief."] },
+        "permission.ask": { "status": "allow" },
+        "tool.execute.after": { "title": "Quietly" },
+    });
+    let double = plugin::double(PLUGIN, json!({ "name": "d", "hooks": hooks }), answers);
+    let site = site(json!([
+        reply(&[mark("thirty", ""), read("a.txt")]),
+        reply(&[edit("a.txt", "alpha", "beta")]),
+        says("The end."),
+    ]))
+    .setting("/plugin", json!([double]))
+    .setting("permission", json!({ "edit": "ask" }));
+    site.file("a.txt", "alpha\n");
+    Scenario { site, server: None, acts: vec![Act::run(&["go"])] }
+}
+
+/// A site with an MCP server, whose tools need no permission.
+fn with_server(replies: Value) -> Site {
+    site(replies)
+        .setting("/mcp", json!({ "m": servers::local(SERVER, "") }))
+        .setting("permission", json!({ "m_*": "allow" }))
+}
+
+/// Calls of an MCP server, at once and one after another; one result is too long for the model.
+pub(super) fn mcp() -> Scenario {
+    let marked = |mark: &str| part("m_mark", json!({ "mark": mark }));
+    let site = with_server(json!([
+        reply(&[
+            marked("thirty-one"),
+            part("m_echo", json!({ "text": "yes" })),
+            marked("thirty-two")
+        ]),
+        reply(&[part("m_long", json!({})), part("m_fail", json!({ "text": "way" }))]),
+        reply(&[marked("thirty-three")]),
+        says("The end."),
+    ]));
+    Scenario { site, server: None, acts: vec![Act::run(&["go"])] }
+}
+
+/// An MCP server that asks a person two fields in the middle of a call, and once more in vain.
+pub(super) fn elicitation() -> Scenario {
+    let form = json!({ "ask": {
+        "message": "Which seat?",
+        "requestedSchema": { "type": "object", "required": ["row"], "properties": {
+            "row": { "type": "integer", "minimum": 1, "maximum": 9 },
+            "side": { "type": "string", "enum": ["l", "r"] },
+        } },
+    } });
+    let site = with_server(json!([
+        reply(&[part("m_ask", form.clone())]),
+        reply(&[part("m_mark", json!({ "mark": "thirty-four" }))]),
+        reply(&[part("m_ask", form)]),
+        reply(&[mark("thirty-five", "")]),
+        says("The end."),
+    ]));
+    let mut run = Act::run(&["--permission-mode", "ask", "go"]);
+    run.input = "ten\n3\n2\n\n";
+    Scenario { site, server: None, acts: vec![run] }
+}
+
+/// Changes of files by a session and by its subagent, with a snapshot before and after each.
+pub(super) fn snapshots() -> Scenario {
+    let task =
+        json!({ "description": "A part", "prompt": "the inner part", "subagentType": "general" });
+    let inner = |answers: u32| json!({ "prompt": "the inner part", "answers": answers });
+    let site = site(json!([
+        reply(&[edit("a.txt", "alpha", "beta"), mark("thirty-six", "")]),
+        reply(&[part("task", task)]),
+        on(inner(0), &[edit("a.txt", "beta", "gamma")]),
+        on(inner(1), &[text("The inner part is done.")]),
+        reply(&[mark("thirty-seven", "")]),
+        says("The end."),
+    ]))
+    .setting("/snapshot", json!(true));
+    site.file("a.txt", "alpha\n");
+    Scenario { site, server: None, acts: vec![Act::run(&["go"])] }
+}
+
+/// A model over HTTP, whose server is overloaded at every other request.
+pub(super) fn served() -> Scenario {
+    let requests = AtomicUsize::new(0);
+    let server = Server::answering(move |request| {
+        if requests.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
+            let busy = json!({ "type": "error",
+                "error": { "type": "overloaded_error", "message": "Overloaded" } });
+            return Answer::Status(529, vec!["retry-after-ms: 1".to_owned()], busy.to_string());
+        }
+        let results = request.body["messages"].to_string().matches("tool_result").count();
+        let command =
+            |name: &str| json!({ "command": format!("echo {name} >> marks") }).to_string();
+        let blocks = match results {
+            0 => vec![
+                Block::Thinking("A mark first.", "EqsFCqgF"),
+                Block::Text("I begin."),
+                Block::Call("toolu_1", "bash", command("thirty-eight")),
+            ],
+            1 => vec![Block::Call("toolu_2", "bash", command("thirty-nine"))],
+            _ => vec![Block::Text("The end.")],
+        };
+        Answer::Stream(message(&blocks), Split::Whole)
+    });
+    let site = Site::served(&server);
+    Scenario { site, server: Some(server), acts: vec![Act::run(&["go"])] }
 }
