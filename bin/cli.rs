@@ -418,10 +418,20 @@ pub(crate) struct Observe {
     /// A session id, a unique prefix of one, `last`, or a session's folder
     #[arg(default_value = "last")]
     pub(crate) session: String,
+    /// Observe all sessions, also those that start later
+    #[arg(long, conflicts_with = "session")]
+    pub(crate) all: bool,
+    /// With --all: only sessions of the project that this folder belongs to
+    #[arg(long, value_name = "DIR")]
+    pub(crate) project: Option<PathBuf>,
     /// Start at this event; every subagent that was still running there, or started later, is shown
-    /// too. CHILD:SEQ sets the start of one subagent (repeatable) [default: 1]
+    /// too. SESSION:SEQ sets the start of one subagent, or with --all of one session (repeatable).
+    /// `now` shows only new events [default: 1]
     #[arg(long, value_name = "SEQ")]
     pub(crate) from: Vec<From>,
+    /// Only events of this type, such as `tool.*` (repeatable)
+    #[arg(long = "type", value_name = "GLOB")]
+    pub(crate) kinds: Vec<String>,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,

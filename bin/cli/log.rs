@@ -190,24 +190,34 @@ pub(crate) struct Prune {
     pub(crate) dry_run: bool,
 }
 
-/// The start of `observe`, as the command line has it: `SEQ`, or `SESSION:SEQ` for a child.
+/// A start of `observe`, as the command line has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct From {
-    pub(crate) child: Option<SessionId>,
-    pub(crate) seq: Seq,
+pub(crate) enum From {
+    /// `now`: after the last event so far.
+    Now,
+    /// `SEQ`: this event of the observed session.
+    Seq(Seq),
+    /// `SESSION:SEQ`: this event of another session.
+    Session(SessionId, Seq),
 }
 
 impl FromStr for From {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (child, seq) = match text.split_once(':') {
-            Some((child, seq)) => (Some(child.parse().map_err(|e| format!("{e}"))?), seq),
+        if text == "now" {
+            return Ok(Self::Now);
+        }
+        let (session, seq) = match text.split_once(':') {
+            Some((session, seq)) => (Some(session.parse().map_err(|e| format!("{e}"))?), seq),
             None => (None, text),
         };
-        match seq.parse() {
-            Ok(seq) if seq > 0 => Ok(Self { child, seq }),
-            Ok(_) | Err(_) => Err("expected a seq from 1 on, or CHILD:SEQ".to_owned()),
+        match (seq.parse(), session) {
+            (Ok(seq), Some(session)) if seq > 0 => Ok(Self::Session(session, seq)),
+            (Ok(seq), None) if seq > 0 => Ok(Self::Seq(seq)),
+            (Ok(_) | Err(_), _) => {
+                Err("expected a seq from 1 on, SESSION:SEQ, or `now`".to_owned())
+            }
         }
     }
 }

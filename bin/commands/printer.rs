@@ -249,6 +249,13 @@ pub(crate) fn flush(lines: &mut String) -> io::Result<()> {
     Ok(())
 }
 
+/// Writes lines for people to standard output and empties `lines`.
+pub(crate) fn flush_text(lines: &mut String) -> io::Result<()> {
+    write(&clean::printable(lines))?;
+    lines.clear();
+    Ok(())
+}
+
 fn write(text: &str) -> io::Result<()> {
     if text.is_empty() {
         return Ok(());

@@ -5,5 +5,6 @@ mod attach;
 mod clients;
 mod nodes;
 mod observe;
+mod observe_all;
 mod people;
 mod races;

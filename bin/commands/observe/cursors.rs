@@ -19,10 +19,14 @@ impl Cursors {
     /// Starts at `given`. Children that were still running there start at their first event, unless
     /// `given` names them too.
     pub(super) fn new(root: SessionId, given: &[From], reader: Option<&Reader>) -> Self {
-        let from = given.iter().find(|from| from.child.is_none()).map_or(1, |from| from.seq);
-        let mut cursors = Self { order: vec![root], next: HashMap::from([(root, from)]) };
-        let named = given.iter().filter_map(|from| Some((from.child?, from.seq)));
-        named.for_each(|(child, seq)| cursors.set(child, seq));
+        let mut cursors = Self { order: vec![root], next: HashMap::from([(root, 1)]) };
+        for from in given {
+            match *from {
+                From::Now => cursors.skip_all(reader),
+                From::Seq(seq) => cursors.set(root, seq),
+                From::Session(session, seq) => cursors.set(session, seq),
+            }
+        }
         let mut looked = 0;
         while let Some(session) = cursors.order.get(looked).copied() {
             looked += 1;
@@ -35,6 +39,18 @@ impl Cursors {
             }
         }
         cursors
+    }
+
+    /// Starts the root and its descendants after their last events.
+    fn skip_all(&mut self, reader: Option<&Reader>) {
+        let Some(reader) = reader else { return };
+        let mut looked = 0;
+        while let Some(session) = self.order.get(looked).copied() {
+            looked += 1;
+            let events = reader.read_good(session).0;
+            self.set(session, events.last().map_or(1, |event| event.seq + 1));
+            events.iter().for_each(|event| self.learn(event));
+        }
     }
 
     fn set(&mut self, session: SessionId, seq: Seq) {
@@ -120,13 +136,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_beginning_is_a_seq_of_the_root_or_of_a_child() {
+    fn a_start_is_a_seq_of_the_root_or_of_another_session_or_now() {
         let child = SessionId::default();
-        let at = |child, seq| Ok(From { child, seq });
-        for (text, from) in [("1", at(None, 1)), (&format!("{child}:7"), at(Some(child), 7))] {
-            assert_eq!(text.parse::<From>(), from, "{text}");
+        for (text, from) in [
+            ("1", From::Seq(1)),
+            (&format!("{child}:7"), From::Session(child, 7)),
+            ("now", From::Now),
+        ] {
+            assert_eq!(text.parse::<From>(), Ok(from), "{text}");
         }
-        for wrong in ["0", "", "x", "01J:1", ":3", &format!("{child}:0")] {
+        for wrong in ["0", "", "x", "01J:1", ":3", &format!("{child}:0"), &format!("{child}:now")] {
             assert!(wrong.parse::<From>().is_err(), "{wrong}");
         }
     }
@@ -134,7 +153,7 @@ mod tests {
     #[test]
     fn every_event_is_taken_once() {
         let (root, child) = (SessionId::default(), SessionId::from_bytes([1; 16]));
-        let given = [From { child: Some(child), seq: 3 }, From { child: None, seq: 2 }];
+        let given = [From::Session(child, 3), From::Seq(2)];
         let mut cursors = Cursors::new(root, &given, None);
         let taken = [(root, 1), (root, 2), (root, 2), (child, 2), (child, 3), (child, 4)];
         let taken = taken.map(|(session, seq)| cursors.take(session, seq));

@@ -148,7 +148,7 @@ pub fn roots() -> anyhow::Result<Vec<(PathBuf, Head)>> {
 
 /// Whether a session belongs to this project, by its head or else by its log. If neither can be
 /// read, it counts as belonging.
-fn belongs(session: SessionId, head: Option<&Head>, store: &Path, worktree: &Path) -> bool {
+pub fn belongs(session: SessionId, head: Option<&Head>, store: &Path, worktree: &Path) -> bool {
     let here = |text: &str| Path::new(text) == worktree;
     if let Some(summary) = head.and_then(|head| head.summary.as_ref()) {
         return here(&summary.worktree);
@@ -178,7 +178,8 @@ fn in_folder(folder: &Path) -> anyhow::Result<SessionPlace> {
     Ok(SessionPlace { store, session })
 }
 
-fn name(store: &Path) -> Option<SessionId> {
+/// The root session of a store in the data folder, which its folder is named after.
+pub fn name(store: &Path) -> Option<SessionId> {
     store.file_name()?.to_str()?.parse().ok()
 }
 

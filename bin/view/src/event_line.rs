@@ -44,6 +44,20 @@ pub fn replayed(event: &Envelope, before: &State, began: Time, view: &SessionVie
     line
 }
 
+/// One event of a live feed of sessions: session, seq, time, type and details.
+pub fn observed(event: &Envelope) -> String {
+    let kind = leftfold_events::line::type_of(&event.event);
+    let mut line = format!("{} {:>5} {}  {kind}", event.session, event.seq, event.at);
+    if let Some(of) = event.of {
+        let _ = write!(line, " of {of}");
+    }
+    let detail = detail(&event.event);
+    if !detail.is_empty() {
+        let _ = write!(line, "  {}", printable_line(&detail));
+    }
+    line
+}
+
 /// Indent of the lines below an event, in columns.
 pub const BELOW: usize = 17;
 
