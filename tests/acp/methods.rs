@@ -123,6 +123,60 @@ fn a_retry_is_seen_before_any_text_and_the_status_names_the_next_attempt() {
 }
 
 #[test]
+fn changed_files_and_removed_messages_are_notifications() {
+    let busy = json!({ "class": "overloaded", "message": "busy", "retry_after": 1 });
+    let write = |content: &str| {
+        let mut reply = call("write", json!({ "filePath": "a", "content": content }));
+        reply["faults"] = json!([busy]);
+        reply
+    };
+    let replies = json!([write("one\n"), says("Done."), write("two\n"), says("Done.")]);
+    let site = Site::scripted(&json!({ "replies": replies })).setting("snapshot", json!(true));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let watch = json!({ "session": session, "from": 1, "derived": true });
+    asked(&mut editor, "_leftfold/watch", watch);
+    for text in ["first", "second"] {
+        let prompt = editor.prompt(&session, text);
+        assert_eq!(editor.stop_reason(prompt), "end_turn");
+    }
+    let events = site.exported();
+    let seqs = |kind: &str| -> Vec<u64> {
+        let of_kind = events.iter().filter(|event| event["type"] == kind);
+        of_kind.map(|event| event["seq"].as_u64().unwrap()).collect()
+    };
+    let (prompts, requests) = (seqs("turn.prompted"), seqs("model.requested"));
+    asked(&mut editor, "_leftfold/revert", json!({ "session": session, "to": prompts[1] }));
+    editor.until(|message| {
+        message["method"] == "_leftfold/diff"
+            && message["params"]["seq"] != 0
+            && message["params"]["files"][0]["additions"] == 1
+            && message["params"]["seq"].as_u64() > Some(events.len() as u64)
+    });
+    asked(&mut editor, "_leftfold/unrevert", json!({ "session": session }));
+    editor.until(|message| message["method"] == "_leftfold/returned");
+    let of = |method: &str| -> Vec<Value> {
+        let of_method = editor.got.iter().filter(|message| message["method"] == method);
+        of_method.map(|message| message["params"].clone()).collect()
+    };
+    let removed: Vec<Value> =
+        of("_leftfold/removed").iter().map(|params| params["messages"].clone()).collect();
+    // two requests that were made again, and what the second prompt began
+    let second: Vec<u64> = std::iter::once(prompts[1])
+        .chain(requests.iter().copied().filter(|seq| *seq > prompts[1]))
+        .collect();
+    let void = requests.iter().find(|seq| **seq > prompts[1]).unwrap();
+    let shown: Vec<u64> = second.iter().copied().filter(|seq| seq != void).collect();
+    assert_eq!(removed, [json!([requests[0]]), json!([void]), json!(shown)]);
+    assert_eq!(of("_leftfold/returned")[0]["messages"], json!(shown));
+    let diffs: Vec<Value> = of("_leftfold/diff").iter().map(|p| p["files"].clone()).collect();
+    let file = |change: &str, additions: u64, deletions: u64| json!([{ "path": "a", "change": change, "additions": additions, "deletions": deletions }]);
+    let (one, two) = (file("added", 1, 0), file("added", 2, 1));
+    assert_eq!(diffs[..3], [one.clone(), two, one]);
+    editor.leave();
+}
+
+#[test]
 fn a_revert_takes_files_and_messages_back() {
     let edit = call("write", json!({ "filePath": "a", "content": "new\n" }));
     let site =

@@ -6,6 +6,7 @@
 //! | `transcript` | a root session and the tree of its subagents |
 //! | `session` | one session: messages with their parts, calls, questions, retries, usage, todos |
 //! | `status` | idle, busy or retrying, for clients |
+//! | `derived` | notifications that follow from events: status, changed files, removed messages |
 //! | `change` | the changes that an event makes in a session, for front ends that print live |
 //! | `answer_gate` | which keys answer a question on a terminal |
 //! | `question` | the questions that a session asks people, and the parsing of typed answers |
@@ -22,6 +23,7 @@
 mod answer_gate;
 mod change;
 pub mod clean;
+mod derived;
 mod diff;
 pub mod event_line;
 pub mod file_changes;
@@ -38,6 +40,7 @@ pub mod words;
 
 pub use answer_gate::{AnswerGate, CTRL_D, CTRL_U, ESCAPE, GateKind, GateOutcome, GateRow, QUIET};
 pub use change::{CallStep, Change, CompactionEnd, Outcome};
+pub use derived::{Derived, Notification, changed_files};
 pub use diff::{DiffLine, FileDiff, LineKind};
 pub use question::{Choice, OpenQuestion, Question, QuestionId};
 pub use reason::reason;

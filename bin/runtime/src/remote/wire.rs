@@ -1,8 +1,9 @@
 //! JSON-RPC 2.0, one object on a line.
 
+use leftfold_events::state::Figures;
 use leftfold_events::{Seq, SessionId};
 use leftfold_framing::{MOST_VALUES, is_too_dense};
-use leftfold_view::Status;
+use leftfold_view::Notification;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -157,12 +158,21 @@ pub fn carried(notification: &str) -> Option<&str> {
     notification.strip_prefix(EVENT)?.strip_suffix('}')
 }
 
-/// Appends the notification that the session has a new status since the event `seq`, with its end.
-pub(crate) fn status(session: SessionId, seq: Seq, status: &Status, to: &mut Vec<u8>) {
-    let mut params = json!(status);
+/// Appends a notification that follows from the event `seq`, with its end.
+pub(crate) fn derived(session: SessionId, seq: Seq, news: &Notification, to: &mut Vec<u8>) {
+    let (method, mut params) = match news {
+        Notification::Status(status) => ("_leftfold/status", json!(status)),
+        Notification::Diff(files) => {
+            let Figures { additions, deletions, .. } = Figures::of(files.iter());
+            let params = json!({ "additions": additions, "deletions": deletions, "files": files });
+            ("_leftfold/diff", params)
+        }
+        Notification::Removed(messages) => ("_leftfold/removed", json!({ "messages": messages })),
+        Notification::Returned(messages) => ("_leftfold/returned", json!({ "messages": messages })),
+    };
     params["session"] = json!(session);
     params["seq"] = json!(seq);
-    let line = json!({ "jsonrpc": "2.0", "method": "_leftfold/status", "params": params });
+    let line = json!({ "jsonrpc": "2.0", "method": method, "params": params });
     to.extend_from_slice(format!("{line}\n").as_bytes());
 }
 

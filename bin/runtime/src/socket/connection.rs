@@ -17,10 +17,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::derived::DerivedFeed;
 use super::methods;
 use super::peer::{Peer, SocketContext, SocketState};
 use super::sessions::Sessions;
-use super::status::StatusFeed;
 use crate::lines::Lines;
 use crate::remote::wire::{self, MAX_LINE, Request, RpcError};
 use crate::subscription::Subscription;
@@ -172,7 +172,7 @@ impl Connection {
     async fn watch(
         &mut self,
         params: Value,
-    ) -> Result<(Subscription, Option<StatusFeed>), RpcError> {
+    ) -> Result<(Subscription, Option<DerivedFeed>), RpcError> {
         while self.watches.try_join_next().is_some() {}
         if self.watches.len() >= WATCHES {
             let why = format!(
@@ -190,14 +190,14 @@ impl Connection {
 
 /// Sends the events of a session, up to the last one when the node ends.
 async fn follow(
-    (mut subscription, mut feed): (Subscription, Option<StatusFeed>),
+    (mut subscription, mut feed): (Subscription, Option<DerivedFeed>),
     queue: mpsc::Sender<Vec<u8>>,
     mut context: Option<SocketContext>,
 ) {
     let (mut lines, throttle) = (Lines::default(), Throttle::new());
     let mut piece = Vec::new();
     if let Some(feed) = &mut feed {
-        feed.tell(&mut piece);
+        feed.begin(&mut piece);
         if queue.send(std::mem::take(&mut piece)).await.is_err() {
             return;
         }
@@ -213,8 +213,7 @@ async fn follow(
         for event in events.iter() {
             lines.each(event, |line| wire::event(line, &mut piece));
             if let Some(feed) = &mut feed {
-                feed.apply(event.masked());
-                feed.tell(&mut piece);
+                feed.apply(event.masked(), &mut piece);
             }
             if piece.len() >= PIECE && queue.send(std::mem::take(&mut piece)).await.is_err() {
                 return;

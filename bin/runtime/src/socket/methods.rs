@@ -13,12 +13,12 @@ use leftfold_store::LiveReader;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::derived::DerivedFeed;
 use super::descendants;
 use super::forks;
 use super::peer::{Peer, SocketState, blocking};
 use super::question::{Search, Which};
 use super::reports;
-use super::status::StatusFeed;
 use crate::Usage;
 use crate::client::{Client, UserMessage};
 use crate::fork::FORK;
@@ -72,6 +72,8 @@ struct WatchParams {
     children: Option<HashMap<SessionId, Seq>>,
     #[serde(default)]
     status: bool,
+    #[serde(default)]
+    derived: bool,
 }
 
 #[derive(Deserialize)]
@@ -159,17 +161,21 @@ pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Val
     }
 }
 
-/// Subscribes to a session, and to its status if the client wants it.
+/// Subscribes to a session, and to notifications that follow from its events if the client wants
+/// them.
 pub(super) async fn watch(
     peer: &Peer,
     params: Value,
-) -> Result<(Subscription, Option<StatusFeed>), RpcError> {
-    let WatchParams { session, from, children, status } = wire::params(params)?;
+) -> Result<(Subscription, Option<DerivedFeed>), RpcError> {
+    let WatchParams { session, from, children, status, derived } = wire::params(params)?;
     first(from)?;
     children.iter().flat_map(HashMap::values).try_for_each(|from| first(*from))?;
     let scope = children.map_or(WatchScope::Alone, |named| WatchScope::Whole(Arc::new(named)));
     let client = peer.open(session).await?;
-    let feed = if status { Some(StatusFeed::before(&client, from).await?) } else { None };
+    let feed = match status || derived {
+        true => Some(DerivedFeed::before(&client, from, derived).await?),
+        false => None,
+    };
     let subscription = Subscription::open_as(&client, from, scope).await.map_err(RpcError::of)?;
     Ok((subscription, feed))
 }

@@ -4,7 +4,7 @@
 //! | method | params | result |
 //! |---|---|---|
 //! | `_leftfold/read` | `session, from, to?` | `{lines, next}`: events as the lines of an export |
-//! | `_leftfold/watch` | `session, from, children?, status?` | `{}`, and then a `_leftfold/event` for each line |
+//! | `_leftfold/watch` | `session, from, children?, status?, derived?` | `{}`, and then a `_leftfold/event` for each line |
 //! | `_leftfold/prompt` | `session, text` or `parts`, `by?, message_id?, no_reply?, agent?, model?, variant?, system?, tools?, max_steps?, max_cost?, timeout?` | `{}`, once it is in the log; mentions in `text` are attached. `{repeated, seq}`: the log has the `message_id` at `seq`, and nothing was done |
 //! | `_leftfold/answer` | `session, of` or `call`, `reply, feedback?, by?` | `{accepted, session, of, by}` |
 //! | `_leftfold/cancel` | `session, by?` | `{}` |
@@ -21,10 +21,18 @@
 //! that spawned them was told. The question on a `call` may be a child's; children have no prompts of
 //! their own here, and everything else by their own ids.
 //!
-//! With `status: true`, a watch also sends `_leftfold/status` at its start and whenever the status of
-//! the session itself changes, right after the event that changed it:
+//! With `derived: true`, a watch also sends notifications that follow from the events of the session
+//! itself, right after the event. Each has `session` and `seq`. A client that begins to watch gets the
+//! status, and the changed files if there are any. With `status: true` it gets the status only.
 //!
-//! | `status` | other members, with `session` and `seq` in each |
+//! | notification | other members |
+//! |---|---|
+//! | `_leftfold/status` | `status`: `idle`, `busy` or `retry`; see below |
+//! | `_leftfold/diff` | `additions`, `deletions` and `files`: what the session has changed and not reverted, each with `path`, `change`, `additions`, `deletions` |
+//! | `_leftfold/removed` | `messages`: a revert hides them, or their request is made again. A message is named by the seq of its `turn.prompted` or `model.requested` |
+//! | `_leftfold/returned` | `messages`: an unrevert shows them again |
+//!
+//! | `status` | other members of `_leftfold/status` |
 //! |---|---|
 //! | `idle` | none |
 //! | `busy` | `since`: when the turn began |
@@ -42,6 +50,7 @@
 //! Invariant: a client that is slow, wrong or gone costs the node nothing but its own connection.
 
 mod connection;
+mod derived;
 mod descendants;
 mod forks;
 mod methods;
@@ -50,7 +59,6 @@ pub mod question;
 mod reports;
 mod server;
 mod sessions;
-mod status;
 
 pub use crate::remote::{RpcError, name_of};
 pub use connection::{QUEUE, serve_lines};
