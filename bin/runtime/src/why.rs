@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use leftfold_events::event::Event;
-use leftfold_events::state::{PendingKind, Wait};
+use leftfold_events::state::{EndedBy, OpenWait, PendingKind};
 use leftfold_events::{Envelope, Seq, SessionId, State, Time, fold};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ struct Waiting {
     /// for it.
     #[serde(serialize_with = "kind")]
     kind: Option<PendingKind>,
-    /// The one who has to act.
+    /// The party that ends the wait.
     owner: String,
     what: String,
     since: Time,
@@ -123,53 +123,37 @@ impl SessionStatus {
     }
 }
 
-/// Every open wait of one session.
+/// Every open wait of one session. The turn's own deadline may come before those of its waits.
 fn waits(events: &[Envelope]) -> Vec<Waiting> {
     let state = fold(events);
-    let of = |(kind, wait): (PendingKind, Wait)| {
+    let of = |OpenWait { kind, wait, ended_by }: OpenWait| {
         let event = events.iter().find(|event| event.seq == wait.intent);
         Waiting {
             session: state.session,
             seq: wait.intent,
-            kind: Some(kind),
-            owner: owner(kind, &state, wait.intent),
-            what: event.map(|event| what(event, &state)).unwrap_or_default(),
+            kind,
+            owner: ended_by.as_ref().map(owner).unwrap_or_default(),
+            what: match kind {
+                Some(_) => event.map(|event| what(event, &state)).unwrap_or_default(),
+                None => "the turn's time limit".to_owned(),
+            },
             since: wait.since,
             until: wait.until,
         }
     };
-    let mut waits: Vec<Waiting> = state.open().into_iter().map(of).collect();
-    // The turn's own deadline may come before those of its waits.
-    waits.extend(state.deadline().map(|wait| Waiting {
-        session: state.session,
-        seq: wait.intent,
-        kind: None,
-        owner: "the clock".to_owned(),
-        what: "the turn's time limit".to_owned(),
-        since: wait.since,
-        until: wait.until,
-    }));
-    waits
+    state.waits().into_iter().map(of).collect()
 }
 
-fn owner(kind: PendingKind, state: &State, intent: Seq) -> String {
-    match kind {
-        PendingKind::Request | PendingKind::Title => format!("model {}", state.config.model.name()),
-        PendingKind::Retry => "the clock".to_owned(),
-        PendingKind::Check | PendingKind::Tool => "the tool".to_owned(),
-        PendingKind::Question => "a person".to_owned(),
-        PendingKind::Compaction => "the summary".to_owned(),
-        PendingKind::Hook => {
-            let asked = state.plugins.waiting(intent);
-            asked.map_or_else(String::new, |asked| format!("the plugin {}", asked.plugin))
-        }
-        PendingKind::Snapshot | PendingKind::Restore => {
-            "the snapshots of the project's files".to_owned()
-        }
-        PendingKind::Child => {
-            let child = state.children.iter().find(|child| child.wait.intent == intent);
-            child.map_or_else(String::new, |child| format!("session {}", child.session))
-        }
+fn owner(ended_by: &EndedBy) -> String {
+    match ended_by {
+        EndedBy::Model(model) => format!("model {model}"),
+        EndedBy::Tool => "the tool".to_owned(),
+        EndedBy::Person => "a person".to_owned(),
+        EndedBy::Plugin(plugin) => format!("the plugin {plugin}"),
+        EndedBy::Session(session) => format!("session {session}"),
+        EndedBy::Summary => "the summary".to_owned(),
+        EndedBy::Snapshots => "the snapshots of the project's files".to_owned(),
+        EndedBy::Clock => "the clock".to_owned(),
     }
 }
 

@@ -31,7 +31,7 @@ pub use files::{Changed, Figures, Files, NoRevert, Restore, RestoreStep, Revert}
 pub use inherited_children::InheritedChild;
 pub use message::{Message, Prompt, PromptCall, Rejection, Reply, ReplyEnd, ReplyPart};
 pub use messages::Messages;
-pub use open::PendingKind;
+pub use open::{EndedBy, OpenWait, PendingKind};
 pub use plugins::{PendingHook, Plugins};
 pub(crate) use reply::TRIMS;
 

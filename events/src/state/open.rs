@@ -6,8 +6,8 @@ use serde::Serialize;
 use super::call::{Call, Phase};
 use super::compacting::Writing;
 use super::{ModelStatus, State, Titling, Wait};
-use crate::event::Access;
-use crate::id::Seq;
+use crate::event::{Access, ModelRef};
+use crate::id::{Seq, SessionId};
 use crate::time::Time;
 
 /// The kind of awaited outcome.
@@ -31,7 +31,81 @@ pub enum PendingKind {
     Hook,
 }
 
+/// The party whose outcome ends a wait. If it stays silent, the deadline ends the wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndedBy {
+    /// The model that has the request.
+    Model(ModelRef),
+    /// The tool that a call uses.
+    Tool,
+    /// A person who answers a question.
+    Person,
+    /// The plugin that was called.
+    Plugin(String),
+    /// The subagent's session.
+    Session(SessionId),
+    /// The summary of the conversation, which the model writes.
+    Summary,
+    /// The snapshots of the project's files.
+    Snapshots,
+    /// Only time: the wait is over at its deadline.
+    Clock,
+}
+
+/// One open wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenWait {
+    /// `None`: the turn's own time limit, which ends the turn even if nothing else waits for it.
+    pub kind: Option<PendingKind>,
+    pub wait: Wait,
+    /// `None`: the state does not say. That would be an error of the state.
+    pub ended_by: Option<EndedBy>,
+}
+
 impl State {
+    /// Every open intent and the turn's time limit, each with the party that ends it.
+    pub fn waits(&self) -> Vec<OpenWait> {
+        let open = self.open().into_iter();
+        let open = open.map(|(kind, wait)| {
+            let ended_by = self.ended_by(kind, wait.intent);
+            OpenWait { kind: Some(kind), wait, ended_by }
+        });
+        let limit = self.deadline().map(|wait| {
+            let ended_by = Some(EndedBy::Clock);
+            OpenWait { kind: None, wait, ended_by }
+        });
+        open.chain(limit).collect()
+    }
+
+    fn ended_by(&self, kind: PendingKind, intent: Seq) -> Option<EndedBy> {
+        let options = &self.config.options;
+        let other = match kind {
+            PendingKind::Request if self.is_summarising() => options.summary_model.as_ref(),
+            PendingKind::Request => None,
+            PendingKind::Title => options.small_model.as_ref(),
+            PendingKind::Retry => return Some(EndedBy::Clock),
+            PendingKind::Check | PendingKind::Tool => return Some(EndedBy::Tool),
+            PendingKind::Question => return Some(EndedBy::Person),
+            PendingKind::Compaction => return Some(EndedBy::Summary),
+            PendingKind::Snapshot | PendingKind::Restore => return Some(EndedBy::Snapshots),
+            PendingKind::Hook => {
+                let hook = self.plugins.waiting(intent)?;
+                return Some(EndedBy::Plugin(hook.plugin.clone()));
+            }
+            PendingKind::Child => {
+                let child = self.children.iter().find(|child| child.wait.intent == intent)?;
+                return Some(EndedBy::Session(child.session));
+            }
+        };
+        let model = other.unwrap_or(&self.config.model);
+        Some(EndedBy::Model(model.name()))
+    }
+
+    fn is_summarising(&self) -> bool {
+        let status = self.turn.as_ref().map(|turn| &turn.model_status);
+        matches!(status, Some(ModelStatus::Compacting(_)))
+    }
+
     /// Every open intent. Once the turn is stopped, the only late outcomes that count are the ends
     /// of the session's children.
     pub fn open(&self) -> Vec<(PendingKind, Wait)> {

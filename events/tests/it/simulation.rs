@@ -1,6 +1,7 @@
-//! Promise 10: the core in worlds of simulated workers and people, each grown from a seed. Orders,
+//! Promises 9 and 10: the core in worlds of simulated workers and people, each grown from a seed. Orders,
 //! losses, duplicates, delays, crashes, clocks that are set, and people who race each other are drawn by
-//! chance; what must hold is checked after every step. The same seed makes the same bytes.
+//! chance; what must hold is checked after every step. The same seed makes the same bytes. Every wait has
+//! a deadline and names the party that ends it.
 //!
 //! `LEFTFOLD_SEEDS` says how many worlds (10,000 if it is not set), `LEFTFOLD_SEED` which is the first:
 //! a world that fails is printed and comes again with `LEFTFOLD_SEED=N LEFTFOLD_SEEDS=1`.
@@ -11,7 +12,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::sim::{Grown, Sabotage};
+use crate::sim::{Grown, Sabotage, Waits};
 use crate::tally::Tally;
 
 /// One in this many worlds is run twice, and must be equal to the byte.
@@ -37,12 +38,14 @@ struct Worlds {
     /// How often each type of event and each reason for a turn's end occurred in the written logs.
     kinds: BTreeMap<String, u64>,
     events: u64,
+    waits: Waits,
     failures: Vec<(u64, String)>,
 }
 
 impl Worlds {
     fn add(&mut self, grown: &Grown) {
         self.events += grown.events;
+        self.waits.add(&grown.waits);
         for line in grown.lines.lines() {
             let after = |key: &str| Some(line.split_once(key)?.1.split_once('"')?.0);
             let kind = after(r#""type":""#).expect("a type");
@@ -142,6 +145,47 @@ const SEEN: [&str; 53] = [
     "limit",
 ];
 
+/// The kinds of waits; the last is a turn's own time limit.
+const WAITS: [&str; 12] = [
+    "request",
+    "retry",
+    "check",
+    "question",
+    "tool",
+    "compaction",
+    "title",
+    "child",
+    "snapshot",
+    "restore",
+    "hook",
+    "turn",
+];
+
+fn count_waits(waits: &Waits, all: bool) {
+    let tally = Tally::promise(9, "waits")
+        .counts(&["waits", "kinds", "ended by their party", "by their deadline", "otherwise"])
+        .never(&["without a deadline", "without a name", "ended by another party"]);
+    println!("{:?}", waits.kinds);
+    let count = |number: u64| usize::try_from(number).expect("a number of waits");
+    tally.add("waits", count(waits.kinds.values().sum()));
+    tally.add("kinds", waits.kinds.len());
+    tally.add("ended by their party", count(waits.by_outcome));
+    tally.add("by their deadline", count(waits.by_deadline));
+    tally.add("otherwise", count(waits.otherwise));
+    tally.none("without a deadline", waits.without_deadline.iter().cloned());
+    tally.none("without a name", waits.without_name.iter().cloned());
+    tally.none("ended by another party", waits.misnamed.iter().cloned());
+    tally.finish();
+    let ended = waits.by_outcome + waits.by_deadline + waits.otherwise;
+    // a child of a dead node may be left as it was
+    assert!(ended <= waits.kinds.values().sum(), "{waits:?}");
+    if all {
+        let never: Vec<&str> =
+            WAITS.into_iter().filter(|kind| !waits.kinds.contains_key(*kind)).collect();
+        assert!(never.is_empty(), "in no world: {never:?}");
+    }
+}
+
 #[test]
 fn every_world_holds_and_comes_again_as_it_was() {
     let (first, count) = (number("LEFTFOLD_SEED", 1), number("LEFTFOLD_SEEDS", 10_000));
@@ -159,6 +203,7 @@ fn every_world_holds_and_comes_again_as_it_was() {
     });
     tally.none("seeds that fail", failures);
     tally.finish();
+    count_waits(&worlds.waits, count >= 2_000);
     if count >= 2_000 {
         let never: Vec<&str> =
             SEEN.into_iter().filter(|k| !worlds.kinds.contains_key(*k)).collect();

@@ -12,6 +12,7 @@ mod plugs;
 mod random;
 mod session;
 mod session_tree;
+mod waits;
 mod workers;
 mod world;
 
@@ -24,6 +25,7 @@ use leftfold_events::{fold, verify};
 use crate::common::describe;
 use ledger::Held;
 use session::SimSession;
+pub(crate) use waits::Waits;
 use world::World;
 
 /// Errors of the shell, to test whether the checks find them.
@@ -47,18 +49,30 @@ pub(crate) struct Grown {
     pub(crate) events: u64,
     /// The logs of all its sessions, if they were written out; otherwise empty.
     pub(crate) lines: String,
+    pub(crate) waits: Waits,
 }
 
 /// Runs the world of `seed`. The error describes the failure, with the world's logs in short.
 pub(crate) fn live(seed: u64, sabotage: Sabotage) -> Result<Grown, String> {
+    grow(seed, sabotage, seed.is_multiple_of(WRITTEN))
+}
+
+/// The logs of the world of `seed`, as lines.
+pub(crate) fn lines(seed: u64) -> Result<String, String> {
+    Ok(grow(seed, Sabotage::None, true)?.lines)
+}
+
+fn grow(seed: u64, sabotage: Sabotage, write: bool) -> Result<Grown, String> {
     let mut world = World::new(seed, sabotage);
     let held = world.run().and_then(|()| world.finish());
-    let written = held.and_then(|()| match seed % WRITTEN {
-        0 => world.sessions.iter().map(written).collect(),
-        _ => Ok(String::new()),
+    let written = held.and_then(|()| match write {
+        true => world.sessions.iter().map(written).collect(),
+        false => Ok(String::new()),
     });
     let events = world.sessions.iter().map(|sim_session| sim_session.log.len() as u64).sum();
-    let grown = written.map(|lines| Grown { events, lines });
+    let mut waits = Waits::default();
+    world.sessions.iter().for_each(|sim_session| waits.add(&sim_session.waits));
+    let grown = written.map(|lines| Grown { events, lines, waits });
     grown.map_err(|why| format!("{why}\n{}", world.story()))
 }
 

@@ -11,6 +11,7 @@ use leftfold_events::{
 
 use super::Sabotage;
 use super::ledger::{Held, Ledger};
+use super::waits::Waits;
 
 /// The receiver of the news that a child's turn is over.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +69,8 @@ pub(crate) struct SimSession {
     pub(crate) cut_off: bool,
     /// Counts timers: only the last one counts.
     pub(crate) timer: u64,
+    /// Every wait so far.
+    pub(crate) waits: Waits,
     of: Option<SessionId>,
     clock: Clock,
     sabotage: Sabotage,
@@ -87,6 +90,7 @@ impl SimSession {
             parent: None,
             cut_off: false,
             timer: 0,
+            waits: Waits::default(),
             of,
             clock: Clock { base: now.system, since: now.passed },
             sabotage,
@@ -102,6 +106,7 @@ impl SimSession {
         self.parent = None;
         self.timer += 1;
         self.state = fold(&self.log);
+        self.waits.crashed(&self.state);
         self.ledger = Ledger::of(&self.log)?;
         self.cut_off = self.state.turn.is_some() || self.state.files.restore.is_some();
         Ok(())
@@ -196,7 +201,9 @@ impl SimSession {
             return Ok(false);
         }
         let equips = matches!(fact.event, Event::Turn(Turn::Configured(_)));
+        let told = fact.clone();
         let mut events = settle(&mut self.state, self.id, fact, at);
+        self.waits.follow(&self.state, &told, &events);
         if self.sabotage == Sabotage::Unsaid && events.len() > 2 {
             events.remove(1);
         }
