@@ -6,5 +6,6 @@ mod clients;
 mod nodes;
 mod observe;
 mod observe_all;
+mod observers;
 mod people;
 mod races;
