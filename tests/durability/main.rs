@@ -9,6 +9,7 @@ mod damage;
 mod doubles;
 mod effects;
 mod faults;
+mod forks;
 #[path = "../../events/tests/it/common/mod.rs"]
 mod harness;
 mod interrupt;
