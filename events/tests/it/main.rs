@@ -23,6 +23,7 @@ mod prompt_call;
 mod properties;
 mod room;
 mod sandbox;
+mod seeds;
 mod session_rules;
 mod sim;
 mod simulation;
