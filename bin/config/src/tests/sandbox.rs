@@ -122,7 +122,13 @@ fn the_network_is_a_rule_before_the_rules_of_its_source() {
     let verdict = |world: &World, pattern: &str| {
         let settings = load(&world.path(""), &world.env(), known()).unwrap();
         let restrictions = settings.restrictions("build", &|_| Vec::new());
-        rules::evaluate_restricted(&settings.rules, &restrictions, "network", pattern).0
+        rules::evaluate_restricted(
+            &settings.rules,
+            restrictions.iter().map(Vec::as_slice),
+            "network",
+            pattern,
+        )
+        .0
     };
     let users = |text: &str| World::new().file(USERS, text);
     let world = users(r#"{"sandbox": {"network": "deny"}}"#);

@@ -164,7 +164,7 @@ fn verdict_of(agent: &str, settings: &Settings, permission: &str, pattern: &str)
     all.extend(settings.rules.clone());
     all.extend(settings.rules_of(agent));
     let restrictions = settings.restrictions(agent, &|_| Vec::new());
-    rules::evaluate_restricted(&all, &restrictions, permission, pattern).0
+    rules::evaluate_restricted(&all, restrictions.iter().map(Vec::as_slice), permission, pattern).0
 }
 
 /// A world with these settings in the user's own file.
