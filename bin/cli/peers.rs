@@ -80,6 +80,9 @@ pub(crate) struct InTerminal {
     /// The file with the command's sandbox
     #[arg(long, value_name = "FILE")]
     pub(crate) sandbox: Option<PathBuf>,
+    /// The shell, if it is not the usual one
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) shell: Option<String>,
     /// The shell command to run
     pub(crate) line: String,
 }

@@ -8,6 +8,7 @@ use crate::cli::InTerminal;
 
 /// Replaces this process with the shell, or runs it in a sandbox and returns its exit code.
 pub(crate) fn become_shell(args: &InTerminal) -> anyhow::Result<ExitCode> {
-    leftfold_tools::become_shell(&args.line, &args.keep, args.sandbox.as_deref())
+    let InTerminal { shell, line, keep, sandbox } = args;
+    leftfold_tools::become_shell(shell.as_deref(), line, keep, sandbox.as_deref())
         .context("cannot start the shell")
 }

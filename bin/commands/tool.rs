@@ -41,6 +41,7 @@ fn workspace() -> anyhow::Result<Workspace> {
         leftfold_runtime::secrets::known(&settings, &leftfold_runtime::model::environment)?;
     leftfold_tools::prune(&workspace.spill_dir, SystemTime::now());
     workspace.environment = settings.environment();
+    workspace.shell.clone_from(&settings.shell_program);
     workspace.sandbox = Some(leftfold_runtime::sandbox::options(&settings));
     workspace.data = leftfold_runtime::session_paths::data_dir().ok();
     Ok(workspace)

@@ -1,5 +1,6 @@
 //! Calls that work on the client's files and in its terminals, if the client offers them.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use common::{
@@ -124,6 +125,19 @@ fn a_command_runs_in_the_clients_terminal() {
     assert_eq!(finished["data"]["output"], expected);
     assert_eq!(finished["data"]["metadata"]["exit"], 3);
     site.assert_sound();
+}
+
+#[test]
+fn the_shell_of_the_settings_runs_in_the_clients_terminal() {
+    let site = Site::scripted(&script(json!([bash("echo hi"), says("Done.")])));
+    let shell = site.file("shell", "#!/bin/sh\necho \"mine: $2\"\nexec sh \"$@\"\n");
+    std::fs::set_permissions(&shell, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let site = site.setting("/shell", json!(shell));
+    let mut editor_host = EditorHost::new(&site);
+    let (editor, session) = turn(&site, &mut editor_host);
+    assert_eq!(editor_host.asked("terminal/create").len(), 1);
+    editor.leave();
+    assert_eq!(outputs(&events(&site, &session)), ["mine: echo hi\nhi\n"]);
 }
 
 #[test]

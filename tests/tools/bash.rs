@@ -1,6 +1,9 @@
 //! The tool `bash`, through the program.
 
-use common::{Site, script};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use common::{Site, bash, only, says, script};
 use serde_json::{Value, json};
 
 fn tool(site: &Site, args: &Value) -> Value {
@@ -22,6 +25,55 @@ fn exits_output_and_place() {
         let told = tool(&site, &args);
         assert_eq!((&told["output"], &told["metadata"]["exit"]), (&json!(output), &json!(exit)));
     }
+}
+
+/// A shell that shows the line before it runs it.
+const SHELL: &str = "#!/bin/sh\necho \"mine: $2\"\nexec sh \"$@\"\n";
+
+fn executable(path: &Path) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn the_shell_of_the_settings_runs_lines() {
+    let site = Site::scripted(&script(json!([bash("echo hi"), says("Done.")])));
+    let shell = site.file("shell", SHELL);
+    executable(&shell);
+    let mine = |site: Site| site.setting("/shell", json!(shell));
+    let site = mine(site);
+    let events = site.prompt("go").ok().events();
+    let data = |kind: &str| only(&events, kind)["data"].clone();
+    assert_eq!(data("tool.finished")["output"], "mine: echo hi\nhi\n");
+    // rules cannot tell how this shell reads a line
+    assert_eq!(data("tool.resolved")["access"][0]["patterns"], json!(["echo hi", "<dynamic>"]));
+    assert!(site.run(&["export", "last"]).ok().stdout.contains("The shell is `shell`."));
+    assert_eq!(tool(&site, &json!({ "command": "true" }))["output"], "mine: true\n");
+    let site = site.sandboxed();
+    assert_eq!(tool(&site, &json!({ "command": "true" }))["output"], "mine: true\n");
+    // a name is searched in PATH
+    let site = site.setting("/shell", json!("sh")).unsandboxed();
+    let output = tool(&site, &json!({ "command": "echo $0" }))["output"].clone();
+    assert!(output.as_str().unwrap().ends_with("/sh\n"), "{output}");
+    let site = site.setting("/shell", json!("./none")).unsandboxed();
+    let ran = site.run(&["tool", "bash", "--args", r#"{"command": "echo hi"}"#]).ok();
+    assert!(ran.stdout.contains(r#""output":"hi\n""#), "{ran:?}");
+    let why = "`shell`: there is no program \"./none\", so commands run in bash";
+    assert!(site.run(&["doctor"]).stdout.contains(why));
+}
+
+#[test]
+fn the_shell_of_a_project_needs_trust() {
+    let site = Site::scripted(&script(json!([])));
+    executable(&site.file_of_stranger("shell", SHELL));
+    site.file_of_stranger("leftfold.json", r#"{ "shell": "./shell" }"#);
+    let output = || tool(&site, &json!({ "command": "echo hi" }))["output"].clone();
+    assert_eq!(output(), "hi\n");
+    let shown = site.run(&["trust", "--show"]).stdout;
+    assert!(shown.contains("is the program that runs commands"), "{shown}");
+    site.trust(&site.project());
+    assert_eq!(output(), "mine: echo hi\nhi\n");
+    site.file_of_stranger("shell", SHELL.replace("mine", "changed"));
+    assert_eq!(output(), "hi\n");
 }
 
 #[test]

@@ -49,6 +49,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::commands::Surroundings;
+use self::step::Step;
 use crate::command::{self, CommandResult};
 use crate::sandbox::Denied;
 use crate::tool::Typed;
@@ -94,6 +95,11 @@ pub(crate) struct Args {
 
 fn is_off(flag: &Option<bool>) -> bool {
     *flag != Some(true)
+}
+
+/// The sentence of the description for models that have this shell.
+pub fn about_shell(program: &str) -> String {
+    format!("- The shell is `{}`.\n", wrappers::base(program))
 }
 
 /// A part of the description for models whose commands are confined.
@@ -152,7 +158,7 @@ impl Typed for Bash {
             folder.clone_from(&target.path);
             plan.paths.push(target.path);
         }
-        let steps = commands::steps(&args.command);
+        let steps = steps(&args.command, cx);
         let touched = touched::of(&steps, &folder, cx);
         let has_own_temp = crate::sandbox::has_own_temp(cx) && args.unsandboxed != Some(true);
         let is_private = |folder: &String| has_own_temp && is_temp(folder);
@@ -204,6 +210,16 @@ impl Typed for Bash {
         };
         Ok(report(args, ended))
     }
+}
+
+/// The steps of a line. The judge reads it as bash does, so a line that the shell may read otherwise has an unknown
+/// step.
+fn steps(line: &str, cx: &Workspace) -> Vec<Step> {
+    let mut steps = commands::steps(line);
+    if !wrappers::is_read_alike(wrappers::base(cx.shell()), line) {
+        steps.push(Step::Unknown);
+    }
+    steps
 }
 
 /// The patterns that rules see of a line, and the patterns that "always" would allow.

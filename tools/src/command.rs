@@ -50,7 +50,7 @@ static SHELL: LazyLock<&str> = LazyLock::new(|| {
     if found { "bash" } else { "sh" }
 });
 
-/// The program that runs command lines: `bash`, or `sh` where there is none.
+/// The program that runs command lines unless settings name another: `bash`, or `sh` where there is none.
 pub fn shell() -> &'static str {
     &SHELL
 }
@@ -124,9 +124,15 @@ pub(crate) fn not_confined(failure: &Failure) -> Error {
     ))
 }
 
-/// The shell command for `line`, with only the allowed part of this process's environment.
-fn shell_for(line: &str, folder: &Path, added: &[String], call_env: &str) -> process::Command {
-    let mut shell = process::Command::new(*SHELL);
+/// The command of `program` for `line`, with only the allowed part of this process's environment.
+fn shell_for(
+    program: &str,
+    line: &str,
+    folder: &Path,
+    added: &[String],
+    call_env: &str,
+) -> process::Command {
+    let mut shell = process::Command::new(program);
     shell.arg("-c").arg(line).stdin(Stdio::null());
     surround(&mut shell, folder, added, call_env);
     shell
@@ -143,18 +149,24 @@ fn surround(shell: &mut process::Command, folder: &Path, added: &[String], call_
 
 /// Turns this process into the shell that runs `line` in the current folder, for the call that the
 /// variable `LEFTFOLD_CALL` names, in a process group of its own. Used in a terminal that another
-/// program has opened. With `sandbox`, a [`ConfinementFile`], it runs the shell in a sandbox and returns its
+/// program has opened. `program` is the shell; by default [`shell`]. With `sandbox`, a [`ConfinementFile`], it runs the shell in a sandbox and returns its
 /// exit code. Else it returns only if it fails.
 ///
 /// # Errors
 /// The shell could not be started.
-pub fn become_shell(line: &str, added: &[String], sandbox: Option<&Path>) -> io::Result<ExitCode> {
+pub fn become_shell(
+    program: Option<&str>,
+    line: &str,
+    added: &[String],
+    sandbox: Option<&Path>,
+) -> io::Result<ExitCode> {
+    let program = program.unwrap_or(*SHELL);
     let folder = std::env::current_dir()?;
     let call_env = std::env::var(processes::CALL).unwrap_or_default();
     // what the command leaves behind stays a descendant of the shell as long as the shell runs; a
     // sandbox may forbid it
     let _ = processes::become_subreaper();
-    let mut shell = shell_for(line, &folder, added, &call_env);
+    let mut shell = shell_for(program, line, &folder, added, &call_env);
     // must follow the marks, which name the terminal's own group; a session leader leads its group
     // already
     let _ = rustix::process::setpgid(None, None);
@@ -162,7 +174,7 @@ pub fn become_shell(line: &str, added: &[String], sandbox: Option<&Path>) -> io:
     let Some(file) = sandbox else { return Err(shell.env("TERM", "dumb").exec()) };
     let file = ConfinementFile::open(file);
     let confinement = file.confinement()?;
-    let (mut shell, mut channel) = confinement.command(*SHELL, &["-c", line])?;
+    let (mut shell, mut channel) = confinement.command(program, &["-c", line])?;
     surround(&mut shell, &folder, added, &call_env);
     shell.envs(confinement.variables()).env("TERM", "dumb");
     let child = shell.spawn();
@@ -223,11 +235,11 @@ fn start(
     confinement: Option<&Confinement>,
 ) -> io::Result<(Shell, CallProcesses, Receiver)> {
     let (reader, writer) = io::pipe()?;
-    let added = &cx.workspace.environment;
+    let (program, added) = (cx.workspace.shell(), &cx.workspace.environment);
     let (mut shell, channel) = match confinement {
-        None => (shell_for(line, folder, added, &cx.call_env), None),
+        None => (shell_for(program, line, folder, added, &cx.call_env), None),
         Some(confinement) => {
-            let (mut shell, channel) = confinement.command(*SHELL, &["-c", line])?;
+            let (mut shell, channel) = confinement.command(program, &["-c", line])?;
             surround(&mut shell, folder, added, &cx.call_env);
             shell.envs(confinement.variables());
             (shell, Some(channel))

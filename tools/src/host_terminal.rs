@@ -46,6 +46,7 @@ pub(crate) async fn run(
     let file = file.transpose().map_err(|error| not_set_up(&error))?;
     let command = HostCommand {
         line,
+        shell: workspace.shell.as_deref(),
         folder,
         call_env: &cx.call_env,
         environment,

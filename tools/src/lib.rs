@@ -63,7 +63,10 @@ mod walk;
 mod webfetch;
 mod write;
 
-pub use bash::{IN_SANDBOX as BASH_IN_SANDBOX, schema_in_sandbox as bash_schema_in_sandbox};
+pub use bash::{
+    IN_SANDBOX as BASH_IN_SANDBOX, about_shell as bash_about_shell,
+    schema_in_sandbox as bash_schema_in_sandbox,
+};
 pub use command::{become_shell, shell};
 pub use diff::FilePreview;
 pub use edit::{Replaced, Strategy, replace};

@@ -232,6 +232,8 @@ pub struct Workspace {
     /// Variables that commands get in addition to the usual ones
     /// ([`leftfold_process::environment`]).
     pub environment: Vec<String>,
+    /// The program that runs command lines; `None`: `bash`, or `sh` where there is none.
+    pub shell: Option<String>,
     /// The agents that `task` may name.
     pub subagents: Vec<String>,
     /// The names of the tools that the agent is offered, for errors. `None`: all built-in ones.
@@ -271,6 +273,11 @@ pub fn guarded<'a>(rules: impl IntoIterator<Item = &'a Rule>) -> Vec<String> {
 }
 
 impl Workspace {
+    /// The program that runs command lines.
+    pub(crate) fn shell(&self) -> &str {
+        self.shell.as_deref().unwrap_or(crate::shell())
+    }
+
     pub fn new(
         directory: impl Into<PathBuf>,
         worktree: impl Into<PathBuf>,
@@ -284,6 +291,7 @@ impl Workspace {
             private_addresses: false,
             user_folders: UserFolders::of_environment(),
             environment: Vec::new(),
+            shell: None,
             subagents: Vec::new(),
             offered: None,
             task_timeout: leftfold_events::turn_config::TASK_TIMEOUT,

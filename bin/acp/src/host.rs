@@ -104,8 +104,10 @@ fn request(
         Some(file) => vec!["--sandbox".to_owned(), file.to_str()?.to_owned()],
         None => Vec::new(),
     };
+    let shell = command.shell.map(|shell| ["--shell".to_owned(), shell.to_owned()]);
     let args: Vec<String> = [IN_TERMINAL.to_owned()]
         .into_iter()
+        .chain(shell.into_iter().flatten())
         .chain(sandbox)
         .chain(kept)
         .chain(["--".to_owned(), command.line.to_owned()])
@@ -202,6 +204,7 @@ mod tests {
     fn what_is_masked_on_its_way_out_runs_here() {
         let command = |line| HostCommand {
             sandbox: None,
+            shell: None,
             line,
             folder: Path::new("/p"),
             call_env: "s:1:2:1",

@@ -69,6 +69,7 @@ pub(super) fn texts(found: &mut Findings, settings: &Settings, directory: &Path,
         subagents: Vec::new(),
         sources,
         plan: None,
+        shell: None,
     };
     let (config, problems) = gather::gather(turn_settings, Time::from(SystemTime::now()));
     for path in &config.options.instructions {

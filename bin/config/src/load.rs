@@ -157,7 +157,7 @@ pub(crate) fn read(
 }
 
 /// Reads all settings that apply in `directory`, and the stored keys. `env` gives the variables:
-/// `HOME`, `XDG_CONFIG_HOME`, `LEFTFOLD_HOME`, `XDG_DATA_HOME`, `LEFTFOLD_CONFIG`,
+/// `HOME`, `PATH`, `XDG_CONFIG_HOME`, `LEFTFOLD_HOME`, `XDG_DATA_HOME`, `LEFTFOLD_CONFIG`,
 /// `LEFTFOLD_CONFIG_CONTENT`, `LEFTFOLD_SANDBOX`, `OPENCODE_CONFIG`, `OPENCODE_CONFIG_DIR`, `OPENCODE_CONFIG_CONTENT`,
 /// and variables that files refer to.
 ///
@@ -247,6 +247,7 @@ pub(crate) fn merge(
         format!("{place}: `{path}` is not a setting of Leftfold and has no effect")
     }));
     settings.find_skills(directory);
+    settings.find_shell(env);
     settings.warnings.extend(layers.warnings.iter().cloned());
     settings.stored = Keys::load(env)?;
     settings.known = Some(layers.providers);

@@ -1,6 +1,7 @@
 //! The settings: a field for each top-level key of a file, and the result of merging all sources.
 
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
@@ -20,7 +21,7 @@ use crate::permission::{self, Permission, PlacedRule};
 use crate::provider::{NEVER, Provider};
 use crate::sandbox::{Sandbox, SandboxSettings};
 use crate::secrecy::Secret;
-use crate::source::Source;
+use crate::source::{Env, Source};
 use crate::tree::Node;
 use crate::trust::Trust;
 use crate::typed::{At, Idle, filled, model_name, positive};
@@ -101,7 +102,9 @@ pub struct Settings {
     pub reference: Idle<Value>,
     pub server: Idle<Object>,
     pub share: Idle<TextOrBoolean>,
-    pub shell: Idle<Value>,
+    /// The program that runs command lines: a path, or a name that is searched in `PATH`.
+    #[serde(deserialize_with = "filled")]
+    pub(crate) shell: Option<At<String>>,
     pub theme: Idle<String>,
     pub tui: Idle<Object>,
     pub username: Idle<String>,
@@ -129,6 +132,9 @@ pub struct Settings {
     /// The folders in `skills` that exist.
     #[serde(skip)]
     pub skill_folders: Vec<SkillFolder>,
+    /// The program that `shell` names; `None`: bash.
+    #[serde(skip)]
+    pub shell_program: Option<String>,
     /// Keys stored by `leftfold auth login`.
     #[serde(skip)]
     pub stored: Keys,
@@ -143,6 +149,11 @@ pub struct Settings {
     /// Warnings about parts without an effect, for people.
     #[serde(skip)]
     pub warnings: Vec<String>,
+}
+
+/// Whether the path leads to a file that may be executed.
+fn is_program(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
 }
 
 /// A folder of skills.
@@ -442,6 +453,27 @@ impl Settings {
             let holder = ["agent", name];
             let rules = permission::rules(&holder, &agent.tools, agent.permission.as_ref());
             self.agent_placed_rules.entry(name.clone()).or_default().extend(rules);
+        }
+    }
+
+    /// Finds the program that `shell` names, and warns if there is none. A relative path starts at the settings file.
+    pub(crate) fn find_shell(&mut self, env: Env<'_>) {
+        let Some(shell) = &self.shell else { return };
+        let named = shell.trim();
+        let places = match named.contains('/') {
+            true => vec![shell.place().source.path(named)],
+            false => std::env::split_paths(&env("PATH").unwrap_or_default())
+                .filter(|folder| folder.is_absolute())
+                .map(|folder| folder.join(named))
+                .collect(),
+        };
+        let found = places.iter().find(|path| is_program(path));
+        self.shell_program = found.and_then(|path| Some(path.to_str()?.to_owned()));
+        if self.shell_program.is_none() {
+            let place = shell.place();
+            self.warnings.push(format!(
+                "{place}: `shell`: there is no program {named:?}, so commands run in bash"
+            ));
         }
     }
 

@@ -117,6 +117,7 @@ impl Review<'_> {
                     "default_agent" => "chooses the agent that gets your prompts",
                     "secrets" => "names values that calls can use",
                     "environment" => "hands variables of yours to commands",
+                    "shell" => "is the program that runs commands",
                     "webfetch" => "may let tools read pages of your own network",
                     key if schema::is_idle(key) => "has no effect in this version",
                     _ => "changes how Leftfold works here",

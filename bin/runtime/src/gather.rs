@@ -29,6 +29,8 @@ pub struct TurnSettings {
     /// The agents that calls may start as subagents, each with its description.
     pub subagents: Vec<(String, String)>,
     pub sources: Sources,
+    /// The program that runs command lines, if it is not the usual one.
+    pub shell: Option<String>,
     /// The file for the session's plan; `None`: the session has no planning.
     pub plan: Option<PathBuf>,
 }
@@ -52,6 +54,7 @@ pub fn gather(turn_settings: TurnSettings, now: Time) -> (TurnConfig, Vec<String
     rules.extend(turn_settings.rules.iter().cloned());
     let mut tools = tools(&turn_settings, &rules);
     offer_tasks(&mut tools, &turn_settings.subagents);
+    name_shell(&mut tools, turn_settings.shell.as_deref());
     offer_sandbox(&mut tools, turn_settings.options.sandbox.as_ref());
     let (name, base) = prompt::base(&turn_settings, &tools);
     let found = instructions::find(&turn_settings);
@@ -113,6 +116,15 @@ pub fn extend(config: &mut TurnConfig, tools: Vec<ToolSpec>) {
         let (rules, options) = (&config.rules, &config.options);
         let is_hidden = |tool: &ToolSpec| rules::hides(rules, options.restricting(), &tool.name);
         config.tools.extend(tools.into_iter().filter(|tool| !is_hidden(tool)));
+    }
+}
+
+/// Tells the model which shell runs its lines, if it is not the usual one.
+fn name_shell(tools: &mut [ToolSpec], shell: Option<&str>) {
+    let Some(shell) = shell else { return };
+    for bash in tools.iter_mut().filter(|tool| tool.name == "bash") {
+        bash.description =
+            format!("{}\n{}", bash.description.trim_end(), leftfold_tools::bash_about_shell(shell));
     }
 }
 
@@ -205,6 +217,7 @@ mod tests {
             subagents: Vec::new(),
             sources,
             plan: None,
+            shell: None,
         };
         let (config, problems) = gather(turn_settings, Time::from_millis(0));
         assert_eq!(problems, [""; 0]);

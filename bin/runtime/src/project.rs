@@ -110,6 +110,7 @@ impl Project {
         workspace.private_addresses = settings.webfetch.private;
         workspace.task_timeout = settings.task.timeout;
         workspace.environment = settings.environment();
+        workspace.shell.clone_from(&settings.shell_program);
         workspace.socket = Some(store.join(session_paths::SOCKET));
         workspace.data = session_paths::data_dir().ok();
         workspace

@@ -129,6 +129,7 @@ pub fn plugins(
         directory: directory.to_owned(),
         worktree: worktree.to_owned(),
         environment: settings.environment(),
+        shell: settings.shell_program.clone(),
         socket: store.join(crate::session_paths::SOCKET),
     };
     let specs: Vec<_> = specs.into_iter().filter_map(Result::ok).collect();

@@ -274,6 +274,7 @@ pub(crate) fn resolve(
         subagents: agents.to_call(&agent, settings),
         agent,
         sources: sources(settings),
+        shell: settings.shell_program.clone(),
         plan,
     };
     Ok(Resolved { turn_settings, provider: model.provider, others: model::others(settings) })

@@ -50,7 +50,7 @@ pub(super) fn params(root: &LaunchContext) -> Value {
         "worktree": root.worktree,
         "directory": root.directory,
         "socket": root.socket,
-        "shell": leftfold_tools::shell(),
+        "shell": root.shell.as_deref().unwrap_or(leftfold_tools::shell()),
         "pid": std::process::id(),
     })
 }

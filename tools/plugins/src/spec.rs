@@ -38,6 +38,8 @@ pub struct LaunchContext {
     pub worktree: PathBuf,
     /// Variables that plugins get in addition to the usual ones.
     pub environment: Vec<String>,
+    /// The program that runs command lines; `None`: the usual one.
+    pub shell: Option<String>,
     /// The socket of the node that starts them. It may not exist yet.
     pub socket: PathBuf,
 }

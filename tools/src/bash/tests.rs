@@ -56,6 +56,30 @@ fn resolution() {
     assert_eq!(resolved.paths, [out.to_string_lossy().trim_end_matches('/')]);
 }
 
+/// The judge reads lines as bash does.
+#[test]
+fn a_line_that_the_shell_may_read_otherwise_is_unknown_too() {
+    let site = Site::new();
+    for (shell, line, is_unknown) in [
+        (None, "[[ -f a ]] && ls", false),
+        (Some("/usr/bin/bash"), "[[ -f a ]] && ls", false),
+        (Some("/bin/dash"), "ls a", false),
+        (Some("/bin/dash"), "[[ -f a ]] && ls", true),
+        (Some("/usr/bin/zsh"), "ls a", true),
+        (Some("/opt/fish/bin/fish"), "ls a", true),
+    ] {
+        let shell = shell.map(str::to_owned);
+        let workspace = Workspace { shell: shell.clone(), ..site.workspace() };
+        let input = leftfold_events::Json::from_value(&json!({ "command": line }));
+        let call = leftfold_events::event::CallSpec { id: "c".into(), name: "bash".into(), input };
+        let resolved = crate::resolve(&call, &workspace);
+        let seen = resolved.access.iter().find(|it| it.permission == "bash").unwrap();
+        assert_eq!(seen.patterns.contains(&"<dynamic>".to_owned()), is_unknown, "{shell:?} {line}");
+        assert!(seen.patterns.iter().any(|pattern| pattern.starts_with("ls")), "{shell:?} {line}");
+        assert!(!is_unknown || seen.always.is_empty(), "{shell:?} {line}");
+    }
+}
+
 #[test]
 fn a_confined_line_needs_no_permission_for_its_own_temporary_files() {
     use leftfold_events::sandbox::{Backend, SandboxOptions};

@@ -64,6 +64,8 @@ pub type Starting = BoxFuture<'static, Result<Arc<dyn Terminal>, HostError>>;
 pub struct HostCommand<'a> {
     /// The command line for the shell.
     pub line: &'a str,
+    /// The shell; `None`: the usual one.
+    pub shell: Option<&'a str>,
     pub folder: &'a Path,
     /// The value of `LEFTFOLD_CALL` in its environment.
     pub call_env: &'a str,

@@ -60,6 +60,7 @@ impl Site {
             options: Options::default(),
             sources,
             plan: None,
+            shell: None,
         })
     }
 
