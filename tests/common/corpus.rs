@@ -146,6 +146,17 @@ impl Act {
     }
 
     pub fn play_with(&self, site: &Site, fault: Option<&str>, more: &[&str]) -> Ran {
+        self.play_seen(site, fault, more, |_| {})
+    }
+
+    /// Calls `seen` with each line as soon as it is printed.
+    pub fn play_seen(
+        &self,
+        site: &Site,
+        fault: Option<&str>,
+        more: &[&str],
+        mut seen: impl FnMut(&str),
+    ) -> Ran {
         let args: Vec<String> = self.args.iter().map(|arg| resolved(site, arg)).collect();
         let args: Vec<&str> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();
         let mut command = site.command(&args);
@@ -161,6 +172,7 @@ impl Act {
             let _ = live.input().write_all(self.input.as_bytes());
         }
         while let Some(line) = live.line() {
+            seen(&line);
             if line.contains(r#""type":"tool.started""#) {
                 self.meanwhile.happens(site, &live, &line);
             }

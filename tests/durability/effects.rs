@@ -1,4 +1,4 @@
-//! Intent before effect: whatever leaves the program stands in the log on the disk by then. Each commit is
+//! Promise 2, intent before effect: whatever leaves the program stands in the log on the disk by then. Each commit is
 //! delayed, so that an effect which does not wait for it comes far too early. What effects leave outside is
 //! looked at while they happen, and the log is read from the disk at that moment.
 
@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use common::aftermath::assert_told;
 use common::corpus::{Logs, scenario};
 use common::plugin::{self, double};
-use common::{Answer, Block, Server, Site, Split, message};
+use common::{Answer, Block, Server, Site, Split, Tally, message};
 use leftfold_events::Envelope;
 use leftfold_events::event::{CallSpec, Event, Files, Hook, Model, Session, Subagent, Tool, Turn};
 use leftfold_store::Reader;
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 
 /// By how much each commit is delayed, in milliseconds.
 const DELAY: &str = "150";
+const EARLY: &str = "effects before their intents";
 const LOOK: Duration = Duration::from_millis(5);
 const PLUGIN: &str = "effects::the_plugin_answers";
 /// The prompt of the child.
@@ -28,7 +30,7 @@ fn the_plugin_answers() {
 }
 
 /// The logs below this home as they are on the disk.
-fn on_disk(home: &Path) -> Logs {
+pub(crate) fn on_disk(home: &Path) -> Logs {
     let Ok(folders) = std::fs::read_dir(home.join("sessions")) else { return Vec::new() };
     let stores: Vec<PathBuf> = folders.map(|folder| folder.unwrap().path()).collect();
     let mut logs = Vec::new();
@@ -199,9 +201,20 @@ fn no_effect_comes_before_its_intent_is_on_the_disk() {
     let run = || drop(site.run(&["run", "/say"]).ok());
     let mut found = watched(run, effects, missing);
     found.extend(early.lock().unwrap().drain(..));
-    assert_eq!(found, [""; 0], "effects before their intents");
     // all of them have been there
     let (running, asked, kept, made) = effects();
+    let tally = Tally::promise(2, "effects")
+        .counts(&["commands", "requests", "hooks", "snapshots", "files", "subagents"])
+        .never(&[EARLY]);
+    tally.add("commands", running.len());
+    tally.add("requests", server.requests().len());
+    tally.add("hooks", asked);
+    tally.add("snapshots", usize::from(kept));
+    tally.add("files", usize::from(made));
+    let spawned = |event: &Event| matches!(event, Event::Subagent(Subagent::Spawned { .. }));
+    tally.add("subagents", count(&on_disk(&site.path("home")), spawned));
+    tally.none(EARLY, found);
+    tally.finish();
     assert_eq!((running, kept, made), (vec!["call".to_owned(), "line".to_owned()], true, true));
     assert!(asked >= 4 && server.requests().len() == 4, "{asked} hooks");
     site.assert_sound();
@@ -212,13 +225,22 @@ fn no_mark_of_the_corpus_comes_before_its_call_has_started_on_the_disk() {
     if cfg!(not(debug_assertions)) {
         return common::skipped("only debug builds delay commits");
     }
-    for name in ["tools", "parallel", "children", "fork", "queued", "mixed"] {
+    let tally = Tally::promise(2, "marks of the corpus")
+        .counts(&["sessions", "marks", "calls lost and told"])
+        .never(&[EARLY]);
+    for name in
+        ["tools", "parallel", "children", "fork", "queued", "mixed", "mcp", "plugins", "cut"]
+    {
         let mut scenario = scenario(name);
         scenario.site = scenario.site.env("LEFTFOLD_SLOW_COMMITS", "50");
         let site = &scenario.site;
         let missing = |marks: &String| {
             let logs = on_disk(&site.path("home"));
-            let early = marks.lines().filter(|mark| !has_started(&logs, &format!("echo {mark} ")));
+            let has_started = |mark: &str| {
+                has_started(&logs, &format!("echo {mark} "))
+                    || has_started(&logs, &format!("\"mark\":\"{mark}\""))
+            };
+            let early = marks.lines().filter(|mark| !has_started(mark));
             early.map(|mark| format!("{name}: {mark}")).collect()
         };
         let run = || {
@@ -227,7 +249,13 @@ fn no_mark_of_the_corpus_comes_before_its_call_has_started_on_the_disk() {
             }
         };
         let found = watched(run, || site.text("marks"), missing);
-        assert_eq!(found, [""; 0], "effects before their intents");
+        tally.add("sessions", 1);
+        tally.add("marks", site.text("marks").lines().count());
+        for (_, log) in on_disk(&site.path("home")) {
+            tally.add("calls lost and told", assert_told(&log));
+        }
+        tally.none(EARLY, found);
         assert!(!site.text("marks").is_empty(), "{name}");
     }
+    tally.finish();
 }

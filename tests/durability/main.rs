@@ -15,6 +15,7 @@ mod harness;
 mod interrupt;
 mod orphans;
 mod prefixes;
+mod projection;
 
 mod salvage;
 mod secrets;
