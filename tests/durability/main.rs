@@ -16,6 +16,7 @@ mod interrupt;
 mod orphans;
 mod prefixes;
 mod projection;
+mod resume;
 
 mod salvage;
 mod secrets;
