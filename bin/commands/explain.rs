@@ -52,7 +52,7 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
     let built = context::asked(&state, purpose);
     if args.wire {
         let model = context::model_of(&state, purpose);
-        return wire::wire(args, &place, all, &built.request, model);
+        return wire::wire(args, &place, all, &built, model);
     }
     let bytes = serde_json::to_string(&built.request)?;
     let rebuilt = built.request.sha256();

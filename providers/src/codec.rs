@@ -16,6 +16,7 @@ use crate::config::{Config, Error, Http, Wire};
 use crate::errors::Failure;
 use crate::exchanged::{Answer, End};
 use crate::reading::Reading;
+use crate::spans::{self, Span};
 use crate::stream::StreamEvent;
 use crate::vendors::{self, Vendor};
 
@@ -63,6 +64,11 @@ impl Codec {
     /// The bytes that go over the wire for `request`. Calls without results are answered first.
     pub fn body(&self, request: &Request) -> Vec<u8> {
         bytes(&self.http.body(self.vendor, &closing::closed(request)))
+    }
+
+    /// Where the bytes of [`body`](Self::body) come from. The spans follow each other without a gap.
+    pub fn spans(&self, request: &Request) -> Vec<Span> {
+        spans::spans(self, &closing::closed(request), &self.body(request))
     }
 
     /// The path and query below the base URL, for a request to `model`.

@@ -52,6 +52,7 @@ mod parts;
 mod reading;
 pub mod scripted;
 mod shape;
+mod spans;
 mod stream;
 #[cfg(test)]
 mod testing;
@@ -71,6 +72,7 @@ pub use exchanged::{
 };
 pub use http::warm;
 pub use leftfold_events::Request;
+pub use spans::{Place, Span};
 pub use stream::{Extra, Provider, StreamEvent};
 
 /// Every wire format, in the order in which lists show them.

@@ -4,10 +4,12 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use leftfold_events::event::{Event, Model, Session};
+use leftfold_events::context::Built;
+use leftfold_events::event::{Event, Model, Session, Turn};
+use leftfold_events::request::RequestMessage;
 use leftfold_events::turn_config::ModelSpec;
-use leftfold_events::{Envelope, Request, Seq, Sha256};
-use leftfold_providers::Codec;
+use leftfold_events::{Envelope, Seq, Sha256};
+use leftfold_providers::{Codec, Place, Span};
 use serde_json::{Value, json};
 use similar::TextDiff;
 
@@ -18,28 +20,32 @@ use leftfold_runtime::session_paths::SessionPlace;
 /// Lines around each difference of two bodies.
 const CONTEXT: usize = 3;
 
-/// Prints the body of `request`, which is the one of event `args.seq`.
+/// Prints the body of the request of event `args.seq`.
 pub(super) fn wire(
     args: &Explain,
     place: &SessionPlace,
     events: &[Envelope],
-    request: &Request,
+    built: &Built,
     model: &ModelSpec,
 ) -> anyhow::Result<ExitCode> {
+    let request = &built.request;
     let codec = codec(model, &model.vendor)?;
     let body = codec.body(request);
     if let Some(vendor) = &args.other {
         let other = self::codec(model, vendor)?;
         let encoded = other.body(request);
         match args.format {
-            Format::Json => super::super::print_json(&report(&other, request, &encoded, None))?,
+            Format::Json => super::super::print_json(&report(&other, built, &encoded, None, &[]))?,
             Format::Text => super::super::print(&difference(codec, &body, other, &encoded)?)?,
         };
         return Ok(ExitCode::SUCCESS);
     }
     let sent = sent(events, args.seq);
     match args.format {
-        Format::Json => super::super::print_json(&report(&codec, request, &body, sent))?,
+        Format::Json => {
+            let pieces = pieces(codec, built, events, args.seq);
+            super::super::print_json(&report(&codec, built, &body, sent, &pieces))?
+        }
         // the bytes must match the hash in the log, so they are not masked
         Format::Text => super::super::print_exact(&String::from_utf8(body.clone())?)?,
     };
@@ -78,18 +84,57 @@ fn codec(model: &ModelSpec, vendor: &str) -> anyhow::Result<Codec> {
     }
 }
 
-fn report(codec: &Codec, request: &Request, body: &[u8], sent: Option<Sha256>) -> String {
+fn report(
+    codec: &Codec,
+    built: &Built,
+    body: &[u8],
+    sent: Option<Sha256>,
+    pieces: &[Value],
+) -> String {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let report = json!({
         "method": "POST",
-        "path": codec.path(&request.model.id),
+        "path": codec.path(&built.request.model.id),
         "wire": codec.wire(),
         "vendor": codec.vendor(),
         "bytes": body.len(),
         "body_sha256": { "recorded": sent, "rebuilt": Sha256::of(body) },
+        "pieces": pieces,
         "body": value,
     });
     format!("{report}\n")
+}
+
+/// Each piece of the body: its bytes from and to, the piece of the request, and the events that it comes from.
+fn pieces(codec: Codec, built: &Built, events: &[Envelope], seq: Seq) -> Vec<Value> {
+    let configured = |event: &&Envelope| matches!(event.event, Event::Turn(Turn::Configured(_)));
+    let before = events.iter().take_while(|event| event.seq <= seq);
+    let configured = before.filter(configured).last().map(|event| event.seq);
+    let from = |place: Place| -> Vec<Seq> {
+        match place {
+            Place::Message(message, part) => {
+                let sources = built.sources.get(message).map(Vec::as_slice).unwrap_or_default();
+                match built.request.messages.get(message) {
+                    // one event for each result
+                    Some(RequestMessage::Tool { .. }) => {
+                        sources.get(part).copied().into_iter().collect()
+                    }
+                    Some(RequestMessage::User { .. } | RequestMessage::Assistant { .. }) | None => {
+                        sources.to_vec()
+                    }
+                }
+            }
+            Place::System(_) | Place::Tools | Place::Model | Place::Options | Place::MaxOutput => {
+                configured.into_iter().collect()
+            }
+            Place::CacheKey | Place::Format | Place::Unknown => Vec::new(),
+        }
+    };
+    let piece = |span: Span| {
+        let Span { at, place } = span;
+        json!({ "at": [at.start, at.end], "what": place.to_string(), "from": from(place) })
+    };
+    codec.spans(&built.request).into_iter().map(piece).collect()
 }
 
 /// The difference between the bodies for two vendors, line by line of their indented JSON.

@@ -4,7 +4,7 @@
 
 mod replies;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use std::sync::Mutex;
 
 use common::{Answer, Recorded, Server, Site, Split, Tally, all, kind, only, program};
 use leftfold_events::Sha256;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use self::replies::{Part, Render, anthropic, chat, gemini, responses};
@@ -56,7 +57,7 @@ type Shape = (&'static str, &'static [Step], i32);
 
 const DONE: Step = Step::Reply(&[Part::Text("Done: «ä€𝄞».")]);
 
-const SHAPES: [Shape; 8] = [
+const SHAPES: [Shape; 9] = [
     ("text", &[Step::Reply(&[Part::Text("Hello, this is a reply of some length.")])], 0),
     (
         "reasoning and a call",
@@ -75,6 +76,17 @@ const SHAPES: [Shape; 8] = [
         &[
             Step::Reply(&[Part::Read("call_1", "a.txt"), Part::Read("call_2", "none")]),
             Step::Reply(&[Part::Read("call_1", "a.txt")]),
+            DONE,
+        ],
+        0,
+    ),
+    (
+        "many steps",
+        &[
+            Step::Reply(&[Part::Read("call_1", "a.txt")]),
+            Step::Reply(&[Part::Text("Once more."), Part::Read("call_2", "./a.txt")]),
+            Step::Reply(&[Part::Read("call_3", "b \"quoted\"\n.txt")]),
+            Step::Reply(&[Part::Text("And again."), Part::Read("call_4", ".")]),
             DONE,
         ],
         0,
@@ -213,6 +225,74 @@ fn number(text: &str, before: &str) -> usize {
     digits.parse().unwrap_or_else(|_| panic!("{before} in {text}"))
 }
 
+/// Checks where each byte of a body comes from, and that the log has the texts of its messages.
+fn provenance(tally: &Tally, place: &str, body: &str, report: &str, texts: &str) {
+    let report: Value =
+        serde_json::from_str(report).unwrap_or_else(|e| panic!("{place}: {e} {report}"));
+    let mut end = 0;
+    for piece in report["pieces"].as_array().unwrap() {
+        let at = |index: usize| usize::try_from(piece["at"][index].as_u64().unwrap()).unwrap();
+        let (from, to, what) = (at(0), at(1), piece["what"].as_str().unwrap());
+        tally.equal("gaps in provenance", &from, &end, place);
+        end = to;
+        let bytes = &body[from..to];
+        let has_events = !piece["from"].as_array().unwrap().is_empty();
+        let kind = match what.split('.').next().unwrap() {
+            "messages" if has_events => "bytes from events",
+            "messages" => "bytes of fixed texts",
+            "format" => "bytes of the wire format",
+            _ => "bytes from the configuration",
+        };
+        tally.add(kind, bytes.len());
+        tally.check("bytes of unknown origin", what != "unknown", || format!("{place}: {bytes}"));
+        if kind == "bytes from events" {
+            let once: String = serde_json::from_str(&format!("\"{bytes}\"")).unwrap_or_default();
+            let twice: String = serde_json::from_str(&format!("\"{once}\"")).unwrap_or_default();
+            // the prompt for a title begins with fixed words
+            let last = once.rsplit("\n\n").next().unwrap_or_default();
+            // an id that comes again gets the event's number
+            let numbered = once.rsplit_once('_').filter(|(_, seq)| seq.parse::<u64>().is_ok());
+            let is_logged = texts.contains(&once)
+                || !twice.is_empty() && texts.contains(&twice)
+                || texts.contains(last)
+                || numbered.is_some_and(|(id, _)| texts.contains(id));
+            tally.check("pieces that the log does not have", is_logged, || {
+                format!("{place}, {what}: {bytes}")
+            });
+        }
+    }
+    tally.equal("gaps in provenance", &end, &body.len(), place);
+}
+
+/// All texts of a log. Those of a streamed part follow each other without a gap.
+fn texts(events: &[Value]) -> String {
+    fn leaves(value: &Value, into: &mut String) {
+        match value {
+            Value::String(text) => {
+                into.push_str(text);
+                into.push('\n');
+            }
+            Value::Array(items) => items.iter().for_each(|item| leaves(item, into)),
+            Value::Object(members) => members.values().for_each(|member| leaves(member, into)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {
+                into.push_str(&value.to_string());
+                into.push('\n');
+            }
+        }
+    }
+    let mut text = String::new();
+    let mut parts: BTreeMap<String, String> = BTreeMap::new();
+    for event in events {
+        leaves(event, &mut text);
+        for part in event["data"]["parts"].as_array().into_iter().flatten() {
+            let name =
+                format!("{} {} {} {}", event["session"], event["of"], part["kind"], part["id"]);
+            parts.entry(name).or_default().push_str(part["text"].as_str().unwrap_or_default());
+        }
+    }
+    text + &parts.into_values().collect::<Vec<_>>().join("\n")
+}
+
 fn ids(events: &[Value]) -> Vec<&str> {
     let mut ids: Vec<&str> = events.iter().filter_map(|event| event["session"].as_str()).collect();
     ids.sort_unstable();
@@ -223,6 +303,7 @@ fn ids(events: &[Value]) -> Vec<&str> {
 /// Compares every request of a session with the bytes that the server got, and every answer with the log.
 fn replayed(tally: &Tally, place: &str, site: &Site, servers: &[&Server]) {
     let events = site.exported();
+    let texts = texts(&events);
     let bare = Bare::of(site);
     tally.add("without network", usize::from(!bare.has_network));
     let mut sent: Vec<Vec<u8>> = Vec::new();
@@ -240,6 +321,9 @@ fn replayed(tally: &Tally, place: &str, site: &Site, servers: &[&Server]) {
         });
         at.map(|at| sent.swap_remove(at));
         tally.add("bodies", 1);
+        let (_, report, _) =
+            bare.run(&["explain", session, &seq, "--request", "--wire", "--format", "json"]);
+        provenance(tally, &format!("{place}, {seq}"), &body, &report, &texts);
         let outcome = events.iter().find(|event| {
             event["of"] == request["seq"]
                 && event["session"] == request["session"]
@@ -275,7 +359,17 @@ fn replayed(tally: &Tally, place: &str, site: &Site, servers: &[&Server]) {
 #[test]
 fn every_body_is_made_again_and_every_answer_is_decoded_again() {
     let tally = Tally::promise(4, "wire")
-        .counts(&["sessions", "bodies", "answers", "records", "without network"])
+        .counts(&[
+            "sessions",
+            "bodies",
+            "answers",
+            "records",
+            "without network",
+            "bytes from events",
+            "bytes from the configuration",
+            "bytes of fixed texts",
+            "bytes of the wire format",
+        ])
         .never(&[
             "sessions that fail",
             "bodies that differ",
@@ -283,6 +377,9 @@ fn every_body_is_made_again_and_every_answer_is_decoded_again() {
             "bodies without their hash in the log",
             "requests without an event",
             "answers that differ",
+            "gaps in provenance",
+            "bytes of unknown origin",
+            "pieces that the log does not have",
             "records with a key or an address",
         ]);
     let more = std::env::var("LEFTFOLD_WIRE").is_ok_and(|which| which == "all");
@@ -310,6 +407,7 @@ fn every_body_is_made_again_and_every_answer_is_decoded_again() {
                 let place = format!("{}, title, image and fork", wire.0);
                 tally.attempt("sessions that fail", place, || {
                     titled_forked_and_with_an_image(tally, wire);
+                    killed_and_resumed(tally, wire);
                 });
             });
         }
@@ -346,6 +444,30 @@ fn titled_forked_and_with_an_image(tally: &Tally, wire: Wire) {
     let (code, text, error) = fork.run(&["rerun", "--wire", &session]);
     let place = format!("{}, fork: {text}{error}", wire.0);
     tally.equal("answers that differ", &code, &0, place);
+    tally.add("sessions", 1);
+}
+
+/// A node that is killed in the middle of a reply: its request has no record, and the next one is rebuilt.
+fn killed_and_resumed(tally: &Tally, wire: Wire) {
+    let text = wire.3(&[Part::Text("The beginning of a reply that never ends.")]);
+    let ends: Vec<usize> = text.match_indices("\n\n").map(|(at, _)| at + 2).collect();
+    let half = text[..ends[ends.len() / 2]].to_owned();
+    let whole = wire.3(&[Part::Text("Done.")]);
+    let answers = vec![Answer::Stall(half), Answer::Stream(whole, Split::Whole)];
+    let server = Server::start(answers);
+    let site = site(&server, wire);
+    let mut live = site.start(&["run", "--format", "json", "go"]);
+    live.until("model.streamed");
+    live.signal(Signal::KILL);
+    live.wait();
+    site.run(&["resume", "last", "--format", "json"]).ok();
+    let events = site.exported();
+    let bare = Bare::of(&site);
+    let place = format!("{}, killed", wire.0);
+    tally.equal("requests without an event", &server.requests().len(), &2, &place);
+    let (code, text, error) = bare.run(&["rerun", "--wire", ids(&events)[0]]);
+    let holds = code == 0 && text.contains("1 of 2 bodies rebuilt, 1 answers decoded again");
+    tally.check("answers that differ", holds, || format!("{place}: {text}{error}"));
     tally.add("sessions", 1);
 }
 
