@@ -251,6 +251,51 @@ fn a_second_client_prompts_and_its_prompt_joins_the_turn() {
 }
 
 #[test]
+fn a_prompt_with_a_known_id_does_nothing_and_options_need_a_turn_of_their_own() {
+    let site = asking();
+    let (live, session, of) = waiting(&site);
+    let store = site.session();
+    let mut peer = Peer::connect(&store);
+    let prompt = |more: &Value| {
+        let mut prompt = json!({ "session": session, "text": "and mind the gap" });
+        prompt.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        prompt
+    };
+    // clients that send one prompt at once, as after a lost answer
+    let same = prompt(&json!({ "message_id": "m1" }));
+    let answers: Vec<Value> = std::thread::scope(|scope| {
+        let ask = || Peer::connect(&store).call("_leftfold/prompt", &same)["result"].clone();
+        let asking: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+        asking.into_iter().map(|asked| asked.join().unwrap()).collect()
+    });
+    let repeated: Vec<&Value> = answers.iter().filter(|answer| **answer != json!({})).collect();
+    assert_eq!(repeated.len(), 7, "{answers:?}");
+    let noted = prompt(&json!({ "message_id": "m2", "no_reply": true }));
+    assert_eq!(peer.call("_leftfold/prompt", &noted)["result"], json!({}));
+    for option in [
+        json!({ "agent": "plan" }),
+        json!({ "model": "a/b" }),
+        json!({ "system": "Rhyme." }),
+        json!({ "tools": { "bash": false } }),
+        json!({ "max_steps": 3 }),
+    ] {
+        let refused = peer.call("_leftfold/prompt", &prompt(&option));
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+        let why = refused["error"]["message"].as_str().unwrap();
+        assert!(why.contains("runs one turn"), "{why}");
+    }
+    allow(&site, &session, of);
+    let events = live.wait().ok().events();
+    let prompts = all(&events, "turn.prompted");
+    assert_eq!((prompts.len(), all(&events, "turn.noted").len()), (2, 1));
+    let expected = json!({ "repeated": true, "seq": prompts[1]["seq"] });
+    assert!(repeated.iter().all(|answer| **answer == expected), "{repeated:?}");
+    assert_eq!(all(&events, "turn.ended").len(), 1);
+    site.assert_sound();
+    println!("prompts with one id: 8 sent at once, 1 accepted, {} repeated", repeated.len());
+}
+
+#[test]
 fn a_second_client_cancels() {
     let site = asking();
     let (live, session, _) = waiting(&site);
