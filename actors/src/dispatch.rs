@@ -13,7 +13,7 @@ use leftfold_events::event::{
 use leftfold_events::sandbox::shows_env_files;
 use leftfold_events::state::{Call, ModelStatus, PendingKind, Phase};
 use leftfold_events::{Envelope, Fact, Seq, SessionId, State, context};
-use leftfold_tools::{Instructed, Sandbox, Seen};
+use leftfold_tools::{Caller, Instructed, Sandbox, Seen};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort};
 
 use self::lost::{check_lost, request_lost, run_lost};
@@ -262,6 +262,11 @@ impl Workers {
             span,
             call: call.seq,
             id: call.id.clone(),
+            caller: Caller {
+                session: state.session.to_string(),
+                message: state.last_reply().map_or(0, |reply| reply.asked),
+                agent: state.agent.clone(),
+            },
             attempt,
             resolution,
             variables: self.hook_secrets.take_variables(call.seq),

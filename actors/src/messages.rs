@@ -36,7 +36,7 @@ use leftfold_events::turn_config::Prices;
 use leftfold_events::{Envelope, Fact, Request, Secrets, Seq, SessionId, State, Time, TurnConfig};
 use leftfold_providers::Extra;
 use leftfold_store::{LiveReader, Store};
-use leftfold_tools::{Elicitation, ElicitationReply, Instructed, Sandbox, Seen};
+use leftfold_tools::{Caller, Elicitation, ElicitationReply, Instructed, Sandbox, Seen};
 use ractor::{ActorRef, RpcReplyPort};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -385,6 +385,7 @@ pub(crate) struct RunCall {
     pub(crate) call: Seq,
     /// The model's id of the call.
     pub(crate) id: String,
+    pub(crate) caller: Caller,
     pub(crate) attempt: u32,
     pub(crate) resolution: Box<Resolution>,
     /// Variables of plugins' hooks for its commands.

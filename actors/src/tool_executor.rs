@@ -130,6 +130,7 @@ impl Running {
             span,
             call,
             id,
+            caller,
             attempt,
             resolution,
             variables,
@@ -157,6 +158,7 @@ impl Running {
         let context = Context {
             workspace,
             call: id.clone(),
+            caller,
             call_env: format!("{}:{call}:{attempt}", self.tag),
             variables,
             sandbox,

@@ -66,6 +66,7 @@ enum Kind {
 pub fn fields(message: &str, wanted: &Wanted) -> Result<Vec<Field>, String> {
     let schema = match wanted {
         Wanted::Form { schema } => schema.value(),
+        Wanted::Permission { .. } => return Ok(Vec::new()),
         Wanted::Visit { url } => {
             let question =
                 format!("{message}\nOpen this address, if you trust it, and then go on: {url}");

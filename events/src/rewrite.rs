@@ -184,6 +184,10 @@ fn tool(event: &mut Tool, how: &impl Rewrite) {
             match wanted {
                 Wanted::Form { schema } => json(schema, how),
                 Wanted::Visit { url } => string(url, how),
+                Wanted::Permission { patterns, always, .. } => {
+                    strings(patterns, how);
+                    strings(always, how);
+                }
             }
         }
         Tool::ElicitationAnswered { content, .. } => json(content, how),

@@ -14,7 +14,8 @@ pub(crate) const ASKED: &str = "asked";
 
 /// Settings of a plugin: the test binary with only the test `test`, which calls [`serve_if_asked`].
 /// The answer `"silent"` never comes, `"crash"` ends the plugin, `"deaf"` stops it from reading,
-/// and `"refuse"` is an error.
+/// and `"refuse"` is an error. For `tool`, an answer with `ask` first sends these as requests `ask`, one
+/// after the other, and is then the replies.
 pub fn double(test: &str, handshake: Value, answers: Value) -> Value {
     let program = std::env::current_exe().unwrap();
     let says = json!({ "handshake": handshake, "answers": answers }).to_string();
@@ -36,7 +37,8 @@ pub fn hasty(test: &str, handshake: Value, answers: Value, timeout: u64) -> Valu
 pub fn serve_if_asked() {
     let Ok(says) = std::env::var(SAYS) else { return };
     let says: Value = serde_json::from_str(&says).unwrap();
-    for line in std::io::stdin().lock().lines() {
+    let mut lines = std::io::stdin().lock().lines();
+    while let Some(line) = lines.next() {
         let line = line.unwrap();
         let mut asked = std::fs::OpenOptions::new();
         let mut asked = asked.create(true).append(true).open(ASKED).unwrap();
@@ -56,6 +58,25 @@ pub fn serve_if_asked() {
             (Some("refuse"), Some(id)) => {
                 let error = json!({ "code": 1, "message": "I will not" });
                 say(&json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+            }
+            (_, Some(id)) if said["ask"].is_array() => {
+                let mut replies = Vec::new();
+                for params in said["ask"].as_array().unwrap() {
+                    let mut params = params.clone();
+                    if params["request"].is_null() {
+                        params["request"] = id.clone();
+                    }
+                    let ask =
+                        json!({ "jsonrpc": "2.0", "id": "q", "method": "ask", "params": params });
+                    say(&ask);
+                    let reply: Value =
+                        serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+                    assert_eq!(reply["id"], "q", "{reply}");
+                    let error = reply["error"]["code"].to_string();
+                    let status = reply["result"]["status"].as_str().map(str::to_owned);
+                    replies.push(status.unwrap_or(error));
+                }
+                say(&json!({ "jsonrpc": "2.0", "id": id, "result": replies.join(", ") }));
             }
             (_, Some(id)) => say(&json!({ "jsonrpc": "2.0", "id": id, "result": said })),
         }

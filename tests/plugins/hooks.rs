@@ -2,8 +2,8 @@
 
 use common::plugin::{self, asked_for, double, example, hasty};
 use common::{
-    Answer, Block, Editor, Live, Server, Site, Split, all, bash, call, end, kinds, mcp, message,
-    only, says, script, wait_until,
+    Answer, Block, Editor, Live, Peer, Server, Site, Split, all, bash, call, end, kinds, mcp,
+    message, only, says, script, wait_until,
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -122,6 +122,9 @@ fn a_plugin_is_told_where_it_is_and_what_it_is_asked_about() {
     let before = &asked_for(&project, "tool.execute.before")[0];
     assert_eq!((&before["tool"], &before["session"]), (&json!("bash"), &json!(session)));
     assert_eq!(before["args"], json!({ "command": "echo raw" }));
+    let places = (&before["directory"], &before["worktree"]);
+    assert_eq!(places, (&json!(project), &json!(project)));
+    assert_eq!(before["message"], all(&events, "model.requested")[0]["seq"]);
     let after = &asked_for(&project, "tool.execute.after")[0];
     assert_eq!((&after["output"], &after["isError"]), (&json!("changed\n"), &json!(false)));
     let finished = &only(&events, "tool.finished")["data"];
@@ -396,5 +399,71 @@ fn an_editor_has_the_same_plugins_and_they_end_with_its_node() {
     assert!(!mcp::servers_of(node).is_empty());
     drop(editor);
     wait_until("the plugin has ended", || mcp::servers_of(node).is_empty());
+    assert_needs_no_plugin(&site);
+}
+
+/// A site whose plugin asks for permissions while its tool `d_deploy` runs.
+fn deploying(asks: Value, rules: Value) -> Site {
+    let tools = json!([{ "name": "deploy", "description": "Deploys.", "parameters": { "type": "object" } }]);
+    let handshake = json!({ "name": "d", "hooks": [], "tools": tools });
+    let answers = json!({ "tool": { "ask": asks } });
+    let site = Site::scripted(&script(json!([call("d_deploy", json!({})), says("Done.")])));
+    let site = site.setting("/plugin", json!([double(PLUGIN, handshake, answers)]));
+    site.setting("/permission", rules)
+}
+
+fn asks_for(pattern: &str) -> Value {
+    json!({ "permission": "deploy", "patterns": [pattern], "always": ["shop*"], "message": "Deploy?" })
+}
+
+#[test]
+fn rules_answer_what_a_running_tool_of_a_plugin_asks_for() {
+    let other = json!({ "permission": "question", "patterns": ["x"] });
+    let stale = json!({ "permission": "deploy", "patterns": ["shop"], "request": 7_777 });
+    let asks = json!([asks_for("shop"), asks_for("bank"), asks_for("blog"), other, stale]);
+    let rules = json!({ "deploy": { "shop": "allow", "bank": "deny", "blog": "ask" } });
+    let site = deploying(asks, rules);
+    let events = site.prompt("go").ok().events();
+    let finished = &only(&events, "tool.finished")["data"];
+    assert_eq!(finished["output"], "allow, deny, deny, -32602, -32602", "{finished}");
+    assert_eq!(all(&events, "tool.elicitation_requested").len(), 3);
+    assert!(all(&events, "permission.asked").is_empty(), "nobody is there");
+    let asked = &asked_for(&site.project(), "tool")[0];
+    let session = &events[0]["session"];
+    assert_eq!((&asked["session"], &asked["agent"]), (session, &json!("build")));
+    assert_eq!((&asked["tool"], &asked["call"]), (&json!("deploy"), &finished["call"]));
+    assert_eq!(asked["message"], all(&events, "model.requested")[0]["seq"]);
+    let project = json!(site.project());
+    assert_eq!((&asked["directory"], &asked["worktree"]), (&project, &project));
+    assert_needs_no_plugin(&site);
+}
+
+#[test]
+fn a_person_answers_what_a_running_tool_of_a_plugin_asks_for() {
+    let asks = json!([asks_for("shop"), asks_for("shop"), asks_for("blog")]);
+    let site = deploying(asks, json!({ "deploy": "ask" }));
+    let mut live = site.start(&common::ASK);
+    let answer = |asked: &Value, reply: &str| {
+        let store = site.session();
+        let session = store.file_name().unwrap().to_str().unwrap();
+        let params = json!({ "session": session, "of": asked["seq"], "reply": reply });
+        let answered = Peer::connect(&store).call("_leftfold/answer", &params);
+        assert_eq!(answered["result"]["accepted"], true, "{answered}");
+    };
+    let asked = live.until("permission.asked");
+    assert_eq!(
+        (&asked["data"]["permission"], &asked["data"]["patterns"]),
+        (&json!("deploy"), &json!(["shop"]))
+    );
+    // the second question is answered by the approval
+    answer(&asked, "always");
+    let asked = live.until("permission.asked");
+    assert_eq!(asked["data"]["patterns"], json!(["blog"]));
+    answer(&asked, "reject");
+    let events = live.wait().ok().events();
+    assert_eq!(only(&events, "tool.finished")["data"]["output"], "allow, allow, deny");
+    assert_eq!(end(&events)["reason"], "completed", "a rejection goes to the plugin");
+    let approved = site.run(&["permission", "list"]).ok().stdout;
+    assert!(approved.contains("deploy") && approved.contains("shop*"), "{approved}");
     assert_needs_no_plugin(&site);
 }

@@ -81,8 +81,8 @@ pub use sandbox::{ProgramConfinement, ProgramKind, ProgramSandbox, probe, remove
 pub use spill::prune;
 pub use task::subagents;
 pub use tool::{
-    Context, Instructed, Output, OutputLimits, Plan, Progress, Sandbox, Seen, Tool, ToolSource,
-    Workspace, guarded,
+    Caller, Context, Instructed, Output, OutputLimits, Plan, Progress, Sandbox, Seen, Tool,
+    ToolSource, Workspace, guarded,
 };
 pub use truncate::limited;
 pub use user_folders::UserFolders;

@@ -337,6 +337,7 @@ pub struct Context {
     pub workspace: Arc<Workspace>,
     /// The model's id of the call.
     pub call: String,
+    pub caller: Caller,
     /// The value of `LEFTFOLD_CALL` in the environment of the processes that the tool starts.
     pub call_env: String,
     /// Further variables for the environment of commands.
@@ -359,12 +360,23 @@ pub struct Context {
     pub elicit: Elicit,
 }
 
+/// The session that makes a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// Empty outside a session.
+    pub session: String,
+    /// The seq of the request to the model whose reply has the call.
+    pub message: u64,
+    pub agent: String,
+}
+
 impl Context {
     /// A context that reports no progress, with an empty list of todos.
     pub fn new(workspace: Arc<Workspace>, call: &str, call_env: &str) -> Self {
         Self {
             workspace,
             call: call.to_owned(),
+            caller: Caller::default(),
             call_env: call_env.to_owned(),
             variables: Vec::new(),
             sandbox: None,

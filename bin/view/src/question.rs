@@ -156,6 +156,8 @@ pub struct OpenQuestion {
     pub change: Option<Arc<Resolution>>,
     /// For a permission, all arguments of the call with their names. The main one is first and has no name.
     pub arguments: Vec<(String, String)>,
+    /// For a permission that a running call asks for: the tool or plugin that asks.
+    pub by: Option<String>,
 }
 
 impl OpenQuestion {
@@ -170,6 +172,7 @@ impl OpenQuestion {
             question: None,
             change: None,
             arguments: Vec::new(),
+            by: None,
         }
     }
 
@@ -197,7 +200,7 @@ impl OpenQuestion {
 
     /// Whether a running call asks it.
     pub fn is_in_run(&self) -> bool {
-        self.question.as_ref().is_some_and(Question::in_run)
+        self.by.is_some() || self.question.as_ref().is_some_and(Question::in_run)
     }
 }
 

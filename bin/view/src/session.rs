@@ -7,7 +7,7 @@ use std::sync::Arc;
 use leftfold_events::event::{
     Answer, CallSpec, Class, Compaction, Cost, Ended, Event, FileChange, Files, Finish, Hook,
     HookPoint, Model, ModelRef, PartKind, Permission, PromptPart, Purpose, Resolution, Session,
-    StreamedInput, StreamedPart, Todo, TodoItem, Tool, Turn, Usage,
+    StreamedInput, StreamedPart, Todo, TodoItem, Tool, Turn, Usage, Wanted,
 };
 use leftfold_events::rules::Action;
 use leftfold_events::state::Figures;
@@ -197,6 +197,8 @@ pub struct Call {
     change: Option<Arc<Resolution>>,
     /// Its questions, and whether each has been asked already.
     asks: Vec<(Question, bool)>,
+    /// The permissions that its run asks for, by their numbers: who asks, and the message.
+    wants: BTreeMap<u32, (String, String)>,
 }
 
 /// The status of a call.
@@ -706,6 +708,16 @@ impl SessionView {
             }
             Tool::Lost { .. } => self.end_run(of, Outcome::Lost, event.at),
             Tool::Cancelled { .. } => self.end_run(of, Outcome::Cancelled, event.at),
+            Tool::ElicitationRequested {
+                elicitation,
+                from,
+                message,
+                wanted: Wanted::Permission { .. },
+            } => {
+                let wants = (from.clone(), message.clone());
+                self.call_mut(call).wants.insert(*elicitation, wants);
+                Vec::new()
+            }
             Tool::ElicitationRequested { elicitation, from, message, wanted } => {
                 let fields = form::fields(message, wanted).unwrap_or_default().into_iter();
                 let asks =
@@ -714,7 +726,9 @@ impl SessionView {
                 Vec::new()
             }
             Tool::ElicitationAnswered { elicitation, .. } => {
-                self.call_mut(of).asks.retain(|(question, _)| !question.belongs_to(*elicitation));
+                let asking = self.call_mut(of);
+                asking.asks.retain(|(question, _)| !question.belongs_to(*elicitation));
+                asking.wants.remove(elicitation);
                 if let Some(open) = self.question_in_run(of) {
                     self.close_question(open);
                 }
@@ -795,6 +809,8 @@ impl SessionView {
                 let call = self.call_mut(of);
                 call.asked = true;
                 let in_words = permission == question::PERMISSION;
+                let wants = call.wants.values().next().filter(|_| !in_words).cloned();
+                let by = wants.as_ref().map(|(by, _)| by.clone());
                 let question = OpenQuestion {
                     id,
                     call: of,
@@ -803,10 +819,12 @@ impl SessionView {
                     always: always.clone(),
                     question: in_words.then(|| call.next_question(patterns)),
                     change: call.change.clone().filter(|_| !in_words),
-                    arguments: match in_words {
-                        true => Vec::new(),
-                        false => words::arguments(&call.name, &call.input),
+                    arguments: match wants {
+                        _ if in_words => Vec::new(),
+                        Some(wants) => vec![wants],
+                        None => words::arguments(&call.name, &call.input),
                     },
+                    by,
                 };
                 self.questions.insert(envelope.seq, question);
                 self.open.push(envelope.seq);

@@ -14,6 +14,9 @@ pub fn question(s: &State, asked: &PendingHook) -> Value {
         "session": s.session.to_string(),
         "agent": s.agent,
         "model": model(s.config.model.name()),
+        "message": s.last_reply().map(|reply| reply.asked),
+        "directory": s.origin.as_ref().map(|origin| &origin.directory),
+        "worktree": s.origin.as_ref().map(|origin| &origin.worktree),
     });
     let more = match asked.hook {
         HookPoint::ChatMessage => prompt(s, asked.about),

@@ -137,6 +137,13 @@ pub enum Wanted {
     Form { schema: Json },
     /// To act at this address.
     Visit { url: String },
+    /// To let the tool do this. Rules and approvals answer it as they answer the accesses of a call.
+    Permission {
+        permission: String,
+        patterns: Vec<String>,
+        /// The patterns that an "always" would allow from then on.
+        always: Vec<String>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

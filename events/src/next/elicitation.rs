@@ -21,14 +21,16 @@ pub(super) fn elicit(s: &State, c: &Call) -> Option<Envelope> {
     if let Some(consent) = elicitation.end {
         return Some(over(consent, &[]));
     }
-    if form::fields(&elicitation.message, &elicitation.wanted).is_err() {
+    if elicitation.is_impossible() {
         return Some(over(Consent::Cancelled, &[]));
     }
-    let Some((_, access)) = elicitation.access() else {
+    let Some(access) = elicitation.access() else {
         return Some(over(Consent::Accepted, &elicitation.values));
     };
-    if s.rules_in_force().verdict_on_access(&access, &[]).0 == Action::Deny {
-        return Some(over(Consent::Declined, &[]));
+    match s.rules_in_force().verdict_on_access(&access, &[]).0 {
+        Action::Allow => return Some(over(Consent::Accepted, &[])),
+        Action::Deny => return Some(over(Consent::Declined, &[])),
+        Action::Ask => {}
     }
     let (call, Access { permission, patterns, always }) = (c.id.clone(), access);
     let asked = Permission::Asked { call, permission, patterns, always };

@@ -41,7 +41,14 @@ impl State {
             }
             Permission::Answered { reply, feedback, by } => {
                 if let Some(call) = self.eliciting_mut(of) {
-                    return call.told(envelope.at, *reply, feedback.as_deref());
+                    let asked = call.elicitations.first().filter(|_| *reply == Answer::Always);
+                    let approved = asked.map(Elicitation::approves).unwrap_or_default();
+                    call.told(envelope.at, *reply, feedback.as_deref());
+                    if !approved.is_empty() {
+                        self.approved.extend(approved);
+                        self.release();
+                    }
+                    return;
                 }
                 let words = self.answered(of, *reply, feedback.as_deref()).map(str::to_owned);
                 let (answer, by) = (envelope.seq, by.clone());
@@ -200,7 +207,7 @@ impl Call {
     /// The question that the running call waits for, with its access.
     pub(super) fn elicits(&self) -> Option<(Seq, Access)> {
         let wait = self.eliciting()?;
-        Some((wait.intent, self.elicitations.first()?.access()?.1))
+        Some((wait.intent, self.elicitations.first()?.access()?))
     }
 
     /// Takes a question that belongs to the run.

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::Wait;
 use crate::event::{Access, Answer, Consent, Wanted};
 use crate::form::{self, Field};
+use crate::rules::{Action, Rule};
 use crate::verdict::QUESTION;
 
 /// One request of a running tool for an answer.
@@ -52,22 +53,50 @@ impl Elicitation {
         form::fields(&self.message, &self.wanted).ok()?.into_iter().nth(self.answered)
     }
 
-    /// The next field, and the question for it.
-    pub(crate) fn access(&self) -> Option<(Field, Access)> {
+    /// The question for the next field, or for the permission.
+    pub(crate) fn access(&self) -> Option<Access> {
+        if let Wanted::Permission { permission, patterns, always } = &self.wanted {
+            let (permission, patterns) = (permission.clone(), patterns.clone());
+            let access = Access { permission, patterns, always: always.clone() };
+            return Some(access).filter(|_| self.answered == 0);
+        }
         let field = self.field()?;
         let text = [Some(field.question.clone()), self.wrong.clone()];
-        let access = Access {
+        Some(Access {
             permission: QUESTION.to_owned(),
             patterns: text.into_iter().flatten().collect(),
             always: Vec::new(),
-        };
-        Some((field, access))
+        })
+    }
+
+    /// Whether it cannot be asked. Only tools of Leftfold ask questions as permissions.
+    pub(crate) fn is_impossible(&self) -> bool {
+        match &self.wanted {
+            Wanted::Permission { permission, patterns, .. } => {
+                permission == QUESTION || patterns.is_empty()
+            }
+            Wanted::Form { .. } | Wanted::Visit { .. } => {
+                form::fields(&self.message, &self.wanted).is_err()
+            }
+        }
+    }
+
+    /// The rules that an "always" adds.
+    pub(super) fn approves(&self) -> Vec<Rule> {
+        let Wanted::Permission { permission, always, .. } = &self.wanted else { return Vec::new() };
+        let allow =
+            |pattern: &String| Rule::new(permission.clone(), pattern.clone(), Action::Allow);
+        always.iter().map(allow).collect()
     }
 
     pub(super) fn hear(&mut self, reply: Answer, words: Option<&str>) {
         self.wait = None;
         if reply == Answer::Reject {
             self.end = Some(Consent::Declined);
+            return;
+        }
+        if let Wanted::Permission { .. } = self.wanted {
+            self.answered = 1;
             return;
         }
         let Some(field) = self.field() else { return };

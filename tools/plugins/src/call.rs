@@ -1,11 +1,15 @@
 //! Resolves and runs a call of a plugin's tool, in the same steps as a call of a built-in tool.
 
+use std::sync::Arc;
+
 use leftfold_events::event::{CallSpec, Resolution};
 use leftfold_tools::external;
-use leftfold_tools::{BoxFuture, Context, Error, Output, ToolSource, Workspace};
+use leftfold_tools::{
+    BoxFuture, Caller, Context, Elicitation, Error, Output, ToolSource, Workspace,
+};
 use serde_json::{Value, json};
 
-use super::link::RequestError;
+use super::link::{PermissionAsker, RequestError};
 use super::plugins::{NamedTool, Plugins};
 
 /// The kind of a plugin's error in the metadata of tool results.
@@ -39,11 +43,22 @@ async fn execute(offered: NamedTool, resolved: &Resolution, cx: &Context) -> Res
     let name = &resolved.name;
     external::check_judged(resolved, offered.tool.read_only)?;
     let input = external::arguments(name, &resolved.input, &cx.workspace)?;
-    let params = json!({ "tool": offered.tool.name, "call": cx.call, "args": input.value() });
+    let Caller { session, message, agent } = &cx.caller;
+    let params = json!({
+        "tool": offered.tool.name,
+        "call": cx.call,
+        "args": input.value(),
+        "session": session,
+        "message": message,
+        "agent": agent,
+        "directory": cx.workspace.directory,
+        "worktree": cx.workspace.worktree,
+    });
+    let asks = asks(offered.plugin.clone(), cx);
     let answer = tokio::select! {
         biased;
         () = cx.cancel.cancelled() => return Err(Error::Cancelled),
-        answer = offered.running.link.ask("tool", params, None) => answer,
+        answer = offered.running.link.call("tool", params, asks) => answer,
     };
     let mut output = match answer {
         Ok(answer) => output(&offered, &answer)?,
@@ -53,6 +68,15 @@ async fn execute(offered: NamedTool, resolved: &Resolution, cx: &Context) -> Res
     output.mark("plugin", offered.plugin);
     output.mark("tool", offered.tool.name);
     Ok(output)
+}
+
+/// The way of a plugin's question to the rules and people that answer it.
+fn asks(plugin: String, cx: &Context) -> PermissionAsker {
+    let elicit = Arc::clone(&cx.elicit);
+    Arc::new(move |message, wanted| {
+        let asked = elicit(Elicitation { from: plugin.clone(), message, wanted });
+        Box::pin(async move { asked.await.0 })
+    })
 }
 
 const GONE: &str = "The plugin ended before the call did. The call may have taken effect fully, partly or not at all. Check the current state before you repeat it.";

@@ -5,8 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use leftfold_events::event::{Consent, Wanted};
+use leftfold_events::rules::LEFTFOLD;
 use leftfold_framing::{Line, clip, next_line};
 use leftfold_process::{End, OPT_OUT, Program, ServerProcess, Started, StderrTail};
+use leftfold_tools::BoxFuture;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
@@ -33,8 +37,18 @@ pub(super) enum RequestError {
     Gone(String),
 }
 
-type Answer = oneshot::Sender<Result<Value, RequestError>>;
-type Pending = Arc<Mutex<HashMap<u64, Answer>>>;
+/// Asks for a permission while a plugin's tool runs: a message for people, and the permission.
+pub(super) type PermissionAsker =
+    Arc<dyn Fn(String, Wanted) -> BoxFuture<'static, Consent> + Send + Sync>;
+
+/// A request that waits for its answer.
+struct Waiting {
+    answer: oneshot::Sender<Result<Value, RequestError>>,
+    /// For a tool: where its questions go. Taken while one is open.
+    asks: Option<PermissionAsker>,
+}
+
+type Pending = Arc<Mutex<HashMap<u64, Waiting>>>;
 
 pub(super) struct Link {
     outbox: Mutex<Option<mpsc::Sender<String>>>,
@@ -125,9 +139,30 @@ impl Link {
         params: Value,
         limit: Option<Duration>,
     ) -> Result<Value, RequestError> {
+        self.request(method, params, limit, None).await
+    }
+
+    /// Sends a request during which the plugin may ask for permissions, and waits for the answer.
+    pub(super) async fn call(
+        self: &Arc<Self>,
+        method: &str,
+        params: Value,
+        asks: PermissionAsker,
+    ) -> Result<Value, RequestError> {
+        self.request(method, params, None, Some(asks)).await
+    }
+
+    async fn request(
+        self: &Arc<Self>,
+        method: &str,
+        params: Value,
+        limit: Option<Duration>,
+        asks: Option<PermissionAsker>,
+    ) -> Result<Value, RequestError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = oneshot::channel();
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(id, sender);
+        let waiting = Waiting { answer: sender, asks };
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(id, waiting);
         let asking = PendingRequest { link: Arc::clone(self), id };
         let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         let asked = async {
@@ -276,7 +311,80 @@ async fn read(
     }
 }
 
-/// Handles one line of a plugin's output. Lines that are not answers are ignored, requests refused.
+/// The method by which a plugin asks for a permission.
+const ASK: &str = "ask";
+/// The most patterns in a plugin's question.
+const PATTERNS: usize = 100;
+
+/// A plugin's question, while its tool runs.
+#[derive(Deserialize)]
+struct AskParams {
+    /// The id of the request `tool` that it belongs to.
+    request: u64,
+    permission: String,
+    patterns: Vec<String>,
+    #[serde(default)]
+    always: Vec<String>,
+    #[serde(default)]
+    message: String,
+}
+
+/// Answers a plugin's request: `ask` once rules or people have answered, others with an error.
+fn requested(message: &Value, pending: &Pending, answers: &mpsc::WeakSender<String>) {
+    let Some(id) = message.get("id").cloned() else { return };
+    let answers = answers.clone();
+    let reply = move |result: Result<Value, (i32, String)>| {
+        let line = match result {
+            Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+            Err((code, message)) => {
+                let error = json!({ "code": code, "message": message });
+                json!({ "jsonrpc": "2.0", "id": id, "error": error })
+            }
+        };
+        if let Some(outbox) = answers.upgrade() {
+            // a plugin whose queue is full does not read its answers
+            let _ = outbox.try_send(line.to_string());
+        }
+    };
+    if message["method"] != ASK {
+        return reply(Err((-32601, "plugins can send only the request `ask`".to_owned())));
+    }
+    let params = match AskParams::deserialize(&message["params"]) {
+        Ok(params) => params,
+        Err(error) => return reply(Err((-32602, format!("params: {error}")))),
+    };
+    let AskParams { request, permission, patterns, always, message } = params;
+    let reserved = [LEFTFOLD, "question"].contains(&permission.as_str());
+    if permission.trim().is_empty() || reserved {
+        return reply(Err((-32602, "`permission`: give the name of a permission".to_owned())));
+    }
+    if patterns.is_empty() || patterns.len().max(always.len()) > PATTERNS {
+        return reply(Err((-32602, format!("`patterns`: give 1 to {PATTERNS}"))));
+    }
+    let taken = {
+        let mut pending = pending.lock().unwrap_or_else(PoisonError::into_inner);
+        pending.get_mut(&request).and_then(|waiting| waiting.asks.take())
+    };
+    let Some(asks) = taken else {
+        let why = "`request`: no call of a tool with this id runs, or a question of it is open";
+        return reply(Err((-32602, why.to_owned())));
+    };
+    let (pending, wanted) =
+        (Arc::clone(pending), Wanted::Permission { permission, patterns, always });
+    tokio::spawn(async move {
+        let consent = asks(clip(message, MAX_WHY), wanted).await;
+        // the next question may come from now on
+        let mut open = pending.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(waiting) = open.get_mut(&request) {
+            waiting.asks = Some(asks);
+        }
+        drop(open);
+        let status = if consent == Consent::Accepted { "allow" } else { "deny" };
+        reply(Ok(json!({ "status": status })));
+    });
+}
+
+/// Handles one line of a plugin's output. Lines that are neither answers nor requests are ignored.
 fn take(line: &[u8], pending: &Pending, answers: &mpsc::WeakSender<String>) {
     let message: Value = match serde_json::from_slice(line) {
         Ok(message) => message,
@@ -289,12 +397,7 @@ fn take(line: &[u8], pending: &Pending, answers: &mpsc::WeakSender<String>) {
     };
     let id = message["id"].as_u64();
     if message["method"].is_string() {
-        if let (Some(id), Some(outbox)) = (message.get("id"), answers.upgrade()) {
-            let error = json!({ "code": -32601, "message": "plugins cannot send requests" });
-            let line = json!({ "jsonrpc": "2.0", "id": id, "error": error });
-            let _ = outbox.try_send(line.to_string());
-        }
-        return;
+        return requested(&message, pending, answers);
     }
     let waiting =
         id.and_then(|id| pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&id));
@@ -307,7 +410,7 @@ fn take(line: &[u8], pending: &Pending, answers: &mpsc::WeakSender<String>) {
     };
     match waiting {
         // the caller may be gone
-        Some(waiting) => drop(waiting.send(answer)),
+        Some(waiting) => drop(waiting.answer.send(answer)),
         None => tracing::debug!("a plugin has answered an unknown request: {id:?}"),
     }
 }

@@ -25,8 +25,13 @@ impl Which {
     /// The open question that matches.
     pub fn open(&self, state: &State) -> Option<Seq> {
         state.calls().find_map(|call| {
-            let Phase::Asking { wait, .. } = &call.phase else { return None };
-            self.is(wait.intent, call.seq, &call.id).then_some(wait.intent)
+            // a running call may ask too
+            let asked = if let Phase::Asking { wait, .. } = &call.phase {
+                wait.intent
+            } else {
+                call.eliciting()?.intent
+            };
+            self.is(asked, call.seq, &call.id).then_some(asked)
         })
     }
 }

@@ -231,9 +231,15 @@ impl World {
             let number = r#"{"properties":{"n":{"type":"integer"}},"required":["n"]}"#;
             let choice = r#"{"properties":{"a":{"type":"boolean"},"b":{"enum":["yes","no"]}}}"#;
             let schema = self.random.of(&[number, choice, "{}", "7", r#"{"properties":{"o":{}}}"#]);
-            let wanted = match self.random.one_in(8) {
-                true => Wanted::Visit { url: "http://localhost/".into() },
-                false => Wanted::Form { schema: Json::parse(schema).unwrap_or_default() },
+            let wanted = match self.random.below(8) {
+                0 => Wanted::Visit { url: "http://localhost/".into() },
+                1 | 2 => {
+                    let permission = self.random.of(&["bash", "deploy", "question"]).to_owned();
+                    let patterns = self.random.of(&[None, Some("shop")]).map(str::to_owned);
+                    let patterns = Vec::from_iter(patterns);
+                    Wanted::Permission { permission, patterns, always: vec!["*".into()] }
+                }
+                _ => Wanted::Form { schema: Json::parse(schema).unwrap_or_default() },
             };
             let elicitation = u32::try_from(elicitation).unwrap_or_default();
             let (from, message) = ("server".to_owned(), "What now?".to_owned());

@@ -39,3 +39,14 @@ pub(super) fn asked() -> Event {
     }
     .into()
 }
+
+/// A permission that a running tool asks for.
+pub(super) fn wanted_permission() -> Event {
+    let wanted = Wanted::Permission {
+        permission: "deploy".into(),
+        patterns: vec!["shop".into()],
+        always: vec!["*".into()],
+    };
+    let (from, message) = ("shop".into(), "Deploy the shop?".into());
+    Tool::ElicitationRequested { elicitation: 1, from, message, wanted }.into()
+}

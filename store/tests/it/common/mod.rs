@@ -192,6 +192,7 @@ fn later_events() -> Vec<Event> {
     events.push(Turn::Noted { parts, by: "socket".into() }.into());
     let written = StreamedInput { id: "c1".into(), name: "write".into(), bytes: 70_000 };
     events.push(Tool::InputStreamed { calls: vec![written] }.into());
+    events.push(elicitation::wanted_permission());
     events
 }
 
