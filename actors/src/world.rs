@@ -109,6 +109,12 @@ impl World {
         Self { plugins, ..self }
     }
 
+    /// This world for a session that rests: without the servers and plugins, which come with its next prompt.
+    pub(crate) fn at_rest(mut self) -> Self {
+        Arc::make_mut(&mut self.workspace).sources.clear();
+        Self { plugins: Plugins::default(), turn_configs: None, ..self }
+    }
+
     /// This world for a session that has used `old` so far. Values that were secret stay secret, since
     /// earlier calls may still print them. The client's files and terminals and the recording stay.
     pub(crate) fn after(mut self, old: &Self) -> Self {

@@ -337,6 +337,32 @@ fn sessions_of_a_project_share_a_server_and_it_ends_with_their_node() {
 }
 
 #[test]
+fn a_client_ends_the_servers_of_a_directory_and_the_next_prompt_starts_them_again() {
+    let (site, mut editor) = calling("m_echo");
+    let node = editor.live.id();
+    let sessions = [editor.session(&site), editor.session(&site)];
+    let ask = |editor: &mut Editor, session: &str| {
+        let prompt = editor.prompt(session, "go");
+        assert_eq!(editor.stop_reason(prompt), "end_turn");
+        let events = site.run(&["export", session]).ok().events();
+        assert_eq!(only(&events, "tool.finished")["data"]["output"], "You said nothing.");
+    };
+    ask(&mut editor, &sessions[0]);
+    assert_ne!(mcp::servers_of(node), [0; 0]);
+    let dispose = |editor: &mut Editor, directory: &std::path::Path| {
+        let asked = editor.ask("_leftfold/dispose", json!({ "directory": directory }));
+        editor.result(asked)["disposed"].as_u64().unwrap()
+    };
+    assert_eq!(dispose(&mut editor, std::path::Path::new("/")), 0);
+    assert_ne!(mcp::servers_of(node), [0; 0]);
+    assert!(dispose(&mut editor, &site.project()) >= 1);
+    assert_eq!(mcp::servers_of(node), [0; 0], "they are gone when the answer comes");
+    ask(&mut editor, &sessions[1]);
+    assert_eq!(mcp::starts(&site.project()), 2);
+    editor.leave();
+}
+
+#[test]
 fn what_an_editor_hands_over_counts_for_its_session() {
     let of = mcp::local(SERVER, "");
     let (program, args) = of["command"].as_array().unwrap().split_first().unwrap();

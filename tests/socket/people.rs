@@ -18,7 +18,7 @@ of = {"session": session}
 methods = {
     "prompt": {"text": "Do as I say."},
     "answer": {"call": "call_1_2", "reply": "always"},
-    "cancel": {}, "compact": {}, "configure": {"choices": {}},
+    "cancel": {}, "compact": {}, "configure": {"choices": {}}, "dispose": {"directory": "/"},
     "revert": {"to": 1}, "unrevert": {}, "fork": {},
     "read": {"from": 1}, "watch": {"from": 1}, "why": {}, "verify": {},
 }
@@ -139,7 +139,7 @@ fn the_socket_refuses_every_descendant_of_a_call() {
             tally.add(count, 1);
             tally.equal(violation, code, &expected, format!("{name}: {method}"));
         }
-        assert_eq!(codes.as_object().unwrap().len(), 12, "{name}");
+        assert_eq!(codes.as_object().unwrap().len(), 13, "{name}");
     }
     let events = a_person_answers(&site, live);
     assert_eq!(all(&events, "turn.prompted").len(), 1, "{:?}", kinds(&events));

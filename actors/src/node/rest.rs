@@ -28,6 +28,7 @@ const SOON: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Resting {
     store: PathBuf,
+    /// Without servers and plugins.
     world: World,
     created_event: SessionEvent,
     pub(super) closed: watch::Sender<Option<String>>,
@@ -114,6 +115,7 @@ impl Sessions {
             tracing::debug!(%session, "it does not stop at once");
         }
         let store = store.dir().to_owned();
+        let world = world.at_rest();
         self.resting.insert(session, Resting { store, world, created_event, closed });
     }
 

@@ -41,5 +41,5 @@ mod stdio;
 pub use oauth::{AutoConsent, Consent, OAuth, sign_out};
 pub use probe::{Calls, ProbeReport, ProbedCall, login, probe};
 pub use prompts::PromptResult;
-pub use servers::{Servers, close};
+pub use servers::{Servers, close, dispose};
 pub use spec::{Endpoint, STARTUP, ServerReport, ServerSpec, ServerStatus, ToolReport};

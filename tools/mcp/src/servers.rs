@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use leftfold_events::turn_config::ToolSpec;
 use leftfold_framing::clip;
-use leftfold_process::{Pool as Services, Pools, Supervised};
-use leftfold_tools::external;
+use leftfold_process::{Pool as Services, PoolUse, Pools, Supervised};
+use leftfold_tools::{BoxFuture, external};
 use rmcp::model::Tool;
 
 use super::connect::LaunchContext;
@@ -22,7 +22,7 @@ const MAX_DESCRIPTION: usize = 10_000;
 
 /// The servers of a project. Clones share them. The default has none.
 #[derive(Clone, Default)]
-pub struct Servers(Arc<Pool>);
+pub struct Servers(Arc<PoolUse<Pool>>);
 
 #[derive(Default)]
 struct Pool {
@@ -47,6 +47,12 @@ static POOLS: Pools<Pool> = Pools::new();
 /// server starts after that.
 pub async fn close() {
     POOLS.close().await;
+}
+
+/// Ends the servers of the project in `directory`, also for calls that use them. Returns how many sets of
+/// servers these were. The next prompt there starts servers again.
+pub async fn dispose(directory: &Path) -> usize {
+    POOLS.dispose(|pool| pool.root.directory == directory).await
 }
 
 impl AsRef<Services<Server>> for Pool {
@@ -74,11 +80,13 @@ impl Servers {
         let root =
             LaunchContext { directory: directory.to_owned(), environment: environment.to_vec() };
         let is_same = |pool: &Pool| pool.root == root && pool.specs().eq(specs);
-        Self(POOLS.shared(is_same, || {
+        let make = || {
             let server = |spec: &ServerSpec| Server { spec: spec.clone(), root: root.clone() };
             let members = Services::new(specs.iter().map(server));
             Pool { root: root.clone(), members, names: Mutex::default() }
-        }))
+        };
+        let ends = |pool| -> BoxFuture<'static, ()> { Box::pin(POOLS.end_unused(pool)) };
+        Self(Arc::new(POOLS.shared(is_same, make, ends)))
     }
 
     /// Waits until every server has started or failed to.

@@ -30,6 +30,6 @@ mod spec;
 mod watcher;
 
 pub use config_plugin::ConfigPlugin;
-pub use plugins::{Plugins, close};
+pub use plugins::{Plugins, close, dispose};
 pub use spec::{HookAnswer, LaunchContext, PluginProgram, PluginReport, PluginStatus, TIMEOUT};
 pub use watcher::Watcher;

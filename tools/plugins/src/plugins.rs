@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use leftfold_events::Json;
 use leftfold_events::event::{HookOutcome, HookPoint};
 use leftfold_events::turn_config::{PluginSpec, ToolSpec};
-use leftfold_process::{Pool as Services, Pools, Supervised};
-use leftfold_tools::external;
+use leftfold_process::{Pool as Services, PoolUse, Pools, Supervised};
+use leftfold_tools::{BoxFuture, external};
 use serde_json::Value;
 
 use super::config_plugin::ConfigPlugin;
@@ -19,7 +20,7 @@ use super::watcher::Watcher;
 
 /// The plugins of a project. Clones share them. The default has none.
 #[derive(Clone, Default)]
-pub struct Plugins(Arc<Pool>);
+pub struct Plugins(Arc<PoolUse<Pool>>);
 
 #[derive(Default)]
 struct Pool {
@@ -42,6 +43,12 @@ static POOLS: Pools<Pool> = Pools::new();
 pub async fn close() {
     POOLS.close().await;
     leftfold_tools::remove_unused_folders();
+}
+
+/// Ends the plugins of the project in `directory`, also for hooks and calls that use them. Returns how many
+/// sets of plugins these were. The next prompt there starts plugins again.
+pub async fn dispose(directory: &Path) -> usize {
+    POOLS.dispose(|pool| pool.root.directory == directory).await
 }
 
 impl AsRef<Services<Plugin>> for Pool {
@@ -71,10 +78,12 @@ impl Plugins {
                 && known.environment == root.environment
                 && pool.specs().eq(specs)
         };
-        Self(POOLS.shared(is_same, || {
+        let make = || {
             let plugin = |spec: &PluginProgram| Plugin { spec: spec.clone(), root: root.clone() };
             Pool { members: Services::new(specs.iter().map(plugin)), root: root.clone() }
-        }))
+        };
+        let ends = |pool| -> BoxFuture<'static, ()> { Box::pin(POOLS.end_unused(pool)) };
+        Self(Arc::new(POOLS.shared(is_same, make, ends)))
     }
 
     /// Waits until every plugin has started or failed to.

@@ -47,7 +47,7 @@ pub use helper::{HelperChannel, exit_status};
 pub use isolation::{close_descriptors_on_exec, spawn_isolated};
 pub use mark::{CALL, NODE};
 pub use origin::{Origin, PeerProcess};
-pub use pool::{Connection, Failure, Pool, Pools, Service, Supervised, wait_for};
+pub use pool::{Connection, Failure, Pool, PoolUse, Pools, Service, Supervised, wait_for};
 pub use running::{CallProcesses, end_marked, end_marked_later, marks, server_mark, settled};
 pub use system::{become_subreaper, end_descendants, end_orphans, end_strays, hide_memory};
 pub use threads::{can_start, refused};

@@ -1,18 +1,24 @@
 //! A pool of shared services, such as MCP servers and plugins. A service starts when a caller needs
-//! it, starts again some time after it has ended, and ends for good with this process.
+//! it, starts again some time after it has ended, and ends for good with this process, some time after
+//! the last use of its pool, or when somebody disposes of the pool.
 //!
 //! The pool does not know what a service does or which protocol it speaks.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::watch;
 
 /// How long a service that could not start is not tried again.
 const REST: Duration = Duration::from_secs(60);
+
+/// How long services outlive the last use of their pool, so that a client that opens one session after
+/// another does not start them again.
+const LINGER: Duration = Duration::from_secs(30);
 
 /// A connection to a running service.
 pub trait Connection: Send + Sync + 'static {
@@ -237,6 +243,47 @@ impl<S: Service> Pool<S> {
     }
 }
 
+/// A use of a pool. [`LINGER`] after its last use ends, the pool's services end for good.
+pub struct PoolUse<P: Send + Sync + 'static> {
+    pool: Arc<P>,
+    /// Ends the services once nobody else uses the pool; `None`: there are none.
+    ends: Option<fn(Arc<P>) -> BoxFuture<'static, ()>>,
+}
+
+impl<P: Send + Sync + 'static> fmt::Debug for PoolUse<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PoolUse")
+    }
+}
+
+impl<P: Default + Send + Sync + 'static> Default for PoolUse<P> {
+    fn default() -> Self {
+        Self { pool: Arc::new(P::default()), ends: None }
+    }
+}
+
+impl<P: Send + Sync + 'static> Deref for PoolUse<P> {
+    type Target = P;
+
+    fn deref(&self) -> &P {
+        &self.pool
+    }
+}
+
+impl<P: Send + Sync + 'static> Drop for PoolUse<P> {
+    fn drop(&mut self) {
+        let Some(ends) = self.ends.filter(|_| Arc::strong_count(&self.pool) == 1) else { return };
+        // without a runtime nothing runs
+        if let Ok(runtime) = Handle::try_current() {
+            let pool = Arc::clone(&self.pool);
+            runtime.spawn(async move {
+                tokio::time::sleep(LINGER).await;
+                ends(pool).await;
+            });
+        }
+    }
+}
+
 /// All pools of one kind that are still in use in this process.
 pub struct Pools<P>(Mutex<Vec<Weak<P>>>);
 
@@ -246,27 +293,71 @@ impl<P> fmt::Debug for Pools<P> {
     }
 }
 
-impl<P> Default for Pools<P> {
+impl<P: Send + Sync + 'static> Default for Pools<P> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<P> Pools<P> {
+impl<P: Send + Sync + 'static> Pools<P> {
     pub const fn new() -> Self {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// The pool that satisfies `is_same`, or else a new pool made by `make`.
-    pub fn shared(&self, is_same: impl Fn(&P) -> bool, make: impl FnOnce() -> P) -> Arc<P> {
+    /// A use of the pool that satisfies `is_same`, or else of a new pool made by `make`. `ends` calls
+    /// [`Pools::end_unused`].
+    pub fn shared(
+        &self,
+        is_same: impl Fn(&P) -> bool,
+        make: impl FnOnce() -> P,
+        ends: fn(Arc<P>) -> BoxFuture<'static, ()>,
+    ) -> PoolUse<P> {
         let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pools.retain(|pool| pool.strong_count() > 0);
-        if let Some(known) = pools.iter().filter_map(Weak::upgrade).find(|pool| is_same(pool)) {
-            return known;
+        let known = pools.iter().filter_map(Weak::upgrade).find(|pool| is_same(pool));
+        let pool = known.unwrap_or_else(|| {
+            let pool = Arc::new(make());
+            pools.push(Arc::downgrade(&pool));
+            pool
+        });
+        PoolUse { pool, ends: Some(ends) }
+    }
+
+    /// Ends the services of a pool if this is its only use.
+    pub async fn end_unused<S: Service>(&self, pool: Arc<P>)
+    where
+        P: AsRef<Pool<S>>,
+    {
+        {
+            let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if Arc::strong_count(&pool) > 1 {
+                return;
+            }
+            // from here on nobody finds it
+            pools.retain(|known| known.as_ptr() != Arc::as_ptr(&pool));
         }
-        let pool = Arc::new(make());
-        pools.push(Arc::downgrade(&pool));
-        pool
+        (*pool).as_ref().close().await;
+    }
+
+    /// Ends the services of the pools that satisfy `is_one`, although they may be in use, and returns how many
+    /// pools these are. The next use of such a pool makes a new one.
+    pub async fn dispose<S: Service>(&self, is_one: impl Fn(&P) -> bool) -> usize
+    where
+        P: AsRef<Pool<S>>,
+    {
+        let mut disposed = Vec::new();
+        {
+            let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            pools.retain(|known| match known.upgrade().filter(|pool| is_one(pool)) {
+                Some(pool) => {
+                    disposed.push(pool);
+                    false
+                }
+                None => true,
+            });
+        }
+        join_all(disposed.iter().map(|pool| (**pool).as_ref().close())).await;
+        disposed.len()
     }
 
     /// Ends all services of these pools. Returns when they are gone, after about a second at most.
@@ -393,8 +484,9 @@ mod tests {
             let slow = Fake { may_start: Some(Arc::clone(&may_start)), ..fake() };
             Fakes(Pool::new([fake(), failing, slow]))
         };
-        let fakes = POOLS.shared(|_| true, make);
-        assert!(Arc::ptr_eq(&fakes, &POOLS.shared(|_| true, make)));
+        let ends = |pool| -> BoxFuture<'static, ()> { Box::pin(POOLS.end_unused(pool)) };
+        let fakes = POOLS.shared(|_| true, make, ends);
+        assert!(std::ptr::eq(&*fakes, &*POOLS.shared(|_| true, make, ends)));
         let all: Vec<_> = fakes.0.iter().cloned().collect();
         tokio::join!(all[0].ready(), all[1].ready());
         let waiting = tokio::spawn(async move { all[2].ready().await });
@@ -408,5 +500,41 @@ mod tests {
         }
         fakes.0.ready().await;
         assert!(fakes.0.iter().all(|service| service.connection().is_none()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn services_outlive_the_last_use_of_their_pool_for_a_while() {
+        static POOLS: Pools<Fakes> = Pools::new();
+        let closed = Arc::new(AtomicUsize::new(0));
+        let take = || {
+            let fake = || Fake { closed: Arc::clone(&closed), ..Fake::default() };
+            POOLS.shared(
+                |_| true,
+                || Fakes(Pool::new([fake()])),
+                |pool| Box::pin(POOLS.end_unused(pool)),
+            )
+        };
+        let ended = || closed.load(Ordering::SeqCst);
+        let (first, second) = (take(), take());
+        first.0.ready().await;
+        drop(first);
+        tokio::time::sleep(LINGER * 2).await;
+        assert_eq!(ended(), 0, "the second use goes on");
+        drop(second);
+        tokio::time::sleep(LINGER / 2).await;
+        let third = take();
+        assert!(only(&third.0).connection().is_some(), "it was not started again");
+        tokio::time::sleep(LINGER * 2).await;
+        assert_eq!(ended(), 0, "it is in use again");
+        drop(third);
+        tokio::time::sleep(LINGER * 2).await;
+        assert_eq!(ended(), 1);
+        let fourth = take();
+        fourth.0.ready().await;
+        assert_eq!((POOLS.dispose(|_| false).await, ended()), (0, 1));
+        assert_eq!((POOLS.dispose(|_| true).await, ended()), (1, 2), "although it is in use");
+        let fifth = take();
+        fifth.0.ready().await;
+        assert!(!std::ptr::eq(&*fourth, &*fifth) && only(&fifth.0).connection().is_some());
     }
 }

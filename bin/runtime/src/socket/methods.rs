@@ -1,6 +1,7 @@
 //! The methods that a client can call.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use leftfold_actors::{Answered, QuestionReply, WatchScope};
@@ -30,8 +31,9 @@ use crate::turn_config::PromptOptions;
 use leftfold_view::QuestionId;
 
 pub(super) const WATCH: &str = "_leftfold/watch";
+const DISPOSE: &str = "_leftfold/dispose";
 
-pub const METHODS: [&str; 12] = [
+pub const METHODS: [&str; 13] = [
     "_leftfold/read",
     WATCH,
     "_leftfold/prompt",
@@ -39,6 +41,7 @@ pub const METHODS: [&str; 12] = [
     "_leftfold/cancel",
     "_leftfold/compact",
     "_leftfold/configure",
+    DISPOSE,
     "_leftfold/revert",
     "_leftfold/unrevert",
     FORK,
@@ -105,6 +108,11 @@ struct ConfigureParams {
 }
 
 #[derive(Deserialize)]
+struct DisposeParams {
+    directory: PathBuf,
+}
+
+#[derive(Deserialize)]
 struct RevertParams {
     session: SessionId,
     to: Seq,
@@ -122,6 +130,19 @@ pub fn is_leftfold_method(method: &str) -> bool {
     method.starts_with("_leftfold/")
 }
 
+/// Ends the MCP servers and plugins of a directory in this process.
+async fn dispose(asked: DisposeParams) -> Result<Value, RpcError> {
+    let directory = asked.directory;
+    if !directory.is_absolute() {
+        return Err(RpcError::params("`directory`: the path is not absolute"));
+    }
+    // sessions name their directory with links resolved
+    let directory = directory.canonicalize().unwrap_or(directory);
+    let (servers, plugins) =
+        tokio::join!(leftfold_mcp::dispose(&directory), leftfold_plugins::dispose(&directory));
+    Ok(json!({ "disposed": servers + plugins }))
+}
+
 /// Calls every method except [`WATCH`].
 pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Value, RpcError> {
     let known = METHODS.iter().find(|known| **known == method);
@@ -131,6 +152,9 @@ pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Val
     }
     if method == FORK {
         return forks::fork(peer, params).await;
+    }
+    if method == DISPOSE {
+        return dispose(wire::params(params)?).await;
     }
     if let Some(session) = params.get("session").and_then(Value::as_str)
         && let Ok(session) = session.parse()

@@ -10,6 +10,7 @@
 //! | `_leftfold/cancel` | `session, by?` | `{}` |
 //! | `_leftfold/compact` | `session, by?` | `{accepted}` |
 //! | `_leftfold/configure` | `session, choices?, rules?, by?` | `{accepted}`, once it is in the log |
+//! | `_leftfold/dispose` | `directory` | `{disposed}`: how many sets of MCP servers and plugins of that directory ended |
 //! | `_leftfold/revert` | `session, to, by?` | `{accepted, refused}`: why not, or null |
 //! | `_leftfold/unrevert` | `session, by?` | `{accepted, refused}` |
 //! | `_leftfold/verify` | `session, all?` | `{session, events, divergences}`: as `leftfold verify` has them |
