@@ -89,6 +89,10 @@ pub(crate) enum Command {
     Check(Check),
     /// Print a session as JSON lines
     Export(Export),
+    /// Write a session to a file for other people, with tokens and keys masked
+    Share(Share),
+    /// Remove the file that `share` wrote into the data directory
+    Unshare(Unshare),
     /// Start a new session from any point of another; they share the events before it
     Fork(Fork),
     /// Import a session printed by `export`, or one of Claude Code, Codex or OpenCode
@@ -190,6 +194,8 @@ impl Command {
             | Self::Explain(_)
             | Self::Check(_)
             | Self::Export(_)
+            | Self::Share(_)
+            | Self::Unshare(_)
             | Self::Diff(_)
             | Self::Stats(_)
             | Self::Observe(_)

@@ -58,6 +58,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Stats(args) => commands::stats::stats(&args),
         Command::Compact(args) => commands::run::compact(args),
         Command::Export(args) => commands::export::export(&args),
+        Command::Share(args) => commands::export::share(&args),
+        Command::Unshare(args) => commands::export::unshare(&args),
         Command::Revert(args) => commands::run::revert(&args),
         Command::Unrevert(args) => commands::run::unrevert(&args),
         Command::Sessions(args) => commands::sessions::sessions(&args),

@@ -86,9 +86,27 @@ pub(crate) struct Export {
     /// Do not mask tokens and keys; only an unmasked export can be verified after its import
     #[arg(long)]
     pub(crate) unmasked: bool,
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: ExportFormat,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Share {
+    /// A session id, a unique prefix of one, `last`, or a session's folder
+    pub(crate) session: String,
+    /// Write to this file instead of one in the data directory
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Unshare {
+    /// A session id, a unique prefix of one, `last`, or a session's folder
+    pub(crate) session: String,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -1,24 +1,92 @@
-//! `leftfold export`: prints the log as JSON lines, with the contents behind hashes.
+//! `leftfold export`: writes the log as JSON lines, with the contents behind hashes. `leftfold share` writes them,
+//! masked, to a file for other people.
 
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use leftfold_events::Envelope;
+use anyhow::Context;
+use leftfold_events::{Envelope, SessionId};
 
-use crate::cli::{Export, ExportFormat};
+use crate::cli::{Export, ExportFormat, Share, Unshare};
 use leftfold_runtime::history::History;
 use leftfold_runtime::lines::Lines;
+use leftfold_runtime::session_paths;
 
 pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
     let ExportFormat::Jsonl = args.format;
     let (history, damage) = History::good(&super::place(&args.session)?)?;
-    super::print_exact(&lines(&history.by_time(), args.unmasked))?;
+    let lines = lines(&history.by_time(), args.unmasked);
+    match &args.output {
+        Some(file) => write(file, &lines)?,
+        None => drop(super::print_exact(&lines)?),
+    }
     match damage {
         None => Ok(ExitCode::SUCCESS),
         Some(damage) => anyhow::bail!("the log is damaged after the last printed event: {damage}"),
     }
 }
 
-/// Events as lines. Each content is printed once, before the first event that names it.
+/// Prints the path of the file.
+pub(crate) fn share(args: &Share) -> anyhow::Result<ExitCode> {
+    let place = super::place(&args.session)?;
+    let (history, damage) = History::good(&place)?;
+    if let Some(damage) = damage {
+        anyhow::bail!("the log is damaged, so it is not shared: {damage}");
+    }
+    let file = match &args.output {
+        Some(file) => file.clone(),
+        None => shared_file(place.session)?,
+    };
+    if let Some(folder) = file.parent().filter(|_| args.output.is_none()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    write(&file, &lines(&history.by_time(), false))?;
+    super::print(&format!("{}\n", file.display()))
+}
+
+pub(crate) fn unshare(args: &Unshare) -> anyhow::Result<ExitCode> {
+    let session = super::place(&args.session)?.session;
+    if !remove_shared(session)? {
+        anyhow::bail!("session {session} is not shared: the data directory has no file of it");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The file in the data directory that `share` writes.
+pub(super) fn shared_file(session: SessionId) -> anyhow::Result<PathBuf> {
+    Ok(session_paths::data_dir()?.join("shared").join(format!("{session}.jsonl")))
+}
+
+/// Removes that file. False: there is none.
+pub(super) fn remove_shared(session: SessionId) -> anyhow::Result<bool> {
+    let file = shared_file(session)?;
+    match fs::remove_file(&file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        removed => {
+            removed.with_context(|| format!("{} cannot be removed", file.display()))?;
+            Ok(true)
+        }
+    }
+}
+
+/// Replaces the file as a whole. Only its owner can read it.
+fn write(file: &Path, lines: &str) -> anyhow::Result<()> {
+    let cannot = || format!("{} cannot be written", file.display());
+    let name = file.file_name().map(|name| name.to_string_lossy().into_owned());
+    let part = file.with_file_name(format!(".{}.part", name.with_context(cannot)?));
+    let mut open = OpenOptions::new();
+    let opened = open.write(true).create(true).truncate(true).mode(0o600).open(&part);
+    let written = opened.and_then(|mut part| {
+        part.write_all(lines.as_bytes())?;
+        part.sync_all()
+    });
+    written.and_then(|()| fs::rename(&part, file)).with_context(cannot)
+}
+
+/// Events as lines. Each content is written once, before the first event that names it.
 fn lines(events: &[Envelope], unmasked: bool) -> String {
     let mut lines = Lines::default();
     let mut of = |event| if unmasked { lines.unmasked(event) } else { lines.of(event) };

@@ -53,6 +53,10 @@ fn show(session: &str, format: Format) -> anyhow::Result<ExitCode> {
             described[name] = value;
         }
     }
+    let shared = super::export::shared_file(place.session)?;
+    if shared.is_file() {
+        described["shared"] = json!(shared);
+    }
     if format == Format::Json {
         return super::print_json(&format!("{described}\n"));
     }
@@ -69,6 +73,7 @@ fn remove_all(sessions: &[String]) -> anyhow::Result<ExitCode> {
     for session in sessions {
         let place = super::place(session)?;
         let tidied = remove(&place)?;
+        super::export::remove_shared(place.session)?;
         super::prune::print_removed(&place.store, &tidied, false)?;
         leftfold_runtime::note(&format!("removed {}", place.session));
     }

@@ -198,3 +198,37 @@ fn a_run_can_be_read_while_it_goes_on() {
     assert_eq!(end(&events)["text"], "done", "{:?}", kinds(&events));
     site.assert_sound();
 }
+
+#[test]
+fn a_shared_session_is_a_file_without_tokens_that_others_import() {
+    let token = ["sk", "ant", "api03", &"a1B2".repeat(10)].join("-");
+    let site = Site::scripted(&script(json!([says(&format!("The key is {token}."))])));
+    site.prompt("go").ok();
+    let exported = site.run(&["export", "last"]).ok().stdout;
+    assert!(!exported.contains(&token), "{exported}");
+    let shared = site.run(&["share", "last"]).ok().stdout;
+    let shared = std::path::Path::new(shared.trim());
+    assert_eq!(std::fs::read_to_string(shared).unwrap(), exported);
+    let mode = std::os::unix::fs::PermissionsExt::mode(&shared.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let shown = site.run(&["sessions", "show", "last", "--format", "json"]).ok().stdout;
+    assert!(shown.contains(shared.to_str().unwrap()), "{shown}");
+    let other = Site::bare();
+    let here = other.file("shared.jsonl", std::fs::read(shared).unwrap());
+    other.run(&["import", here.to_str().unwrap()]).ok();
+    let id = shared.file_stem().unwrap().to_str().unwrap();
+    assert_eq!(other.run(&["export", id]).ok().stdout, exported);
+
+    site.run(&["unshare", "last"]).ok();
+    assert!(!shared.exists());
+    site.run(&["unshare", "last"]).with(1).saying(&["not shared"]);
+    let file = site.path("own.jsonl");
+    site.run(&["share", "last", "-o", file.to_str().unwrap()]).ok();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), exported);
+    let all = site.path("all.jsonl");
+    let ran = site.run(&["export", "last", "--unmasked", "-o", all.to_str().unwrap()]).ok();
+    assert!(ran.stdout.is_empty() && std::fs::read_to_string(&all).unwrap().contains(&token));
+    site.run(&["share", "last"]).ok();
+    site.run(&["sessions", "rm", "last"]).ok();
+    assert!(!shared.exists());
+}
