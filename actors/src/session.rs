@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use leftfold_events::event::{Event, Session as SessionEvent, Turn};
+use leftfold_events::event::{Event, Owner, Session as SessionEvent, Turn};
 use leftfold_events::{Envelope, Fact, POLICY, Secrets, Seq, State, TurnConfig, admits, settle};
 use leftfold_store::Log;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
@@ -416,6 +416,7 @@ impl SessionState {
     fn fact(&mut self, mut fact: Fact, batch: &mut Batch) -> bool {
         self.secrets.redact_fact(&mut fact);
         self.name_import(&mut fact.event);
+        name_owner(&mut fact);
         // no event comes before the first one
         let admitted = self.created_event.is_none() && admits(&self.state, &fact);
         if admitted {
@@ -503,5 +504,20 @@ impl SessionState {
         if let Some(timer) = self.timer.take() {
             timer.abort();
         }
+    }
+}
+
+/// Adds this process to an event after which it writes the log.
+fn name_owner(fact: &mut Fact) {
+    if let Event::Session(
+        SessionEvent::Created { .. }
+        | SessionEvent::Forked { .. }
+        | SessionEvent::Resumed { .. }
+        | SessionEvent::ResumedImported { .. },
+    ) = &fact.event
+    {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let owner = || Owner { version, ..Owner::default() };
+        fact.notes.owner.get_or_insert_with(owner);
     }
 }

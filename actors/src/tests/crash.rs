@@ -111,7 +111,9 @@ async fn a_scheduled_retry_survives_and_keeps_its_time() {
         world: None,
         close: false,
     });
-    live.until(|e| matches!(e, Event::Session(Session::Resumed { .. }))).await;
+    let resumed = live.until(|e| matches!(e, Event::Session(Session::Resumed { .. }))).await;
+    let owner = resumed.notes.owner.as_ref().map(|owner| owner.version.as_str());
+    assert_eq!(owner, Some(env!("CARGO_PKG_VERSION")));
     assert_eq!(live.view().await.due(), retry.until);
     // the actors stamp the time: here they report that the deadline has passed
     live.tell(SessionMessage::Facts(vec![Fact::of(retry.seq, Session::DeadlinePassed {})]));

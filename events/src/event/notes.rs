@@ -31,7 +31,8 @@ pub struct NoteMembers {
     /// metadata). They are given back unchanged. At most [`Notes::MAX_PARTS`] bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<Json>,
-    /// The process that writes from here on, in `session.created` and `session.resumed`.
+    /// The process that writes the log from here on, in `session.created`, `session.forked` and
+    /// `session.resumed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
     /// The HTTP exchange behind `model.finished` or `model.failed`.

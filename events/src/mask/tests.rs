@@ -1,6 +1,7 @@
 use super::*;
 use crate::event::{Event, Notes, Session, Turn, TurnConfigPayloads};
 use crate::id::SessionId;
+use crate::json::Json;
 use crate::payload::Payload;
 use crate::time::Time;
 
@@ -88,6 +89,19 @@ fn an_event_without_tokens_is_shown_as_it_is() {
     let token = &tokens()[0].0;
     let event = envelope(Session::Titled { title: format!("\n{token}") }.into());
     assert!(unmasked(&event).line.contains(token) && !shown(&event).line.contains(token));
+}
+
+#[test]
+fn tokens_in_notes_are_masked() {
+    let token = &tokens()[0].0;
+    let mut event = envelope(Session::DeadlinePassed {}.into());
+    event.notes.client = Some(token.clone());
+    event.notes.parts = Some(Json::from_value(&serde_json::json!([{ "url": token }])));
+    event.notes.other.insert("later".into(), Json::from_value(&serde_json::json!([token])));
+    assert_eq!(unmasked(&event).line.matches(token).count(), 3);
+    let shown = shown(&event);
+    assert!(!shown.line.contains(token), "{}", shown.line);
+    assert_eq!(line::write(&shown.masked.unwrap()), shown.line);
 }
 
 fn envelope(event: Event) -> Envelope {

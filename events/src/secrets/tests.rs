@@ -1,7 +1,7 @@
 use super::*;
 use crate::event::{
-    CallSpec, Finished, Model, PartKind, PromptKind, PromptPart, StreamedPart, Tool, Turn,
-    TurnConfigPayloads,
+    CallSpec, Exchange, Fact, Finished, Model, NoteMembers, Owner, PartKind, PromptKind,
+    PromptPart, Session, StreamedPart, Tool, Turn, TurnConfigPayloads,
 };
 use crate::json::Json;
 use crate::payload::Payload;
@@ -242,6 +242,23 @@ fn every_text_of_a_result_is_visited() {
     secrets().redact(&mut event);
     let text = format!("{event:?}");
     assert!(!text.contains("hunter2") && !text.contains("word"), "{text}");
+}
+
+#[test]
+fn every_text_of_notes_is_visited() {
+    let json = Json::from_value(&serde_json::json!([{ TOKEN: QUOTED }]));
+    let members = NoteMembers {
+        client: Some(TOKEN.into()),
+        parts: Some(json.clone()),
+        owner: Some(Owner { node: Some(TOKEN.into()), ..Owner::default() }),
+        exchange: Some(Exchange { request_id: Some(TOKEN.into()), ..Exchange::default() }),
+        other: [("later".to_owned(), json)].into(),
+    };
+    let mut fact = Fact::new(Session::DeadlinePassed {}).with_notes(members.into());
+    secrets().redact_fact(&mut fact);
+    let text = format!("{:?}", fact.notes);
+    assert!(!text.contains("hunter2") && !text.contains("word"), "{text}");
+    assert_eq!(text.matches("{{secret:TOKEN}}").count(), 5, "{text}");
 }
 
 #[test]
