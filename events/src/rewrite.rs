@@ -107,7 +107,7 @@ fn session(event: &mut Session, how: &impl Rewrite) {
 fn turn(event: &mut Turn, how: &impl Rewrite) {
     match event {
         Turn::Prompted { parts, .. } | Turn::Noted { parts, .. } => {
-            parts.iter_mut().for_each(|part| prompt(part, how))
+            parts.iter_mut().for_each(|part| prompt(part, how));
         }
         Turn::Configured(configured) => config(configured, how),
         Turn::Ended(ended) => {

@@ -12,12 +12,10 @@
 //! `LEFTFOLD_COUNT_GROUPS=FILE` appends one byte to the file for each group, so that a test knows how
 //! many there are.
 //!
-//! `LEFTFOLD_SCHEMA=2` writes logs as they were before schema 3. Release builds contain none of this
-//! code.
+//! `LEFTFOLD_SCHEMA=2` writes logs as they were before schema 3. Other numbers than 2 and 3 write
+//! stores that this version refuses. Release builds contain none of this code.
 
-#[cfg(debug_assertions)]
-use crate::record::OLDEST;
-use crate::record::SCHEMA;
+use crate::record::{OLDEST, SCHEMA};
 
 /// A boundary within the commit of one group of appends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,22 +31,26 @@ pub(crate) enum Boundary {
 #[cfg(not(debug_assertions))]
 pub(crate) fn crash_if_planned(_: Boundary) {}
 
-/// The schema in which logs are written.
+/// The schema that new records name.
 #[cfg(not(debug_assertions))]
-pub(crate) fn schema() -> u8 {
+pub(crate) fn label() -> u8 {
     SCHEMA
 }
 
-/// The schema in which logs are written: `LEFTFOLD_SCHEMA`, if it can be read.
+/// The schema that new records name: `LEFTFOLD_SCHEMA`, if it is a number from 1.
 #[cfg(debug_assertions)]
-pub(crate) fn schema() -> u8 {
+pub(crate) fn label() -> u8 {
     use std::sync::OnceLock;
 
     static WRITTEN: OnceLock<u8> = OnceLock::new();
 
     let wanted = || std::env::var("LEFTFOLD_SCHEMA").ok()?.parse().ok();
-    let readable = |schema: &u8| (OLDEST..=SCHEMA).contains(schema);
-    *WRITTEN.get_or_init(|| wanted().filter(readable).unwrap_or(SCHEMA))
+    *WRITTEN.get_or_init(|| wanted().filter(|schema| *schema > 0).unwrap_or(SCHEMA))
+}
+
+/// The schema of which new events have the form.
+pub(crate) fn schema() -> u8 {
+    label().clamp(OLDEST, SCHEMA)
 }
 
 /// Kills the process if `LEFTFOLD_CRASH_AT` names this boundary of this group.

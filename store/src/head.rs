@@ -23,11 +23,12 @@ use leftfold_events::{Envelope, Event, Seq, SessionId, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Damage;
-use crate::record::Link;
+use crate::fault;
+use crate::record::{self, Link};
 
 pub(crate) const FOLDER: &str = "heads";
 
-/// The version of the layout. Logs of schemas 2 and 3 have heads of version 2.
+/// The version of the layout. Logs of schema 1 have heads of version 1, later logs of version 2.
 const VERSION: u8 = 2;
 const FIXED: usize = 55;
 /// The length to which a summary cuts texts, in characters.
@@ -172,7 +173,7 @@ pub(crate) fn encode(head: &Head) -> Vec<u8> {
     let length = u16::try_from(summary.len()).unwrap_or(0);
     let summary = if length == 0 { &[] } else { summary.as_slice() };
     let mut bytes = Vec::with_capacity(FIXED + summary.len() + 4);
-    bytes.push(VERSION);
+    bytes.push(VERSION.min(fault::label()));
     bytes.extend(head.session.to_bytes());
     bytes.extend(head.seq.to_be_bytes());
     bytes.extend(head.chain);
@@ -195,8 +196,11 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Head>, String> {
     if fixed[0] > VERSION {
         return Err(format!("head version {} is newer: use a newer leftfold", fixed[0]));
     }
-    if fixed[0] != VERSION || crc32fast::hash(&fixed[..51]).to_be_bytes() != fixed[51..] {
+    if fixed[0] == 0 || crc32fast::hash(&fixed[..51]).to_be_bytes() != fixed[51..] {
         return Err("the head's checksum does not match".into());
+    }
+    if fixed[0] < VERSION {
+        return Err(record::other_schema(fixed[0]));
     }
     let mut fields = Fields(&fixed[1..]);
     let head = Head {

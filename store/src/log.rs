@@ -287,7 +287,7 @@ impl Log {
 
 /// Encodes contents as records, or as a file and a record that names it.
 fn push_records(key: &[u8], lead: &[u8], body: &[u8], to: &mut Encoded) {
-    let schema = fault::schema();
+    let schema = fault::label();
     if body.len() <= MAX_INLINE {
         to.records.extend(record::to_records(schema, key, lead, body));
     } else {

@@ -19,6 +19,7 @@ mod projection;
 mod resume;
 
 mod salvage;
+mod schemas;
 mod secrets;
 mod upgrades;
 #[path = "../../providers/tests/it/common/mod.rs"]

@@ -8,10 +8,17 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::common::{VARIANTS, every_variant, id, variant};
-use leftfold_events::event::Subagent;
+use leftfold_events::event::{
+    Answer, Backend, CallKind, Change, Class, Compaction, Consent, EndReason, FailureClass, Files,
+    FilesFailure, Finish, Hook, HookOutcome, HookPoint, Model, PartKind, Permission, PromptKind,
+    Purpose, Session, Subagent, Todo, TodoPriority, TodoStatus, Tool, Turn, Wanted, WorktreeAccess,
+};
 use leftfold_events::line::{self, Line};
+use leftfold_events::rules::Action;
 use leftfold_events::{Envelope, Event, Sha256};
 use leftfold_store::{SCHEMA, decode, encode, encode_as};
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
 
@@ -81,6 +88,69 @@ fn schema_3_is_written_and_read_as_it_always_was() {
             assert_eq!(filled(*read, event), *event);
         }
     }
+}
+
+/// The number of events of schema 3 that never change again, and the SHA-256 of their lines. Raise
+/// both after adding events, never for another reason.
+const FROZEN: (usize, &str) =
+    (145, "2f796899eb8fcc5b9e33f85e55b82681be000fb5dd4af3a85ff9a00c66436809");
+
+#[test]
+fn schema_3_is_frozen() {
+    let records = lines("schema3.hex");
+    let (count, hash) = FROZEN;
+    let frozen = records.get(..count).expect("events are missing").join("\n");
+    let found = Sha256::of(frozen.as_bytes()).to_string();
+    assert_eq!(found, hash, "the first {count} events of schema 3 never change");
+}
+
+macro_rules! enums {
+    ($($name:ident)*) => {
+        vec![$((stringify!($name), variants::<$name>())),*]
+    };
+}
+
+/// The stored enums with their variants.
+fn enums() -> Vec<(&'static str, String)> {
+    enums!(
+        Event Session Turn PromptKind EndReason Model Purpose PartKind Finish FailureClass Tool
+        Wanted Consent CallKind Class Permission Answer Compaction Subagent Todo TodoStatus
+        TodoPriority Files FilesFailure Change Hook HookPoint HookOutcome Backend WorktreeAccess
+        Action
+    )
+}
+
+/// The names of all variants in their order, as serde lists them for an unknown one.
+fn variants<T: DeserializeOwned>() -> String {
+    let unknown = serde_json::from_value::<T>(json!({ "no variant": null }));
+    let error = unknown.err().expect("an enum refuses an unknown variant").to_string();
+    let names: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
+    assert!(!names.is_empty(), "{error}");
+    names.join(" ")
+}
+
+/// `golden/variants` has a line for each stored enum: its name, then its variants. The log stores the
+/// position of a variant.
+#[test]
+fn variants_are_added_at_the_end() {
+    let write = std::env::var("LEFTFOLD_GOLDEN").as_deref() == Ok("write");
+    let known = lines("variants");
+    let enums = enums();
+    for line in &known {
+        let (name, before) = line.split_once(": ").unwrap();
+        let (_, today) = enums.iter().find(|(known, _)| *known == name).expect(name);
+        let (mut before, mut today) = (before.split(' '), today.split(' '));
+        while let Some(before) = before.next() {
+            assert_eq!(today.next(), Some(before), "{name}: a variant stands before `{before}`");
+        }
+        let added: Vec<&str> = today.collect();
+        assert!(added.is_empty() || write, "{name}: {added:?}: run with LEFTFOLD_GOLDEN=write");
+    }
+    let today: Vec<String> = enums.iter().map(|(name, all)| format!("{name}: {all}")).collect();
+    if write {
+        std::fs::write(file("variants"), today.join("\n") + "\n").unwrap();
+    }
+    assert_eq!(lines("variants"), today);
 }
 
 #[test]
