@@ -80,7 +80,7 @@ fn an_unknown_tool_is_answered_with_the_tools_of_the_agent() {
         json!({ "description": "Look", "prompt": "look at a.txt", "subagentType": "explore" });
     let lost = json!([{ "call": { "name": "nothing", "input": {} } }]);
     let site = Site::scripted(&script(json!([
-        json!([{ "call": { "name": "nothing", "input": {} } }, { "call": { "name": "task", "input": explores } }]),
+        { "parts": [{ "call": { "name": "nothing", "input": {} } }, { "call": { "name": "task", "input": explores } }] },
         says("The parent has heard."),
         { "match": { "prompt": "look at a.txt", "answers": 0 }, "parts": lost },
         { "match": { "prompt": "look at a.txt", "answers": 1 }, "parts": [{ "text": "Nothing." }] },

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
+use std::time::{Duration, Instant};
 
 use common::{Answer, Block, Server, Site, Split, all, message, only};
 use serde_json::{Value, json};
@@ -104,6 +105,23 @@ fn what_is_wrong_is_said_and_left_out() {
         assert_eq!(ran.stderr.matches(said).count(), 1, "{said}: {}", ran.stderr);
     }
     assert!(!systems(&server)[0][1].contains("<instructions>"));
+}
+
+#[test]
+fn a_page_that_does_not_answer_is_left_out_after_five_seconds() {
+    // connections are made, and nobody answers
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/rules", silent.local_addr().unwrap());
+    let server = Server::start(vec![says()]);
+    let site = Site::served(&server)
+        .setting("instructions", json!([url, page("Rules of the web.")]))
+        .setting("webfetch", json!({ "private": true }));
+    let began = Instant::now();
+    let ran = site.prompt("go").ok();
+    assert!(ran.stderr.contains(&format!("{url}: no answer within 5 s")), "{}", ran.stderr);
+    assert!(began.elapsed() >= Duration::from_secs(5), "{:?}", began.elapsed());
+    let rest = &systems(&server)[0][1];
+    assert!(rest.contains("Rules of the web.") && !rest.contains(&url), "{rest}");
 }
 
 #[test]

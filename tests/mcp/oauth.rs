@@ -56,6 +56,21 @@ fn whoever_has_signed_in_can_use_the_server_until_it_is_forgotten() {
 }
 
 #[test]
+fn the_browser_comes_back_to_the_port_in_settings() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    let guarded = Guarded::start(LONG);
+    let site = site(&guarded, &[]).setting("/mcp/far/oauth", json!({ "callbackPort": port }));
+    let login = ["mcp", "login", "far", "--consent", "follow"];
+    site.run(&login).with(1).saying(&["cannot listen on the port for the browser's redirect"]);
+    drop(free);
+    site.run(&login).ok();
+    let pages = guarded.asked("GET /authorize");
+    let address = format!("redirect_uri=http%3A%2F%2F127.0.0.1%3A{port}%2Fcallback");
+    assert!(pages.len() == 1 && pages[0].contains(&address), "{pages:?}");
+}
+
+#[test]
 fn a_token_is_refreshed_when_it_is_about_to_expire() {
     let guarded = Guarded::start(SHORT);
     let site = site(&guarded, &[echo()]);

@@ -384,3 +384,32 @@ fn white_space_at_the_end_of_a_text_is_dropped() {
     ];
     assert_eq!(run(6, &cut).state.ended.map(|ended| ended.text), Some("half a word".into()));
 }
+
+/// Reasoning goes back to the model that wrote it, with its signature, and to no other.
+#[test]
+fn another_models_reasoning_is_left_out() {
+    let reasoning = |run: &Run| {
+        let request = context::request(&run.state);
+        let parts = request.messages.iter().find_map(|message| match message {
+            RequestMessage::Assistant { parts } => Some(parts.clone()),
+            RequestMessage::User { .. } | RequestMessage::Tool { .. } => None,
+        });
+        let signed = |part: &AssistantPart| matches!(part, AssistantPart::Reasoning { signature, .. } if signature == "sig");
+        parts.expect("an answer").iter().filter(|part| signed(part)).count()
+    };
+    let mut run = Run::new(&config());
+    for step in [Prompt("hi"), Think(Some("sig")), Text("Hello."), Reply(Finish::Stop)] {
+        run.step(&step);
+    }
+    run.step(&Prompt("again"));
+    assert_eq!(reasoning(&run), 1);
+    run.step(&Interrupt);
+    let mut other = config();
+    other.model.id = "other".into();
+    run.tell(Fact::new(Turn::Configured(other.payloads())));
+    run.step(&Prompt("and now?"));
+    assert_eq!(reasoning(&run), 0);
+    let request = context::request(&run.state);
+    let told = serde_json::to_string(&request.messages).unwrap_or_default();
+    assert!(told.contains("Hello.") && !told.contains("sig"), "{told}");
+}
