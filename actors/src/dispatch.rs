@@ -94,6 +94,7 @@ impl Workers {
                 }
                 SessionEvent::Created { .. }
                 | SessionEvent::Titled { .. }
+                | SessionEvent::Summarised { .. }
                 | SessionEvent::Forked { .. }
                 | SessionEvent::Adopted { .. }
                 | SessionEvent::Imported { .. }
@@ -212,7 +213,9 @@ impl Workers {
                 let whole = state.wants_whole_summary();
                 tell(&self.compaction, CompactionMessage::Summarise { compaction, ask, whole });
             }
-            (Purpose::Title, _) => self.to_processor(ProcessorMessage::Title(Box::new(ask))),
+            (Purpose::Title | Purpose::SessionSummary, _) => {
+                self.to_processor(ProcessorMessage::Title(Box::new(ask)));
+            }
             _ => self.to_processor(ProcessorMessage::Ask(Box::new(ask))),
         }
     }

@@ -286,12 +286,12 @@ pub(crate) enum ProcessorMessage {
     /// Perform `model.requested`. The outcomes are `model.streamed` and `tool.called`, and at the
     /// end `model.finished` or `model.failed`.
     Ask(Box<AskModel>),
-    /// Request the session's title, beside the reply. The outcomes are `session.titled` and
-    /// `model.finished`, or `model.failed`.
+    /// Request the session's title or its summary, beside the reply. The outcomes are `session.titled` or
+    /// `session.summarised`, and `model.finished`; or `model.failed`.
     Title(Box<AskModel>),
     /// Send later requests to these models, and hide these secrets in their replies.
     Use(Models, Secrets),
-    /// Stop reading the reply, but continue a title request.
+    /// Stop reading the reply, but continue requests for the title and the summary.
     Cancel,
     CancelAll,
 }

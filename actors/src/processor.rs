@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use leftfold_events::event::{Exchange, Model, Session, Tool};
+use leftfold_events::event::{Exchange, Model, Purpose, Session, Tool};
 use leftfold_events::{Fact, Secrets, title};
 use leftfold_providers::{Provider, StreamEvent};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -50,7 +50,8 @@ pub(crate) struct Reading {
     models: Models,
     secrets: Secrets,
     task: Option<AbortHandle>,
-    title: Option<AbortHandle>,
+    /// The requests for the title and the summary.
+    beside: Vec<AbortHandle>,
     tasks: Tasks,
 }
 
@@ -64,7 +65,14 @@ impl Actor for Processor {
         _: ActorRef<Self::Msg>,
         (owner, models, secrets): Self::Arguments,
     ) -> Result<Reading, ActorProcessingErr> {
-        Ok(Reading { owner, models, secrets, task: None, title: None, tasks: Tasks::default() })
+        Ok(Reading {
+            owner,
+            models,
+            secrets,
+            task: None,
+            beside: Vec::new(),
+            tasks: Tasks::default(),
+        })
     }
 
     async fn handle(
@@ -109,12 +117,13 @@ impl Reading {
 
     fn entitle(&mut self, ask: AskModel) {
         let (of, owner, models) = (ask.of, self.owner.clone(), self.models.clone());
-        let task = self.tasks.spawn(async move { title(&models, ask).await }, move |title| {
-            let failed_itself =
-                || vec![failed(of, broken("writing the title failed unexpectedly"))];
-            tell(&owner, title.unwrap_or_else(failed_itself));
-        });
-        self.title = Some(task);
+        let task =
+            self.tasks.spawn(async move { text_about_session(&models, ask).await }, move |text| {
+                let failed_itself =
+                    || vec![failed(of, broken("writing the title failed unexpectedly"))];
+                tell(&owner, text.unwrap_or_else(failed_itself));
+            });
+        self.beside.push(task);
     }
 
     /// Dropping the stream closes the connection.
@@ -126,20 +135,22 @@ impl Reading {
 
     fn cancel_all(&mut self) {
         self.cancel();
-        if let Some(task) = self.title.take() {
-            task.abort();
-        }
+        self.beside.drain(..).for_each(|task| task.abort());
     }
 }
 
-/// The title, if the model wrote one, and the outcome of the request.
-async fn title(models: &Models, ask: AskModel) -> Vec<Fact> {
-    let (of, prices) = (ask.of, ask.prices);
+/// The title or the summary, if the model wrote one, and the outcome of the request.
+async fn text_about_session(models: &Models, ask: AskModel) -> Vec<Fact> {
+    let (of, prices, purpose) = (ask.of, ask.prices, ask.request.purpose);
     match collect_reply::read(models, ask, |_| {}).await {
         Ok(written) => {
-            let title = title::clean(&written.text).map(|title| Session::Titled { title });
-            let titled = title.map(|event| Fact::of(of, event));
-            titled.into_iter().chain([written.replied(of, prices)]).collect()
+            let event = if purpose == Purpose::SessionSummary {
+                title::clean_summary(&written.text).map(|summary| Session::Summarised { summary })
+            } else {
+                title::clean(&written.text).map(|title| Session::Titled { title })
+            };
+            let fact = event.map(|event| Fact::of(of, event));
+            fact.into_iter().chain([written.replied(of, prices)]).collect()
         }
         Err(lost) => vec![lost.failed(of)],
     }

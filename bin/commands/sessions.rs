@@ -35,7 +35,10 @@ fn line(store: &Path, head: &Head) -> String {
     let at = head.at.to_string();
     let at = at.get(..16).unwrap_or(&at).replace('T', " ");
     let state = state(store, head);
-    format!("{}  {at}  {state:<11} ${:<8.4} {title}\n", head.session, cost(store, head))
+    let about = head.summary.as_ref().and_then(|summary| summary.summary.as_deref());
+    let about = about.map(|about| format!("    {}\n", clean::printable_line(about)));
+    let about = about.unwrap_or_default();
+    format!("{}  {at}  {state:<11} ${:<8.4} {title}\n{about}", head.session, cost(store, head))
 }
 
 fn show(session: &str, format: Format) -> anyhow::Result<ExitCode> {
@@ -82,7 +85,7 @@ fn remove_all(sessions: &[String]) -> anyhow::Result<ExitCode> {
 
 fn described(store: &Path, head: &Head) -> Value {
     let summary = head.summary.clone().unwrap_or_default();
-    json!({
+    let mut described = json!({
         "id": head.session,
         "title": title(head),
         "state": state(store, head),
@@ -96,5 +99,9 @@ fn described(store: &Path, head: &Head) -> Value {
         "fork_of": summary.fork_of,
         "directory": summary.directory,
         "folder": store,
-    })
+    });
+    if let Some(summary) = summary.summary {
+        described["summary"] = summary.into();
+    }
+    described
 }

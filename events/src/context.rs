@@ -70,6 +70,12 @@ pub fn asked(s: &State, purpose: Purpose) -> Built {
             let prompt = titled_prompt(s).map(|prompt| prompt.seq);
             Built { request: title_request(s), sources: vec![prompt.into_iter().collect()] }
         }
+        (Purpose::SessionSummary, _) => {
+            let prompt = titled_prompt(s).map(|prompt| prompt.seq);
+            let reply = s.last_reply().map(|reply| reply.asked);
+            let sources = vec![prompt.into_iter().chain(reply).collect()];
+            Built { request: session_summary_request(s), sources }
+        }
         (Purpose::Compaction, Some(ModelStatus::Compacting(compacting))) => summary(s, compacting),
         _ => step(s),
     }
@@ -82,6 +88,9 @@ pub fn model_of(s: &State, purpose: Purpose) -> &ModelSpec {
         Purpose::Turn => None,
         Purpose::Title => options.small_model.as_ref(),
         Purpose::Compaction => options.summary_model.as_ref(),
+        Purpose::SessionSummary => {
+            options.session_summary_model.as_ref().or(options.small_model.as_ref())
+        }
     };
     other.unwrap_or(&s.config.model)
 }
@@ -119,14 +128,38 @@ fn titled_prompt(s: &State) -> Option<&Prompt> {
     s.messages.iter().filter_map(Message::prompt).find(|prompt| !prompt.quiet)
 }
 
+/// The beginning of that prompt's text.
+fn titled_text(s: &State) -> String {
+    let mut parts = titled_prompt(s).map(Prompt::filled).unwrap_or_default();
+    parts.retain(|part| part.kind == PromptKind::Text);
+    let texts: Vec<&str> = parts.iter().map(|part| part.text.trim()).collect();
+    texts.join("\n").chars().take(TITLED).collect()
+}
+
+/// The request for the session's summary. It contains the first prompt and the turn's answer, and no
+/// result of a tool.
+pub fn session_summary_request(s: &State) -> Request {
+    let options = &s.config.options;
+    let model = model_of(s, Purpose::SessionSummary);
+    let answer: String = s.answer().trim().chars().take(TITLED).collect();
+    let text = words::to_sum_up(&titled_text(s), &answer);
+    Request {
+        purpose: Purpose::SessionSummary,
+        model: model.name(),
+        max_output: model.limit.output.min(TITLE_OUTPUT),
+        options: options.session_summary_request.clone().unwrap_or_else(|| small_call(model)),
+        cache_key: s.session.to_string(),
+        system: vec![options.session_summary_prompt.clone()],
+        tools: Vec::new(),
+        messages: vec![RequestMessage::User { parts: vec![PromptPart::text(text)] }],
+    }
+}
+
 /// The request for the session's title. It contains only the first prompt.
 pub fn title_request(s: &State) -> Request {
     let config = &s.config;
     let model = model_of(s, Purpose::Title);
-    let mut parts = titled_prompt(s).map(Prompt::filled).unwrap_or_default();
-    parts.retain(|part| part.kind == PromptKind::Text);
-    let texts: Vec<&str> = parts.iter().map(|part| part.text.trim()).collect();
-    let text: String = texts.join("\n").chars().take(TITLED).collect();
+    let text = titled_text(s);
     Request {
         purpose: Purpose::Title,
         model: model.name(),

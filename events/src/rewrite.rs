@@ -90,6 +90,7 @@ pub fn rewrite_notes(notes: &mut Notes, how: &impl Rewrite) {
 fn session(event: &mut Session, how: &impl Rewrite) {
     match event {
         Session::Titled { title } => string(title, how),
+        Session::Summarised { summary } => string(summary, how),
         Session::RulesSet { rules, .. } => {
             rules.iter_mut().for_each(|rule| string(&mut rule.pattern, how));
         }

@@ -1,4 +1,4 @@
-//! Extracts a session's title from a model's text.
+//! Extracts a session's title, or its summary, from a model's text.
 
 /// The maximum length of a title in characters; a longer one is cut and ends in `...`.
 const LONGEST: usize = 100;
@@ -12,6 +12,20 @@ pub fn clean(written: &str) -> Option<String> {
     }
     let kept: String = line.chars().take(LONGEST - 3).collect();
     Some(format!("{kept}..."))
+}
+
+/// The maximum length of a session's summary in characters; a longer one is cut and ends in `...`.
+const LONGEST_SUMMARY: usize = 600;
+
+/// A session's summary as one paragraph, outside of any thoughts. `None` without content.
+pub fn clean_summary(written: &str) -> Option<String> {
+    let spoken = without_thoughts(written);
+    let text = spoken.split_whitespace().collect::<Vec<_>>().join(" ");
+    match text.char_indices().nth(LONGEST_SUMMARY) {
+        _ if text.is_empty() => None,
+        Some((end, _)) => Some(format!("{}...", text[..end].trim_end())),
+        None => Some(text),
+    }
 }
 
 /// Removes thoughts that are marked with tags. A truncated text may not close the last tag.
@@ -34,6 +48,18 @@ fn without_thoughts(written: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_summary_is_one_paragraph() {
+        for (written, summary) in [
+            ("<think>Well.</think>\n\nFixed the\n  test. \n", Some("Fixed the test.".to_owned())),
+            (" \n", None),
+            ("<think>never ends", None),
+            (&*"ab ".repeat(300), Some(format!("{}...", "ab ".repeat(200).trim_end()))),
+        ] {
+            assert_eq!(clean_summary(written), summary, "{written:?}");
+        }
+    }
 
     #[test]
     fn the_first_spoken_line_within_a_hundred_characters() {

@@ -195,6 +195,15 @@ pub struct Options {
     pub summary_prompt: String,
     /// The instructions for the model that writes the title; empty: no title is requested.
     pub title_prompt: String,
+    /// The instructions for the model that writes the session's summary; empty: none is requested.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub session_summary_prompt: String,
+    /// The model that writes it; `None`: the small one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_summary_model: Option<ModelSpec>,
+    /// Options for the body of that request, instead of the default for small requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_summary_request: Option<Json>,
     /// The model that writes titles; `None`: the session's own.
     pub small_model: Option<ModelSpec>,
     /// The provider's own options, passed on in the request body.
@@ -280,6 +289,9 @@ impl Default for Options {
             prune: true,
             summary_prompt: String::new(),
             title_prompt: String::new(),
+            session_summary_prompt: String::new(),
+            session_summary_model: None,
+            session_summary_request: None,
             small_model: None,
             request: Json::object(),
             approved: Vec::new(),
@@ -423,6 +435,7 @@ mod tests {
             "summary_model",
             "summary_request",
             "title_request",
+            "session_summary",
             "plugins",
             "sandbox",
             "record",

@@ -34,6 +34,9 @@ const FIXED: usize = 55;
 /// The length to which a summary cuts texts, in characters.
 const MAX_TEXT: usize = 120;
 
+/// The length to which it cuts the session's summary.
+const MAX_SUMMARY: usize = 700;
+
 /// The end of a log when its last append was acknowledged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
@@ -61,6 +64,9 @@ pub struct Summary {
     pub fork_number: u32,
     pub agent: String,
     pub title: Option<String>,
+    /// What the session was about, if a model has summed it up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
     /// Beginning of the first prompt's text.
     pub prompt: Option<String>,
     pub turns: u32,
@@ -102,6 +108,9 @@ impl Summary {
                 self.agent.clone_from(agent);
             }
             Session::Titled { title } => self.title = Some(start_of(title)),
+            Session::Summarised { summary } => {
+                self.summary = Some(summary.chars().take(MAX_SUMMARY).collect());
+            }
             Session::Forked { from, .. } => (self.fork_of, self.parent) = (Some(*from), None),
             Session::Adopted { parent } => self.parent = Some(*parent),
             Session::Resumed { .. }

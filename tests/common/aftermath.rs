@@ -44,7 +44,7 @@ fn asked(state: &State, purpose: Purpose) -> Option<Request> {
         (Purpose::Compaction, ModelStatus::Compacting(due)) => {
             Some(context::summary_request(state, due))
         }
-        (Purpose::Compaction | Purpose::Title, _) => None,
+        (Purpose::Compaction | Purpose::Title | Purpose::SessionSummary, _) => None,
     }
 }
 

@@ -94,6 +94,7 @@ impl Site {
         site.settings = json!({
             "model": "double/m",
             "title": false,
+            "summary": false,
             "snapshot": false,
             "provider": { "double": {
                 "wire": "scripted",
@@ -110,6 +111,7 @@ impl Site {
         site.settings = json!({
             "model": "local/m",
             "title": false,
+            "summary": false,
             "snapshot": false,
             "provider": { "local": {
                 "wire": "anthropic",

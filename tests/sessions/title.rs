@@ -67,3 +67,28 @@ fn the_small_model_writes_titles() {
     assert_eq!(titled["data"]["title"], "Small");
     site.run(&["verify", "last"]).ok();
 }
+
+#[test]
+fn a_session_is_summed_up_after_its_first_turn() {
+    let about = json!({ "match": { "purpose": "session_summary" },
+        "parts": [{ "text": "A stranger\nwas greeted." }] });
+    let replies = json!({ "replies": [about, says("Hello."), says("Again.")] });
+    let site = Site::scripted(&replies).setting("summary", true.into());
+    let ran = site.prompt("hello");
+    assert_eq!(requests(&ran), ["turn", "session_summary"]);
+    assert_eq!(
+        only(&ran.events(), "session.summarised")["data"]["summary"],
+        "A stranger was greeted."
+    );
+    assert_eq!(end(&ran.events())["text"], "Hello.");
+    let listed = site.run(&["sessions", "list", "--format", "json"]).ok().events();
+    assert_eq!(listed[0]["summary"], "A stranger was greeted.");
+    let shown = site.run(&["sessions", "show", "last"]).ok().stdout;
+    assert!(shown.contains("A stranger was greeted."), "{shown}");
+    let list = site.run(&["sessions", "list"]).ok().stdout;
+    assert!(list.contains("A stranger was greeted."), "{list}");
+    let ran = site.run(&["run", "--session", "last", "--format", "json", "and again"]);
+    assert_eq!(requests(&ran), ["turn"]);
+    site.assert_sound();
+    site.run(&["rerun", "last"]).ok();
+}

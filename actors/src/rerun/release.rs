@@ -25,6 +25,12 @@ impl Rerun {
                 });
                 return self.written(of, title.clone()).await;
             }
+            Event::Session(Session::Summarised { summary }) => {
+                self.comes_with(next.seq, of, |event| {
+                    matches!(event, Event::Model(Model::Finished { .. }))
+                });
+                return self.written(of, summary.clone()).await;
+            }
             Event::Session(Session::Configured { .. } | Session::RulesSet { .. }) => {
                 self.choose(next);
             }

@@ -147,7 +147,12 @@ fn place_of(head: &Head) -> String {
 
 fn info(head: &Head) -> SessionInfo {
     let directory = head.summary.as_ref().map(|summary| summary.directory.clone());
-    SessionInfo::new(head.session.to_string(), directory.unwrap_or_default())
+    let mut info = SessionInfo::new(head.session.to_string(), directory.unwrap_or_default())
         .title(Some(session_list::title(head)).filter(|title| !title.is_empty()))
-        .updated_at(head.at.to_string())
+        .updated_at(head.at.to_string());
+    if let Some(summary) = head.summary.as_ref().and_then(|summary| summary.summary.clone()) {
+        let meta = serde_json::Map::from_iter([("leftfold/summary".to_owned(), summary.into())]);
+        info = info.meta(meta);
+    }
+    info
 }

@@ -56,6 +56,8 @@ pub struct Settings {
     tools: IndexMap<String, At<bool>>,
     /// Whether a model is asked for a title.
     title: Option<bool>,
+    /// Whether a model is asked for a summary of the session.
+    summary: Option<bool>,
     /// Whether files are snapshotted.
     snapshot: Option<bool>,
     /// Whether the bytes of every exchange with a provider are kept beside the log.
@@ -317,6 +319,11 @@ impl Settings {
 
     pub fn title(&self) -> bool {
         self.title.unwrap_or(true)
+    }
+
+    /// Without a setting, only a small model is asked.
+    pub fn summary(&self) -> bool {
+        self.summary.unwrap_or(self.small_model.is_some())
     }
 
     pub fn snapshot(&self) -> bool {

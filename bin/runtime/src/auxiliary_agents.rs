@@ -22,6 +22,7 @@ pub(crate) fn lay_over(
 ) -> anyhow::Result<()> {
     let agents = Agents::of(settings);
     titles(options, &agents, settings)?;
+    session_summaries(options, &agents, settings)?;
     summaries(options, &agents, settings, model)
 }
 
@@ -46,6 +47,31 @@ fn titles(options: &mut Options, agents: &Agents, settings: &Settings) -> anyhow
     if let Some(own) = own {
         options.small_model = Some(own.spec);
     }
+    Ok(())
+}
+
+fn session_summaries(
+    options: &mut Options,
+    agents: &Agents,
+    settings: &Settings,
+) -> anyhow::Result<()> {
+    if options.session_summary_prompt.is_empty() {
+        return Ok(());
+    }
+    let Ok(agent) = agents.find("summary") else {
+        // The agent is turned off.
+        options.session_summary_prompt.clear();
+        return Ok(());
+    };
+    if let Some(prompt) = &agent.prompt {
+        prompt.trim().clone_into(&mut options.session_summary_prompt);
+    }
+    let own = model::of_agent(settings, agent).transpose()?;
+    let samples = own.as_ref().is_none_or(|own| own.spec.abilities.sampling);
+    let request = if samples { json!({ "temperature": 0.5 }) } else { json!({}) };
+    let tuned = tuned(agent, own.as_ref(), &request);
+    options.session_summary_request = (tuned.value() != request).then_some(tuned);
+    options.session_summary_model = own.map(|own| own.spec);
     Ok(())
 }
 
@@ -169,6 +195,22 @@ mod tests {
         let off = json!({ "title": { "disable": true }, "compaction": { "disable": true } });
         let found = options(&off, &json!({})).unwrap();
         assert_eq!((&*found.title_prompt, found.compact), ("", false));
+    }
+
+    #[test]
+    fn a_session_is_summed_up_by_a_small_model_or_if_settings_want_it() {
+        let small = json!({ "small_model": "double/s" });
+        let asks = |agents: &Value, more: &Value| {
+            !options(agents, more).unwrap().session_summary_prompt.is_empty()
+        };
+        assert!(!asks(&json!({}), &json!({})));
+        assert!(asks(&json!({}), &json!({ "summary": true })) && asks(&json!({}), &small));
+        assert!(!asks(&json!({}), &json!({ "small_model": "double/s", "summary": false })));
+        assert!(!asks(&json!({ "summary": { "disable": true } }), &small));
+        let agents = json!({ "summary": { "prompt": " In brief. ", "model": "double/m" } });
+        let found = options(&agents, &small).unwrap();
+        assert_eq!(found.session_summary_prompt, "In brief.");
+        assert_eq!(id(found.session_summary_model.as_ref()), Some("m"));
     }
 
     #[test]

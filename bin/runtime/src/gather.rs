@@ -40,6 +40,9 @@ const SUMMARY: &str = include_str!("../../../prompts/compaction.md");
 /// The prompt for a model that writes titles, for `Options::title_prompt`.
 pub const TITLE: &str = include_str!("../../../prompts/title.md").trim_ascii();
 
+/// The prompt for a model that sums up a session for lists, for `Options::session_summary_prompt`.
+pub const SESSION_SUMMARY: &str = include_str!("../../../prompts/session_summary.md").trim_ascii();
+
 /// The turn configuration in force at `now`, and the problems with files that were left out, for
 /// people.
 pub fn gather(turn_settings: TurnSettings, now: Time) -> (TurnConfig, Vec<String>) {

@@ -170,6 +170,8 @@ pub fn options(settings: &Settings, model: &Model) -> Options {
         tail: tail(settings.compaction),
         prune: settings.compaction.prune,
         title_prompt: if settings.title() { gather::TITLE } else { "" }.to_owned(),
+        session_summary_prompt: if settings.summary() { gather::SESSION_SUMMARY } else { "" }
+            .to_owned(),
         request: model.request.clone(),
         small_model: small(settings),
         record: settings.is_recorded(),

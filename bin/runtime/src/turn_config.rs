@@ -298,6 +298,7 @@ fn limit(
         options.accept_edits = parent.options.accept_edits;
         options.max_cost = parent.options.max_cost;
         options.title_prompt.clear();
+        options.session_summary_prompt.clear();
         return;
     }
     let given = inherited.options();

@@ -77,6 +77,7 @@ impl Renderer {
         let what = match purpose {
             Purpose::Turn => "waiting for the model",
             Purpose::Title => "generating a title",
+            Purpose::SessionSummary => "summing up the session",
             Purpose::Compaction => "writing a summary",
         };
         Some(format!("{spinner} {what} · {}", waited(now.since(since))))

@@ -100,6 +100,7 @@ pub fn detail(event: &Event) -> String {
             format!("{agent} in {directory}")
         }
         Event::Session(Session::Titled { title }) => title.clone(),
+        Event::Session(Session::Summarised { summary }) => quoted(summary),
         Event::Session(Session::Resumed { close, .. }) if *close => "to close the turn".to_owned(),
         Event::Session(Session::ResumedImported { close, imported, .. }) => {
             let close = if *close { "to close the turn; " } else { "" };
@@ -211,6 +212,7 @@ fn model_detail(event: &Model) -> String {
             match purpose {
                 Purpose::Turn => format!("{model}, step {step}{attempt}"),
                 Purpose::Title => format!("{model}, for a title"),
+                Purpose::SessionSummary => format!("{model}, for the summary of the session"),
                 Purpose::Compaction => format!("{model}, for a summary{attempt}"),
             }
         }

@@ -27,6 +27,8 @@ pub struct SessionView {
     pub seq: Seq,
     pub at: Time,
     pub title: Option<String>,
+    /// What the session was about, for lists.
+    pub summary: Option<String>,
     pub agent: String,
     pub model: Option<ModelRef>,
     /// When the current turn began.
@@ -352,6 +354,10 @@ impl SessionView {
                 self.title = Some(title.clone());
                 vec![Change::Titled(title.clone())]
             }
+            Session::Summarised { summary } => {
+                self.summary = Some(summary.clone());
+                Vec::new()
+            }
             Session::Resumed { close, .. } | Session::ResumedImported { close, .. } => {
                 self.resumed = event.at;
                 // a session at rest has only changed hands
@@ -475,7 +481,9 @@ impl SessionView {
             self.cost += cost;
         }
         match model {
-            Model::Requested { .. } if purpose == Purpose::Title => {
+            Model::Requested { .. }
+                if matches!(purpose, Purpose::Title | Purpose::SessionSummary) =>
+            {
                 self.titles.insert(event.seq);
                 Vec::new()
             }

@@ -115,6 +115,7 @@ impl Event {
             Self::Session(event) => match event {
                 Session::Created { .. }
                 | Session::Titled { .. }
+                | Session::Summarised { .. }
                 | Session::Resumed { .. }
                 | Session::ResumedImported { .. }
                 | Session::Forked { .. }

@@ -62,6 +62,8 @@ pub enum Purpose {
     Turn,
     Title,
     Compaction,
+    /// The summary of the session, for lists.
+    SessionSummary,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -73,6 +73,10 @@ pub enum Session {
         /// The client that set them, and its machine.
         by: String,
     },
+    /// A model has written what the session was about, for lists; `of` is its request.
+    Summarised {
+        summary: String,
+    },
 }
 
 /// How the prompts of a session are run, unless a prompt says otherwise. Without a choice the

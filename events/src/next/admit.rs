@@ -99,6 +99,7 @@ fn admits_session(s: &State, event: &Session, of: Option<Seq>) -> bool {
         Session::Titled { .. } => {
             born && (of.is_none() || waits.any(|(kind, _)| kind == PendingKind::Title))
         }
+        Session::Summarised { .. } => waits.any(|(kind, _)| kind == PendingKind::Title),
         Session::Resumed { .. } | Session::ResumedImported { .. } => born,
         Session::DeadlinePassed {} => {
             waits.next().is_some() || s.deadline().is_some_and(|wait| Some(wait.intent) == of)

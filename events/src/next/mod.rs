@@ -35,7 +35,7 @@ const CHECK: u64 = 30_000;
 const AT_ONCE: usize = 8;
 /// The time that a child has to end after it was told to, in milliseconds.
 const GRACE: u64 = 60_000;
-/// The time limit of a title request, in milliseconds. The end of the turn waits for it.
+/// The time limit of a request for a title or for the session's summary, in milliseconds. The end of the turn waits for it.
 const TITLE: u64 = 30_000;
 
 /// The session's next decision. `None`: it waits or is at rest. Pure and total.
@@ -56,7 +56,7 @@ pub fn next(s: &State) -> Option<Envelope> {
         return Some(switch(s, agent));
     }
     if wants_title(s, turn) {
-        return Some(ask_title(s, turn));
+        return Some(ask_aside(s, turn, Purpose::Title));
     }
     if s.open().iter().any(|(open, _)| *open != PendingKind::Title) {
         return None;
@@ -71,6 +71,9 @@ pub fn next(s: &State) -> Option<Envelope> {
         prompt_call::prompt_call(s, turn).unwrap_or_else(|| decide(s, turn, &turn.model_status));
     if !closes(&decided) && s.is_overspent() {
         decided = end(s, turn, EndReason::Limit, limits::past(s));
+    }
+    if is_answered(&decided) && wants_session_summary(s, turn) {
+        return Some(ask_aside(s, turn, Purpose::SessionSummary));
     }
     // the title may still come
     (!closes(&decided) || s.open().is_empty()).then_some(decided)
@@ -125,13 +128,30 @@ fn wants_title(s: &State, turn: &Turn) -> bool {
     beside && root && asks && s.title.is_none() && due
 }
 
-fn ask_title(s: &State, turn: &Turn) -> Envelope {
-    let request = context::title_request(s);
+/// Whether an intent ends the turn with an answer.
+fn is_answered(intent: &Envelope) -> bool {
+    matches!(&intent.event, Event::Turn(TurnEvent::Ended(ended)) if ended.reason == EndReason::Completed)
+}
+
+/// Whether to request the session's summary: after the answer of a root session's first turn, or of a later
+/// one if there is none yet.
+fn wants_session_summary(s: &State, turn: &Turn) -> bool {
+    let asks = !s.config.options.session_summary_prompt.is_empty() && s.summary.is_none();
+    let due = turn.session_summary == Titling::Due && !s.is_overspent();
+    asks && due && s.is_root() && turn.step > 0
+}
+
+/// Requests the session's title or summary.
+fn ask_aside(s: &State, turn: &Turn, purpose: Purpose) -> Envelope {
+    let request = match purpose {
+        Purpose::SessionSummary => context::session_summary_request(s),
+        Purpose::Title | Purpose::Turn | Purpose::Compaction => context::title_request(s),
+    };
     let requested = Model::Requested {
         model: request.model.clone(),
         step: turn.step,
         attempt: 1,
-        purpose: Purpose::Title,
+        purpose,
         request_sha256: request.sha256(),
     };
     intent(s, None, Some(s.config.options.timeout.min(TITLE)), requested)

@@ -46,6 +46,7 @@ impl State {
                 self.policy = *policy;
             }
             Session::Titled { title } => self.title = Some(title.clone()),
+            Session::Summarised { summary } => self.summary = Some(summary.clone()),
             Session::Imported { .. } => {}
             Session::Configured { choices, .. } => self.choices.clone_from(choices),
             Session::RulesSet { rules, .. } => {
@@ -174,8 +175,10 @@ impl State {
             self.run_out();
         }
         let Some(turn) = &mut self.turn else { return };
-        if let Titling::Waiting(_) = turn.title {
-            turn.title = Titling::Due;
+        for text in [&mut turn.title, &mut turn.session_summary] {
+            if let Titling::Waiting(_) = text {
+                *text = Titling::Due;
+            }
         }
         turn.writing.clear();
         match &mut turn.model_status {
@@ -214,7 +217,7 @@ impl State {
         }
         if let Some(turn) = &mut self.turn {
             (turn.usage, turn.cost) = Default::default();
-            turn.title = Titling::Over;
+            (turn.title, turn.session_summary) = (Titling::Over, Titling::Over);
         }
     }
 
@@ -232,8 +235,7 @@ impl State {
             return;
         }
         let Some(turn) = self.turn.as_mut().filter(|turn| turn.stop.is_none()) else { return };
-        if turn.awaits_title(Some(of)) {
-            turn.title = Titling::Over;
+        if turn.end_text_about_session(Some(of)) {
             return;
         }
         let silent = Failure::silent(self.config.options.timeout);
@@ -273,6 +275,7 @@ impl Turn {
             uncalled: 0,
             writing: Vec::new(),
             title: Titling::Due,
+            session_summary: Titling::Due,
             prompt_calls: Vec::new(),
             switch: None,
             usage: crate::event::Usage::default(),

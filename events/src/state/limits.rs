@@ -24,7 +24,9 @@ impl State {
         let open = self.open();
         let whole = !open.is_empty() && open.iter().all(|(kind, _)| *kind == PendingKind::Title);
         match &mut self.turn {
-            Some(turn) if whole => turn.title = Titling::Over,
+            Some(turn) if whole => {
+                (turn.title, turn.session_summary) = (Titling::Over, Titling::Over);
+            }
             Some(_) | None => self.stop(EndReason::Limit),
         }
     }

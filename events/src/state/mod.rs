@@ -68,6 +68,9 @@ pub struct State {
     #[serde(skip_serializing_if = "is_zero")]
     pub imported: Seq,
     pub title: Option<String>,
+    /// What the session was about, in a few sentences for lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
     /// Empty if an imported log was resumed and nobody has prompted since.
     pub agent: String,
     /// A client's choices for later prompts.
@@ -153,6 +156,8 @@ pub struct Turn {
     /// How often in a row a reply that announced calls and had none was requested again.
     pub uncalled: u32,
     pub title: Titling,
+    /// The status of the session's summary.
+    pub session_summary: Titling,
     /// The calls that the model is writing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writing: Vec<StreamedInput>,
@@ -209,7 +214,7 @@ impl Wait {
     }
 }
 
-/// The status of the session's title in this turn.
+/// The status in this turn of a text about the session: its title, or its summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Titling {

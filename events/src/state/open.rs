@@ -20,7 +20,7 @@ pub enum PendingKind {
     Question,
     Tool,
     Compaction,
-    /// The request for the session's title. Only the end of the turn waits for it.
+    /// The request for the session's title or summary. Only the end of the turn waits for it.
     Title,
     /// A session that a call started.
     Child,
@@ -117,8 +117,10 @@ impl State {
         }
         open.extend(self.plugins.open().map(|wait| (PendingKind::Hook, wait)));
         open.extend(self.files.taking.map(|wait| (PendingKind::Snapshot, wait)));
-        if let Titling::Waiting(wait) = turn.title {
-            open.push((PendingKind::Title, wait));
+        for text in [turn.title, turn.session_summary] {
+            if let Titling::Waiting(wait) = text {
+                open.push((PendingKind::Title, wait));
+            }
         }
         match &turn.model_status {
             ModelStatus::Waiting(wait) => open.push((PendingKind::Request, *wait)),

@@ -91,6 +91,7 @@ impl State {
                 c.writing = Writing::Waiting(wait);
             }
             (Purpose::Title, _) => turn.title = Titling::Waiting(wait),
+            (Purpose::SessionSummary, _) => turn.session_summary = Titling::Waiting(wait),
             (Purpose::Turn, _) => {
                 (turn.step, turn.attempt) = count;
                 self.plugins.requested(turn.asked, envelope.seq);
@@ -132,14 +133,13 @@ impl State {
 
     fn replied(&mut self, of: Option<Seq>, finish: Finish, usage: Usage, cost: Cost) {
         let whole = self.wants_whole_summary();
-        let wanted = |turn: &&mut Turn| turn.awaits_reply(of) || turn.awaits_title(of);
+        let wanted = |turn: &&mut Turn| turn.awaits_reply(of) || turn.awaits_text_about_session(of);
         let Some(turn) = self.turn.as_mut().filter(wanted) else { return };
         turn.usage += usage;
         turn.cost += cost;
         self.usage += usage;
         self.cost += cost;
-        if turn.awaits_title(of) {
-            turn.title = Titling::Over;
+        if turn.end_text_about_session(of) {
             return;
         }
         if let ModelStatus::Compacting(c) = &mut turn.model_status {
@@ -170,10 +170,9 @@ impl State {
 
     /// The request at `of` has failed. Calls that are already logged remain.
     pub(super) fn request_failed(&mut self, of: Option<Seq>, failure: Failure) {
-        let wanted = |turn: &&mut Turn| turn.awaits_reply(of) || turn.awaits_title(of);
+        let wanted = |turn: &&mut Turn| turn.awaits_reply(of) || turn.awaits_text_about_session(of);
         let Some(turn) = self.turn.as_mut().filter(wanted) else { return };
-        if turn.awaits_title(of) {
-            turn.title = Titling::Over;
+        if turn.end_text_about_session(of) {
             return;
         }
         if let ModelStatus::Compacting(c) = &mut turn.model_status {
@@ -234,6 +233,12 @@ impl State {
     }
 }
 
+impl Titling {
+    fn waits_for(&self, of: Option<Seq>) -> bool {
+        matches!(self, Self::Waiting(wait) if Some(wait.intent) == of)
+    }
+}
+
 impl Failure {
     /// The provider has sent nothing for `millis` milliseconds.
     pub(super) fn silent(millis: u64) -> Self {
@@ -266,9 +271,22 @@ impl Turn {
         matches!(self.model_status, ModelStatus::Waiting(_))
     }
 
-    pub(super) fn awaits_title(&self, of: Option<Seq>) -> bool {
-        let waits = matches!(&self.title, Titling::Waiting(wait) if Some(wait.intent) == of);
-        self.stop.is_none() && waits
+    /// Whether `of` is the pending request for the session's title or summary.
+    fn awaits_text_about_session(&self, of: Option<Seq>) -> bool {
+        self.stop.is_none() && (self.title.waits_for(of) || self.session_summary.waits_for(of))
+    }
+
+    /// Ends the request `of` for the session's title or summary. False if it is another request.
+    pub(super) fn end_text_about_session(&mut self, of: Option<Seq>) -> bool {
+        if !self.awaits_text_about_session(of) {
+            return false;
+        }
+        for text in [&mut self.title, &mut self.session_summary] {
+            if text.waits_for(of) {
+                *text = Titling::Over;
+            }
+        }
+        true
     }
 
     fn awaits_reply(&self, of: Option<Seq>) -> bool {

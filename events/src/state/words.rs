@@ -123,6 +123,13 @@ pub(crate) fn to_title(prompt: &str) -> String {
     format!("Write the title of a conversation that begins with this message:\n\n{prompt}")
 }
 
+pub(crate) fn to_sum_up(prompt: &str, answer: &str) -> String {
+    format!(
+        "Sum up a conversation that begins with this message:\n\n{prompt}\n\nIt ended its first turn \
+         with this answer:\n\n{answer}"
+    )
+}
+
 pub(crate) fn silent(millis: u64) -> String {
     format!("the provider was silent for {} s", seconds(millis))
 }

@@ -118,3 +118,45 @@ fn a_kit_that_comes_in_the_middle_of_a_turn_decides_nothing() {
     run.log.remove(run.log.iter().position(|event| describe(event) == BOTH[1]).expect("a title"));
     assert_ne!(verify(&run.log), []);
 }
+
+#[test]
+fn the_session_is_summed_up_once_after_an_answer() {
+    let mut config = config();
+    config.options.session_summary_prompt = "Sum it up.".into();
+    let run = |steps: &[Step], then: &[&str]| {
+        check_with(&config, steps, then);
+        let mut run = Run::new(&config);
+        steps.iter().for_each(|step| {
+            run.step(step);
+        });
+        run
+    };
+    let answered = [Prompt("fix it"), Text("Fixed."), Reply(Finish::Stop)];
+    let asks = ["model.requested summary"];
+    let waiting = run(&answered, &asks);
+    let request = context::session_summary_request(&waiting.state);
+    let told = serde_json::to_string(&request.messages).unwrap_or_default();
+    assert!(told.contains("fix it") && told.contains("Fixed."), "{told}");
+    assert_eq!((request.purpose, request.tools.len()), (Purpose::SessionSummary, 0));
+    let then = |steps: &[Step]| [&answered[..], steps].concat();
+    let done = run(&then(&[About("It was fixed.")]), &["turn.ended completed"]);
+    assert_eq!(done.state.summary.as_deref(), Some("It was fixed."));
+    assert_eq!(done.state.ended.map(|ended| ended.text), Some("Fixed.".into()));
+    // nothing depends on it
+    for end in [NoTitle, Elapse] {
+        let without = run(&then(&[end]), &["turn.ended completed"]);
+        assert_eq!(without.state.summary, None);
+    }
+    run(&then(&[Interrupt]), &["turn.ended aborted"]);
+    run(&then(&[Resume { close: false }]), &asks);
+    // a later turn asks only if there is none yet
+    let again = [Prompt("more"), Text("Done."), Reply(Finish::Stop)];
+    run(&then(&[&[About("So.")], &again[..]].concat()), &["turn.ended completed"]);
+    run(&then(&[&[NoTitle], &again[..]].concat()), &asks);
+    // no answer, no summary
+    run(&[Prompt("fix it"), Fail(FailureClass::Auth, false)], &["turn.ended error"]);
+    // title and summary at once
+    config.options.title_prompt = "Name it.".into();
+    check_with(&config, &answered, &asks);
+    check_with(&config, &then(&[NoTitle, NoTitle]), &["turn.ended completed"]);
+}

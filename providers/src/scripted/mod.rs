@@ -80,8 +80,8 @@ impl Scripted {
     fn choose(&self, request: &Request) -> Option<(usize, &Reply)> {
         let replies = || self.script.replies.iter().enumerate();
         let facts = RequestFacts::of(request);
-        let titles = request.purpose == Purpose::Title;
-        let fits = |when: &Condition| (!titles || when.expects_titles()) && facts.fit(when);
+        let titles = is_aside(request.purpose);
+        let fits = |when: &Condition| (!titles || when.expects(request.purpose)) && facts.fit(when);
         let fitting = replies().find(|(_, reply)| reply.condition.as_ref().is_some_and(fits));
         let in_turn = || replies().filter(|(_, reply)| reply.condition.is_none() && !titles);
         fitting.or_else(|| in_turn().nth(facts.answers)).or_else(|| match self.script.on_end {
@@ -93,7 +93,7 @@ impl Scripted {
     fn steps(&self, request: &Request) -> Vec<Step> {
         let answers = answers(request);
         let chosen = self.choose(request);
-        if chosen.is_none() && request.purpose == Purpose::Title {
+        if chosen.is_none() && is_aside(request.purpose) {
             return play::steps(&Reply::default(), None, request, answers);
         }
         let Some((at, reply)) = chosen else {
@@ -110,6 +110,11 @@ impl Scripted {
         };
         play::steps(reply, fault, request, answers)
     }
+}
+
+/// Whether nothing but a list shows the reply.
+fn is_aside(purpose: Purpose) -> bool {
+    matches!(purpose, Purpose::Title | Purpose::SessionSummary)
 }
 
 impl Provider for Scripted {

@@ -72,9 +72,10 @@ pub(super) struct Condition {
 }
 
 impl Condition {
-    /// Whether the reply may be a title. A title is never taken from a reply for the conversation.
-    pub(super) fn expects_titles(&self) -> bool {
-        self.purpose == Some(Purpose::Title) || self.tools == Some(false)
+    /// Whether the reply may be a title or a summary of the session. Neither is ever taken from a reply for the
+    /// conversation.
+    pub(super) fn expects(&self, purpose: Purpose) -> bool {
+        self.purpose == Some(purpose) || purpose == Purpose::Title && self.tools == Some(false)
     }
 }
 

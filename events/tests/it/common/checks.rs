@@ -13,6 +13,9 @@ pub(crate) fn describe(envelope: &Envelope) -> String {
     let kind = line::type_of(&envelope.event);
     let detail = match &envelope.event {
         Event::Model(Model::Requested { purpose: Purpose::Title, .. }) => " title".to_owned(),
+        Event::Model(Model::Requested { purpose: Purpose::SessionSummary, .. }) => {
+            " summary".to_owned()
+        }
         Event::Model(Model::Requested { step, attempt, .. }) => format!(" {step}.{attempt}"),
         Event::Model(Model::RetryScheduled { attempt, .. }) => format!(" {attempt}"),
         Event::Tool(Tool::ResolveStarted { call }) => format!(" {call}"),

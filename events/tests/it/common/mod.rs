@@ -84,6 +84,8 @@ pub(crate) enum Step {
     Compact,
     Title(&'static str),
     NoTitle,
+    /// A model has summed up the session.
+    About(&'static str),
     /// A snapshot is taken, with this tree; calls have changed these files.
     Snap(&'static str, &'static [&'static str]),
     NoSnap,
@@ -273,7 +275,9 @@ impl Run {
                 close: *close,
                 imported: self.state.seq,
             }),
-            Summary(_) | NoSummary | CutSummary(_) | Title(_) | NoTitle => self.written(step),
+            Summary(_) | NoSummary | CutSummary(_) | Title(_) | NoTitle | About(_) => {
+                self.written(step)
+            }
             Hear(_) | NotHeard(_) => self.said(step),
             Snap(..) | NoSnap | Revert(_) | Unrevert | Checkout(_) | Restored(_) | NotRestored => {
                 self.kept(step)
@@ -324,6 +328,11 @@ impl Run {
             Title(title) => {
                 let of = self.open(PendingKind::Title).unwrap_or(0);
                 self.tell(Fact::of(of, Session::Titled { title: (*title).into() }));
+                Fact::of(of, replied(Finish::Stop, 10))
+            }
+            About(summary) => {
+                let of = self.open(PendingKind::Title).unwrap_or(0);
+                self.tell(Fact::of(of, Session::Summarised { summary: (*summary).into() }));
                 Fact::of(of, replied(Finish::Stop, 10))
             }
             NoTitle => Fact::of(self.open(PendingKind::Title).unwrap_or(0), failed_for_good()),

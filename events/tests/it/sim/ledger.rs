@@ -192,7 +192,9 @@ impl Ledger {
             Session::Imported { .. } => held(false, "nothing is imported here"),
             Session::Configured { .. } | Session::RulesSet { .. } => Ok(()),
             Session::Titled { .. } if e.of.is_none() => Ok(()),
-            Session::Titled { .. } => self.find(e, |wait| wait == Wait::Title).map(drop),
+            Session::Titled { .. } | Session::Summarised { .. } => {
+                self.find(e, |wait| wait == Wait::Title).map(drop)
+            }
             Session::Resumed { close, .. } => {
                 self.orphan(*close);
                 Ok(())
@@ -271,7 +273,9 @@ impl Ledger {
 
     fn model(&mut self, e: &Envelope, event: &Model) -> Held {
         match event {
-            Model::Requested { purpose: Purpose::Title, .. } => self.wait(e, Wait::Title),
+            Model::Requested { purpose: Purpose::Title | Purpose::SessionSummary, .. } => {
+                self.wait(e, Wait::Title)
+            }
             Model::Requested { purpose, .. } => {
                 if *purpose == Purpose::Compaction {
                     self.waits_as_long(e.until.unwrap_or(e.at));

@@ -42,6 +42,10 @@ impl World {
                 let title = Session::Titled { title: "A title".into() };
                 self.told(at, when, of, title);
             }
+            Purpose::SessionSummary => {
+                let summary = Session::Summarised { summary: "It was done.".into() };
+                self.told(at, when, of, summary);
+            }
             Purpose::Compaction => {
                 let summing =
                     self.sessions[at].state.turn.as_ref().and_then(|turn| turn.compacting());

@@ -193,6 +193,8 @@ fn later_events() -> Vec<Event> {
     let written = StreamedInput { id: "c1".into(), name: "write".into(), bytes: 70_000 };
     events.push(Tool::InputStreamed { calls: vec![written] }.into());
     events.push(elicitation::wanted_permission());
+    events.push(Session::Summarised { summary: "The test was fixed.".into() }.into());
+    events.push(requested(Purpose::SessionSummary));
     events
 }
 
@@ -282,17 +284,12 @@ fn turn_events() -> Vec<Event> {
     ]
 }
 
-fn model_events() -> Vec<Event> {
+fn requested(purpose: Purpose) -> Event {
     let request_sha256 = Sha256::of(b"request");
-    let requested = |purpose| {
-        Event::from(Model::Requested {
-            model: model(),
-            step: 2,
-            attempt: 1,
-            purpose,
-            request_sha256,
-        })
-    };
+    Model::Requested { model: model(), step: 2, attempt: 1, purpose, request_sha256 }.into()
+}
+
+fn model_events() -> Vec<Event> {
     let replied = |finish| {
         let body_sha256 = Sha256::of(b"body");
         Event::from(Model::Finished { finish, usage: usage(), cost: 1.5, body_sha256 })
@@ -511,7 +508,8 @@ pub fn variant(event: &Event) -> usize {
         Event::Session(Session::RulesSet { .. }) => 58,
         Event::Turn(Turn::Noted { .. }) => 59,
         Event::Tool(Tool::InputStreamed { .. }) => 60,
+        Event::Session(Session::Summarised { .. }) => 61,
     }
 }
 
-pub const VARIANTS: usize = 61;
+pub const VARIANTS: usize = 62;
