@@ -28,3 +28,11 @@ fuzz target count="100000" seed="1":
 # Check licences, advisories and sources of dependencies.
 deny:
     cargo deny check
+
+# Run the tests of all promises, and write their counts into docs/guarantees.md.
+counts:
+    bash .ci/counts
+
+# Run the long forms of the tests of all promises.
+nightly:
+    bash .ci/nightly

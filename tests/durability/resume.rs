@@ -396,7 +396,7 @@ impl Trials<'_> {
         let mut resumed = 0;
         for ran in &racers {
             // the others are told who continues it, or find it finished
-            let held = ran.code == 1 && ran.stderr.contains("is in use by another node (pid ");
+            let held = ran.code == 1 && ran.stderr.contains("is in use by another node");
             let over = ran.code == 0 && ran.stdout.is_empty();
             let saw = ran.code == 0 && answered.iter().any(|line| ran.stdout.contains(line));
             resumed += usize::from(saw);

@@ -100,6 +100,30 @@ fn only_the_tally_prints_the_count_of_a_promise() {
     assert_none("use `Tally`", &users(&["\"promise ", "\"promises "], tests));
 }
 
+/// The page has a row for each of the seventeen promises, and the modules that its commands run exist.
+#[test]
+fn every_promise_names_its_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("docs/guarantees.md")).unwrap();
+    let paths: Vec<String> = sources().into_iter().map(|source| source.path).collect();
+    let table = page.split("## The last run").next().unwrap();
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).collect();
+    for number in 1..=17 {
+        let row = format!("| {number} | ");
+        assert!(rows.iter().any(|line| line.starts_with(&row)), "no row for promise {number}");
+    }
+    let commands = rows.iter().flat_map(|row| row.split('`'));
+    for command in commands.filter(|command| command.starts_with("cargo test ")) {
+        // the name of a test program may be all
+        let name = command.split(' ').next_back().unwrap().trim_end_matches("::");
+        let names = |path: &String| {
+            let (file, folder) = (format!("/{name}.rs"), format!("/{name}/"));
+            path.contains("tests/") && (path.ends_with(&file) || path.contains(&folder))
+        };
+        assert!(name == "leftfold-fuzz-driver" || paths.iter().any(names), "`{command}`");
+    }
+}
+
 #[test]
 fn the_core_touches_nothing_of_the_world() {
     let words = [
