@@ -59,7 +59,7 @@ fn take(
         let (overrides, store) = (turn.overrides(), place.store.as_path());
         let prepared =
             Prepared::new((&project, store), &overrides, &prompt, OptionsFor::ForPrompt)?;
-        let setup = SessionSetup::new(place, &prepared.project, &prepared.overrides, false)?;
+        let setup = prepared.setup(place)?;
         let mut parts = prepared.parts(&setup, vec![PromptPart::text(prompt)]).await?;
         parts.extend(files);
         turn_runner::run_turn(setup, Task::Prompt(parts), turn).await

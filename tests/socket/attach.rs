@@ -103,6 +103,35 @@ fn options_that_only_the_node_can_apply_are_refused_before_the_prompt() {
     site.assert_sound();
 }
 
+/// The node of an editor runs the prompt as its command says; one that runs a single turn refuses it.
+#[test]
+fn agent_and_model_of_a_command_reach_the_node_of_another_process() {
+    let command = json!({ "plan": { "template": "Plan!", "agent": "plan", "model": "double/n" } });
+    let with_command = |site: Site| {
+        site.setting("/command", command.clone())
+            .setting("/provider/double/models/n", json!({ "limit": { "context": 100_000 } }))
+    };
+    let site = with_command(Site::scripted(&script(json!([says("One."), says("Two.")]))));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let prompt = editor.prompt(&session, "one");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    let ran = site.run(&["run", "--session", &session, "--format", "json", "/plan"]).ok();
+    let prompted = only(&ran.events(), "turn.prompted")["data"].clone();
+    assert_eq!((&prompted["agent"], &prompted["model"]["id"]), (&json!("plan"), &json!("n")));
+    assert_eq!(prompted["parts"][0]["text"], "Plan!");
+    editor.leave();
+    site.assert_sound();
+
+    let site = with_command(asking());
+    let (live, session, of) = waiting(&site);
+    let why = "the agent and the model that the command names cannot be used now: the node of this session runs one turn";
+    site.run(&["run", "--session", &session, "/plan"]).with(2).saying(&[why]);
+    allow(&site, &session, of);
+    only(&live.wait().ok().events(), "turn.prompted");
+    site.assert_sound();
+}
+
 #[test]
 fn whoever_is_attached_hears_of_the_death_of_the_node() {
     let site = asking();

@@ -139,8 +139,7 @@ impl SessionState {
             text,
             OptionsFor::ForAll,
         )?;
-        let setup =
-            SessionSetup::new(self.place.clone(), &prepared.project, &prepared.overrides, false)?;
+        let setup = prepared.setup(self.place.clone())?;
         // Servers may start slowly; a cancel of the prompt must not wait for them.
         tokio::select! {
             () = setup.extensions.ready() => {}

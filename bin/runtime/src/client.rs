@@ -285,7 +285,24 @@ impl Client {
         let message = message.with_id(options.message_id.clone())?;
         match &self.link {
             Link::Here { .. } => self.prompt_with(setup.prompt_config(), message, false).await,
-            Link::There(remote) => remote.prompt(&message, options).await,
+            Link::There(remote) => {
+                let (options, of_command) = (options.clone(), &setup.of_command);
+                let options = PromptOptions {
+                    agent: options.agent.or_else(|| of_command.agent.clone()),
+                    model: options.model.or_else(|| of_command.model.clone()),
+                    ..options
+                };
+                let sent = remote.prompt(&message, &options).await;
+                sent.map_err(|error| match error.downcast_ref::<RpcError>() {
+                    Some(refused) if refused.is_params() && of_command.changes_turn() => {
+                        let why = refused.message.trim_start_matches("params: ");
+                        let what =
+                            "the agent and the model that the command names cannot be used now";
+                        Usage(format!("{what}: {why}")).into()
+                    }
+                    Some(_) | None => error,
+                })
+            }
         }
     }
 

@@ -204,8 +204,10 @@ impl Session {
             Prepared::new((&project, &store), &overrides, &prompt, OptionsFor::ForPrompt)
         });
         let prepared = prepared.await??;
-        let (project, overrides) = (prepared.project.clone(), prepared.overrides.clone());
-        let setup = setup(self.place.clone(), project, overrides).await?;
+        let place = self.place.clone();
+        let (setup, prepared) =
+            tokio::task::spawn_blocking(move || (prepared.setup(place), prepared)).await?;
+        let setup = setup?;
         let mut parts = vec![PromptPart::text(text)];
         if !quiet {
             parts = prepared.parts(&setup, parts).await?;

@@ -18,7 +18,7 @@ use crate::project::{Project, servers};
 use crate::resolved_settings::ResolvedSettings;
 use crate::session_paths::SessionPlace;
 use crate::turn_config::{
-    self, Extensions, Inherited, Overrides, Resolved, SessionConfigs, resolve,
+    self, Extensions, Inherited, Overrides, PromptOptions, Resolved, SessionConfigs, resolve,
 };
 use crate::{gather, secrets, session_paths, warnings};
 
@@ -42,6 +42,8 @@ pub struct SessionSetup {
     pub others: Vec<(String, Arc<dyn Provider>)>,
     pub workspace: Workspace,
     pub extensions: Extensions,
+    /// The agent and model that the prompt's command names. The node of another process gets them with the prompt.
+    pub(crate) of_command: PromptOptions,
 }
 
 impl std::fmt::Debug for SessionSetup {
@@ -86,7 +88,8 @@ impl SessionSetup {
         workspace.secrets = secrets::known(&settings, &leftfold_config::environment)?;
         workspace.subagents =
             turn_settings.subagents.iter().map(|(name, _)| name.clone()).collect();
-        Ok(Self { place, turn_settings, provider, others, workspace, extensions })
+        let of_command = PromptOptions::default();
+        Ok(Self { place, turn_settings, provider, others, workspace, extensions, of_command })
     }
 
     /// The configuration in force right now.

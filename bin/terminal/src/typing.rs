@@ -97,7 +97,7 @@ impl Conversation {
         text: String,
     ) -> anyhow::Result<(SessionSetup, Vec<PromptPart>)> {
         let place = self.setup.place.clone();
-        let setup = SessionSetup::new(place, &prepared.project, &prepared.overrides, false)?;
+        let setup = prepared.setup(place)?;
         let parts = prepared.parts(&setup, vec![PromptPart::text(text)]).await?;
         Ok((setup, parts))
     }

@@ -21,9 +21,10 @@ use crate::Usage;
 use crate::agents::Agents;
 use crate::project::Project;
 use crate::resolved_settings::{self, ResolvedSettings};
+use crate::session_paths::SessionPlace;
 use crate::session_setup::SessionSetup;
 use crate::turn_config::Extensions;
-use crate::turn_config::Overrides;
+use crate::turn_config::{Overrides, PromptOptions};
 use leftfold_config::{self as settings, At, Hint, Settings};
 use mention::Mentions;
 use template::Piece;
@@ -33,6 +34,8 @@ use template::Piece;
 pub struct Prepared {
     pub project: Project,
     pub overrides: Overrides,
+    /// The agent and model that the command names, for the node of another process.
+    of_command: PromptOptions,
     call: Option<Call>,
 }
 
@@ -71,8 +74,12 @@ impl Prepared {
         text: &str,
         given: OptionsFor,
     ) -> anyhow::Result<Self> {
-        let mut prepared =
-            Self { project: project.clone(), overrides: overrides.clone(), call: None };
+        let mut prepared = Self {
+            project: project.clone(),
+            overrides: overrides.clone(),
+            of_command: PromptOptions::default(),
+            call: None,
+        };
         let Some(word) = called(text) else { return Ok(prepared) };
         let settings = ResolvedSettings::of(project, store)?.settings;
         let (said, builtin) = (settings.commands.get(word), builtin::find(word));
@@ -123,6 +130,8 @@ impl Prepared {
                 Usage(format!("{}: the command `/{name}`: {why}", command.key_place()))
             })?;
             models |= agent.model.is_some();
+            self.of_command.model.clone_from(&agent.model);
+            self.of_command.agent = Some(wanted.clone());
             self.project.agent = Some(wanted.clone());
             self.project.choices.agent = None;
             if given == OptionsFor::ForAll {
@@ -136,8 +145,18 @@ impl Prepared {
             self.overrides.model = None;
         }
         let said = || command.model.as_ref().map(|model| model.to_string());
+        self.of_command.model = said().or(self.of_command.model.take());
         self.overrides.model = self.overrides.model.take().or_else(said);
         Ok(())
+    }
+
+    /// The setup for the prompt's session. Waits for plugins, so it may block.
+    ///
+    /// # Errors
+    /// [`Usage`]: settings, agent, model or variant are wrong.
+    pub fn setup(&self, place: SessionPlace) -> anyhow::Result<SessionSetup> {
+        let setup = SessionSetup::new(place, &self.project, &self.overrides, false)?;
+        Ok(SessionSetup { of_command: self.of_command.clone(), ..setup })
     }
 
     /// The prompt's parts. `parts` is the prompt as it was typed. Shell lines of a template become
