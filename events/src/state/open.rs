@@ -82,6 +82,9 @@ impl State {
         let other = match kind {
             PendingKind::Request if self.is_summarising() => options.summary_model.as_ref(),
             PendingKind::Request => None,
+            PendingKind::Title if self.awaits_summary(intent) => {
+                options.session_summary_model.as_ref().or(options.small_model.as_ref())
+            }
             PendingKind::Title => options.small_model.as_ref(),
             PendingKind::Retry => return Some(EndedBy::Clock),
             PendingKind::Check | PendingKind::Tool => return Some(EndedBy::Tool),
@@ -99,6 +102,12 @@ impl State {
         };
         let model = other.unwrap_or(&self.config.model);
         Some(EndedBy::Model(model.name()))
+    }
+
+    /// Whether `intent` is the pending request for the session's summary.
+    fn awaits_summary(&self, intent: Seq) -> bool {
+        let waits = self.turn.as_ref().map(|turn| turn.session_summary);
+        matches!(waits, Some(Titling::Waiting(wait)) if wait.intent == intent)
     }
 
     fn is_summarising(&self) -> bool {
