@@ -59,7 +59,10 @@ fn the_plugin_answers() {
 /// with a plugin and a title; a retried summary; a reverted change.
 fn sessions() -> [Site; 4] {
     let question = asking();
-    question.run(&["run", "--yes", "go"]).ok();
+    let mut live = question.start(&ASK);
+    live.until("permission.asked");
+    question.run(&["permission", "answer", "last", "call_1_1", "once"]).ok();
+    live.wait().ok();
     let task = call(
         "task",
         json!({ "description": "look", "prompt": "look", "subagent_type": "general" }),

@@ -47,12 +47,17 @@ impl Waits {
         self.open = open;
     }
 
-    /// The node has died. Waits of events that were not durable are gone.
+    /// The node has died. Waits of events that were not durable are gone, and waits that such events
+    /// had ended are open again.
     pub(crate) fn crashed(&mut self, state: &State) {
         let open = state.waits();
-        let before = std::mem::replace(&mut self.open, open);
-        let gone = |wait: &&OpenWait| !self.open.iter().any(|known| is_same(known, wait));
+        let before = std::mem::take(&mut self.open);
+        for wait in open.iter().filter(|wait| !before.iter().any(|known| is_same(known, wait))) {
+            self.begin(wait);
+        }
+        let gone = |wait: &&OpenWait| !open.iter().any(|known| is_same(known, wait));
         self.otherwise += before.iter().filter(gone).count() as u64;
+        self.open = open;
     }
 
     fn begin(&mut self, wait: &OpenWait) {
