@@ -1,7 +1,9 @@
 //! `leftfold explain`: explains one event. For a model request it rebuilds the request from the
 //! log, names the events that each piece comes from, and lists the events left out. For any other
-//! event it names the events, rule and reason that it follows from.
+//! event it names the events, rule and reason that it follows from. It names the files and lines that
+//! the system prompt and the rules come from.
 
+mod configuration;
 mod event;
 mod wire;
 
@@ -10,9 +12,9 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use leftfold_events::context::{self, Built};
-use leftfold_events::event::{Compaction, Event, Model};
+use leftfold_events::event::{Compaction, Event, Model, Purpose};
 use leftfold_events::request::{AssistantPart, Request, RequestMessage};
-use leftfold_events::{Envelope, Seq, Sha256, fold};
+use leftfold_events::{Envelope, Seq, Sha256, TurnConfig, fold};
 use leftfold_view::clean::printable_line;
 use leftfold_view::{event_line, words};
 use serde_json::{Value, json};
@@ -62,6 +64,7 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
     } else {
         let mut report = RequestReport {
             built: &built,
+            config: &state.config,
             bytes: bytes.len(),
             recorded,
             rebuilt,
@@ -130,6 +133,8 @@ const SUMMED_UP: &str = "everything up to this event, for which a summary stands
 
 struct RequestReport<'a> {
     built: &'a Built,
+    /// The turn configuration in force.
+    config: &'a TurnConfig,
     /// Length of the request's canonical JSON in bytes.
     bytes: usize,
     recorded: Sha256,
@@ -155,6 +160,7 @@ impl RequestReport<'_> {
             "sha256": { "recorded": self.recorded, "rebuilt": self.rebuilt },
             "max_output": max_output,
             "system": system.iter().map(String::len).collect::<Vec<_>>(),
+            "sources": system.iter().map(|block| self.sources(block)).collect::<Vec<_>>(),
             "tools": tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
             "messages": messages.collect::<Vec<_>>(),
             "left_out": self.left_out.iter()
@@ -179,6 +185,13 @@ impl RequestReport<'_> {
         }
         for (index, block) in system.iter().enumerate() {
             let _ = writeln!(text, "system {}: {} bytes, {}", index + 1, block.len(), first(block));
+            match self.block(block) {
+                Some(at) => text += &configuration::block(self.config, at),
+                None if self.built.request.purpose == Purpose::Turn => {
+                    text += "  changed by a plugin\n"
+                }
+                None => {}
+            }
         }
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
         let _ = writeln!(text, "tools: {}", printable_line(&names.join(", ")));
@@ -201,6 +214,17 @@ impl RequestReport<'_> {
             }
         }
         text
+    }
+
+    /// The block of the configuration's system prompt with this text. A plugin may have written another
+    /// one.
+    fn block(&self, text: &str) -> Option<usize> {
+        self.config.system.iter().position(|block| block == text)
+    }
+
+    /// The sources of a block of the system prompt; null for a block that is not the configuration's.
+    fn sources(&self, text: &str) -> Value {
+        self.block(text).map_or(Value::Null, |at| configuration::block_json(self.config, at))
     }
 
     /// Role, text, sources and length of each message.

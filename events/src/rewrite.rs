@@ -13,6 +13,7 @@ use crate::event::{
 };
 use crate::json::Json;
 use crate::payload::Payload;
+use crate::turn_config::sources;
 
 /// Changes texts.
 pub trait Rewrite {
@@ -135,13 +136,22 @@ fn prompt(part: &mut PromptPart, how: &impl Rewrite) {
 pub fn config(configured: &mut TurnConfigPayloads, how: &impl Rewrite) {
     // the model stays: its name is not secret
     let TurnConfigPayloads { system, tools, rules, options, .. } = configured;
-    for payload in [system, tools, rules, options] {
+    let before = how.touches(system.text()).then(|| system.clone());
+    for payload in [&mut *system, tools, rules, &mut *options] {
         if how.touches(payload.text())
             && let Ok(mut value) = serde_json::from_str(payload.text())
             && values(&mut value, how)
         {
             *payload = Payload::new(value.to_string());
         }
+    }
+    if let Some(before) = before.filter(|before| before.sha256() != system.sha256())
+        && let Ok(old) = serde_json::from_str::<Vec<String>>(before.text())
+        && let Ok(new) = serde_json::from_str::<Vec<String>>(system.text())
+        && let Ok(mut value) = serde_json::from_str(options.text())
+        && sources::moved(&mut value, &old, &new, &|text| how.text(text))
+    {
+        *options = Payload::new(value.to_string());
     }
 }
 

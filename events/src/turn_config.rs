@@ -10,10 +10,12 @@ use crate::rules::Rule;
 
 mod plugin;
 mod sandbox;
+pub(crate) mod sources;
 
 pub use plugin::PluginSpec;
 pub use sandbox::SandboxOptions;
 pub(crate) use sandbox::is_within;
+pub use sources::{PromptPiece, RuleSource, Sources};
 
 /// The system prompt, tools, rules, model and options in force.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
@@ -264,6 +266,9 @@ pub struct Options {
     /// The sandbox of commands; `None`: the node that wrote the log knew none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxOptions>,
+    /// Where the system prompt and the rules come from, for people.
+    #[serde(skip_serializing_if = "Sources::is_empty")]
+    pub sources: Sources,
     /// Whether the bytes of every exchange with a provider are kept beside the log.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub record: bool,
@@ -311,6 +316,7 @@ impl Default for Options {
             max_depth: MAX_DEPTH,
             any_finish: false,
             sandbox: None,
+            sources: Sources::default(),
             record: false,
         }
     }

@@ -116,3 +116,105 @@ fn requests_are_offered_where_there_is_none() {
     explain(&["1", "--request"]).saying(&["event 1 is session.created", &offers]);
     explain(&["99"]).saying(&["there is no event 99: the log has events 1 to", &offers]);
 }
+
+/// A site whose prompt has texts from every kind of source, and the arguments of its run.
+fn of_all_sources() -> (Site, [&'static str; 7]) {
+    let site = Site::scripted(&script(json!([bash("rm -r x"), says("Done.")])))
+        .setting("/secrets", json!({ "KEY": "0123456789abcdef-a-long-secret" }));
+    let own = site.path("config/leftfold");
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::write(own.join("AGENTS.md"), "Be brief.\n").unwrap();
+    site.file("AGENTS.md", "\n\nUse 0123456789abcdef-a-long-secret.\nUse tabs, ä.\n\n");
+    site.file("docs/more.md", "More.\n");
+    site.file(".leftfold/skills/tidy/SKILL.md", "---\ndescription: Tidies up.\n---\nTidy.\n");
+    let agent = "---\ndescription: Reviews.\npermission:\n  webfetch: deny\n---\n\nReview it.\nThen stop.\n";
+    site.file(".leftfold/agents/reviewer.md", agent);
+    site.file("leftfold.json", r#"{ "instructions": ["docs/more.md"] }"#);
+    let rules = "{\n  \"permission\": {\n    \"bash\": { \"rm *\": \"deny\" }\n  }\n}\n";
+    std::fs::write(own.join("leftfold.json"), rules).unwrap();
+    (site, ["run", "--format", "json", "--agent", "reviewer", "--system", "Mind the gap."])
+}
+
+#[test]
+fn every_piece_of_a_configuration_says_where_it_comes_from() {
+    let (site, args) = of_all_sources();
+    let events = site.run(&[&args[..], &["go"]].concat()).ok().events();
+    let seq = |kind: &str| all(&events, kind)[0]["seq"].clone();
+    let project = site.project().display().to_string();
+    let short = |text: &str| {
+        text.replace(&project, "P").replace(&site.path("config").display().to_string(), "C")
+    };
+    let text = short(&explained(&site, &seq("turn.configured"), &[]));
+    let expected = [
+        "  agent reviewer P/.leftfold/agents/reviewer.md lines 7-8: ",
+        "  environment: ",
+        "  C/leftfold/AGENTS.md line 1: 9 bytes, \"Be brief.\"",
+        "  P/AGENTS.md lines 3-4: 33 bytes, \"Use {{secret:KEY}}.\\nUse tabs, ä.\"",
+        "  P/docs/more.md line 1: 5 bytes, \"More.\"",
+        "  skill tidy P/.leftfold/skills/tidy/SKILL.md: 18 bytes, \"- tidy: Tidies up.\"",
+        "  option system: 13 bytes, \"Mind the gap.\"",
+        "  allow * `*` (default)",
+        "  deny bash `rm *` (C/leftfold/leftfold.json:3:23)",
+        "\nrestrictions, which only make verdicts stricter:\n",
+        "  deny webfetch `*`\n",
+    ];
+    let mut rest = text.as_str();
+    for part in expected {
+        let at = rest.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        rest = &rest[at..];
+    }
+    assert!(!text.contains("not recorded"), "{text}");
+    let request = short(&explained(&site, &seq("model.requested"), &[]));
+    assert!(expected[..7].iter().all(|part| request.contains(part)), "{request}");
+    let ruled = short(&explained(&site, &seq("permission.ruled"), &[]));
+    assert!(ruled.contains("rule: deny bash `rm *` (C/leftfold/leftfold.json:3:23)"), "{ruled}");
+    let ruled = report(&site, &seq("permission.ruled"));
+    assert_eq!(
+        ruled["rule_source"],
+        format!("{}:3:23", site.path("config/leftfold/leftfold.json").display())
+    );
+    let configured = report(&site, &seq("turn.configured"));
+    assert_eq!(configured["configuration"]["system"][1][0]["source"], "environment");
+    site.assert_sound();
+}
+
+#[test]
+fn every_byte_of_the_system_prompt_is_in_one_piece() {
+    let (site, args) = of_all_sources();
+    site.run(&[&args[..], &["go"]].concat()).ok();
+    let plain = Site::scripted(&script(json!([says("Done.")])));
+    plain.prompt("go").ok();
+    for (site, count) in [(&site, 7), (&plain, 2)] {
+        for more in [&[][..], &["--unmasked"]] {
+            let export = site.run(&[&["export", "last"], more].concat()).ok().stdout;
+            let lines: Vec<Value> =
+                export.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            let payload = |name: &str| -> Value {
+                let hash = &all(&lines, "turn.configured")[0]["data"][name];
+                let line = lines.iter().find(|line| line["payload"] == *hash).unwrap();
+                serde_json::from_str(line["text"].as_str().unwrap()).unwrap()
+            };
+            let blocks: Vec<String> = serde_json::from_value(payload("system")).unwrap();
+            let options = payload("options");
+            let pieces = options["sources"]["system"].as_array().unwrap();
+            let mut ends = vec![0; blocks.len()];
+            for piece in pieces {
+                let at = |name: &str| usize::try_from(piece[name].as_u64().unwrap()).unwrap();
+                let block = at("block");
+                assert_eq!(at("from"), ends[block], "{pieces:?}");
+                assert!(at("from") < at("to") && blocks[block].is_char_boundary(at("to")));
+                ends[block] = at("to");
+            }
+            assert_eq!(ends, blocks.iter().map(String::len).collect::<Vec<_>>());
+            let named = pieces.iter().filter(|piece| piece["kind"] != "frame").count();
+            assert_eq!(named, count, "{pieces:?}");
+            let rules = payload("rules").as_array().unwrap().len();
+            let sources = options["sources"]["rules"].as_array().unwrap();
+            let covered = sources.iter().fold(0, |end, source| {
+                assert_eq!(source["from"], end, "{sources:?}");
+                source["to"].as_u64().unwrap()
+            });
+            assert_eq!(usize::try_from(covered).unwrap(), rules);
+        }
+    }
+}

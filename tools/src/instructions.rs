@@ -34,6 +34,8 @@ pub struct Instructions {
     pub path: Option<PathBuf>,
     /// The text; never empty.
     pub text: String,
+    /// The line of the file in which the text begins, counted from 1.
+    pub line: usize,
     /// Whether the text was cut.
     pub cut: bool,
 }
@@ -161,8 +163,11 @@ fn instructions(
 ) -> Option<Instructions> {
     let kept = &text[..text::floor(text, MAX_BYTES)];
     let cut = cut || kept.len() < text.len();
-    let text = kept.trim_start_matches('\u{feff}').trim().to_owned();
-    (!text.is_empty()).then_some(Instructions { source, path, text, cut })
+    let kept = kept.trim_start_matches('\u{feff}');
+    let text = kept.trim().to_owned();
+    let above = kept.len() - kept.trim_start().len();
+    let line = kept[..above].matches('\n').count() + 1;
+    (!text.is_empty()).then_some(Instructions { source, path, text, line, cut })
 }
 
 /// Appends to the output of a call that has read `path` the instructions that the model does not

@@ -5,10 +5,12 @@ use std::fmt::Write;
 
 use leftfold_events::event::{Compaction, Event, Model, Permission, Tool, Turn};
 use leftfold_events::rules::Rule;
-use leftfold_events::{Envelope, Seq, State, fold, line, next};
-use leftfold_view::clean::{printable_line, visible_line};
+use leftfold_events::{Envelope, Seq, State, TurnConfig, fold, line, next};
+use leftfold_view::clean::printable_line;
 use leftfold_view::event_line;
 use serde_json::{Value, json};
+
+use super::configuration;
 
 /// The longest list of outcomes.
 const OUTCOMES: usize = 8;
@@ -21,6 +23,10 @@ pub(super) struct EventReport<'a> {
     decided: Option<(Seq, bool)>,
     reason: Option<String>,
     rule: Option<&'a Rule>,
+    /// The settings file and line, or the part of Leftfold, that the rule comes from.
+    rule_source: Option<String>,
+    /// For a `turn.configured`, the configuration.
+    config: Option<Box<TurnConfig>>,
     /// The events that it follows from, in order of seq.
     from: Vec<Seq>,
     /// For a fact, the intents decided on it; for an intent, its outcomes.
@@ -43,6 +49,10 @@ impl<'a> EventReport<'a> {
             decided: decided.map(|fact| (fact, same())),
             reason: leftfold_view::reason(&before, event),
             rule: rule(&event.event),
+            rule_source: rule(&event.event)
+                .and_then(|rule| configuration::of_rule(&before.config, rule)),
+            config: matches!(event.event, Event::Turn(Turn::Configured(_)))
+                .then(|| Box::new(fold(&events[..=at]).config)),
             from: Sources { events, at, found: BTreeSet::new() }.of(&before),
             then: then(events, at),
             waits: open.iter().any(|(_, wait)| wait.intent == event.seq),
@@ -67,6 +77,8 @@ impl<'a> EventReport<'a> {
             "same_today": self.decided.map(|(_, same)| same),
             "reason": self.reason,
             "rule": self.rule,
+            "rule_source": self.rule_source,
+            "configuration": self.config.as_deref().map(configuration::as_json),
             "from": each(&self.from),
             "then": each(&self.then),
             "until": self.event.until,
@@ -88,15 +100,11 @@ impl<'a> EventReport<'a> {
         if let Some(reason) = &self.reason {
             let _ = writeln!(text, "because: {}", printable_line(reason));
         }
-        if let Some(Rule { permission, pattern, action }) = self.rule {
-            let action = json!(action);
-            let action = action.as_str().unwrap_or_default();
-            let _ = writeln!(
-                text,
-                "rule: {action} {} `{}`",
-                visible_line(permission),
-                visible_line(pattern)
-            );
+        if let Some(rule) = self.rule {
+            let source = self.rule_source.as_ref();
+            let source = source.map(|source| format!(" ({})", printable_line(source)));
+            let source = source.unwrap_or_default();
+            let _ = writeln!(text, "rule: {}{source}", configuration::shown(rule));
         }
         if let Some(until) = self.event.until {
             let how = if self.waits { "waits" } else { "waited at most" };
@@ -109,6 +117,9 @@ impl<'a> EventReport<'a> {
             for event in seqs.iter().filter_map(|seq| self.named(*seq)) {
                 let _ = writeln!(text, "  {}", event_text(event));
             }
+        }
+        if let Some(config) = &self.config {
+            text += &configuration::text(config);
         }
         text
     }

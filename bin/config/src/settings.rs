@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use crate::SettingPlace;
 use crate::agent::{Agent, BUILT_IN_AGENTS, Command, GENERAL, Mode, PRIMARY_AGENTS};
 use crate::auth::Keys;
 use crate::error::{Error, in_quotes};
@@ -349,6 +350,18 @@ impl Settings {
     pub fn rules_of(&self, agent: &str) -> Vec<Rule> {
         let said = self.agent_placed_rules.get(agent).map(Vec::as_slice).unwrap_or_default();
         said.iter().filter(|said| self.counts(said)).map(|said| said.rule.clone()).collect()
+    }
+
+    /// The places of `rules`, in their order.
+    pub fn places_of_rules(&self) -> Vec<&SettingPlace> {
+        let counting = self.placed_rules.iter().filter(|said| self.counts(said));
+        counting.map(|said| &said.place).collect()
+    }
+
+    /// The places of the rules that [`Self::rules_of`] gives for an agent, in their order.
+    pub fn places_of(&self, agent: &str) -> Vec<&SettingPlace> {
+        let said = self.agent_placed_rules.get(agent).map(Vec::as_slice).unwrap_or_default();
+        said.iter().filter(|said| self.counts(said)).map(|said| &said.place).collect()
     }
 
     /// Whether a rule counts like the user's own.

@@ -52,6 +52,11 @@ impl Agents {
         self.0.iter()
     }
 
+    /// The place of the last source that sets something of the agent.
+    pub fn place(&self, name: &str) -> Option<&SettingPlace> {
+        self.iter().find(|known| known.agent.name == name)?.place.as_ref()
+    }
+
     /// # Errors
     /// No agent has this name; the error lists the names that exist.
     pub fn find(&self, name: &str) -> Result<&Agent, Usage> {
@@ -173,6 +178,15 @@ pub fn rules(settings: &Settings, agent: &Agent, planned: &[Rule]) -> Vec<Rule> 
     rules.extend(reader(&settings.rules, &[&agent.rules, planned].concat()));
     rules.extend(settings.rules_of(&agent.name));
     rules
+}
+
+/// The origins of [`rules`], in their order.
+pub fn rule_sources(settings: &Settings, agent: &Agent, planned: &[Rule]) -> Vec<String> {
+    let reader = reader(&settings.rules, &[&agent.rules, planned].concat());
+    let places = settings.places_of_rules().into_iter().map(ToString::to_string);
+    let built = reader.iter().map(|_| format!("built-in agent {}", agent.name));
+    let own = settings.places_of(&agent.name).into_iter().map(ToString::to_string);
+    places.chain(built).chain(own).collect()
 }
 
 /// Rules that keep an agent with the rules `built` from editing, and let it edit the files it is

@@ -5,12 +5,16 @@ pub mod agent;
 mod instructions;
 pub mod plan;
 mod prompt;
+mod sources;
 
 use std::path::PathBuf;
 
+use leftfold_config::SettingPlace;
 use leftfold_events::rules::{self, Rule};
 use leftfold_events::sandbox::{self, SandboxOptions};
-use leftfold_events::turn_config::{AskMode, ModelSpec, Options, ToolSpec, TurnConfig};
+use leftfold_events::turn_config::{
+    AskMode, ModelSpec, Options, PromptPiece, RuleSource, ToolSpec, TurnConfig,
+};
 use leftfold_events::{Json, Time};
 
 pub use agent::Agent;
@@ -23,8 +27,12 @@ pub struct TurnSettings {
     pub worktree: PathBuf,
     pub model: ModelSpec,
     pub agent: Agent,
+    /// The place in settings of the agent.
+    pub agent_place: Option<SettingPlace>,
     /// The user's rules, which come after the defaults and the agent's own.
     pub rules: Vec<Rule>,
+    /// The origin of each of `rules`.
+    pub rule_sources: Vec<String>,
     pub options: Options,
     /// The agents that calls may start as subagents, each with its description.
     pub subagents: Vec<(String, String)>,
@@ -46,20 +54,12 @@ pub const SESSION_SUMMARY: &str = include_str!("../../../prompts/session_summary
 /// The turn configuration in force at `now`, and the problems with files that were left out, for
 /// people.
 pub fn gather(turn_settings: TurnSettings, now: Time) -> (TurnConfig, Vec<String>) {
-    let mut rules = rules::defaults();
-    rules.extend(sandbox::default_rules(turn_settings.options.sandbox.as_ref()));
-    rules.extend(turn_settings.agent.rules.iter().cloned());
-    rules.extend(plan::rules(
-        &turn_settings.agent,
-        turn_settings.plan.as_deref(),
-        &turn_settings.worktree,
-    ));
-    rules.extend(turn_settings.rules.iter().cloned());
+    let (rules, rule_sources) = merged(&turn_settings);
     let mut tools = tools(&turn_settings, &rules);
     offer_tasks(&mut tools, &turn_settings.subagents);
     name_shell(&mut tools, turn_settings.shell.as_deref());
     offer_sandbox(&mut tools, turn_settings.options.sandbox.as_ref());
-    let (name, base) = prompt::base(&turn_settings, &tools);
+    let (name, first) = prompt::base(&turn_settings, &tools);
     let found = instructions::find(&turn_settings);
     let Sources { user_folders, .. } = &turn_settings.sources;
     let skills = leftfold_tools::skills::find(
@@ -69,28 +69,45 @@ pub fn gather(turn_settings: TurnSettings, now: Time) -> (TurnConfig, Vec<String
     );
     let mut problems = found.problems;
     problems.extend(skills.problems.iter().map(ToString::to_string));
-    let second = [
-        Some(prompt::environment(&turn_settings, now)),
-        prompt::instructions(&found.texts),
-        prompt::skills(skills.skills, &rules, &tools),
-        turn_settings.options.system.as_ref().map(|text| text.trim().to_owned()),
-    ];
-    let second: Vec<String> = second.into_iter().flatten().collect();
+    let mut second = prompt::environment(&turn_settings, now);
+    prompt::instructions(&mut second, &found.sections);
+    prompt::skills(&mut second, skills.skills, &rules, &tools);
+    if let Some(text) = &turn_settings.options.system {
+        second.frame("\n\n");
+        let name = Some("system".to_owned());
+        second.push(text.trim(), PromptPiece { name, ..PromptPiece::new("option") });
+    }
     let mut options = turn_settings.options.clone();
     plan::remind(&turn_settings, &tools, &mut options);
     if options.summary_prompt.is_empty() {
         SUMMARY.trim().clone_into(&mut options.summary_prompt);
     }
     options.instructions = found.paths;
-    let config = TurnConfig {
-        system: vec![base, second.join("\n\n")],
-        tools,
-        rules,
-        model: turn_settings.model,
-        options,
-        prompt: name,
-    };
+    let system = vec![first.text.clone(), second.text.clone()];
+    let pieces = first.pieces(0).chain(second.pieces(1)).collect();
+    options.sources = leftfold_events::turn_config::Sources { system: pieces, rules: rule_sources };
+    let config =
+        TurnConfig { system, tools, rules, model: turn_settings.model, options, prompt: name };
     (config, problems)
+}
+
+/// The rules in merge order, and where they come from.
+fn merged(turn_settings: &TurnSettings) -> (Vec<Rule>, Vec<RuleSource>) {
+    let TurnSettings { agent, plan, worktree, options, .. } = turn_settings;
+    let user = turn_settings.rules.iter().enumerate().map(|(at, rule)| {
+        let source = turn_settings.rule_sources.get(at).filter(|source| !source.is_empty());
+        (vec![rule.clone()], source.cloned().unwrap_or_else(|| "settings".to_owned()))
+    });
+    let parts = [
+        (rules::defaults(), "default".to_owned()),
+        (sandbox::default_rules(options.sandbox.as_ref()), "sandbox".to_owned()),
+        (agent.rules.clone(), format!("built-in agent {}", agent.name)),
+        (plan::rules(agent, plan.as_deref(), worktree), "plan".to_owned()),
+    ];
+    let parts: Vec<(Vec<Rule>, String)> = parts.into_iter().chain(user).collect();
+    let counted = parts.iter().map(|(rules, source)| (rules.len(), source.clone()));
+    let sources = sources::of_rules(counted.collect::<Vec<_>>());
+    (parts.into_iter().flat_map(|(rules, _)| rules).collect(), sources)
 }
 
 /// All tools that the model accepts and the rules do not hide. The `question` tool is left out if
@@ -216,6 +233,8 @@ mod tests {
             agent: Agent::build(),
             model,
             rules,
+            rule_sources: Vec::new(),
+            agent_place: None,
             options,
             subagents: Vec::new(),
             sources,

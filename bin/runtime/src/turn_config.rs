@@ -229,13 +229,13 @@ pub(crate) fn resolve(
     };
     options.request.clone_from(&model.request);
     limit(&mut options, &agents, &agent, overrides, inherited);
-    let mut rules = agents::rules(
-        settings,
-        &agent,
-        &gather::plan::rules(&agent, plan.as_deref(), &project.worktree),
-    );
+    let planned = gather::plan::rules(&agent, plan.as_deref(), &project.worktree);
+    let mut rules = agents::rules(settings, &agent, &planned);
+    let mut rule_sources = agents::rule_sources(settings, &agent, &planned);
+    rule_sources.resize(rules.len(), String::new());
     if let Inherited::Parent(_) = inherited {
         rules.extend(denied_to_children(settings, &agent));
+        rule_sources.resize(rules.len(), "denied to subagents".to_owned());
     }
     options.restrictions = agents.restrictions(settings, &agent);
     options.restrictions.extend(denied_to_parent(inherited));
@@ -271,7 +271,9 @@ pub(crate) fn resolve(
         model: model.spec,
         rules,
         options,
+        rule_sources,
         subagents: agents.to_call(&agent, settings),
+        agent_place: agents.place(&agent.name).cloned(),
         agent,
         sources: sources(settings),
         shell: settings.shell_program.clone(),

@@ -1,13 +1,15 @@
 //! Collects the instructions for the system prompt: the user's own, the project's from its root
 //! down to the directory, and those that settings name (SPEC M6).
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use leftfold_events::rules::{self, Action};
+use leftfold_events::turn_config::PromptPiece;
 use leftfold_tools::UserFolders;
 use leftfold_tools::instructions::{self, Bounds, Instructions, Problem};
 
-use super::TurnSettings;
+use super::{TurnSettings, sources};
 
 /// The limit for all instructions together, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
@@ -38,11 +40,32 @@ pub struct Named {
 /// In the order in which they go into the prompt.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    pub(super) texts: Vec<String>,
+    pub(super) sections: Vec<Section>,
     /// The files, with links resolved.
     pub(super) paths: Vec<String>,
     pub(super) problems: Vec<String>,
     bytes: usize,
+}
+
+/// A text with its heading, as it goes into the prompt.
+#[derive(Debug)]
+pub(super) struct Section {
+    pub(super) text: String,
+    /// The bytes without the heading and other words of Leftfold.
+    pub(super) place: Range<usize>,
+    pub(super) origin: PromptPiece,
+}
+
+impl Section {
+    fn of(loaded: &Instructions) -> Self {
+        let (text, Instructions { source, line, .. }) = (loaded.section(), loaded);
+        let start = text.find(source).map_or(0, |at| at + source.len() + 1);
+        let place = start..start + loaded.text.len();
+        let kind = if loaded.path.is_some() { "instructions" } else { "page" };
+        let path = Some(source.clone());
+        let lines = loaded.path.as_ref().map(|_| sources::lines(*line, &loaded.text));
+        Self { text, place, origin: PromptPiece { path, lines, ..PromptPiece::new(kind) } }
+    }
 }
 
 pub(super) fn find(turn_settings: &TurnSettings) -> Found {
@@ -168,7 +191,7 @@ impl Found {
         }
         self.bytes += loaded.text.len();
         self.paths.extend(path);
-        self.texts.push(loaded.section());
+        self.sections.push(Section::of(&loaded));
     }
 }
 

@@ -3,10 +3,12 @@
 
 use leftfold_events::Time;
 use leftfold_events::rules::{self, Action, Rule};
-use leftfold_events::turn_config::ToolSpec;
+use leftfold_events::turn_config::{PromptPiece, ToolSpec};
 use leftfold_tools::skills::{self, Skill};
 
 use super::TurnSettings;
+use super::instructions::Section;
+use super::sources::{self, Block};
 
 const CORE: &str = include_str!("../../../../prompts/system/core.md");
 const THOROUGH: &str = include_str!("../../../../prompts/system/thorough.md");
@@ -79,9 +81,12 @@ impl ModelFamily {
 
 /// The name and text of the first prompt: the agent's own, or the base prompt of the model's family
 /// (SPEC M2).
-pub(super) fn base(turn_settings: &TurnSettings, tools: &[ToolSpec]) -> (String, String) {
+pub(super) fn base(turn_settings: &TurnSettings, tools: &[ToolSpec]) -> (String, Block) {
     if let Some(prompt) = &turn_settings.agent.prompt {
-        return (format!("agent:{}", turn_settings.agent.name), prompt.trim().to_owned());
+        let (agent, place) = (&turn_settings.agent, turn_settings.agent_place.as_ref());
+        let mut block = Block::default();
+        block.push(prompt.trim(), sources::of_agent(&agent.name, prompt.trim(), place));
+        return (format!("agent:{}", agent.name), block);
     }
     let family = ModelFamily::of(&turn_settings.model.id);
     let parts = match family {
@@ -91,7 +96,11 @@ pub(super) fn base(turn_settings: &TurnSettings, tools: &[ToolSpec]) -> (String,
         }
     };
     let parts: Vec<&str> = parts.into_iter().map(str::trim).collect();
-    (family.name().to_owned(), fitting(&parts.join("\n\n"), &|name| has(tools, name)))
+    let name = Some(family.name().to_owned());
+    let mut block = Block::default();
+    let text = fitting(&parts.join("\n\n"), &|name| has(tools, name));
+    block.push(&text, PromptPiece { name, ..PromptPiece::new("prompt") });
+    (family.name().to_owned(), block)
 }
 
 pub(super) fn has(tools: &[ToolSpec], name: &str) -> bool {
@@ -129,10 +138,10 @@ fn names_missing(line: &str, offered: &dyn Fn(&str) -> bool) -> bool {
 }
 
 /// The place and date for the model.
-pub(super) fn environment(turn_settings: &TurnSettings, now: Time) -> String {
+pub(super) fn environment(turn_settings: &TurnSettings, now: Time) -> Block {
     let git = if turn_settings.worktree.join(".git").exists() { "yes" } else { "no" };
     let date = now.to_string();
-    format!(
+    let text = format!(
         "<environment>\nModel: {}\nWorking directory: {}\nProject root: {}\nGit repository: {git}\n\
          Platform: {}\nDate: {}\n</environment>",
         turn_settings.model.name(),
@@ -140,26 +149,45 @@ pub(super) fn environment(turn_settings: &TurnSettings, now: Time) -> String {
         turn_settings.worktree.display(),
         std::env::consts::OS,
         date.get(..10).unwrap_or(&date),
-    )
+    );
+    let mut block = Block::default();
+    block.push(&text, PromptPiece::new("environment"));
+    block
 }
 
-/// The instruction texts, weakest first; `None` if there are none.
-pub(super) fn instructions(texts: &[String]) -> Option<String> {
-    if texts.is_empty() {
-        return None;
+/// Appends the instruction texts, weakest first, if there are any.
+pub(super) fn instructions(block: &mut Block, sections: &[Section]) {
+    if sections.is_empty() {
+        return;
     }
     let intro = include_str!("../../../../prompts/instructions.md").trim();
-    Some(format!("<instructions>\n{intro}\n\n{}\n</instructions>", texts.join("\n\n")))
+    block.frame(&format!("\n\n<instructions>\n{intro}"));
+    for Section { text, place, origin } in sections {
+        block.frame("\n\n");
+        block.framed(text, vec![(place.clone(), origin.clone())]);
+    }
+    block.frame("\n</instructions>");
 }
 
-/// The skills that the rules do not deny; `None` if there are none, or no tool to load them.
-pub(super) fn skills(found: Vec<Skill>, rules: &[Rule], tools: &[ToolSpec]) -> Option<String> {
+/// Appends the skills that the rules do not deny, if there are any, and a tool to load them.
+pub(super) fn skills(block: &mut Block, found: Vec<Skill>, rules: &[Rule], tools: &[ToolSpec]) {
     let denied = |skill: &Skill| {
         let rule = rules::evaluate(rules, "skill", &skill.name);
         rule.is_some_and(|rule| rule.action == Action::Deny)
     };
     let listed: Vec<Skill> = found.into_iter().filter(|skill| !denied(skill)).collect();
-    skills::section(&listed).filter(|_| has(tools, "skill"))
+    let Some(text) = skills::section(&listed).filter(|_| has(tools, "skill")) else { return };
+    let (mut pieces, mut done) = (Vec::new(), 0);
+    for Skill { name, path, .. } in &listed {
+        // each has a line of its own, in this order
+        let found = text[done..].find(&format!("\n- {name}: "));
+        let Some(start) = found.map(|at| done + at + 1) else { continue };
+        done = text[start..].find('\n').map_or(text.len(), |end| start + end);
+        let (name, path) = (Some(name.clone()), Some(path.display().to_string()));
+        pieces.push((start..done, PromptPiece { name, path, ..PromptPiece::new("skill") }));
+    }
+    block.frame("\n\n");
+    block.framed(&text, pieces);
 }
 
 #[cfg(test)]

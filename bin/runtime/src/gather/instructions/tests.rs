@@ -57,6 +57,8 @@ impl Site {
             worktree,
             model: ModelSpec::default(),
             rules: Vec::new(),
+            rule_sources: Vec::new(),
+            agent_place: None,
             options: Options::default(),
             sources,
             plan: None,
@@ -66,9 +68,9 @@ impl Site {
 
     /// The files found, relative to the site.
     fn found(&self, named: &[(&str, &str)]) -> Vec<String> {
-        let Found { paths, texts, .. } = self.find(named);
+        let Found { paths, sections, .. } = self.find(named);
         let root = format!("{}/", self.path("").display().to_string().trim_end_matches('/'));
-        for (path, text) in paths.iter().zip(&texts) {
+        for (path, Section { text, .. }) in paths.iter().zip(&sections) {
             let name = path.replace(&root, "");
             assert_eq!(*text, format!("Instructions from: {path}\ntext of {name}"));
         }
@@ -118,7 +120,7 @@ fn what_is_left_out_is_told() {
     }
     let named = [("work", "gone.md"), ("work", "a/[b"), ("config", "gone.md"), ("work", "long/*")];
     let found = site.find(&named);
-    assert_eq!((found.texts.len(), found.paths.len()), (4, 4), "{found:?}");
+    assert_eq!((found.sections.len(), found.paths.len()), (4, 4), "{found:?}");
     let file = |name: &str| site.path(name).display().to_string();
     let expected = [
         (file("work/AGENTS.md"), "not UTF-8"),

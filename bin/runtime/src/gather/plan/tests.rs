@@ -38,6 +38,8 @@ impl Place {
             model: ModelSpec::default(),
             agent: agents.into_iter().find(|agent| agent.name == self.agent).unwrap(),
             rules: Vec::new(),
+            rule_sources: Vec::new(),
+            agent_place: None,
             options: Options { ask: self.ask, ..Options::default() },
             subagents: vec![("explore".to_owned(), "looks".to_owned())],
             sources: Sources::default(),

@@ -1,0 +1,134 @@
+//! Shows where the parts of a turn configuration come from: the text of the system prompt, piece by
+//! piece, and the rules. The log names the sources; logs of earlier versions do not.
+
+use std::fmt::Write;
+
+use leftfold_events::TurnConfig;
+use leftfold_events::rules::Rule;
+use leftfold_events::turn_config::PromptPiece;
+use leftfold_view::clean::{printable_line, visible_line};
+use leftfold_view::words;
+use serde_json::{Value, json};
+
+const UNKNOWN: &str = "source not recorded";
+
+/// A piece with its text.
+struct Piece<'a> {
+    text: &'a str,
+    source: String,
+    is_frame: bool,
+}
+
+/// The pieces of a block of the system prompt, as far as the log names them.
+fn pieces<'a>(config: &'a TurnConfig, block: usize) -> Vec<Piece<'a>> {
+    let text = config.system.get(block).map(String::as_str).unwrap_or_default();
+    let of_block = config.options.sources.system.iter().filter(|piece| piece.block == block);
+    let piece = |piece: &PromptPiece| {
+        Some(Piece {
+            text: text.get(piece.from..piece.to)?,
+            source: source(piece),
+            is_frame: piece.kind == "frame",
+        })
+    };
+    let found: Vec<Piece<'a>> = of_block.filter_map(piece).collect();
+    let covered: usize = found.iter().map(|piece| piece.text.len()).sum();
+    if covered == text.len() {
+        return found;
+    }
+    vec![Piece { text, source: UNKNOWN.to_owned(), is_frame: false }]
+}
+
+/// `/p/AGENTS.md lines 3-9`, or `base prompt anthropic`.
+fn source(piece: &PromptPiece) -> String {
+    let PromptPiece { kind, name, path, lines, .. } = piece;
+    let what = match kind.as_str() {
+        "prompt" => "base prompt",
+        "agent" => "agent",
+        "instructions" | "page" if path.is_some() => "",
+        "frame" => "Leftfold's words around the rest",
+        other => other,
+    };
+    let lines = lines.map(|(first, last)| match first == last {
+        true => format!("line {first}"),
+        false => format!("lines {first}-{last}"),
+    });
+    let name = name.as_deref().unwrap_or_default();
+    let path = path.as_deref().unwrap_or_default();
+    let parts = [what, name, path, lines.as_deref().unwrap_or_default()];
+    let parts: Vec<String> =
+        parts.iter().filter(|part| !part.is_empty()).map(|part| visible_line(part)).collect();
+    parts.join(" ")
+}
+
+/// A line for each piece of a block of the system prompt; frames are left out.
+pub(super) fn block(config: &TurnConfig, block: usize) -> String {
+    let named = pieces(config, block);
+    let lines =
+        named.iter().filter(|piece| !piece.is_frame).map(|Piece { text, source, .. }| {
+            let first = words::quoted(text.trim());
+            format!("  {source}: {} bytes, {first}\n", text.len())
+        });
+    lines.collect()
+}
+
+/// The pieces of a block as JSON, in order: each with its source and length.
+pub(super) fn block_json(config: &TurnConfig, block: usize) -> Value {
+    let piece =
+        |Piece { text, source, .. }: &Piece<'_>| json!({ "source": source, "bytes": text.len() });
+    pieces(config, block).iter().map(piece).collect()
+}
+
+/// Where the rule comes from that decided: the last one that is equal to it.
+pub(super) fn of_rule(config: &TurnConfig, rule: &Rule) -> Option<String> {
+    let at = config.rules.iter().rposition(|other| other == rule)?;
+    config.options.sources.of_rule(at).map(str::to_owned)
+}
+
+/// Everything in a turn configuration, with its sources.
+pub(super) fn text(config: &TurnConfig) -> String {
+    let mut text = format!("model: {}\n", printable_line(&config.model.name().to_string()));
+    if let Some(variant) = &config.options.variant {
+        let _ = writeln!(text, "variant: {}", printable_line(variant));
+    }
+    for (at, content) in config.system.iter().enumerate() {
+        let _ = writeln!(text, "system {}: {} bytes", at + 1, content.len());
+        text += &block(config, at);
+    }
+    let names: Vec<&str> = config.tools.iter().map(|tool| tool.name.as_str()).collect();
+    let _ = writeln!(text, "tools: {}", printable_line(&names.join(", ")));
+    text += "rules, of which the last match wins:\n";
+    for (at, rule) in config.rules.iter().enumerate() {
+        let source = config.options.sources.of_rule(at).unwrap_or(UNKNOWN);
+        let _ = writeln!(text, "  {} ({})", shown(rule), printable_line(source));
+    }
+    let restrictions = &config.options.restrictions;
+    if !restrictions.is_empty() {
+        text += "restrictions, which only make verdicts stricter:\n";
+        for rule in restrictions.iter().flatten() {
+            let _ = writeln!(text, "  {}", shown(rule));
+        }
+    }
+    text
+}
+
+/// Like [`text`], as JSON.
+pub(super) fn as_json(config: &TurnConfig) -> Value {
+    let rules =
+        config.rules.iter().enumerate().map(
+            |(at, rule)| json!({ "rule": rule, "source": config.options.sources.of_rule(at) }),
+        );
+    json!({
+        "model": config.model,
+        "system": (0..config.system.len()).map(|at| block_json(config, at)).collect::<Vec<_>>(),
+        "tools": config.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
+        "rules": rules.collect::<Vec<_>>(),
+        "options": config.options,
+    })
+}
+
+/// `deny edit `*``.
+pub(super) fn shown(Rule { permission, pattern, action }: &Rule) -> String {
+    let action = json!(action);
+    let action = action.as_str().unwrap_or_default();
+    format!("{action} {} `{}`", visible_line(permission), visible_line(pattern))
+}
