@@ -203,8 +203,7 @@ mod tests {
 
     #[test]
     fn notes_without_a_member_are_empty() {
-        let mut notes = Notes::default();
-        notes.client = Some("a".into());
+        let mut notes = Notes::of_client(Some("a".into()), None).unwrap();
         assert!(!notes.is_empty());
         notes.client = None;
         assert!(notes.is_empty());

@@ -131,7 +131,7 @@ fn variants<T: DeserializeOwned>() -> String {
 }
 
 /// `golden/variants` has a line for each stored enum: its name, then its variants. The log stores the
-/// position of a variant.
+/// position of a variant, so new ones follow the known ones. `LEFTFOLD_GOLDEN=write` adds them.
 #[test]
 fn variants_are_added_at_the_end() {
     let write = std::env::var("LEFTFOLD_GOLDEN").as_deref() == Ok("write");
@@ -140,18 +140,15 @@ fn variants_are_added_at_the_end() {
     for line in &known {
         let (name, before) = line.split_once(": ").unwrap();
         let (_, today) = enums.iter().find(|(known, _)| *known == name).expect(name);
-        let (mut before, mut today) = (before.split(' '), today.split(' '));
-        while let Some(before) = before.next() {
+        let mut today = today.split(' ');
+        for before in before.split(' ') {
             assert_eq!(today.next(), Some(before), "{name}: a variant stands before `{before}`");
         }
-        let added: Vec<&str> = today.collect();
-        assert!(added.is_empty() || write, "{name}: {added:?}: run with LEFTFOLD_GOLDEN=write");
     }
-    let today: Vec<String> = enums.iter().map(|(name, all)| format!("{name}: {all}")).collect();
     if write {
+        let today: Vec<String> = enums.iter().map(|(name, all)| format!("{name}: {all}")).collect();
         std::fs::write(file("variants"), today.join("\n") + "\n").unwrap();
     }
-    assert_eq!(lines("variants"), today);
 }
 
 #[test]
