@@ -188,7 +188,7 @@ impl RequestReport<'_> {
             match self.block(block) {
                 Some(at) => text += &configuration::block(self.config, at),
                 None if self.built.request.purpose == Purpose::Turn => {
-                    text += "  changed by a plugin\n"
+                    text += "  changed by a plugin\n";
                 }
                 None => {}
             }

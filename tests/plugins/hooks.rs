@@ -403,13 +403,13 @@ fn an_editor_has_the_same_plugins_and_they_end_with_its_node() {
 }
 
 /// A site whose plugin asks for permissions while its tool `d_deploy` runs.
-fn deploying(asks: Value, rules: Value) -> Site {
+fn deploying(asks: &Value, rules: &Value) -> Site {
     let tools = json!([{ "name": "deploy", "description": "Deploys.", "parameters": { "type": "object" } }]);
     let handshake = json!({ "name": "d", "hooks": [], "tools": tools });
     let answers = json!({ "tool": { "ask": asks } });
     let site = Site::scripted(&script(json!([call("d_deploy", json!({})), says("Done.")])));
     let site = site.setting("/plugin", json!([double(PLUGIN, handshake, answers)]));
-    site.setting("/permission", rules)
+    site.setting("/permission", rules.clone())
 }
 
 fn asks_for(pattern: &str) -> Value {
@@ -422,7 +422,7 @@ fn rules_answer_what_a_running_tool_of_a_plugin_asks_for() {
     let stale = json!({ "permission": "deploy", "patterns": ["shop"], "request": 7_777 });
     let asks = json!([asks_for("shop"), asks_for("bank"), asks_for("blog"), other, stale]);
     let rules = json!({ "deploy": { "shop": "allow", "bank": "deny", "blog": "ask" } });
-    let site = deploying(asks, rules);
+    let site = deploying(&asks, &rules);
     let events = site.prompt("go").ok().events();
     let finished = &only(&events, "tool.finished")["data"];
     assert_eq!(finished["output"], "allow, deny, deny, -32602, -32602", "{finished}");
@@ -441,7 +441,7 @@ fn rules_answer_what_a_running_tool_of_a_plugin_asks_for() {
 #[test]
 fn a_person_answers_what_a_running_tool_of_a_plugin_asks_for() {
     let asks = json!([asks_for("shop"), asks_for("shop"), asks_for("blog")]);
-    let site = deploying(asks, json!({ "deploy": "ask" }));
+    let site = deploying(&asks, &json!({ "deploy": "ask" }));
     let mut live = site.start(&common::ASK);
     let answer = |asked: &Value, reply: &str| {
         let store = site.session();

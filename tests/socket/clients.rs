@@ -292,7 +292,6 @@ fn a_prompt_with_a_known_id_does_nothing_and_options_need_a_turn_of_their_own() 
     assert!(repeated.iter().all(|answer| **answer == expected), "{repeated:?}");
     assert_eq!(all(&events, "turn.ended").len(), 1);
     site.assert_sound();
-    println!("prompts with one id: 8 sent at once, 1 accepted, {} repeated", repeated.len());
 }
 
 #[test]

@@ -243,10 +243,12 @@ fn parts_have_a_beginning_and_an_end() {
     log.replied(asked);
     let mut live = Transcript::live(session(ROOT));
     let changes = log.events.iter().flat_map(|event| live.apply(event));
-    let ends = changes.filter_map(|change| match change {
-        Change::PartStarted { kind, id, .. } => Some(format!("+ {kind:?} {id}")),
-        Change::PartEnded { kind, id, .. } => Some(format!("- {kind:?} {id}")),
-        _ => None,
+    let ends = changes.filter_map(|change| {
+        if let Change::PartStarted { kind, id, .. } = &change {
+            return Some(format!("+ {kind:?} {id}"));
+        }
+        let Change::PartEnded { kind, id, .. } = change else { return None };
+        Some(format!("- {kind:?} {id}"))
     });
     let changes: Vec<String> = ends.collect();
     let id = "0";

@@ -60,7 +60,7 @@ fn a_summary_that_does_not_fit_is_asked_once_more_in_brief() {
 fn a_summary_that_was_cut_off_is_asked_once_more_and_never_taken() {
     for finish in [Finish::Length, Finish::ContentFilter, Finish::Error, Finish::Other] {
         let cut = CutSummary(finish);
-        then(&[cut.clone()], &["model.requested 1.2"]);
+        then(std::slice::from_ref(&cut), &["model.requested 1.2"]);
         then(&[cut.clone(), Summary("s")], &["model.requested 2.1"]);
         then(&[cut.clone(), cut.clone()], &["turn.ended error"]);
         // each fault has its own second request

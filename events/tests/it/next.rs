@@ -366,9 +366,9 @@ fn white_space_at_the_end_of_a_text_is_dropped() {
         [(5, " And then  \n ", " And then  \n "), (6, " And then", " And then")]
     {
         let run = run(policy, &answered);
-        let ends = run.log.iter().find_map(|event| match &event.event {
-            Event::Turn(Turn::Ended(ended)) => Some(ended.text.clone()),
-            _ => None,
+        let ends = run.log.iter().find_map(|event| {
+            let Event::Turn(Turn::Ended(ended)) = &event.event else { return None };
+            Some(ended.text.clone())
         });
         assert_eq!(ends.as_deref(), Some(ended), "{policy}");
         assert_eq!(said(&run), Some(vec![text(sent)]), "{policy}");

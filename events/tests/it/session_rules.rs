@@ -23,9 +23,11 @@ fn ruled(configured: Rule, own: &[Rule], command: &'static str) -> (Action, Opti
     run.step(&Call("a", "bash"));
     run.step(&Reply(Finish::ToolCalls));
     let events = run.step(&Resolve("a", Class::Command, ("bash", command), "/p/x"));
-    let verdict = events.iter().find_map(|event| match &event.event {
-        Event::Permission(Permission::Ruled { action, rule, .. }) => Some((*action, rule.clone())),
-        _ => None,
+    let verdict = events.iter().find_map(|event| {
+        let Event::Permission(Permission::Ruled { action, rule, .. }) = &event.event else {
+            return None;
+        };
+        Some((*action, rule.clone()))
     });
     assert_eq!((verify(&run.log), fold(&run.log)), (vec![], run.state));
     verdict.expect("a verdict")

@@ -167,7 +167,9 @@ fn an_agent_of_a_project_edits_nothing_if_the_users_default_agent_does_not() {
         let all = [rules::defaults(), super::rules(&settings, agent, &[])].concat();
         let lists = agents.restrictions(&settings, agent);
         for (pattern, expected) in [("a", edits), (".leftfold/plans/a.md", true)] {
-            let action = rules::evaluate_restricted(&all, &lists, "edit", pattern).0;
+            let action =
+                rules::evaluate_restricted(&all, lists.iter().map(Vec::as_slice), "edit", pattern)
+                    .0;
             assert_eq!(action != Action::Deny, expected, "{user} {pattern}");
         }
     }

@@ -264,7 +264,12 @@ mod tests {
             let rules = [defaults(), agent.rules.clone()].concat();
             for tool in ["read", "bash", "edit", "webfetch"] {
                 let gone = agent.hidden || (agent.name == "explore" && tool == "edit");
-                assert_eq!(rules::hides(&rules, &[], tool), gone, "{}: {tool}", agent.name);
+                assert_eq!(
+                    rules::hides(&rules, [].into_iter(), tool),
+                    gone,
+                    "{}: {tool}",
+                    agent.name
+                );
             }
             assert_eq!(
                 agent.mode == Mode::Subagent,

@@ -20,7 +20,7 @@ const BOUND: usize = 6_000;
 #[derive(Clone, Debug)]
 pub(crate) enum Delivery {
     /// A worker sends facts to a session.
-    Tell(usize, Item),
+    Tell(usize, Box<Item>),
     Flushed(usize),
     /// The timer with this number of a session.
     Due(usize, u64),
@@ -93,9 +93,9 @@ impl World {
         let late = if self.random.one_in(20) { self.random.below(30_000) } else { 0 };
         if self.random.one_in(25) {
             let again = delay + self.random.below(2_000);
-            self.later(again, Delivery::Tell(sim_session, item.clone()));
+            self.later(again, Delivery::Tell(sim_session, Box::new(item.clone())));
         }
-        self.later(delay + late, Delivery::Tell(sim_session, item));
+        self.later(delay + late, Delivery::Tell(sim_session, Box::new(item)));
     }
 
     /// Runs from the first prompt until all participants are at rest.
@@ -132,7 +132,7 @@ impl World {
     fn deliver(&mut self, delivery: Delivery) -> Held {
         match delivery {
             Delivery::Tell(at, item) => {
-                self.sessions[at].inbox.push_back(item);
+                self.sessions[at].inbox.push_back(*item);
                 self.write(at)
             }
             Delivery::Flushed(at) => {
