@@ -28,6 +28,18 @@ pub struct Codec {
     vendor: &'static Vendor,
 }
 
+impl Config {
+    /// All rules of this provider that `body` breaks. `model` is the requested model, which not
+    /// every wire names in its body. A scripted provider has no rules.
+    ///
+    /// Release builds contain neither the rules nor this function.
+    #[cfg(any(debug_assertions, test))]
+    pub fn faults(&self, model: &str, body: &Value) -> Vec<Fault> {
+        let http = self.wire.protocol().http();
+        http.map_or_else(Vec::new, |http| Codec::new(self, http).faults(model, body))
+    }
+}
+
 impl Codec {
     /// The codec for the names that a log has. `None`: the wire format is `scripted`, which sends
     /// nothing.
@@ -68,7 +80,7 @@ impl Codec {
 
     /// Where the bytes of [`body`](Self::body) come from. The spans follow each other without a gap.
     pub fn spans(&self, request: &Request) -> Vec<Span> {
-        spans::spans(self, &closing::closed(request), &self.body(request))
+        spans::spans(&closing::closed(request), |request| self.body(request))
     }
 
     /// The path and query below the base URL, for a request to `model`.

@@ -13,9 +13,7 @@ use reqwest::Url;
 use serde_json::{Value, json};
 
 #[cfg(any(debug_assertions, test))]
-use crate::check::{Fault, Faults, Place};
-#[cfg(any(debug_assertions, test))]
-use crate::codec::Codec;
+use crate::check::{Faults, Place};
 use crate::stream::{Decoder, Provider};
 use crate::vendors::{Model, Vendor};
 
@@ -58,16 +56,6 @@ impl Config {
             on_fault: OnFault::IN_THIS_BUILD,
             script: None,
         }
-    }
-
-    /// All rules of this provider that `body` breaks. `model` is the requested model, which not
-    /// every wire names in its body. A scripted provider has no rules.
-    ///
-    /// Release builds contain neither the rules nor this function.
-    #[cfg(any(debug_assertions, test))]
-    pub fn faults(&self, model: &str, body: &Value) -> Vec<Fault> {
-        let http = self.wire.protocol().http();
-        http.map_or_else(Vec::new, |http| Codec::new(self, http).faults(model, body))
     }
 }
 

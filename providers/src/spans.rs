@@ -11,8 +11,6 @@ use leftfold_events::request::{AssistantPart, RequestMessage};
 use leftfold_events::{Json, Request};
 use serde_json::Value;
 
-use crate::codec::Codec;
-
 /// Some bytes of a body, and the piece of the request that they come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -59,11 +57,12 @@ const OPEN: char = '\u{e000}';
 const CLOSE: char = '\u{e001}';
 
 /// The spans of `body`, which is the one of `request`. They follow each other without a gap.
-pub(crate) fn spans(codec: &Codec, request: &Request, body: &[u8]) -> Vec<Span> {
+pub(crate) fn spans(request: &Request, encode: impl Fn(&Request) -> Vec<u8>) -> Vec<Span> {
+    let body = encode(request);
     let mut marks = Marks::default();
     let marked = marks.request(request);
     let parse = |bytes: &[u8]| serde_json::from_slice(bytes).unwrap_or(Value::Null);
-    let (real, marked) = (parse(body), parse(&codec.body(&marked)));
+    let (real, marked) = (parse(&body), parse(&encode(&marked)));
     let mut walk = Walk { marks, spans: Vec::new(), at: 0 };
     walk.value(&real, Some(&marked), "", None);
     if walk.at != body.len() {

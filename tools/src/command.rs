@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{self, ExitCode, ExitStatus, Stdio};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use leftfold_process::{self as processes, CallProcesses, HelperChannel, environment};
@@ -42,18 +42,6 @@ const LAST_BEFORE: Duration = Duration::from_millis(100);
 
 /// Bytes of all progress reports of one call.
 const REPORTS: usize = 64 * 1_024;
-
-/// The shell: bash if it is installed.
-static SHELL: LazyLock<&str> = LazyLock::new(|| {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).any(|folder| folder.join("bash").is_file());
-    if found { "bash" } else { "sh" }
-});
-
-/// The program that runs command lines unless settings name another: `bash`, or `sh` where there is none.
-pub fn shell() -> &'static str {
-    &SHELL
-}
 
 /// The result of a command.
 #[derive(Debug)]
@@ -160,7 +148,7 @@ pub fn become_shell(
     added: &[String],
     sandbox: Option<&Path>,
 ) -> io::Result<ExitCode> {
-    let program = program.unwrap_or(*SHELL);
+    let program = program.unwrap_or(crate::shell());
     let folder = std::env::current_dir()?;
     let call_env = std::env::var(processes::CALL).unwrap_or_default();
     // what the command leaves behind stays a descendant of the shell as long as the shell runs; a

@@ -67,7 +67,7 @@ pub use bash::{
     IN_SANDBOX as BASH_IN_SANDBOX, about_shell as bash_about_shell,
     schema_in_sandbox as bash_schema_in_sandbox,
 };
-pub use command::{become_shell, shell};
+pub use command::become_shell;
 pub use diff::FilePreview;
 pub use edit::{Replaced, Strategy, replace};
 pub use elicit::{Elicit, Elicitation, ElicitationReply};
@@ -82,7 +82,7 @@ pub use spill::prune;
 pub use task::subagents;
 pub use tool::{
     Caller, Context, Instructed, Output, OutputLimits, Plan, Progress, Sandbox, Seen, Tool,
-    ToolSource, Workspace, guarded,
+    ToolSource, Workspace, guarded, shell,
 };
 pub use truncate::limited;
 pub use user_folders::UserFolders;

@@ -165,7 +165,7 @@ mod tests {
         assert!(!old.exists() && !old_record.exists());
         assert!(kept.iter().all(|path| path.exists()));
         assert!(folder.join("link.txt").exists() && folder.join("folder.txt").exists());
-        assert_eq!(prune(&folder, now + KEPT + hour), 1, "the young one has become old");
+        assert_eq!(prune(&folder, now + KEPT + hour), 2, "the young ones have become old");
         assert_eq!(prune(&site.path("none"), now), 0);
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use futures::future::BoxFuture;
@@ -272,10 +272,22 @@ pub fn guarded<'a>(rules: impl IntoIterator<Item = &'a Rule>) -> Vec<String> {
     patterns
 }
 
+/// The shell: bash if it is installed.
+static SHELL: LazyLock<&str> = LazyLock::new(|| {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|folder| folder.join("bash").is_file());
+    if found { "bash" } else { "sh" }
+});
+
+/// The program that runs command lines unless settings name another: `bash`, or `sh` where there is none.
+pub fn shell() -> &'static str {
+    &SHELL
+}
+
 impl Workspace {
     /// The program that runs command lines.
     pub(crate) fn shell(&self) -> &str {
-        self.shell.as_deref().unwrap_or(crate::shell())
+        self.shell.as_deref().unwrap_or(shell())
     }
 
     pub fn new(

@@ -17,7 +17,7 @@ use leftfold_actors::{
 };
 use leftfold_events::event::{Answer, Compaction, PromptPart, Session, SessionChoices, Turn};
 use leftfold_events::rules::Rule;
-use leftfold_events::{Fact, Notes, Seq, SessionId, State};
+use leftfold_events::{Fact, Seq, SessionId, State};
 use leftfold_store::LiveReader;
 use ractor::{Actor, ActorRef, RpcReplyPort};
 
@@ -27,6 +27,7 @@ use crate::remote::{self, Remote, RpcError};
 use crate::session_paths::SessionPlace;
 use crate::session_setup::{PromptConfig, SessionSetup};
 use crate::turn_config::PromptOptions;
+use crate::user_message::UserMessage;
 use leftfold_view::QuestionId;
 
 /// Clones talk to the same session.
@@ -358,6 +359,34 @@ impl Client {
         Ok(reply_to.context(DIED)? == Answered::Accepted)
     }
 
+    /// Writes the first events of a new session, which then exists without a prompt.
+    ///
+    /// # Errors
+    /// The session died first, or is in another node.
+    pub async fn begin(
+        &self,
+        choices: SessionChoices,
+        title: Option<String>,
+        by: &str,
+    ) -> anyhow::Result<()> {
+        let by = by.to_owned();
+        let is_chosen = !choices.is_empty();
+        let chosen = is_chosen.then_some(Session::Configured { choices, by });
+        let titled = title.map(|title| Session::Titled { title });
+        let facts = chosen.into_iter().chain(titled).map(Fact::new).collect();
+        let begun = ractor::call!(self.here()?, |reply_to| NodeMessage::Tell {
+            session: self.session,
+            message: SessionMessage::Begin { facts, reply_to },
+        });
+        begun.context(DIED).map(|_| ())
+    }
+
+    /// Gives the session another title.
+    pub async fn rename(&self, title: &str) -> anyhow::Result<()> {
+        let titled = Session::Titled { title: title.to_owned() };
+        self.send(SessionMessage::Facts(vec![Fact::new(titled)]))
+    }
+
     /// Requests a summary of the conversation; with `joins` only if a turn is running. `NotOpen`:
     /// there is no such turn, nothing to summarize, or a summary is already being written.
     pub async fn compact(
@@ -437,34 +466,6 @@ impl Client {
     fn send(&self, message: SessionMessage) -> anyhow::Result<()> {
         let message = NodeMessage::Tell { session: self.session, message };
         self.here()?.cast(message).context("the node has died")
-    }
-}
-
-/// A user's message to a session.
-#[derive(Clone, Debug)]
-pub struct UserMessage {
-    pub parts: Vec<PromptPart>,
-    pub by: String,
-    /// Whether it asks for no answer, and starts no turn. The next request to the model has it.
-    pub quiet: bool,
-    pub notes: Notes,
-}
-
-impl UserMessage {
-    pub fn prompt(parts: Vec<PromptPart>, by: &str) -> Self {
-        Self { parts, by: by.to_owned(), quiet: false, notes: Notes::default() }
-    }
-
-    /// Gives the message the client's id.
-    ///
-    /// # Errors
-    /// The id is too long.
-    pub fn with_id(mut self, id: Option<String>) -> Result<Self, Usage> {
-        if id.is_some() {
-            let parts = self.notes.parts.take();
-            self.notes = Notes::of_client(id, parts).map_err(|why| Usage(why.to_string()))?;
-        }
-        Ok(self)
     }
 }
 

@@ -28,13 +28,14 @@ use leftfold_events::{Seq, SessionId};
 use leftfold_view::QuestionId;
 use ractor::ActorRef;
 
-use crate::client::{self, Client, UserMessage};
+use crate::client::{self, Client};
 use crate::project::{Project, new_id};
 use crate::session_paths::{self, SessionPlace};
 use crate::session_setup::SessionSetup;
 use crate::slash::{OptionsFor, Prepared};
 use crate::subscription::Subscription;
 use crate::turn_config::{Overrides, PromptOptions};
+use crate::user_message::UserMessage;
 
 /// The prompt's author, as the log names this client.
 const BY: &str = "program";

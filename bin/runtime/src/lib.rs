@@ -9,7 +9,7 @@
 //! | `agents`, `model`, `auxiliary_agents`, `demo` | agents and models |
 //! | `resolved_settings`, `secrets`, `approvals` | settings with the plugins' additions, secrets, remembered approvals |
 //! | `project`, `session_paths`, `history`, `session_list` | folders and lists of sessions, and their history |
-//! | `session_setup`, `client` | opens sessions, in this process's node or through another's socket |
+//! | `session_setup`, `client`, `user_message` | opens sessions, in this process's node or through another's socket, and prompts them |
 //! | `remote`, `socket` | client and server of a node's socket |
 //! | `slash`, `attach` | slash commands and attachments of a prompt |
 //! | `fork`, `checkout` | makes forks, with files |
@@ -56,6 +56,7 @@ pub mod subscription;
 mod thread_watch;
 pub mod trust;
 pub mod turn_config;
+pub mod user_message;
 pub mod warnings;
 mod watchers;
 pub mod why;

@@ -25,9 +25,9 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{Mutex, watch};
 
-use crate::client::UserMessage;
 use crate::session_paths::SessionPlace;
 use crate::turn_config::PromptOptions;
+use crate::user_message::UserMessage;
 use leftfold_view::QuestionId;
 
 /// How long an answer may take.

@@ -21,13 +21,14 @@ use super::peer::{Peer, SocketState, blocking};
 use super::question::{Search, Which};
 use super::reports;
 use crate::Usage;
-use crate::client::{Client, UserMessage};
+use crate::client::Client;
 use crate::fork::FORK;
 use crate::lines::Lines;
 use crate::remote::wire::{self, RpcError};
 use crate::slash::mention;
 use crate::subscription::Subscription;
 use crate::turn_config::PromptOptions;
+use crate::user_message::UserMessage;
 use leftfold_view::QuestionId;
 
 pub(super) const WATCH: &str = "_leftfold/watch";

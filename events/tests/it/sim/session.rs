@@ -106,7 +106,7 @@ impl SimSession {
         self.parent = None;
         self.timer += 1;
         self.state = fold(&self.log);
-        self.waits.crashed(&self.state);
+        self.waits.crashed(&self.state, &self.log);
         self.ledger = Ledger::of(&self.log)?;
         self.cut_off = self.state.turn.is_some() || self.state.files.restore.is_some();
         Ok(())

@@ -49,7 +49,9 @@ impl Waits {
 
     /// The node has died. Waits of events that were not durable are gone, and waits that such events
     /// had ended are open again.
-    pub(crate) fn crashed(&mut self, state: &State) {
+    pub(crate) fn crashed(&mut self, state: &State, log: &[Envelope]) {
+        let durable = log.iter().filter_map(|event| Some((event.seq, event.until?)));
+        self.logged = durable.collect();
         let open = state.waits();
         let before = std::mem::take(&mut self.open);
         for wait in open.iter().filter(|wait| !before.iter().any(|known| is_same(known, wait))) {
@@ -68,11 +70,16 @@ impl Waits {
             None => true,
             // that of its current request
             Some(PendingKind::Compaction) => self.logged.values().any(|known| known == until),
+            // each piece of the reply extends it, and a crash can open it again after some
+            Some(PendingKind::Request) => {
+                self.logged.get(&wait.wait.intent).is_some_and(|known| known <= until)
+            }
             Some(_) => self.logged.get(&wait.wait.intent) == Some(until),
         };
         let (since, until) = (wait.wait.since.millis(), wait.wait.until.millis());
         if !logged || until < since || until > since + LONGEST {
-            self.without_deadline.push(format!("{wait:?}"));
+            self.without_deadline
+                .push(format!("{wait:?}, logged {:?}", self.logged.get(&wait.wait.intent)));
         }
         if wait.ended_by.is_none() {
             self.without_name.push(format!("{wait:?}"));
