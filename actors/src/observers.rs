@@ -107,16 +107,21 @@ impl Hub {
     /// The store of a session is released, which also affects its children.
     fn closed(&mut self, session: SessionId) {
         let parents = &self.parents;
-        let descends = |child: &SessionId| {
-            std::iter::successors(Some(child), |at| parents.get(at)).any(|at| *at == session)
-        };
-        let closed = self.sessions.iter_mut().filter(|(child, _)| descends(child));
+        let closed =
+            self.sessions.iter_mut().filter(|(child, _)| is_below(parents, **child, session));
         closed.for_each(|(_, channel)| channel.closed());
         self.sessions.retain(|_, channel| channel.is_watched());
         let sessions = &self.sessions;
         self.families.retain(|session, _| sessions.contains_key(session));
         self.parents.retain(|child, _| sessions.contains_key(child));
     }
+}
+
+/// Whether `session` is `child` or one of its ancestors. Clients name the children that they watch,
+/// so parents may go round in a circle.
+fn is_below(parents: &HashMap<SessionId, SessionId>, child: SessionId, session: SessionId) -> bool {
+    let mut ancestors = std::iter::successors(Some(child), |at| parents.get(at).copied());
+    ancestors.by_ref().take(parents.len() + 1).any(|at| at == session)
 }
 
 impl Actor for Observers {
@@ -158,5 +163,22 @@ impl Actor for Observers {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parents_that_go_round_in_a_circle_have_an_end() {
+        let id = |number: u8| SessionId::from_bytes([number; 16]);
+        let parents = [(1, 1), (2, 3), (3, 2), (5, 4)].map(|(child, of)| (id(child), id(of)));
+        let parents = HashMap::from(parents);
+        for (child, session, expected) in
+            [(1, 1, true), (1, 2, false), (2, 3, true), (2, 1, false), (5, 4, true), (4, 5, false)]
+        {
+            assert_eq!(is_below(&parents, id(child), id(session)), expected, "{child} {session}");
+        }
     }
 }
