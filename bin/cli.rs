@@ -75,6 +75,8 @@ pub(crate) enum Command {
     /// Start a long-lived node that speaks the Agent Client Protocol on stdio
     #[command(visible_alias = "acp")]
     Node(Node),
+    /// Serve OpenCode's API over HTTP, for its clients and SDKs
+    Serve(Serve),
     /// Show the events of a session, without running anything
     Replay(Replay),
     /// Check whether this version would make the same decisions as a session's log
@@ -185,6 +187,7 @@ impl Command {
                 Some(McpCommand::Logout(_)) => Some("leftfold mcp logout"),
                 Some(McpCommand::Probe(_)) | None => None,
             },
+            Self::Serve(_) => Some("leftfold serve"),
             Self::Demo(_)
             | Self::Node(_)
             | Self::Replay(_)
@@ -407,6 +410,25 @@ pub(crate) struct Node {
     /// Keep all sessions in one store in this folder, which flushes them together
     #[arg(long, value_name = "DIR")]
     pub(crate) store: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Address to listen on; one that others can reach needs LEFTFOLD_SERVER_PASSWORD
+    #[arg(long, value_name = "H", default_value = "127.0.0.1")]
+    pub(crate) hostname: String,
+    /// Port to listen on; 0 takes any free one
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    pub(crate) port: u16,
+    /// Keep all sessions in one store in this folder [default: `store` in the data folder]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) store: Option<PathBuf>,
+    /// Let pages of this origin use the server (repeatable)
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) cors: Vec<String>,
+    /// Directory of requests that name none [default: the current one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

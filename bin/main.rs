@@ -45,6 +45,10 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             memory::give_back();
             leftfold_acp::serve(args.store)
         }
+        Command::Serve(args) => {
+            memory::give_back();
+            leftfold_http::serve(&commands::serve::options(args)?)
+        }
         Command::Demo(args) => commands::demo::demo(args),
         Command::Replay(args) => commands::replay::replay(&args),
         Command::Verify(args) => commands::verify::verify(&args),

@@ -61,6 +61,9 @@ pub enum NodeMessage {
     Watch(Watch),
     /// From a client: a reader of the store of an open session.
     Reading { session: SessionId, reply: RpcReplyPort<Option<LiveReader>> },
+    /// From a client: keep a store that this process has opened until the node ends, and be
+    /// reachable there, whether or not a session in it is open.
+    Hold(Store),
     /// From a client: tell `listener` from now on which stores this node holds.
     Keep(Arc<dyn StoreListener>),
     /// From a session: one of its calls has started a child. Its end comes back to the session as the

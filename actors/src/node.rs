@@ -39,6 +39,8 @@ pub struct Node;
 pub struct Sessions {
     /// The first field, so that it is dropped before the stores are.
     holds: Holds,
+    /// Stores that stay open without an open session.
+    kept: Vec<Store>,
     observers: ActorRef<ObserversMessage>,
     open: HashMap<SessionId, Entry>,
     /// Closed sessions that are opened again when they are next used.
@@ -87,6 +89,7 @@ impl Actor for Node {
         let (observers, _) = Actor::spawn_linked(None, Observers, (), myself.get_cell()).await?;
         Ok(Sessions {
             holds: Holds::default(),
+            kept: Vec::new(),
             observers,
             open: HashMap::new(),
             resting: HashMap::new(),
@@ -130,8 +133,13 @@ impl Actor for Node {
                 let _ = reply.send(open.map(|entry| entry.store.reader()));
             }
             NodeMessage::Keep(listener) => {
-                let stores = sessions.open.values().map(|entry| entry.store.dir());
+                let open = sessions.open.values().map(|entry| entry.store.dir());
+                let stores = open.chain(sessions.kept.iter().map(Store::dir));
                 sessions.holds.keep(listener, stores);
+            }
+            NodeMessage::Hold(store) => {
+                sessions.holds.add(store.dir());
+                sessions.kept.push(store);
             }
             NodeMessage::Spawn(spawn) => sessions.spawn(&myself, spawn),
             NodeMessage::OpenChild(ready) => sessions.open_child(&myself, *ready).await,
@@ -169,6 +177,7 @@ impl Actor for Node {
         sessions: &mut Sessions,
     ) -> Result<(), ActorProcessingErr> {
         sessions.holds = Holds::default();
+        sessions.kept.clear();
         let open: Vec<Entry> = sessions.open.drain().map(|(_, entry)| entry).collect();
         for entry in &open {
             entry.actor.kill();

@@ -26,6 +26,7 @@ pub(crate) mod replay;
 pub(crate) mod rerun;
 pub(crate) mod run;
 pub(crate) mod salvage;
+pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod stats;
 pub(crate) mod tool;

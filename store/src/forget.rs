@@ -22,6 +22,15 @@ pub fn forget(dir: &Path, sessions: &[SessionId]) -> Result<(), Error> {
     let Some(db) = database::open(dir)? else {
         return Err(Error::Locked { dir: dir.to_owned() });
     };
+    remove_events(dir, &db, sessions)
+}
+
+/// Removes the own events of `sessions` from a store that is open.
+pub(crate) fn remove_events(
+    dir: &Path,
+    db: &sled::Db,
+    sessions: &[SessionId],
+) -> Result<(), Error> {
     // heads first: a log that ends before its head counts as damaged
     for session in sessions {
         let path = dir.join(head::FOLDER).join(session.to_string());

@@ -16,6 +16,7 @@ use leftfold_events::SessionId;
 
 use crate::database;
 use crate::error::Error;
+use crate::forget;
 use crate::payloads::Cache;
 use crate::pending::{Append, Pending};
 use crate::preallocate::Preallocation;
@@ -109,6 +110,22 @@ impl OpenStore {
 
     pub(crate) fn give_back(&self, session: SessionId) {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).remove(&session);
+    }
+
+    /// Removes the own events of sessions whose logs are not in use.
+    pub(crate) fn forget(&self, sessions: &[SessionId]) -> Result<(), Error> {
+        let closed = || Error::Database { what: "it is closed".into() };
+        let db = self.db.as_ref().ok_or_else(closed)?;
+        let mut taken = Vec::new();
+        let removed = loop {
+            match sessions.get(taken.len()) {
+                Some(session) if self.take(*session) => taken.push(*session),
+                Some(session) => break Err(Error::Taken { session: *session }),
+                None => break forget::remove_events(&self.dir, db, sessions),
+            }
+        };
+        taken.into_iter().for_each(|session| self.give_back(session));
+        removed
     }
 
     /// Returns the append if the writer has ended.

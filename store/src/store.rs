@@ -92,6 +92,15 @@ impl Store {
         Err(Error::damaged(self.dir(), damage))
     }
 
+    /// Removes the own events of `sessions`, as [`forget`](crate::forget) does in a store that nobody
+    /// has open. None of their logs may be open.
+    ///
+    /// # Errors
+    /// [`Error::Taken`] if a log is open, [`Error::Io`], [`Error::Database`].
+    pub fn forget(&self, sessions: &[SessionId]) -> Result<(), Error> {
+        self.0.forget(sessions)
+    }
+
     /// A reader of this store's sessions. It cannot write.
     pub fn reader(&self) -> LiveReader {
         LiveReader(Arc::clone(&self.0))

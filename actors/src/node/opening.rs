@@ -60,10 +60,10 @@ impl Sessions {
         self.open.get(&session).is_some_and(|entry| entry.closed.borrow().is_none())
     }
 
-    /// The store in `folder`, if a session of this node is in it.
+    /// The store in `folder`, if this node keeps it or a session of this node is in it.
     pub(super) fn held(&self, folder: &Path) -> Option<Store> {
-        let entry = self.open.values().find(|entry| entry.store.dir() == folder)?;
-        Some(entry.store.clone())
+        let open = self.open.values().map(|entry| &entry.store);
+        self.kept.iter().chain(open).find(|store| store.dir() == folder).cloned()
     }
 
     /// Opens a store in a task beside the node, because that can take seconds. It first ends the

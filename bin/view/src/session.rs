@@ -288,6 +288,24 @@ impl SessionView {
         self.messages.iter().filter(move |message| message.seq() < end)
     }
 
+    /// All messages, also those that a revert hides until the next prompt.
+    pub fn all_messages(&self) -> impl DoubleEndedIterator<Item = &Message> {
+        self.messages.iter()
+    }
+
+    /// The first message that a revert hides.
+    pub fn reverted(&self) -> Option<Seq> {
+        self.reverted
+    }
+
+    /// The reply to the request at this seq.
+    pub fn reply_to(&self, request: Seq) -> Option<&Reply> {
+        self.messages.iter().rev().find_map(|message| match message {
+            Message::Assistant(reply) => (reply.seq == request).then_some(reply),
+            Message::User(_) | Message::Summary { .. } => None,
+        })
+    }
+
     pub fn call(&self, seq: Seq) -> Option<&Call> {
         self.calls.get(&seq)
     }
@@ -666,7 +684,7 @@ impl SessionView {
     }
 
     /// The call of an event whose `of` names the call itself or an intent about it.
-    fn call_of(&self, of: Seq) -> Seq {
+    pub fn call_of(&self, of: Seq) -> Seq {
         self.links.get(&of).copied().unwrap_or(of)
     }
 

@@ -10,6 +10,7 @@ use leftfold_events::SessionId;
 use leftfold_events::event::SessionChoices;
 use leftfold_events::rules::Rule;
 use leftfold_store::{Head, LiveReader};
+use leftfold_tools::BoxFuture;
 use leftfold_tools::host::Host;
 use ractor::ActorRef;
 
@@ -143,7 +144,11 @@ pub struct SessionRegistry {
     store: Option<PathBuf>,
     known: Mutex<HashMap<SessionId, RegisteredSession>>,
     hosts: OnceLock<Hosts>,
+    follower: OnceLock<Follower>,
 }
+
+/// Is told of every session that is opened, before its first prompt.
+type Follower = Box<dyn Fn(&Client) -> BoxFuture<'static, ()> + Send + Sync>;
 
 impl std::fmt::Debug for SessionRegistry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -171,7 +176,24 @@ impl RegisteredSession {
 
 impl SessionRegistry {
     pub fn new(node: ActorRef<NodeMessage>, store: Option<PathBuf>) -> Arc<Self> {
-        Arc::new(Self { node, store, known: Mutex::default(), hosts: OnceLock::new() })
+        let (hosts, follower) = (OnceLock::new(), OnceLock::new());
+        Arc::new(Self { node, store, known: Mutex::default(), hosts, follower })
+    }
+
+    /// From now on `follower` is told of every session that is opened.
+    pub fn opened_to(&self, follower: Follower) {
+        if self.follower.set(follower).is_err() {
+            tracing::warn!("a node's sessions can have only one follower");
+        }
+    }
+
+    /// The place of a registered session, and its project.
+    ///
+    /// # Errors
+    /// The session is not registered.
+    pub fn registered(&self, session: SessionId) -> Result<(SessionPlace, Arc<Project>), RpcError> {
+        let known = self.knowledge(session)?;
+        Ok((known.place, known.project))
     }
 
     /// Sets the hosts of sessions, unless they were set before.
@@ -269,6 +291,9 @@ impl SessionRegistry {
         let opened = Client::open_soon(self.node.clone(), &setup).await?;
         if let Some(known) = self.known().get_mut(&session) {
             known.client = Some(opened.0.clone());
+        }
+        if let Some(follower) = self.follower.get() {
+            follower(&opened.0).await;
         }
         Ok(opened)
     }

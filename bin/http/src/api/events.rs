@@ -1,0 +1,117 @@
+//! The feed as server-sent events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use futures::stream;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{Instant, timeout_at};
+
+use super::{Api, Directory, GivenDirectory};
+use crate::feed::{Cursor, Filter, Sent};
+
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Place {
+    /// The cursor of the last frame that the client has.
+    after: Option<String>,
+}
+
+/// The events of all directories, or of the one that the request names.
+pub(super) async fn global(
+    State(api): State<Arc<Api>>,
+    GivenDirectory(directory): GivenDirectory,
+    Query(place): Query<Place>,
+    headers: HeaderMap,
+) -> Response {
+    let filter = match directory {
+        Some(directory) => Filter::Project(directory.display().to_string()),
+        None => Filter::All,
+    };
+    respond(&api, filter, &place, &headers, true)
+}
+
+/// The events of one directory.
+pub(super) async fn of_directory(
+    State(api): State<Arc<Api>>,
+    Directory(directory): Directory,
+    Query(place): Query<Place>,
+    headers: HeaderMap,
+) -> Response {
+    respond(&api, Filter::Directory(directory.display().to_string()), &place, &headers, false)
+}
+
+fn respond(
+    api: &Arc<Api>,
+    filter: Filter,
+    place: &Place,
+    headers: &HeaderMap,
+    is_global: bool,
+) -> Response {
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let after = place.after.as_deref().or(last).and_then(Cursor::parse);
+    // it subscribes before it greets, so nothing is lost in between
+    let (end, frames) = api.feed.subscribe(filter, after);
+    let greeted = after.unwrap_or(Cursor::Snapshot);
+    let feed = SseFeed { frames, last: greeted, is_global, beat: Instant::now() + HEARTBEAT };
+    let hello = bare(is_global, "server.connected", after.map_or(Cursor::Snapshot, |_| greeted));
+    tracing::debug!("a client of the feed connects, which is at {end}");
+    let body = stream::unfold((Some(hello), feed), |(hello, mut feed)| async move {
+        let next = match hello {
+            Some(hello) => hello,
+            None => feed.next().await?,
+        };
+        Some((Ok::<Bytes, std::convert::Infallible>(next), (None, feed)))
+    });
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-cache, no-transform"),
+        (header::HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    (headers, Body::from_stream(body)).into_response()
+}
+
+struct SseFeed {
+    frames: Receiver<Arc<Sent>>,
+    /// The cursor of the last frame.
+    last: Cursor,
+    is_global: bool,
+    /// When the next heartbeat is sent.
+    beat: Instant,
+}
+
+impl SseFeed {
+    /// The next frame; `None` if the client was cut off.
+    async fn next(&mut self) -> Option<Bytes> {
+        let Ok(sent) = timeout_at(self.beat, self.frames.recv()).await else {
+            self.beat = Instant::now() + HEARTBEAT;
+            return Some(bare(self.is_global, "server.heartbeat", self.last));
+        };
+        let sent = sent?;
+        self.last = sent.cursor;
+        let data = match self.is_global {
+            true => format!(
+                "{{\"directory\":{},\"project\":{},\"payload\":{}}}",
+                json!(sent.directory),
+                json!(sent.project),
+                sent.payload
+            ),
+            false => sent.payload.clone(),
+        };
+        Some(format!("id: {}\ndata: {data}\n\n", sent.cursor).into())
+    }
+}
+
+/// A frame that is about no session.
+fn bare(is_global: bool, kind: &str, cursor: Cursor) -> Bytes {
+    let payload = json!({ "id": "evt_00000000000000000000000000", "type": kind, "properties": {} });
+    let data = if is_global { json!({ "payload": payload }) } else { payload };
+    format!("id: {cursor}\ndata: {data}\n\n").into()
+}

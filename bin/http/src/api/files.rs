@@ -1,0 +1,220 @@
+//! Files of a directory for a client to show. Paths outside the project are refused, and what
+//! `.gitignore` names is left out of searches.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Query, State};
+use ignore::WalkBuilder;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Answer, Api, Directory, blocking};
+use crate::error::ApiError;
+
+/// The largest file that is shown, in bytes.
+const MAX_FILE: u64 = 4 << 20;
+/// Files that a search looks at.
+const MAX_FOUND: usize = 50_000;
+const LIMIT: usize = 100;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Search {
+    query: Option<String>,
+    limit: Option<usize>,
+    /// Whether folders are found too.
+    dirs: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+pub(super) async fn find_file(
+    Directory(directory): Directory,
+    Query(search): Query<Search>,
+) -> Answer {
+    let found = blocking(move || Ok(matching(&directory, &search))).await?;
+    Ok(Json(found.into_iter().map(|(path, _)| Value::from(path)).collect()))
+}
+
+/// The form of the second version of the API, which completes `@file`.
+pub(super) async fn find_located(
+    Directory(directory): Directory,
+    Query(search): Query<Search>,
+) -> Answer {
+    let folder = directory.clone();
+    let found = blocking(move || Ok(matching(&folder, &search))).await?;
+    let entries: Vec<Value> = found
+        .into_iter()
+        .map(|(path, is_folder)| json!({ "path": path, "type": if is_folder { "directory" } else { "file" } }))
+        .collect();
+    let worktree = leftfold_config::worktree_of(&directory).display().to_string();
+    let project = json!({ "id": crate::opencode::project_id(&worktree), "directory": worktree });
+    Ok(Json(json!({ "location": { "directory": directory, "project": project }, "data": entries })))
+}
+
+/// The files whose path has the letters of the query in their order, the best first.
+fn matching(directory: &Path, search: &Search) -> Vec<(String, bool)> {
+    let query = search.query.as_deref().unwrap_or_default().to_lowercase();
+    let wants_folders =
+        search.dirs.as_deref() != Some("false") && search.kind.as_deref() != Some("file");
+    let wants_files = search.kind.as_deref() != Some("directory");
+    let mut found: Vec<(usize, String, bool)> = Vec::new();
+    for entry in
+        WalkBuilder::new(directory).hidden(false).build().filter_map(Result::ok).take(MAX_FOUND)
+    {
+        let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+        if is_folder && !wants_folders || !is_folder && !wants_files {
+            continue;
+        }
+        let Ok(path) = entry.path().strip_prefix(directory) else { continue };
+        if path.as_os_str().is_empty() || path.starts_with(".git") {
+            continue;
+        }
+        let mut path = path.display().to_string();
+        if is_folder {
+            path.push('/');
+        }
+        if let Some(score) = score(&path.to_lowercase(), &query) {
+            found.push((score, path, is_folder));
+        }
+    }
+    found.sort();
+    let limit = search.limit.unwrap_or(LIMIT);
+    found.into_iter().take(limit).map(|(_, path, is_folder)| (path, is_folder)).collect()
+}
+
+/// How far the letters of the query are apart; less is better.
+fn score(path: &str, query: &str) -> Option<usize> {
+    if let Some(at) = path.rfind(query) {
+        return Some(path.len() - at);
+    }
+    let (mut letters, mut spread) = (path.chars(), 1_000);
+    for letter in query.chars() {
+        spread += letters.by_ref().position(|known| known == letter)?;
+    }
+    Some(spread + path.len())
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Pattern {
+    pattern: String,
+}
+
+/// Lines that match a regular expression, as the `grep` tool finds them.
+pub(super) async fn find(
+    Directory(directory): Directory,
+    Query(Pattern { pattern }): Query<Pattern>,
+) -> Answer {
+    let matcher = grep_regex::RegexMatcher::new_line_matcher(&pattern)
+        .map_err(|error| ApiError::bad_request(format!("pattern: {error}")))?;
+    let found = blocking(move || {
+        let mut found = Vec::new();
+        for entry in WalkBuilder::new(&directory).build().filter_map(Result::ok) {
+            if !entry.file_type().is_some_and(|kind| kind.is_file()) || found.len() >= LIMIT {
+                continue;
+            }
+            let path = entry.path().strip_prefix(&directory).unwrap_or(entry.path());
+            let shown = path.display().to_string();
+            let sink = grep_searcher::sinks::UTF8(|number, line| {
+                found.push(json!({
+                    "path": { "text": shown },
+                    "lines": { "text": line },
+                    "line_number": number,
+                    "absolute_offset": 0,
+                    "submatches": [],
+                }));
+                Ok(found.len() < LIMIT)
+            });
+            // files that cannot be read have no matches
+            let _ = grep_searcher::Searcher::new().search_path(&matcher, entry.path(), sink);
+        }
+        Ok(found)
+    });
+    Ok(Json(json!(found.await?)))
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct At {
+    #[serde(default)]
+    path: String,
+}
+
+/// The absolute path of a file in the project.
+fn inside(directory: &Path, path: &str) -> Result<PathBuf, ApiError> {
+    let missing = || ApiError::not_found(format!("there is no file `{path}`"));
+    let found = directory.join(path).canonicalize().map_err(|_| missing())?;
+    let worktree = leftfold_config::worktree_of(directory);
+    if found.starts_with(&worktree) || found.starts_with(directory) {
+        Ok(found)
+    } else {
+        Err(missing())
+    }
+}
+
+pub(super) async fn list(Directory(directory): Directory, Query(At { path }): Query<At>) -> Answer {
+    let folder = inside(&directory, &path)?;
+    let listed = blocking(move || {
+        let mut shown: Vec<Value> = std::fs::read_dir(&folder)?
+            .filter_map(Result::ok)
+            .filter(|entry| entry.file_name() != ".git")
+            .map(|entry| {
+                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                let absolute = entry.path();
+                let relative = absolute.strip_prefix(&directory).unwrap_or(&absolute);
+                json!({
+                    "name": entry.file_name().to_string_lossy(),
+                    "path": relative,
+                    "absolute": absolute,
+                    "type": if is_folder { "directory" } else { "file" },
+                    "ignored": false,
+                })
+            })
+            .collect();
+        shown.sort_by_key(|entry| (entry["type"] == "file", entry["name"].to_string()));
+        Ok(shown)
+    });
+    Ok(Json(json!(listed.await?)))
+}
+
+pub(super) async fn content(
+    Directory(directory): Directory,
+    Query(At { path }): Query<At>,
+) -> Answer {
+    let file = inside(&directory, &path)?;
+    let shown = blocking(move || {
+        let metadata = std::fs::metadata(&file)?;
+        if !metadata.is_file() || metadata.len() > MAX_FILE {
+            return Ok(json!({ "type": "binary", "content": "" }));
+        }
+        Ok(match String::from_utf8(std::fs::read(&file)?) {
+            Ok(text) => json!({ "type": "text", "content": text }),
+            Err(error) => json!({
+                "type": "binary",
+                "content": leftfold_tools::base64(error.as_bytes()),
+                "encoding": "base64",
+            }),
+        })
+    });
+    Ok(Json(shown.await?))
+}
+
+pub(super) async fn status() -> Json<Value> {
+    Json(json!([]))
+}
+
+/// The branch that is checked out.
+pub(super) async fn vcs(Directory(directory): Directory) -> Answer {
+    let head = blocking(move || {
+        let worktree = leftfold_config::worktree_of(&directory);
+        Ok(std::fs::read_to_string(worktree.join(".git/HEAD")).unwrap_or_default())
+    });
+    let head = head.await?;
+    let branch = head.trim().strip_prefix("ref: refs/heads/");
+    Ok(Json(branch.map_or_else(|| json!({}), |branch| json!({ "branch": branch }))))
+}
+
+/// The changes of the sessions of a directory are in their own diffs.
+pub(super) async fn vcs_diff(State(_): State<Arc<Api>>) -> Json<Value> {
+    Json(json!([]))
+}

@@ -1,0 +1,394 @@
+//! Prompts, commands and shell lines.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use indexmap::IndexMap;
+use leftfold_actors::Answered;
+use leftfold_events::event::{PromptKind, PromptPart};
+use leftfold_events::{Notes, SessionId};
+use leftfold_runtime::attach;
+use leftfold_runtime::client::{self, Client};
+use leftfold_runtime::project::Project;
+use leftfold_runtime::session_setup::SessionSetup;
+use leftfold_runtime::slash::{OptionsFor, Prepared};
+use leftfold_runtime::socket::Sessions;
+use leftfold_runtime::user_message::UserMessage;
+use leftfold_runtime::{Overrides, PromptOptions};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Answer, Api, BY, JsonBody, Named, blocking, nothing, yes};
+use crate::error::ApiError;
+use crate::opencode::ids;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PromptBody {
+    #[serde(rename = "messageID")]
+    message: Option<String>,
+    model: Option<PromptModel>,
+    agent: Option<String>,
+    variant: Option<String>,
+    system: Option<String>,
+    tools: IndexMap<String, bool>,
+    #[serde(rename = "noReply")]
+    no_reply: bool,
+    parts: Vec<Value>,
+}
+
+impl PromptBody {
+    fn options(&self) -> PromptOptions {
+        PromptOptions {
+            message_id: self.message.clone(),
+            agent: self.agent.clone(),
+            model: self
+                .model
+                .as_ref()
+                .map(|PromptModel { provider, id }| format!("{provider}/{id}")),
+            variant: self.variant.clone(),
+            system: self.system.clone(),
+            tools: self.tools.clone(),
+            ..PromptOptions::default()
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct PromptModel {
+    #[serde(rename = "providerID")]
+    provider: String,
+    #[serde(rename = "modelID")]
+    id: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum PartInput {
+    Text {
+        text: String,
+    },
+    File {
+        mime: String,
+        filename: Option<String>,
+        url: String,
+    },
+    /// The text already mentions the agent.
+    Agent {},
+    Subtask {
+        prompt: String,
+        agent: String,
+    },
+}
+
+/// Prompts, and answers with the last message of the turn.
+pub(super) async fn prompt(
+    State(api): State<Arc<Api>>,
+    Named(session): Named,
+    JsonBody(body): JsonBody<PromptBody>,
+) -> Answer {
+    let head = send(&api, session, body).await?;
+    ended(&api, session, head).await
+}
+
+/// Prompts, and answers once the prompt is in the log.
+pub(super) async fn prompt_async(
+    State(api): State<Arc<Api>>,
+    Named(session): Named,
+    JsonBody(body): JsonBody<PromptBody>,
+) -> Result<Response, ApiError> {
+    send(&api, session, body).await?;
+    Ok(nothing())
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct CommandBody {
+    command: String,
+    #[serde(default)]
+    arguments: String,
+    agent: Option<String>,
+    /// `provider/model`
+    model: Option<String>,
+    variant: Option<String>,
+    #[serde(rename = "messageID")]
+    message: Option<String>,
+    #[serde(default)]
+    parts: Vec<Value>,
+}
+
+/// A slash command is a prompt that begins with its name.
+pub(super) async fn command(
+    State(api): State<Arc<Api>>,
+    Named(session): Named,
+    JsonBody(body): JsonBody<CommandBody>,
+) -> Answer {
+    let model = body.model.as_deref().and_then(|name| name.split_once('/'));
+    let model =
+        model.map(|(provider, id)| PromptModel { provider: provider.into(), id: id.into() });
+    let text = format!("/{} {}", body.command, body.arguments).trim_end().to_owned();
+    let mut parts = vec![json!({ "type": "text", "text": text })];
+    parts.extend(body.parts);
+    let prompt = PromptBody {
+        message: body.message,
+        model,
+        agent: body.agent,
+        variant: body.variant,
+        parts,
+        ..PromptBody::default()
+    };
+    let head = send(&api, session, prompt).await?;
+    ended(&api, session, head).await
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ShellBody {
+    command: String,
+    agent: Option<String>,
+    model: Option<PromptModel>,
+}
+
+/// Runs a command line, whose output the model sees.
+pub(super) async fn shell(
+    State(api): State<Arc<Api>>,
+    Named(session): Named,
+    JsonBody(ShellBody { command, agent, model }): JsonBody<ShellBody>,
+) -> Answer {
+    super::sessions::must_rest(&api, session)?;
+    let part = PromptPart { kind: PromptKind::Command, ..PromptPart::text(command) };
+    let body = PromptBody { agent, model, ..PromptBody::default() };
+    let head = send_parts(&api, session, &body, vec![part], Vec::new()).await?;
+    ended(&api, session, head).await
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct SummarizeBody {
+    #[serde(rename = "providerID")]
+    provider: Option<String>,
+    #[serde(rename = "modelID")]
+    model: Option<String>,
+}
+
+/// Requests a summary, and waits for the end of its turn.
+pub(super) async fn summarize(
+    State(api): State<Arc<Api>>,
+    Named(session): Named,
+    JsonBody(body): JsonBody<SummarizeBody>,
+) -> Answer {
+    let client = api.client(session).await?;
+    resume_cut_off(&api, session, &client).await?;
+    let body = PromptBody {
+        model: body.provider.zip(body.model).map(|(provider, id)| PromptModel { provider, id }),
+        ..PromptBody::default()
+    };
+    let (setup, _) = setup(&api, session, &body, "").await?;
+    let head = client.view().await?.seq;
+    if client.compact(setup.prompt_config(), BY, false).await? != Answered::Accepted {
+        return Err(ApiError::bad_request("there is nothing to summarize"));
+    }
+    drop(ended(&api, session, head).await?);
+    yes()
+}
+
+/// `/init` as a request of its own.
+pub(super) async fn init(
+    State(api): State<Arc<Api>>,
+    Named(session): Named,
+    JsonBody(body): JsonBody<SummarizeBody>,
+) -> Answer {
+    let prompt = PromptBody {
+        model: body.provider.zip(body.model).map(|(provider, id)| PromptModel { provider, id }),
+        parts: vec![json!({ "type": "text", "text": "/init" })],
+        ..PromptBody::default()
+    };
+    let head = send(&api, session, prompt).await?;
+    drop(ended(&api, session, head).await?);
+    yes()
+}
+
+/// Goes on with a turn that a crash has cut off.
+pub(super) async fn resume(State(api): State<Arc<Api>>, Named(session): Named) -> Answer {
+    let client = api.client(session).await?;
+    resume_cut_off(&api, session, &client).await?;
+    yes()
+}
+
+/// Resumes the session's turn if nobody runs it.
+pub(super) async fn resume_cut_off(
+    api: &Arc<Api>,
+    session: SessionId,
+    client: &Client,
+) -> Result<(), ApiError> {
+    let is_cut_off = api.feed.loaded(session, |known| known.is_cut_off());
+    if is_cut_off != Some(true) {
+        return Ok(());
+    }
+    let setup = Sessions::setup(&*api.sessions, session, &PromptOptions::default()).await?;
+    client.resume(&setup)?;
+    let resumed = api.feed.when(session, |tree| {
+        tree.session(session).filter(|known| !known.is_cut_off()).map(|_| ())
+    });
+    resumed.await
+}
+
+/// Sends a prompt, and returns the last event before it.
+async fn send(api: &Arc<Api>, session: SessionId, body: PromptBody) -> Result<u64, ApiError> {
+    let given = body.parts.clone();
+    let parts = blocking(move || {
+        let (mut parts, mut extras) = (Vec::new(), Vec::new());
+        for (index, value) in given.into_iter().enumerate() {
+            let input = PartInput::deserialize(&value).map_err(|error| {
+                leftfold_runtime::Usage(format!("body: `parts[{index}]`: {error}"))
+            })?;
+            if let Some(part) = part(input)? {
+                parts.push(part);
+                extras.push(extra(value));
+            }
+        }
+        Ok((parts, extras))
+    });
+    let (parts, extras) = parts.await?;
+    if parts.is_empty() {
+        return Err(ApiError::bad_request("body: `parts` has nothing to send"));
+    }
+    send_parts(api, session, &body, parts, extras).await
+}
+
+/// The members of a client's part that Leftfold gives back unchanged.
+fn extra(part: Value) -> Value {
+    const KEPT: [&str; 6] = ["id", "synthetic", "ignored", "metadata", "source", "time"];
+    let Value::Object(mut members) = part else { return Value::Null };
+    members.retain(|name, _| KEPT.contains(&name.as_str()));
+    members.into()
+}
+
+async fn send_parts(
+    api: &Arc<Api>,
+    session: SessionId,
+    body: &PromptBody,
+    parts: Vec<PromptPart>,
+    extras: Vec<Value>,
+) -> Result<u64, ApiError> {
+    if let Some(id) = body.message.as_deref().filter(|id| !ids::is_given(id, "msg")) {
+        return Err(ApiError::bad_request(format!(
+            "body: `messageID`: `{id}` is not a message's id"
+        )));
+    }
+    let first = parts.first().filter(|part| part.kind == PromptKind::Text);
+    let text = first.map_or("", |part| part.text.as_str()).to_owned();
+    let (setup, prepared) = setup(api, session, body, &text).await?;
+    setup.extensions.ready().await;
+    let is_plain = parts.len();
+    let parts = prepared.parts(&setup, parts).await?;
+    let mut message = UserMessage { quiet: body.no_reply, ..UserMessage::prompt(parts, BY) };
+    // a command's template has other parts than the client's
+    if is_plain == extras.len() && extras.iter().any(|extra| *extra != json!({})) {
+        let known = Some(leftfold_events::Json::from_value(&Value::Array(extras)));
+        message.notes = Notes::of_client(None, known)
+            .map_err(|why| ApiError::bad_request(format!("body: `parts`: {why}")))?;
+    }
+    let mut left = client::ATTEMPTS;
+    loop {
+        let client = api.client(session).await?;
+        let head = client.view().await?.seq;
+        match client.send_message(&setup, message.clone(), &body.options()).await {
+            Err(error) if client::is_leaving(&error) && left > 0 => left -= 1,
+            Err(error) => return Err(error.into()),
+            // the turn of a repeated prompt may have ended already
+            Ok(Answered::Repeated { seq }) => return Ok(seq.saturating_sub(1)),
+            Ok(Answered::Accepted | Answered::Already { .. } | Answered::NotOpen) => {
+                return Ok(head);
+            }
+        }
+        tokio::time::sleep(client::BREATH).await;
+    }
+}
+
+/// Settings, agent and model for a prompt.
+async fn setup(
+    api: &Arc<Api>,
+    session: SessionId,
+    body: &PromptBody,
+    text: &str,
+) -> Result<(SessionSetup, Prepared), ApiError> {
+    let client = api.client(session).await?;
+    let state = client.view().await?;
+    let (place, project) = api.sessions.registered(session)?;
+    let agent = state.last_agent().map(str::to_owned).or_else(|| project.agent.clone());
+    let choices = match state.origin {
+        Some(_) => state.choices.clone(),
+        None => project.choices.clone(),
+    };
+    let project = Project { choices, agent, ..(*project).clone() };
+    let (text, overrides) = (text.to_owned(), body.options().over(&Overrides::interactive()));
+    let host = api.sessions.host(session);
+    blocking(move || {
+        let prepared =
+            Prepared::new((&project, &place.store), &overrides, &text, OptionsFor::ForAll)?;
+        let mut setup =
+            SessionSetup::new(place.clone(), &prepared.project, &prepared.overrides, false)?;
+        setup.workspace.host = host;
+        Ok((setup, prepared))
+    })
+    .await
+}
+
+/// Waits for the end of the turn that the prompt after `head` belongs to, and answers with its last
+/// message.
+async fn ended(api: &Arc<Api>, session: SessionId, head: u64) -> Answer {
+    let last = api.feed.when(session, |tree| {
+        let known = tree.session(session)?;
+        if tree.seq(session) <= head || tree.is_working(session) {
+            return None;
+        }
+        let mut messages = known.messages().iter().rev();
+        messages.find(|message| message.info["role"] == "assistant").map(|last| last.whole())
+    });
+    let last = last.await?;
+    api.feed.taken().await;
+    Ok(Json(last))
+}
+
+/// The parts of a prompt that an input stands for.
+fn part(input: PartInput) -> anyhow::Result<Option<PromptPart>> {
+    Ok(match input {
+        PartInput::Text { text } => Some(PromptPart::text(text)),
+        PartInput::Agent {} => None,
+        PartInput::Subtask { prompt, agent } => Some(PromptPart {
+            kind: PromptKind::Task,
+            name: Some(agent),
+            ..PromptPart::text(prompt)
+        }),
+        PartInput::File { mime, filename, url } => Some(file(&mime, filename, &url)?),
+    })
+}
+
+/// A file in the prompt itself, or on the disk.
+fn file(mime: &str, filename: Option<String>, url: &str) -> anyhow::Result<PromptPart> {
+    let wrong = |why: &str| leftfold_runtime::Usage(format!("body: a file of the prompt {why}"));
+    if let Some(path) = url.strip_prefix("file://") {
+        let path = path.split(['?', '#']).next().unwrap_or_default();
+        let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned();
+        let mut parts = attach::files(&[path.into()])?;
+        return Ok(parts.remove(0));
+    }
+    let data = url.strip_prefix("data:").and_then(|data| data.split_once(','));
+    let (kind, data) = data.ok_or_else(|| wrong("has a url that is neither file: nor data:"))?;
+    let bytes = match kind.ends_with(";base64") {
+        true => leftfold_tools::decode(data).ok_or_else(|| wrong("has broken base64"))?,
+        false => percent_encoding::percent_decode_str(data).collect(),
+    };
+    let name = filename.unwrap_or_else(|| "file".to_owned());
+    if leftfold_tools::recognise(&bytes).is_some() {
+        return Ok(PromptPart {
+            kind: PromptKind::Media,
+            text: leftfold_tools::base64(&bytes),
+            mime: Some(mime.to_owned()),
+            name: Some(name),
+        });
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| wrong("is neither UTF-8 text nor an image or PDF that models accept"))?;
+    Ok(PromptPart::text(format!("<file path=\"{name}\">\n{text}\n</file>")))
+}

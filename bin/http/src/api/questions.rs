@@ -1,0 +1,99 @@
+//! Open permissions and questions, and the answers to them.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use leftfold_actors::{Answered, QuestionReply};
+use leftfold_events::event::Answer as Reply;
+use leftfold_runtime::client;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Answer, Api, BY, JsonBody, yes};
+use crate::error::ApiError;
+
+const NO_PERMISSION: &str = "PermissionNotFoundError";
+const NO_QUESTION: &str = "QuestionNotFoundError";
+
+pub(super) async fn permissions(State(api): State<Arc<Api>>) -> Answer {
+    Ok(open(&api, "permission.asked"))
+}
+
+pub(super) async fn questions(State(api): State<Arc<Api>>) -> Answer {
+    Ok(open(&api, "question.asked"))
+}
+
+fn open(api: &Api, kind: &str) -> Json<Value> {
+    let frames =
+        api.feed.each(|tree| tree.sessions().flat_map(|(id, _)| tree.open_questions(id)).collect());
+    let asked = frames.into_iter().filter(|frame| frame.kind == kind);
+    Json(asked.map(|frame| frame.properties).collect())
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct PermissionReply {
+    reply: Reply,
+    message: Option<String>,
+}
+
+pub(super) async fn permission(
+    State(api): State<Arc<Api>>,
+    Path(request): Path<String>,
+    JsonBody(PermissionReply { reply, message }): JsonBody<PermissionReply>,
+) -> Answer {
+    let feedback = message.filter(|message| !message.trim().is_empty());
+    let reply = QuestionReply { answer: reply, feedback, by: BY.to_owned() };
+    answer(&api, &request, reply, NO_PERMISSION).await
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct PermissionResponse {
+    response: Reply,
+}
+
+/// The form of the first version of the API, which names the session too.
+pub(super) async fn respond(
+    State(api): State<Arc<Api>>,
+    Path((_, request)): Path<(String, String)>,
+    JsonBody(PermissionResponse { response }): JsonBody<PermissionResponse>,
+) -> Answer {
+    let reply = QuestionReply { answer: response, feedback: None, by: BY.to_owned() };
+    answer(&api, &request, reply, NO_PERMISSION).await
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Answers {
+    /// For each question the chosen options.
+    answers: Vec<Vec<String>>,
+}
+
+pub(super) async fn reply(
+    State(api): State<Arc<Api>>,
+    Path(request): Path<String>,
+    JsonBody(Answers { answers }): JsonBody<Answers>,
+) -> Answer {
+    let text = answers.iter().map(|chosen| chosen.join(", ")).collect::<Vec<_>>().join("\n");
+    answer(&api, &request, client::reply(Some(text), BY), NO_QUESTION).await
+}
+
+pub(super) async fn reject(State(api): State<Arc<Api>>, Path(request): Path<String>) -> Answer {
+    answer(&api, &request, client::reply(None, BY), NO_QUESTION).await
+}
+
+/// Answers a question. The first answer counts. In a turn that was cut off, an answer first resumes
+/// the turn, which asks again under the same id.
+async fn answer(api: &Arc<Api>, request: &str, reply: QuestionReply, tag: &str) -> Answer {
+    let Some((session, of)) = api.feed.question(request) else {
+        return Err(ApiError::no_request(tag, request));
+    };
+    let root = api.feed.root_of(session).unwrap_or(session);
+    let client = api.client(root).await?;
+    super::prompt::resume_cut_off(api, root, &client).await?;
+    match client.answer((session, of), reply).await? {
+        Answered::Accepted => yes(),
+        Answered::Already { .. } | Answered::NotOpen | Answered::Repeated { .. } => {
+            Err(ApiError::no_request(tag, request))
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Sessions: lists, one, new, changed, removed, forked, reverted.
+
+use std::path::Path as FilePath;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use leftfold_events::event::{ModelRef, SessionChoices};
+use leftfold_events::rules::Rule;
+use leftfold_events::{SessionId, Time};
+use leftfold_runtime::project::{self, Project};
+use leftfold_runtime::session_list;
+use leftfold_runtime::socket;
+use leftfold_runtime::{Overrides, PromptOptions};
+use leftfold_store::Head;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Answer, Api, BY, Directory, JsonBody, Named, blocking, yes};
+use crate::error::ApiError;
+use crate::opencode::{ids, project_id};
+
+/// Sessions in a list that names no limit.
+const LIMIT: usize = 100;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ListQuery {
+    /// `project`: the sessions of the whole project, not of one directory.
+    scope: Option<String>,
+    roots: Option<bool>,
+    /// Milliseconds: only sessions that have changed since.
+    start: Option<u64>,
+    search: Option<String>,
+    limit: Option<usize>,
+}
+
+/// The sessions of a directory or project, the last changed first.
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Directory(directory): Directory,
+    Query(query): Query<ListQuery>,
+) -> Answer {
+    let worktree = leftfold_config::worktree_of(&directory);
+    let listed = blocking(move || {
+        let mut heads = leftfold_store::heads(api.feed.folder());
+        let whole_project = query.scope.as_deref() == Some("project");
+        let words = query.search.map(|search| search.to_lowercase());
+        heads.retain(|head| {
+            let Some(summary) = &head.summary else { return false };
+            let is_here = match whole_project {
+                true => worktree == FilePath::new(&summary.worktree),
+                false => directory == FilePath::new(&summary.directory),
+            };
+            let is_root = summary.parent.is_none() || query.roots != Some(true);
+            let is_recent = query.start.is_none_or(|start| head.at >= Time::from_millis(start));
+            let is_named = words.as_ref().is_none_or(|words| {
+                session_list::title(head).to_lowercase().contains(words.as_str())
+            });
+            is_here && is_root && is_recent && is_named
+        });
+        heads.sort_by_key(|head| std::cmp::Reverse((head.at, head.session)));
+        heads.truncate(query.limit.unwrap_or(LIMIT));
+        let known = heads.iter().map(|head| {
+            let loaded = api.feed.loaded(head.session, |known| known.info().clone());
+            loaded.unwrap_or_else(|| of_head(head))
+        });
+        Ok(known.collect::<Vec<Value>>())
+    });
+    Ok(Json(json!(listed.await?)))
+}
+
+/// A session that is not loaded, as its head has it.
+fn of_head(head: &Head) -> Value {
+    let summary = head.summary.clone().unwrap_or_default();
+    let mut info = json!({
+        "id": ids::of_session(head.session),
+        "slug": head.session.to_string().to_lowercase(),
+        "projectID": project_id(&summary.worktree),
+        "directory": summary.directory,
+        "title": session_list::title(head),
+        "agent": summary.agent,
+        "version": env!("CARGO_PKG_VERSION"),
+        "cost": summary.cost,
+        "time": { "created": summary.created.millis(), "updated": head.at.millis() },
+    });
+    if let Some(parent) = summary.parent {
+        info["parentID"] = ids::of_session(parent).into();
+    }
+    info
+}
+
+/// The status of every session that is not idle.
+pub(super) async fn statuses(State(api): State<Arc<Api>>) -> Answer {
+    let busy = api.feed.each(|tree| {
+        let busy = tree.sessions().filter(|(_, known)| known.status()["type"] != "idle");
+        busy.map(|(id, known)| (ids::of_session(id), known.status().clone())).collect()
+    });
+    Ok(Json(Value::Object(busy.into_iter().collect())))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NewSession {
+    title: Option<String>,
+    agent: Option<String>,
+    model: Option<SessionModel>,
+    permission: Option<Vec<Rule>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct SessionModel {
+    id: String,
+    #[serde(rename = "providerID")]
+    provider: String,
+    variant: Option<String>,
+}
+
+/// A new session, which is in the log before the answer.
+pub(super) async fn create(
+    State(api): State<Arc<Api>>,
+    Directory(directory): Directory,
+    JsonBody(wanted): JsonBody<NewSession>,
+) -> Answer {
+    let worktree = leftfold_config::worktree_of(&directory);
+    let mut choices = SessionChoices { agent: wanted.agent, ..SessionChoices::default() };
+    if let Some(SessionModel { id, provider, variant }) = wanted.model {
+        choices.model = Some(ModelRef { provider, id });
+        choices.variant = variant;
+    }
+    let project = Project { choices: choices.clone(), ..Project::new(directory, worktree) };
+    let place = api.sessions.place(project::new_id())?;
+    let session = place.session;
+    api.sessions.learn(place, Arc::new(project), Overrides::interactive());
+    let client = api.client(session).await?;
+    client.begin(choices, wanted.title, BY).await?;
+    if let Some(rules) = wanted.permission.filter(|rules| !rules.is_empty()) {
+        client.set_rules(rules, BY).await?;
+    }
+    let info = api.feed.when(session, |tree| {
+        tree.session(session).map(|known| known.info().clone()).filter(|info| !info.is_null())
+    });
+    Ok(Json(info.await?))
+}
+
+pub(super) async fn one(State(api): State<Arc<Api>>, Named(session): Named) -> Answer {
+    info(&api, session)
+}
+
+fn info(api: &Api, session: SessionId) -> Answer {
+    let info = api.feed.loaded(session, |known| known.info().clone());
+    info.map(Json).ok_or_else(|| ApiError::not_found(format!("there is no session {session}")))
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Changes {
+    title: Option<String>,
+    permission: Option<Vec<Rule>>,
+}
+
+pub(super) async fn change(
+    State(api): State<Arc<Api>>,
+    Named(session): Named,
+    JsonBody(Changes { title, permission }): JsonBody<Changes>,
+) -> Answer {
+    if let Some(title) = title {
+        let title = title.trim().to_owned();
+        if title.is_empty() {
+            return Err(ApiError::bad_request("body: `title` is empty"));
+        }
+        api.client(session).await?.rename(&title).await?;
+        let renamed = api.feed.when(session, |tree| {
+            let info = tree.session(session)?.info();
+            (info["title"] == title.as_str()).then_some(())
+        });
+        renamed.await?;
+    }
+    if let Some(rules) = permission {
+        api.client(session).await?.set_rules(rules, BY).await?;
+    }
+    info(&api, session)
+}
+
+pub(super) async fn remove(State(api): State<Arc<Api>>, Named(session): Named) -> Answer {
+    must_rest(&api, session)?;
+    api.remove(session).await?;
+    api.feed.forget(session);
+    yes()
+}
+
+pub(super) async fn children(State(api): State<Arc<Api>>, Named(session): Named) -> Answer {
+    let parent = ids::of_session(session);
+    let children = api.feed.with(session, |tree| {
+        let known = tree.sessions().map(|(_, known)| known.info());
+        known.filter(|info| info["parentID"] == parent.as_str()).cloned().collect::<Vec<Value>>()
+    });
+    Ok(Json(json!(children.unwrap_or_default())))
+}
+
+pub(super) async fn todo(State(api): State<Arc<Api>>, Named(session): Named) -> Answer {
+    Ok(Json(api.feed.with(session, |tree| tree.todos(session)).unwrap_or_default()))
+}
+
+/// The files that the session has changed, by lines.
+pub(super) async fn diff(State(api): State<Arc<Api>>, Named(session): Named) -> Answer {
+    let changed = api.feed.loaded(session, |known| known.changed_files());
+    Ok(Json(changed.unwrap_or_else(|| json!([]))))
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Page {
+    /// The newest messages only.
+    limit: Option<usize>,
+    /// Messages before this one.
+    before: Option<String>,
+}
+
+/// Messages in ascending order. If there are earlier ones, a header has the cursor for them.
+pub(super) async fn messages(
+    State(api): State<Arc<Api>>,
+    Named(session): Named,
+    Query(page): Query<Page>,
+) -> Result<Response, ApiError> {
+    let found = api.feed.loaded(session, |known| {
+        let all = known.messages();
+        let end = page.before.as_ref().map_or(all.len(), |before| {
+            all.iter().position(|message| message.id == *before).unwrap_or(all.len())
+        });
+        let begin = end.saturating_sub(page.limit.filter(|limit| *limit > 0).unwrap_or(end));
+        let shown = all.get(begin..end).unwrap_or_default();
+        let next = shown.first().filter(|_| begin > 0).map(|first| first.id.clone());
+        (shown.iter().map(|message| message.whole()).collect::<Vec<Value>>(), next)
+    });
+    let (shown, next) = found.unwrap_or_default();
+    let mut response = Json(json!(shown)).into_response();
+    if let Some(next) = next
+        && let Ok(value) = HeaderValue::from_str(&next)
+    {
+        let link =
+            format!("</session/{}/message?before={next}>; rel=\"next\"", ids::of_session(session));
+        response.headers_mut().insert(HeaderName::from_static("x-next-cursor"), value);
+        if let Ok(link) = HeaderValue::from_str(&link) {
+            response.headers_mut().insert(header::LINK, link);
+        }
+    }
+    Ok(response)
+}
+
+pub(super) async fn message(
+    State(api): State<Arc<Api>>,
+    Named(session): Named,
+    Path((_, message)): Path<(String, String)>,
+) -> Answer {
+    let found =
+        api.feed.loaded(session, |known| known.message(&message).map(|found| found.whole()));
+    let missing = || ApiError::not_found(format!("there is no message `{message}`"));
+    found.flatten().map(Json).ok_or_else(missing)
+}
+
+/// Ends the turn. True also if there is none.
+pub(super) async fn abort(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Answer {
+    let session = ids::session(&id);
+    let busy = session.filter(|session| {
+        let status = api.feed.loaded(*session, |known| known.status()["type"] != "idle");
+        status == Some(true)
+    });
+    if let Some(session) = busy {
+        api.client(session).await?.interrupt(BY).await?;
+    }
+    yes()
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ForkAt {
+    #[serde(rename = "messageID")]
+    message: Option<String>,
+}
+
+/// A fork of the whole session, or of everything before a message.
+pub(super) async fn fork(
+    State(api): State<Arc<Api>>,
+    Named(session): Named,
+    JsonBody(ForkAt { message }): JsonBody<ForkAt>,
+) -> Answer {
+    let at = match message {
+        Some(message) => Some(seq_of(&api, session, &message)?.saturating_sub(1)),
+        None => None,
+    };
+    let all: Arc<dyn socket::Sessions> = api.sessions.clone();
+    let fork = socket::fork_as(all, BY, session, at).await?;
+    let feed = Arc::clone(&api.feed);
+    blocking(move || Ok(feed.load(fork))).await?;
+    info(&api, fork)
+}
+
+/// The event that a message comes from.
+pub(super) fn seq_of(api: &Api, session: SessionId, message: &str) -> Result<u64, ApiError> {
+    let seq = api.feed.loaded(session, |known| known.seq_of(message)).flatten();
+    seq.ok_or_else(|| ApiError::not_found(format!("there is no message `{message}`")))
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RevertTo {
+    #[serde(rename = "messageID")]
+    message: String,
+}
+
+pub(super) async fn revert(
+    State(api): State<Arc<Api>>,
+    Named(session): Named,
+    JsonBody(RevertTo { message }): JsonBody<RevertTo>,
+) -> Answer {
+    let to = seq_of(&api, session, &message)?;
+    reverted(&api, session, Some(to)).await
+}
+
+pub(super) async fn unrevert(State(api): State<Arc<Api>>, Named(session): Named) -> Answer {
+    reverted(&api, session, None).await
+}
+
+async fn reverted(api: &Arc<Api>, session: SessionId, to: Option<u64>) -> Answer {
+    must_rest(api, session)?;
+    let client = api.client(session).await?;
+    let config = socket::Sessions::setup(&*api.sessions, session, &PromptOptions::default())
+        .await?
+        .prompt_config();
+    if let Err(why) = client.revert(config, to, BY).await? {
+        return Err(ApiError::bad_request(why));
+    }
+    let head = client.view().await?.seq;
+    api.feed.when(session, |tree| (tree.seq(session) >= head).then_some(())).await?;
+    info(api, session)
+}
+
+/// # Errors
+/// A turn is running.
+pub(super) fn must_rest(api: &Api, session: SessionId) -> Result<(), ApiError> {
+    let busy = api.feed.loaded(session, |known| known.status()["type"] != "idle");
+    if busy == Some(true) { Err(ApiError::busy(&ids::of_session(session))) } else { Ok(()) }
+}

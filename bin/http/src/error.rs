@@ -1,0 +1,84 @@
+//! Errors in the shapes of OpenCode's API.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use leftfold_runtime::Usage;
+use leftfold_runtime::redact_output;
+use leftfold_runtime::socket::RpcError;
+use serde_json::{Value, json};
+
+/// An answer that says why a request was not done.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    body: Value,
+}
+
+impl ApiError {
+    /// There is no such session, message or file.
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        let body = json!({ "name": "NotFoundError", "data": { "message": message.into() } });
+        Self { status: StatusCode::NOT_FOUND, body }
+    }
+
+    /// There is no such request for a permission or an answer any more.
+    pub(crate) fn no_request(tag: &str, request: &str) -> Self {
+        let message = format!("there is no open request `{request}`");
+        let body = json!({ "_tag": tag, "requestID": request, "message": message });
+        Self { status: StatusCode::NOT_FOUND, body }
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        let message = message.into();
+        let body = json!({
+            "name": "BadRequest",
+            "_tag": "BadRequest",
+            "data": { "message": message, "kind": "Body" },
+            "message": message,
+        });
+        Self { status: StatusCode::BAD_REQUEST, body }
+    }
+
+    /// A turn is running in the session.
+    pub(crate) fn busy(session: &str) -> Self {
+        let message =
+            format!("a turn is running in session {session}: abort it, or wait for its end");
+        let body = json!({ "_tag": "SessionBusyError", "sessionID": session, "message": message });
+        Self { status: StatusCode::CONFLICT, body }
+    }
+
+    pub(crate) fn refused(status: StatusCode, message: &str) -> Self {
+        let body = json!({ "name": "Forbidden", "data": { "message": message } });
+        Self { status, body }
+    }
+
+    /// An error of the program: the user's input was fine.
+    pub(crate) fn internal(error: &anyhow::Error) -> Self {
+        let text = format!("{error:#}");
+        let message = redact_output::clean(&text);
+        let body = json!({ "name": "UnknownError", "data": { "message": message } });
+        Self { status: StatusCode::INTERNAL_SERVER_ERROR, body }
+    }
+}
+
+impl From<anyhow::Error> for ApiError {
+    fn from(error: anyhow::Error) -> Self {
+        let is_params = error.downcast_ref::<RpcError>().is_some_and(RpcError::is_params);
+        if error.is::<Usage>() || is_params {
+            return Self::bad_request(redact_output::clean(&format!("{error:#}")));
+        }
+        Self::internal(&error)
+    }
+}
+
+impl From<RpcError> for ApiError {
+    fn from(error: RpcError) -> Self {
+        Self::from(anyhow::Error::from(error))
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        (self.status, axum::Json(self.body)).into_response()
+    }
+}

@@ -1,0 +1,660 @@
+//! The feed: what every client sees of all sessions, in one order.
+//!
+//! A root session with its subagents is a tree. Each tree has a projection; the events of the node's
+//! observers are applied to it, and the frames go to all clients. A client that reads too slowly is
+//! cut off, and goes on from its cursor.
+//!
+//! Every frame has a cursor: the journal's id, the position of its event in the journal, and its
+//! number among the frames of that event. A cursor means: this frame and all before it were sent.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use leftfold_actors::{Observation, Recorded, WatchScope};
+use leftfold_events::{Envelope, Seq, SessionId};
+use leftfold_runtime::client::Client;
+use leftfold_runtime::subscription::Subscription;
+use leftfold_store::LiveReader;
+use leftfold_view::QuestionId;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{self, Receiver, Sender};
+
+use crate::error::ApiError;
+use crate::journal::{self, Journal, Record, RecordKind};
+use crate::opencode::{Frame, Projection, SessionProjection, ids, project_id};
+
+/// Frames that wait for a client. With more it is cut off.
+const QUEUE: usize = 4_096;
+/// Events that are read at a time.
+const CHUNK: usize = 512;
+/// Messages of a session in a snapshot, the newest.
+const MESSAGES: usize = 100;
+/// How long, and how often, to look whether clients have taken their frames.
+const PATIENCE: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_millis(5);
+/// In a cursor: all frames of its event.
+const ALL_FRAMES: usize = 999_999;
+/// Sessions in a snapshot, the newest.
+const RECENT: usize = 50;
+
+/// All trees that clients have asked for or that have changed, and the clients.
+pub(crate) struct Feed {
+    store: LiveReader,
+    state: Mutex<FeedState>,
+    changed: Notify,
+}
+
+impl fmt::Debug for Feed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Feed").finish_non_exhaustive()
+    }
+}
+
+struct FeedState {
+    journal: Journal,
+    /// The last event of each session in the journal.
+    last: HashMap<SessionId, Seq>,
+    trees: HashMap<SessionId, Tree>,
+    /// The root of every known session.
+    roots: HashMap<SessionId, SessionId>,
+    clients: Vec<FeedClient>,
+}
+
+struct Tree {
+    projection: Projection,
+    /// Whether the node's events arrive.
+    is_live: bool,
+}
+
+struct FeedClient {
+    filter: Filter,
+    queue: Sender<Arc<Sent>>,
+}
+
+/// The frames that a client wants.
+#[derive(Clone, Debug)]
+pub(crate) enum Filter {
+    All,
+    /// Only those of one directory.
+    Directory(String),
+    /// Only those of one directory, for a client that shows everything.
+    Project(String),
+}
+
+/// A frame as all clients get it.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    pub(crate) cursor: Cursor,
+    pub(crate) directory: String,
+    pub(crate) project: String,
+    /// `{id, type, properties}`
+    pub(crate) payload: String,
+}
+
+/// A place in the feed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cursor {
+    /// In a snapshot: a client that is cut off there needs a new one.
+    Snapshot,
+    At {
+        journal: u64,
+        position: u64,
+        frame: usize,
+    },
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Snapshot => f.write_str("snapshot"),
+            Self::At { journal, position, frame } => write!(f, "{journal:016x}-{position}.{frame}"),
+        }
+    }
+}
+
+impl Cursor {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (journal, place) = text.split_once('-')?;
+        let (position, frame) = place.split_once('.')?;
+        let journal = u64::from_str_radix(journal, 16).ok()?;
+        Some(Self::At { journal, position: position.parse().ok()?, frame: frame.parse().ok()? })
+    }
+}
+
+impl Feed {
+    /// The feed of a store that this process holds. Sessions whose last events were not sent before a
+    /// crash are loaded, which sends them.
+    ///
+    /// # Errors
+    /// The journal cannot be read or written.
+    pub(crate) fn open(store: LiveReader) -> anyhow::Result<Arc<Self>> {
+        let fresh = leftfold_runtime::project::new_id().to_bytes();
+        let fresh = fresh.iter().skip(8).fold(0, |id, byte| (id << 8) | u64::from(*byte));
+        let journal = Journal::open(store.dir(), fresh)?;
+        let last = journal::last_seqs(&journal.records()?);
+        let state = FeedState {
+            journal,
+            last,
+            trees: HashMap::new(),
+            roots: HashMap::new(),
+            clients: Vec::new(),
+        };
+        let feed = Arc::new(Self { store, state: Mutex::new(state), changed: Notify::new() });
+        feed.load_recent();
+        Ok(feed)
+    }
+
+    /// Loads the sessions that have changed last, and all that have events which were never sent.
+    fn load_recent(&self) {
+        let mut heads = leftfold_store::heads(self.store.dir());
+        heads.sort_by_key(|head| std::cmp::Reverse(head.at));
+        let parents: HashMap<SessionId, SessionId> = heads
+            .iter()
+            .filter_map(|head| Some((head.session, head.summary.as_ref()?.parent?)))
+            .collect();
+        let last = self.lock().last.clone();
+        let unsent = |head: &leftfold_store::Head| {
+            last.get(&head.session).is_some_and(|last| *last < head.seq)
+        };
+        let recent = heads.iter().enumerate();
+        let wanted = recent.filter(|(rank, head)| *rank < RECENT || unsent(head));
+        for (_, head) in wanted {
+            self.load(root_of(&parents, head.session));
+        }
+    }
+
+    /// Loads a tree from its logs, unless it is there. False: there is no such session.
+    pub(crate) fn load(&self, root: SessionId) -> bool {
+        if self.lock().trees.contains_key(&root) {
+            return true;
+        }
+        let events = match self.events_of_tree(root) {
+            Ok(events) => events,
+            Err(error) => {
+                tracing::warn!("session {root} cannot be shown: {error:#}");
+                return false;
+            }
+        };
+        if events.is_empty() {
+            return false;
+        }
+        let mut state = self.lock();
+        if !state.trees.contains_key(&root) {
+            state.load(root, &events);
+        }
+        true
+    }
+
+    /// The events of a root session and of all its subagents, by time.
+    fn events_of_tree(&self, root: SessionId) -> anyhow::Result<Vec<Envelope>> {
+        let (mut events, mut known, mut next) = (Vec::new(), HashSet::new(), vec![root]);
+        while let Some(session) = next.pop() {
+            if !known.insert(session) {
+                continue;
+            }
+            let own = self.read(session, 1)?;
+            next.extend(own.iter().filter_map(Envelope::spawned));
+            events.extend(own);
+        }
+        events.sort_by_key(|event| event.at);
+        Ok(events)
+    }
+
+    fn read(&self, session: SessionId, mut from: Seq) -> anyhow::Result<Vec<Envelope>> {
+        let mut events = Vec::new();
+        loop {
+            let chunk = self.store.read(session, from, CHUNK)?;
+            let Some(last) = chunk.last() else { return Ok(events) };
+            from = last.seq + 1;
+            // secrets are masked as they are for every observer
+            let chunk: Arc<[Envelope]> = chunk.into();
+            events.extend(Recorded::all(&chunk).map(|event| event.masked().clone()));
+        }
+    }
+
+    /// From now on the feed has the events of this open session and of its subagents.
+    pub(crate) async fn follow(self: &Arc<Self>, client: &Client) -> anyhow::Result<()> {
+        let root = client.session;
+        self.load(root);
+        let (from, cursors) = {
+            let mut state = self.lock();
+            let fresh = || Tree { projection: Projection::new(root), is_live: false };
+            let tree = state.trees.entry(root).or_insert_with(fresh);
+            if std::mem::replace(&mut tree.is_live, true) {
+                return Ok(());
+            }
+            let seqs = tree.projection.sessions().map(|(id, _)| (id, tree.projection.seq(id) + 1));
+            let mut cursors: HashMap<SessionId, Seq> = seqs.collect();
+            state.roots.insert(root, root);
+            // the watch itself says from where on the root is
+            let from = cursors.remove(&root).unwrap_or(1);
+            (from, cursors)
+        };
+        let scope = WatchScope::Whole(Arc::new(cursors));
+        let mut events = Subscription::open_as(client, from, scope).await?;
+        let feed = Arc::clone(self);
+        tokio::spawn(async move {
+            while let Some(Observation { events, done }) = events.next().await {
+                feed.lock().send(root, events.iter().map(Recorded::masked));
+                feed.changed.notify_waiters();
+                // the hub may have ended with the node
+                let _ = done.send(());
+            }
+            if let Some(tree) = feed.lock().trees.get_mut(&root) {
+                tree.is_live = false;
+            }
+        });
+        Ok(())
+    }
+
+    /// A new client. With a cursor it goes on exactly there; otherwise it begins with a snapshot.
+    pub(crate) fn subscribe(
+        self: &Arc<Self>,
+        filter: Filter,
+        after: Option<Cursor>,
+    ) -> (Cursor, Receiver<Arc<Sent>>) {
+        let (queue, frames) = mpsc::channel(QUEUE);
+        let mut state = self.lock();
+        let end = state.end();
+        let missed = match after {
+            Some(Cursor::At { journal, position, frame })
+                if journal == state.journal.id && state.journal.has(position) =>
+            {
+                Some((position, frame))
+            }
+            Some(_) | None => None,
+        };
+        let first = match missed {
+            Some(place) => {
+                let records = state.journal.records().unwrap_or_default();
+                Err((state.journal.id, records, place))
+            }
+            None => Ok(state.snapshot(&filter)),
+        };
+        // frames from now on wait behind the first ones
+        let (live, mut waiting) = mpsc::channel(QUEUE);
+        state.clients.push(FeedClient { filter: filter.clone(), queue: live });
+        drop(state);
+        let feed = Arc::clone(self);
+        tokio::spawn(async move {
+            let first = match first {
+                Ok(snapshot) => snapshot,
+                Err((journal, records, place)) => {
+                    let replay = move || feed.replay(journal, &records, place);
+                    let missed = tokio::task::spawn_blocking(replay).await.unwrap_or_default();
+                    missed.into_iter().filter(|sent| filter.wants(sent)).map(Arc::new).collect()
+                }
+            };
+            for sent in first {
+                if queue.send(sent).await.is_err() {
+                    return;
+                }
+            }
+            // the sender is dropped when this client is cut off
+            while let Some(sent) = waiting.recv().await {
+                if queue.send(sent).await.is_err() {
+                    return;
+                }
+            }
+        });
+        (end, frames)
+    }
+
+    /// The frames behind a place, read from the logs in the order of the journal.
+    fn replay(
+        &self,
+        journal: u64,
+        records: &[(u64, Record)],
+        (position, frame): (u64, usize),
+    ) -> Vec<Sent> {
+        let missed: Vec<&(u64, Record)> =
+            records.iter().filter(|(at, _)| *at >= position).collect();
+        let mut trees: HashMap<SessionId, Replay> = HashMap::new();
+        let mut frames = Vec::new();
+        for (at, record) in missed {
+            let Some(root) = self.root_of(record.session) else { continue };
+            let replay = trees.entry(root).or_insert_with(|| {
+                let events = self.events_of_tree(root).unwrap_or_default();
+                Replay::before(root, events, records, position)
+            });
+            let directory = |projection: &Projection, session| {
+                projection
+                    .session(session)
+                    .map(|known| known.directory().to_owned())
+                    .unwrap_or_default()
+            };
+            for (number, sent) in replay.frames(record).into_iter().enumerate() {
+                if *at == position && number <= frame {
+                    continue;
+                }
+                let cursor = Cursor::At { journal, position: *at, frame: number };
+                let directory = directory(&replay.projection, sent.session);
+                frames.push(Sent::new(cursor, directory, &sent));
+            }
+        }
+        frames
+    }
+
+    /// The root of a session, by what is loaded or by heads.
+    pub(crate) fn root_of(&self, session: SessionId) -> Option<SessionId> {
+        if let Some(root) = self.lock().roots.get(&session) {
+            return Some(*root);
+        }
+        let heads = leftfold_store::heads(self.store.dir());
+        if !heads.iter().any(|head| head.session == session) {
+            return None;
+        }
+        let parents: HashMap<SessionId, SessionId> = heads
+            .iter()
+            .filter_map(|head| Some((head.session, head.summary.as_ref()?.parent?)))
+            .collect();
+        Some(root_of(&parents, session))
+    }
+
+    /// What `see` makes of the tree of a session; `None` if there is no such session.
+    pub(crate) fn with<T>(
+        &self,
+        session: SessionId,
+        see: impl FnOnce(&Projection) -> T,
+    ) -> Option<T> {
+        let root = self.root_of(session)?;
+        if !self.load(root) {
+            return None;
+        }
+        let state = self.lock();
+        Some(see(&state.trees.get(&root)?.projection))
+    }
+
+    /// What `see` makes of a loaded session.
+    pub(crate) fn loaded<T>(
+        &self,
+        session: SessionId,
+        see: impl FnOnce(&SessionProjection) -> T,
+    ) -> Option<T> {
+        let state = self.lock();
+        let root = state.roots.get(&session)?;
+        Some(see(state.trees.get(root)?.projection.session(session)?))
+    }
+
+    /// Waits until `see` finds something in the tree of a session.
+    ///
+    /// # Errors
+    /// The session was removed.
+    pub(crate) async fn when<T>(
+        &self,
+        session: SessionId,
+        see: impl Fn(&Projection) -> Option<T>,
+    ) -> Result<T, ApiError> {
+        loop {
+            let changed = self.changed.notified();
+            let found = {
+                let state = self.lock();
+                let root = state.roots.get(&session).copied().unwrap_or(session);
+                let tree = state.trees.get(&root);
+                tree.map(|tree| see(&tree.projection))
+            };
+            match found {
+                Some(Some(found)) => return Ok(found),
+                Some(None) => changed.await,
+                None => return Err(ApiError::not_found("the session was removed")),
+            }
+        }
+    }
+
+    /// Waits until the clients have taken what was sent, for a second at most: who waits for the
+    /// answer to a request has then seen the frames before it.
+    pub(crate) async fn taken(&self) {
+        let is_taken = || self.lock().clients.iter().all(|client| client.queue.capacity() == QUEUE);
+        let waits = async {
+            while !is_taken() {
+                tokio::time::sleep(TICK).await;
+            }
+        };
+        // a slow client does not delay others for long
+        let _ = tokio::time::timeout(PATIENCE, waits).await;
+    }
+
+    /// The question with this id of a client.
+    pub(crate) fn question(&self, id: &str) -> Option<QuestionId> {
+        let state = self.lock();
+        state.trees.values().find_map(|tree| {
+            let mut sessions = tree.projection.sessions();
+            sessions.find_map(|(session, known)| Some((session, known.question(id)?)))
+        })
+    }
+
+    /// What `see` makes of every loaded tree.
+    pub(crate) fn each<T>(&self, see: impl Fn(&Projection) -> Vec<T>) -> Vec<T> {
+        self.lock().trees.values().flat_map(|tree| see(&tree.projection)).collect()
+    }
+
+    /// Sends a frame that is not about a session's log.
+    pub(crate) fn announce(&self, directory: &str, kind: &'static str, properties: Value) {
+        let mut state = self.lock();
+        let frame = Frame::new(SessionId::default(), kind, properties);
+        let cursor = state.end();
+        let sent = Arc::new(Sent::new(cursor, directory.to_owned(), &frame));
+        state.tell(&sent);
+    }
+
+    /// Forgets a session that was deleted.
+    pub(crate) fn forget(&self, session: SessionId) {
+        let mut state = self.lock();
+        let Some(tree) = state.trees.remove(&session) else { return };
+        state.roots.retain(|_, root| *root != session);
+        let Some(known) = tree.projection.session(session) else { return };
+        let properties = json!({ "sessionID": ids::of_session(session), "info": known.info() });
+        let (directory, cursor) = (known.directory().to_owned(), state.end());
+        let frame = Frame::new(session, "session.deleted", properties);
+        let sent = Arc::new(Sent::new(cursor, directory, &frame));
+        state.tell(&sent);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, FeedState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.store.dir()
+    }
+}
+
+fn root_of(parents: &HashMap<SessionId, SessionId>, session: SessionId) -> SessionId {
+    let mut root = session;
+    // a damaged head could name a circle
+    for _ in 0..parents.len() {
+        let Some(parent) = parents.get(&root) else { break };
+        root = *parent;
+    }
+    root
+}
+
+/// A tree that is folded again, up to the events that a client has missed.
+struct Replay {
+    projection: Projection,
+    /// The events that follow, in the order of each session.
+    rest: BTreeMap<SessionId, std::collections::VecDeque<Envelope>>,
+}
+
+impl Replay {
+    fn before(
+        root: SessionId,
+        events: Vec<Envelope>,
+        records: &[(u64, Record)],
+        position: u64,
+    ) -> Self {
+        let earlier: Vec<(u64, Record)> =
+            records.iter().filter(|(at, _)| *at < position).copied().collect();
+        let seen = journal::last_seqs(&earlier);
+        let mut replay = Self { projection: Projection::new(root), rest: BTreeMap::new() };
+        for event in events {
+            let session = replay.projection.session_of(&event);
+            if event.seq <= seen.get(&session).copied().unwrap_or_default() {
+                replay.projection.apply(&event);
+            } else {
+                replay.rest.entry(session).or_default().push_back(event);
+            }
+        }
+        replay
+    }
+
+    fn frames(&mut self, record: &Record) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        let rest = self.rest.entry(record.session).or_default();
+        while rest.front().is_some_and(|event| event.seq <= record.seq) {
+            let Some(event) = rest.pop_front() else { break };
+            let of_event = self.projection.apply(&event);
+            if record.kind == RecordKind::Sent {
+                frames.extend(of_event);
+            }
+        }
+        if record.kind == RecordKind::CutOff {
+            frames = self.projection.cut_off();
+        }
+        frames
+    }
+}
+
+impl FeedState {
+    /// Folds the whole tree. Events behind the journal are sent; the others are history.
+    fn load(&mut self, root: SessionId, events: &[Envelope]) {
+        let fresh = Tree { projection: Projection::new(root), is_live: false };
+        self.trees.insert(root, fresh);
+        let mut unknown: BTreeMap<SessionId, Seq> = BTreeMap::new();
+        let mut missed = Vec::new();
+        for event in events {
+            let Some(tree) = self.trees.get_mut(&root) else { return };
+            let session = tree.projection.session_of(event);
+            self.roots.insert(session, root);
+            match self.last.get(&session) {
+                Some(last) if event.seq > *last => missed.push(event),
+                Some(_) => drop(tree.projection.apply(event)),
+                None => {
+                    tree.projection.apply(event);
+                    unknown.insert(session, event.seq);
+                }
+            }
+        }
+        let known = unknown.iter().map(|(session, seq)| Record {
+            session: *session,
+            seq: *seq,
+            kind: RecordKind::Known,
+        });
+        self.write(&known.collect::<Vec<_>>());
+        self.last.extend(unknown);
+        self.send(root, missed.into_iter());
+        let Some(tree) = self.trees.get_mut(&root) else { return };
+        let is_open = tree.projection.is_working(root);
+        if is_open {
+            let frames = tree.projection.cut_off();
+            let seq = tree.projection.seq(root);
+            self.write(&[Record { session: root, seq, kind: RecordKind::CutOff }]);
+            self.publish(root, frames);
+        }
+    }
+
+    /// Applies events, and sends their frames.
+    fn send<'a>(&mut self, root: SessionId, events: impl Iterator<Item = &'a Envelope>) {
+        for event in events {
+            let Some(tree) = self.trees.get_mut(&root) else { return };
+            let session = tree.projection.session_of(event);
+            let frames = tree.projection.apply(event);
+            if self.last.get(&session).is_some_and(|last| event.seq <= *last) {
+                continue;
+            }
+            self.roots.insert(session, root);
+            self.last.insert(session, event.seq);
+            self.write(&[Record { session, seq: event.seq, kind: RecordKind::Sent }]);
+            self.publish(root, frames);
+        }
+    }
+
+    /// Sends the frames of the journal's last record.
+    fn publish(&mut self, root: SessionId, frames: Vec<Frame>) {
+        let (journal, position) = (self.journal.id, self.journal.end().saturating_sub(1));
+        for (frame, sent) in frames.into_iter().enumerate() {
+            let directory = self.directory(root, sent.session);
+            let cursor = Cursor::At { journal, position, frame };
+            let sent = Arc::new(Sent::new(cursor, directory, &sent));
+            self.tell(&sent);
+        }
+    }
+
+    fn tell(&mut self, sent: &Arc<Sent>) {
+        self.clients.retain(|client| {
+            !client.queue.is_closed()
+                && (!client.filter.wants(sent) || client.queue.try_send(Arc::clone(sent)).is_ok())
+        });
+    }
+
+    fn write(&mut self, records: &[Record]) {
+        if let Err(error) = self.journal.append(records) {
+            tracing::warn!("the feed's journal cannot be written: {error}");
+        }
+    }
+
+    fn directory(&self, root: SessionId, session: SessionId) -> String {
+        let tree = self.trees.get(&root);
+        let known = tree.and_then(|tree| tree.projection.session(session));
+        known.map(|known| known.directory().to_owned()).unwrap_or_default()
+    }
+
+    /// The cursor of everything that was sent so far.
+    fn end(&self) -> Cursor {
+        match self.journal.end().checked_sub(1) {
+            Some(position) => Cursor::At { journal: self.journal.id, position, frame: ALL_FRAMES },
+            None => Cursor::At { journal: self.journal.id, position: 0, frame: 0 },
+        }
+    }
+
+    /// The loaded sessions as frames. The last frame has the cursor of the end.
+    fn snapshot(&self, filter: &Filter) -> Vec<Arc<Sent>> {
+        // a client of one directory takes an old message or an end for an answer to its own prompt
+        let open_only = matches!(filter, Filter::Directory(_));
+        let mut sent = Vec::new();
+        for tree in self.trees.values() {
+            let frames = match open_only {
+                true => tree.projection.open(),
+                false => tree.projection.snapshot(MESSAGES),
+            };
+            for frame in frames {
+                let known = tree.projection.session(frame.session);
+                let directory = known.map(|known| known.directory().to_owned()).unwrap_or_default();
+                let frame = Sent::new(Cursor::Snapshot, directory, &frame);
+                if filter.wants(&frame) {
+                    sent.push(frame);
+                }
+            }
+        }
+        if let Some(last) = sent.last_mut() {
+            last.cursor = self.end();
+        }
+        sent.into_iter().map(Arc::new).collect()
+    }
+}
+
+impl Filter {
+    fn wants(&self, sent: &Sent) -> bool {
+        match self {
+            Self::All => true,
+            Self::Directory(directory) | Self::Project(directory) => {
+                sent.directory == *directory || sent.directory.is_empty()
+            }
+        }
+    }
+}
+
+impl Sent {
+    fn new(cursor: Cursor, directory: String, frame: &Frame) -> Self {
+        let id = match cursor {
+            Cursor::At { position, frame, .. } => format!("evt_{position:012x}{frame:014}"),
+            Cursor::Snapshot => format!("evt_{:012x}{:014}", 0, 0),
+        };
+        let payload = json!({ "id": id, "type": frame.kind, "properties": frame.properties });
+        Self { cursor, project: project_id(&directory), directory, payload: payload.to_string() }
+    }
+}

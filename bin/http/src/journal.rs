@@ -1,0 +1,201 @@
+//! The order in which the feed has sent events of many sessions: the file `feed` in the store's
+//! folder. Positions in it are the cursors of clients, and stay valid when the process is killed.
+//!
+//! The file can be deleted at any time: it says nothing that the logs do not say, and clients with a
+//! cursor of another file get a snapshot.
+//!
+//! | bytes | |
+//! |---|---|
+//! | 8 | `LFFEED01` |
+//! | 8 | a random number that tells two files apart |
+//! | 8 | the position of the first record |
+//! | 24 each | a session (16), and a seq with the kind of the record in its two highest bits |
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use leftfold_events::{Seq, SessionId};
+
+const FILE: &str = "feed";
+const MAGIC: &[u8; 8] = b"LFFEED01";
+const HEADER: usize = 24;
+const RECORD: usize = 24;
+/// With more records than these, the older half is dropped at the next opening.
+const MAX: usize = 1 << 20;
+const KIND: u32 = 62;
+const SEQ: u64 = (1 << KIND) - 1;
+
+/// An entry: events of a session, in the order in which the feed had them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) session: SessionId,
+    pub(crate) seq: Seq,
+    pub(crate) kind: RecordKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecordKind {
+    /// The event was sent.
+    Sent,
+    /// The session had all events up to this one when the feed first met it; none was sent.
+    Known,
+    /// The open turn was shown as cut off.
+    CutOff,
+}
+
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    file: File,
+    pub(crate) id: u64,
+    base: u64,
+    /// The position behind the last record.
+    end: u64,
+}
+
+impl Journal {
+    /// Opens the journal of a store, or begins one. `fresh` names a new one.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub(crate) fn open(store: &Path, fresh: u64) -> io::Result<Self> {
+        let path = store.join(FILE);
+        let (id, base, mut records) = match fs::read(&path) {
+            Ok(bytes) => parse(&bytes).unwrap_or((fresh, 0, Vec::new())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (fresh, 0, Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let dropped = if records.len() > MAX { records.len() - MAX / 2 } else { 0 };
+        records.drain(..dropped);
+        let base = base + dropped as u64;
+        let new = path.with_extension("new");
+        let mut file =
+            OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(&[MAGIC.as_slice(), &id.to_be_bytes(), &base.to_be_bytes()].concat())?;
+        file.write_all(&records.iter().flat_map(Record::bytes).collect::<Vec<u8>>())?;
+        fs::rename(&new, &path)?;
+        Ok(Self { path, file, id, base, end: base + records.len() as u64 })
+    }
+
+    /// The position behind the last record.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Adds records. A kill of the process loses none of them.
+    pub(crate) fn append(&mut self, records: &[Record]) -> io::Result<()> {
+        self.file.write_all(&records.iter().flat_map(Record::bytes).collect::<Vec<u8>>())?;
+        self.end += records.len() as u64;
+        Ok(())
+    }
+
+    /// All records with their positions.
+    pub(crate) fn records(&self) -> io::Result<Vec<(u64, Record)>> {
+        let mut bytes = Vec::new();
+        File::open(&self.path)?.read_to_end(&mut bytes)?;
+        let (_, base, records) = parse(&bytes).unwrap_or((0, 0, Vec::new()));
+        Ok((base..).zip(records).take_while(|(at, _)| *at < self.end).collect())
+    }
+
+    /// Whether records from this position on are still there.
+    pub(crate) fn has(&self, position: u64) -> bool {
+        (self.base..=self.end).contains(&position)
+    }
+}
+
+impl Record {
+    fn bytes(&self) -> [u8; RECORD] {
+        let kind: u64 = match self.kind {
+            RecordKind::Sent => 0,
+            RecordKind::Known => 1,
+            RecordKind::CutOff => 2,
+        };
+        let mut bytes = [0; RECORD];
+        bytes[..16].copy_from_slice(&self.session.to_bytes());
+        bytes[16..].copy_from_slice(&((kind << KIND) | (self.seq & SEQ)).to_be_bytes());
+        bytes
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let session = SessionId::from_bytes(bytes.get(..16)?.try_into().ok()?);
+        let packed = u64::from_be_bytes(bytes.get(16..)?.try_into().ok()?);
+        let kind = match packed >> KIND {
+            0 => RecordKind::Sent,
+            1 => RecordKind::Known,
+            2 => RecordKind::CutOff,
+            _ => return None,
+        };
+        Some(Self { session, seq: packed & SEQ, kind })
+    }
+}
+
+/// The last event of each session that the records name.
+pub(crate) fn last_seqs(records: &[(u64, Record)]) -> HashMap<SessionId, Seq> {
+    let mut last: HashMap<SessionId, Seq> = HashMap::new();
+    for (_, record) in records {
+        let seq = last.entry(record.session).or_default();
+        *seq = record.seq.max(*seq);
+    }
+    last
+}
+
+/// The id, the first position and the records. A record that was cut off is left out.
+fn parse(bytes: &[u8]) -> Option<(u64, u64, Vec<Record>)> {
+    let (header, records) = bytes.split_at_checked(HEADER)?;
+    let header = header.strip_prefix(MAGIC)?;
+    let (id, base) = header.split_at(8);
+    let number = |bytes: &[u8]| Some(u64::from_be_bytes(bytes.try_into().ok()?));
+    let records = records.chunks_exact(RECORD).map(Record::parse).collect::<Option<Vec<_>>>()?;
+    Some((number(id)?, number(base)?, records))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(session: u8, seq: Seq, kind: RecordKind) -> Record {
+        Record { session: SessionId::from_bytes([session; 16]), seq, kind }
+    }
+
+    #[test]
+    fn records_survive_and_a_cut_one_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(folder.path(), 7).unwrap();
+        let records = [
+            record(1, 1, RecordKind::Sent),
+            record(2, 9, RecordKind::Known),
+            record(1, 2, RecordKind::CutOff),
+        ];
+        journal.append(&records[..2]).unwrap();
+        journal.append(&records[2..]).unwrap();
+        let expected: Vec<(u64, Record)> = (0..).zip(records).collect();
+        assert_eq!(journal.records().unwrap(), expected);
+        let path = folder.path().join(FILE);
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
+        let again = Journal::open(folder.path(), 8).unwrap();
+        assert_eq!((again.id, again.end()), (7, 2));
+        assert_eq!(again.records().unwrap(), expected[..2]);
+        assert_eq!(last_seqs(&expected)[&SessionId::from_bytes([1; 16])], 2);
+        fs::write(&path, b"something else").unwrap();
+        let other = Journal::open(folder.path(), 9).unwrap();
+        assert_eq!((other.id, other.end()), (9, 0));
+    }
+
+    #[test]
+    fn old_records_go_and_positions_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(folder.path(), 7).unwrap();
+        let many: Vec<Record> =
+            (0..MAX as u64 + 1).map(|seq| record(1, seq, RecordKind::Sent)).collect();
+        journal.append(&many).unwrap();
+        let again = Journal::open(folder.path(), 8).unwrap();
+        assert_eq!(again.end(), MAX as u64 + 1);
+        let first = again.records().unwrap()[0];
+        assert_eq!(first.0, first.1.seq);
+        assert!(!again.has(first.0 - 1) && again.has(first.0) && again.has(again.end()));
+    }
+}

@@ -1,0 +1,261 @@
+//! Messages, without the ids of messages and parts.
+
+use leftfold_events::Time;
+use leftfold_events::event::{Cost, FailureClass, ModelRef, Usage};
+use leftfold_events::{Seq, event::EndReason};
+use leftfold_view::{Part, Prompt, Reply, SessionView};
+use serde_json::{Value, json};
+
+use super::part;
+
+/// A part's place in its message. It stays the same while the part changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PartKey {
+    Prompt(usize),
+    Retry(u32),
+    StepStart,
+    Text(String),
+    Reasoning(String),
+    Call(Seq),
+    StepFinish,
+    Patch,
+    Compaction,
+}
+
+/// A message as its events say it.
+#[derive(Debug)]
+pub(super) struct Rendered {
+    /// Without `id`, `sessionID` and `parentID`.
+    pub(super) info: Value,
+    pub(super) parts: Vec<(PartKey, Value)>,
+    /// Nothing in it changes any more.
+    pub(super) is_complete: bool,
+}
+
+/// The facts about a message that the view does not have.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MessageFacts {
+    /// When the reply ended.
+    pub(super) ended: Option<Time>,
+    pub(super) failure: Option<Failure>,
+    /// Failed attempts that this reply replaces.
+    pub(super) retries: Vec<(u32, String, Time)>,
+    /// The turn's end, if the reply was not complete then.
+    pub(super) cut: Option<(EndReason, Option<String>)>,
+    /// The tree after the step, and the files that it changed, by absolute path.
+    pub(super) patch: Option<(String, Vec<String>)>,
+    pub(super) agent: String,
+}
+
+/// A failed request.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    pub(super) class: FailureClass,
+    pub(super) message: String,
+    pub(super) status: Option<u16>,
+    pub(super) retryable: bool,
+}
+
+/// The folder of a session and its project's root, for messages.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Folders {
+    pub(super) directory: String,
+    pub(super) worktree: String,
+}
+
+/// A prompt, with the members that its client gave for each part.
+pub(super) fn of_prompt(prompt: &Prompt, given: &Value) -> Rendered {
+    let parts = prompt.parts.iter().enumerate().map(|(index, said)| {
+        let mut rendered = part::of_prompt(said);
+        merge(&mut rendered, &given[index]);
+        (PartKey::Prompt(index), rendered)
+    });
+    let info = json!({
+        "role": "user",
+        "time": { "created": prompt.at.millis() },
+        "agent": prompt.agent,
+        "model": model(&prompt.model),
+    });
+    Rendered { info, parts: parts.collect(), is_complete: true }
+}
+
+pub(super) fn of_reply(
+    reply: &Reply,
+    view: &SessionView,
+    facts: &MessageFacts,
+    since: impl Fn(Seq) -> Option<Time>,
+    folders: &Folders,
+) -> Rendered {
+    let calls = reply.parts.iter().filter_map(|part| match part {
+        Part::Call(call) => view.call(*call),
+        Part::Text(_) | Part::Reasoning(_) => None,
+    });
+    let (mut calls_ended, mut are_over) = (Time::default(), true);
+    for call in calls {
+        are_over &= call.outcome.is_some();
+        calls_ended = calls_ended.max(call.ended.unwrap_or_default());
+    }
+    let is_cut = facts.cut.is_some();
+    let is_complete = is_cut || (facts.ended.is_some() && are_over);
+    let ended = facts.ended.or(is_cut.then_some(view.at));
+
+    let mut parts: Vec<(PartKey, Value)> = Vec::new();
+    for (attempt, error, at) in &facts.retries {
+        let error =
+            json!({ "name": "APIError", "data": { "message": error, "isRetryable": true } });
+        let time = json!({ "created": at.millis() });
+        let retry = json!({ "type": "retry", "attempt": attempt, "error": error, "time": time });
+        parts.push((PartKey::Retry(*attempt), retry));
+    }
+    parts.push((PartKey::StepStart, json!({ "type": "step-start" })));
+    for part in &reply.parts {
+        parts.push(match part {
+            Part::Text(said) => {
+                let end = said.until.or(ended);
+                (PartKey::Text(said.id.clone()), part::text("text", &said.text, said.since, end))
+            }
+            Part::Reasoning(said) => {
+                let end = said.until.or(ended);
+                let text = part::text("reasoning", &said.text, said.since, end);
+                (PartKey::Reasoning(said.id.clone()), text)
+            }
+            Part::Call(seq) => {
+                let Some(call) = view.call(*seq) else { continue };
+                (PartKey::Call(*seq), part::of_call(call, since(*seq), is_cut))
+            }
+        });
+    }
+    if let Some(finish) = reply.finish.filter(|_| is_complete) {
+        let finished = part::step_finish(finish, &reply.usage, reply.cost);
+        parts.push((PartKey::StepFinish, finished));
+    }
+    if let Some((tree, files)) = &facts.patch {
+        let patch = json!({ "type": "patch", "hash": tree, "files": files });
+        parts.push((PartKey::Patch, patch));
+    }
+
+    let mut info =
+        assistant(&reply.model, reply.at, &facts.agent, folders, &reply.usage, reply.cost);
+    if let Some(finish) = reply.finish.filter(|_| is_complete) {
+        info["finish"] = part::reason(finish).into();
+    }
+    if is_complete {
+        let completed = ended.unwrap_or(view.at).max(calls_ended);
+        info["time"]["completed"] = completed.millis().into();
+    }
+    if let Some(error) = error(facts, &reply.model) {
+        info["error"] = error;
+    }
+    Rendered { info, parts, is_complete }
+}
+
+/// The user's side of a summary.
+pub(super) fn of_compaction(at: Time, agent: &str, model: &ModelRef, is_auto: bool) -> Rendered {
+    let info = json!({
+        "role": "user",
+        "time": { "created": at.millis() },
+        "agent": agent,
+        "model": self::model(model),
+    });
+    let part = json!({ "type": "compaction", "auto": is_auto });
+    Rendered { info, parts: vec![(PartKey::Compaction, part)], is_complete: true }
+}
+
+/// The summary itself, which the model wrote.
+pub(super) fn of_summary(
+    at: Time,
+    text: &str,
+    agent: &str,
+    model: &ModelRef,
+    folders: &Folders,
+) -> Rendered {
+    let mut info = assistant(model, at, agent, folders, &Usage::default(), 0.0);
+    info["summary"] = true.into();
+    info["mode"] = "compaction".into();
+    info["finish"] = "stop".into();
+    info["time"]["completed"] = at.millis().into();
+    let text = part::text("text", text, at, Some(at));
+    Rendered { info, parts: vec![(PartKey::Text(String::new()), text)], is_complete: true }
+}
+
+fn assistant(
+    model: &ModelRef,
+    at: Time,
+    agent: &str,
+    folders: &Folders,
+    usage: &Usage,
+    cost: Cost,
+) -> Value {
+    json!({
+        "role": "assistant",
+        "time": { "created": at.millis() },
+        "modelID": model.id,
+        "providerID": model.provider,
+        "mode": agent,
+        "agent": agent,
+        "path": { "cwd": folders.directory, "root": folders.worktree },
+        "cost": cost,
+        "tokens": part::tokens(usage),
+    })
+}
+
+pub(super) fn model(model: &ModelRef) -> Value {
+    json!({ "providerID": model.provider, "modelID": model.id })
+}
+
+/// Why a reply is not complete, in the API's names.
+fn error(facts: &MessageFacts, model: &ModelRef) -> Option<Value> {
+    let (reason, text) = facts.cut.as_ref()?;
+    let named = |name: &str, data: Value| Some(json!({ "name": name, "data": data }));
+    match (reason, &facts.failure) {
+        (EndReason::Aborted, _) => {
+            named("MessageAbortedError", json!({ "message": "The turn was interrupted." }))
+        }
+        (_, Some(failure)) => Some(of_failure(failure, &model.provider)),
+        (EndReason::Error | EndReason::Limit | EndReason::Incomplete, None) => {
+            let message = text.as_deref().unwrap_or("The turn ended before its answer.");
+            named("UnknownError", json!({ "message": message }))
+        }
+        (EndReason::Completed | EndReason::Blocked | EndReason::MaxSteps, None) => None,
+    }
+}
+
+/// A failed request in the API's names.
+pub(super) fn of_failure(failure: &Failure, provider: &str) -> Value {
+    let message = &failure.message;
+    match failure.class {
+        FailureClass::Auth => json!({
+            "name": "ProviderAuthError",
+            "data": { "providerID": provider, "message": message },
+        }),
+        FailureClass::Overflow => {
+            json!({ "name": "ContextOverflowError", "data": { "message": message } })
+        }
+        FailureClass::OutputLength => json!({ "name": "MessageOutputLengthError", "data": {} }),
+        FailureClass::Aborted => {
+            json!({ "name": "MessageAbortedError", "data": { "message": message } })
+        }
+        FailureClass::RateLimit
+        | FailureClass::Overloaded
+        | FailureClass::Quota
+        | FailureClass::Network
+        | FailureClass::Stalled
+        | FailureClass::Invalid
+        | FailureClass::Other => {
+            let mut data = json!({ "message": message, "isRetryable": failure.retryable });
+            if let Some(status) = failure.status {
+                data["statusCode"] = status.into();
+            }
+            json!({ "name": "APIError", "data": data })
+        }
+    }
+}
+
+/// Adds the members of an object that are not there yet.
+fn merge(into: &mut Value, extra: &Value) {
+    if let (Value::Object(into), Value::Object(extra)) = (into, extra) {
+        for (name, value) in extra {
+            into.entry(name.as_str()).or_insert_with(|| value.clone());
+        }
+    }
+}

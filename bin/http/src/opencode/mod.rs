@@ -1,0 +1,24 @@
+//! A session in the shapes of OpenCode's server API, as a fold of its log.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `frame` | one event of the feed |
+//! | `projection` | a root session with its subagents: applies events, returns the frames of the feed |
+//! | `message` | messages: prompts, replies, summaries |
+//! | `part` | parts of messages, and the states of calls |
+//! | `session` | the session itself, its status and its questions |
+//! | `ids` | ids in the form that clients sort by |
+//!
+//! Everything here is a function of events: the same log gives the same ids, messages and frames.
+//! Another form of the API can stand beside this module.
+
+mod frame;
+pub(crate) mod ids;
+mod message;
+mod part;
+mod projection;
+mod session;
+
+pub(crate) use frame::Frame;
+pub(crate) use projection::Projection;
+pub(crate) use session::{SessionProjection, project_id};

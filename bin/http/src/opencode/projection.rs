@@ -1,0 +1,97 @@
+//! A root session and its subagents as clients know them.
+
+use std::collections::BTreeMap;
+
+use leftfold_events::{Envelope, Seq, SessionId};
+use leftfold_view::Transcript;
+use serde_json::Value;
+
+use super::frame::Frame;
+use super::session::SessionProjection;
+
+/// The fold of a root session and its subagents.
+#[derive(Debug)]
+pub(crate) struct Projection {
+    transcript: Transcript,
+    sessions: BTreeMap<SessionId, SessionProjection>,
+}
+
+impl Projection {
+    pub(crate) fn new(root: SessionId) -> Self {
+        Self { transcript: Transcript::full(root).from_start(), sessions: BTreeMap::new() }
+    }
+
+    /// Applies an event, and returns the frames that follow from it. An event that arrives again has
+    /// none.
+    pub(crate) fn apply(&mut self, event: &Envelope) -> Vec<Frame> {
+        let id = self.transcript.session_of(event);
+        let known = self.seq(id);
+        let changes = self.transcript.apply(event);
+        let Some(view) = self.transcript.session(id).filter(|view| view.seq > known) else {
+            return Vec::new();
+        };
+        let projection = self.sessions.entry(id).or_insert_with(|| SessionProjection::new(id));
+        projection.follow(event, view, &changes, self.transcript.subagent(id))
+    }
+
+    /// The session whose log an event counts in: a fork has the events that it shares.
+    pub(crate) fn session_of(&self, event: &Envelope) -> SessionId {
+        self.transcript.session_of(event)
+    }
+
+    /// The last event of a session that was applied.
+    pub(crate) fn seq(&self, id: SessionId) -> Seq {
+        self.transcript.session(id).map_or(0, |view| view.seq)
+    }
+
+    /// Whether the session has an open turn.
+    pub(crate) fn is_working(&self, id: SessionId) -> bool {
+        self.transcript.session(id).is_some_and(|view| view.turn.is_some())
+    }
+
+    /// Shows that nobody runs the open turns.
+    pub(crate) fn cut_off(&mut self) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        for (id, projection) in &mut self.sessions {
+            if let Some(view) = self.transcript.session(*id) {
+                frames.extend(projection.cut_off(view));
+            }
+        }
+        frames
+    }
+
+    pub(crate) fn session(&self, id: SessionId) -> Option<&SessionProjection> {
+        self.sessions.get(&id)
+    }
+
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = (SessionId, &SessionProjection)> {
+        self.sessions.iter().map(|(id, projection)| (*id, projection))
+    }
+
+    pub(crate) fn todos(&self, id: SessionId) -> Value {
+        let view = self.transcript.session(id);
+        view.map_or_else(|| Value::Array(Vec::new()), |view| serde_json::json!(view.todos))
+    }
+
+    /// The open questions of a session: permissions and questions of tools.
+    pub(crate) fn open_questions(&self, id: SessionId) -> Vec<Frame> {
+        match (self.sessions.get(&id), self.transcript.session(id)) {
+            (Some(projection), Some(view)) => projection.open(view),
+            (None, _) | (_, None) => Vec::new(),
+        }
+    }
+
+    /// The sessions that work, and their open questions.
+    pub(crate) fn open(&self) -> Vec<Frame> {
+        let sessions = self.sessions.iter().filter(|(_, known)| known.status()["type"] != "idle");
+        let known = sessions.filter_map(|(id, known)| Some((known, self.transcript.session(*id)?)));
+        known.flat_map(|(known, view)| known.snapshot(view, 0)).collect()
+    }
+
+    /// Everything that a client needs to know, as frames that add or replace.
+    pub(crate) fn snapshot(&self, limit: usize) -> Vec<Frame> {
+        let sessions = self.sessions.iter();
+        let known = sessions.filter_map(|(id, known)| Some((known, self.transcript.session(*id)?)));
+        known.flat_map(|(known, view)| known.snapshot(view, limit)).collect()
+    }
+}

@@ -1,0 +1,180 @@
+//! A small HTTP client, independent of Leftfold's own.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+
+use common::{Live, PATIENCE, Site};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+/// A running `leftfold serve`.
+pub(crate) struct Served {
+    live: Live,
+    pub(crate) port: u16,
+    pub(crate) login: Option<String>,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) status: u16,
+    pub(crate) headers: String,
+    pub(crate) body: String,
+}
+
+impl Answered {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The body of an answer with status 200.
+    pub(crate) fn ok(&self) -> Value {
+        assert_eq!(self.status, 200, "{self:?}");
+        self.json()
+    }
+}
+
+impl Served {
+    pub(crate) fn start(site: &Site) -> Self {
+        Self::of(site.command(&["serve", "--port", "0"]))
+    }
+
+    pub(crate) fn of(command: Command) -> Self {
+        let mut live = Live::start(command);
+        let line = live.line().expect("the server says where it listens");
+        let port = line.trim().rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+        assert!(line.starts_with("leftfold server listening on http://"), "{line}");
+        Self { live, port: port.unwrap_or_else(|| panic!("{line}")), login: None }
+    }
+
+    pub(crate) fn kill(self) {
+        self.live.signal(Signal::KILL);
+        self.live.wait();
+    }
+
+    /// Ends it in good order.
+    pub(crate) fn end(self) {
+        self.live.signal(Signal::TERM);
+        let ran = self.live.wait();
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Answered {
+        self.request("GET", path, &[], None)
+    }
+
+    pub(crate) fn post(&self, path: &str, body: Value) -> Answered {
+        self.request("POST", path, &[("content-type", "application/json")], Some(&body.to_string()))
+    }
+
+    /// A new session.
+    pub(crate) fn session(&self) -> String {
+        self.post("/session", json!({})).ok()["id"].as_str().unwrap().to_owned()
+    }
+
+    /// The answer to a prompt.
+    pub(crate) fn prompt(&self, session: &str, text: &str) -> Value {
+        let parts = json!({ "parts": [{ "type": "text", "text": text }] });
+        self.post(&format!("/session/{session}/message"), parts).ok()
+    }
+
+    pub(crate) fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&str>,
+    ) -> Answered {
+        let mut stream = self.send(method, path, headers, body);
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let (headers, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = headers.split(' ').nth(1).and_then(|status| status.parse().ok());
+        Answered {
+            status: status.unwrap_or(0),
+            headers: headers.to_lowercase(),
+            body: body.to_owned(),
+        }
+    }
+
+    fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&str>,
+    ) -> BufReader<TcpStream> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut request = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            request += &format!("host: 127.0.0.1:{}\r\n", self.port);
+        }
+        let login = self.login.iter().map(|login| ("authorization", login.as_str()));
+        for (name, value) in headers.iter().copied().chain(login) {
+            request += &format!("{name}: {value}\r\n");
+        }
+        let body = body.unwrap_or_default();
+        request += &format!("content-length: {}\r\n\r\n{body}", body.len());
+        stream.write_all(request.as_bytes()).unwrap();
+        BufReader::new(stream)
+    }
+
+    /// The feed of everything, from its beginning or after a cursor.
+    pub(crate) fn feed(&self, after: Option<&str>) -> SseReader {
+        let headers: Vec<(&str, &str)> =
+            after.iter().map(|after| ("last-event-id", *after)).collect();
+        SseReader { stream: self.send("GET", "/global/event", &headers, None) }
+    }
+}
+
+/// Reads server-sent events.
+pub(crate) struct SseReader {
+    stream: BufReader<TcpStream>,
+}
+
+/// A frame of the feed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SseFrame {
+    pub(crate) id: String,
+    pub(crate) kind: String,
+    pub(crate) properties: Value,
+}
+
+impl SseReader {
+    /// The next frame that is no heartbeat; `None` at the end.
+    pub(crate) fn next(&mut self) -> Option<SseFrame> {
+        let mut id = String::new();
+        loop {
+            let mut line = String::new();
+            if self.stream.read_line(&mut line).unwrap_or(0) == 0 {
+                return None;
+            }
+            if let Some(text) = line.strip_prefix("id: ") {
+                id = text.trim().to_owned();
+            }
+            let Some(data) = line.strip_prefix("data: ") else { continue };
+            let data: Value = serde_json::from_str(data).unwrap();
+            let payload = data.get("payload").unwrap_or(&data);
+            let kind = payload["type"].as_str().unwrap().to_owned();
+            if kind != "server.heartbeat" {
+                return Some(SseFrame { id, kind, properties: payload["properties"].clone() });
+            }
+        }
+    }
+
+    /// All frames up to the first one that `is_last` accepts.
+    pub(crate) fn until(&mut self, is_last: impl Fn(&SseFrame) -> bool) -> Vec<SseFrame> {
+        let mut frames = Vec::new();
+        while let Some(frame) = self.next() {
+            let last = is_last(&frame);
+            frames.push(frame);
+            if last {
+                return frames;
+            }
+        }
+        panic!("the feed ended after {frames:#?}");
+    }
+}

@@ -1,0 +1,214 @@
+//! Prompts, messages and the feed.
+
+use std::collections::{BTreeMap, HashSet};
+
+use common::{Site, script};
+use serde_json::{Value, json};
+
+use crate::client::{Served, SseFrame};
+
+/// Two steps: text with a command, then an answer.
+fn two_steps(command: &str) -> Value {
+    script(json!([
+        { "parts": [{ "text": "I look. " }, { "call": { "name": "bash", "input": { "command": command } } }] },
+        { "parts": [{ "text": "All done." }] },
+    ]))
+}
+
+fn is_idle(frame: &SseFrame) -> bool {
+    frame.kind == "session.idle"
+}
+
+#[test]
+fn a_prompt_is_answered_listed_and_streamed() {
+    let site = Site::scripted(&two_steps("echo hi")).setting("/permission", json!("allow"));
+    let server = Served::start(&site);
+    let session = server.session();
+    let mut feed = server.feed(None);
+    let answer = server.prompt(&session, "go");
+    assert_eq!(
+        (&answer["info"]["role"], &answer["info"]["finish"]),
+        (&json!("assistant"), &json!("stop"))
+    );
+    assert!(answer["parts"].to_string().contains("done."), "{answer}");
+
+    let frames = feed.until(is_idle);
+    assert_eq!(frames[0].kind, "server.connected");
+    let mut texts: BTreeMap<String, (String, String)> = BTreeMap::new();
+    let mut states = Vec::new();
+    for frame in &frames {
+        let part = &frame.properties["part"];
+        if frame.kind == "message.part.delta" {
+            let known = texts.get_mut(frame.properties["partID"].as_str().unwrap());
+            known.expect("its part comes first").0 += frame.properties["delta"].as_str().unwrap();
+        } else if part["type"] == "text" && part["time"].is_object() {
+            let known = texts.entry(part["id"].as_str().unwrap().to_owned()).or_default();
+            known.1 = part["text"].as_str().unwrap().to_owned();
+        } else if part["type"] == "tool" {
+            states.push(part["state"]["status"].as_str().unwrap().to_owned());
+        }
+    }
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    for (streamed, whole) in texts.values() {
+        assert_eq!(streamed.trim_end(), whole.trim_end(), "the deltas add up to the text");
+    }
+    states.dedup();
+    assert_eq!(states, ["pending", "running", "completed"]);
+
+    let listed = server.get(&format!("/session/{session}/message")).ok();
+    let messages = listed.as_array().unwrap();
+    let ids: Vec<&str> =
+        messages.iter().map(|message| message["info"]["id"].as_str().unwrap()).collect();
+    assert!(ids.is_sorted(), "clients sort by id: {ids:?}");
+    let roles: Vec<&Value> = messages.iter().map(|message| &message["info"]["role"]).collect();
+    assert_eq!(roles, ["user", "assistant", "assistant"]);
+    let output =
+        messages[1]["parts"].as_array().unwrap().iter().find(|part| part["type"] == "tool");
+    assert_eq!(output.unwrap()["state"]["output"], "hi\n");
+    // the feed and the list have the same last state
+    let last = frames.iter().rfind(|frame| frame.kind == "message.updated").unwrap();
+    assert_eq!(last.properties["info"], messages[2]["info"]);
+    let sessions = server.get("/session").ok();
+    assert_eq!(sessions[0]["id"], session.as_str());
+    server.end();
+}
+
+/// A kill in the middle of a turn: the feed goes on exactly behind the last frame that a client
+/// has, the turn is shown as cut off, and can be resumed.
+#[test]
+fn the_feed_goes_on_after_a_kill() {
+    let site = Site::scripted(&two_steps("sleep 30")).setting("/permission", json!("allow"));
+    let server = Served::start(&site);
+    let session = server.session();
+    let mut feed = server.feed(None);
+    let parts = json!({ "parts": [{ "type": "text", "text": "go" }] });
+    assert_eq!(server.post(&format!("/session/{session}/prompt_async"), parts).status, 204);
+    let is_running = |frame: &SseFrame| frame.properties["part"]["state"]["status"] == "running";
+    let before = feed.until(is_running);
+    server.kill();
+    // the connection may have carried more
+    let before: Vec<SseFrame> =
+        before.into_iter().chain(std::iter::from_fn(|| feed.next())).collect();
+
+    let server = Served::start(&site);
+    let after = &before.last().unwrap().id;
+    let mut feed = server.feed(Some(after));
+    let cut_off = feed.until(is_idle);
+    let stopped =
+        cut_off.iter().find(|frame| frame.properties["part"]["state"]["status"] == "error");
+    assert!(stopped.is_some(), "{cut_off:#?}");
+    assert_eq!(server.get("/session/status").ok(), json!({}));
+    assert_eq!(server.post(&format!("/session/{session}/resume"), json!({})).ok(), json!(true));
+    let resumed = feed.until(is_idle);
+    let text: String = resumed
+        .iter()
+        .filter(|frame| frame.kind == "message.part.delta")
+        .filter_map(|frame| frame.properties["delta"].as_str())
+        .collect();
+    assert_eq!(text, "All done.");
+
+    // a client that reads everything again gets the same frames, each once
+    let first = before.iter().find(|frame| frame.id.contains('-')).unwrap();
+    let again = server.feed(Some(&first.id)).until(|frame| Some(frame) == resumed.last());
+    let seen = |frames: &[&SseFrame]| -> Vec<(String, Value)> {
+        frames.iter().map(|frame| (frame.id.clone(), frame.properties.clone())).collect()
+    };
+    let lived: Vec<&SseFrame> = before
+        .iter()
+        .skip_while(|frame| frame.id != first.id)
+        .skip(1)
+        .chain(&cut_off[1..])
+        .chain(&resumed)
+        .collect();
+    assert_eq!(seen(&again.iter().skip(1).collect::<Vec<_>>()), seen(&lived));
+    let ids: HashSet<&String> = lived.iter().map(|frame| &frame.id).collect();
+    assert_eq!(ids.len(), lived.len(), "each frame has an id of its own");
+    server.end();
+}
+
+/// A client that connects later gets the open question, answers it, and the call runs.
+#[test]
+fn an_open_permission_is_shown_to_who_comes_later() {
+    let site = Site::scripted(&two_steps("echo hi > made")).setting("/permission", json!("ask"));
+    let server = Served::start(&site);
+    let session = server.session();
+    let mut feed = server.feed(None);
+    let parts = json!({ "parts": [{ "type": "text", "text": "go" }] });
+    assert_eq!(server.post(&format!("/session/{session}/prompt_async"), parts).status, 204);
+    let asked = feed.until(|frame| frame.kind == "permission.asked").pop().unwrap().properties;
+    let later = server.feed(None).until(|frame| frame.kind == "permission.asked").pop().unwrap();
+    assert_eq!(later.properties, asked);
+    assert_eq!(server.get("/permission").ok(), json!([asked]));
+    let id = asked["id"].as_str().unwrap();
+    assert_eq!(
+        server.post("/permission/per_nothing/reply", json!({ "reply": "once" })).status,
+        404
+    );
+    assert_eq!(
+        server.post(&format!("/permission/{id}/reply"), json!({ "reply": "once" })).ok(),
+        json!(true)
+    );
+    let replied = feed.until(is_idle);
+    assert!(replied.iter().any(|frame| frame.kind == "permission.replied"), "{replied:#?}");
+    assert_eq!(site.text("made"), "hi\n");
+    assert_eq!(
+        server.post(&format!("/permission/{id}/reply"), json!({ "reply": "once" })).status,
+        404
+    );
+    server.end();
+}
+
+/// Ids that a client gives are kept, and the answer sorts behind them.
+#[test]
+fn ids_of_clients_are_kept() {
+    let site = Site::scripted(&script(json!([{ "parts": [{ "text": "Hello." }] }])));
+    let server = Served::start(&site);
+    let session = server.session();
+    let path = format!("/session/{session}/message");
+    let (message, part) = ("msg_ffff00000001AAAAAAAAAAAAAA", "prt_ffff00000002AAAAAAAAAAAAAA");
+    let prompt = json!({
+        "messageID": message,
+        "parts": [{ "id": part, "type": "text", "text": "go", "metadata": { "a": 1 } }],
+    });
+    let answer = server.post(&path, prompt.clone()).ok();
+    assert_eq!(answer["info"]["parentID"], message);
+    let messages = server.get(&path).ok();
+    assert_eq!(messages[0]["info"]["id"], message);
+    assert_eq!(
+        (&messages[0]["parts"][0]["id"], &messages[0]["parts"][0]["metadata"]),
+        (&json!(part), &json!({ "a": 1 }))
+    );
+    // a repeated prompt runs nothing twice
+    server.post(&path, prompt).ok();
+    assert_eq!(server.get(&path).ok().as_array().unwrap().len(), 2);
+    let wrong = json!({ "messageID": "../x", "parts": [{ "type": "text", "text": "go" }] });
+    assert_eq!(server.post(&path, wrong).status, 400);
+    server.end();
+}
+
+#[test]
+fn sessions_are_renamed_forked_and_removed() {
+    let site = Site::scripted(&script(json!([{ "parts": [{ "text": "Hello." }] }])));
+    let server = Served::start(&site);
+    let session = server.session();
+    server.prompt(&session, "go");
+    let path = format!("/session/{session}");
+    let json_type = [("content-type", "application/json")];
+    let renamed = server.request("PATCH", &path, &json_type, Some(r#"{"title":"Mine"}"#)).ok();
+    assert_eq!(renamed["title"], "Mine");
+    let fork = server.post(&format!("{path}/fork"), json!({})).ok();
+    assert_ne!(fork["id"], session.as_str());
+    let of_fork = server.get(&format!("/session/{}/message", fork["id"].as_str().unwrap())).ok();
+    assert_eq!(of_fork.as_array().unwrap().len(), 2);
+    assert_eq!(
+        server.request("DELETE", &path, &[], None).status,
+        400,
+        "the fork shares its events"
+    );
+    let fork = format!("/session/{}", fork["id"].as_str().unwrap());
+    assert_eq!(server.request("DELETE", &fork, &[], None).ok(), json!(true));
+    assert_eq!(server.request("DELETE", &path, &[], None).ok(), json!(true));
+    assert_eq!(server.get(&path).status, 404);
+    assert_eq!(server.get("/session").ok(), json!([]));
+    server.end();
+}
