@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn sessions_are_read_back_and_the_newest_sorts_first() {
-        let times = [1_u128 << 40, 1_780_000_000_000, 1_780_000_000_001, 1_790_000_000_000];
+        // the order begins anew every 795 days, as it does for OpenCode
+        let times = [1_u128 << 40, 1_790_000_000_000, 1_790_000_000_001, 1_800_000_000_000];
         let mut ids = Vec::new();
         for time in times {
             for random in [0, 1, (1 << 80) - 1, 0x1234_5678_9abc_def0_1234] {
@@ -160,10 +161,10 @@ mod tests {
 
     #[test]
     fn answers_sort_behind_the_question_of_a_client_with_another_clock() {
-        let now = Time::from_millis(1_780_000_000_000);
+        let now = Time::from_millis(1_790_000_000_000);
         let mut other = Ids::new(ulid(1));
         for (ahead, follows) in [(0, true), (60_000, true), (300 * 24 * 3_600_000, false)] {
-            let theirs = other.next("msg", 1, Time::from_millis(1_780_000_000_000 + ahead));
+            let theirs = other.next("msg", 1, Time::from_millis(1_790_000_000_000 + ahead));
             let mut ids = Ids::new(ulid(2));
             ids.pass(&theirs, now);
             assert_eq!(ids.next("msg", 2, now) > theirs, follows, "{ahead}");
