@@ -64,7 +64,7 @@ pub struct Summary {
     pub fork_number: u32,
     pub agent: String,
     pub title: Option<String>,
-    /// What the session was about, if a model has summed it up.
+    /// A model's summary of the session; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// Beginning of the first prompt's text.

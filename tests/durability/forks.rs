@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use common::{Site, Tally};
+use common::{Random, Site, Tally, number};
 use leftfold_events::event::{Class, EndReason, Event, Finish, Model, Session, Usage};
 use leftfold_events::state::{PendingKind, Phase};
 use leftfold_events::{Envelope, Fact, POLICY, Seq, SessionId, Time, admits, fold, settle};
@@ -26,22 +26,6 @@ const COSTS: &str = "costs that differ";
 const USAGES: &str = "usages that differ";
 const TWICE: &str = "events stored twice";
 const STATS: &str = "sums of the program that differ";
-
-fn number(name: &str, default: usize) -> usize {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap())
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((mixed ^ (mixed >> 31)) % limit as u64).unwrap()
-    }
-}
 
 /// A session with its whole log, for a fork including the shared events.
 struct Grown {
@@ -79,7 +63,7 @@ struct Tree {
 
 impl Tree {
     fn new(seed: u64) -> Self {
-        let mut tree = Self { random: Random(seed), sessions: Vec::new() };
+        let mut tree = Self { random: Random::new(seed), sessions: Vec::new() };
         let root = tree.id();
         tree.create(root, None);
         tree.play(0, 40);

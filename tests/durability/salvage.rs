@@ -19,7 +19,8 @@ fn written() -> (Site, PathBuf) {
     (site, folder)
 }
 
-fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+/// All files below a folder, with their contents.
+pub(crate) fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {

@@ -2,15 +2,15 @@
 //!
 //! Debug builds write other schemas with `LEFTFOLD_SCHEMA`, so no test needs a stored database.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use common::corpus::{Act, is_child, logs, scenario};
 use common::{Live, Ran, Site, Tally, bash, rerun_all, says, script};
 use leftfold_events::event::{Event, Owner, Session};
 use leftfold_events::{Envelope, fold, line, verify};
 use serde_json::{Value, json};
+
+use crate::salvage::files;
 
 /// Scenarios of the corpus whose first run is killed in schema 2, and the commit at which it is
 /// killed. The order of their events depends on time.
@@ -316,21 +316,4 @@ fn stores_of_unknown_schemas_are_refused_and_stay_as_they_are() {
         }
     }
     tally.finish();
-}
-
-/// All files of a folder.
-fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                found.insert(path.clone(), fs::read(path).unwrap());
-            }
-        }
-    }
-    found
 }

@@ -299,7 +299,7 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// What is kept of requests besides the log.
+/// The records of requests that are kept beside the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]

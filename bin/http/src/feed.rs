@@ -235,7 +235,13 @@ impl Feed {
             (from, cursors)
         };
         let scope = WatchScope::Whole(Arc::new(cursors));
-        let mut events = Subscription::open_as(client, from, scope).await?;
+        let mut events = match Subscription::open_as(client, from, scope).await {
+            Ok(events) => events,
+            Err(error) => {
+                self.ended(root);
+                return Err(error);
+            }
+        };
         let feed = Arc::clone(self);
         tokio::spawn(async move {
             while let Some(Observation { events, done }) = events.next().await {
@@ -244,11 +250,16 @@ impl Feed {
                 // the hub may have ended with the node
                 let _ = done.send(());
             }
-            if let Some(tree) = feed.lock().trees.get_mut(&root) {
-                tree.is_live = false;
-            }
+            feed.ended(root);
         });
         Ok(())
+    }
+
+    /// No more events arrive until the session is opened again.
+    fn ended(&self, root: SessionId) {
+        if let Some(tree) = self.lock().trees.get_mut(&root) {
+            tree.is_live = false;
+        }
     }
 
     /// A new client. With a cursor it goes on exactly there; otherwise it begins with a snapshot.
@@ -355,7 +366,7 @@ impl Feed {
         Some(root_of(&parents, session))
     }
 
-    /// What `see` makes of the tree of a session; `None` if there is no such session.
+    /// Reads the tree of a session with `see`; `None` if there is no such session.
     pub(crate) fn with<T>(
         &self,
         session: SessionId,
@@ -369,7 +380,7 @@ impl Feed {
         Some(see(&state.trees.get(&root)?.projection))
     }
 
-    /// What `see` makes of a loaded session.
+    /// Reads a loaded session with `see`; `None` if it is not loaded.
     pub(crate) fn loaded<T>(
         &self,
         session: SessionId,
@@ -427,7 +438,7 @@ impl Feed {
         })
     }
 
-    /// What `see` makes of every loaded tree.
+    /// Reads every loaded tree with `see`.
     pub(crate) fn each<T>(&self, see: impl Fn(&Projection) -> Vec<T>) -> Vec<T> {
         self.lock().trees.values().flat_map(|tree| see(&tree.projection)).collect()
     }

@@ -1,4 +1,4 @@
-//! Who may ask: checks of a request before anything is done for it.
+//! Refuses requests that nobody who may use the server has sent, before anything is done for them.
 //!
 //! - The `Host` must be this server's, so that a page whose name leads here (DNS rebinding) gets
 //!   nothing.

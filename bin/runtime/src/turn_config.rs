@@ -57,7 +57,7 @@ pub struct Overrides {
     pub tools: IndexMap<String, bool>,
 }
 
-/// What a client says with one prompt besides its text. Its options win over those of the session.
+/// The options of one prompt. They win over those of the session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PromptOptions {

@@ -27,7 +27,7 @@ pub struct SessionView {
     pub seq: Seq,
     pub at: Time,
     pub title: Option<String>,
-    /// What the session was about, for lists.
+    /// A summary of the session in a few sentences, for lists.
     pub summary: Option<String>,
     pub agent: String,
     pub model: Option<ModelRef>,

@@ -68,7 +68,7 @@ pub struct State {
     #[serde(skip_serializing_if = "is_zero")]
     pub imported: Seq,
     pub title: Option<String>,
-    /// What the session was about, in a few sentences for lists.
+    /// A summary of the session in a few sentences, for lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// Empty if an imported log was resumed and nobody has prompted since.

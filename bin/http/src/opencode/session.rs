@@ -720,7 +720,7 @@ impl SessionProjection {
         info
     }
 
-    /// What a client needs to know of the session, its newest `limit` messages included.
+    /// The session's state as frames: itself, its newest `limit` messages, todos, status and questions.
     pub(super) fn snapshot(&self, view: &SessionView, limit: usize) -> Vec<Frame> {
         let session = ids::of_session(self.id);
         let session_updated = json!({ "sessionID": session, "info": self.info });
