@@ -407,7 +407,7 @@ pub(crate) struct Unrevert {
 
 #[derive(Debug, Args)]
 pub(crate) struct Node {
-    /// Keep all sessions in one store in this folder, which flushes them together
+    /// Keep all sessions in the store in this folder [default: `store` in the data folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) store: Option<PathBuf>,
 }
@@ -429,6 +429,12 @@ pub(crate) struct Serve {
     /// Directory of requests that name none [default: the current one]
     #[arg(long, value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
+    /// Front end to show in a browser: a folder with index.html, or the address of a server
+    #[arg(long, value_name = "DIR|URL")]
+    pub(crate) web: Option<String>,
+    /// Accepted from OpenCode's SDK, and ignored: LEFTFOLD_LOG says what is logged
+    #[arg(long, value_name = "LEVEL", hide = true)]
+    pub(crate) log_level: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -9,16 +9,21 @@ use std::process::Command;
 /// memory.
 const THRESHOLD: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "131072");
 
-/// Restarts this program in this process with that variable set, because glibc reads it only at the
-/// start. If that fails, the program continues without it.
+/// Restarts this program in this process, under its name, with that variable set, because glibc reads
+/// it only at the start. If that fails, the program continues without it. A program that was started
+/// with sockets (`LISTEN_FDS`) is not restarted: they are closed when another program begins.
 pub(crate) fn give_back() {
     let (name, value) = THRESHOLD;
     if !cfg!(target_env = "gnu") || std::env::var_os(name).is_some() {
         return;
     }
+    if std::env::var_os("LISTEN_FDS").is_some() {
+        return;
+    }
     let Ok(program) = std::env::current_exe() else { return };
-    let arguments = std::env::args_os().skip(1);
-    let error = Command::new(program).args(arguments).env(name, value).exec();
+    let mut arguments = std::env::args_os();
+    let called = arguments.next().unwrap_or_else(|| program.clone().into());
+    let error = Command::new(program).arg0(called).args(arguments).env(name, value).exec();
     tracing::debug!(
         "the node keeps memory that it could return: restart with {name} failed: {error}"
     );

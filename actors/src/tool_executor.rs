@@ -9,7 +9,7 @@ use leftfold_events::event::{
     CallKind, CallSpec, Consent, Event, Finished, Resolution, Todo, Tool,
 };
 use leftfold_events::{Fact, Json, Secrets, Seq, TurnConfig};
-use leftfold_tools::{Context, Elicitation, ElicitationReply, Output, Workspace};
+use leftfold_tools::{Context, Elicitation, ElicitationReply, Output, Seen, Workspace};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -181,6 +181,12 @@ impl Running {
             let _done = cancel.drop_guard();
             match recording {
                 Some(recording) => recording.run(of, resolution).await,
+                None if runs_twice() => {
+                    let again = Context { seen: Seen::new(), ..context.clone() };
+                    let output = leftfold_tools::run(&resolution, context).await;
+                    leftfold_tools::run(&resolution, again).await;
+                    output
+                }
                 None => leftfold_tools::run(&resolution, context).await,
             }
         };
@@ -267,6 +273,12 @@ impl Drop for Running {
         // commands are ended by the task that runs them
         self.tasks.let_go();
     }
+}
+
+/// Whether this process runs each call a second time after the first run has ended. Debug builds do so with
+/// `LEFTFOLD_SABOTAGE=twice`: the test of resumed sessions must notice the second effect.
+fn runs_twice() -> bool {
+    cfg!(debug_assertions) && std::env::var("LEFTFOLD_SABOTAGE").is_ok_and(|what| what == "twice")
 }
 
 /// The way of the run `of` to people who answer: by the executor, which knows what runs.

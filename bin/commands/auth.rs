@@ -15,9 +15,6 @@ use leftfold_runtime::Usage;
 use leftfold_runtime::note;
 use leftfold_runtime::{model, resolved_settings};
 
-/// The longest key, in bytes.
-const LONGEST: u64 = 16 * 1024;
-
 /// The exit code of an interrupted shell command.
 const INTERRUPTED: u8 = 130;
 
@@ -81,23 +78,18 @@ fn read(provider: &str) -> anyhow::Result<Option<String>> {
         return Ok(password_prompt::ask(&format!("Key of {provider} (it is not shown): "))?);
     }
     let mut key = String::new();
-    let read = std::io::stdin().take(LONGEST + 1).read_to_string(&mut key);
+    let read = std::io::stdin().take(auth::MAX_KEY as u64 + 1).read_to_string(&mut key);
     read.map_err(|_| Usage("standard input is not UTF-8 text: expected a key".to_owned()))?;
     Ok(Some(key))
 }
 
 fn checked(key: &str) -> Result<Secret, Usage> {
-    let key = key.trim();
-    let wrong = if key.is_empty() {
-        "the key is empty: type one, or pipe one into standard input"
-    } else if key.len() as u64 > LONGEST {
-        "the key is too long: at most 16 KiB are accepted"
-    } else if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        "this is not a key: expected one word of ASCII letters, digits and punctuation"
-    } else {
-        return Ok(Secret::new(key));
-    };
-    Err(Usage(wrong.to_owned()))
+    if key.trim().is_empty() {
+        return Err(Usage(
+            "the key is empty: type one, or pipe one into standard input".to_owned(),
+        ));
+    }
+    auth::parse_key(key).map_err(|why| Usage(why.to_owned()))
 }
 
 fn logout(settings: &Settings, provider: &str) -> anyhow::Result<ExitCode> {

@@ -69,8 +69,9 @@ fn lines(report: &Report, session: SessionId, format: Format) -> anyhow::Result<
         return Ok(output);
     }
     for spill in &report.spills {
+        let file = if spill.is_record { "record of the request" } else { "full text" };
         output.push_str(&format!(
-            "note: the full text at seq {} is {}: {}\n",
+            "note: the {file} at seq {} is {}: {}\n",
             spill.seq, spill.what, spill.path
         ));
     }

@@ -54,7 +54,7 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
     let built = context::asked(&state, purpose);
     if args.wire {
         let model = context::model_of(&state, purpose);
-        return wire::wire(args, &place, all, &built, model);
+        return wire::wire(args, &place, all, &built, (&state.config, model));
     }
     let bytes = serde_json::to_string(&built.request)?;
     let rebuilt = built.request.sha256();
@@ -195,6 +195,7 @@ impl RequestReport<'_> {
         }
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
         let _ = writeln!(text, "tools: {}", printable_line(&names.join(", ")));
+        text += &configuration::of_tools(self.config);
         for (role, content, of, bytes) in self.messages() {
             let from = match of {
                 [] => "written for this request".to_owned(),

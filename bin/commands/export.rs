@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use leftfold_events::{Envelope, SessionId};
+use leftfold_events::event::Session;
+use leftfold_events::{Envelope, Event, SessionId};
 
 use crate::cli::{Export, ExportFormat, Share, Unshare};
 use leftfold_runtime::history::History;
 use leftfold_runtime::lines::Lines;
+use leftfold_runtime::resolved_settings;
 use leftfold_runtime::session_paths;
 
 pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
@@ -36,6 +38,7 @@ pub(crate) fn share(args: &Share) -> anyhow::Result<ExitCode> {
     if let Some(damage) = damage {
         anyhow::bail!("the log is damaged, so it is not shared: {damage}");
     }
+    may_be_shared(&history)?;
     let file = match &args.output {
         Some(file) => file.clone(),
         None => shared_file(place.session)?,
@@ -45,6 +48,23 @@ pub(crate) fn share(args: &Share) -> anyhow::Result<ExitCode> {
     }
     write(&file, &lines(&history.by_time(), false))?;
     super::print(&format!("{}\n", file.display()))
+}
+
+/// Refuses if the settings here or in the session's project forbid to share sessions.
+fn may_be_shared(history: &History) -> anyhow::Result<()> {
+    let mut directories = vec![std::env::current_dir()?];
+    if let Some(Event::Session(Session::Created { directory, .. })) =
+        history.root().first().map(|event| &event.event)
+        && Path::new(directory).is_dir()
+    {
+        directories.push(directory.into());
+    }
+    for directory in directories {
+        if let Some(place) = resolved_settings::without_plugins(&directory)?.no_sharing() {
+            anyhow::bail!("{place}: `share` is \"disabled\", so sessions are not shared");
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn unshare(args: &Unshare) -> anyhow::Result<ExitCode> {

@@ -8,30 +8,34 @@ use leftfold_events::Time;
 use leftfold_store::{Head, Tidied};
 
 use crate::cli::Prune;
-use leftfold_runtime::session_list::tidy;
-use leftfold_runtime::session_paths;
+use leftfold_runtime::session_list::{self, tidy};
+use leftfold_runtime::session_paths::{self, SessionPlace};
 
 const DAY: u64 = 24 * 60 * 60 * 1_000;
 
 pub(crate) fn prune(args: &Prune) -> anyhow::Result<ExitCode> {
     let mut roots = session_paths::roots()?;
+    let is_shared = |store: &Path| session_paths::is_shared(store);
+    let shared = session_paths::shared_store()?;
+    if leftfold_store::in_use(&shared) {
+        leftfold_runtime::note(&format!(
+            "leftfold: a node has the store {}, whose sessions stay: remove them one by one with `leftfold sessions rm`",
+            shared.display()
+        ));
+    }
     roots.retain(|(store, _)| !leftfold_store::in_use(store));
     let mut freed = 0;
     let mut kept: Vec<PathBuf> = roots.iter().map(|(store, _)| store.clone()).collect();
-    for (store, head) in chosen(roots, args) {
-        let size = size(&store);
-        if !args.dry_run {
-            // A session that was continued in the meantime stays.
-            if let Err(error) = leftfold_store::remove(&store) {
-                leftfold_runtime::note(&format!(
-                    "leftfold: cannot remove {}: {error}",
-                    head.session
-                ));
-                continue;
-            }
+    kept.dedup();
+    for Candidate { store, head, size } in chosen(Candidate::all(roots), args) {
+        if !args.dry_run
+            && let Err(error) = remove(&store, &head)
+        {
+            leftfold_runtime::note(&format!("leftfold: cannot remove {}: {error}", head.session));
+            continue;
         }
         freed += size;
-        kept.retain(|other| *other != store);
+        kept.retain(|other| *other != store || is_shared(other));
         let done = if args.dry_run { "would be removed" } else { "removed" };
         super::print(&format!("{} {done}: {size} bytes, idle since {}\n", head.session, head.at))?;
     }
@@ -86,22 +90,61 @@ fn nurseries(dry: bool) -> anyhow::Result<u64> {
     Ok(freed)
 }
 
+/// Removes a session that was not continued in the meantime: its store, or its part of the shared
+/// one, where a session with forks stays.
+fn remove(store: &Path, head: &Head) -> anyhow::Result<()> {
+    if !session_paths::is_shared(store) {
+        return Ok(leftfold_store::remove(store)?);
+    }
+    let place = SessionPlace { store: store.to_owned(), session: head.session };
+    session_list::remove(&place).map(|_| ())
+}
+
+/// A session that may be removed.
+struct Candidate {
+    store: PathBuf,
+    head: Head,
+    /// Bytes on the disk. In the shared store they are estimated by the session's number of events.
+    size: u64,
+}
+
+impl Candidate {
+    fn all(roots: Vec<(PathBuf, Head)>) -> Vec<Self> {
+        let mut shared = None;
+        let of = |(store, head): (PathBuf, Head)| {
+            let size = match session_paths::is_shared(&store) {
+                false => size(&store),
+                true => {
+                    let (bytes, events) = *shared.get_or_insert_with(|| {
+                        let heads = leftfold_store::heads(&store);
+                        (size(&store), heads.iter().map(|head| head.seq).sum::<u64>())
+                    });
+                    let part = u128::from(bytes) * u128::from(head.seq) / u128::from(events.max(1));
+                    u64::try_from(part).unwrap_or(bytes)
+                }
+            };
+            Self { store, head, size }
+        };
+        roots.into_iter().map(of).collect()
+    }
+}
+
 /// The sessions to remove, the longest idle first.
-fn chosen(mut roots: Vec<(PathBuf, Head)>, args: &Prune) -> Vec<(PathBuf, Head)> {
-    roots.sort_by_key(|(_, head)| (head.at, head.session));
+fn chosen(mut all: Vec<Candidate>, args: &Prune) -> Vec<Candidate> {
+    all.sort_by_key(|one| (one.head.at, one.head.session));
     let now = Time::from(SystemTime::now()).millis();
     let since = args.older_than.map(|days| now.saturating_sub(days.saturating_mul(DAY)));
-    let old = |head: &Head| since.is_some_and(|since| head.at.millis() < since);
-    let (mut gone, mut kept): (Vec<_>, Vec<_>) = roots.into_iter().partition(|(_, head)| old(head));
+    let old = |one: &Candidate| since.is_some_and(|since| one.head.at.millis() < since);
+    let (mut gone, mut kept): (Vec<_>, Vec<_>) = all.into_iter().partition(old);
     if let Some(most) = args.max_size {
-        let sizes: Vec<u64> = kept.iter().map(|(store, _)| size(store)).collect();
-        let mut left: u64 = sizes.iter().sum();
-        let surplus = sizes.iter().take_while(|size| {
+        let mut left: u64 = kept.iter().map(|one| one.size).sum();
+        let surplus = kept.iter().take_while(|one| {
             let over = left > most;
-            left -= **size * u64::from(over);
+            left -= one.size * u64::from(over);
             over
         });
-        gone.extend(kept.drain(..surplus.count()));
+        let surplus = surplus.count();
+        gone.extend(kept.drain(..surplus));
     }
     gone
 }

@@ -14,6 +14,7 @@ mod memo;
 mod next;
 mod payload;
 pub mod providers;
+mod reasons;
 pub mod request;
 pub mod rewrite;
 pub mod rules;

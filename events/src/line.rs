@@ -61,13 +61,13 @@ pub fn type_of(event: &Event) -> String {
 
 /// The line of an event, without the newline.
 pub fn write(envelope: &Envelope) -> String {
-    let (kind, data) = split(&envelope.event);
+    let (kind, mut data) = split(&envelope.event);
     let mut line = Map::new();
     line.insert("v".into(), VERSION.into());
     line.insert("session".into(), envelope.session.to_string().into());
     line.insert("seq".into(), envelope.seq.into());
     line.insert("at".into(), envelope.at.to_string().into());
-    line.insert("type".into(), kind.into());
+    line.insert("type".into(), kind.as_str().into());
     if let Some(of) = envelope.of {
         line.insert("of".into(), of.into());
     }
@@ -76,8 +76,11 @@ pub fn write(envelope: &Envelope) -> String {
     }
     if !envelope.notes.is_empty() {
         // a derived form of plain data: serialising it cannot fail
-        let notes = serde_json::to_value(&envelope.notes).unwrap_or_default();
-        line.insert("notes".into(), notes);
+        let mut notes = serde_json::to_value(&envelope.notes).unwrap_or_default();
+        into_data(&kind, &mut notes, &mut data);
+        if notes.as_object().is_some_and(|notes| !notes.is_empty()) {
+            line.insert("notes".into(), notes);
+        }
     }
     line.insert("data".into(), data);
     Value::Object(line).to_string()
@@ -111,7 +114,9 @@ pub fn read(line: &str) -> Result<Line, LineError> {
     let former = FORMER_TYPES.iter().find(|(former, _)| *former == kind);
     let today = former.map_or(kind.as_str(), |(_, today)| *today);
     let (concern, name) = today.split_once('.').ok_or(LineError::Field("type"))?;
-    let data = line.remove("data").unwrap_or_else(|| json!({}));
+    let mut data = line.remove("data").unwrap_or_else(|| json!({}));
+    let mut notes = line.remove("notes").unwrap_or(Value::Null);
+    out_of_data(today, &mut notes, &mut data);
     let form = FORMS.iter().find(|(kind, field, _)| *kind == today && data.get(field).is_some());
     let name = form.map_or(name, |(_, _, form)| *form);
     let event = serde_json::from_value(json!({concern: {name: data}}))
@@ -124,8 +129,59 @@ pub fn read(line: &str) -> Result<Line, LineError> {
         of: serde_json::from_value(field("of"))?,
         until: serde_json::from_value(field("until"))?,
         event,
-        notes: serde_json::from_value(field("notes"))?,
+        notes: serde_json::from_value(notes)?,
     })))
+}
+
+const CANCELLED: &str = "tool.cancelled";
+const ENDED: &str = "turn.ended";
+
+/// Moves notes that explain fields of the event to these fields: the reason of a cancelled call, and the class of
+/// each denial.
+fn into_data(kind: &str, notes: &mut Value, data: &mut Value) {
+    let (Some(notes), Some(data)) = (notes.as_object_mut(), data.as_object_mut()) else { return };
+    if kind == CANCELLED
+        && let Some(reason) = notes.shift_remove("reason")
+    {
+        data.insert("reason".to_owned(), reason);
+    }
+    let denied = data.get_mut("permission_denials").and_then(Value::as_array_mut);
+    if kind == ENDED
+        && let Some(denied) = denied
+        && notes.get("denials").and_then(Value::as_array).map(Vec::len) == Some(denied.len())
+        && let Some(Value::Array(classes)) = notes.shift_remove("denials")
+    {
+        for (denial, class) in denied.iter_mut().zip(classes) {
+            denial["class"] = class;
+        }
+    }
+}
+
+/// Moves these fields back to notes.
+fn out_of_data(kind: &str, notes: &mut Value, data: &mut Value) {
+    let mut found = Map::new();
+    if kind == CANCELLED
+        && let Some(reason) = data.as_object_mut().and_then(|data| data.shift_remove("reason"))
+    {
+        found.insert("reason".to_owned(), reason);
+    }
+    let denied = data.get_mut("permission_denials").and_then(Value::as_array_mut);
+    if kind == ENDED
+        && let Some(denied) = denied.filter(|denied| !denied.is_empty())
+        && denied.iter().all(|denial| denial["class"].is_string())
+    {
+        let classes = denied.iter().map(|denial| denial["class"].clone()).collect();
+        found.insert("denials".to_owned(), Value::Array(classes));
+    }
+    if found.is_empty() {
+        return;
+    }
+    if notes.is_null() {
+        *notes = json!({});
+    }
+    if let Some(notes) = notes.as_object_mut() {
+        notes.extend(found);
+    }
 }
 
 /// The event's type and its fields: serde's form is `{concern: {event: fields}}`.
@@ -165,6 +221,34 @@ mod tests {
         assert_eq!(*back, envelope);
         assert_eq!(write(&back), line);
         line
+    }
+
+    #[test]
+    fn notes_that_explain_a_field_stand_beside_it() {
+        let cancelled = r#"{"v":1,"session":"00000000000000000000000000","seq":3,"at":"1970-01-01T00:00:01.000Z","type":"tool.cancelled","data":{"call":"c","attempt":1,"reason":"deadline"}}"#;
+        let denial = |class: &str| {
+            format!(
+                r#"{{"call":"c","tool":"t","permission":"p","patterns":[],"reason":"denied"{class}}}"#
+            )
+        };
+        let ended = |denials: &str| {
+            format!(
+                r#"{{"v":1,"session":"00000000000000000000000000","seq":4,"at":"1970-01-01T00:00:01.000Z","type":"turn.ended","data":{{"reason":"completed","text":"","usage":{{"input":0,"output":0,"reasoning":0,"cache_read":0,"cache_write":0}},"cost":0.0,"steps":1,"permission_denials":[{denials}],"error":null}}}}"#
+            )
+        };
+        let classed = denial(r#","class":"rule""#);
+        for (line, reason, denials) in [
+            (cancelled.to_owned(), Some("deadline"), 0),
+            (cancelled.replace(r#","reason":"deadline""#, ""), None, 0),
+            (ended(&format!("{classed},{classed}")), None, 2),
+            (ended(&denial("")), None, 0),
+            (ended(""), None, 0),
+        ] {
+            let Ok(Line::Event(event)) = read(&line) else { panic!("{line}") };
+            assert_eq!(event.notes.reason.as_deref(), reason);
+            assert_eq!(event.notes.denials.len(), denials);
+            assert_eq!(write(&event), line);
+        }
     }
 
     #[test]

@@ -85,6 +85,8 @@ pub fn rewrite_notes(notes: &mut Notes, how: &impl Rewrite) {
     if let Some(exchange) = &mut notes.exchange {
         optional(&mut exchange.request_id, how);
     }
+    optional(&mut notes.reason, how);
+    notes.denials.iter_mut().for_each(|class| string(class, how));
     notes.other.values_mut().for_each(|member| json(member, how));
 }
 

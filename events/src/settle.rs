@@ -2,6 +2,7 @@
 
 use crate::event::{Envelope, Event, Fact, Turn};
 use crate::next;
+use crate::reasons;
 use crate::state::State;
 use crate::time::Time;
 
@@ -29,12 +30,13 @@ pub fn settle(
     if !decides {
         return batch;
     }
-    while let Some(intent) = next(state) {
+    while let Some(mut intent) = next(state) {
         let bound = 8 + 4 * state.calls().count();
         debug_assert!(batch.len() <= bound, "no rest within {bound} intents: {intent:?}");
         if batch.len() > bound {
             break;
         }
+        reasons::note(state, &mut intent);
         state.apply(&intent);
         batch.push(intent);
     }

@@ -177,6 +177,9 @@ pub struct Options {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     pub ask: AskMode,
+    /// Whether the turn goes on after a person rejected a call without words.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub goes_on_after_rejection: bool,
     /// Whether an edit inside the worktree that rules ask about is made without a question.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub accept_edits: bool,
@@ -285,6 +288,7 @@ impl Default for Options {
             system: None,
             variant: None,
             ask: AskMode::Deny,
+            goes_on_after_rejection: false,
             accept_edits: false,
             ask_for: 600_000,
             max_output: 32_000,
@@ -431,6 +435,7 @@ mod tests {
     fn options_without_limits_are_written_as_before_there_were_any() {
         let text = serde_json::to_string(&Options::default()).unwrap();
         for field in [
+            "goes_on_after_rejection",
             "accept_edits",
             "max_cost",
             "max_time",

@@ -207,9 +207,13 @@ impl RulesInForce<'_> {
         worst
     }
 
-    /// The access that is denied.
-    pub(crate) fn denied<'a>(&self, accesses: &'a [Access]) -> Option<&'a Access> {
-        accesses.iter().find(|access| self.verdict_on_access(access, accesses).0 == Action::Deny)
+    /// The access that is denied, and whether it is only because nobody can be asked.
+    pub(crate) fn denied<'a>(&self, accesses: &'a [Access]) -> Option<(&'a Access, bool)> {
+        let is_denied =
+            |access: &&Access| self.verdict_on_access(access, accesses).0 == Action::Deny;
+        let denied = accesses.iter().find(is_denied)?;
+        let (action, _) = judged((self.rules, self.options), &self.approved, denied, accesses);
+        Some((denied, action != Action::Deny))
     }
 
     /// Whether the rules require an answer that need not come from a person.

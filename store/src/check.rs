@@ -16,7 +16,7 @@ pub struct Report {
     /// The number of events that could be read.
     pub events: u64,
     pub damage: Vec<Damage>,
-    /// Spill files that are gone or changed. They are not part of the log: the events hold the text
+    /// Spill files and recorded exchanges that are gone or changed. They are not part of the log: the events hold the text
     /// that the model saw.
     pub spills: Vec<SpillFault>,
 }
@@ -29,6 +29,8 @@ pub struct SpillFault {
     pub path: String,
     /// `pruned` or `changed`.
     pub what: String,
+    /// Whether it is a recorded exchange.
+    pub is_record: bool,
 }
 
 /// Finds everything in the store that is not as it was written: checksums, chains, heads, order and
@@ -135,7 +137,7 @@ impl<'a> Check<'a> {
         } else if let Event::Tool(Tool::Finished(finished)) = &envelope.event {
             self.report.spills.extend(finished.spill.as_ref().and_then(|spill| {
                 let what = spill_fault(self.reader.dir(), spill)?.to_owned();
-                Some(SpillFault { session, seq, path: spill.path.clone(), what })
+                Some(SpillFault { session, seq, path: spill.path.clone(), what, is_record: false })
             }));
         }
     }
@@ -170,17 +172,18 @@ fn ended(event: &Event) -> Option<SessionId> {
     (*reason == EndReason::Completed).then_some(*session)
 }
 
-/// The fault of a recorded exchange. A record that is gone is none: records are kept for some days.
+/// The fault of a recorded exchange. Records are kept for some days, like spill files.
 fn record_fault(dir: &Path, outcome: &Envelope) -> Option<SpillFault> {
     let record = outcome.notes.exchange.as_ref()?.record.as_ref()?;
     let path = files::wire_record(dir, outcome.session, outcome.of?);
-    let bytes = fs::read(&path).ok()?;
-    if Sha256::of(&bytes) == record.sha256 {
-        return None;
-    }
+    let what = match fs::read(&path) {
+        Err(_) => "pruned",
+        Ok(bytes) if Sha256::of(&bytes) == record.sha256 => return None,
+        Ok(_) => "changed",
+    };
     let (session, seq) = (outcome.session, outcome.seq);
     let path = path.to_string_lossy().into_owned();
-    Some(SpillFault { session, seq, path, what: "changed".to_owned() })
+    Some(SpillFault { session, seq, path, what: what.to_owned(), is_record: true })
 }
 
 fn spill_fault(dir: &Path, spill: &Spill) -> Option<&'static str> {

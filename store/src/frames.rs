@@ -149,7 +149,7 @@ impl Message {
         let (length, segment) = (field()?, field()?);
         field()?; // the page's number
         let end = head.checked_add(usize::try_from(length).ok()?)?;
-        (at + end <= SEGMENT).then_some(())?;
+        (end <= SEGMENT.checked_sub(at)?).then_some(())?;
         let crc = u32::from_le_bytes(rest.get(..4)?.try_into().ok()?);
         (crc == checksum(rest.get(4..head)?, rest.get(head..end)?)).then_some(())?;
         Some(Self { kind, segment, end: at + end })
@@ -246,6 +246,21 @@ mod tests {
             let mut bytes = Vec::new();
             put_varint(value, &mut bytes);
             assert_eq!(varint(&bytes), Some((value, bytes.len())));
+        }
+    }
+
+    #[test]
+    fn a_message_of_any_length_is_read_or_left_out() {
+        for length in [0, SEGMENT as u64, u64::MAX / 2, u64::MAX - 16, u64::MAX] {
+            let mut bytes = vec![0; 4];
+            bytes.push(CANCELED);
+            for value in [length, 1, 0] {
+                put_varint(value, &mut bytes);
+            }
+            for at in [0, HEADER, SEGMENT] {
+                let placed = [vec![0; at], bytes.clone()].concat();
+                assert!(Message::at(&placed, at).is_none(), "{length} at {at}");
+            }
         }
     }
 

@@ -188,7 +188,8 @@ fn a_prompt_after_a_crash_closes_the_turn_that_was_cut_off() {
 #[test]
 fn a_session_whose_node_can_not_be_reached_is_not_loaded() {
     let site = Site::scripted(&script(json!([bash("touch ready; sleep 1000")])));
-    let (first, session) = under_way(&site);
+    let mut first = site.start(&["run", "--format", "json", "go"]);
+    let session = first.until("tool.started")["session"].as_str().unwrap().to_owned();
     std::fs::remove_file(site.session().join("socket")).unwrap();
     let mut second = Editor::start(&site, &[]);
     let load = json!({ "sessionId": session, "cwd": site.project(), "mcpServers": [] });
@@ -200,7 +201,8 @@ fn a_session_whose_node_can_not_be_reached_is_not_loaded() {
     assert!(error["message"].as_str().unwrap().contains("in use by another node"), "{error}");
     assert_ne!(other, session);
     second.leave();
-    first.leave();
+    first.signal(Signal::INT);
+    first.wait().with(130);
 }
 
 #[test]

@@ -155,6 +155,7 @@ fn an_agent_takes_the_prompt_and_keeps_the_session() {
     assert_eq!(only(&events, "turn.prompted")["data"]["agent"], "plan");
     assert_eq!(only(&events, "turn.configured")["data"]["prompt"], "agent:plan");
     assert_eq!(end(&events)["permission_denials"][0]["permission"], "edit");
+    assert_eq!(end(&events)["permission_denials"][0]["class"], "rule");
     assert_eq!(site.text("a"), "");
     assert_eq!(only(&run(&["-c", "on"]), "turn.prompted")["data"]["agent"], "plan");
     let switched = run(&["-c", "--agent", "build", "on"]);

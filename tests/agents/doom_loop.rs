@@ -60,6 +60,7 @@ fn a_parent_that_asks_for_the_same_again_is_stopped_before_the_third_child() {
         (&denied["permission"], &denied["patterns"]),
         (&json!("doom_loop"), &json!(["task"]))
     );
+    assert_eq!(denied["class"], "doom_loop");
 }
 
 /// Rules name the tool: one tool may be allowed to repeat and others not.

@@ -9,7 +9,7 @@
 )]
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use common::plugin::{self, double};
 use common::{ASK, Editor, Live, Site, all, bash, call, exists, mcp, says, script};
@@ -611,11 +611,18 @@ fn heads(store: &Path) -> Vec<String> {
 
 /// The configurations of a site's sessions, in order, with their contents.
 fn configurations(site: &Site, texts: &mut BTreeMap<String, Value>) -> Value {
+    let shared = site.path("home/store");
     let mut stores = site.sessions();
     stores.sort();
+    let root = |store: &PathBuf| {
+        // an editor's session, whose forks are in the same store
+        if *store == shared { heads(store).remove(0) } else { store.to_str().unwrap().to_owned() }
+    };
+    let roots: Vec<(String, PathBuf)> =
+        stores.into_iter().map(|store| (root(&store), store)).collect();
     let mut found = Vec::new();
-    for (number, store) in stores.iter().enumerate() {
-        let mut lines = exported(site, store.to_str().unwrap());
+    for (number, (root, store)) in roots.iter().enumerate() {
+        let mut lines = exported(site, root);
         let known: Vec<String> = lines.iter().filter_map(session).collect();
         let forks = heads(store).into_iter().filter(|id| !known.contains(id));
         lines.extend(forks.flat_map(|fork| exported(site, &fork)).collect::<Vec<_>>());

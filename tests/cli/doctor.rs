@@ -48,7 +48,8 @@ fn where_all_is_well_nothing_is_an_error() {
     about(&found, "agents", "`review` from ");
     about(&found, "agents", "/fix");
     about(&found, "programs", "for commands");
-    let sandbox = if common::in_sandbox() { "commands run in" } else { "no sandbox" };
+    let sandbox =
+        if common::in_sandbox() { "commands and MCP servers run in" } else { "no sandbox" };
     about(&found, "sandbox", sandbox);
     assert_eq!(about(&found, "data", "0 sessions")["status"], "ok");
     // it leaves nothing behind

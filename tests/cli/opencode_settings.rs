@@ -1,6 +1,6 @@
 //! OpenCode settings are accepted unchanged, with old and new names.
 
-use common::{Site, only, says, script};
+use common::{ASK, Site, all, asking, call, end, only, says, script};
 use serde_json::{Value, json};
 
 /// Settings of a user who has tried every option.
@@ -170,8 +170,79 @@ fn what_a_user_of_opencode_may_have_is_taken_without_an_error() {
 fn keys_without_a_use_are_named_with_their_lines() {
     let found = findings(&site(ALL_ABOUT));
     let idle = about(&found, "Leftfold does not use")["what"].as_str().unwrap();
-    for part in ["`theme` (line 5)", "`keybinds` (line 7)", "`experimental` (line 14)"] {
+    for part in ["`theme` (line 5)", "`keybinds` (line 7)", "`experimental.hook` (line 15)"] {
         assert!(idle.contains(part), "{part}: {idle}");
+    }
+}
+
+#[test]
+fn experiments_take_tools_away_and_time_servers() {
+    let site = site(ALL_ABOUT);
+    let shown = site.run(&["config", "experimental"]).ok().stdout;
+    for part in ["batch_tool", "mcp_timeout", "9000", "primary_tools"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let task = json!({ "description": "d", "prompt": "look at a.txt", "subagentType": "general" });
+    let write = json!({ "filePath": "a.txt", "content": "one" });
+    let replies = json!([
+        call("batch", json!({ "calls": [] })),
+        call("task", task),
+        says("The parent has heard."),
+        { "match": { "prompt": "look at a.txt", "answers": 0 },
+          "parts": [{ "call": { "name": "write", "input": write } }] },
+        { "match": { "prompt": "look at a.txt", "answers": 1 }, "parts": [{ "text": "Denied." }] },
+    ]);
+    let said = json!({ "batch_tool": false, "primary_tools": ["edit"] });
+    let site = Site::scripted(&script(replies)).setting("/experimental", said);
+    let events = site.prompt("go").ok().events();
+    assert!(!site.project().join("a.txt").exists());
+    let configured = all(&events, "turn.configured");
+    let config = |at: usize| {
+        let seq = configured[at]["seq"].to_string();
+        let session = configured[at]["session"].as_str().unwrap();
+        site.run(&["explain", session, &seq]).ok().stdout
+    };
+    let offers = |shown: &str, tool: &str| {
+        let line = shown.lines().find(|line| line.contains("read"));
+        line.is_some_and(|line| line.split([' ', ',']).any(|word| word == tool))
+    };
+    let (parent, child) = (config(0), config(1));
+    assert!(!offers(&parent, "batch") && offers(&parent, "write"), "{parent}");
+    assert!(!offers(&child, "batch") && !offers(&child, "write"), "{child}");
+    site.assert_sound();
+}
+
+#[test]
+fn a_rejection_ends_the_turn_unless_the_experiment_says_otherwise() {
+    for (goes_on, code, reason) in [(false, 3, "blocked"), (true, 0, "completed")] {
+        let said = json!({ "continue_loop_on_deny": goes_on });
+        let site = asking().setting("/experimental", said);
+        let mut live = site.start(&ASK);
+        let seq = live.until("permission.asked")["seq"].to_string();
+        site.run(&["permission", "answer", "last", &seq, "reject"]).ok();
+        let events = live.wait().with(code).events();
+        assert_eq!(end(&events)["reason"], reason);
+        let denied = end(&events)["permission_denials"].as_array().unwrap();
+        assert_eq!((denied.len(), &denied[0]["class"]), (1, &json!("person")));
+        assert!(all(&events, "tool.started").is_empty());
+        site.assert_sound();
+    }
+}
+
+#[test]
+fn a_session_is_not_shared_where_sharing_is_disabled() {
+    for (share, refuses) in [("manual", false), ("auto", false), ("disabled", true)] {
+        let site = Site::scripted(&script(json!([says("Done.")])));
+        site.prompt("go").ok();
+        // a project may forbid it without being trusted
+        site.file_of_stranger("opencode.json", format!("{{ \"share\": \"{share}\" }}"));
+        let ran = site.run(&["share", "last"]);
+        if refuses {
+            ran.with(1).saying(&["opencode.json:1:12", "sessions are not shared"]);
+            site.run(&["export", "last"]).ok();
+        } else {
+            ran.ok();
+        }
     }
 }
 

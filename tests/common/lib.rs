@@ -31,6 +31,7 @@ mod skipped;
 mod socket;
 mod sse;
 mod tally;
+pub mod validator;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -275,8 +276,15 @@ impl Site {
     }
 
     pub fn sessions(&self) -> Vec<PathBuf> {
-        let Ok(folder) = std::fs::read_dir(self.path("home/sessions")) else { return Vec::new() };
-        folder.map(|entry| entry.unwrap().path()).collect()
+        let below = |folder: &str| {
+            let entries = std::fs::read_dir(self.path(folder)).into_iter().flatten();
+            entries.map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
+        };
+        let mut stores = below("home/sessions");
+        if !below("home/store/heads").is_empty() {
+            stores.push(self.path("home/store"));
+        }
+        stores
     }
 
     /// The folder of the only session.

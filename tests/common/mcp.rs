@@ -17,7 +17,8 @@ const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+
 
 /// The settings of a local server: the test binary with only the test `test`, which calls
 /// [`serve_if_asked`]. The manner is empty, `silent` (it answers nothing), `deaf` (it ends
-/// neither with its input nor at SIGTERM, and has started a process), or `shell` (it has a tool that runs shell lines).
+/// neither with its input nor at SIGTERM, and has started a process), `shell` (it has a tool that runs shell lines), or
+/// `noting` (it appends a line to the file `answered` when a person has answered).
 pub fn local(test: &str, manner: &str) -> Value {
     let program = std::env::current_exe().unwrap();
     let program = program.to_str().unwrap();
@@ -54,10 +55,11 @@ fn say(message: &Value) {
     stdout.flush().unwrap();
 }
 
-/// Appends a line to a file in the server's folder.
+/// Appends a line to a file in the server's folder. In a sandbox two servers may have one process id.
 fn note(name: &str) {
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(name).unwrap();
-    writeln!(file, "{}", std::process::id()).unwrap();
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos();
+    writeln!(file, "{} {now}", std::process::id()).unwrap();
 }
 
 /// How often the server in `folder` has been started.
@@ -175,11 +177,18 @@ fn asked_for(id: &Value, said: &Value) -> Value {
 /// The end of a call that waited for this answer, if it is one.
 fn answered(message: &Value) -> Option<Value> {
     let call = message["id"].as_str()?.strip_prefix("ask ")?;
+    if std::env::var(SERVE).is_ok_and(|manner| manner == "noting") {
+        note("answered");
+    }
     Some(asked_for(&serde_json::from_str(call).ok()?, &message["result"]))
 }
 
 fn call(params: &Value) -> Option<Value> {
     let text = |text: String| json!({ "content": [{ "type": "text", "text": text }] });
+    if let Some(result) = params["arguments"].get("result") {
+        // a result of the caller's choice, valid or not
+        return Some(result.clone());
+    }
     let said = params["arguments"]["text"].as_str().unwrap_or("nothing");
     Some(match params["name"].as_str()? {
         "echo" => text(format!("You said {said}.")),

@@ -10,6 +10,9 @@ use std::sync::OnceLock;
 /// Lowest Node version that most of them need. If it is missing, the lock file provides one.
 const NODE: u32 = 22;
 
+/// OpenCode's program, which the package for this processor brings.
+const OPENCODE: &str = "node_modules/opencode-linux-x64-baseline/bin/opencode";
+
 /// npm errors that mean that the lock file is wrong. These fail the test.
 const OURS: [&str; 3] = ["EUSAGE", "EINTEGRITY", "EJSONPARSE"];
 
@@ -24,13 +27,28 @@ impl Peers {
     /// skipped, and its caller returns.
     pub fn installed() -> Option<Self> {
         static INSTALLED: OnceLock<Result<Peers, String>> = OnceLock::new();
-        match INSTALLED.get_or_init(install) {
-            Ok(peers) => Some(peers.clone()),
-            Err(why) => {
-                super::skipped(&format!("the programs of tests/peers/ are not installed: {why}"));
-                None
+        installed(INSTALLED.get_or_init(install), "tests/peers/")
+    }
+
+    /// Installs OpenCode's clients and SDK, which are large, and a Node for the SDK. `None` as for
+    /// [`Self::installed`].
+    pub fn with_opencode() -> Option<Self> {
+        static INSTALLED: OnceLock<Result<Peers, String>> = OnceLock::new();
+        let Self { node, .. } = Self::installed()?;
+        let peers = INSTALLED.get_or_init(|| {
+            let folder = install_from("tests/peers/opencode", "opencode", &[])?;
+            let program = folder.join(OPENCODE);
+            if !program.is_file() {
+                return Err("there is no `opencode` for this processor".to_owned());
             }
-        }
+            Ok(Peers { folder, node })
+        });
+        installed(peers, "tests/peers/opencode/")
+    }
+
+    /// OpenCode's program.
+    pub fn opencode(&self) -> PathBuf {
+        self.folder.join(OPENCODE)
     }
 
     /// The folder that contains `node_modules`.
@@ -64,11 +82,29 @@ impl Peers {
     }
 }
 
+/// Reports a test as skipped if its peers are not installed.
+fn installed(found: &Result<Peers, String>, which: &str) -> Option<Peers> {
+    match found {
+        Ok(peers) => Some(peers.clone()),
+        Err(why) => {
+            super::skipped(&format!("the programs of {which} are not installed: {why}"));
+            None
+        }
+    }
+}
+
 fn install() -> Result<Peers, String> {
-    let from = super::root().join("tests/peers");
-    let wanted = fs::read_to_string(from.join("package-lock.json")).unwrap();
     let own_node = node().is_some();
     let kind = if own_node { "peers" } else { "peers-with-node" };
+    let more: &[&str] = if own_node { &["--omit=optional"] } else { &[] };
+    peers(install_from("tests/peers", kind, more)?)
+}
+
+/// Installs the packages of a lock file into a folder of `target/tmp`, unless they are there, and
+/// returns the folder.
+fn install_from(source: &str, kind: &str, more: &[&str]) -> Result<PathBuf, String> {
+    let from = super::root().join(source);
+    let wanted = fs::read_to_string(from.join("package-lock.json")).unwrap();
     let folder = super::program().parent().unwrap().join("../tmp").join(kind);
     fs::create_dir_all(&folder).unwrap();
     // other tests may install at the same time
@@ -76,23 +112,20 @@ fn install() -> Result<Peers, String> {
     lock.lock().unwrap();
     let done = folder.join("installed");
     if fs::read_to_string(&done).is_ok_and(|installed| installed == wanted) {
-        return peers(folder);
+        return Ok(folder);
     }
     for name in ["package.json", "package-lock.json"] {
         fs::copy(from.join(name), folder.join(name)).unwrap();
     }
-    npm(&folder, own_node)?;
+    npm(&folder, more)?;
     fs::write(done, wanted).unwrap();
-    peers(folder)
+    Ok(folder)
 }
 
-fn npm(folder: &Path, own_node: bool) -> Result<(), String> {
+fn npm(folder: &Path, more: &[&str]) -> Result<(), String> {
     let mut npm = Command::new("npm");
     // no package may run code during the installation
-    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1"]);
-    if own_node {
-        npm.arg("--omit=optional");
-    }
+    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1"]).args(more);
     let output = npm.current_dir(folder).output().map_err(|error| format!("npm: {error}"))?;
     if output.status.success() {
         return Ok(());

@@ -20,9 +20,15 @@ pub struct Terminal {
     pty: Option<Pty>,
     bytes: Receiver<Vec<u8>>,
     parser: vt100::Parser,
+    /// Whether the program's questions to its terminal are answered.
+    answers: bool,
     /// Every byte of output.
     pub raw: String,
 }
+
+/// Questions that a program asks its terminal, and the answers: the place of the cursor, and the kind
+/// of the terminal.
+const QUERIES: [(&[u8], &[u8]); 2] = [(b"\x1b[6n", b"\x1b[1;1R"), (b"\x1b[c", b"\x1b[?62;c")];
 
 impl Terminal {
     pub fn start(mut command: Command, columns: u16) -> Self {
@@ -45,7 +51,13 @@ impl Terminal {
         });
         let size = |n| std::num::NonZero::new(n).unwrap();
         let parser = vt100::Parser::new(size(ROWS), size(columns), 0);
-        Self { child, pty: Some(pty), bytes, parser, raw: String::new() }
+        Self { child, pty: Some(pty), bytes, parser, answers: false, raw: String::new() }
+    }
+
+    /// Answers the questions that the program asks its terminal.
+    pub fn answering(mut self) -> Self {
+        self.answers = true;
+        self
     }
 
     /// The text on the screen.
@@ -98,6 +110,12 @@ impl Terminal {
     fn read(&mut self) -> bool {
         match self.bytes.recv_timeout(PATIENCE) {
             Ok(bytes) => {
+                let asked = |query: &[u8]| bytes.windows(query.len()).any(|found| found == query);
+                let queries = QUERIES.iter().filter(|(query, _)| self.answers && asked(query));
+                for (_, answer) in queries {
+                    // the program may have ended
+                    let _ = self.pty.as_mut().map(|pty| pty.write_all(answer));
+                }
                 self.parser.process(&bytes);
                 self.raw.push_str(&String::from_utf8_lossy(&bytes));
                 true

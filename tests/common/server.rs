@@ -85,6 +85,11 @@ impl Server {
         Self { address, requests }
     }
 
+    /// Host and port.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// The `baseURL` for settings.
     pub fn url(&self) -> String {
         format!("http://{}/v1", self.address)

@@ -7,9 +7,10 @@ use std::io::{Write, stderr};
 /// standard error, past what libtest captures, and at the end of the file that `LEFTFOLD_SKIPPED`
 /// names.
 ///
-/// `.ci/run` fails if a test was skipped there.
+/// `.ci/run` fails if a test was skipped there, unless packages of a registry are not installed.
 pub fn skipped(why: &str) {
     let thread = std::thread::current();
+    let why = why.trim().replace('\n', " ");
     let line = format!("SKIPPED {}: {why}\n", thread.name().unwrap_or("a test"));
     stderr().write_all(line.as_bytes()).unwrap();
     if let Some(path) = std::env::var_os("LEFTFOLD_SKIPPED") {

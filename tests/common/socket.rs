@@ -42,11 +42,16 @@ impl Peer {
         self.send(format!("{request}\n"));
     }
 
-    /// The next line; `None` at the end.
-    pub fn line(&mut self) -> Option<Value> {
+    /// The next line as it came; `None` at the end.
+    pub fn raw_line(&mut self) -> Option<String> {
         let mut line = String::new();
         self.stream.read_line(&mut line).unwrap();
-        (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap())
+        (!line.is_empty()).then_some(line)
+    }
+
+    /// The next line; `None` at the end.
+    pub fn line(&mut self) -> Option<Value> {
+        self.raw_line().map(|line| serde_json::from_str(&line).unwrap())
     }
 
     /// Sends a request and reads until its answer.

@@ -155,6 +155,11 @@ impl Tally {
         self.counted().never.iter().map(|violation| violation.reasons.len()).sum()
     }
 
+    /// How many violations of this kind were found.
+    pub fn found(&self, kind: &str) -> usize {
+        self.counted().violation(kind).reasons.len()
+    }
+
     /// Prints the line, appends it as JSON to the file that `LEFTFOLD_COUNTS` names, and fails if a violation was
     /// found or never looked for.
     pub fn finish(self) {

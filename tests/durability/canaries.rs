@@ -11,10 +11,9 @@ use common::{
 use serde_json::{Value, json};
 
 /// Settings with all canaries, which commands also have in their environment.
-fn planted(search: &Search, replies: &Value) -> Site {
+pub(crate) fn planted(mut site: Site, search: &Search) -> Site {
     let names: Vec<&str> = search.canaries.iter().map(|canary| canary.name.as_str()).collect();
-    let mut site = Site::scripted(&script(replies)).setting("environment", json!(names));
-    site = site.setting("secrets", json!({}));
+    site = site.setting("environment", json!(names)).setting("secrets", json!({}));
     for (index, Canary { name, value, .. }) in search.canaries.iter().enumerate() {
         let given = if index % 3 == 0 { json!(value) } else { json!(format!("{{env:{name}}}")) };
         site = site.setting(&format!("secrets/{name}"), given).env(name, value);
@@ -82,7 +81,8 @@ fn steps(search: &Search) -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn replies(search: &Search) -> Value {
+/// A script of [`steps`], with its child, title and summary.
+pub(crate) fn replies(search: &Search) -> Value {
     let everything = search.everything();
     let mut replies: Vec<Value> = steps(search).into_iter().map(|(_, reply)| reply).collect();
     let of_child = |answers: usize, parts: Value| json!({ "match": { "prompt": "child", "answers": answers }, "parts": parts });
@@ -99,7 +99,8 @@ fn replies(search: &Search) -> Value {
 
 /// Runs one prompt with JSON lines and one with text, and searches everything that shows them.
 fn in_sessions(search: &mut Search) {
-    let site = planted(search, &replies(search)).setting("title", json!(true));
+    let site =
+        planted(Site::scripted(&script(replies(search))), search).setting("title", json!(true));
     let prompt = format!("go {}", search.everything());
     let ran = site.prompt(&prompt).ok();
     search.look_at("run --format json", &ran);
@@ -113,7 +114,8 @@ fn in_sessions(search: &mut Search) {
     search.look_back(&site);
     assert!(site.text("new.txt").contains(&search.canaries[1].value), "the file has the values");
 
-    let site = planted(search, &replies(search)).env("LEFTFOLD_LOG", "trace");
+    let site =
+        planted(Site::scripted(&script(replies(search))), search).env("LEFTFOLD_LOG", "trace");
     let ran = site.run(&["run", &prompt]).ok();
     search.look_at("run", &ran);
     let args = format!(r#"{{"command":"cat notes.txt; env; echo {}"}}"#, "'{{secret:CANARY_0}}'");
@@ -188,8 +190,8 @@ fn in_an_editor(search: &mut Search) {
         ),
         says(&everything),
     ]);
-    let site =
-        planted(search, &replies).setting("permission", json!({ "bash": "ask", "edit": "ask" }));
+    let site = planted(Site::scripted(&script(&replies)), search)
+        .setting("permission", json!({ "bash": "ask", "edit": "ask" }));
     let mut editor = Editor::start(&site, &[]);
     let session = editor.session(&site);
     let prompt = editor.prompt(&session, &format!("go {everything}"));
@@ -198,8 +200,7 @@ fn in_an_editor(search: &mut Search) {
         editor.choose(&question, "allow_once");
     }
     assert_eq!(editor.stop_reason(prompt), "end_turn");
-    let store = site.session();
-    let mut peer = Peer::connect(&store);
+    let mut peer = Peer::connect(&site.path("home/store"));
     let read = peer.call("_leftfold/read", &json!({ "session": session, "from": 1 }));
     search.look("_leftfold/read", read.to_string());
     search.look("what an editor was sent", &editor.live.seen);
@@ -225,7 +226,8 @@ fn in_a_terminal(search: &mut Search) {
         { "chunk": 2, "parts": [{ "text": format!("{everything}\n\nThat was all of it.") }] },
         says("Once more."),
     ]);
-    let site = planted(search, &replies).setting("permission", json!({ "bash": "ask" }));
+    let site = planted(Site::scripted(&script(&replies)), search)
+        .setting("permission", json!({ "bash": "ask" }));
     let mut terminal = site.terminal(&[], 100);
     terminal.until_prompt().press("go\r").until("[o]nce");
     let session = site.session();

@@ -5,22 +5,9 @@
 
 use std::collections::HashSet;
 
-use common::{Site, all, bash, call, end, kind, kinds, marked, says, script};
+use common::{Random, Site, all, bash, call, end, kind, kinds, marked, number, says, script};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-
-/// A small random number generator like SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
-    }
-}
 
 /// Commands and a write that would show repeated effects, processes that stay behind, a read that
 /// may be repeated, and slow text.
@@ -59,16 +46,12 @@ fn long_turn() -> Value {
 }
 
 /// Most lines that an uninterrupted run prints. A later kill comes after the run's end.
-const LINES: u64 = 62;
+const LINES: usize = 62;
 
 #[test]
 fn killed_anywhere_it_goes_on_with_nothing_lost_doubled_or_left_behind() {
-    let number = |name: &str, default| match std::env::var(name) {
-        Ok(text) => text.parse().unwrap(),
-        Err(_) => default,
-    };
     let (kills, seed) = (number("LEFTFOLD_KILLS", 12), number("LEFTFOLD_SEED", 1));
-    let next = std::sync::atomic::AtomicU64::new(0);
+    let next = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
@@ -78,7 +61,7 @@ fn killed_anywhere_it_goes_on_with_nothing_lost_doubled_or_left_behind() {
                         return;
                     }
                     // spread over the run, with some randomness
-                    let mut random = Random(seed.wrapping_mul(1_000_003) + n);
+                    let mut random = Random::new((seed.wrapping_mul(1_000_003) + n) as u64);
                     let lines = (n * LINES / kills + random.below(LINES / kills + 2)).max(1);
                     eprintln!("kill {n} of {kills}, seed {seed}: after {lines} lines");
                     kill_and_resume(lines, &mut random);
@@ -89,7 +72,7 @@ fn killed_anywhere_it_goes_on_with_nothing_lost_doubled_or_left_behind() {
 }
 
 /// A run that is killed after `lines` lines, perhaps again while it is resumed, and then completed.
-fn kill_and_resume(lines: u64, random: &mut Random) {
+fn kill_and_resume(lines: usize, random: &mut Random) {
     let site = Site::scripted(&long_turn());
     let mut shown = killed(&site, &["run", "--format", "json", "go"], lines);
     let again = random.below(3) == 0;
@@ -113,7 +96,7 @@ fn kill_and_resume(lines: u64, random: &mut Random) {
 }
 
 /// Starts the program and kills it after `lines` lines. Returns its output.
-fn killed(site: &Site, args: &[&str], lines: u64) -> String {
+fn killed(site: &Site, args: &[&str], lines: usize) -> String {
     let mut live = site.start(args);
     for _ in 0..lines {
         if live.line().is_none() {

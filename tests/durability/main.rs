@@ -14,10 +14,10 @@ mod forks;
 mod harness;
 mod interrupt;
 mod orphans;
+mod other_secrets;
 mod prefixes;
 mod projection;
 mod resume;
-
 mod salvage;
 mod schemas;
 mod secrets;

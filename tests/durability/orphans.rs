@@ -1,14 +1,18 @@
 //! Promise 12: a node is killed while its commands fork, leave their group and session, and refuse
-//! to end. The next start ends all of them and no other process.
+//! to end, and while an MCP server and a plugin run that have children of their own. The next start ends all of them
+//! and no other process. Every second node runs its commands in the sandbox, which ends with the node.
 //!
-//! `LEFTFOLD_KILLS` sets how many nodes are killed (default 12), `LEFTFOLD_SEED` the first seed.
+//! `LEFTFOLD_KILLS` sets how many nodes are killed (default 24), `LEFTFOLD_SEED` the first seed.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Site, Tally, bash, end, script, wait_until};
+use common::corpus::{PLUGIN, SERVER};
+use common::mcp;
+use common::plugin::double;
+use common::{Live, Site, Tally, bash, end, script, wait_until};
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
@@ -101,7 +105,8 @@ struct Sleepers {
 
 impl Sleepers {
     fn start(seed: u64) -> Self {
-        let nap = format!("{}.{seed}", 100_000 + std::process::id());
+        // no sleep time is the beginning of another
+        let nap = format!("{}.{seed:06}", 100_000 + std::process::id());
         let strangers = vec![
             Stranger::start(&["sleep", &nap], None),
             Stranger::start(&["sleep", &nap], Some("another-store:S:1:1")),
@@ -132,10 +137,53 @@ impl Sleepers {
     }
 }
 
+/// Digits after the sleep time of commands that mark the processes of the MCP server and of the plugin.
+const OF_SERVER: &str = "7";
+const OF_PLUGIN: &str = "8";
+
+/// This command line, with the sleep time in it, after a child that sleeps. It ignores SIGTERM.
+fn sleeping_beside(command: &Value, nap: &str) -> Value {
+    let mut all = vec![
+        json!("sh"),
+        json!("-c"),
+        json!(format!("trap '' TERM; sleep {nap} & exec \"$@\"")),
+        json!("sh"),
+    ];
+    all.extend(command.as_array().unwrap().iter().cloned());
+    all.extend([json!("--skip"), json!(nap)]);
+    json!(all)
+}
+
+/// The session of these sleepers, with an MCP server that ends neither with its input nor at SIGTERM, and a plugin.
+fn site(sleepers: &Sleepers) -> Site {
+    let mut server = mcp::local(SERVER, "deaf");
+    server["command"] =
+        sleeping_beside(&server["command"], &format!("{}{OF_SERVER}", sleepers.nap));
+    let handshake = json!({ "name": "d", "tools": [{ "name": "job" }] });
+    let mut plugin = double(PLUGIN, handshake, json!({}));
+    plugin["command"] =
+        sleeping_beside(&plugin["command"], &format!("{}{OF_PLUGIN}", sleepers.nap));
+    Site::scripted(&forking(&sleepers.nap))
+        .setting("/mcp", json!({ "m": server }))
+        .setting("/plugin", json!([plugin]))
+}
+
+/// The next start in this site. Its own processes have another sleep time.
+fn next(site: &Site, sleepers: &Sleepers, other: &str, session: &str) -> Live {
+    let args = ["run", "--yes", "--format", "json", "--session", session, "next"];
+    let mut command = site.command(&args);
+    let content = command.get_envs().find(|(name, _)| *name == "LEFTFOLD_CONFIG_CONTENT");
+    let content = content.unwrap().1.unwrap().to_str().unwrap().replace(&sleepers.nap, other);
+    command.env("LEFTFOLD_CONFIG_CONTENT", content);
+    Live::start(command)
+}
+
 /// Kills a node and starts the next.
 fn kill_and_start_again(tally: &Tally, seed: u64) {
     let sleepers = Sleepers::start(seed);
-    let site = Site::scripted(&forking(&sleepers.nap));
+    let is_sandboxed = seed.is_multiple_of(2);
+    let site = site(&sleepers);
+    let site = if is_sandboxed { site.sandboxed() } else { site.unsandboxed() };
     let mut live = site.start(&["run", "--yes", "--format", "json", "go"]);
     let chance = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let lines = 1 + chance % (LINES + 8);
@@ -149,10 +197,13 @@ fn kill_and_start_again(tally: &Tally, seed: u64) {
     live.signal(Signal::KILL);
     let shown = live.wait().stdout;
     let left = sleepers.left();
+    let of = |kind: &str| running(&format!("{}{kind}", sleepers.nap)).len();
+    let (of_server, of_plugin) = (of(OF_SERVER), of(OF_PLUGIN));
     let first: Value = serde_json::from_str(shown.lines().next().unwrap()).unwrap();
     let session = first["session"].as_str().unwrap();
     let start = Instant::now();
-    let mut next = site.start(&["run", "--yes", "--format", "json", "--session", session, "next"]);
+    let other = sleepers.nap.replace('.', ".9");
+    let mut next = next(&site, &sleepers, &other, session);
     next.until("tool.started");
     while sleepers.left() > 0 && start.elapsed() < SOON {
         std::thread::sleep(Duration::from_millis(5));
@@ -162,27 +213,45 @@ fn kill_and_start_again(tally: &Tally, seed: u64) {
         format!("seed {seed}: {still} after {took:?}")
     });
     tally.add("kills", 1);
+    tally.add("in the sandbox", usize::from(is_sandboxed));
     tally.add("processes left by them", left);
+    tally.add("of MCP servers", of_server);
+    tally.add("of plugins", of_plugin);
     tally.raise("ms the slowest start took", took.as_millis().try_into().unwrap());
     sleepers.look_at_strangers(tally);
     site.file("go", "");
     assert_eq!(end(&next.wait().ok().events())["text"], "The end.");
     sleepers.look_at_strangers(tally);
+    let ended = Instant::now();
+    while !running(&other).is_empty() && ended.elapsed() < SOON {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let still = running(&other).len();
+    tally.check("ends of a node with processes that did not end", still == 0, || {
+        format!("seed {seed}: {still}")
+    });
     site.assert_sound();
 }
 
 #[test]
 fn the_next_start_ends_what_a_killed_node_has_left_and_nobody_else() {
-    let (kills, seed) = (number("LEFTFOLD_KILLS", 12), number("LEFTFOLD_SEED", 1));
+    let (kills, seed) = (number("LEFTFOLD_KILLS", 24), number("LEFTFOLD_SEED", 1));
     let next = AtomicU64::new(0);
     let tally = Tally::promise(12, "orphans")
         .counts(&[
             "kills",
+            "in the sandbox",
             "processes left by them",
+            "of MCP servers",
+            "of plugins",
             "strangers beside each",
             "ms the slowest start took",
         ])
-        .never(&["kills with processes that did not end", "strangers touched"]);
+        .never(&[
+            "kills with processes that did not end",
+            "ends of a node with processes that did not end",
+            "strangers touched",
+        ]);
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
@@ -197,9 +266,10 @@ fn the_next_start_ends_what_a_killed_node_has_left_and_nobody_else() {
             });
         }
     });
-    let orphans = tally.get("processes left by them");
+    let [orphans, of_servers, of_plugins] =
+        ["processes left by them", "of MCP servers", "of plugins"].map(|kind| tally.get(kind));
     tally.finish();
     // a sandbox ends with its node
-    let least = if common::in_sandbox() { 0 } else { kills };
-    assert!(orphans as u64 >= least, "the kills left too little to show anything: {orphans}");
+    assert!(orphans as u64 >= kills / 2, "the kills left too little to show anything: {orphans}");
+    assert!(of_servers > 0 && of_plugins > 0, "{of_servers} of servers, {of_plugins} of plugins");
 }

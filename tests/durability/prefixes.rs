@@ -12,6 +12,7 @@ use crate::harness::{Run, Step};
 use crate::vendors::{Site, begins, conversation};
 use common::Tally;
 use common::corpus::{CORPUS, Logs, played};
+use common::validator::{Body, Validator};
 use leftfold_events::event::{
     Compaction, Event, Files, Model, ModelRef, PromptPart, Purpose, Session, Turn,
 };
@@ -170,6 +171,98 @@ fn every_prefix_makes_requests_that_every_api_takes() {
         }
     }
     assert!(tally.get("prefixes") > 500, "too little happens");
+    tally.finish();
+}
+
+/// The form of a body: two bodies with one form differ only in texts, numbers and how often an item comes. Words that
+/// types name (roles, kinds of parts, media types) are part of the form.
+fn skeleton(value: &Value, key: &str) -> Value {
+    const WORDS: [&str; 9] =
+        ["type", "role", "media_type", "mimeType", "effort", "status", "summary", "mode", "detail"];
+    match value {
+        Value::String(text) if WORDS.contains(&key) => json!(text),
+        Value::String(_) => json!("x"),
+        Value::Number(_) => json!(1),
+        Value::Null | Value::Bool(_) => value.clone(),
+        Value::Array(items) => {
+            let mut forms: Vec<Value> = Vec::new();
+            for form in items.iter().map(|item| skeleton(item, key)) {
+                if !forms.contains(&form) {
+                    forms.push(form);
+                }
+            }
+            forms.sort_by_key(Value::to_string);
+            Value::Array(forms)
+        }
+        // the vendors' types take any schema and any arguments
+        Value::Object(_) if matches!(key, "input_schema" | "parameters" | "input" | "args") => {
+            json!({})
+        }
+        Value::Object(members) => {
+            members.iter().map(|(key, value)| (key.clone(), skeleton(value, key))).collect()
+        }
+    }
+}
+
+/// A part of each wire's bodies, and a member there that no vendor knows, or that is missing.
+fn spoiled(format: &'static str, body: &Value) -> Vec<Body> {
+    let path = match format {
+        "openai-responses" => "/input/0",
+        "gemini" => "/contents/0/parts/0",
+        _ => "/messages/0",
+    };
+    let mut unknown = body.clone();
+    unknown.pointer_mut(path).unwrap()["nobody_knows_this"] = json!(true);
+    let mut wrong = body.clone();
+    let part = wrong.pointer_mut(path).and_then(Value::as_object_mut).unwrap();
+    for member in ["content", "text"] {
+        if let Some(content) = part.get_mut(member) {
+            *content = json!({ "a": 1 });
+        }
+    }
+    [("an unknown member", unknown), ("a member of another type", wrong)]
+        .map(|(what, body)| Body { format, name: format!("{format}, {what}"), body })
+        .into()
+}
+
+/// Promise 3, by types that are not ours. They know shapes alone: which part may stand where is checked above.
+#[test]
+fn every_body_has_the_shape_that_the_vendors_sdks_name() {
+    let Some(validator) = Validator::installed() else { return };
+    let wires = wires();
+    let tally = Tally::promise(3, "the vendors' types")
+        .counts(&["bodies", "distinct shapes", "spoiled bodies"])
+        .never(&["refused", "spoiled and accepted"]);
+    let mut bodies: Vec<Body> = Vec::new();
+    for (name, logs) in corpus() {
+        for (n, (_, log)) in logs.iter().enumerate() {
+            let (made, _) = requests(log);
+            for (format, site) in &wires {
+                for made in &made {
+                    let body = site.body(&made.request);
+                    tally.add("bodies", 1);
+                    let form = format!("{format} {}", skeleton(&body, ""));
+                    if tally.distinct("distinct shapes", form) {
+                        let name = format!("{format}, {name}.{n} at {} ({})", made.seq, made.what);
+                        bodies.push(Body { format, name, body });
+                    }
+                }
+            }
+        }
+    }
+    for (name, faults) in validator.refused(&bodies) {
+        tally.check("refused", false, || format!("{name}: {faults}"));
+    }
+    tally.check("refused", true, String::new);
+    let of = |format: &str| bodies.iter().find(|body| body.format == format).unwrap();
+    let spoiled: Vec<Body> =
+        wires.iter().flat_map(|(format, _)| spoiled(format, &of(format).body)).collect();
+    let refused = validator.refused(&spoiled);
+    tally.add("spoiled bodies", spoiled.len());
+    for Body { name, .. } in &spoiled {
+        let is_refused = refused.iter().any(|(refused, _)| refused == name);
+        tally.check("spoiled and accepted", is_refused, || name.clone());
+    }
     tally.finish();
 }
 

@@ -24,6 +24,28 @@ pub(crate) struct Answered {
 }
 
 impl Answered {
+    /// The status of a request on a connection that the server may refuse.
+    pub(crate) fn status_of(mut stream: TcpStream, path: &str) -> u16 {
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let mut bytes = Vec::new();
+        let sent = stream.write_all(request.as_bytes());
+        let read = sent.and_then(|()| stream.read_to_end(&mut bytes));
+        let status =
+            read.ok().and_then(|_| std::str::from_utf8(bytes.get(9..12)?).ok()?.parse().ok());
+        status.unwrap_or(0)
+    }
+
+    /// Reads an answer to its end.
+    pub(crate) fn read(mut stream: impl Read) -> Self {
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let (headers, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = headers.split(' ').nth(1).and_then(|status| status.parse().ok());
+        Self { status: status.unwrap_or(0), headers: headers.to_lowercase(), body: body.to_owned() }
+    }
+
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
@@ -44,8 +66,20 @@ impl Served {
         let mut live = Live::start(command);
         let line = live.line().expect("the server says where it listens");
         let port = line.trim().rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-        assert!(line.starts_with("leftfold server listening on http://"), "{line}");
+        let url = line.split_once(" server listening on ").map(|(_, url)| url);
+        assert!(url.is_some_and(|url| url.starts_with("http://")), "{line}");
         Self { live, port: port.unwrap_or_else(|| panic!("{line}")), login: None }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.live.id()
+    }
+
+    /// A connection on which nothing was sent.
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
     }
 
     pub(crate) fn kill(self) {
@@ -86,28 +120,18 @@ impl Served {
         headers: &[(&str, &str)],
         body: Option<&str>,
     ) -> Answered {
-        let mut stream = self.send(method, path, headers, body);
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).unwrap();
-        let text = String::from_utf8(bytes).unwrap();
-        let (headers, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-        let status = headers.split(' ').nth(1).and_then(|status| status.parse().ok());
-        Answered {
-            status: status.unwrap_or(0),
-            headers: headers.to_lowercase(),
-            body: body.to_owned(),
-        }
+        Answered::read(self.send(method, path, headers, body))
     }
 
-    fn send(
+    /// Sends a request, whose answer is still to be read.
+    pub(crate) fn send(
         &self,
         method: &str,
         path: &str,
         headers: &[(&str, &str)],
         body: Option<&str>,
     ) -> BufReader<TcpStream> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut stream = self.connect();
         let mut request = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
         if !headers.iter().any(|(name, _)| *name == "host") {
             request += &format!("host: 127.0.0.1:{}\r\n", self.port);

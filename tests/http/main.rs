@@ -2,6 +2,11 @@
 #![cfg(test)]
 #![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
+mod bad_input;
 mod client;
+mod front_end;
 mod guard;
+mod opencode;
+mod routes;
 mod sessions;
+mod start;

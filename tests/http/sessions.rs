@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use common::{Site, script};
+use common::{Site, says, script};
 use serde_json::{Value, json};
 
 use crate::client::{Served, SseFrame};
@@ -211,4 +211,27 @@ fn sessions_are_renamed_forked_and_removed() {
     assert_eq!(server.get(&path).status, 404);
     assert_eq!(server.get("/session").ok(), json!([]));
     server.end();
+}
+
+#[test]
+fn a_session_that_the_command_line_removes_leaves_the_server() {
+    let site = Site::scripted(&script(json!([says("Done.")])))
+        .setting("provider/double/options/script/on_end", json!("repeat"));
+    let served = Served::start(&site);
+    let (first, second) = (served.session(), served.session());
+    for session in [&first, &second] {
+        served.prompt(session, "go");
+    }
+    let listed = site.run(&["sessions", "--format", "json"]).ok().events();
+    assert_eq!(listed.len(), 2);
+    let newest = listed[0]["id"].as_str().unwrap();
+    site.run(&["sessions", "rm", newest]).ok();
+    let left = served.get("/session").ok();
+    assert_eq!(left.as_array().unwrap().len(), 1, "{left}");
+    assert_eq!(left[0]["id"], first.as_str());
+    assert_eq!(served.get(&format!("/session/{second}")).status, 404);
+    site.run(&["replay", newest]).with(2);
+    served.prompt(&first, "again");
+    served.end();
+    site.run(&["check", "last"]).ok();
 }

@@ -4,6 +4,7 @@ use common::{
     Answer, Block, Editor, Live, Ran, Server, Site, Split, all, call, end, mcp, message, only,
     says, script, wait_until,
 };
+use leftfold_events::Sha256;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -64,6 +65,31 @@ fn tools_are_listed_with_names_that_every_model_takes() {
     assert_eq!(named("write")["read_only"], false);
     let text = site.run(&["mcp"]).ok().stdout;
     assert!(text.starts_with("m  local  connected (double 1.5)\n  m_grow  The tool"), "{text}");
+}
+
+#[test]
+fn a_tool_whose_name_is_shortened_can_be_called() {
+    let server = "s".repeat(70);
+    let hash = Sha256::of(format!("{server}\0echo").as_bytes()).to_string();
+    let name = format!("{}_{}", &server[..55], &hash[..8]);
+    let site = site(&[(&name, json!({ "text": "hello" }))], "");
+    let site = site.setting("/mcp", json!({ server: mcp::local(SERVER, "") }));
+    let results = results(site.prompt("go"));
+    assert_eq!(results[0]["output"], "You said hello.");
+}
+
+#[test]
+fn each_tool_of_a_server_names_it() {
+    let site = site(&[], "");
+    let events = site.prompt("go").ok().events();
+    for kind in ["turn.configured", "model.requested"] {
+        let seq = all(&events, kind)[0]["seq"].to_string();
+        let text = site.run(&["explain", "last", &seq]).ok().stdout;
+        let line = text.lines().find(|line| line.starts_with("  MCP server m: "));
+        let line = line.unwrap_or_else(|| panic!("{text}"));
+        assert!(line.contains("m_echo") && line.contains("m_list_all"), "{line}");
+        assert!(!line.contains("bash"), "{line}");
+    }
 }
 
 #[test]

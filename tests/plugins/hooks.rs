@@ -66,6 +66,7 @@ fn the_guard_keeps_hands_off_generated_files_and_counts_words() {
     let denied = &end(&events)["permission_denials"];
     assert_eq!(denied[0]["permission"], "tool.execute.before");
     assert_eq!(denied[0]["patterns"], json!(["guard"]));
+    assert_eq!(denied[0]["class"], "plugin");
     let finished = all(&events, "tool.finished");
     assert_eq!(finished[1]["data"]["output"], "1 words");
     assert_eq!(

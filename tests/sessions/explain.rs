@@ -156,7 +156,7 @@ fn every_piece_of_a_configuration_says_where_it_comes_from() {
         "  allow * `*` (default)",
         "  deny bash `rm *` (C/leftfold/leftfold.json:3:23)",
         "\nrestrictions, which only make verdicts stricter:\n",
-        "  deny webfetch `*`\n",
+        "  deny webfetch `*` (P/.leftfold/agents/reviewer.md:4:1)\n",
     ];
     let mut rest = text.as_str();
     for part in expected {
@@ -175,6 +175,56 @@ fn every_piece_of_a_configuration_says_where_it_comes_from() {
     );
     let configured = report(&site, &seq("turn.configured"));
     assert_eq!(configured["configuration"]["system"][1][0]["source"], "environment");
+    site.assert_sound();
+}
+
+#[test]
+fn the_model_options_and_restrictions_name_their_places() {
+    let site = Site::scripted(&script(json!([bash("rm -r x"), says("Done.")])));
+    let own = site.path("config/leftfold");
+    std::fs::create_dir_all(&own).unwrap();
+    let settings = "{\n  \"retry\": { \"attempts\": 4 },\n\n  \"agent\": {\n    \"build\": { \"temperature\": 0.3, \"store\": false }\n  }\n}\n";
+    std::fs::write(own.join("leftfold.json"), settings).unwrap();
+    site.file_of_stranger("leftfold.json", "{\n  \"permission\": { \"webfetch\": \"deny\" }\n}\n");
+    let args = ["run", "--format", "json", "--max-steps", "7", "go"];
+    let events = site.run(&args).ok().events();
+    let configured = &all(&events, "turn.configured")[0]["seq"];
+    let project = site.project().display().to_string();
+    let config = site.path("config").display().to_string();
+    let text = explained(&site, configured, &[]).replace(&project, "P").replace(&config, "C");
+    for part in [
+        "model: double/m (LEFTFOLD_CONFIG_CONTENT:1:",
+        "  retries: 4 (C/leftfold/leftfold.json:2:26)",
+        "  title_prompt: \"\" (LEFTFOLD_CONFIG_CONTENT:1:",
+        "  max_steps: 7 (option max_steps)",
+        "  request.temperature: 0.3 (C/leftfold/leftfold.json:5:31)",
+        "  request.store: false (C/leftfold/leftfold.json:5:45)",
+        "  deny webfetch `*` (P/leftfold.json:2:31)",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let sources = report(&site, configured)["configuration"]["options"]["sources"].clone();
+    assert_eq!(sources["options"]["max_steps"], "option max_steps", "{sources}");
+    // only the place has changed
+    std::fs::write(own.join("leftfold.json"), format!("\n\n{settings}")).unwrap();
+    let replies = json!([bash("rm -r x"), says("Done.")]);
+    let site = site.setting("/provider/double/options/script/replies", replies);
+    let again = site.run(&args).ok().events();
+    let ids = [&events, &again].map(|events| events[0]["session"].as_str().unwrap().to_owned());
+    let same = site.run(&["diff", &ids[0], &ids[1]]).ok().stdout;
+    assert!(same.contains("equal except for ids and times"), "{same}");
+    // another source has another value
+    let site = site.setting("/agent/build/temperature", json!(0.9));
+    let third = site.run(&args).ok().events();
+    let third = third[0]["session"].as_str().unwrap();
+    let differs = site.run(&["diff", &ids[0], third]).with(1).stdout.replace(&config, "C");
+    for part in [
+        "option request:\n",
+        "source option request.temperature:\n  [-C/leftfold/leftfold.json-]{+LEFTFOLD_CONFIG_CONTENT+}",
+    ] {
+        assert!(differs.contains(part), "{part}: {differs}");
+    }
+    assert!(!differs.contains("source option request.store"), "{differs}");
     site.assert_sound();
 }
 

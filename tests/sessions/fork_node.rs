@@ -60,7 +60,7 @@ fn the_node_of_an_editor_makes_it_and_takes_its_prompt() {
     );
     let made = site.run(&["fork", &session]).ok();
     let fork = made.stdout.trim();
-    let mut peer = Peer::connect(&site.session());
+    let mut peer = Peer::connect(&site.path("home/store"));
     let wrong = peer.call("_leftfold/fork", &json!({ "session": session, "at": 999 }));
     assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
     let made = peer.call("_leftfold/fork", &json!({ "session": fork }));

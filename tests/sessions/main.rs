@@ -18,6 +18,7 @@ mod session_diff;
 mod snapshot;
 mod spill;
 mod stats;
+mod stores;
 mod title;
 mod verify;
 mod why;

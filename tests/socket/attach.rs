@@ -66,7 +66,7 @@ fn a_run_is_served_by_a_node_that_has_nothing_to_do() {
     let prompt = editor.prompt(&session, "three");
     assert_eq!(editor.stop_reason(prompt), "end_turn");
     editor.leave();
-    assert!(!exists(&site.session().join("socket")));
+    assert!(!exists(&site.path("home/store/socket")));
     site.assert_sound();
 }
 

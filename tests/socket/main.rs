@@ -9,3 +9,4 @@ mod observe_all;
 mod observers;
 mod people;
 mod races;
+mod takeover;

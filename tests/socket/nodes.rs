@@ -28,7 +28,7 @@ fn it_goes_with_the_editors_node_unless_that_is_killed() {
     for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::KILL] {
         let site = asking();
         let (editor, session) = node(&site);
-        let socket = site.session().join("socket");
+        let socket = site.path("home/store").join("socket");
         assert_private(&socket);
         editor.live.signal(signal);
         editor.live.wait();
@@ -100,7 +100,7 @@ fn bad_input_at_the_socket_disturbs_neither_the_node_nor_its_editor() {
     let session = editor.session(&site);
     let prompt = editor.prompt(&session, "go");
     let question = editor.question(&session);
-    let store = site.session();
+    let store = site.path("home/store");
     let mut peer = Peer::connect(&store);
     for (bytes, code) in [("nonsense\n", -32700), ("\u{ff}\n", -32700), ("[]\n", -32600)] {
         peer.send(bytes);

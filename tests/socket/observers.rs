@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Site, Tally, call, script, wait_until};
+use common::{PATIENCE, Random, Site, Tally, call, number, script, wait_until};
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
@@ -28,24 +28,8 @@ const FOREIGN: &str = "foreign lines";
 const FAILED: &str = "observers that ended by themselves";
 const UNFINISHED: &str = "turns without an end";
 
-fn number(name: &str, default: usize) -> usize {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap())
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((mixed ^ (mixed >> 31)) % limit as u64).unwrap()
-    }
-
-    fn pause(&mut self, most_ms: usize) {
-        std::thread::sleep(Duration::from_millis(self.below(most_ms + 1) as u64));
-    }
+fn pause(random: &mut Random, most_ms: usize) {
+    std::thread::sleep(Duration::from_millis(random.below(most_ms + 1) as u64));
 }
 
 fn signal(child: &Child, signal: Signal) {
@@ -352,7 +336,7 @@ fn session<'a>(
         .map(|(at, wanted)| Watcher::start(site, wanted, &name(at)))
         .collect();
     while !node.has_ended() {
-        random.pause(20);
+        pause(random, 20);
         if tally.get("kills") >= kills {
             continue;
         }
@@ -361,7 +345,7 @@ fn session<'a>(
         match random.below(10) {
             0 => {
                 signal(watcher.child.as_ref().unwrap(), Signal::STOP);
-                random.pause(200);
+                pause(random, 200);
                 signal(watcher.child.as_ref().unwrap(), Signal::CONT);
                 tally.add("pauses", 1);
             }
@@ -370,7 +354,7 @@ fn session<'a>(
                     tally.add("kills", 1);
                     tally.add("of nodes", 1);
                 }
-                random.pause(20);
+                pause(random, 20);
                 node.resume();
             }
             3..=6 => {
@@ -381,7 +365,7 @@ fn session<'a>(
                 // while it starts
                 watcher.kill(tally);
                 watcher.restart();
-                random.pause(15);
+                pause(random, 15);
                 watcher.kill(tally);
                 tally.add("while it started", 1);
                 watcher.restart();
@@ -415,7 +399,7 @@ fn killed_observers_and_nodes_leave_no_gap() {
         for worker in 0..WORKERS {
             let tally = &tally;
             scope.spawn(move || {
-                let mut random = Random((seed * WORKERS + worker) as u64);
+                let mut random = Random::new((seed * WORKERS + worker) as u64);
                 while tally.get("kills") < kills {
                     let site = Site::scripted(&replies());
                     let mut feed = Watcher::start(&site, Wanted::All, "feed");

@@ -1,14 +1,23 @@
 //! Promise 11: eight race to answer a question, exactly one wins, the others learn who it was, and
-//! the log has one answer. Tested with clients that hold a connection, and with separate processes.
+//! the log has one answer. Tested with clients that hold a connection, with separate processes, and with ways mixed:
+//! socket, command line, HTTP server, editor, and the input of `run` and `resume`.
 //!
 //! `LEFTFOLD_ROUNDS` sets the number of questions for clients (default 1,000).
 
 use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Stdio;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use common::{ASK, Live, Peer, Site, Tally, all, bash, end, says, script};
+use common::{
+    ASK, Editor, Live, PATIENCE, Peer, Site, Tally, all, bash, end, says, script, wait_for_node,
+    wait_until,
+};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 /// Number of racers for each question.
@@ -168,12 +177,219 @@ fn run_of_processes(tally: &Tally, questions: usize) {
     tally.add("questions for processes", questions);
 }
 
+/// One way to answer a question. `None`: the way has no answer of its own, and the log names it if it was first.
+type Way<'a> = Box<dyn FnOnce() -> Option<AnswerOutcome> + Send + 'a>;
+
+/// Answers the question over the socket.
+fn by_socket<'a>(store: &Path, session: &str, of: u64) -> Way<'a> {
+    let mut peer = Peer::connect(store);
+    let params = json!({ "session": session, "of": of, "reply": "once", "by": "ann" });
+    Box::new(move || {
+        let answer = peer.call("_leftfold/answer", &params);
+        let result = &answer["result"];
+        Some(match (result["accepted"].as_bool(), result["by"].as_str()) {
+            (Some(true), _) => AnswerOutcome::Accepted,
+            (Some(false), Some(by)) => AnswerOutcome::Late(by.to_owned()),
+            _ => AnswerOutcome::Nonsense(answer.to_string()),
+        })
+    })
+}
+
+/// Answers the question with `leftfold permission answer`.
+fn by_command_line(site: &Site, of: u64) -> Way<'_> {
+    Box::new(move || {
+        let ran = site.run(&["permission", "answer", "last", &of.to_string(), "once"]);
+        Some(match ran.code {
+            0 => AnswerOutcome::Accepted,
+            1 => AnswerOutcome::Late(ran.stderr),
+            _ => AnswerOutcome::Nonsense(format!("{ran:?}")),
+        })
+    })
+}
+
+/// The status and body of a request to `leftfold serve`.
+fn http(port: u16, method: &str, path: &str, body: &Value) -> (u16, String) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let body = body.to_string();
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: close");
+    let kind = "content-type: application/json";
+    let length = body.len();
+    write!(stream, "{head}\r\n{kind}\r\ncontent-length: {length}\r\n\r\n{body}").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let status = text.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, text.split_once("\r\n\r\n").unwrap().1.to_owned())
+}
+
+/// Answers the question over HTTP.
+fn by_http<'a>(port: u16, request: &str) -> Way<'a> {
+    let path = format!("/permission/{request}/reply");
+    Box::new(move || {
+        let (status, body) = http(port, "POST", &path, &json!({ "reply": "once" }));
+        Some(match status {
+            200 => AnswerOutcome::Accepted,
+            404 => AnswerOutcome::Late(body),
+            _ => AnswerOutcome::Nonsense(format!("{status} {body}")),
+        })
+    })
+}
+
+/// All ways at once answer the question, and the log has one of them. `other` is the name of a way that gets no answer.
+fn race_in_ways(tally: &Tally, site: &Site, of: u64, other: &str, ways: Vec<Way<'_>>) {
+    let start = Barrier::new(ways.len());
+    tally.add("answers by mixed ways", ways.len());
+    let told: Vec<AnswerOutcome> = std::thread::scope(|scope| {
+        let racers = ways.into_iter().map(|way| {
+            let start = &start;
+            scope.spawn(move || {
+                start.wait();
+                way()
+            })
+        });
+        let racers: Vec<_> = racers.collect();
+        racers.into_iter().filter_map(|racer| racer.join().unwrap()).collect()
+    });
+    let mut found = Vec::new();
+    wait_until("the answer is in the log", || {
+        let events = site.exported();
+        found = all(&events, "permission.answered").into_iter().cloned().collect();
+        found.retain(|answered| answered["of"] == of);
+        !found.is_empty()
+    });
+    tally.check(TWICE, found.len() == 1, || format!("{found:?}"));
+    let by = found[0]["data"]["by"].as_str().unwrap();
+    let accepted = told.iter().filter(|told| matches!(told, AnswerOutcome::Accepted)).count();
+    let winners = accepted + usize::from(by.starts_with(other));
+    tally.check(NOT_ONE, winners == 1, || format!("{accepted} accepted: {}", found[0]));
+    for told in &told {
+        if let AnswerOutcome::Late(first) | AnswerOutcome::Nonsense(first) = told {
+            tally.check(UNTOLD, first.contains(by), || format!("told `{first}`, it was `{by}`"));
+        }
+    }
+    tally.add("questions for mixed ways", 1);
+}
+
+/// The input of `run`, or of `resume` after a kill, races with the socket and the command line.
+fn input_and_others(tally: &Tally, resumed: bool) {
+    let site = asking(1);
+    let mut command = site.command(&ASK);
+    command.stdin(Stdio::piped());
+    let mut live = Live::start(command);
+    let asked = live.until("permission.asked");
+    let (session, of) = (asked["session"].as_str().unwrap(), asked["seq"].as_u64().unwrap());
+    let store = site.session();
+    if resumed {
+        live.signal(Signal::KILL);
+        live.wait();
+        let args = ["resume", "last", "--format", "json", "--permission-mode", "ask"];
+        let mut command = site.command(&args);
+        command.stdin(Stdio::piped());
+        live = Live::start(command);
+        live.until("session.resumed");
+    }
+    wait_for_node(&store);
+    let mut input = live.input();
+    let typed: Way<'_> = Box::new(move || {
+        // an input that loses may be closed
+        let _ = input.write_all(b"once\n");
+        None
+    });
+    let mut ways = vec![typed, by_command_line(&site, of), by_command_line(&site, of)];
+    ways.extend((0..3).map(|_| by_socket(&store, session, of)));
+    race_in_ways(tally, &site, of, "terminal", ways);
+    site.file("go", "");
+    assert_eq!(end(&live.wait().ok().events())["text"], "All asked.");
+    site.assert_sound();
+}
+
+/// An editor races with the socket and the command line.
+fn editor_and_others(tally: &Tally, questions: usize) {
+    let site = asking(questions);
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let prompt = editor.prompt(&session, "go");
+    for _ in 0..questions {
+        let question = editor.question(&session);
+        let of = open_question(&site);
+        let store = site.session();
+        let chosen = &mut editor;
+        let mut ways: Vec<Way<'_>> = vec![Box::new(move || {
+            chosen.choose(&question, "allow_once");
+            None
+        })];
+        ways.extend((0..2).map(|_| by_command_line(&site, of)));
+        ways.extend((0..3).map(|_| by_socket(&store, &session, of)));
+        race_in_ways(tally, &site, of, "acp", ways);
+    }
+    site.file("go", "");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    editor.leave();
+    site.assert_sound();
+}
+
+/// The seq of the question that nobody has answered.
+fn open_question(site: &Site) -> u64 {
+    let mut open = None;
+    wait_until("a question is open", || {
+        let events = site.exported();
+        let answered = all(&events, "permission.answered");
+        open = all(&events, "permission.asked")
+            .iter()
+            .find(|asked| answered.iter().all(|answered| answered["of"] != asked["seq"]))
+            .and_then(|asked| asked["seq"].as_u64());
+        open.is_some()
+    });
+    open.unwrap()
+}
+
+/// Clients of `leftfold serve` race with the socket and the command line.
+fn server_and_others(tally: &Tally, questions: usize) {
+    let site = asking(questions);
+    let mut live = site.start(&["serve", "--port", "0"]);
+    let line = live.line().unwrap();
+    let port: u16 = line.trim().rsplit_once(':').unwrap().1.parse().unwrap();
+    let (_, created) = http(port, "POST", "/session", &json!({}));
+    let created: Value = serde_json::from_str(&created).unwrap();
+    let id = created["id"].as_str().unwrap();
+    let parts = json!({ "parts": [{ "type": "text", "text": "go" }] });
+    assert_eq!(http(port, "POST", &format!("/session/{id}/prompt_async"), &parts).0, 204);
+    for _ in 0..questions {
+        let mut request = None;
+        wait_until("the server shows a question", || {
+            let (_, open) = http(port, "GET", "/permission", &json!({}));
+            let open: Value = serde_json::from_str(&open).unwrap();
+            request = open[0]["id"].as_str().map(str::to_owned);
+            request.is_some()
+        });
+        let of = open_question(&site);
+        let events = site.exported();
+        let session = events.last().unwrap()["session"].as_str().unwrap().to_owned();
+        let store = site.path("home/store");
+        let mut ways = vec![by_command_line(&site, of), by_command_line(&site, of)];
+        ways.extend((0..3).map(|_| by_http(port, request.as_ref().unwrap())));
+        ways.extend((0..3).map(|_| by_socket(&store, &session, of)));
+        race_in_ways(tally, &site, of, "nobody else", ways);
+    }
+    site.file("go", "");
+    wait_until("the turn has ended", || !all(&site.exported(), "turn.ended").is_empty());
+    live.signal(Signal::TERM);
+    live.wait().ok();
+    site.assert_sound();
+}
+
 #[test]
 fn eight_race_to_answer_and_one_wins() {
     let rounds = rounds();
     let left = AtomicUsize::new(rounds.div_ceil(RUN));
     let tally = Tally::promise(11, "races")
-        .counts(&["racers each", "questions for clients", "questions for processes"])
+        .counts(&[
+            "racers each",
+            "questions for clients",
+            "questions for processes",
+            "questions for mixed ways",
+            "answers by mixed ways",
+        ])
         .never(&[NOT_ONE, TWICE, UNTOLD]);
     tally.add("racers each", RACERS);
     std::thread::scope(|scope| {
@@ -189,6 +405,14 @@ fn eight_race_to_answer_and_one_wins() {
             });
         }
     });
-    run_of_processes(&tally, (rounds / PROCESSES).max(1));
+    let few = (rounds / PROCESSES).max(1);
+    run_of_processes(&tally, few);
+    std::thread::scope(|scope| {
+        scope.spawn(|| server_and_others(&tally, few));
+        scope.spawn(|| editor_and_others(&tally, few));
+        for at in 0..few {
+            input_and_others(&tally, at % 2 == 1);
+        }
+    });
     tally.finish();
 }

@@ -43,6 +43,7 @@ fn what_would_be_asked_is_denied_and_listed() {
             (&denials[0]["tool"], &denials[0]["permission"]),
             (&json!("read"), &json!(permission))
         );
+        assert_eq!(denials[0]["class"], "no_terminal");
         assert!(!site.run(&["export", "last"]).ok().stdout.contains("very-secret"));
     }
 }

@@ -31,8 +31,15 @@ pub fn tool_name(owner: &str, tool: &str, taken: impl Fn(&str) -> bool) -> Strin
     name
 }
 
+/// Whether [`tool_name`] can give this name to a tool of `owner`.
+pub fn may_belong(name: &str, owner: &str) -> bool {
+    let mut prefix = name_prefix(owner);
+    prefix.truncate(LONGEST - DIGITS - 1);
+    name.starts_with(&prefix)
+}
+
 /// The prefix of the names of all tools of `owner`.
-pub fn name_prefix(owner: &str) -> String {
+fn name_prefix(owner: &str) -> String {
     let mut name = plain(owner) + "_";
     // some APIs require a letter or an underscore first
     if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
@@ -132,6 +139,10 @@ mod tests {
         }
         let long = tool_name("server", &"x".repeat(100), |_| false);
         assert_eq!(long.len(), LONGEST);
+        let owner = "s".repeat(100);
+        let of_long_owner = tool_name(&owner, "x", |_| false);
+        assert_eq!(of_long_owner.len(), LONGEST);
+        assert!(may_belong(&of_long_owner, &owner) && !may_belong(&of_long_owner, "server"));
         assert_ne!(long, tool_name("server", &"x".repeat(101), |_| false));
     }
 

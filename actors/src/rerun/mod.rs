@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use leftfold_events::event::{Class, Event, Files, Hook, Model, Subagent, Tool};
 use leftfold_events::verify::{Divergence, difference};
-use leftfold_events::{Envelope, Seq, SessionId, State, fold, line};
+use leftfold_events::{Envelope, Notes, Seq, SessionId, State, fold, line};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -105,11 +105,8 @@ fn compare(
         return Ok(());
     }
     let json = |event: &Envelope| {
-        let mut line: Value = serde_json::from_str(&line::write(event)).unwrap_or_default();
-        if let Some(line) = line.as_object_mut() {
-            line.shift_remove("notes");
-        }
-        line
+        let event = Envelope { notes: Notes::default(), ..event.clone() };
+        serde_json::from_str::<Value>(&line::write(&event)).unwrap_or_default()
     };
     let kind =
         |event: Option<&Envelope>| event.map_or(Value::Null, |e| line::type_of(&e.event).into());

@@ -1,7 +1,7 @@
 //! The agent's side of ACP: its methods, and the sessions of this connection.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
@@ -33,12 +33,16 @@ use super::conversation::{Arguments, SessionActor, SessionCommand};
 use super::errors::{report, to_error};
 use super::flow::Flow;
 use super::host::ClientHost;
-use super::shared::Shared;
+use super::shared::{Caller, Shared};
 use leftfold_runtime::Usage;
 use leftfold_runtime::project::Project;
 use leftfold_runtime::session_paths::SessionPlace;
-use leftfold_runtime::socket::{self, SessionRegistry};
+use leftfold_runtime::socket::{self, Hosting, SessionRegistry};
 use leftfold_runtime::turn_config::Overrides;
+
+/// The field of `_meta` with a client's id of a prompt. A prompt whose id is in the log is not run
+/// again: it is answered by the end of its turn.
+pub(super) const MESSAGE: &str = "leftfold/message";
 
 /// Wraps a method of the agent as a handler of requests.
 macro_rules! on {
@@ -53,13 +57,7 @@ macro_rules! on {
 }
 
 /// Serves one client until its input ends.
-pub(super) async fn serve(
-    all: Arc<SessionRegistry>,
-    node: ActorRef<NodeMessage>,
-    flow: Flow,
-    channel: Channel,
-) -> Result<(), Error> {
-    let agent = AcpAgent::new(all, node, flow);
+pub(super) async fn serve(agent: Arc<AcpAgent>, channel: Channel) -> Result<(), Error> {
     let cancel = Arc::clone(&agent);
     AgentRole
         .v1()
@@ -157,7 +155,9 @@ pub(super) struct AcpAgent {
     /// The sessions of the node, including those of other connections.
     pub(super) all: Arc<SessionRegistry>,
     pub(super) node: ActorRef<NodeMessage>,
+    pub(super) caller: Caller,
     flow: Flow,
+    hosting: OnceLock<Hosting>,
     /// The client's capabilities.
     abilities: Mutex<Arc<ClientCapabilities>>,
     sessions: Mutex<HashMap<SessionId, SessionEntry>>,
@@ -171,9 +171,14 @@ pub(super) struct SessionEntry {
 }
 
 impl AcpAgent {
-    fn new(all: Arc<SessionRegistry>, node: ActorRef<NodeMessage>, flow: Flow) -> Arc<Self> {
-        let (abilities, sessions) = Default::default();
-        let agent = Arc::new(Self { all, node, flow, abilities, sessions });
+    pub(super) fn new(
+        all: Arc<SessionRegistry>,
+        node: ActorRef<NodeMessage>,
+        caller: Caller,
+        flow: Flow,
+    ) -> Arc<Self> {
+        let (abilities, sessions, hosting) = Default::default();
+        let agent = Arc::new(Self { all, node, caller, flow, hosting, abilities, sessions });
         let weak = Arc::downgrade(&agent);
         let host = move |session: leftfold_events::SessionId| {
             let agent = weak.clone();
@@ -183,7 +188,7 @@ impl AcpAgent {
             };
             Arc::new(ClientHost { session, open: Box::new(open) }) as Arc<dyn Host>
         };
-        agent.all.hosted_by(Box::new(host));
+        agent.hosting.get_or_init(|| agent.all.hosted_by(Arc::new(host)));
         agent
     }
 
@@ -226,6 +231,7 @@ impl AcpAgent {
     ) -> Result<SessionEntry, Error> {
         let abilities = self.abilities.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (flow, project) = (self.flow.clone(), Arc::new(project));
+        let connection = (connection, self.caller.by.clone());
         let shared = Shared::new(id.clone(), connection, flow, abilities, Arc::clone(&project));
         let shared = Arc::new(shared);
         let arguments = Arguments {
@@ -242,6 +248,7 @@ impl AcpAgent {
             return Ok(first.clone());
         }
         self.all.learn(place.clone(), project, Overrides::interactive());
+        self.all.enter(place.session);
         let entry = SessionEntry { shared, actor, place };
         sessions.insert(id, entry.clone());
         Ok(entry)
@@ -255,10 +262,12 @@ impl AcpAgent {
         _: ConnectionTo<Editor>,
     ) -> Result<(), Error> {
         let session = self.session(&request.session_id)?;
+        let message = request.meta.as_ref().and_then(|meta| meta.get(MESSAGE)?.as_str());
+        let message = message.map(str::to_owned);
         let parts = content::parts(request.prompt)?;
         let project = session.shared.project();
         let ticket = session.shared.prompts.add(responder);
-        send_command(&session, SessionCommand::Prompt { ticket, parts, project })
+        send_command(&session, SessionCommand::Prompt { ticket, parts, message, project })
     }
 
     /// A notification gets no answer, so an unknown session is only logged.

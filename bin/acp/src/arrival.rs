@@ -5,18 +5,28 @@ use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{LoadSessionResponse, ResumeSessionResponse};
 
 use super::choices::AvailableChoices;
+use leftfold_events::Seq;
 
 /// A request that waits until a session is opened.
 pub(super) enum Arrival {
     /// The client wants all of its history.
     Load(Responder<LoadSessionResponse>),
-    /// The client knows the history.
-    Resume(Responder<ResumeSessionResponse>),
+    /// The client knows the history, or that up to an event.
+    Resume(Responder<ResumeSessionResponse>, Option<Seq>),
 }
 
 impl Arrival {
-    pub(super) fn wants_history(&self) -> bool {
-        matches!(self, Self::Load(_))
+    /// Whether the client wants the updates of this event of the history.
+    pub(super) fn wants(&self, seq: Seq) -> bool {
+        match self {
+            Self::Load(_) => true,
+            Self::Resume(_, after) => after.is_some_and(|after| seq > after),
+        }
+    }
+
+    /// Whether the client goes on where another node had ended.
+    pub(super) fn goes_on(&self) -> bool {
+        matches!(self, Self::Resume(_, Some(_)))
     }
 
     /// Answers the request: the session is open and has these choices.
@@ -27,7 +37,7 @@ impl Arrival {
             Self::Load(responder) => {
                 responder.respond(LoadSessionResponse::new().modes(modes).config_options(options))
             }
-            Self::Resume(responder) => {
+            Self::Resume(responder, _) => {
                 responder.respond(ResumeSessionResponse::new().modes(modes).config_options(options))
             }
         }
@@ -36,7 +46,7 @@ impl Arrival {
     pub(super) fn failed(self, error: Error) -> Result<(), Error> {
         match self {
             Self::Load(responder) => responder.respond_with_error(error),
-            Self::Resume(responder) => responder.respond_with_error(error),
+            Self::Resume(responder, _) => responder.respond_with_error(error),
         }
     }
 }

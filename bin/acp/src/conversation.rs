@@ -12,29 +12,33 @@ use agent_client_protocol::Error;
 use leftfold_actors::{Observation, Opened, WatchScope};
 use leftfold_config::Trust;
 use leftfold_events::Seq;
-use leftfold_events::event::{PromptKind, PromptPart, SessionChoices};
+use leftfold_events::event::{Event, Model, PromptKind, PromptPart, SessionChoices, Turn};
 use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::arrival::Arrival;
 use super::choices::AvailableChoices;
 use super::errors::to_error;
-use super::shared::{BY, Shared};
+use super::shared::Shared;
 use super::trust;
 use super::updates::{self, Updates};
+use leftfold_runtime::PromptOptions;
 use leftfold_runtime::client::{self, Client};
 use leftfold_runtime::project::Project;
 use leftfold_runtime::secrets;
 use leftfold_runtime::session_paths::SessionPlace;
 use leftfold_runtime::slash::{OptionsFor, Prepared};
-use leftfold_runtime::socket::SessionRegistry;
+use leftfold_runtime::socket::{SessionRegistry, Sessions};
 use leftfold_runtime::turn_config::Overrides;
+use leftfold_runtime::user_message::UserMessage;
 
 pub(super) enum SessionCommand {
     /// The prompt already waits in the list, as `ticket`.
     Prompt {
         ticket: u64,
         parts: Vec<PromptPart>,
+        /// The client's id of the prompt.
+        message: Option<String>,
         /// The choices in force when it came in.
         project: Arc<Project>,
     },
@@ -101,8 +105,8 @@ impl Actor for SessionActor {
         match wish {
             SessionCommand::Prompt { ticket, .. }
                 if state.shared.prompts.answer_cancelled(ticket) => {}
-            SessionCommand::Prompt { ticket, parts, project } => {
-                if let Err(error) = state.prompt(ticket, parts, &project).await {
+            SessionCommand::Prompt { ticket, parts, message, project } => {
+                if let Err(error) = state.prompt(ticket, parts, message, &project).await {
                     state.shared.prompts.fail(ticket, &to_error(&error));
                 }
             }
@@ -121,8 +125,15 @@ impl SessionState {
         &mut self,
         ticket: u64,
         parts: Vec<PromptPart>,
+        message: Option<String>,
         project: &Project,
     ) -> anyhow::Result<()> {
+        if let Some(id) = &message
+            && self.all.existing(self.place.session).is_some()
+            && self.go_on(ticket, id).await?
+        {
+            return Ok(());
+        }
         trust::ask(&self.shared, ticket, &mut self.asked_trust).await?;
         if self.shared.prompts.answer_cancelled(ticket) {
             return Ok(());
@@ -151,7 +162,7 @@ impl SessionState {
         let parts = prepared.parts(&setup, parts).await?;
         let mut left = client::ATTEMPTS;
         loop {
-            match self.prompted(project, &setup, parts.clone()).await {
+            match self.prompted(project, &setup, parts.clone(), message.clone()).await {
                 Err(error) if client::is_leaving(&error) && left > 0 => left -= 1,
                 prompted => return prompted,
             }
@@ -165,12 +176,48 @@ impl SessionState {
         project: &Project,
         setup: &SessionSetup,
         parts: Vec<PromptPart>,
+        message_id: Option<String>,
     ) -> anyhow::Result<()> {
         let client = self.client().await?;
         if client.remote().is_none() {
             self.log_choice(&client, &project.choices).await?;
         }
-        client.prompt(setup, parts, BY).await
+        let sent = UserMessage::prompt(parts, &self.shared.by);
+        let options = PromptOptions { message_id, ..PromptOptions::default() };
+        client.send_message(setup, sent, &options).await.map(|_| ())
+    }
+
+    /// Answers a prompt that is in the log already, because the node that took it has ended: by the
+    /// end of its turn, which is resumed if it was cut off. False: the log does not have it.
+    async fn go_on(&mut self, ticket: u64, id: &str) -> anyhow::Result<bool> {
+        let client = self.client().await?;
+        // Another process runs one turn of the session, and its node looks the id up.
+        if client.remote().is_some() {
+            return Ok(false);
+        }
+        let state = client.view().await?;
+        let Some(seq) = state.prompt_ids.get(id).copied() else { return Ok(false) };
+        self.shared.prompts.take(ticket);
+        let store = client.reading().await?;
+        let session = self.place.session;
+        let events = tokio::task::spawn_blocking(move || store.read(session, seq, usize::MAX));
+        let mut finish = None;
+        for event in events.await?? {
+            if let Event::Model(Model::Finished { finish: last, .. }) = &event.event {
+                finish = Some(*last);
+            } else if let Event::Turn(Turn::Ended(ended)) = &event.event {
+                self.shared.prompts.end(ticket, ended, finish);
+                return Ok(true);
+            }
+        }
+        if let (None, Some(ended)) = (&state.turn, &state.ended) {
+            // Its end was written just before a crash.
+            self.shared.prompts.end(ticket, ended, finish);
+            return Ok(true);
+        }
+        let setup = Sessions::setup(&*self.all, session, &PromptOptions::default()).await?;
+        client.resume(&setup)?;
+        Ok(true)
     }
 
     /// Logs the choices. For a new session they go with its first prompt.
@@ -192,7 +239,7 @@ impl SessionState {
 
     async fn log_choice(&self, client: &Client, choices: &SessionChoices) -> anyhow::Result<()> {
         self.shared.expect_choice(choices.clone());
-        let logged = client.configure(choices.clone(), BY).await;
+        let logged = client.configure(choices.clone(), &self.shared.by).await;
         if !matches!(logged, Ok(true)) {
             // No event announces it.
             self.shared.confirm_choice(choices);
@@ -231,6 +278,7 @@ impl SessionState {
         from: Seq,
         arrival: Option<Arrival>,
     ) -> anyhow::Result<Client> {
+        let history = self.durable(&client, opened.head).await?;
         let project = self.shared.project();
         let Project { directory, worktree, .. } = &*project;
         let mut workspace = Workspace::new(directory, worktree, self.place.store.join("spill"));
@@ -241,7 +289,7 @@ impl SessionState {
             place: self.place.clone(),
             workspace: Arc::new(workspace),
             from,
-            history: opened.head,
+            history,
             cut_off: opened.unfinished,
             arrival,
         };
@@ -252,6 +300,22 @@ impl SessionState {
             before.stop(None);
         }
         Ok(client)
+    }
+
+    /// The last event up to `head` that observers get. After a crash a log may have more: these come
+    /// with its next event.
+    async fn durable(&self, client: &Client, head: Seq) -> anyhow::Result<Seq> {
+        if client.remote().is_some() {
+            return Ok(head);
+        }
+        let (store, session) = (client.reading().await?, self.place.session);
+        let last =
+            tokio::task::spawn_blocking(move || match store.read(session, head, 1)?.is_empty() {
+                false => Ok(Some(head)),
+                true => Ok(store.read(session, 1, usize::MAX)?.last().map(|event| event.seq)),
+            });
+        let last: Result<Option<Seq>, leftfold_store::Error> = last.await?;
+        Ok(last?.unwrap_or_default())
     }
 
     /// Uses this client for the session from now on. If it is closed for good, its prompts fail.
@@ -267,7 +331,7 @@ impl SessionState {
     async fn cancel(&self) {
         let wanted = self.shared.prompts.cancelled() || self.shared.is_running();
         let Some(client) = self.shared.client().filter(|_| wanted) else { return };
-        if let Err(error) = client.interrupt(BY).await {
+        if let Err(error) = client.interrupt(&self.shared.by).await {
             tracing::warn!("{error:#}");
         }
     }

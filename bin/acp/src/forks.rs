@@ -16,7 +16,7 @@ use super::content::invalid;
 use super::errors::to_error;
 use super::opening::directory;
 use super::servers::{handed, ignored};
-use super::shared::BY;
+use super::shared::NAME;
 use leftfold_runtime::client;
 use leftfold_runtime::project::Project;
 use leftfold_runtime::session_paths::SessionPlace;
@@ -77,7 +77,7 @@ impl AcpAgent {
         let mut left = client::ATTEMPTS;
         loop {
             let all = Arc::clone(&self.all);
-            match socket::fork_as(all, BY, of, at).await {
+            match socket::fork_as(all, (NAME, self.caller.pid), of, at).await {
                 Err(error) if error.is_leaving() && left > 0 => left -= 1,
                 made => return made,
             }

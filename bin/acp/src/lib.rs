@@ -1,5 +1,6 @@
 //! `leftfold node`: the long-lived node, which speaks the Agent Client Protocol (version 1) over
-//! standard input and output. The protocol's types and JSON-RPC come from the crate
+//! standard input and output. If another process has the store, this one passes its client on to
+//! that node, and becomes the node itself when that one ends. The protocol's types and JSON-RPC come from the crate
 //! `agent-client-protocol`.
 //!
 //! ```text
@@ -10,7 +11,8 @@
 //!
 //! | file | purpose |
 //! |---|---|
-//! | `wire` | lines on stdin and stdout, with a limited length; the methods of the socket |
+//! | `wire` | lines of a connection, with a limited length; the methods of the socket |
+//! | `proxy`, `passed_on` | passes the client on to another process's node; what it remembers for the next one |
 //! | `flow` | limits on queued input and output |
 //! | `params` | rejects requests with wrong parameters |
 //! | `agent` | the methods of the protocol, and the sessions of this connection |
@@ -50,7 +52,9 @@ mod host;
 mod listing;
 mod opening;
 mod params;
+mod passed_on;
 mod prompts;
+mod proxy;
 mod question;
 mod servers;
 mod shared;
@@ -60,59 +64,171 @@ mod updates;
 mod view;
 mod wire;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use anyhow::Context;
 use leftfold_actors::NodeMessage;
 use ractor::ActorRef;
+use tokio::io::{AsyncBufRead, AsyncWrite, BufReader};
 use tokio::signal::unix::{SignalKind, signal};
 
+use agent::AcpAgent;
 use leftfold_runtime::client;
-use leftfold_runtime::socket::{SessionRegistry, Sockets};
-use std::path::PathBuf;
+use leftfold_runtime::only_people;
+use leftfold_runtime::session_paths;
+use leftfold_runtime::socket::{SessionRegistry, Sockets, Speaker, Spoken};
+use leftfold_store::Store;
+use proxy::Joined;
+use shared::Caller;
 
 /// How long each step of the shutdown may take; together they stay below a second.
 const STEP: Duration = Duration::from_millis(300);
 
-/// Serves ACP on standard input and output until the input ends. With `store` all sessions are kept
-/// in that folder.
+/// The protocol's name for `_leftfold/speak`.
+pub const PROTOCOL: &str = "acp";
+
+/// Registers the protocols that other processes may speak with this node.
+pub type Register = fn(&Arc<SessionRegistry>, &ActorRef<NodeMessage>, &Store);
+
+/// Serves ACP on standard input and output until the input ends. Sessions are kept in `store`; by
+/// default in the shared store of the data folder.
 ///
 /// # Errors
 /// The node cannot be started, or the connection fails.
-pub fn serve(store: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let store = store.map(std::path::absolute).transpose().context("the store's folder")?;
+pub fn serve(store: Option<PathBuf>, register: Register) -> anyhow::Result<ExitCode> {
+    let store = match store {
+        Some(store) => Some(std::path::absolute(store).context("the store's folder")?),
+        // a node that a call has started is nobody else's: each of its sessions has its own store
+        None if only_people::require("leftfold node").is_err() => None,
+        None => Some(session_paths::shared_store()?),
+    };
     let runtime = leftfold_runtime::runtime()?;
-    let outcome = runtime.block_on(run(store));
+    let outcome = runtime.block_on(run(store.as_deref(), register));
     // A read of standard input may never return and must not delay the end.
     runtime.shutdown_background();
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
-async fn run(store: Option<std::path::PathBuf>) -> anyhow::Result<()> {
-    let node = client::node().await?;
+/// Serves the clients that other processes pass on to this node.
+pub fn speaker(sessions: &Arc<SessionRegistry>, node: &ActorRef<NodeMessage>) -> Speaker {
+    let (sessions, node): (Weak<SessionRegistry>, _) = (Arc::downgrade(sessions), node.clone());
+    Arc::new(move |Spoken { input, output, pid, .. }| {
+        let (sessions, node) = (sessions.upgrade(), node.clone());
+        Box::pin(async move {
+            let Some(sessions) = sessions else { return };
+            let _speaking = sessions.speaking();
+            let served = serve_client(sessions, node, Caller::new(pid), input, output).await;
+            if let Err(error) = served {
+                tracing::warn!("a client's connection failed: {error:#}");
+            }
+        })
+    })
+}
+
+/// Serves one client until its input ends, and closes its sessions. At the end of the node the
+/// connection is cut.
+async fn serve_client(
+    sessions: Arc<SessionRegistry>,
+    node: ActorRef<NodeMessage>,
+    caller: Caller,
+    input: impl AsyncBufRead + Unpin + Send + 'static,
+    output: impl AsyncWrite + Unpin + Send + 'static,
+) -> anyhow::Result<()> {
+    let (channel, mut wire) = wire::connect(sessions.clone(), &caller, input, output);
+    let agent = AcpAgent::new(sessions.clone(), node, caller, wire.flow());
+    let spoken = tokio::select! {
+        biased;
+        () = sessions.cut() => {
+            wire.cut().await;
+            return Ok(());
+        }
+        ended = agent::serve(Arc::clone(&agent), channel) => ended.context("the connection failed"),
+        gone = wire.broken() => {
+            tracing::info!("the client does not read any more: {gone}");
+            Ok(())
+        }
+    };
+    wire.drain(STEP).await;
+    agent.hang_up().await;
+    spoken
+}
+
+/// A node of this process.
+#[derive(Clone)]
+struct OwnNode {
+    node: ActorRef<NodeMessage>,
+    sessions: Arc<SessionRegistry>,
+}
+
+impl OwnNode {
+    /// Starts a node that keeps its sessions in `folder`. Without a `store`, which could not be
+    /// opened, each use of a session tries again and reports why.
+    async fn start(
+        folder: Option<&Path>,
+        store: Option<Store>,
+        register: Register,
+    ) -> anyhow::Result<Self> {
+        let node = client::node().await?;
+        let sessions = SessionRegistry::new(node.clone(), folder.map(Path::to_owned));
+        if let Some(store) = &store {
+            register(&sessions, &node, store);
+        }
+        node.cast(NodeMessage::Keep(Arc::new(Sockets(sessions.clone()))))?;
+        if let Some(store) = store {
+            sessions.keep(store).await?;
+        }
+        Ok(Self { node, sessions })
+    }
+}
+
+async fn run(folder: Option<&Path>, register: Register) -> anyhow::Result<()> {
     let (mut terminate, mut interrupt, mut hangup) = (
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
         signal(SignalKind::hangup())?,
     );
-    let sessions = SessionRegistry::new(node.clone(), store);
-    node.cast(NodeMessage::Keep(Arc::new(Sockets(sessions.clone()))))?;
-    let (channel, mut wire) = wire::stdio(sessions.clone());
-    let agent = agent::serve(sessions, node.clone(), wire.flow(), channel);
+    let mut own = None;
+    let served = async {
+        let joined = match folder {
+            Some(folder) => Some((folder, proxy::join(folder).await?)),
+            None => None,
+        };
+        let store = match joined {
+            Some((folder, Joined::Node(stream))) => {
+                return proxy::serve(folder, register, stream, &mut own).await;
+            }
+            Some((_, joined)) => joined.store(),
+            None => None,
+        };
+        let OwnNode { node, sessions } =
+            own.insert(OwnNode::start(folder, store, register).await?).clone();
+        let (input, output) = (BufReader::new(tokio::io::stdin()), tokio::io::stdout());
+        let caller = Caller::new(None);
+        let (channel, mut wire) = wire::connect(sessions.clone(), &caller, input, output);
+        let agent = agent::serve(AcpAgent::new(sessions, node, caller, wire.flow()), channel);
+        let spoken = tokio::select! {
+            ended = agent => ended.context("the connection failed"),
+            gone = wire.broken() => {
+                tracing::info!("nobody reads standard output any more: {gone}");
+                Ok(())
+            }
+        };
+        wire.drain(STEP).await;
+        spoken
+    };
     let spoken = tokio::select! {
-        ended = agent => ended.context("the connection failed"),
-        gone = wire.broken() => {
-            tracing::info!("nobody reads standard output any more: {gone}");
-            Ok(())
-        }
+        spoken = served => spoken,
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
         _ = hangup.recv() => Ok(()),
     };
-    wire.drain(STEP).await;
-    leave(node).await;
+    if let Some(OwnNode { node, sessions }) = own {
+        sessions.cut_all().await;
+        leave(node).await;
+    }
     spoken
 }
 

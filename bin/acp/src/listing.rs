@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{
     CloseSessionRequest, CloseSessionResponse, DeleteSessionRequest, DeleteSessionResponse,
@@ -12,7 +13,7 @@ use agent_client_protocol::{Client as Editor, Error};
 use leftfold_actors::NodeMessage;
 use leftfold_store::Head;
 
-use super::agent::{AcpAgent, send_command, unknown};
+use super::agent::{AcpAgent, SessionEntry, send_command, unknown};
 use super::content::invalid;
 use super::conversation::SessionCommand;
 use super::errors::to_error;
@@ -20,6 +21,10 @@ use leftfold_runtime::client;
 use leftfold_runtime::only_people;
 use leftfold_runtime::session_list;
 use leftfold_runtime::session_paths::SessionPlace;
+use leftfold_runtime::socket::Sessions;
+
+/// How long a session's actor may take to stop when its client is gone.
+const GONE: Duration = Duration::from_secs(2);
 
 /// Sessions in one answer.
 const PAGE: usize = 100;
@@ -92,22 +97,66 @@ impl AcpAgent {
         let agent = Arc::clone(self);
         tokio::spawn(async move {
             agent.close_session(&id).await;
-            let removed = remove(&place).await.map_err(|error| to_error(&error));
+            let removed = match agent.all.keeps(&place.store) {
+                true => agent.remove_here(&place).await,
+                false => remove(&place).await,
+            };
+            let removed = removed.map_err(|error| to_error(&error));
             responder.respond_with_result(removed.map(|()| DeleteSessionResponse::new()))
         });
         Ok(())
     }
 
+    async fn remove_here(&self, place: &SessionPlace) -> anyhow::Result<()> {
+        if self.all.existing(place.session).is_some() {
+            Sessions::remove(&*self.all, place.session).await?;
+        }
+        Ok(())
+    }
+
+    /// The client is gone. Turns that it waits for stay interrupted in their logs, as at the end of a
+    /// node.
+    pub(super) async fn hang_up(&self) {
+        let entries: Vec<SessionEntry> = self.sessions().drain().map(|(_, entry)| entry).collect();
+        for entry in entries {
+            let session = entry.place.session;
+            // A prompt that is on its way must not start a turn later.
+            entry.shared.prompts.cancel();
+            if entry.actor.stop_and_wait(None, Some(GONE)).await.is_err() {
+                tracing::warn!("a session of a client that is gone did not stop in time");
+            }
+            let was_last = self.all.leave(session);
+            if was_last && entry.shared.prompts.any() {
+                let closed =
+                    ractor::call!(self.node, |reply| NodeMessage::Close { session, reply });
+                if let Err(died) = closed {
+                    tracing::debug!("the node is gone: {died}");
+                }
+            }
+        }
+    }
+
+    fn forget(&self, id: &SessionId) {
+        if let Some(entry) = self.sessions().remove(id) {
+            self.all.leave(entry.place.session);
+        }
+    }
+
     /// Interrupts the running turn, waits for its end, and closes the session.
     async fn close_session(&self, id: &SessionId) {
         let Ok(entry) = self.session(id) else { return };
+        let session = entry.place.session;
         entry.shared.prompts.cancel();
+        if self.all.is_used_by_others(session) {
+            entry.actor.stop(None);
+            self.forget(id);
+            return;
+        }
         // If the session is gone, so is its turn.
         let _ = send_command(&entry, SessionCommand::Cancel);
         entry.shared.rested().await;
         entry.actor.stop(None);
-        self.sessions().remove(id);
-        let session = entry.place.session;
+        self.forget(id);
         let closed = ractor::call!(self.node, |reply| NodeMessage::Close { session, reply });
         if let Err(died) = closed {
             tracing::debug!("the node is gone: {died}");

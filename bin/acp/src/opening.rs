@@ -17,8 +17,8 @@ use super::content::invalid;
 use super::conversation::SessionCommand;
 use super::errors::to_error;
 use super::servers::{handed, ignored};
-use super::shared::BY;
 use leftfold_config as settings;
+use leftfold_events::SessionId as Session;
 use leftfold_events::rules::Rule;
 use leftfold_runtime::only_people;
 use leftfold_runtime::project::{self, Project};
@@ -27,6 +27,13 @@ use leftfold_runtime::trust;
 
 /// The field of `_meta` with the session's own permission rules.
 const RULES: &str = "leftfold/rules";
+
+/// The field of `_meta` with the id of a new session. A process that passes a connection on begins a
+/// session again that has no log yet.
+pub(super) const ID: &str = "leftfold/session";
+
+/// The field of `_meta` with the last event of a resumed session that the client knows.
+pub(super) const AFTER: &str = "leftfold/after";
 
 impl AcpAgent {
     /// Writes nothing before the first prompt, but reports errors in settings now.
@@ -42,7 +49,8 @@ impl AcpAgent {
         let rules = rules(request.meta.as_ref())?;
         let rules_given = !rules.is_empty();
         let project = Project { servers, rules, ..Project::new(directory, worktree) };
-        let place = self.all.place(project::new_id()).map_err(|error| to_error(&error))?;
+        let session = self.new_id(request.meta.as_ref())?;
+        let place = self.all.place(session).map_err(|error| to_error(&error))?;
         let available = match AvailableChoices::of(&place, &project) {
             // a model may be among the settings that the user is asked to trust at the first prompt
             Err(_) if trust::is_pending(&project.directory) => None,
@@ -67,7 +75,7 @@ impl AcpAgent {
     /// Gives the rules of a new session to its node, which keeps them for the first prompt.
     async fn set_rules(&self, entry: &SessionEntry) -> anyhow::Result<()> {
         let (client, _) = self.all.open(entry.place.session).await?;
-        client.set_rules(entry.shared.project().rules.clone(), BY).await.map(|_| ())
+        client.set_rules(entry.shared.project().rules.clone(), &self.caller.by).await.map(|_| ())
     }
 
     pub(super) async fn load(
@@ -86,8 +94,20 @@ impl AcpAgent {
         responder: Responder<ResumeSessionResponse>,
         connection: ConnectionTo<Editor>,
     ) -> Result<(), Error> {
-        let ResumeSessionRequest { session_id, cwd, mcp_servers, .. } = request;
-        self.open(session_id, &cwd, &mcp_servers, Arrival::Resume(responder), connection)
+        let ResumeSessionRequest { session_id, cwd, mcp_servers, meta, .. } = request;
+        let after = meta.as_ref().and_then(|meta| meta.get(AFTER)?.as_u64());
+        let arrival = Arrival::Resume(responder, after);
+        self.open(session_id, &cwd, &mcp_servers, arrival, connection)
+    }
+
+    /// The id of a new session, which the client may choose.
+    fn new_id(&self, meta: Option<&Meta>) -> Result<Session, Error> {
+        let Some(id) = meta.and_then(|meta| meta.get(ID)) else { return Ok(project::new_id()) };
+        let chosen = id.as_str().and_then(|id| id.parse().ok());
+        let chosen = chosen.filter(|id| self.all.existing(*id).is_none());
+        chosen.ok_or_else(|| {
+            invalid(&format!("_meta: `{ID}` is the id of a session that does not exist yet"))
+        })
     }
 
     /// Reads the history from the log, concurrently with other requests.

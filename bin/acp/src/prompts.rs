@@ -83,6 +83,21 @@ impl PendingPrompts {
         }
     }
 
+    /// This prompt was in the log before the client sent it again.
+    pub(super) fn take(&self, ticket: u64) {
+        if let Some(prompt) = self.lock().prompts.iter_mut().find(|prompt| prompt.ticket == ticket)
+        {
+            prompt.taken = true;
+        }
+    }
+
+    /// Answers this prompt, whose turn has ended.
+    pub(super) fn end(&self, ticket: u64, ended: &Ended, finish: Option<Finish>) {
+        for prompt in self.remove(|prompt| prompt.ticket == ticket) {
+            answer(prompt, stop(ended, finish));
+        }
+    }
+
     /// Answers every prompt of a turn that has ended.
     pub(super) fn ended(&self, ended: &Ended, finish: Option<Finish>) {
         for prompt in self.remove(|prompt| prompt.taken) {

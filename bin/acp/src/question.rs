@@ -16,7 +16,7 @@ use leftfold_view::{FileDiff, OpenQuestion, Question, Transcript};
 use leftfold_view::clean::{visible, visible_line};
 
 use super::call_ids::{self, CallIds};
-use super::shared::BY;
+use super::shared::NAME;
 use super::{calls, view};
 
 /// The ids of the options of a permission.
@@ -174,7 +174,7 @@ pub(super) fn replied<T>(
         }
         Err(error) => {
             let why = format!("The client did not answer the question: {}", error.message);
-            Some(QuestionReply { answer: Answer::Reject, feedback: Some(why), by: BY.to_owned() })
+            Some(QuestionReply { answer: Answer::Reject, feedback: Some(why), by: NAME.to_owned() })
         }
     }
 }
@@ -191,7 +191,7 @@ pub(super) fn chosen(response: &RequestPermissionResponse, answers: &[String]) -
         ALWAYS => (Answer::Always, None),
         _ => (Answer::Reject, None),
     };
-    QuestionReply { answer, feedback, by: BY.to_owned() }
+    QuestionReply { answer, feedback, by: NAME.to_owned() }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::Client as Editor;
+use agent_client_protocol::UntypedMessage;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
     ClientCapabilities, ElicitationCapabilities, SessionId, SessionNotification, SessionUpdate,
@@ -11,6 +12,7 @@ use agent_client_protocol::v1::schema::{
 use leftfold_actors::QuestionReply;
 use leftfold_events::Seq;
 use leftfold_events::event::SessionChoices;
+use serde_json::json;
 use tokio::sync::watch;
 
 use super::call_ids::CallIds;
@@ -22,13 +24,36 @@ use leftfold_runtime::client::Client;
 use leftfold_runtime::project::Project;
 use leftfold_view::QuestionId;
 
-/// The `by` of this client in the log.
-pub(super) const BY: &str = "acp";
+/// The name of these clients in the log.
+pub(super) const NAME: &str = "acp";
+
+/// The client of a connection, as the log names it.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    /// `acp`, with the pid of the process that passes the connection on.
+    pub(super) by: String,
+    pub(super) pid: Option<i32>,
+}
+
+impl Caller {
+    /// The client of this process, or of the process `pid`, which passes the connection on.
+    pub(super) fn new(pid: Option<i32>) -> Self {
+        Self { by: leftfold_runtime::remote::name_of(NAME, pid), pid }
+    }
+}
+
+/// The field of a client's `_meta` by which it asks for the seq of each event that it was sent. A
+/// process that passes a connection on needs them to go on elsewhere.
+pub(super) const SEEN: &str = "leftfold/seen";
+
+/// The notification that answers [`SEEN`].
+pub(super) const SEEN_METHOD: &str = "_leftfold/seen";
 
 /// The state that all parts of one session of the connection share.
 pub(super) struct Shared {
     pub(super) id: SessionId,
     pub(super) connection: ConnectionTo<Editor>,
+    pub(super) by: String,
     pub(super) flow: Flow,
     pub(super) prompts: PendingPrompts,
     /// The client of the session, once it is open.
@@ -53,7 +78,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(
         id: SessionId,
-        connection: ConnectionTo<Editor>,
+        (connection, by): (ConnectionTo<Editor>, String),
         flow: Flow,
         abilities: Arc<ClientCapabilities>,
         project: Arc<Project>,
@@ -61,6 +86,7 @@ impl Shared {
         Self {
             id,
             connection,
+            by,
             flow,
             prompts: PendingPrompts::default(),
             client: Mutex::default(),
@@ -131,6 +157,7 @@ impl Shared {
     /// Sends the client's answer to the session.
     pub(super) async fn answer(&self, asked: QuestionId, reply: Option<QuestionReply>) {
         let Some((reply, client)) = reply.zip(self.client()) else { return };
+        let reply = QuestionReply { by: self.by.clone(), ..reply };
         match client.answer(asked, reply).await {
             Ok(answered) => tracing::debug!(of = asked.1, "{answered}"),
             Err(error) => tracing::warn!("{error:#}"),
@@ -169,6 +196,15 @@ impl Shared {
         self.seen.send_replace(seq);
     }
 
+    /// Sends the seq of an event whose updates the client was sent, if it has asked for it.
+    pub(super) fn report_seen(&self, seq: Seq) {
+        if self.abilities.meta.as_ref().is_some_and(|meta| meta.contains_key(SEEN)) {
+            let params = json!({ "sessionId": self.id, "seq": seq });
+            let sent = UntypedMessage::new(SEEN_METHOD, params);
+            report(sent.and_then(|seen| self.connection.send_notification(seen)));
+        }
+    }
+
     /// Sets whether a turn is running.
     pub(super) fn set_running(&self, running: bool) {
         self.running.send_replace(running);
@@ -186,6 +222,6 @@ impl Shared {
 
     /// Whether `by` is this client.
     pub(super) fn is_this_client(&self, by: &str) -> bool {
-        self.client().is_some_and(|client| client.name(BY) == by)
+        self.client().is_some_and(|client| client.name(&self.by) == by)
     }
 }

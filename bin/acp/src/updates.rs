@@ -21,7 +21,7 @@ use super::errors::report;
 use super::flow::Flow;
 use super::form;
 use super::question::{PermissionPrompt, chosen, replied};
-use super::shared::{BY, Shared};
+use super::shared::{NAME, Shared};
 use super::view::{self, UpdateRenderer};
 use leftfold_runtime::project::Project;
 use leftfold_runtime::session_paths::SessionPlace;
@@ -136,10 +136,15 @@ impl Watching {
         self.seen = event.seq;
         self.shared.has_seen(event.seq);
         let live = event.seq > self.history;
+        self.shared.report_seen(event.seq);
         if let Event::Session(Session::Configured { choices, by }) = &event.event
             && live
         {
             self.configured(choices, by);
+        }
+        if live && matches!(event.event, Event::Session(Session::Resumed { close: false, .. })) {
+            self.cut_off = false;
+            self.shared.set_running(true);
         }
         for change in self.transcript.apply(event) {
             if let Some(session) = self.transcript.root() {
@@ -163,6 +168,13 @@ impl Watching {
             } else if let Change::TurnEnded { ended, finish, .. } = &change {
                 self.turn_ended(live, ended, *finish);
             }
+        }
+        if live
+            && self.arrival.is_none()
+            && matches!(event.event, Event::Session(Session::Resumed { close: false, .. }))
+        {
+            // Its questions are open again.
+            self.arrived().await;
         }
         if event.seq >= self.history
             && let Some(arrival) = self.arrival.take()
@@ -236,7 +248,9 @@ impl Watching {
     fn prompted(&mut self, live: bool, by: &str, parts: &[PromptPart]) {
         self.shared.set_running(true);
         self.cut_off &= !live;
-        if live && self.shared.is_this_client(by) {
+        if self.shared.is_this_client(by)
+            && (live || self.arrival.as_ref().is_some_and(Arrival::goes_on))
+        {
             self.shared.prompts.taken();
         } else {
             view::prompt(parts).into_iter().for_each(|update| self.update(update));
@@ -252,7 +266,8 @@ impl Watching {
         let root = self.place.session;
         let open = self.transcript.open_questions().map(|open| open.id);
         let open = open.filter(|(session, _)| *session == root || self.is_working(*session));
-        for id in open.collect::<Vec<_>>() {
+        let open: Vec<_> = open.filter(|id| !self.asked.contains_key(id)).collect();
+        for id in open {
             self.ask_now(id).await;
         }
     }
@@ -286,7 +301,7 @@ impl Watching {
     /// Sends an update, unless it belongs to history that the client knows.
     fn update(&self, update: SessionUpdate) {
         let update = self.shared.terminals().with(update);
-        if self.arrival.as_ref().is_none_or(Arrival::wants_history)
+        if self.arrival.as_ref().is_none_or(|arrival| arrival.wants(self.seen))
             && let Some(update) = update
         {
             self.shared.update(update);
@@ -312,7 +327,7 @@ impl Watching {
             let question = question.clone();
             tokio::spawn(async move {
                 let reply = replied(sent.block_task().await, |response| {
-                    leftfold_runtime::client::reply(form::answer(response, &question), BY)
+                    leftfold_runtime::client::reply(form::answer(response, &question), NAME)
                 });
                 shared.answer(asked, reply).await;
             });

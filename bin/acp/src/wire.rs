@@ -1,4 +1,4 @@
-//! Reads and writes frames on standard input and output: one JSON-RPC message on a line.
+//! Reads and writes frames on a connection: one JSON-RPC message on a line.
 
 use std::io;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use leftfold_framing::{Line, MOST_VALUES, is_too_dense, next_line};
 use serde::Deserializer;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufRead, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::flow::{Flow, ReadBudget, Written};
 use super::params;
-use super::shared::BY;
+use super::shared::{Caller, NAME};
 use leftfold_runtime::redact_output;
 use leftfold_runtime::socket::{self, QUEUE, Sessions};
 
 /// The longest line that is read, in bytes: a prompt with some images. The rest of a longer line is
 /// skipped.
-const LONGEST: usize = 32 << 20;
+pub(super) const LONGEST: usize = 32 << 20;
 
 /// The bytes that a skipped line counts for.
 const HEAD: usize = 4 << 10;
@@ -44,12 +44,21 @@ impl Wire {
         self.flow.clone()
     }
 
-    /// Waits until standard output can no longer be written.
+    /// Waits until the output can no longer be written.
     pub(super) async fn broken(&mut self) -> String {
         match (&mut self.broken).await {
             Ok(error) => error.to_string(),
             // A writer that ends in good order is not broken.
             Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Ends the connection at once: what waits is not written.
+    pub(super) async fn cut(self) {
+        for task in [self.reader, self.writer] {
+            task.abort();
+            // it was aborted, or had ended
+            let _ = task.await;
         }
     }
 
@@ -62,9 +71,14 @@ impl Wire {
     }
 }
 
-/// The connection's end of standard input and output. `sessions` answers the node's methods besides
-/// the protocol's.
-pub(super) fn stdio(sessions: Arc<dyn Sessions>) -> (Channel, Wire) {
+/// The connection's end of two streams of bytes. `sessions` answers the node's methods besides the
+/// protocol's.
+pub(super) fn connect(
+    sessions: Arc<dyn Sessions>,
+    caller: &Caller,
+    input: impl AsyncBufRead + Unpin + Send + 'static,
+    output: impl AsyncWrite + Unpin + Send + 'static,
+) -> (Channel, Wire) {
     let (ours, theirs) = Channel::duplex();
     let (incoming, outgoing) = (ours.tx, ours.rx);
     let (refuse, refusals) = futures::channel::mpsc::unbounded();
@@ -72,14 +86,14 @@ pub(super) fn stdio(sessions: Arc<dyn Sessions>) -> (Channel, Wire) {
     let (answers, answered) = mpsc::channel(QUEUE);
     let (count, written) = watch::channel(Written::default());
     let taken = ReadBudget::new(written.clone());
-    let reader = tokio::spawn(read(incoming, refuse, ask, taken));
-    tokio::spawn(socket::serve_lines(sessions, BY, asked, answers));
+    let reader = tokio::spawn(read(input, incoming, refuse, ask, taken));
+    tokio::spawn(socket::serve_lines(sessions, (NAME, caller.pid), asked, answers));
     let (breaks, broken) = oneshot::channel();
     let lines = unfold(answered, async |mut answered| Some((answered.recv().await?, answered)));
     let frames = select(outgoing, refusals).map(Outgoing::Frame);
     let out = select(frames, Box::pin(lines).map(Outgoing::Line));
     let writer = tokio::spawn(async move {
-        if let Err(error) = write(out, &count).await {
+        if let Err(error) = write(output, out, &count).await {
             // The receiver may be gone already.
             let _ = breaks.send(error);
         }
@@ -89,12 +103,12 @@ pub(super) fn stdio(sessions: Arc<dyn Sessions>) -> (Channel, Wire) {
 }
 
 async fn read(
+    mut input: impl AsyncBufRead + Unpin,
     incoming: UnboundedSender<TransportFrame>,
     refuse: UnboundedSender<TransportFrame>,
     ask: mpsc::Sender<Vec<u8>>,
     mut taken: ReadBudget,
 ) {
-    let mut input = BufReader::new(tokio::io::stdin());
     while let Some((read, bytes)) = next_frame(&mut input).await {
         let (to, request, frame) = match read {
             Incoming::Leftfold(line) => {
@@ -122,24 +136,24 @@ enum Outgoing {
 }
 
 async fn write(
+    mut output: impl AsyncWrite + Unpin,
     mut out: impl Stream<Item = Outgoing> + Unpin,
     count: &watch::Sender<Written>,
 ) -> io::Result<()> {
-    let mut stdout = tokio::io::stdout();
     while let Some(first) = out.next().await {
         count.send_modify(|written| written.busy = true);
         let mut next = Some(first);
         let (mut updates, mut answers) = (0, 0);
         while let Some(line) = next {
             match line {
-                Outgoing::Line(line) => stdout.write_all(&line).await?,
+                Outgoing::Line(line) => output.write_all(&line).await?,
                 Outgoing::Frame(frame) => {
                     updates += u64::from(is_update(&frame));
                     answers += u64::from(is_answer(&frame));
                     match frame.to_json() {
                         Ok(line) => {
                             let line = redact_output::masked(&line);
-                            stdout.write_all(format!("{line}\n").as_bytes()).await?;
+                            output.write_all(format!("{line}\n").as_bytes()).await?;
                         }
                         Err(error) => tracing::error!("cannot write a message: {error}"),
                     }
@@ -147,7 +161,7 @@ async fn write(
             }
             next = out.next().now_or_never().flatten();
         }
-        stdout.flush().await?;
+        output.flush().await?;
         count.send_modify(|written| {
             written.updates += updates;
             written.answers += answers;
@@ -205,7 +219,7 @@ pub(super) async fn next_frame(
         let line = match next_line(input, LONGEST).await {
             Ok(line) => line?,
             Err(error) => {
-                tracing::error!("cannot read standard input: {error}");
+                tracing::error!("cannot read from the client: {error}");
                 return None;
             }
         };
@@ -294,6 +308,7 @@ impl<'de> Visitor<'de> for IdOf<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::BufReader;
 
     #[tokio::test]
     async fn lines_end_with_a_newline_or_with_the_input() {

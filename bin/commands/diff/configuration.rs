@@ -14,7 +14,7 @@ use similar::{ChangeTag, DiffTag, TextDiff};
 /// One difference.
 #[derive(Debug, Serialize)]
 pub(super) struct ConfigChange {
-    /// `model`, `system`, `tool`, `rule` or `option`.
+    /// `model`, `system`, `tool`, `rule`, `option` or `source`.
     pub(super) part: &'static str,
     /// The block of the system prompt, the tool, or the option.
     pub(super) name: String,
@@ -67,8 +67,49 @@ pub(super) fn changes(
             ChangeTag::Equal => {}
         }
     }
-    changes.extend(fields(&json!(a.options), &json!(b.options), "option"));
+    let options = |config: &TurnConfig| {
+        let mut options = json!(config.options);
+        // the sources are compared by what they are sources of
+        options.as_object_mut().map(|options| options.remove("sources"));
+        options
+    };
+    changes.extend(fields(&options(a), &options(b), "option"));
+    changes.extend(fields(&sources(a, plain[0]), &sources(b, plain[1]), "source"));
     changes
+}
+
+/// The origins of the parts of a configuration, by name. Lines are left out: they move with every edit.
+fn sources(config: &TurnConfig, plain: &dyn Fn(&str) -> String) -> Value {
+    let sources = &config.options.sources;
+    let mut all = serde_json::Map::new();
+    let mut add = |name: String, source: &str| {
+        all.insert(plain(&name), json!(plain(without_lines(source))));
+    };
+    if let Some(source) = &sources.model {
+        add("model".to_owned(), source);
+    }
+    sources.options.iter().for_each(|(name, source)| add(format!("option {name}"), source));
+    sources.tools.iter().for_each(|(name, source)| add(format!("tool {name}"), source));
+    for (at, ruled) in config.rules.iter().enumerate() {
+        if let Some(source) = sources.of_rule(at) {
+            add(format!("rule {}", rule(ruled)), source);
+        }
+    }
+    for (at, ruled) in config.options.restrictions.iter().flatten().enumerate() {
+        if let Some(source) = sources.of_restriction(at) {
+            add(format!("restriction {}", rule(ruled)), source);
+        }
+    }
+    for piece in sources.system.iter().filter(|piece| piece.kind != "frame") {
+        let name = piece.name.as_deref().or(piece.path.as_deref()).unwrap_or_default();
+        add(format!("{} {name}", piece.kind), piece.path.as_deref().unwrap_or_default());
+    }
+    Value::Object(all)
+}
+
+/// `PATH:LINE:COLUMN` without line and column.
+fn without_lines(source: &str) -> &str {
+    source.trim_end_matches(|c: char| c.is_ascii_digit() || c == ':')
 }
 
 /// The members of two objects that differ.

@@ -6,9 +6,9 @@ mod configuration;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use leftfold_events::event::{Event, Model, Tool};
+use leftfold_events::event::{Event, Model, Tool, Turn};
 use leftfold_events::verify::difference;
-use leftfold_events::{Envelope, Seq, SessionId, State, fold, line, mask};
+use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, fold, line, mask};
 use leftfold_view::{clean, event_line, words};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -72,6 +72,13 @@ fn sessions(a: &str, b: &str, format: Format) -> anyhow::Result<ExitCode> {
     Ok(if parting.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// The hash of a turn's options without the places that they come from.
+fn without_sources(options: &str) -> Value {
+    let mut options: Value = serde_json::from_str(options).unwrap_or_default();
+    options.as_object_mut().map(|options| options.remove("sources"));
+    json!(Sha256::of(options.to_string().as_bytes()))
+}
+
 struct Side {
     place: SessionPlace,
     events: Vec<Envelope>,
@@ -128,8 +135,11 @@ impl Side {
                 fields.remove("notes");
             }
         }
-        // The hashes depend on the session's id, which a request contains.
+        // The hashes depend on the session's id, which a request contains, and on the lines in settings files.
         if let Some(data) = value.get_mut("data").and_then(Value::as_object_mut) {
+            if let Event::Turn(Turn::Configured(payloads)) = &event.event {
+                data.insert("options".to_owned(), without_sources(payloads.options.text()));
+            }
             data.remove("request_sha256");
             data.remove("body_sha256");
         }

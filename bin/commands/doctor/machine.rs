@@ -136,7 +136,7 @@ pub(super) fn data(found: &mut Findings) {
         return;
     }
     if there == home {
-        let sessions = session_paths::stores().map_or(0, |stores| stores.len());
+        let sessions = session_paths::roots().map_or(0, |roots| roots.len());
         let size = megabytes(size(&home));
         found.fine(format!("{}: {sessions} sessions, {size}", home.display()));
     } else {

@@ -1,6 +1,7 @@
 //! Shows where the parts of a turn configuration come from: the text of the system prompt, piece by
 //! piece, and the rules. The log names the sources; logs of earlier versions do not.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use leftfold_events::TurnConfig;
@@ -86,7 +87,12 @@ pub(super) fn of_rule(config: &TurnConfig, rule: &Rule) -> Option<String> {
 
 /// Everything in a turn configuration, with its sources.
 pub(super) fn text(config: &TurnConfig) -> String {
-    let mut text = format!("model: {}\n", printable_line(&config.model.name().to_string()));
+    let sources = &config.options.sources;
+    let mut text = format!(
+        "model: {}{}\n",
+        printable_line(&config.model.name().to_string()),
+        in_brackets(sources.model.as_deref())
+    );
     if let Some(variant) = &config.options.variant {
         let _ = writeln!(text, "variant: {}", printable_line(variant));
     }
@@ -96,6 +102,15 @@ pub(super) fn text(config: &TurnConfig) -> String {
     }
     let names: Vec<&str> = config.tools.iter().map(|tool| tool.name.as_str()).collect();
     let _ = writeln!(text, "tools: {}", printable_line(&names.join(", ")));
+    text += &of_tools(config);
+    if !sources.options.is_empty() {
+        text += "options that are not built in:\n";
+    }
+    for (name, source) in &sources.options {
+        let value = option(config, name);
+        let value = words::shorten(&visible_line(&value), 80);
+        let _ = writeln!(text, "  {}: {value} ({})", visible_line(name), printable_line(source));
+    }
     text += "rules, of which the last match wins:\n";
     for (at, rule) in config.rules.iter().enumerate() {
         let source = config.options.sources.of_rule(at).unwrap_or(UNKNOWN);
@@ -104,11 +119,41 @@ pub(super) fn text(config: &TurnConfig) -> String {
     let restrictions = &config.options.restrictions;
     if !restrictions.is_empty() {
         text += "restrictions, which only make verdicts stricter:\n";
-        for rule in restrictions.iter().flatten() {
-            let _ = writeln!(text, "  {}", shown(rule));
+        for (at, rule) in restrictions.iter().flatten().enumerate() {
+            let source = sources.of_restriction(at);
+            let _ = writeln!(text, "  {}{}", shown(rule), in_brackets(source));
         }
     }
     text
+}
+
+/// The value of an option: `request.NAME` is a member of `request`.
+fn option(config: &TurnConfig, name: &str) -> String {
+    let (options, request) = (json!(config.options), config.options.request.value());
+    let value = match name.strip_prefix("request.") {
+        Some(name) => request.get(name).cloned(),
+        None => options.get(name).cloned(),
+    };
+    // an option that is left out has its usual value
+    value.map_or_else(|| "as usual".to_owned(), |value| value.to_string())
+}
+
+fn in_brackets(source: Option<&str>) -> String {
+    source.map(|source| format!(" ({})", printable_line(source))).unwrap_or_default()
+}
+
+/// A line for each server and plugin, with its tools.
+pub(super) fn of_tools(config: &TurnConfig) -> String {
+    let mut of_source: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for tool in &config.tools {
+        if let Some(source) = config.options.sources.tools.get(&tool.name) {
+            of_source.entry(source).or_default().push(&tool.name);
+        }
+    }
+    let line = |(source, tools): (&str, Vec<&str>)| {
+        format!("  {}: {}\n", printable_line(source), printable_line(&tools.join(", ")))
+    };
+    of_source.into_iter().map(line).collect()
 }
 
 /// Like [`text`], as JSON.

@@ -8,11 +8,12 @@ use leftfold_events::context::Built;
 use leftfold_events::event::{Event, Model, Session, Turn};
 use leftfold_events::request::RequestMessage;
 use leftfold_events::turn_config::ModelSpec;
-use leftfold_events::{Envelope, Seq, Sha256};
+use leftfold_events::{Envelope, Seq, Sha256, TurnConfig};
 use leftfold_providers::{Codec, Place, Span};
 use serde_json::{Value, json};
 use similar::TextDiff;
 
+use super::configuration;
 use crate::cli::{Explain, Format};
 use leftfold_runtime::Usage;
 use leftfold_runtime::session_paths::SessionPlace;
@@ -26,7 +27,7 @@ pub(super) fn wire(
     place: &SessionPlace,
     events: &[Envelope],
     built: &Built,
-    model: &ModelSpec,
+    (config, model): (&TurnConfig, &ModelSpec),
 ) -> anyhow::Result<ExitCode> {
     let request = &built.request;
     let codec = codec(model, &model.vendor)?;
@@ -43,7 +44,7 @@ pub(super) fn wire(
     let sent = sent(events, args.seq);
     match args.format {
         Format::Json => {
-            let pieces = pieces(codec, built, events, args.seq);
+            let pieces = pieces(codec, built, events, args.seq, config);
             super::super::print_json(&report(&codec, built, &body, sent, &pieces))?
         }
         // the bytes must match the hash in the log, so they are not masked
@@ -106,7 +107,38 @@ fn report(
 }
 
 /// Each piece of the body: its bytes from and to, the piece of the request, and the events that it comes from.
-fn pieces(codec: Codec, built: &Built, events: &[Envelope], seq: Seq) -> Vec<Value> {
+fn pieces(
+    codec: Codec,
+    built: &Built,
+    events: &[Envelope],
+    seq: Seq,
+    config: &TurnConfig,
+) -> Vec<Value> {
+    let request = &built.request;
+    let named = &config.options.sources;
+    // the files, settings, servers and plugins behind a piece of the configuration
+    let sources = |place: Place| match place {
+        Place::System(block) => {
+            let text = request.system.get(block);
+            let at = config.system.iter().position(|other| Some(other) == text);
+            at.map_or(Value::Null, |at| configuration::block_json(config, at))
+        }
+        Place::Tools if !named.tools.is_empty() => json!(named.tools),
+        Place::Options => {
+            let of_request = named.options.iter().filter_map(|(name, source)| {
+                Some((name.strip_prefix("request.")?.to_owned(), json!(source)))
+            });
+            Value::Object(of_request.collect())
+        }
+        Place::Model if config.model.name() == request.model => json!(named.model),
+        Place::Model
+        | Place::Tools
+        | Place::Message(..)
+        | Place::MaxOutput
+        | Place::CacheKey
+        | Place::Format
+        | Place::Unknown => Value::Null,
+    };
     let configured = |event: &&Envelope| matches!(event.event, Event::Turn(Turn::Configured(_)));
     let before = events.iter().take_while(|event| event.seq <= seq);
     let configured = before.filter(configured).last().map(|event| event.seq);
@@ -132,7 +164,13 @@ fn pieces(codec: Codec, built: &Built, events: &[Envelope], seq: Seq) -> Vec<Val
     };
     let piece = |span: Span| {
         let Span { at, place } = span;
-        json!({ "at": [at.start, at.end], "what": place.to_string(), "from": from(place) })
+        let mut piece =
+            json!({ "at": [at.start, at.end], "what": place.to_string(), "from": from(place) });
+        let sources = sources(place);
+        if !sources.is_null() {
+            piece["sources"] = sources;
+        }
+        piece
     };
     codec.spans(&built.request).into_iter().map(piece).collect()
 }

@@ -167,6 +167,9 @@ struct Store {
     problem: Option<String>,
     /// Whether it belongs to the project, once that is known.
     belongs: Option<bool>,
+    /// The roots of a store of many that belong to the project, and those that do not.
+    ours: HashSet<SessionId>,
+    others: HashSet<SessionId>,
 }
 
 /// A report of a thread with a connection.
@@ -180,8 +183,9 @@ enum Report {
 pub(super) struct AllSessions {
     /// The worktree of the project.
     project: Option<PathBuf>,
-    /// The folder of the stores.
+    /// The folder of the stores of single sessions, and the shared store.
     sessions: PathBuf,
+    shared: PathBuf,
     feed: Arc<Mutex<Feed>>,
     stores: BTreeMap<PathBuf, Store>,
     reporter: Sender<Report>,
@@ -212,6 +216,7 @@ impl AllSessions {
         let mut all = Self {
             project: project.transpose()?,
             sessions: session_paths::data_dir()?.join("sessions"),
+            shared: session_paths::shared_store()?,
             feed: Arc::new(Mutex::new(feed)),
             stores: BTreeMap::new(),
             reporter,
@@ -233,10 +238,10 @@ impl AllSessions {
     /// Runs until standard output is closed.
     pub(super) fn run(&mut self) -> anyhow::Result<()> {
         let mut scanned: Option<Instant> = None;
-        let mut folder = None;
+        let mut folder = (None, None);
         loop {
             let all = scanned.is_none_or(|at| at.elapsed() >= SCAN);
-            let found = look(&self.sessions);
+            let found = (look(&self.sessions), look(&self.shared));
             if all || folder != found {
                 self.scan()?;
                 folder = found;
@@ -292,14 +297,20 @@ impl AllSessions {
         }
         store.stamp = Some(stamp);
         let family = Family::new(leftfold_store::heads(dir), &lock(&self.feed));
-        if let Some(project) = &self.project
-            && !store.is_of(project, dir, &family)
-        {
-            return Ok(true);
-        }
         let own = session_paths::name(dir);
+        let mut roots = family.roots();
+        if let Some(project) = &self.project {
+            match own {
+                Some(_) if !store.is_of(project, dir, &family) => return Ok(true),
+                Some(_) => {}
+                None => {
+                    store.leave_out(project, dir, &family);
+                    roots.retain(|root| !store.others.contains(root));
+                }
+            }
+        }
         let mut to_read = false;
-        for root in family.roots() {
+        for root in roots {
             if store.followed.contains(&root) || !family.has_news(root, &lock(&self.feed)) {
                 continue;
             }
@@ -349,6 +360,18 @@ impl Store {
         *self.belongs.insert(session_paths::belongs(root, head, dir, project))
     }
 
+    /// Learns which sessions of a store of many belong to other projects.
+    fn leave_out(&mut self, project: &Path, dir: &Path, family: &Family) {
+        for root in family.roots() {
+            let head = family.heads.iter().find(|head| head.session == root);
+            if !self.ours.contains(&root) && !self.others.contains(&root) {
+                let belongs = session_paths::belongs(root, head, dir, project);
+                let known = if belongs { &mut self.ours } else { &mut self.others };
+                known.insert(root);
+            }
+        }
+    }
+
     /// A thread has ended.
     fn left(&mut self, root: SessionId, watched: bool) {
         self.followed.remove(&root);
@@ -393,7 +416,8 @@ impl Store {
         let mut problem = None;
         let mut queues = Vec::new();
         for session in reader.sessions() {
-            if self.followed.contains(&family.root(session)) {
+            let root = family.root(session);
+            if self.followed.contains(&root) || self.others.contains(&root) {
                 continue;
             }
             let from = feed.cursor(session);

@@ -111,6 +111,29 @@ pub fn token_store() -> Option<PathBuf> {
     path(&environment).map(|keys| keys.with_file_name("mcp-auth.json"))
 }
 
+/// The longest key, in bytes.
+pub const MAX_KEY: usize = 16 * 1024;
+
+/// A key as a person gives it.
+///
+/// # Errors
+/// It cannot be a key. The error does not quote it.
+pub fn parse_key(text: &str) -> Result<Secret, &'static str> {
+    let key = text.trim();
+    if key.is_empty() {
+        return Err("the key is empty");
+    }
+    if key.len() > MAX_KEY {
+        return Err("the key is too long: at most 16 KiB are accepted");
+    }
+    if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(
+            "this is not a key: expected one word of ASCII letters, digits and punctuation",
+        );
+    }
+    Ok(Secret::new(key))
+}
+
 /// Stores a key, replaces an earlier one, and answers the file's path.
 pub fn store(env: Env<'_>, provider: &str, key: &Secret) -> Result<PathBuf, Error> {
     let (path, _) = change(env, |keys| {

@@ -10,6 +10,7 @@ use crate::schema;
 use crate::settings::Settings;
 use crate::source::{Env, SettingPlace, Source};
 use crate::sources;
+use crate::tree::Node;
 use crate::trust::Trust;
 
 /// The problems of each source, and the merged settings.
@@ -42,8 +43,7 @@ pub fn diagnose(directory: &Path, env: Env<'_>, layers: &Layers) -> Diagnosis {
     for document in found.documents {
         match load::read(&document, env, layers.providers, &diagnosis.trust) {
             Ok(part) => {
-                let idle = part.node.entries().iter().filter(|entry| schema::is_idle(&entry.key));
-                diagnosis.idle.extend(idle.map(|entry| (entry.at.clone(), entry.key.clone())));
+                diagnosis.idle.extend(idle(&part.node));
                 parts.push(part);
             }
             Err(error) => diagnosis.errors.push(error),
@@ -58,4 +58,20 @@ pub fn diagnose(directory: &Path, env: Env<'_>, layers: &Layers) -> Diagnosis {
         }
     }
     diagnosis
+}
+
+/// The keys without an effect at the top, and one level below it.
+fn idle(root: &Node) -> Vec<(SettingPlace, String)> {
+    let mut found = Vec::new();
+    for entry in root.entries() {
+        if schema::is_idle(&entry.key) {
+            found.push((entry.at.clone(), entry.key.clone()));
+        }
+        let below = entry.node.entries().iter();
+        let idle = below.filter(|member| schema::is_idle_at(&[&entry.key, &member.key]));
+        found.extend(
+            idle.map(|member| (member.at.clone(), format!("{}.{}", entry.key, member.key))),
+        );
+    }
+    found
 }

@@ -160,6 +160,10 @@ fn changed(base: &Settings, settings: &Settings) -> Option<String> {
             let is_empty = *value == json!({}) || *value == json!([]);
             (!is_empty).then(|| value.clone())
         };
+        // a project may forbid to share
+        if key == "share" && after[key] == "disabled" {
+            continue;
+        }
         if before.get(key).and_then(set) != after.get(key).and_then(set) {
             return Some(format!("`{key}` was {:?} and is {:?}", before.get(key), after.get(key)));
         }

@@ -70,7 +70,9 @@ pub use resolve::{BaseUrl, Chosen, KeySource, KeyState, ProviderSummary};
 pub use sandbox::{ProgramSandbox, SandboxMode, SandboxSettings};
 pub use schema::schema;
 pub use secrecy::{Secret, has_credential, masked};
-pub use settings::{Compaction, Retry, Settings, SkillFolder, Task, ToolOutput, WebFetch};
+pub use settings::{
+    Compaction, Experimental, Retry, Settings, Share, SkillFolder, Task, ToolOutput, WebFetch,
+};
 pub use source::{Env, Kind, SettingPlace, Source, environment, is_outside};
 pub use tree::Reference;
 pub use trust::{Item as TrustItem, Standing, Trust};

@@ -26,7 +26,13 @@ pub(crate) fn top() -> Vec<&'static str> {
 
 /// Whether a top-level key is accepted and has no effect.
 pub(crate) fn is_idle(key: &str) -> bool {
-    SCHEMA["properties"][key]["deprecated"] == true
+    is_idle_at(&[key])
+}
+
+/// Whether the key at this path is accepted and has no effect.
+pub(crate) fn is_idle_at(path: &[&str]) -> bool {
+    let found = path.iter().try_fold(&*SCHEMA, |schema, step| schema["properties"].get(step));
+    found.is_some_and(|schema| schema["deprecated"] == true)
 }
 
 /// The keys that settings define at a path.
@@ -115,5 +121,7 @@ mod tests {
             true
         );
         assert!(is_idle("theme") && !is_idle("mcp") && !is_idle("$schema"));
+        assert!(is_idle_at(&["experimental", "hook"]) && !is_idle("experimental"));
+        assert!(!is_idle_at(&["experimental", "batch_tool"]));
     }
 }

@@ -1,6 +1,7 @@
 //! The settings: a field for each top-level key of a file, and the result of merging all sources.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -91,7 +92,7 @@ pub struct Settings {
     #[serde(rename = "command")]
     pub commands: IndexMap<String, At<Command>>,
     pub enterprise: Idle<Object>,
-    pub experimental: Idle<Object>,
+    pub experimental: Experimental,
     pub formatter: Idle<ObjectOrBoolean>,
     pub keybinds: Idle<Object>,
     pub layout: Idle<String>,
@@ -104,7 +105,8 @@ pub struct Settings {
     pub mode: Idle<Object>,
     pub reference: Idle<Value>,
     pub server: Idle<Object>,
-    pub share: Idle<TextOrBoolean>,
+    /// Whether `leftfold share` writes files. Nothing is shared without that command.
+    pub share: Option<At<Share>>,
     /// The program that runs command lines: a path, or a name that is searched in `PATH`.
     #[serde(deserialize_with = "filled")]
     pub(crate) shell: Option<At<String>>,
@@ -260,6 +262,48 @@ impl Default for Compaction {
     }
 }
 
+/// OpenCode's experiments.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub struct Experimental {
+    /// Whether there is a tool that makes several calls at once.
+    pub batch_tool: Option<At<bool>>,
+    /// Whether the turn goes on after a person rejected a call without words.
+    pub continue_loop_on_deny: bool,
+    /// Milliseconds that an MCP server without a `timeout` of its own may take.
+    mcp_timeout: Option<NonZeroU64>,
+    /// Tools that subagents do not get.
+    pub primary_tools: Vec<At<String>>,
+    #[serde(rename = "chatMaxRetries")]
+    chat_max_retries: Idle<u64>,
+    disable_paste_summary: Idle<bool>,
+    hook: Idle<Object>,
+    #[serde(rename = "openTelemetry")]
+    open_telemetry: Idle<bool>,
+    policies: Idle<Value>,
+}
+
+impl Experimental {
+    /// In milliseconds.
+    pub fn mcp_timeout(&self) -> Option<u64> {
+        self.mcp_timeout.map(|time| time.get().min(NEVER))
+    }
+}
+
+/// Whether sessions may be written to files for other people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Share {
+    /// With `leftfold share`.
+    Manual,
+    /// As `manual`: nothing is shared by itself.
+    Auto,
+    /// Never.
+    Disabled,
+}
+
 /// How often a failed request is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -336,6 +380,11 @@ impl Settings {
         self.record == Some(Record::Wire)
     }
 
+    /// The place that forbids to share sessions.
+    pub fn no_sharing(&self) -> Option<&SettingPlace> {
+        self.share.as_ref().filter(|share| ***share == Share::Disabled).map(At::place)
+    }
+
     /// Names of further variables that commands get.
     pub fn environment(&self) -> Vec<String> {
         self.environment.iter().map(|name| name.to_string()).collect()
@@ -350,6 +399,12 @@ impl Settings {
     pub fn rules_of(&self, agent: &str) -> Vec<Rule> {
         let said = self.agent_placed_rules.get(agent).map(Vec::as_slice).unwrap_or_default();
         said.iter().filter(|said| self.counts(said)).map(|said| said.rule.clone()).collect()
+    }
+
+    /// The place of the value at this path in the merged settings.
+    pub fn place_of(&self, path: &[&str]) -> Option<&SettingPlace> {
+        let node = path.iter().try_fold(self.tree.as_ref()?, |node, key| node.get(key))?;
+        Some(&node.at)
     }
 
     /// The places of `rules`, in their order.
@@ -375,24 +430,40 @@ impl Settings {
     /// and for `general`, too. `built` are the denials that an agent is built with; they restrict it as well, unless the
     /// user trusts rules of that agent.
     pub fn restrictions(&self, agent: &str, built: &dyn Fn(&str) -> Vec<Rule>) -> Vec<Vec<Rule>> {
+        let placed = self.placed_restrictions(agent, built).into_iter();
+        placed.map(|list| list.into_iter().map(|(rule, _)| rule).collect()).collect()
+    }
+
+    /// [`Self::restrictions`], each rule with its origin.
+    pub fn placed_restrictions(
+        &self,
+        agent: &str,
+        built: &dyn Fn(&str) -> Vec<Rule>,
+    ) -> Vec<Vec<(Rule, String)>> {
+        let placed = |said: &PlacedRule| (said.rule.clone(), said.place.to_string());
+        let denying = |said: &PlacedRule| (only_denying(said.rule.clone()), said.place.to_string());
         let of_agent = self.agent_placed_rules.get(agent).map(Vec::as_slice).unwrap_or_default();
         let all: Vec<&PlacedRule> = self.placed_rules.iter().chain(of_agent).collect();
         let mut lists = Vec::new();
         if let Some(first) = all.iter().position(|said| !self.counts(said)) {
-            lists.push(all.iter().skip(first).map(|said| said.rule.clone()).collect());
+            lists.push(all.iter().skip(first).map(|said| placed(said)).collect());
         }
         if all.iter().any(|said| said.is_of_project() && self.counts(said)) {
             let own = all.iter().filter(|said| !said.is_of_project());
-            lists.push(own.map(|said| only_denying(said.rule.clone())).collect());
+            lists.push(own.map(|said| denying(said)).collect());
         }
         if self.is_only_of_project(agent) {
             let is_trusted = of_agent.iter().any(|said| said.is_of_project() && self.counts(said));
             for name in [self.users_default_agent(), GENERAL] {
                 let said = self.agent_placed_rules.get(name).into_iter().flatten();
-                let own = said.filter(|said| !said.is_of_project()).map(|said| said.rule.clone());
-                let list: Vec<Rule> = match is_trusted {
-                    true => own.map(only_denying).collect(),
-                    false => built(name).into_iter().chain(own).collect(),
+                let own = said.filter(|said| !said.is_of_project());
+                let built_in = || {
+                    let source = format!("built-in agent {name}");
+                    built(name).into_iter().map(move |rule| (rule, source.clone()))
+                };
+                let list: Vec<(Rule, String)> = match is_trusted {
+                    true => own.map(denying).collect(),
+                    false => built_in().chain(own.map(placed)).collect(),
                 };
                 if !list.is_empty() {
                     lists.push(list);

@@ -107,6 +107,8 @@ impl Review<'_> {
                 false
             }
             sandbox::KEY => self.sandbox(entry),
+            // it only takes something away
+            "share" if entry.node.text() == Some("disabled") => !has_reference(&entry.node),
             // they change how OpenCode looks
             "keybinds" | "layout" | "theme" | "tui" => !has_reference(&entry.node),
             // a typing mistake, which the reader reports

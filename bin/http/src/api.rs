@@ -1,37 +1,56 @@
-//! The routes of OpenCode's API, and the requests that all of them share.
+//! The requests of OpenCode's API: what all handlers share, and the table of routes.
 
 mod config;
+mod control;
 mod events;
 mod files;
+mod keys;
+mod lists;
 mod prompt;
 mod questions;
+mod routes;
 mod sessions;
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+pub(crate) use routes::router;
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, OriginalUri, Request};
+use std::collections::HashMap;
+use std::path::{self, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::{self, FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use futures::StreamExt;
 use leftfold_actors::NodeMessage;
 use leftfold_events::SessionId;
-use leftfold_runtime::client::Client;
+use leftfold_events::event::SessionChoices;
+use leftfold_runtime::client::{self, Client};
 use leftfold_runtime::socket::{SessionRegistry, Sessions};
 use leftfold_store::Store;
 use ractor::ActorRef;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
 use crate::error::ApiError;
 use crate::feed::Feed;
 use crate::opencode::ids;
+use crate::web::Web;
 
 /// The name of these clients in the log.
 pub(crate) const BY: &str = "http";
+
+/// The largest body of a request, in bytes: a prompt with its images.
+const MAX_BODY: usize = 64 << 20;
+/// The bodies of all requests that are being read, in bytes. More wait.
+const ALL_BODIES: usize = 256 << 20;
+const KIB: usize = 1_024;
+/// How long a client may send nothing of a body, and how long it may take for the whole.
+const PAUSE: Duration = Duration::from_secs(10);
+const WHOLE: Duration = Duration::from_secs(300);
 
 pub(crate) type Answer = Result<axum::Json<Value>, ApiError>;
 
@@ -44,6 +63,12 @@ pub(crate) struct Api {
     node: ActorRef<NodeMessage>,
     /// The directory of requests that name none.
     directory: PathBuf,
+    /// Clients' choices for new sessions of a directory, or of all directories (`None`).
+    defaults: Mutex<HashMap<Option<PathBuf>, SessionChoices>>,
+    pub(crate) controls: control::ControlQueue,
+    pub(crate) web: Option<Web>,
+    /// Memory for bodies, in KiB.
+    bodies: Semaphore,
 }
 
 impl Api {
@@ -52,8 +77,39 @@ impl Api {
         sessions: Arc<SessionRegistry>,
         (store, node): (Store, ActorRef<NodeMessage>),
         directory: PathBuf,
+        web: Option<Web>,
     ) -> Self {
-        Self { feed, sessions, store, node, directory }
+        Self {
+            feed,
+            sessions,
+            store,
+            node,
+            directory,
+            defaults: Mutex::default(),
+            controls: control::ControlQueue::default(),
+            web,
+            bodies: Semaphore::new(ALL_BODIES / KIB),
+        }
+    }
+
+    /// Clients' choices for new sessions of a directory.
+    pub(crate) fn defaults(&self, directory: &path::Path) -> SessionChoices {
+        let defaults = self.defaults.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = defaults.get(&Some(directory.to_owned())).cloned().unwrap_or_default();
+        let of_all = defaults.get(&None).cloned().unwrap_or_default();
+        SessionChoices {
+            agent: own.agent.or(of_all.agent),
+            model: own.model.or(of_all.model),
+            variant: None,
+        }
+    }
+
+    /// Replaces what `chosen` names.
+    pub(crate) fn choose(&self, directory: Option<PathBuf>, chosen: SessionChoices) {
+        let mut defaults = self.defaults.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = defaults.entry(directory).or_default();
+        known.agent = chosen.agent.or_else(|| known.agent.take());
+        known.model = chosen.model.or_else(|| known.model.take());
     }
 
     /// Removes a root session with its subagents.
@@ -80,12 +136,23 @@ impl Api {
                 ractor::call!(self.node, |reply| NodeMessage::Close { session: *session, reply });
             closed.map_err(|error| ApiError::from(anyhow::Error::from(error)))?;
         }
-        let store = self.store.clone();
-        blocking(move || Ok(store.forget(&tree)?)).await
+        let mut left = client::ATTEMPTS;
+        loop {
+            let (store, tree) = (self.store.clone(), tree.clone());
+            match blocking(move || Ok(store.forget(&tree))).await? {
+                // a log is released some time after its session has ended
+                Err(leftfold_store::Error::Taken { .. }) if left > 0 => left -= 1,
+                done => return done.map_err(|error| anyhow::Error::from(error).into()),
+            }
+            tokio::time::sleep(client::BREATH).await;
+        }
     }
 
-    /// Puts every session that is opened in this node into the feed, whoever opens it.
+    /// Puts every session that is opened in this node into the feed, whoever opens it, and drops those
+    /// that are removed.
     pub(crate) fn follow_all(self: &Arc<Self>) {
+        let feed = Arc::clone(&self.feed);
+        self.sessions.removed_to(Box::new(move |session| feed.forget(session)));
         let feed = Arc::clone(&self.feed);
         self.sessions.opened_to(Box::new(move |client: &Client| {
             let (feed, client) = (Arc::clone(&feed), client.clone());
@@ -101,80 +168,6 @@ impl Api {
     pub(crate) async fn client(&self, session: SessionId) -> Result<Client, ApiError> {
         Ok(self.sessions.client(session, None).await?)
     }
-}
-
-pub(crate) fn routes(api: Arc<Api>) -> Router {
-    let (many, one) = ("/session", "/session/{id}");
-    let under = |rest: &str| format!("/session/{{id}}/{rest}");
-    Router::new()
-        .route("/global/event", get(events::global))
-        .route("/event", get(events::of_directory))
-        .route("/global/health", get(config::health))
-        .route("/api/health", get(config::health))
-        .route("/config", get(config::config))
-        .route("/global/config", get(config::config))
-        .route("/config/providers", get(config::config_providers))
-        .route("/provider", get(config::providers))
-        .route("/provider/auth", get(config::empty_object))
-        .route("/agent", get(config::agents))
-        .route("/command", get(config::commands))
-        .route("/path", get(config::path))
-        .route("/project", get(config::projects))
-        .route("/project/current", get(config::project))
-        .route("/project/{id}/directories", get(config::directories))
-        .route("/lsp", get(config::empty_list))
-        .route("/formatter", get(config::empty_list))
-        .route("/mcp", get(config::servers))
-        .route("/experimental/capabilities", get(config::capabilities))
-        .route("/experimental/console", get(config::console))
-        .route("/experimental/resource", get(config::empty_object))
-        .route("/experimental/workspace", get(config::empty_list))
-        .route("/experimental/workspace/status", get(config::empty_list))
-        .route("/experimental/tool/ids", get(config::tools))
-        .route("/log", post(config::log))
-        .route("/instance/dispose", post(config::dispose))
-        .route("/api/location", get(config::location))
-        .route("/api/{list}", get(config::located_list))
-        .route("/api/fs/find", get(files::find_located))
-        .route("/vcs", get(files::vcs))
-        .route("/vcs/diff", get(files::vcs_diff))
-        .route("/find", get(files::find))
-        .route("/find/file", get(files::find_file))
-        .route("/find/symbol", get(config::empty_list))
-        .route("/file", get(files::list))
-        .route("/file/content", get(files::content))
-        .route("/file/status", get(files::status))
-        .route(many, get(sessions::list).post(sessions::create))
-        .route("/session/status", get(sessions::statuses))
-        .route(one, get(sessions::one).patch(sessions::change).delete(sessions::remove))
-        .route(&under("children"), get(sessions::children))
-        .route(&under("todo"), get(sessions::todo))
-        .route(&under("diff"), get(sessions::diff))
-        .route(&under("message"), get(sessions::messages).post(prompt::prompt))
-        .route(&under("message/{message}"), get(sessions::message))
-        .route(&under("prompt_async"), post(prompt::prompt_async))
-        .route(&under("command"), post(prompt::command))
-        .route(&under("shell"), post(prompt::shell))
-        .route(&under("summarize"), post(prompt::summarize))
-        .route(&under("init"), post(prompt::init))
-        .route(&under("resume"), post(prompt::resume))
-        .route(&under("abort"), post(sessions::abort))
-        .route(&under("fork"), post(sessions::fork))
-        .route(&under("revert"), post(sessions::revert))
-        .route(&under("unrevert"), post(sessions::unrevert))
-        .route(&under("permissions/{request}"), post(questions::respond))
-        .route("/permission", get(questions::permissions))
-        .route("/permission/{request}/reply", post(questions::permission))
-        .route("/question", get(questions::questions))
-        .route("/question/{request}/reply", post(questions::reply))
-        .route("/question/{request}/reject", post(questions::reject))
-        .fallback(unknown)
-        .method_not_allowed_fallback(unknown)
-        .with_state(api)
-}
-
-async fn unknown(OriginalUri(uri): OriginalUri) -> ApiError {
-    ApiError::not_found(format!("this server has no `{}`", uri.path()))
 }
 
 /// The directory that a request is about: the query's, the header's, or the server's own.
@@ -210,7 +203,7 @@ fn given_directory(parts: &Parts) -> Result<Option<PathBuf>, ApiError> {
     let Some(named) = in_query.or_else(in_header).filter(|named| !named.is_empty()) else {
         return Ok(None);
     };
-    let path = Path::new(&named);
+    let path = path::Path::new(&named);
     let wrong = |why: &str| ApiError::bad_request(format!("directory: `{named}` {why}"));
     if !path.is_absolute() {
         return Err(wrong("is not an absolute path"));
@@ -226,6 +219,38 @@ fn given_directory(parts: &Parts) -> Result<Option<PathBuf>, ApiError> {
 fn query(parts: &Parts, name: &str) -> Option<String> {
     let pairs: Vec<(String, String)> = serde_urlencoded::from_str(parts.uri.query()?).ok()?;
     pairs.into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
+}
+
+/// The members of the query.
+#[derive(Clone, Debug)]
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequestParts<Arc<Api>> for Query<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Api>) -> Result<Self, ApiError> {
+        let given = extract::Query::try_from_uri(&parts.uri);
+        let wrong = |error: extract::rejection::QueryRejection| {
+            ApiError::bad_request(format!("query: {}", error.body_text()))
+        };
+        given.map(|extract::Query(given)| Self(given)).map_err(wrong)
+    }
+}
+
+/// The names in the path, in their order.
+#[derive(Clone, Debug)]
+pub(crate) struct Path<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Arc<Api>> for Path<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
+        let named = extract::Path::from_request_parts(parts, api).await;
+        let wrong = |error: extract::rejection::PathRejection| {
+            ApiError::bad_request(format!("path: {}", error.body_text()))
+        };
+        named.map(|extract::Path(named)| Self(named)).map_err(wrong)
+    }
 }
 
 /// The session that the path names.
@@ -258,13 +283,8 @@ impl<T: DeserializeOwned> FromRequest<Arc<Api>> for JsonBody<T> {
     async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, ApiError> {
         let kind = request.headers().get(header::CONTENT_TYPE).cloned();
         let kind = kind.as_ref().and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
-        let bytes = Bytes::from_request(request, api).await;
-        let bytes = bytes.map_err(|error| {
-            ApiError::refused(
-                error.into_response().status(),
-                "the body is too large, or was cut off",
-            )
-        })?;
+        let bytes = timeout(WHOLE, api.read_body(request)).await;
+        let (bytes, _permit) = bytes.unwrap_or_else(|_| Err(too_slow()))?;
         let is_json = kind.split(';').next().is_some_and(|kind| kind.trim() == "application/json");
         if !bytes.is_empty() && !is_json {
             return Err(ApiError::refused(
@@ -281,6 +301,43 @@ impl<T: DeserializeOwned> FromRequest<Arc<Api>> for JsonBody<T> {
         json.end().map_err(|error| ApiError::bad_request(format!("body: {error}")))?;
         Ok(Self(body))
     }
+}
+
+impl Api {
+    /// Reads a body, as soon as there is memory for it. The memory is free when the permit is dropped.
+    async fn read_body(
+        &self,
+        request: Request,
+    ) -> Result<(Vec<u8>, SemaphorePermit<'_>), ApiError> {
+        let too_large = || {
+            let why = "the body is too large: at most 64 MiB are accepted";
+            ApiError::refused(StatusCode::PAYLOAD_TOO_LARGE, why)
+        };
+        let length = request.headers().get(header::CONTENT_LENGTH);
+        let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+        // without a length it may become the largest
+        let most = length.unwrap_or(MAX_BODY);
+        if most > MAX_BODY {
+            return Err(too_large());
+        }
+        let wanted = u32::try_from(most.div_ceil(KIB)).unwrap_or(u32::MAX);
+        let permit = self.bodies.acquire_many(wanted).await.map_err(anyhow::Error::from)?;
+        let mut frames = request.into_body().into_data_stream();
+        let mut bytes = Vec::new();
+        loop {
+            match timeout(PAUSE, frames.next()).await {
+                Err(_) => return Err(too_slow()),
+                Ok(None) => return Ok((bytes, permit)),
+                Ok(Some(Err(_))) => return Err(ApiError::bad_request("the body was cut off")),
+                Ok(Some(Ok(frame))) if bytes.len() + frame.len() > most => return Err(too_large()),
+                Ok(Some(Ok(frame))) => bytes.extend_from_slice(&frame),
+            }
+        }
+    }
+}
+
+fn too_slow() -> ApiError {
+    ApiError::refused(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")
 }
 
 /// Runs work that reads the disk.

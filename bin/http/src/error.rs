@@ -21,9 +21,12 @@ impl ApiError {
         Self { status: StatusCode::NOT_FOUND, body }
     }
 
-    /// There is no such request for a permission or an answer any more.
-    pub(crate) fn no_request(tag: &str, request: &str) -> Self {
-        let message = format!("there is no open request `{request}`");
+    /// There is no such request for a permission or an answer any more. `by`: the party that has answered it.
+    pub(crate) fn no_request(tag: &str, request: &str, by: Option<&str>) -> Self {
+        let message = match by {
+            Some(by) => format!("the request `{request}` was already answered by {by}"),
+            None => format!("there is no open request `{request}`"),
+        };
         let body = json!({ "_tag": tag, "requestID": request, "message": message });
         Self { status: StatusCode::NOT_FOUND, body }
     }
@@ -45,6 +48,12 @@ impl ApiError {
             format!("a turn is running in session {session}: abort it, or wait for its end");
         let body = json!({ "_tag": "SessionBusyError", "sessionID": session, "message": message });
         Self { status: StatusCode::CONFLICT, body }
+    }
+
+    /// OpenCode offers this; Leftfold does not.
+    pub(crate) fn not_supported(message: &str) -> Self {
+        let body = json!({ "name": "NotSupportedError", "data": { "message": message } });
+        Self { status: StatusCode::NOT_IMPLEMENTED, body }
     }
 
     pub(crate) fn refused(status: StatusCode, message: &str) -> Self {

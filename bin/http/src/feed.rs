@@ -40,6 +40,8 @@ const TICK: Duration = Duration::from_millis(5);
 const ALL_FRAMES: usize = 999_999;
 /// Sessions in a snapshot, the newest.
 const RECENT: usize = 50;
+/// Trees in memory. Of more, those that rest are read from their logs when somebody asks for them.
+const KEPT: usize = 200;
 
 /// All trees that clients have asked for or that have changed, and the clients.
 pub(crate) struct Feed {
@@ -62,12 +64,18 @@ struct FeedState {
     /// The root of every known session.
     roots: HashMap<SessionId, SessionId>,
     clients: Vec<FeedClient>,
+    /// Trees to keep in memory.
+    kept: usize,
+    /// Counts the uses of trees.
+    uses: u64,
 }
 
 struct Tree {
     projection: Projection,
     /// Whether the node's events arrive.
     is_live: bool,
+    /// When it was used last, as a count of uses.
+    used: u64,
 }
 
 struct FeedClient {
@@ -142,6 +150,8 @@ impl Feed {
             trees: HashMap::new(),
             roots: HashMap::new(),
             clients: Vec::new(),
+            kept: KEPT,
+            uses: 0,
         };
         let feed = Arc::new(Self { store, state: Mutex::new(state), changed: Notify::new() });
         feed.load_recent();
@@ -169,7 +179,7 @@ impl Feed {
 
     /// Loads a tree from its logs, unless it is there. False: there is no such session.
     pub(crate) fn load(&self, root: SessionId) -> bool {
-        if self.lock().trees.contains_key(&root) {
+        if self.lock().touch(root) {
             return true;
         }
         let events = match self.events_of_tree(root) {
@@ -204,6 +214,17 @@ impl Feed {
         Ok(events)
     }
 
+    /// All events of a session as they are in the log: secrets are not masked.
+    pub(crate) fn unmasked(&self, session: SessionId) -> anyhow::Result<Vec<Envelope>> {
+        let (mut events, mut from) = (Vec::new(), 1);
+        loop {
+            let chunk = self.store.read(session, from, CHUNK)?;
+            let Some(last) = chunk.last() else { return Ok(events) };
+            from = last.seq + 1;
+            events.extend(chunk);
+        }
+    }
+
     fn read(&self, session: SessionId, mut from: Seq) -> anyhow::Result<Vec<Envelope>> {
         let mut events = Vec::new();
         loop {
@@ -222,8 +243,8 @@ impl Feed {
         self.load(root);
         let (from, cursors) = {
             let mut state = self.lock();
-            let fresh = || Tree { projection: Projection::new(root), is_live: false };
-            let tree = state.trees.entry(root).or_insert_with(fresh);
+            state.touch(root);
+            let tree = state.trees.entry(root).or_insert_with(|| Tree::new(root));
             if std::mem::replace(&mut tree.is_live, true) {
                 return Ok(());
             }
@@ -257,9 +278,11 @@ impl Feed {
 
     /// No more events arrive until the session is opened again.
     fn ended(&self, root: SessionId) {
-        if let Some(tree) = self.lock().trees.get_mut(&root) {
+        let mut state = self.lock();
+        if let Some(tree) = state.trees.get_mut(&root) {
             tree.is_live = false;
         }
+        state.evict();
     }
 
     /// A new client. With a cursor it goes on exactly there; otherwise it begins with a snapshot.
@@ -530,11 +553,37 @@ impl Replay {
     }
 }
 
+impl Tree {
+    fn new(root: SessionId) -> Self {
+        Self { projection: Projection::new(root), is_live: false, used: 0 }
+    }
+}
+
 impl FeedState {
+    /// Notes that a tree is used. False: it is not in memory.
+    fn touch(&mut self, root: SessionId) -> bool {
+        self.uses += 1;
+        let tree = self.trees.get_mut(&root);
+        tree.map(|tree| tree.used = self.uses).is_some()
+    }
+
+    /// Forgets the trees that have not been used for longest, but for those that are open in the node
+    /// or have an open turn. Their frames are in the logs.
+    fn evict(&mut self) {
+        while self.trees.len() > self.kept {
+            let rests = |(root, tree): &(&SessionId, &Tree)| {
+                !tree.is_live && !tree.projection.is_working(**root)
+            };
+            let oldest = self.trees.iter().filter(rests).min_by_key(|(_, tree)| tree.used);
+            let Some(root) = oldest.map(|(root, _)| *root) else { return };
+            self.trees.remove(&root);
+        }
+    }
+
     /// Folds the whole tree. Events behind the journal are sent; the others are history.
     fn load(&mut self, root: SessionId, events: &[Envelope]) {
-        let fresh = Tree { projection: Projection::new(root), is_live: false };
-        self.trees.insert(root, fresh);
+        self.trees.insert(root, Tree::new(root));
+        self.touch(root);
         let mut unknown: BTreeMap<SessionId, Seq> = BTreeMap::new();
         let mut missed = Vec::new();
         for event in events {
@@ -566,6 +615,7 @@ impl FeedState {
             self.write(&[Record { session: root, seq, kind: RecordKind::CutOff }]);
             self.publish(root, frames);
         }
+        self.evict();
     }
 
     /// Applies events, and sends their frames.
@@ -667,5 +717,70 @@ impl Sent {
         };
         let payload = json!({ "id": id, "type": frame.kind, "properties": frame.properties });
         Self { cursor, project: project_id(&directory), directory, payload: payload.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leftfold_events::event::{ModelRef, Session, Turn};
+    use leftfold_events::{Event, Notes, Time};
+    use leftfold_runtime::project::new_id;
+
+    use super::*;
+
+    fn event(session: SessionId, seq: Seq, event: impl Into<Event>) -> Envelope {
+        let (event, notes) = (event.into(), Notes::default());
+        Envelope { session, seq, at: Time::from_millis(seq), of: None, until: None, event, notes }
+    }
+
+    fn created(session: SessionId) -> Envelope {
+        let created = Session::Created {
+            directory: "/p".to_owned(),
+            worktree: "/p".to_owned(),
+            parent: None,
+            agent: "build".to_owned(),
+            version: "1".to_owned(),
+            policy: 1,
+        };
+        event(session, 1, created)
+    }
+
+    #[test]
+    fn trees_that_rest_leave_memory_when_there_are_too_many() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut state = FeedState {
+            journal: Journal::open(folder.path(), 1).unwrap(),
+            last: HashMap::new(),
+            trees: HashMap::new(),
+            roots: HashMap::new(),
+            clients: Vec::new(),
+            kept: 3,
+            uses: 0,
+        };
+        let [working, live, unused, used, fresh] = [(); 5].map(|()| new_id());
+        let prompted = Turn::Prompted {
+            parts: Vec::new(),
+            agent: "build".to_owned(),
+            model: ModelRef::default(),
+            by: "test".to_owned(),
+        };
+        state.load(working, &[created(working), event(working, 2, prompted)]);
+        state.load(live, &[created(live)]);
+        state.trees.get_mut(&live).unwrap().is_live = true;
+        state.load(unused, &[created(unused)]);
+        let before = state.trees[&unused].projection.session(unused).unwrap().info().clone();
+        state.load(used, &[created(used)]);
+        let known = |state: &FeedState, wanted: &[SessionId]| {
+            let loaded: HashSet<SessionId> = state.trees.keys().copied().collect();
+            assert_eq!(loaded, wanted.iter().copied().collect());
+        };
+        known(&state, &[working, live, used]);
+        state.load(fresh, &[created(fresh)]);
+        known(&state, &[working, live, fresh]);
+        // read again, it is the same, and nothing is sent a second time
+        let end = state.journal.end();
+        state.load(unused, &[created(unused)]);
+        assert_eq!(state.trees[&unused].projection.session(unused).unwrap().info(), &before);
+        assert_eq!(state.journal.end(), end);
     }
 }

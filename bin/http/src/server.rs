@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use leftfold_actors::NodeMessage;
@@ -23,19 +22,20 @@ use leftfold_runtime::remote::Remote;
 use leftfold_runtime::session_paths;
 use leftfold_runtime::socket::{SessionRegistry, Sockets};
 use leftfold_store::Store;
+use listenfd::ListenFd;
+use ractor::ActorRef;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::api::{self, Api};
+use crate::connection::{self, LimitedStream};
 use crate::error::ApiError;
 use crate::feed::Feed;
 use crate::guard::{self, Guard, Refusal};
 use crate::peer;
+use crate::web::Web;
 
-/// The largest body of a request, in bytes: a prompt with its images.
-const MAX_BODY: usize = 64 << 20;
-/// How long a client may take to send the headers of a request.
-const HEADERS: Duration = Duration::from_secs(10);
 /// How long open connections have at the end.
 const LEAVE: Duration = Duration::from_millis(500);
 const REALM: &str = "Basic realm=\"Secure Area\"";
@@ -55,59 +55,97 @@ pub struct ServeOptions {
     pub cors: Vec<String>,
     /// The directory of requests that name none.
     pub directory: PathBuf,
+    /// A front end: a folder, or the address of a server.
+    pub web: Option<String>,
 }
 
+/// Registers the protocols that other processes may speak with this node.
+pub type Register = fn(&Arc<SessionRegistry>, &ActorRef<NodeMessage>, &Store);
+
 /// Serves OpenCode's API until a signal ends the process. Turns that are running then stay
-/// interrupted in their logs.
+/// interrupted in their logs. A socket that systemd or another supervisor has opened (`LISTEN_FDS`)
+/// takes the place of the address.
 ///
 /// # Errors
 /// [`Usage`]: an address that others can reach needs a password; another node has the store; the
-/// address cannot be used.
-pub fn serve(options: &ServeOptions) -> anyhow::Result<ExitCode> {
+/// address cannot be used; there is no such front end.
+pub fn serve(options: &ServeOptions, register: Register) -> anyhow::Result<ExitCode> {
+    // before there are threads: it takes variables out of the environment
+    let inherited = ListenFd::from_env().take_tcp_listener(0);
+    let inherited = inherited.map_err(|error| Usage(format!("LISTEN_FDS: {error}")))?;
     let runtime = leftfold_runtime::runtime()?;
-    let outcome = runtime.block_on(run(options));
+    let outcome = runtime.block_on(run(options, inherited, register));
     runtime.shutdown_background();
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
-async fn run(options: &ServeOptions) -> anyhow::Result<()> {
+async fn run(
+    options: &ServeOptions,
+    inherited: Option<std::net::TcpListener>,
+    register: Register,
+) -> anyhow::Result<()> {
+    let web = options.web.as_deref().map(Web::parse).transpose()?;
+    let listener = match inherited {
+        Some(listener) => {
+            listener.set_nonblocking(true)?;
+            Some(TcpListener::from_std(listener)?)
+        }
+        None => None,
+    };
+    let hostname = match &listener {
+        Some(listener) => listener.local_addr()?.ip().to_string(),
+        None => options.hostname.clone(),
+    };
     let variable = |names: &[&str]| {
         names.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
     };
     let password = variable(&["LEFTFOLD_SERVER_PASSWORD", "OPENCODE_SERVER_PASSWORD"]);
     let user = variable(&["LEFTFOLD_SERVER_USERNAME", "OPENCODE_SERVER_USERNAME"]);
     let user = user.unwrap_or_else(|| "opencode".to_owned());
-    if password.is_none() && !guard::is_loopback(&options.hostname) {
+    if password.is_none() && !guard::is_loopback(&hostname) {
         return Err(Usage(format!(
-            "others can reach {}: set LEFTFOLD_SERVER_PASSWORD, or listen on 127.0.0.1",
-            options.hostname
+            "others can reach {hostname}: set LEFTFOLD_SERVER_PASSWORD, or listen on 127.0.0.1"
         ))
         .into());
     }
     let login = password.as_deref().map(|password| (user.as_str(), password));
-    let guard = Guard::new(&options.hostname, &options.cors, login);
+    let guard = Guard::new(&hostname, &options.cors, login);
 
     let folder = match &options.store {
         Some(folder) => std::path::absolute(folder)?,
-        None => session_paths::data_dir()?.join("store"),
+        None => session_paths::shared_store()?,
     };
-    let address = (options.hostname.trim_matches(['[', ']']), options.port);
-    let listener = TcpListener::bind(address).await.map_err(|error| {
-        Usage(format!("cannot listen on {}:{}: {error}", options.hostname, options.port))
-    })?;
+    let listener = match listener {
+        Some(listener) => listener,
+        None => {
+            let address = (hostname.trim_matches(['[', ']']), options.port);
+            TcpListener::bind(address).await.map_err(|error| {
+                Usage(format!("cannot listen on {hostname}:{}: {error}", options.port))
+            })?
+        }
+    };
     let opened = folder.clone();
     let store = tokio::task::spawn_blocking(move || Store::open(&opened)).await?;
     let store = store.map_err(|error| taken(error, &folder))?;
 
     let node = client::node().await?;
     let sessions = SessionRegistry::new(node.clone(), Some(folder));
+    register(&sessions, &node, &store);
+    let cut = Arc::clone(&sessions);
     node.cast(NodeMessage::Keep(Arc::new(Sockets(sessions.clone()))))?;
     let reader = store.reader();
-    node.cast(NodeMessage::Hold(store.clone()))?;
+    sessions.keep(store.clone()).await?;
     let feed = tokio::task::spawn_blocking(move || Feed::open(reader)).await??;
-    let api = Arc::new(Api::new(feed, sessions, (store, node.clone()), options.directory.clone()));
+    let api =
+        Arc::new(Api::new(feed, sessions, (store, node.clone()), options.directory.clone(), web));
     api.follow_all();
 
+    // before anybody learns that the server is there
+    let signals = [
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::hangup())?,
+    ];
     let local = listener.local_addr()?;
     let host = if local.is_ipv6() { format!("[{}]", local.ip()) } else { local.ip().to_string() };
     announce(&format!("http://{host}:{}", local.port()));
@@ -117,10 +155,10 @@ async fn run(options: &ServeOptions) -> anyhow::Result<()> {
         );
     }
     let checks = Arc::new(guard);
-    let routes = api::routes(Arc::clone(&api))
-        .layer(DefaultBodyLimit::max(MAX_BODY))
+    let routes = api::router(Arc::clone(&api))
         .layer(middleware::from_fn_with_state(Arc::clone(&checks), check));
-    let served = accept(listener, routes, !checks.has_password()).await;
+    let served = accept(listener, routes, !checks.has_password(), signals).await;
+    cut.cut_all().await;
     leave(&node).await;
     served
 }
@@ -152,13 +190,15 @@ fn taken(error: leftfold_store::Error, folder: &std::path::Path) -> anyhow::Erro
 }
 
 /// Accepts connections until a signal comes.
-async fn accept(listener: TcpListener, routes: Router, judges_peers: bool) -> anyhow::Result<()> {
-    let (mut terminate, mut interrupt, mut hangup) = (
-        signal(SignalKind::terminate())?,
-        signal(SignalKind::interrupt())?,
-        signal(SignalKind::hangup())?,
-    );
+async fn accept(
+    listener: TcpListener,
+    routes: Router,
+    judges_peers: bool,
+    signals: [Signal; 3],
+) -> anyhow::Result<()> {
+    let [mut terminate, mut interrupt, mut hangup] = signals;
     let connections = GracefulShutdown::new();
+    let permits = Arc::new(Semaphore::new(connection::MAX_CONNECTIONS));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -168,9 +208,14 @@ async fn accept(listener: TcpListener, routes: Router, judges_peers: bool) -> an
         };
         match accepted {
             Ok((stream, peer)) => {
-                let served =
-                    connection(stream, peer, routes.clone(), judges_peers, connections.watcher());
-                tokio::spawn(served);
+                let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
+                    // a client that takes not even this gets nothing
+                    let _ = stream.try_write(connection::REFUSED);
+                    continue;
+                };
+                let judged = judges_peers.then_some(peer);
+                let watcher = connections.watcher();
+                tokio::spawn(serve_connection(stream, judged, routes.clone(), watcher, permit));
             }
             Err(error) => {
                 tracing::warn!("a client could not connect: {error}");
@@ -183,20 +228,22 @@ async fn accept(listener: TcpListener, routes: Router, judges_peers: bool) -> an
     Ok(())
 }
 
-async fn connection(
+/// Answers the requests of a connection. The process of `peer` is checked first.
+async fn serve_connection(
     stream: TcpStream,
-    peer: SocketAddr,
+    peer: Option<SocketAddr>,
     routes: Router,
-    judges_peers: bool,
     watcher: hyper_util::server::graceful::Watcher,
+    _permit: OwnedSemaphorePermit,
 ) {
     let _ = stream.set_nodelay(true);
-    let stranger = match stream.local_addr() {
-        Ok(local) if judges_peers => {
+    let stranger = match (peer, stream.local_addr()) {
+        (Some(peer), Ok(local)) => {
             let judged = tokio::task::spawn_blocking(move || peer::check(peer, local)).await;
             judged.unwrap_or(Err(peer::Stranger::OtherUser)).err()
         }
-        Ok(_) | Err(_) => None,
+        (Some(_), Err(_)) => Some(peer::Stranger::OtherUser),
+        (None, _) => None,
     };
     let service = tower::service_fn(move |request: Request<hyper::body::Incoming>| {
         let routes = routes.clone();
@@ -212,9 +259,9 @@ async fn connection(
             Ok::<Response, std::convert::Infallible>(response)
         }
     });
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
-    let served = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    let builder = connection::builder();
+    let stream = TokioIo::new(LimitedStream::new(stream));
+    let served = builder.serve_connection(stream, TowerToHyperService::new(service));
     if let Err(error) = watcher.watch(served.into_owned()).await {
         tracing::debug!("a connection ended: {error}");
     }

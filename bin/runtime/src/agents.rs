@@ -115,11 +115,21 @@ impl Agents {
 
     /// Lists of rules that can only make the verdicts on calls of `agent` stricter.
     pub fn restrictions(&self, settings: &Settings, agent: &Agent) -> Vec<Vec<Rule>> {
+        let placed = self.placed_restrictions(settings, agent).into_iter();
+        placed.map(|list| list.into_iter().map(|(rule, _)| rule).collect()).collect()
+    }
+
+    /// [`Self::restrictions`], each rule with its origin.
+    pub fn placed_restrictions(
+        &self,
+        settings: &Settings,
+        agent: &Agent,
+    ) -> Vec<Vec<(Rule, String)>> {
         let built = |name: &str| {
             let agent = self.find(name).ok();
             agent.and_then(|agent| denials(&agent.rules)).unwrap_or_default()
         };
-        settings.restrictions(&agent.name, &built)
+        settings.placed_restrictions(&agent.name, &built)
     }
 
     /// The agents that people can choose.

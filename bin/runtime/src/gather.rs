@@ -85,7 +85,8 @@ pub fn gather(turn_settings: TurnSettings, now: Time) -> (TurnConfig, Vec<String
     options.instructions = found.paths;
     let system = vec![first.text.clone(), second.text.clone()];
     let pieces = first.pieces(0).chain(second.pieces(1)).collect();
-    options.sources = leftfold_events::turn_config::Sources { system: pieces, rules: rule_sources };
+    options.sources.system = pieces;
+    options.sources.rules = rule_sources;
     let config =
         TurnConfig { system, tools, rules, model: turn_settings.model, options, prompt: name };
     (config, problems)
@@ -106,7 +107,7 @@ fn merged(turn_settings: &TurnSettings) -> (Vec<Rule>, Vec<RuleSource>) {
     ];
     let parts: Vec<(Vec<Rule>, String)> = parts.into_iter().chain(user).collect();
     let counted = parts.iter().map(|(rules, source)| (rules.len(), source.clone()));
-    let sources = sources::of_rules(counted.collect::<Vec<_>>());
+    let sources = RuleSource::all(counted.collect::<Vec<_>>());
     (parts.into_iter().flat_map(|(rules, _)| rules).collect(), sources)
 }
 
@@ -130,12 +131,24 @@ fn tools(turn_settings: &TurnSettings, rules: &[Rule]) -> Vec<ToolSpec> {
     offered.iter().map(spec).collect()
 }
 
-/// Adds tools that are not built in, if the model accepts any: those that the rules do not hide.
-pub fn extend(config: &mut TurnConfig, tools: Vec<ToolSpec>) {
-    if config.model.abilities.tools {
-        let (rules, options) = (&config.rules, &config.options);
-        let is_hidden = |tool: &ToolSpec| rules::hides(rules, options.restricting(), &tool.name);
-        config.tools.extend(tools.into_iter().filter(|tool| !is_hidden(tool)));
+/// Adds tools that are not built in, if the model accepts any: those that the rules do not hide. `source` names the
+/// server or plugin of a tool.
+pub fn extend(
+    config: &mut TurnConfig,
+    tools: Vec<ToolSpec>,
+    source: impl Fn(&str) -> Option<String>,
+) {
+    if !config.model.abilities.tools {
+        return;
+    }
+    for tool in tools {
+        if rules::hides(&config.rules, config.options.restricting(), &tool.name) {
+            continue;
+        }
+        if let Some(source) = source(&tool.name) {
+            config.options.sources.tools.insert(tool.name.clone(), source);
+        }
+        config.tools.push(tool);
     }
 }
 

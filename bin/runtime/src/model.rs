@@ -165,6 +165,7 @@ pub fn options(settings: &Settings, model: &Model) -> Options {
     Options {
         timeout: model.timeout,
         retries: settings.retry.attempts,
+        goes_on_after_rejection: settings.experimental.continue_loop_on_deny,
         reserved: settings.compaction.reserved,
         compact: settings.compaction.auto,
         tail: tail(settings.compaction),

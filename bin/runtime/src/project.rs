@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use leftfold_config::Settings;
 use leftfold_events::event::SessionChoices;
 use leftfold_events::rules::Rule;
-use leftfold_events::turn_config::Options;
+use leftfold_events::turn_config::{Options, Sources as TurnSources};
 use leftfold_events::{Seq, SessionId};
 use leftfold_mcp::{ServerSpec, Servers};
 use leftfold_plugins::Plugins;
@@ -50,6 +50,8 @@ pub struct Project {
     /// The session's own permission rules.
     pub rules: Vec<Rule>,
     pub given: Option<Box<Options>>,
+    /// Where the model and the options of the session's last turn come from.
+    pub sources: Option<Box<TurnSources>>,
     /// MCP servers besides those in settings; they win over servers of the same name there.
     pub servers: Vec<ServerSpec>,
     pub plugins: HeldPlugins,
@@ -66,6 +68,7 @@ impl Project {
             choices: SessionChoices::default(),
             rules: Vec::new(),
             given: None,
+            sources: None,
             servers: Vec::new(),
             plugins: HeldPlugins::default(),
         }
@@ -96,6 +99,7 @@ impl Project {
             agent,
             choices: state.choices,
             rules: state.rules,
+            sources: Some(Box::new(state.config.options.sources.clone())),
             given: given.then(|| Box::new(state.config.options)),
             ..Self::new(directory, worktree)
         })

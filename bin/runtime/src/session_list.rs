@@ -8,22 +8,60 @@ use leftfold_events::event::EndReason;
 use leftfold_events::{Envelope, SessionId};
 use leftfold_store::{Head, Summary, Tidied};
 
+use serde_json::json;
+
 use crate::history::History;
-use crate::session_paths::SessionPlace;
+use crate::remote::{RpcError, client};
+use crate::session_paths::{self, SessionPlace};
+
+/// The node's method that removes a session of its store.
+pub(crate) const REMOVE: &str = "_leftfold/remove";
 
 /// Characters of a title in a list.
 const TITLE: usize = 60;
 
-/// Removes a session with everything that only it uses. Answers the removed files that nothing
-/// refers to any more.
+/// Removes a session with everything that only it uses, by the store's node if there is one. Answers
+/// the removed files that nothing refers to any more.
 ///
 /// # Errors
 /// It has forks, belongs to another session, or a node has it open.
 pub fn remove(place: &SessionPlace) -> anyhow::Result<Tidied> {
     let heads = leftfold_store::heads(&place.store);
+    let mut tree = removable(&heads, place.session)?;
+    if is_alone(place, &heads) {
+        leftfold_store::remove(&place.store)?;
+        return Ok(Tidied::default());
+    }
+    tree.extend(children_without_head(place, &tree)?);
+    match leftfold_store::forget(&place.store, &tree) {
+        Ok(()) => Ok(tidy(&place.store, false)),
+        Err(locked @ leftfold_store::Error::Locked { .. }) => {
+            ask(place, locked)?;
+            Ok(Tidied::default())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Lets the node of the store remove the session.
+fn ask(place: &SessionPlace, locked: leftfold_store::Error) -> anyhow::Result<()> {
+    let Ok(mut node) = client::connect(&place.store) else { return Err(locked.into()) };
+    match node.call(REMOVE, &json!({ "session": place.session })) {
+        Ok(_) => Ok(()),
+        // A node of one session is about to release the store.
+        Err(error) if error.downcast_ref().is_some_and(RpcError::is_leaving) => Err(locked.into()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A session and its descendants, which are removed together.
+///
+/// # Errors
+/// Forks share its events, or it belongs to another session.
+pub(crate) fn removable(heads: &[Head], session: SessionId) -> anyhow::Result<Vec<SessionId>> {
     let fork_of = |head: &Head| head.summary.as_ref().and_then(|summary| summary.fork_of);
-    let own = heads.iter().find(|head| head.session == place.session);
-    let tree = descendants(&heads, place.session);
+    let own = heads.iter().find(|head| head.session == session);
+    let tree = descendants(heads, session);
     // A session that belongs to another one is removed with that one.
     let shares =
         |head: &&Head| parent(head).is_none() && fork_of(head).is_some_and(|of| tree.contains(&of));
@@ -31,32 +69,43 @@ pub fn remove(place: &SessionPlace) -> anyhow::Result<Tidied> {
     let forks: Vec<String> = forks.collect();
     if !forks.is_empty() {
         bail!(
-            "session {} shares its events, or its children's, with forks, which have to go first: {}",
-            place.session,
+            "session {session} shares its events, or its children's, with forks, which have to go first: {}",
             forks.join(", ")
         );
     }
     if let Some(parent) = own.and_then(parent) {
-        bail!("session {} is a child of {parent}, and is removed with it", place.session);
-    } else if own.is_some_and(|head| fork_of(head).is_some()) {
-        return remove_fork(place);
+        bail!("session {session} is a child of {parent}, and is removed with it");
     }
-    leftfold_store::remove(&place.store)?;
-    Ok(Tidied::default())
+    Ok(tree.into_iter().collect())
 }
 
-/// Removes a fork with the children that it has started; shared events stay.
-fn remove_fork(place: &SessionPlace) -> anyhow::Result<Tidied> {
+/// Whether a store is of this session alone, and so is removed with it.
+fn is_alone(place: &SessionPlace, heads: &[Head]) -> bool {
+    let is_root = |head: &Head| session_paths::is_root(&place.store, head);
+    match session_paths::name(&place.store) {
+        Some(root) => root == place.session,
+        None => {
+            let is_own = |head: &Head| head.session == place.session || !is_root(head);
+            !session_paths::is_shared(&place.store) && heads.iter().all(is_own)
+        }
+    }
+}
+
+/// Children that were spawned, and whose heads a crash has prevented.
+fn children_without_head(
+    place: &SessionPlace,
+    tree: &[SessionId],
+) -> anyhow::Result<Vec<SessionId>> {
     let (history, _) = History::good(place)?;
-    let mut own = vec![place.session];
+    let mut own = tree.to_vec();
     // Parents come before children.
     for (session, events) in history.sessions() {
         let of_own = |event: &&Envelope| own.contains(&session) && event.session == session;
-        let children: Vec<_> = events.iter().filter(of_own).filter_map(Envelope::spawned).collect();
+        let children = events.iter().filter(of_own).filter_map(Envelope::spawned);
+        let children: Vec<_> = children.filter(|child| !own.contains(child)).collect();
         own.extend(children);
     }
-    leftfold_store::forget(&place.store, &own)?;
-    Ok(tidy(&place.store, false))
+    Ok(own.split_off(tree.len()))
 }
 
 /// Removes files that no session of a store refers to. It removes nothing if a session of the store

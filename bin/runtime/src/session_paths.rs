@@ -39,7 +39,13 @@ pub fn user_folders(settings: &Settings) -> UserFolders {
     UserFolders { skills: folders.collect(), ..UserFolders::of_environment() }
 }
 
-/// The place for a new session's store.
+/// The store in which long-lived nodes keep all sessions. Sessions of `leftfold run` and of the
+/// terminal have stores of their own, `sessions/ID`.
+pub fn shared_store() -> anyhow::Result<PathBuf> {
+    Ok(data_dir()?.join("store"))
+}
+
+/// The place for a new session's own store.
 pub fn new_place(session: SessionId) -> anyhow::Result<SessionPlace> {
     Ok(SessionPlace { store: data_dir()?.join("sessions").join(session.to_string()), session })
 }
@@ -54,12 +60,12 @@ pub fn find(text: &str, worktree: &Path) -> anyhow::Result<SessionPlace> {
     if text.contains('/') || Path::new(text).join("db").is_file() {
         return in_folder(Path::new(text));
     }
-    let sessions = data_dir()?.join("sessions");
     let wanted = text.to_ascii_uppercase();
     let mut found: Vec<SessionPlace> = Vec::new();
-    for store in folders(&sessions) {
-        let root = name(&store);
-        let heads = leftfold_store::heads(&store).into_iter().map(|head| head.session);
+    let folders = folders()?;
+    for store in &folders {
+        let root = name(store);
+        let heads = leftfold_store::heads(store).into_iter().map(|head| head.session);
         let mut ids: Vec<SessionId> = heads.chain(root).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -67,13 +73,13 @@ pub fn find(text: &str, worktree: &Path) -> anyhow::Result<SessionPlace> {
         found.extend(ids.into_iter().map(|session| SessionPlace { store: store.clone(), session }));
     }
     if let (true, Ok(session)) = (found.is_empty(), wanted.parse()) {
-        found.extend(without_head(&sessions, session));
+        found.extend(without_head(folders, session));
     }
     match found.as_slice() {
         [place] => Ok(place.clone()),
         [] => bail!(Usage(format!(
             "there is no session `{text}` in {}: give an id, a unique prefix of one, `last`, or a folder",
-            sessions.display()
+            data_dir()?.join("sessions").display()
         ))),
         several => bail!(Usage(format!(
             "`{text}` is a prefix of {} ids: {}",
@@ -85,9 +91,8 @@ pub fn find(text: &str, worktree: &Path) -> anyhow::Result<SessionPlace> {
 
 /// A fork or subagent whose node was killed after its first events were durable and before its head
 /// was written. Only the database has it.
-fn without_head(sessions: &Path, session: SessionId) -> Option<SessionPlace> {
-    let mut stores = folders(sessions).into_iter();
-    let store = stores.find(|store| {
+fn without_head(stores: Vec<PathBuf>, session: SessionId) -> Option<SessionPlace> {
+    let store = stores.into_iter().find(|store| {
         leftfold_store::Reader::open(store).is_ok_and(|it| it.sessions().contains(&session))
     })?;
     Some(SessionPlace { store, session })
@@ -96,16 +101,22 @@ fn without_head(sessions: &Path, session: SessionId) -> Option<SessionPlace> {
 /// The project's root session with the newest event.
 pub fn last(worktree: &Path) -> anyhow::Result<Option<SessionPlace>> {
     let mut newest: Option<(Time, SessionPlace)> = None;
-    for store in folders(&data_dir()?.join("sessions")) {
-        let Some(session) = name(&store) else { continue };
-        let head = leftfold_store::heads(&store).into_iter().find(|head| head.session == session);
+    for store in stores()? {
+        let heads = leftfold_store::heads(&store);
+        let mut roots: Vec<(SessionId, Time, Option<&Head>)> = Vec::new();
+        roots.extend(heads.iter().filter(|head| is_root(&store, head)).map(|head| {
+            let at = head.at;
+            (head.session, at, Some(head))
+        }));
         // A session without a readable head is not skipped, so that the user learns of the damage.
-        let Some(at) = head.as_ref().map(|head| head.at).or_else(|| written(&store)) else {
-            continue;
-        };
-        let newer = newest.as_ref().is_none_or(|(known, _)| *known < at);
-        if newer && belongs(session, head.as_ref(), &store, worktree) {
-            newest = Some((at, SessionPlace { store, session }));
+        if let (true, Some(session), Some(at)) = (roots.is_empty(), name(&store), written(&store)) {
+            roots.push((session, at, None));
+        }
+        for (session, at, head) in roots {
+            let newer = newest.as_ref().is_none_or(|(known, _)| *known < at);
+            if newer && belongs(session, head, &store, worktree) {
+                newest = Some((at, SessionPlace { store: store.clone(), session }));
+            }
         }
     }
     Ok(newest.map(|(_, place)| place))
@@ -116,10 +127,11 @@ fn written(store: &Path) -> Option<Time> {
     Some(Time::from(std::fs::metadata(store.join("db")).ok()?.modified().ok()?))
 }
 
-/// The folders of all stores in the data folder.
+/// The folders of all stores in the data folder: one for each session of its own, and the shared
+/// one.
 pub fn stores() -> anyhow::Result<Vec<PathBuf>> {
-    let mut stores = folders(&data_dir()?.join("sessions"));
-    stores.retain(|store| name(store).is_some());
+    let mut stores = folders()?;
+    stores.retain(|store| name(store).is_some() || is_shared(store));
     stores.sort_unstable();
     Ok(stores)
 }
@@ -127,13 +139,11 @@ pub fn stores() -> anyhow::Result<Vec<PathBuf>> {
 /// The head of every root session and of every fork, with the folder of its store.
 pub fn listed() -> anyhow::Result<Vec<(PathBuf, Head)>> {
     let of = |store: PathBuf| {
-        let root = name(&store);
-        let is_fork = |head: &Head| {
-            let summary = head.summary.as_ref();
-            summary.is_some_and(|s| s.fork_of.is_some() && s.parent.is_none())
-        };
         let heads = leftfold_store::heads(&store).into_iter();
-        let heads = heads.filter(move |head| Some(head.session) == root || is_fork(head));
+        let heads = heads.filter({
+            let store = store.clone();
+            move |head| is_root(&store, head) || is_fork(head)
+        });
         heads.map(move |head| (store.clone(), head))
     };
     Ok(stores()?.into_iter().flat_map(of).collect())
@@ -142,8 +152,24 @@ pub fn listed() -> anyhow::Result<Vec<(PathBuf, Head)>> {
 /// The head of every root session, with the folder of its store.
 pub fn roots() -> anyhow::Result<Vec<(PathBuf, Head)>> {
     let mut listed = listed()?;
-    listed.retain(|(store, head)| name(store) == Some(head.session));
+    listed.retain(|(store, head)| is_root(store, head));
     Ok(listed)
+}
+
+/// Whether a session is the one that its store is named after or, in a store of many, neither a
+/// subagent nor a fork.
+pub fn is_root(store: &Path, head: &Head) -> bool {
+    match (name(store), &head.summary) {
+        (Some(root), _) => head.session == root,
+        (None, Some(summary)) => summary.parent.is_none() && summary.fork_of.is_none(),
+        (None, None) => true,
+    }
+}
+
+/// Whether a session is a fork, and not the subagent of one.
+pub fn is_fork(head: &Head) -> bool {
+    let summary = head.summary.as_ref();
+    summary.is_some_and(|summary| summary.fork_of.is_some() && summary.parent.is_none())
 }
 
 /// Whether a session belongs to this project, by its head or else by its log. If neither can be
@@ -168,6 +194,10 @@ fn in_folder(folder: &Path) -> anyhow::Result<SessionPlace> {
         .map_err(|error| Usage(format!("{error:#}")))?;
     let session = match name(&store) {
         Some(id) => id,
+        None if is_shared(&store) => {
+            let what = "holds many sessions: give the id of one";
+            return Err(Usage(format!("{} {what}", store.display())).into());
+        }
         // A renamed folder: its root session is the first one.
         None => leftfold_store::Reader::open(&store)?
             .sessions()
@@ -178,12 +208,22 @@ fn in_folder(folder: &Path) -> anyhow::Result<SessionPlace> {
     Ok(SessionPlace { store, session })
 }
 
-/// The root session of a store in the data folder, which its folder is named after.
+/// The root session of a store of its own, which its folder is named after.
 pub fn name(store: &Path) -> Option<SessionId> {
     store.file_name()?.to_str()?.parse().ok()
 }
 
-fn folders(sessions: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(sessions) else { return Vec::new() };
-    entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+/// Whether a store is the shared one.
+pub fn is_shared(store: &Path) -> bool {
+    shared_store().is_ok_and(|shared| store == shared)
+}
+
+/// Every folder that may be a store: those of single sessions, renamed ones included, and the shared
+/// store once it exists.
+fn folders() -> anyhow::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(data_dir()?.join("sessions")).into_iter().flatten();
+    let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    folders.push(shared_store()?);
+    folders.retain(|folder| folder.is_dir());
+    Ok(folders)
 }

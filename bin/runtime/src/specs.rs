@@ -15,12 +15,15 @@ pub fn servers(settings: &Settings) -> impl Iterator<Item = ServerSpec> {
 
 /// The server with the key `name` in settings.
 pub fn server(name: &str, mcp: &At<Mcp>, settings: &Settings) -> ServerSpec {
-    let timeout = mcp.timeout().map(Duration::from_millis);
+    let timeout = mcp.timeout().or(settings.experimental.mcp_timeout());
+    let timeout = timeout.map(Duration::from_millis);
     ServerSpec { name: name.to_owned(), endpoint: endpoint(name, mcp, settings), timeout }
 }
 
 /// A server that a client supplies, in the sandbox of the user's servers. `mcp.NAME.sandbox` in settings counts for it.
 pub(crate) fn supplied(mut spec: ServerSpec, settings: &Settings) -> ServerSpec {
+    let timeout = settings.experimental.mcp_timeout();
+    spec.timeout = spec.timeout.or(timeout.map(Duration::from_millis));
     if let Endpoint::Local { sandbox, .. } = &mut spec.endpoint {
         let said = settings.mcp.get(&spec.name).map(|mcp| mcp.sandbox()).unwrap_or_default();
         *sandbox = sandbox::of_program(settings, ProgramKind::Server, &said).map(Box::new);

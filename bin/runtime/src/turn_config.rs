@@ -1,6 +1,8 @@
 //! Computes a turn's configuration from settings, project and overrides. This is the only place
 //! that does so, for prompts, resumed turns, children, and switches of agents within a turn.
 
+mod option_sources;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -10,10 +12,10 @@ use leftfold_actors::{ChildConfig, Models, TurnConfigs};
 use leftfold_config::{Mode, Settings};
 use leftfold_events::event::SessionChoices;
 use leftfold_events::rules::{self, Action, Rule};
-use leftfold_events::turn_config::{AskMode, Options};
+use leftfold_events::turn_config::{AskMode, Options, RuleSource};
 use leftfold_events::{Time, TurnConfig};
-use leftfold_mcp::Servers;
-use leftfold_plugins::Plugins;
+use leftfold_mcp::{ServerReport, Servers};
+use leftfold_plugins::{PluginReport, Plugins};
 use leftfold_providers::Provider;
 use leftfold_tools::ToolSource;
 use leftfold_tools::{PLAN_ENTER, PLAN_EXIT};
@@ -26,6 +28,8 @@ use crate::model::{self, Model};
 use crate::project::{Project, sources};
 use crate::resolved_settings;
 use crate::{Usage, auxiliary_agents, demo, sandbox, warnings};
+
+use self::option_sources::Deciding;
 
 /// Tools that a child has only if its own rules name them. The to-do list belongs to the parent,
 /// and only agents made for it start children of their own.
@@ -237,8 +241,19 @@ pub(crate) fn resolve(
         rules.extend(denied_to_children(settings, &agent));
         rule_sources.resize(rules.len(), "denied to subagents".to_owned());
     }
-    options.restrictions = agents.restrictions(settings, &agent);
-    options.restrictions.extend(denied_to_parent(inherited));
+    for (rule, place) in left_out(settings, inherited) {
+        rules.push(rule);
+        rule_sources.push(place);
+    }
+    let mut placed = agents.placed_restrictions(settings, &agent);
+    let of_parent = denied_to_parent(inherited).into_iter();
+    placed.extend(of_parent.map(|list| {
+        list.into_iter().map(|rule| (rule, "denied to the parent".to_owned())).collect()
+    }));
+    let restricting = placed.iter().flatten().map(|(_, source)| (1, source.clone()));
+    options.sources.restrictions = RuleSource::all(restricting.collect::<Vec<_>>());
+    options.restrictions =
+        placed.into_iter().map(|list| list.into_iter().map(|(rule, _)| rule).collect()).collect();
     options.session_rules = match inherited {
         Inherited::Nothing | Inherited::Resumed(_) => project.rules.clone(),
         Inherited::Before(before) => before.options.session_rules.clone(),
@@ -265,6 +280,15 @@ pub(crate) fn resolve(
     let allow = overrides.allow_in_sandbox || switched.is_some_and(|sandbox| sandbox.allow);
     let before = before.and_then(|before| before.sandbox.as_ref());
     options.sandbox = sandbox::of_turn(settings, parent, before, allow);
+    let kept = match inherited {
+        Inherited::Nothing => project.sources.as_deref(),
+        Inherited::Resumed(given) => given.map(|given| &given.sources),
+        Inherited::Before(config) => Some(&config.options.sources),
+        Inherited::Parent(_) => None,
+    };
+    let by = Deciding { settings, overrides, inherited, agent: &agent, kept };
+    options.sources.model = by.model(&model.spec, chosen.model.is_some(), last.is_some());
+    options.sources.options = by.options(&model, &options);
     let turn_settings = TurnSettings {
         directory: project.directory.clone(),
         worktree: project.worktree.clone(),
@@ -406,6 +430,20 @@ fn tool_rule((tool, is_on): (&String, &bool)) -> Rule {
     Rule::new(rules::permission_of(tool), "*", action)
 }
 
+/// Rules for the tools that `experimental` takes from every agent or from subagents, with their places.
+fn left_out(settings: &Settings, inherited: Inherited<'_>) -> Vec<(Rule, String)> {
+    let leftfold_config::Experimental { batch_tool, primary_tools, .. } = &settings.experimental;
+    let batch = batch_tool.as_ref().filter(|is_on| !***is_on);
+    let batch = batch.map(|is_on| ("batch", is_on.place()));
+    let of_child = match inherited {
+        Inherited::Parent(_) => primary_tools.as_slice(),
+        Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => &[],
+    };
+    let of_child = of_child.iter().map(|tool| (tool.as_str(), tool.place()));
+    let denied = batch.into_iter().chain(of_child);
+    denied.map(|(tool, place)| (tool_rule((&tool.to_owned(), &false)), place.to_string())).collect()
+}
+
 /// The denials of a child's parent, so that no agent does through a child what it may not do itself. Its
 /// permissions for tools of its own say nothing about the child's.
 fn denied_to_parent(inherited: Inherited<'_>) -> Vec<Vec<Rule>> {
@@ -445,8 +483,15 @@ pub(crate) fn gather(mut turn_settings: TurnSettings, extensions: &Extensions) -
     warnings::print_once(&problems);
     servers.wait();
     plugins.wait();
-    gather::extend(&mut config, servers.tools());
-    gather::extend(&mut config, plugins.tools());
+    let (of_servers, of_plugins) = (servers.reports(), plugins.reports());
+    gather::extend(&mut config, servers.tools(), |name| {
+        let has = |report: &&ServerReport| report.tools.iter().any(|tool| tool.name == name);
+        Some(format!("MCP server {}", of_servers.iter().find(has)?.name))
+    });
+    gather::extend(&mut config, plugins.tools(), |name| {
+        let has = |report: &&PluginReport| report.tools.iter().any(|(tool, _)| tool == name);
+        Some(format!("plugin {}", of_plugins.iter().find(has)?.name))
+    });
     config.options.plugins = plugins.specs();
     warnings::print_once(&servers.problems());
     warnings::print_once(&plugins.problems());

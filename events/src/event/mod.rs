@@ -34,8 +34,8 @@ pub use tool::{
     StartedSandboxed, StreamedInput, Tool, Wanted,
 };
 pub use turn::{
-    Denial, EndReason, Ended, PromptKind, PromptPart, Turn, TurnConfigPayloads, as_typed,
-    join_commands,
+    Denial, DenialClass, EndReason, Ended, PromptKind, PromptPart, Turn, TurnConfigPayloads,
+    as_typed, join_commands,
 };
 
 use serde::{Deserialize, Serialize};
@@ -56,7 +56,7 @@ pub struct Envelope {
     /// The deadline of an intent that waits for an outcome.
     pub until: Option<Time>,
     pub event: Event,
-    /// Additions that `event` has no fields for. Intents have none.
+    /// Additions that `event` has no fields for. No decision reads them.
     pub notes: Notes,
 }
 

@@ -38,6 +38,13 @@ pub struct NoteMembers {
     /// The HTTP exchange behind `model.finished` or `model.failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Exchange>,
+    /// Why `tool.cancelled` cancels its call: a word of `docs/events.md`. In lines it is a member of `data`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// For each denial of `turn.ended`, the name of its [`DenialClass`](super::DenialClass). In lines it is a
+    /// member of the denial.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub denials: Vec<String>,
     /// Members of newer versions.
     #[serde(flatten)]
     pub other: BTreeMap<String, Json>,
@@ -88,8 +95,15 @@ pub struct NoteTooLarge {
     pub limit: usize,
 }
 
-static EMPTY: NoteMembers =
-    NoteMembers { client: None, parts: None, owner: None, exchange: None, other: BTreeMap::new() };
+static EMPTY: NoteMembers = NoteMembers {
+    client: None,
+    parts: None,
+    owner: None,
+    exchange: None,
+    reason: None,
+    denials: Vec::new(),
+    other: BTreeMap::new(),
+};
 
 impl Notes {
     /// The most bytes of a client's id.

@@ -252,13 +252,15 @@ fn every_text_of_notes_is_visited() {
         parts: Some(json.clone()),
         owner: Some(Owner { node: Some(TOKEN.into()), ..Owner::default() }),
         exchange: Some(Exchange { request_id: Some(TOKEN.into()), ..Exchange::default() }),
+        reason: Some(TOKEN.into()),
+        denials: vec![TOKEN.into()],
         other: [("later".to_owned(), json)].into(),
     };
     let mut fact = Fact::new(Session::DeadlinePassed {}).with_notes(members.into());
     secrets().redact_fact(&mut fact);
     let text = format!("{:?}", fact.notes);
     assert!(!text.contains("hunter2") && !text.contains("word"), "{text}");
-    assert_eq!(text.matches("{{secret:TOKEN}}").count(), 5, "{text}");
+    assert_eq!(text.matches("{{secret:TOKEN}}").count(), 7, "{text}");
 }
 
 #[test]

@@ -281,6 +281,7 @@ impl Turn {
             usage: crate::event::Usage::default(),
             cost: 0.0,
             denials: Vec::new(),
+            denial_classes: Vec::new(),
         }
     }
 }

@@ -3,7 +3,9 @@
 
 use super::elicitation::Elicitation;
 use super::{Call, Phase, Rejection, State, Wait, repeat, words};
-use crate::event::{Access, Answer, Class, Consent, Denial, EndReason, Envelope, Permission};
+use crate::event::{
+    Access, Answer, Class, Consent, Denial, DenialClass, EndReason, Envelope, Permission,
+};
 use crate::id::Seq;
 use crate::rules::{Action, Rule};
 use crate::time::Time;
@@ -70,7 +72,12 @@ impl State {
 
     fn ruled(&mut self, of: Option<Seq>, action: Action, rule: Option<&Rule>) {
         let denied = self.calls().find(|call| Some(call.seq) == of);
-        let denied = denied.and_then(|call| self.rules_in_force().denied(call.access())).cloned();
+        let denied = denied.and_then(|call| self.rules_in_force().denied(call.access()));
+        let class = match denied {
+            Some((_, true)) => DenialClass::NoTerminal,
+            Some((_, false)) | None => DenialClass::Rule,
+        };
+        let denied = denied.map(|(access, _)| access).cloned();
         if self.is_vetoed(of, action) {
             return;
         }
@@ -86,7 +93,7 @@ impl State {
                 let access = access.unwrap_or_else(|| call.nameless_access());
                 let denial = call.denial(&access, "nested too deeply");
                 call.done(words::too_deep(max_depth), true);
-                self.note(denial);
+                self.note(denial, DenialClass::Depth);
             }
             Action::Deny if denied.is_none() && rejected.is_some() => {
                 self.rejected_with(of, rejected.unwrap_or_default());
@@ -96,7 +103,7 @@ impl State {
                 let told = words::denied(rule, &access.permission, &access.patterns);
                 let denial = call.denial(&access, "denied");
                 call.done(told, true);
-                self.deny(denial);
+                self.deny(denial, class);
             }
         }
     }
@@ -122,7 +129,7 @@ impl State {
         let Some(access) = call.access().get(access).cloned() else { return };
         let denial = call.denial(&access, "rejected");
         call.done(told, true);
-        self.note(denial);
+        self.note(denial, DenialClass::Person);
     }
 
     /// The words of a rejection, if it has any.
@@ -139,8 +146,8 @@ impl State {
         if reply == Answer::Reject {
             let denial = call.denial(&access, "rejected");
             call.done(words::rejected(feedback), true);
-            self.note(denial);
-            if feedback.is_none() {
+            self.note(denial, DenialClass::Person);
+            if feedback.is_none() && !self.config.options.goes_on_after_rejection {
                 self.stop(EndReason::Blocked);
             }
             return feedback;
@@ -182,17 +189,18 @@ impl State {
     }
 
     /// The call is denied. A turn that repeats a call without success ends there.
-    pub(super) fn deny(&mut self, denial: Denial) {
+    pub(super) fn deny(&mut self, denial: Denial, class: DenialClass) {
         let in_circles = denial.permission == repeat::DOOM_LOOP;
-        self.note(denial);
+        self.note(denial, if in_circles { DenialClass::DoomLoop } else { class });
         if in_circles {
             self.stop(EndReason::Blocked);
         }
     }
 
-    pub(super) fn note(&mut self, denial: Denial) {
+    pub(super) fn note(&mut self, denial: Denial, class: DenialClass) {
         if let Some(turn) = &mut self.turn {
             turn.denials.push(denial);
+            turn.denial_classes.push(class);
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::call::{Call, CallDisplay, Phase, Veto};
 use super::message::Message;
 use super::{State, words};
-use crate::event::{Access, Denial, HookPoint, PromptKind, PromptPart};
+use crate::event::{Access, Denial, DenialClass, HookPoint, PromptKind, PromptPart};
 use crate::id::Seq;
 use crate::json::{Json, merge};
 use crate::rules::Action;
@@ -118,7 +118,7 @@ impl State {
         };
         let denial = call.denial(&access, &reason);
         call.done(words::vetoed(&plugin, &reason), true);
-        self.note(denial);
+        self.note(denial, DenialClass::Plugin);
         true
     }
 }

@@ -40,8 +40,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::event::{
-    Cost, Denial, EndReason, Ended, Envelope, Fact, FailureClass, Finish, SessionChoices,
-    StreamedInput, TodoItem, TurnConfigPayloads, Usage,
+    Cost, Denial, DenialClass, EndReason, Ended, Envelope, Fact, FailureClass, Finish,
+    SessionChoices, StreamedInput, TodoItem, TurnConfigPayloads, Usage,
 };
 use crate::id::{Seq, SessionId};
 use crate::memo::Memo;
@@ -168,6 +168,9 @@ pub struct Turn {
     pub usage: Usage,
     pub cost: Cost,
     pub denials: Vec<Denial>,
+    /// The party behind each of `denials`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub denial_classes: Vec<DenialClass>,
 }
 
 impl State {

@@ -4,7 +4,7 @@ use super::call::{Call, CallDisplay, Outcome, Phase};
 use super::elicitation::Elicitation;
 use super::message::{Reply, ReplyPart};
 use super::{State, Wait, repeat, words};
-use crate::event::{Class, Envelope, Finished, Resolution, Tool};
+use crate::event::{Class, DenialClass, Envelope, Finished, Resolution, Tool};
 use crate::id::Seq;
 
 impl State {
@@ -171,7 +171,7 @@ impl State {
                 let told = words::unanswered(&access.permission, &access.patterns);
                 let denial = call.denial(&access, "nobody answered");
                 call.done(told, true);
-                self.deny(denial);
+                self.deny(denial, DenialClass::Unanswered);
             }
             Phase::Called
             | Phase::Resolved

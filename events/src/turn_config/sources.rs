@@ -1,6 +1,8 @@
 //! Where the parts of a turn configuration come from: files and lines for people. No decision and no
 //! request depends on it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -12,6 +14,18 @@ pub struct Sources {
     pub system: Vec<PromptPiece>,
     /// In the order of the rules.
     pub rules: Vec<RuleSource>,
+    /// The choice of the model: a place in settings, an option, or a session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The places of options that are not built in, by name. `request.NAME` is a member of the option `request`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
+    /// The server or plugin of each tool that is not built in, by the tool's name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, String>,
+    /// In the order of the rules of all lists of restrictions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub restrictions: Vec<RuleSource>,
 }
 
 /// A piece of a block of the system prompt.
@@ -55,8 +69,36 @@ impl Sources {
 
     /// The origin of the rule at this index.
     pub fn of_rule(&self, index: usize) -> Option<&str> {
-        let found = self.rules.iter().find(|source| (source.from..source.to).contains(&index));
+        RuleSource::of(&self.rules, index)
+    }
+
+    /// The origin of the rule at this index among the rules of all restrictions.
+    pub fn of_restriction(&self, index: usize) -> Option<&str> {
+        RuleSource::of(&self.restrictions, index)
+    }
+}
+
+impl RuleSource {
+    /// The origin of the rule at this index.
+    fn of(sources: &[Self], index: usize) -> Option<&str> {
+        let found = sources.iter().find(|source| (source.from..source.to).contains(&index));
         found.map(|source| source.source.as_str())
+    }
+
+    /// Joins neighbours with one origin: how many rules come from each.
+    pub fn all(counted: impl IntoIterator<Item = (usize, String)>) -> Vec<Self> {
+        let mut sources: Vec<Self> = Vec::new();
+        let mut from = 0;
+        for (count, source) in counted {
+            let to = from + count;
+            match sources.last_mut().filter(|last| last.source == source) {
+                Some(last) => last.to = to,
+                None if count > 0 => sources.push(Self { from, to, source }),
+                None => {}
+            }
+            from = to;
+        }
+        sources
     }
 }
 

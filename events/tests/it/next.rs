@@ -154,6 +154,34 @@ fn deadlines_of_calls() {
 }
 
 #[test]
+fn each_cancelled_call_has_a_reason() {
+    use leftfold_events::rules::{Action, Rule};
+    let called = [Prompt("hi"), Call("a", "x"), Call("b", "x"), Reply(Finish::ToolCalls)];
+    let resolved = |access| Resolve("b", Class::Command, access, "");
+    let mut stepping = config();
+    stepping.options.max_steps = 1;
+    let mut costing = config();
+    costing.options.max_cost = Some(0.1);
+    let mut asking = config();
+    asking.rules = vec![Rule::new("*", "*", Action::Ask)];
+    for (config, last, reasons) in [
+        (config(), &[resolved(READ), Elapse, Elapse][..], &["deadline"][..]),
+        (config(), &[resolved(READ), Interrupt], &["interrupt", "interrupt"]),
+        (asking, &[resolved(ASK), Answer("b", Reject, None)], &["rejected"]),
+        (costing, &[], &["limit", "limit"]),
+        (stepping, &[], &["max_steps", "max_steps"]),
+    ] {
+        let mut run = Run::new(&config);
+        called.iter().chain(last).for_each(|step| drop(run.step(step)));
+        let cancelled = run.log.iter().filter(|event| describe(event).contains("cancelled"));
+        let found: Vec<&str> =
+            cancelled.map(|event| event.notes.reason.as_deref().unwrap_or_default()).collect();
+        assert_eq!(found, reasons, "{:?}", run.log.iter().map(describe).collect::<Vec<_>>());
+        assert_eq!(leftfold_events::verify(&run.log), []);
+    }
+}
+
+#[test]
 fn an_interrupt_ends_everything_at_once() {
     check(&[Prompt("hi"), Text("ha"), Interrupt], &["turn.ended aborted"]);
     let given = [

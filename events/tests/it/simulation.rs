@@ -88,9 +88,10 @@ fn grow_all(first: u64, count: u64) -> Worlds {
 }
 
 /// Events that must occur somewhere; otherwise the worlds are too tame to show anything.
-const SEEN: [&str; 53] = [
+const SEEN: [&str; 54] = [
     "session.created",
     "session.titled",
+    "session.summarised",
     "session.resumed",
     "session.deadline_passed",
     "session.configured",

@@ -195,6 +195,41 @@ fn pruned_spill_files_are_reported_apart() {
 }
 
 #[test]
+fn pruned_records_of_requests_are_reported_apart() {
+    use leftfold_events::Notes;
+    use leftfold_events::event::{Exchange, FailureClass, Model, Record};
+    let dir = tempfile::tempdir().unwrap();
+    let answered = |seq: u64| {
+        let failed = Model::Failed {
+            class: FailureClass::Invalid,
+            message: "no".into(),
+            status: Some(400),
+            retryable: false,
+            retry_after: None,
+        };
+        let record = Some(Record { sha256: Sha256::of(b"exchange"), bytes: 8 });
+        let notes = Notes::of_exchange(Exchange { record, ..Exchange::default() });
+        Envelope { of: Some(seq - 1), notes, ..envelope(id(1), seq, failed) }
+    };
+    write(
+        dir.path(),
+        &[vec![envelope(id(1), 1, created(None)), answered(2), answered(3), answered(4)]],
+    );
+    let record = |of: u64, bytes: &[u8]| {
+        let path = leftfold_store::wire_record(dir.path(), id(1), of);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    };
+    record(1, b"exchange");
+    record(3, b"something else");
+    let report = check(dir.path()).unwrap();
+    assert_eq!(report.damage, []);
+    let found: Vec<_> =
+        report.spills.iter().map(|fault| (fault.seq, &*fault.what, fault.is_record)).collect();
+    assert_eq!(found, [(3, "pruned", true), (4, "changed", true)]);
+}
+
+#[test]
 fn a_broken_snapshot_of_sleds_costs_no_event() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &[texts(id(1), 1, 5, 50)]);

@@ -68,10 +68,12 @@ fn notes() -> impl Strategy<Value = Notes> {
         prop::option::of(parts),
         prop::option::of(owner),
         prop::option::of(exchange),
+        any::<Option<String>>(),
+        prop::collection::vec(".*", 0..3),
         other,
     )
-        .prop_map(|(client, parts, owner, exchange, other)| {
-            NoteMembers { client, parts, owner, exchange, other }.into()
+        .prop_map(|(client, parts, owner, exchange, reason, denials, other)| {
+            NoteMembers { client, parts, owner, exchange, reason, denials, other }.into()
         })
 }
 

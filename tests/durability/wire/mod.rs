@@ -57,7 +57,7 @@ type Shape = (&'static str, &'static [Step], i32);
 
 const DONE: Step = Step::Reply(&[Part::Text("Done: «ä€𝄞».")]);
 
-const SHAPES: [Shape; 9] = [
+const SHAPES: [Shape; 13] = [
     ("text", &[Step::Reply(&[Part::Text("Hello, this is a reply of some length.")])], 0),
     (
         "reasoning and a call",
@@ -98,6 +98,49 @@ const SHAPES: [Shape; 9] = [
         "a key that the server repeats",
         &[Step::Error(401, "the key sk-test-0123456789 is wrong")],
         1,
+    ),
+    (
+        "an error inside the stream, then a reply",
+        &[Step::Reply(&[Part::Text("This is the beginning."), Part::Error("overloaded")]), DONE],
+        0,
+    ),
+    (
+        "refused three times, then a reply",
+        &[
+            Step::Error(529, "overloaded"),
+            Step::Error(503, "unavailable"),
+            Step::Error(500, "an internal error"),
+            DONE,
+        ],
+        0,
+    ),
+    (
+        "busy between two steps",
+        &[
+            Step::Reply(&[Part::Read("call_1", "a.txt")]),
+            Step::Error(529, "overloaded"),
+            Step::Reply(&[Part::Read("call_2", "a.txt"), Part::Read("call_3", "b.txt")]),
+            Step::Half(&[Part::Text("Half of this is lost.")]),
+            DONE,
+        ],
+        0,
+    ),
+    (
+        "reasoning before each step",
+        &[
+            Step::Reply(&[
+                Part::Thought("First a.txt.", "Zmlyc3Q="),
+                Part::Read("call_1", "a.txt"),
+            ]),
+            Step::Reply(&[
+                Part::Thought("Then b.txt, and both at once.", "c2Vjb25k"),
+                Part::Text("I read on."),
+                Part::Read("call_2", "b.txt"),
+                Part::Read("call_3", "a.txt"),
+            ]),
+            Step::Reply(&[Part::Thought("That is all.", "dGhpcmQ="), Part::Text("Done.")]),
+        ],
+        0,
     ),
     (
         "a subagent",
@@ -244,6 +287,14 @@ fn provenance(tally: &Tally, place: &str, body: &str, report: &str, texts: &str)
             _ => "bytes from the configuration",
         };
         tally.add(kind, bytes.len());
+        if kind == "bytes from the configuration" && what.starts_with("system") {
+            // the prompt for a title or a summary is an option
+            let sources = piece["sources"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let named = sources.iter().all(|source| {
+                source["source"].as_str().is_some_and(|source| source != "source not recorded")
+            });
+            tally.check("pieces without a source", named, || format!("{place}: {piece}"));
+        }
         tally.check("bytes of unknown origin", what != "unknown", || format!("{place}: {bytes}"));
         if kind == "bytes from events" {
             let once: String = serde_json::from_str(&format!("\"{bytes}\"")).unwrap_or_default();
@@ -348,7 +399,8 @@ fn replayed(tally: &Tally, place: &str, site: &Site, servers: &[&Server]) {
     for path in bare.records() {
         let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
         let text = fs::read_to_string(&path).unwrap();
-        let holds = mode == 0o600 && !text.contains(KEY) && !text.contains("127.0.0.1");
+        let addressed = servers.iter().any(|server| text.contains(&server.address().to_string()));
+        let holds = mode == 0o600 && !text.contains(KEY) && !addressed;
         tally.check("records with a key or an address", holds, || {
             format!("{place}: {mode:o} {text}")
         });
@@ -380,6 +432,7 @@ fn every_body_is_made_again_and_every_answer_is_decoded_again() {
             "gaps in provenance",
             "bytes of unknown origin",
             "pieces that the log does not have",
+            "pieces without a source",
             "records with a key or an address",
         ]);
     let more = std::env::var("LEFTFOLD_WIRE").is_ok_and(|which| which == "all");
@@ -538,6 +591,9 @@ fn a_changed_byte_of_a_record_is_found_and_named() {
     let (code, text, error) = bare.run(&["rerun", "--wire", &folder]);
     let expected = "2 of 2 bodies rebuilt, 1 answers decoded again, 1 answers have no record";
     assert!(code == 0 && text.contains(expected), "{text}{error}");
+    let (code, text, _) = bare.run(&["check", &folder]);
+    assert!(code == 0 && text.contains("note: the record of the request at seq"), "{text}");
+    assert!(text.contains("is pruned"), "{text}");
 }
 
 /// The answer in a record, from its head on.
@@ -553,7 +609,7 @@ fn whole(parts: &[Part]) -> String {
         Part::Text(text) => Block::Text(text),
         Part::Thought(text, signature) => Block::Thinking(text, signature),
         Part::Read(id, path) => Block::Call(id, "read", json!({ "filePath": path }).to_string()),
-        Part::Task(..) => panic!("not needed here"),
+        Part::Task(..) | Part::Error(_) => panic!("not needed here"),
     };
     message_whole(&parts.iter().map(block).collect::<Vec<_>>())
 }

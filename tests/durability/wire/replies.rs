@@ -12,6 +12,8 @@ pub(super) enum Part {
     Read(&'static str, &'static str),
     /// Id and the prompt of a subagent.
     Task(&'static str, &'static str),
+    /// An error instead of the rest of the stream.
+    Error(&'static str),
 }
 
 /// The format of a wire.
@@ -20,7 +22,7 @@ pub(super) type Render = fn(&[Part]) -> String;
 impl Part {
     fn call(self) -> Option<(&'static str, &'static str, Value)> {
         match self {
-            Self::Text(_) | Self::Thought(..) => None,
+            Self::Text(_) | Self::Thought(..) | Self::Error(_) => None,
             Self::Read(id, path) => Some((id, "read", json!({ "filePath": path }))),
             Self::Task(id, prompt) => {
                 let input =
@@ -56,6 +58,10 @@ pub(super) fn anthropic(parts: &[Part]) -> String {
             named(&json!({ "type": "content_block_delta", "index": index, "delta": delta }))
         };
         let (block, deltas): (Value, Vec<String>) = match *part {
+            Part::Error(message) => {
+                let error = json!({ "type": "overloaded_error", "message": message });
+                return text + &named(&json!({ "type": "error", "error": error }));
+            }
             Part::Text(words) => (
                 json!({ "type": "text", "text": "" }),
                 pieces(words)
@@ -102,6 +108,10 @@ pub(super) fn chat(parts: &[Part]) -> String {
     let (mut text, mut calls) = (String::new(), 0);
     for part in parts {
         match *part {
+            Part::Error(message) => {
+                let error = json!({ "message": message, "type": "overloaded_error", "code": 503 });
+                return text + &plain(&json!({ "error": error }));
+            }
             Part::Text(words) => {
                 let piece = |piece: &String| chunk(json!({ "content": piece }));
                 text += &pieces(words).iter().map(piece).collect::<String>();
@@ -135,6 +145,11 @@ pub(super) fn responses(parts: &[Part]) -> String {
     let mut text = named(&json!({ "type": "response.created", "response": { "id": "r" } }));
     for (index, part) in parts.iter().enumerate() {
         let (begun, kind, words, done) = match *part {
+            Part::Error(message) => {
+                let error = json!({ "code": "server_is_overloaded", "message": message });
+                let response = json!({ "id": "r", "status": "failed", "error": error });
+                return text + &named(&json!({ "type": "response.failed", "response": response }));
+            }
             Part::Text(words) => {
                 let item = |content: Value| json!({ "type": "message", "id": format!("msg_{index}"), "role": "assistant", "content": content });
                 let whole = json!([{ "type": "output_text", "text": words, "annotations": [] }]);
@@ -172,6 +187,10 @@ pub(super) fn gemini(parts: &[Part]) -> String {
     let mut text = String::new();
     for part in parts {
         let part = match *part {
+            Part::Error(message) => {
+                let error = json!({ "code": 503, "message": message, "status": "UNAVAILABLE" });
+                return text + &plain(&json!({ "error": error }));
+            }
             Part::Text(words) => json!({ "text": words }),
             Part::Thought(words, _) => json!({ "text": words, "thought": true }),
             Part::Read(..) | Part::Task(..) => {

@@ -180,11 +180,15 @@ impl Servers {
         self.named_tools().into_iter().find(is_it).map(|offered| offered.name)
     }
 
-    /// The server whose tools' names share this name's prefix.
+    /// The server of the tool with this name. If no server lists it now, the name's prefix tells.
     pub(super) fn server_of(&self, name: &str) -> Option<&Arc<Supervised<Server>>> {
-        let prefix =
-            |server: &Supervised<Server>| external::name_prefix(&server.service().spec.name);
-        let fits = |server: &&Arc<Supervised<Server>>| name.starts_with(&prefix(server));
+        let names = self.0.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(server) = names.get(name).and_then(|(owner, _)| self.server_named(owner)) {
+            return Some(server);
+        }
+        let fits = |server: &&Arc<Supervised<Server>>| {
+            external::may_belong(name, &server.service().spec.name)
+        };
         self.members().filter(fits).max_by_key(|server| server.service().spec.name.len())
     }
 

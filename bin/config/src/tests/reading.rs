@@ -201,7 +201,7 @@ fn references_are_replaced_in_strings_only() {
             "shell": "{file:./.leftfold/shell.txt}",
             "theme": "{file:~/theme}",
             "layout": "{env: USER } {env:} {other:x} {env:USER",
-            "share": "{env:TRICK}",
+            "$schema": "{env:TRICK}",
             "secrets": { "A": "{env:USER}", "B": "{env:NONE}" },
             "command": { "{env:USER}": { "list": ["{env:USER}"] } } }"#,
     )
@@ -216,7 +216,7 @@ fn references_are_replaced_in_strings_only() {
         ("shell", "fish {env:USER}"),
         ("theme", "dark"),
         ("layout", "ann {env:} {other:x} {env:USER"),
-        ("share", "{env:USER}"),
+        ("$schema", "{env:USER}"),
     ] {
         assert_eq!(kept(&settings)[key], expected, "{key}");
     }

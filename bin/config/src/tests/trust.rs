@@ -25,6 +25,8 @@ fn texts_and_stricter_rules_apply_at_once_and_everything_else_needs_trust() {
         (r#"{"$schema": "https://example.org/s.json", "theme": "dark"}"#, &[]),
         (r#"{"formatter": {"f": {"command": ["sh"]}}, "lsp": true}"#, &["formatter", "lsp"]),
         (r#"{"share": "auto", "shell": "./sh"}"#, &["share", "shell"]),
+        (r#"{"share": "disabled", "theme": "x"}"#, &[]),
+        (r#"{"experimental": {"mcp_timeout": 1}}"#, &["experimental"]),
         (r#"{"added_later": {"command": ["sh"]}}"#, &["added_later"]),
         (r#"{"skills": {"addresses": ["https://host/"]}}"#, &["skills.addresses"]),
         (r#"{"permission": "ask"}"#, &[]),

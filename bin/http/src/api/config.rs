@@ -5,17 +5,21 @@ use std::path::Path as FilePath;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use leftfold_config::{KeyState, Settings};
+use leftfold_events::event::{ModelRef, SessionChoices};
+use leftfold_events::rules::{self, Rule};
+use leftfold_mcp::Endpoint;
 use leftfold_plugins::Plugins;
-use leftfold_runtime::agents::Agents;
+use leftfold_runtime::agents::{self, Agents};
+use leftfold_runtime::gather::Agent;
 use leftfold_runtime::model;
 use leftfold_runtime::model_list::{Row, rows};
 use leftfold_runtime::turn_config::Extensions;
 use leftfold_runtime::{resolved_settings, session_paths, slash, specs};
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Api, Directory, JsonBody, blocking, yes};
+use super::{Answer, Api, Directory, GivenDirectory, JsonBody, blocking};
 use crate::error::ApiError;
 use crate::opencode::project_id;
 
@@ -39,43 +43,76 @@ pub(super) async fn console() -> Json<Value> {
     Json(json!({ "consoleManagedProviders": [], "switchableOrgCount": 0 }))
 }
 
-pub(super) async fn log(JsonBody(entry): JsonBody<Value>) -> Answer {
-    let text = entry["message"].as_str().unwrap_or_default();
-    tracing::info!("a client says: {}", leftfold_view::clean::clip(text, 400));
-    yes()
-}
-
-/// Sessions rest by themselves; nothing of a directory has to be ended.
-pub(super) async fn dispose(
-    State(api): State<Arc<Api>>,
-    Directory(directory): Directory,
-) -> Answer {
-    let directory = directory.display().to_string();
-    let properties = json!({ "directory": directory });
-    api.feed.announce(&directory, "server.instance.disposed", properties);
-    yes()
-}
-
 /// The settings in `directory` that are in force.
-async fn settings(directory: &FilePath) -> Result<Settings, ApiError> {
+pub(super) async fn settings(directory: &FilePath) -> Result<Settings, ApiError> {
     let directory = directory.to_owned();
     blocking(move || resolved_settings::shown(&directory)).await
 }
 
-pub(super) async fn config(Directory(directory): Directory) -> Answer {
+pub(super) async fn config(State(api): State<Arc<Api>>, Directory(directory): Directory) -> Answer {
     let settings = settings(&directory).await?;
-    let default = settings.default_name(&model::environment);
-    let mut config = json!({
-        "agent": {},
-        "mode": {},
-        "command": {},
-        "plugin": [],
-        "username": std::env::var("USER").unwrap_or_else(|_| "user".to_owned()),
-    });
-    if let Some(default) = default {
-        config["model"] = default.into();
+    Ok(Json(Value::Object(shown(&api, &directory, &settings))))
+}
+
+fn shown(api: &Api, directory: &FilePath, settings: &Settings) -> Map<String, Value> {
+    let chosen = api.defaults(directory);
+    let mut config = Map::new();
+    for name in ["agent", "mode", "command"] {
+        config.insert(name.to_owned(), json!({}));
     }
-    Ok(Json(config))
+    config.insert("plugin".to_owned(), json!([]));
+    let user = std::env::var("USER").unwrap_or_else(|_| "user".to_owned());
+    config.insert("username".to_owned(), user.into());
+    let model = chosen.model.map(|model| model.to_string());
+    if let Some(model) = model.or_else(|| settings.default_name(&model::environment)) {
+        config.insert("model".to_owned(), model.into());
+    }
+    if let Some(agent) = chosen.agent {
+        config.insert("default_agent".to_owned(), agent.into());
+    }
+    config
+}
+
+/// Changes the model and the agent of new sessions until the server ends: those of the directory that
+/// the request names, or of all.
+pub(super) async fn change(
+    State(api): State<Arc<Api>>,
+    GivenDirectory(given): GivenDirectory,
+    Directory(directory): Directory,
+    JsonBody(wanted): JsonBody<Map<String, Value>>,
+) -> Answer {
+    let settings = settings(&directory).await?;
+    let shown_now = shown(&api, &directory, &settings);
+    let mut chosen = SessionChoices::default();
+    for (name, value) in &wanted {
+        // clients send the whole object back
+        if name == "$schema" || shown_now.get(name) == Some(value) {
+            continue;
+        }
+        match (name.as_str(), value.as_str()) {
+            ("model", Some(model)) => {
+                let known = settings.resolve_model(Some(model), &model::environment);
+                let known = known
+                    .map_err(|error| ApiError::bad_request(format!("body: `model`: {error}")))?;
+                chosen.model = Some(ModelRef { provider: known.provider, id: known.model_id });
+            }
+            ("default_agent", Some(agent)) => {
+                let known = Agents::of(&settings);
+                let agent = known.to_prompt(agent).map_err(anyhow::Error::from)?;
+                chosen.agent = Some(agent.name.clone());
+            }
+            _ => {
+                return Err(ApiError::bad_request(format!(
+                    "body: the server changes only `model` and `default_agent`, for new sessions: set `{name}` in \
+                     leftfold.json, which every prompt reads"
+                )));
+            }
+        }
+    }
+    api.choose(given, chosen);
+    let everywhere = directory.display().to_string();
+    api.feed.announce(&everywhere, "server.instance.disposed", json!({ "directory": directory }));
+    Ok(Json(Value::Object(shown(&api, &directory, &settings))))
 }
 
 pub(super) async fn config_providers(Directory(directory): Directory) -> Answer {
@@ -158,7 +195,7 @@ fn model_of(provider: &str, id: &str, row: &Row) -> Value {
     })
 }
 
-pub(super) async fn agents(Directory(directory): Directory) -> Answer {
+pub(super) async fn agent_list(Directory(directory): Directory) -> Answer {
     let settings = settings(&directory).await?;
     let known = Agents::of(&settings);
     let agents = known.iter().map(|known| {
@@ -169,7 +206,7 @@ pub(super) async fn agents(Directory(directory): Directory) -> Answer {
             "mode": agent.mode.name(),
             "native": agent.native,
             "hidden": agent.hidden,
-            "permission": [],
+            "permission": rules_of(&settings, agent),
             "options": {},
         });
         if let Some((provider, id)) = agent.model.as_deref().and_then(|name| name.split_once('/')) {
@@ -191,19 +228,53 @@ pub(super) async fn agents(Directory(directory): Directory) -> Answer {
     Ok(Json(agents.collect()))
 }
 
+/// The rules for an agent's calls, the last of which counts.
+fn rules_of(settings: &Settings, agent: &Agent) -> Vec<Rule> {
+    let mut all = rules::defaults();
+    all.extend(agent.rules.iter().cloned());
+    all.extend(agents::rules(settings, agent, &[]));
+    all
+}
+
 pub(super) async fn commands(Directory(directory): Directory) -> Answer {
     let listed = blocking(move || {
         let settings = resolved_settings::shown(&directory)?;
         let mcp = leftfold_runtime::project::servers(&directory, &settings, &[]);
-        slash::list(&directory, &Extensions { mcp, plugins: Plugins::default() })
+        let listed = slash::list(&directory, &Extensions { mcp, plugins: Plugins::default() })?;
+        Ok((settings, listed))
     });
-    let listed = listed.await?;
+    let (settings, listed) = listed.await?;
     let commands = listed.into_iter().map(|(name, description)| {
-        json!({
-            "name": name, "description": description, "source": "command", "template": "", "hints": [],
-        })
+        let template = slash::template(&name, &settings).unwrap_or_default();
+        let mut shown = json!({
+            "name": name,
+            "description": description,
+            "source": "command",
+            "template": template,
+            "hints": hints(template),
+        });
+        if let Some(command) = settings.commands.get(&name) {
+            let model = command.model.as_ref().map(|model| model.as_str());
+            for (name, value) in [
+                ("agent", json!(command.agent)),
+                ("model", json!(model)),
+                ("subtask", json!(command.subtask)),
+            ] {
+                if !value.is_null() {
+                    shown[name] = value;
+                }
+            }
+        }
+        shown
     });
     Ok(Json(commands.collect()))
+}
+
+/// The placeholders of a template: `$1` to `$9` and `$ARGUMENTS`.
+fn hints(template: &str) -> Vec<String> {
+    let numbered = (1..=9).map(|number| format!("${number}"));
+    let all = numbered.chain(["$ARGUMENTS".to_owned()]);
+    all.filter(|placeholder| template.contains(placeholder.as_str())).collect()
 }
 
 /// The names of the built-in tools.
@@ -214,7 +285,15 @@ pub(super) async fn tools() -> Json<Value> {
 pub(super) async fn servers(Directory(directory): Directory) -> Answer {
     let settings = settings(&directory).await?;
     let servers = specs::servers(&settings);
-    let named = servers.map(|server| (server.name, json!({ "status": "connected" })));
+    let named = servers.map(|server| {
+        let status = match server.endpoint {
+            Endpoint::Disabled => json!({ "status": "disabled" }),
+            Endpoint::Unusable(why) => json!({ "status": "failed", "error": why }),
+            // each session starts its own
+            Endpoint::Local { .. } | Endpoint::Remote { .. } => json!({ "status": "connected" }),
+        };
+        (server.name, status)
+    });
     Ok(Json(Value::Object(named.collect())))
 }
 
@@ -269,21 +348,13 @@ pub(super) async fn location(Directory(directory): Directory) -> Answer {
     Ok(Json(located(&directory)))
 }
 
-fn located(directory: &FilePath) -> Value {
+pub(super) fn located(directory: &FilePath) -> Value {
     let worktree = leftfold_config::worktree_of(directory).display().to_string();
     let project = json!({ "id": project_id(&worktree), "directory": worktree });
     json!({ "directory": directory, "project": project })
 }
 
-/// Lists of the second version of the API, which the terminal reads beside those of the first.
-pub(super) async fn located_list(
-    Directory(directory): Directory,
-    Path(list): Path<String>,
-) -> Answer {
-    const LISTS: [&str; 7] =
-        ["agent", "model", "provider", "integration", "command", "skill", "reference"];
-    if !LISTS.contains(&list.as_str()) {
-        return Err(ApiError::not_found(format!("this server has no `/api/{list}`")));
-    }
+/// A list of the second version of the API. The terminal reads those of the first.
+pub(super) async fn located_list(Directory(directory): Directory) -> Answer {
     Ok(Json(json!({ "location": located(&directory), "data": [] })))
 }

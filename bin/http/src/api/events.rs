@@ -4,21 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use futures::stream;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Api, Directory, GivenDirectory};
+use super::{Api, Directory, GivenDirectory, Query};
 use crate::feed::{Cursor, Filter, Sent};
 
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Place {
     /// The cursor of the last frame that the client has.
     after: Option<String>,

@@ -3,14 +3,17 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use ignore::WalkBuilder;
+use leftfold_runtime::session_diff::DiffRange;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Api, Directory, blocking};
+use super::{Answer, Api, Directory, Query, blocking};
 use crate::error::ApiError;
 
 /// The largest file that is shown, in bytes.
@@ -18,8 +21,10 @@ const MAX_FILE: u64 = 4 << 20;
 /// Files that a search looks at.
 const MAX_FOUND: usize = 50_000;
 const LIMIT: usize = 100;
+/// How long a search in files may take. It then answers with the lines that it has.
+const SEARCH: Duration = Duration::from_secs(10);
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Search {
     query: Option<String>,
     limit: Option<usize>,
@@ -96,7 +101,7 @@ fn score(path: &str, query: &str) -> Option<usize> {
     Some(spread + path.len())
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Pattern {
     pattern: String,
 }
@@ -110,7 +115,9 @@ pub(super) async fn find(
         .map_err(|error| ApiError::bad_request(format!("pattern: {error}")))?;
     let found = blocking(move || {
         let mut found = Vec::new();
-        for entry in WalkBuilder::new(&directory).build().filter_map(Result::ok) {
+        let until = Instant::now() + SEARCH;
+        let files = WalkBuilder::new(&directory).max_filesize(Some(MAX_FILE)).build();
+        for entry in files.filter_map(Result::ok).take_while(|_| Instant::now() < until) {
             if !entry.file_type().is_some_and(|kind| kind.is_file()) || found.len() >= LIMIT {
                 continue;
             }
@@ -134,7 +141,7 @@ pub(super) async fn find(
     Ok(Json(json!(found.await?)))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct At {
     #[serde(default)]
     path: String,
@@ -154,6 +161,9 @@ fn inside(directory: &Path, path: &str) -> Result<PathBuf, ApiError> {
 
 pub(super) async fn list(Directory(directory): Directory, Query(At { path }): Query<At>) -> Answer {
     let folder = inside(&directory, &path)?;
+    if !folder.is_dir() {
+        return Err(ApiError::bad_request(format!("path: `{path}` is not a directory")));
+    }
     let listed = blocking(move || {
         let mut shown: Vec<Value> = std::fs::read_dir(&folder)?
             .filter_map(Result::ok)
@@ -214,7 +224,23 @@ pub(super) async fn vcs(Directory(directory): Directory) -> Answer {
     Ok(Json(branch.map_or_else(|| json!({}), |branch| json!({ "branch": branch }))))
 }
 
-/// The changes of the sessions of a directory are in their own diffs.
-pub(super) async fn vcs_diff(State(_): State<Arc<Api>>) -> Json<Value> {
-    Json(json!([]))
+/// The changes of the directory's last session that has changed files.
+pub(super) async fn vcs_diff(
+    State(api): State<Arc<Api>>,
+    Directory(directory): Directory,
+) -> Answer {
+    let mut changed = api.feed.each(|tree| {
+        let known = tree.sessions().filter(|(_, known)| {
+            directory == Path::new(known.directory()) && known.info()["summary"]["files"] != 0
+        });
+        let known = known.map(|(id, known)| (known.info()["time"]["updated"].as_u64(), id));
+        known.collect()
+    });
+    changed.sort_unstable();
+    match changed.last() {
+        Some((_, session)) => {
+            super::sessions::changed_files(&api, *session, DiffRange::Session).await
+        }
+        None => Ok(Json(json!([]))),
+    }
 }

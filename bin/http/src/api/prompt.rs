@@ -10,21 +10,22 @@ use leftfold_actors::Answered;
 use leftfold_events::event::{PromptKind, PromptPart};
 use leftfold_events::{Notes, SessionId};
 use leftfold_runtime::attach;
-use leftfold_runtime::client::{self, Client};
+use leftfold_runtime::client;
 use leftfold_runtime::project::Project;
 use leftfold_runtime::session_setup::SessionSetup;
 use leftfold_runtime::slash::{OptionsFor, Prepared};
-use leftfold_runtime::socket::Sessions;
 use leftfold_runtime::user_message::UserMessage;
 use leftfold_runtime::{Overrides, PromptOptions};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::questions::{allow, resume_cut_off};
 use super::{Answer, Api, BY, JsonBody, Named, blocking, nothing, yes};
 use crate::error::ApiError;
-use crate::opencode::ids;
+use crate::opencode::{Projection, ids};
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct PromptBody {
     #[serde(rename = "messageID")]
@@ -36,7 +37,15 @@ pub(super) struct PromptBody {
     tools: IndexMap<String, bool>,
     #[serde(rename = "noReply")]
     no_reply: bool,
+    format: OutputFormat,
+    #[schemars(with = "Vec<PartInput>")]
     parts: Vec<Value>,
+    /// The turn ends after the calls of the prompt itself.
+    #[serde(skip)]
+    is_silent: bool,
+    /// The text calls a slash command. In other prompts a slash has no meaning.
+    #[serde(skip)]
+    is_command: bool,
 }
 
 impl PromptBody {
@@ -51,12 +60,23 @@ impl PromptBody {
             variant: self.variant.clone(),
             system: self.system.clone(),
             tools: self.tools.clone(),
+            max_steps: self.is_silent.then_some(0),
             ..PromptOptions::default()
         }
     }
 }
 
-#[derive(Clone, Debug, Deserialize)]
+/// The form of the answer.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum OutputFormat {
+    #[default]
+    Text,
+    /// OpenCode's structured output, which Leftfold does not have.
+    JsonSchema,
+}
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 pub(super) struct PromptModel {
     #[serde(rename = "providerID")]
     provider: String,
@@ -64,7 +84,7 @@ pub(super) struct PromptModel {
     id: String,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum PartInput {
     Text {
@@ -103,7 +123,7 @@ pub(super) async fn prompt_async(
     Ok(nothing())
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct CommandBody {
     command: String,
     #[serde(default)]
@@ -135,6 +155,7 @@ pub(super) async fn command(
         model,
         agent: body.agent,
         variant: body.variant,
+        is_command: true,
         parts,
         ..PromptBody::default()
     };
@@ -142,27 +163,51 @@ pub(super) async fn command(
     ended(&api, session, head).await
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct ShellBody {
+    #[serde(rename = "messageID")]
+    message: Option<String>,
     command: String,
     agent: Option<String>,
     model: Option<PromptModel>,
 }
 
-/// Runs a command line, whose output the model sees.
+/// Runs a command line. The model is not asked; it sees the command and its output with the next
+/// prompt. The request itself answers the question of a rule that says `ask`.
 pub(super) async fn shell(
     State(api): State<Arc<Api>>,
     Named(session): Named,
-    JsonBody(ShellBody { command, agent, model }): JsonBody<ShellBody>,
+    JsonBody(ShellBody { message, command, agent, model }): JsonBody<ShellBody>,
 ) -> Answer {
     super::sessions::must_rest(&api, session)?;
-    let part = PromptPart { kind: PromptKind::Command, ..PromptPart::text(command) };
-    let body = PromptBody { agent, model, ..PromptBody::default() };
-    let head = send_parts(&api, session, &body, vec![part], Vec::new()).await?;
-    ended(&api, session, head).await
+    let said = format!("I ran this command:\n$ {command}\nIts output:\n");
+    let command = PromptPart { kind: PromptKind::Command, ..PromptPart::text(command) };
+    let body = PromptBody { message, agent, model, is_silent: true, ..PromptBody::default() };
+    // the person has typed neither
+    let extras = vec![json!({ "synthetic": true }); 2];
+    let parts = vec![PromptPart::text(said), command];
+    let head = send_parts(&api, session, &body, parts, extras).await?;
+    let asked = |tree: &Projection| {
+        let mut open = tree.open_questions(session).into_iter();
+        let asked = open.find(|frame| frame.kind == "permission.asked")?;
+        asked.properties["id"].as_str().map(str::to_owned)
+    };
+    let allows = async {
+        loop {
+            let request = api.feed.when(session, asked).await?;
+            allow(&api, &request).await?;
+            // until the answer is in the log
+            let closed = |tree: &Projection| asked(tree).is_none_or(|open| open != request);
+            api.feed.when(session, |tree| closed(tree).then_some(())).await?;
+        }
+    };
+    tokio::select! {
+        done = ended(&api, session, head) => done,
+        failed = allows => failed,
+    }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct SummarizeBody {
     #[serde(rename = "providerID")]
     provider: Option<String>,
@@ -200,6 +245,7 @@ pub(super) async fn init(
     let prompt = PromptBody {
         model: body.provider.zip(body.model).map(|(provider, id)| PromptModel { provider, id }),
         parts: vec![json!({ "type": "text", "text": "/init" })],
+        is_command: true,
         ..PromptBody::default()
     };
     let head = send(&api, session, prompt).await?;
@@ -214,26 +260,13 @@ pub(super) async fn resume(State(api): State<Arc<Api>>, Named(session): Named) -
     yes()
 }
 
-/// Resumes the session's turn if nobody runs it.
-pub(super) async fn resume_cut_off(
-    api: &Arc<Api>,
-    session: SessionId,
-    client: &Client,
-) -> Result<(), ApiError> {
-    let is_cut_off = api.feed.loaded(session, |known| known.is_cut_off());
-    if is_cut_off != Some(true) {
-        return Ok(());
-    }
-    let setup = Sessions::setup(&*api.sessions, session, &PromptOptions::default()).await?;
-    client.resume(&setup)?;
-    let resumed = api.feed.when(session, |tree| {
-        tree.session(session).filter(|known| !known.is_cut_off()).map(|_| ())
-    });
-    resumed.await
-}
-
 /// Sends a prompt, and returns the last event before it.
 async fn send(api: &Arc<Api>, session: SessionId, body: PromptBody) -> Result<u64, ApiError> {
+    if matches!(body.format, OutputFormat::JsonSchema) {
+        return Err(ApiError::not_supported(
+            "answers are not checked against a schema: leave out `format`, and ask for JSON in the prompt",
+        ));
+    }
     let given = body.parts.clone();
     let parts = blocking(move || {
         let (mut parts, mut extras) = (Vec::new(), Vec::new());
@@ -255,12 +288,21 @@ async fn send(api: &Arc<Api>, session: SessionId, body: PromptBody) -> Result<u6
     send_parts(api, session, &body, parts, extras).await
 }
 
-/// The members of a client's part that Leftfold gives back unchanged.
+/// The members of a client's part that Leftfold gives back unchanged. A file stays one, although the
+/// model gets its text.
 fn extra(part: Value) -> Value {
     const KEPT: [&str; 6] = ["id", "synthetic", "ignored", "metadata", "source", "time"];
+    const OF_FILE: [&str; 4] = ["type", "mime", "filename", "url"];
+    let is_file = part["type"] == "file" && part["url"].as_str().is_some_and(is_path);
     let Value::Object(mut members) = part else { return Value::Null };
-    members.retain(|name, _| KEPT.contains(&name.as_str()));
+    members.retain(|name, _| {
+        KEPT.contains(&name.as_str()) || is_file && OF_FILE.contains(&name.as_str())
+    });
     members.into()
+}
+
+fn is_path(url: &str) -> bool {
+    url.starts_with("file://")
 }
 
 async fn send_parts(
@@ -268,7 +310,7 @@ async fn send_parts(
     session: SessionId,
     body: &PromptBody,
     parts: Vec<PromptPart>,
-    extras: Vec<Value>,
+    mut extras: Vec<Value>,
 ) -> Result<u64, ApiError> {
     if let Some(id) = body.message.as_deref().filter(|id| !ids::is_given(id, "msg")) {
         return Err(ApiError::bad_request(format!(
@@ -276,14 +318,21 @@ async fn send_parts(
         )));
     }
     let first = parts.first().filter(|part| part.kind == PromptKind::Text);
+    let first = first.filter(|_| body.is_command);
     let text = first.map_or("", |part| part.text.as_str()).to_owned();
     let (setup, prepared) = setup(api, session, body, &text).await?;
     setup.extensions.ready().await;
-    let is_plain = parts.len();
-    let parts = prepared.parts(&setup, parts).await?;
+    // a client that sends files has read the mentions in the text
+    let has_files = body.parts.iter().any(|part| part["type"] == "file");
+    let parts = match has_files && !prepared.is_command() {
+        true => parts,
+        false => prepared.parts(&setup, parts).await?,
+    };
+    // the person has not typed the files that the text mentions
+    extras.resize(parts.len(), json!({ "synthetic": true }));
     let mut message = UserMessage { quiet: body.no_reply, ..UserMessage::prompt(parts, BY) };
     // a command's template has other parts than the client's
-    if is_plain == extras.len() && extras.iter().any(|extra| *extra != json!({})) {
+    if !prepared.is_command() && extras.iter().any(|extra| *extra != json!({})) {
         let known = Some(leftfold_events::Json::from_value(&Value::Array(extras)));
         message.notes = Notes::of_client(None, known)
             .map_err(|why| ApiError::bad_request(format!("body: `parts`: {why}")))?;
@@ -342,8 +391,11 @@ async fn ended(api: &Arc<Api>, session: SessionId, head: u64) -> Answer {
         if tree.seq(session) <= head || tree.is_working(session) {
             return None;
         }
-        let mut messages = known.messages().iter().rev();
-        messages.find(|message| message.info["role"] == "assistant").map(|last| last.whole())
+        let messages = known.messages();
+        let mut latest = messages.iter().rev();
+        let reply = latest.find(|message| message.info["role"] == "assistant");
+        // a message that asks for no answer has none
+        reply.or(messages.last()).map(|last| last.whole())
     });
     let last = last.await?;
     api.feed.taken().await;

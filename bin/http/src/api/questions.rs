@@ -3,14 +3,18 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use leftfold_actors::{Answered, QuestionReply};
+use leftfold_events::SessionId;
 use leftfold_events::event::Answer as Reply;
-use leftfold_runtime::client;
+use leftfold_runtime::PromptOptions;
+use leftfold_runtime::client::{self, Client};
+use leftfold_runtime::socket::{self, Sessions};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Answer, Api, BY, JsonBody, yes};
+use super::{Answer, Api, BY, JsonBody, Path, yes};
 use crate::error::ApiError;
 
 const NO_PERMISSION: &str = "PermissionNotFoundError";
@@ -31,8 +35,9 @@ fn open(api: &Api, kind: &str) -> Json<Value> {
     Json(asked.map(|frame| frame.properties).collect())
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct PermissionReply {
+    #[schemars(with = "String")]
     reply: Reply,
     message: Option<String>,
 }
@@ -47,8 +52,17 @@ pub(super) async fn permission(
     answer(&api, &request, reply, NO_PERMISSION).await
 }
 
-#[derive(Debug, Deserialize)]
+/// Allows one call, unless somebody else has answered.
+pub(super) async fn allow(api: &Arc<Api>, request: &str) -> Result<(), ApiError> {
+    let Some(id) = api.feed.question(request) else { return Ok(()) };
+    let reply = QuestionReply { answer: Reply::Once, feedback: None, by: BY.to_owned() };
+    api.client(id.0).await?.answer(id, reply).await?;
+    Ok(())
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct PermissionResponse {
+    #[schemars(with = "String")]
     response: Reply,
 }
 
@@ -62,7 +76,7 @@ pub(super) async fn respond(
     answer(&api, &request, reply, NO_PERMISSION).await
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Answers {
     /// For each question the chosen options.
     answers: Vec<Vec<String>>,
@@ -85,15 +99,35 @@ pub(super) async fn reject(State(api): State<Arc<Api>>, Path(request): Path<Stri
 /// the turn, which asks again under the same id.
 async fn answer(api: &Arc<Api>, request: &str, reply: QuestionReply, tag: &str) -> Answer {
     let Some((session, of)) = api.feed.question(request) else {
-        return Err(ApiError::no_request(tag, request));
+        return Err(ApiError::no_request(tag, request, None));
     };
     let root = api.feed.root_of(session).unwrap_or(session);
     let client = api.client(root).await?;
-    super::prompt::resume_cut_off(api, root, &client).await?;
-    match client.answer((session, of), reply).await? {
-        Answered::Accepted => yes(),
-        Answered::Already { .. } | Answered::NotOpen | Answered::Repeated { .. } => {
-            Err(ApiError::no_request(tag, request))
+    resume_cut_off(api, root, &client).await?;
+    let by = match client.answer((session, of), reply).await? {
+        Answered::Accepted => return yes(),
+        Answered::Already { by } => Some(by),
+        Answered::NotOpen | Answered::Repeated { .. } => {
+            socket::answered_by(&client.of(session), of).await
         }
+    };
+    Err(ApiError::no_request(tag, request, by.as_deref()))
+}
+
+/// Resumes the session's turn if nobody runs it.
+pub(super) async fn resume_cut_off(
+    api: &Arc<Api>,
+    session: SessionId,
+    client: &Client,
+) -> Result<(), ApiError> {
+    let is_cut_off = api.feed.loaded(session, |known| known.is_cut_off());
+    if is_cut_off != Some(true) {
+        return Ok(());
     }
+    let setup = Sessions::setup(&*api.sessions, session, &PromptOptions::default()).await?;
+    client.resume(&setup)?;
+    let resumed = api.feed.when(session, |tree| {
+        tree.session(session).filter(|known| !known.is_cut_off()).map(|_| ())
+    });
+    resumed.await
 }

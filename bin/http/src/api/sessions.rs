@@ -1,31 +1,34 @@
 //! Sessions: lists, one, new, changed, removed, forked, reverted.
 
+use std::collections::BTreeMap;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use leftfold_events::event::{ModelRef, SessionChoices};
 use leftfold_events::rules::Rule;
 use leftfold_events::{SessionId, Time};
 use leftfold_runtime::project::{self, Project};
+use leftfold_runtime::session_diff::{DiffRange, FileChangeKind, SessionDiff};
 use leftfold_runtime::session_list;
 use leftfold_runtime::socket;
 use leftfold_runtime::{Overrides, PromptOptions};
 use leftfold_store::Head;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Api, BY, Directory, JsonBody, Named, blocking, yes};
+use super::{Answer, Api, BY, Directory, JsonBody, Named, Path, Query, blocking, yes};
 use crate::error::ApiError;
-use crate::opencode::{ids, project_id};
+use crate::opencode::{Projection, ids, project_id};
 
 /// Sessions in a list that names no limit.
 const LIMIT: usize = 100;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct ListQuery {
     /// `project`: the sessions of the whole project, not of one directory.
     scope: Option<String>,
@@ -72,7 +75,7 @@ pub(super) async fn list(
 }
 
 /// A session that is not loaded, as its head has it.
-fn of_head(head: &Head) -> Value {
+pub(super) fn of_head(head: &Head) -> Value {
     let summary = head.summary.clone().unwrap_or_default();
     let mut info = json!({
         "id": ids::of_session(head.session),
@@ -100,16 +103,17 @@ pub(super) async fn statuses(State(api): State<Arc<Api>>) -> Answer {
     Ok(Json(Value::Object(busy.into_iter().collect())))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct NewSession {
     title: Option<String>,
     agent: Option<String>,
     model: Option<SessionModel>,
+    #[schemars(with = "Option<Vec<BTreeMap<String, String>>>")]
     permission: Option<Vec<Rule>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct SessionModel {
     id: String,
     #[serde(rename = "providerID")]
@@ -124,7 +128,8 @@ pub(super) async fn create(
     JsonBody(wanted): JsonBody<NewSession>,
 ) -> Answer {
     let worktree = leftfold_config::worktree_of(&directory);
-    let mut choices = SessionChoices { agent: wanted.agent, ..SessionChoices::default() };
+    let defaults = api.defaults(&directory);
+    let mut choices = SessionChoices { agent: wanted.agent.or(defaults.agent), ..defaults };
     if let Some(SessionModel { id, provider, variant }) = wanted.model {
         choices.model = Some(ModelRef { provider, id });
         choices.variant = variant;
@@ -153,9 +158,10 @@ fn info(api: &Api, session: SessionId) -> Answer {
     info.map(Json).ok_or_else(|| ApiError::not_found(format!("there is no session {session}")))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Changes {
     title: Option<String>,
+    #[schemars(with = "Option<Vec<BTreeMap<String, String>>>")]
     permission: Option<Vec<Rule>>,
 }
 
@@ -202,13 +208,50 @@ pub(super) async fn todo(State(api): State<Arc<Api>>, Named(session): Named) -> 
     Ok(Json(api.feed.with(session, |tree| tree.todos(session)).unwrap_or_default()))
 }
 
-/// The files that the session has changed, by lines.
-pub(super) async fn diff(State(api): State<Arc<Api>>, Named(session): Named) -> Answer {
-    let changed = api.feed.loaded(session, |known| known.changed_files());
-    Ok(Json(changed.unwrap_or_else(|| json!([]))))
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct DiffQuery {
+    /// A prompt: only the changes of its turn.
+    #[serde(rename = "messageID")]
+    message: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+/// The changes of the session to files, as `leftfold diff` shows them.
+pub(super) async fn diff(
+    State(api): State<Arc<Api>>,
+    Named(session): Named,
+    Query(DiffQuery { message }): Query<DiffQuery>,
+) -> Answer {
+    let range = match message {
+        Some(message) => DiffRange::TurnOf(seq_of(&api, session, &message)?),
+        None => DiffRange::Session,
+    };
+    changed_files(&api, session, range).await
+}
+
+/// The files of a session's diff, each with its patch.
+pub(super) async fn changed_files(api: &Arc<Api>, session: SessionId, range: DiffRange) -> Answer {
+    let place = api.sessions.place(session)?;
+    let feed = Arc::clone(&api.feed);
+    let read = move || SessionDiff::read_with(&place, range, &|session| feed.unmasked(session));
+    let diff = blocking(read).await?;
+    let files = diff.files.iter().map(|file| {
+        let status = match file.change {
+            FileChangeKind::Added => "added",
+            FileChangeKind::Modified | FileChangeKind::Renamed => "modified",
+            FileChangeKind::Deleted => "deleted",
+        };
+        json!({
+            "file": file.path,
+            "patch": file.diff,
+            "additions": file.additions,
+            "deletions": file.deletions,
+            "status": status,
+        })
+    });
+    Ok(Json(files.collect()))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Page {
     /// The newest messages only.
     limit: Option<usize>,
@@ -258,6 +301,35 @@ pub(super) async fn message(
     found.flatten().map(Json).ok_or_else(missing)
 }
 
+/// Refuses: no event of a log is removed, and clients would see the message again.
+pub(super) async fn remove_message(
+    State(api): State<Arc<Api>>,
+    Named(session): Named,
+    Path((_, message)): Path<(String, String)>,
+) -> Answer {
+    must_rest(&api, session)?;
+    seq_of(&api, session, &message)?;
+    Err(ApiError::not_supported(
+        "messages are not removed one by one: revert to a message, or fork the session before it",
+    ))
+}
+
+/// Refuses to change or remove a part, as for messages.
+pub(super) async fn change_part(
+    State(api): State<Arc<Api>>,
+    Named(session): Named,
+    Path((_, message, part)): Path<(String, String, String)>,
+) -> Answer {
+    let known = api.feed.loaded(session, |known| {
+        let parts = known.message(&message)?.whole()["parts"].take();
+        parts.as_array()?.iter().any(|known| known["id"] == part.as_str()).then_some(())
+    });
+    known.flatten().ok_or_else(|| ApiError::not_found(format!("there is no part `{part}`")))?;
+    Err(ApiError::not_supported(
+        "parts of messages are not changed: send another prompt, or revert to a message",
+    ))
+}
+
 /// Ends the turn. True also if there is none.
 pub(super) async fn abort(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Answer {
     let session = ids::session(&id);
@@ -271,7 +343,7 @@ pub(super) async fn abort(State(api): State<Arc<Api>>, Path(id): Path<String>) -
     yes()
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct ForkAt {
     #[serde(rename = "messageID")]
     message: Option<String>,
@@ -288,7 +360,7 @@ pub(super) async fn fork(
         None => None,
     };
     let all: Arc<dyn socket::Sessions> = api.sessions.clone();
-    let fork = socket::fork_as(all, BY, session, at).await?;
+    let fork = socket::fork_as(all, (BY, None), session, at).await?;
     let feed = Arc::clone(&api.feed);
     blocking(move || Ok(feed.load(fork))).await?;
     info(&api, fork)
@@ -300,7 +372,7 @@ pub(super) fn seq_of(api: &Api, session: SessionId, message: &str) -> Result<u64
     seq.ok_or_else(|| ApiError::not_found(format!("there is no message `{message}`")))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct RevertTo {
     #[serde(rename = "messageID")]
     message: String,
@@ -325,12 +397,19 @@ async fn reverted(api: &Arc<Api>, session: SessionId, to: Option<u64>) -> Answer
     let config = socket::Sessions::setup(&*api.sessions, session, &PromptOptions::default())
         .await?
         .prompt_config();
+    let restores = |tree: &Projection| {
+        let known = tree.session(session)?.restores();
+        Some((known.0, known.1.map(str::to_owned)))
+    };
+    let before = api.feed.with(session, restores).flatten().map_or(0, |(count, _)| count);
     if let Err(why) = client.revert(config, to, BY).await? {
         return Err(ApiError::bad_request(why));
     }
-    let head = client.view().await?.seq;
-    api.feed.when(session, |tree| (tree.seq(session) >= head).then_some(())).await?;
-    info(api, session)
+    let ended = |tree: &Projection| restores(tree).filter(|(count, _)| *count > before);
+    match api.feed.when(session, ended).await? {
+        (_, Some(why)) => Err(ApiError::bad_request(why)),
+        (_, None) => info(api, session),
+    }
 }
 
 /// # Errors

@@ -1,7 +1,7 @@
 //! Messages, without the ids of messages and parts.
 
 use leftfold_events::Time;
-use leftfold_events::event::{Cost, FailureClass, ModelRef, Usage};
+use leftfold_events::event::{Cost, FailureClass, ModelRef, PromptKind, Usage};
 use leftfold_events::{Seq, event::EndReason};
 use leftfold_view::{Part, Prompt, Reply, SessionView};
 use serde_json::{Value, json};
@@ -66,7 +66,11 @@ pub(super) struct Folders {
 /// A prompt, with the members that its client gave for each part.
 pub(super) fn of_prompt(prompt: &Prompt, given: &Value) -> Rendered {
     let parts = prompt.parts.iter().enumerate().map(|(index, said)| {
-        let mut rendered = part::of_prompt(said);
+        let mut rendered = match given[index]["type"].as_str() {
+            // the log has its text
+            Some("file") if said.kind == PromptKind::Text => json!({}),
+            Some(_) | None => part::of_prompt(said),
+        };
         merge(&mut rendered, &given[index]);
         (PartKey::Prompt(index), rendered)
     });
@@ -208,9 +212,7 @@ fn error(facts: &MessageFacts, model: &ModelRef) -> Option<Value> {
     let (reason, text) = facts.cut.as_ref()?;
     let named = |name: &str, data: Value| Some(json!({ "name": name, "data": data }));
     match (reason, &facts.failure) {
-        (EndReason::Aborted, _) => {
-            named("MessageAbortedError", json!({ "message": "The turn was interrupted." }))
-        }
+        (EndReason::Aborted, _) => Some(interrupted()),
         (_, Some(failure)) => Some(of_failure(failure, &model.provider)),
         (EndReason::Error | EndReason::Limit | EndReason::Incomplete, None) => {
             let message = text.as_deref().unwrap_or("The turn ended before its answer.");
@@ -218,6 +220,11 @@ fn error(facts: &MessageFacts, model: &ModelRef) -> Option<Value> {
         }
         (EndReason::Completed | EndReason::Blocked | EndReason::MaxSteps, None) => None,
     }
+}
+
+/// The error of a turn that somebody has interrupted, or a crash has cut off.
+pub(super) fn interrupted() -> Value {
+    json!({ "name": "MessageAbortedError", "data": { "message": "The turn was interrupted." } })
 }
 
 /// A failed request in the API's names.

@@ -6,6 +6,7 @@
 //! | `projection` | a root session with its subagents: applies events, returns the frames of the feed |
 //! | `message` | messages: prompts, replies, summaries |
 //! | `part` | parts of messages, and the states of calls |
+//! | `proposal` | the change that a call waits to make, as a diff |
 //! | `session` | the session itself, its status and its questions |
 //! | `ids` | ids in the form that clients sort by |
 //!
@@ -17,6 +18,7 @@ pub(crate) mod ids;
 mod message;
 mod part;
 mod projection;
+mod proposal;
 mod session;
 
 pub(crate) use frame::Frame;

@@ -142,6 +142,9 @@ fn metadata(call: &Call, finished: Option<&Finished>) -> Value {
             metadata.entry("description").or_insert_with(|| description.clone());
         }
     }
+    if let (Some(todos), "todowrite") = (call.input.get("todos"), call.name.as_str()) {
+        metadata.entry("todos").or_insert_with(|| todos.clone());
+    }
     if let Some(subagent) = call.subagent {
         metadata.insert("sessionId".into(), ids::of_session(subagent).into());
     }

@@ -1,23 +1,26 @@
 //! One session: its own object, its status and questions, and its messages as clients know them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use leftfold_events::event::{
-    Compaction, EndReason, Event, FileChange, Files, Model, ModelRef, Purpose, Session,
-    SessionChoices, Tool, Turn,
+    Answer, Change as FileStatus, Compaction, EndReason, Ended, Event, FileChange, Files, Model,
+    ModelRef, Purpose, Session, SessionChoices, Tool, Turn,
 };
 use leftfold_events::{Envelope, Json, Seq, SessionId, Sha256, Time};
 use leftfold_view::{
     Change, CompactionEnd, Message, OpenQuestion, Reply, SessionView, Status, SubagentStatus,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::frame::Frame;
 use super::ids::{self, Ids};
 use super::message::{self, Failure, Folders, MessageFacts, PartKey, Rendered};
+use super::proposal;
 
 /// Messages at the end of a session in which anything can still change.
 const RECENT: usize = 100;
+/// Closed questions that a snapshot names.
+const CLOSED: usize = 16;
 
 /// A session as clients know it after the last event applied.
 #[derive(Debug)]
@@ -29,8 +32,10 @@ pub(crate) struct SessionProjection {
     version: String,
     created: Time,
     choices: SessionChoices,
-    /// Lines added and deleted in each file, from snapshots.
-    changed: BTreeMap<String, (u64, u64)>,
+    /// The changes of steps to files, from snapshots.
+    changes: Vec<StepChanges>,
+    /// The changes of the session as they were sent last.
+    diff: Value,
     /// When the arguments of calls were complete.
     resolved: HashMap<Seq, Time>,
     /// Facts about replies, by the seq of the request.
@@ -38,15 +43,32 @@ pub(crate) struct SessionProjection {
     /// The ids that clients gave to prompts and their parts, until the message is made.
     given: HashMap<Seq, Given>,
     messages: Vec<ProjectedMessage>,
+    /// The answers to the questions of calls.
+    answers: HashMap<Seq, Vec<Vec<String>>>,
     /// The ids of questions, by their seqs.
     questions: HashMap<Seq, String>,
+    /// The questions that clients have as open, and whether each is about a permission.
+    shown: Vec<(Seq, bool)>,
+    /// The frames that have closed the last questions. A client that was away still shows these.
+    closed: VecDeque<Frame>,
     /// Whether its open turn was cut off, and nobody has resumed it yet.
     is_cut_off: bool,
     /// Whether the last compaction began by itself.
     is_auto: bool,
+    /// The reverts that have ended, and why the last one failed.
+    restores: (u64, Option<String>),
     /// The session as it was sent last, and its status.
     info: Value,
     status: Value,
+}
+
+/// The files that a step has changed.
+#[derive(Debug)]
+struct StepChanges {
+    /// The prompt and the reply that the step belongs to.
+    prompt: Seq,
+    reply: Seq,
+    files: Vec<FileChange>,
 }
 
 /// The members of a prompt that only its client knows.
@@ -108,14 +130,19 @@ impl SessionProjection {
             version: String::new(),
             created: id.created(),
             choices: SessionChoices::default(),
-            changed: BTreeMap::new(),
+            changes: Vec::new(),
+            diff: json!([]),
             resolved: HashMap::new(),
             facts: HashMap::new(),
             given: HashMap::new(),
             messages: Vec::new(),
+            answers: HashMap::new(),
             questions: HashMap::new(),
+            shown: Vec::new(),
+            closed: VecDeque::new(),
             is_cut_off: false,
             is_auto: true,
+            restores: (0, None),
             info: Value::Null,
             status: json!({ "type": "idle" }),
         }
@@ -135,16 +162,13 @@ impl SessionProjection {
         self.is_cut_off
     }
 
-    /// The files that the session has changed, as far as snapshots tell.
-    pub(crate) fn changed_files(&self) -> Value {
-        let files = self.changed.iter().map(|(path, (additions, deletions))| {
-            json!({ "file": path, "additions": additions, "deletions": deletions })
-        });
-        files.collect()
-    }
-
     pub(crate) fn directory(&self) -> &str {
         &self.folders.directory
+    }
+
+    /// The number of reverts that have ended, and why the last one failed.
+    pub(crate) fn restores(&self) -> (u64, Option<&str>) {
+        (self.restores.0, self.restores.1.as_deref())
     }
 
     pub(crate) fn messages(&self) -> &[ProjectedMessage] {
@@ -175,7 +199,7 @@ impl SessionProjection {
     ) -> Vec<Frame> {
         let mut frames = Vec::new();
         self.learn(event, view);
-        self.remove_dropped(view, &mut frames);
+        self.remove_dropped(event.seq, view, &mut frames);
         self.add_messages(event.at, view, &mut frames);
         let called = changes.iter().filter_map(|change| {
             let Change::Call { call, .. } = change else { return None };
@@ -184,6 +208,10 @@ impl SessionProjection {
         self.update_messages(view, &called.collect::<Vec<_>>(), &mut frames);
         for change in changes {
             self.announce(change, event, view, &mut frames);
+        }
+        self.close_unanswered(view, &mut frames);
+        if matches!(event.event, Event::Files(_) | Event::Turn(Turn::Prompted { .. })) {
+            self.update_changes(view, &mut frames);
         }
         self.update_session(event, view, subagent, &mut frames);
         frames
@@ -221,9 +249,20 @@ impl SessionProjection {
                 self.given.insert(event.seq, Given { id, parts });
             }
             Event::Turn(Turn::Ended(ended)) => {
-                let open = self.messages.iter().filter(|message| !message.is_complete);
-                for message in open {
-                    let facts = self.facts.entry(message.key.seq()).or_default();
+                // a reply whose calls were cancelled is complete, and was cut off all the same
+                let of_turn = self.messages.iter_mut().rev();
+                let mut replies = of_turn.map_while(|message| match message.key {
+                    MessageKey::Reply(seq) => Some((seq, message)),
+                    MessageKey::Prompt(_) | MessageKey::Compaction(_) | MessageKey::Summary(_) => {
+                        None
+                    }
+                });
+                let last = replies.next().filter(|(_, last)| !last.is_complete || is_cut(ended));
+                for (seq, message) in
+                    last.into_iter().chain(replies.filter(|(_, m)| !m.is_complete))
+                {
+                    message.is_complete = false;
+                    let facts = self.facts.entry(seq).or_default();
                     facts.cut = Some((ended.reason, ended.error.clone()));
                 }
             }
@@ -242,6 +281,12 @@ impl SessionProjection {
                     status: *status,
                     retryable: *retryable,
                 });
+            }
+            Event::Tool(Tool::Batched { .. }) if view.reply_to(event.seq).is_some() => {
+                // the prompt itself makes the call, before the model answers
+                let facts = self.facts.entry(event.seq).or_default();
+                facts.agent.clone_from(&view.agent);
+                facts.ended = Some(at);
             }
             Event::Tool(Tool::Resolved(_)) => {
                 // the outcome of an intent about the call
@@ -266,29 +311,108 @@ impl SessionProjection {
         if files.is_empty() {
             return;
         }
-        for file in files {
-            let lines = self.changed.entry(file.path.clone()).or_default();
-            *lines = (lines.0 + file.additions, lines.1 + file.deletions);
-        }
         let last =
             self.messages.iter_mut().rfind(|message| matches!(message.key, MessageKey::Reply(_)));
         if let Some(last) = last {
             last.is_complete = false;
+            let reply = last.key.seq();
             let worktree = std::path::Path::new(&self.folders.worktree);
             let paths = files.iter().map(|file| worktree.join(&file.path).display().to_string());
-            let facts = self.facts.entry(last.key.seq()).or_default();
+            let facts = self.facts.entry(reply).or_default();
             facts.patch = Some((tree.to_owned(), paths.collect()));
+            let prompts = self.messages.iter().rev().map(|message| message.key);
+            let prompt = prompts.skip_while(|key| key.seq() > reply).find_map(|key| match key {
+                MessageKey::Prompt(seq) => Some(seq),
+                MessageKey::Reply(_) | MessageKey::Compaction(_) | MessageKey::Summary(_) => None,
+            });
+            let prompt = prompt.unwrap_or_default();
+            self.changes.push(StepChanges { prompt, reply, files: files.to_vec() });
         }
     }
 
-    /// Removes messages that a prompt after a revert has dropped.
-    fn remove_dropped(&mut self, view: &SessionView, frames: &mut Vec<Frame>) {
-        let last = view.all_messages().next_back().map_or(0, Message::seq);
+    /// Sends the changes of the session to files, and those of each prompt.
+    fn update_changes(&mut self, view: &SessionView, frames: &mut Vec<Frame>) {
+        let hidden = view.reverted().unwrap_or(Seq::MAX);
+        let shown = self.changes.iter().filter(|step| step.reply < hidden);
+        let diff = by_file(shown.flat_map(|step| &step.files));
+        if diff != self.diff {
+            let properties = json!({ "sessionID": ids::of_session(self.id), "diff": diff });
+            frames.push(Frame::new(self.id, "session.diff", properties));
+            self.diff = diff;
+        }
+        for message in &mut self.messages {
+            let MessageKey::Prompt(seq) = message.key else { continue };
+            let of_prompt = self.changes.iter().filter(|step| step.prompt == seq);
+            let diffs = by_file(of_prompt.flat_map(|step| &step.files));
+            if diffs == json!([]) || message.info["summary"]["diffs"] == diffs {
+                continue;
+            }
+            message.info["summary"] = json!({ "diffs": diffs });
+            let properties = json!({ "sessionID": ids::of_session(self.id), "info": message.info });
+            frames.push(Frame::new(self.id, "message.updated", properties));
+        }
+    }
+
+    /// Removes messages that the event at `seq` has dropped: a prompt after a revert.
+    fn remove_dropped(&mut self, seq: Seq, view: &SessionView, frames: &mut Vec<Frame>) {
+        let earlier = view.all_messages().rev().map(Message::seq).find(|known| *known < seq);
+        let last = earlier.unwrap_or_default();
         while let Some(message) = self.messages.pop_if(|message| message.key.seq() > last) {
             let properties =
                 json!({ "sessionID": ids::of_session(self.id), "messageID": message.id });
             frames.push(Frame::new(self.id, "message.removed", properties));
         }
+        self.changes.retain(|step| step.reply <= last);
+    }
+}
+
+/// The changes of each file in one, as far as snapshots tell: without the changed lines themselves.
+fn by_file<'a>(changes: impl Iterator<Item = &'a FileChange>) -> Value {
+    let mut files: BTreeMap<&str, FileChange> = BTreeMap::new();
+    for change in changes {
+        let Some(known) = files.get_mut(change.path.as_str()) else {
+            files.insert(&change.path, change.clone());
+            continue;
+        };
+        known.additions += change.additions;
+        known.deletions += change.deletions;
+        known.change = match (known.change, change.change) {
+            (FileStatus::Added, FileStatus::Modified) => FileStatus::Added,
+            (_, last) => last,
+        };
+    }
+    let shown = files.values().map(|file| {
+        let status = match file.change {
+            FileStatus::Added => "added",
+            FileStatus::Modified => "modified",
+            FileStatus::Deleted => "deleted",
+        };
+        json!({
+            "file": file.path,
+            "additions": file.additions,
+            "deletions": file.deletions,
+            "status": status,
+        })
+    });
+    shown.collect()
+}
+
+/// The options that an answer has chosen, or the answer itself.
+fn labels(open: &OpenQuestion, answer: &str) -> Vec<String> {
+    let options = open.question.iter().flat_map(|question| &question.options);
+    let known: Vec<&str> = options.map(|option| option.label.as_str()).collect();
+    let pieces: Vec<&str> = answer.split(", ").collect();
+    match pieces.iter().all(|piece| known.contains(piece)) {
+        true => pieces.into_iter().map(str::to_owned).collect(),
+        false => vec![answer.to_owned()],
+    }
+}
+
+/// Whether a turn ended before its answer.
+fn is_cut(ended: &Ended) -> bool {
+    match ended.reason {
+        EndReason::Aborted | EndReason::Error | EndReason::Limit | EndReason::Incomplete => true,
+        EndReason::Completed | EndReason::Blocked | EndReason::MaxSteps => false,
     }
 }
 
@@ -368,7 +492,16 @@ impl SessionProjection {
             facts.cut = Some((EndReason::Aborted, None));
         }
         let since = |call| self.resolved.get(&call).copied();
-        message::of_reply(reply, view, &facts, since, &self.folders)
+        let mut rendered = message::of_reply(reply, view, &facts, since, &self.folders);
+        for (key, part) in &mut rendered.parts {
+            let PartKey::Call(call) = key else { continue };
+            if let (Some(answers), false) =
+                (self.answers.get(call), part["state"]["metadata"].is_null())
+            {
+                part["state"]["metadata"]["answers"] = json!(answers);
+            }
+        }
+        rendered
     }
 
     /// Renders the replies that are not complete, and those of changed calls, and sends the changes.
@@ -527,30 +660,30 @@ impl SessionProjection {
                 let prefix = if open.question.is_some() { "que" } else { "per" };
                 let id = self.ids.next(prefix, *seq, event.at);
                 self.questions.insert(*seq, id);
+                self.shown.push((*seq, open.question.is_none()));
                 frames.extend(self.asked(open));
             }
             Change::Answered { question, reply, feedback, .. } => {
-                let Some(id) = self.questions.get(question) else { return };
                 let open = view.question(*question);
                 let is_permission = open.is_some_and(|open| open.question.is_none());
-                let (kind, mut properties) = (
-                    if is_permission { "permission.replied" } else { "question.replied" },
-                    json!({ "sessionID": session, "requestID": id }),
-                );
-                match (is_permission, feedback) {
-                    (true, _) => properties["reply"] = json!(reply),
-                    (false, Some(answer)) => properties["answers"] = json!([[answer]]),
-                    (false, None) => {
-                        frames.push(Frame::new(self.id, "question.rejected", properties));
-                        return;
+                match (is_permission, feedback, open) {
+                    (true, _, _) => {
+                        let reply = json!({ "reply": reply });
+                        self.close(*question, "permission.replied", reply, frames);
+                    }
+                    (false, Some(answer), Some(open)) => {
+                        let labels = labels(open, answer);
+                        self.answers.entry(open.call).or_default().push(labels.clone());
+                        let answers = json!({ "answers": [labels] });
+                        self.close(*question, "question.replied", answers, frames);
+                    }
+                    (false, None, _) | (false, _, None) => {
+                        self.close(*question, "question.rejected", json!({}), frames);
                     }
                 }
-                frames.push(Frame::new(self.id, kind, properties));
             }
             Change::QuestionTimedOut(question) => {
-                let Some(id) = self.questions.get(question) else { return };
-                let properties = json!({ "sessionID": session, "requestID": id });
-                frames.push(Frame::new(self.id, "question.rejected", properties));
+                self.close(*question, "question.rejected", json!({}), frames);
             }
             Change::Todos => {
                 let properties = json!({ "sessionID": session, "todos": view.todos });
@@ -560,12 +693,18 @@ impl SessionProjection {
                 let properties = json!({ "sessionID": session });
                 frames.push(Frame::new(self.id, "session.compacted", properties));
             }
+            Change::Restored(done) => {
+                self.restores = (self.restores.0 + 1, done.as_ref().err().cloned());
+            }
             Change::TurnEnded { ended, .. } => {
                 let failed = self.messages.last().map(|message| &message.info["error"]);
                 let error = failed.filter(|error| !error.is_null()).cloned();
-                let error = error.or_else(|| {
-                    let text = ended.error.as_ref()?;
-                    Some(json!({ "name": "UnknownError", "data": { "message": text } }))
+                let error = error.or_else(|| match (&ended.error, ended.reason) {
+                    (Some(text), _) => {
+                        Some(json!({ "name": "UnknownError", "data": { "message": text } }))
+                    }
+                    (None, EndReason::Aborted) => Some(message::interrupted()),
+                    (None, _) => None,
                 });
                 if let Some(error) = error {
                     let properties = json!({ "sessionID": session, "error": error });
@@ -591,8 +730,39 @@ impl SessionProjection {
             | Change::CompactionAsked { .. }
             | Change::CompactionStarted(_)
             | Change::CompactionEnded { .. }
-            | Change::Restored(_)
             | Change::Notice(_) => {}
+        }
+    }
+
+    /// Tells clients that a question is no longer open.
+    fn close(&mut self, question: Seq, kind: &'static str, more: Value, frames: &mut Vec<Frame>) {
+        let Some(id) = self.questions.get(&question) else { return };
+        let mut properties = json!({ "sessionID": ids::of_session(self.id), "requestID": id });
+        if let (Some(properties), Value::Object(more)) = (properties.as_object_mut(), more) {
+            properties.extend(more);
+        }
+        self.shown.retain(|(shown, _)| *shown != question);
+        let frame = Frame::new(self.id, kind, properties);
+        self.closed.push_back(frame.clone());
+        if self.closed.len() > CLOSED {
+            self.closed.pop_front();
+        }
+        frames.push(frame);
+    }
+
+    /// Closes the questions that ended without an answer: with their turn or their call.
+    fn close_unanswered(&mut self, view: &SessionView, frames: &mut Vec<Frame>) {
+        let is_open = |seq: Seq| view.open_questions().any(|open| open.id.1 == seq);
+        let ended: Vec<(Seq, bool)> =
+            self.shown.iter().copied().filter(|(seq, _)| !is_open(*seq)).collect();
+        for (question, is_permission) in ended {
+            match is_permission {
+                true => {
+                    let reply = json!({ "reply": Answer::Reject });
+                    self.close(question, "permission.replied", reply, frames);
+                }
+                false => self.close(question, "question.rejected", json!({}), frames),
+            }
         }
     }
 
@@ -620,7 +790,11 @@ impl SessionProjection {
             properties["permission"] = open.permission.clone().into();
             properties["patterns"] = json!(open.patterns);
             properties["always"] = json!(open.always);
-            properties["metadata"] = Value::Object(arguments.collect());
+            let mut metadata: Map<String, Value> = arguments.collect();
+            if let Some(change) = &open.change {
+                metadata.extend(proposal::of_call(change, &self.folders.directory));
+            }
+            properties["metadata"] = metadata.into();
             return Some(Frame::new(self.id, "permission.asked", properties));
         };
         let options: Vec<Value> = question
@@ -688,8 +862,8 @@ impl SessionProjection {
 
     fn render(&self, view: &SessionView, subagent: Option<&SubagentStatus>) -> Value {
         let id = ids::of_session(self.id);
-        let (additions, deletions) =
-            self.changed.values().fold((0, 0), |sum, lines| (sum.0 + lines.0, sum.1 + lines.1));
+        let files = self.diff.as_array().map_or(&[][..], Vec::as_slice);
+        let sum = |name: &str| files.iter().filter_map(|file| file[name].as_u64()).sum::<u64>();
         let mut info = json!({
             "id": id,
             "slug": self.id.to_string().to_lowercase(),
@@ -699,7 +873,7 @@ impl SessionProjection {
             "agent": view.agent,
             "version": self.version,
             "summary": {
-                "additions": additions, "deletions": deletions, "files": self.changed.len(),
+                "additions": sum("additions"), "deletions": sum("deletions"), "files": files.len(),
             },
             "cost": view.cost,
             "tokens": super::part::tokens(&view.usage),
@@ -739,8 +913,13 @@ impl SessionProjection {
             let properties = json!({ "sessionID": session, "todos": view.todos });
             frames.push(Frame::new(self.id, "todo.updated", properties));
         }
+        if self.diff != json!([]) {
+            let properties = json!({ "sessionID": session, "diff": self.diff });
+            frames.push(Frame::new(self.id, "session.diff", properties));
+        }
         let status = json!({ "sessionID": session, "status": self.status });
         frames.push(Frame::new(self.id, "session.status", status));
+        frames.extend(self.closed.iter().cloned());
         if !self.is_cut_off {
             frames.extend(self.open(view));
         }

@@ -339,6 +339,9 @@ fn any_bytes_are_examined() {
         let origin = AGENTS[usize::try_from(seed % 3).unwrap()];
         let mut bytes = Session::grow(origin, &mut random).text().into_bytes();
         for _ in 0..1 + random.below(6) {
+            if bytes.is_empty() {
+                break;
+            }
             let at = random.below(bytes.len());
             match random.below(5) {
                 0 => bytes.truncate(at.max(1)),

@@ -97,7 +97,8 @@ impl Session {
                 self.entries.iter().map(line).collect()
             }
         };
-        let end = text.len() - self.cut;
+        let cut = text.len() - self.cut;
+        let end = (0..=cut).rfind(|at| text.is_char_boundary(*at)).unwrap_or_default();
         format!("{}{}", self.before, &text[..end])
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use leftfold_config::SettingPlace;
-use leftfold_events::turn_config::{PromptPiece, RuleSource};
+use leftfold_events::turn_config::PromptPiece;
 
 /// The largest agent file to look for the lines of a prompt, in bytes.
 const LARGEST: u64 = 1 << 20;
@@ -79,20 +79,4 @@ pub(super) fn of_agent(name: &str, prompt: &str, place: Option<&SettingPlace>) -
 /// The first and the last line of a text that begins in line `first`.
 pub(super) fn lines(first: usize, text: &str) -> (usize, usize) {
     (first, first + text.trim_end_matches('\n').matches('\n').count())
-}
-
-/// The origins of rules: how many come from each source, in order.
-pub(super) fn of_rules(counted: impl IntoIterator<Item = (usize, String)>) -> Vec<RuleSource> {
-    let mut sources: Vec<RuleSource> = Vec::new();
-    let mut from = 0;
-    for (count, source) in counted {
-        let to = from + count;
-        match sources.last_mut().filter(|last| last.source == source) {
-            Some(last) => last.to = to,
-            None if count > 0 => sources.push(RuleSource { from, to, source }),
-            None => {}
-        }
-        from = to;
-    }
-    sources
 }

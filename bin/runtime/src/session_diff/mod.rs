@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use leftfold_events::event::FileChange;
 use leftfold_events::state::{Changed, Figures};
-use leftfold_events::{Seq, SessionId};
+use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_snapshots::{FileVersions, Objects, Snapshots, Version};
 use leftfold_store::Reader;
 use leftfold_view::clean::visible_line;
@@ -45,6 +45,8 @@ pub enum DiffRange {
     /// A turn, counted from 1.
     Turn(usize),
     LastTurn,
+    /// The turn that holds this event.
+    TurnOf(Seq),
     /// The step that holds this event.
     Step(Seq),
 }
@@ -68,7 +70,21 @@ impl SessionDiff {
     /// [`Usage`]: there is no such turn or step, or the settings, which name secrets, have errors. The
     /// log cannot be read.
     pub fn read(place: &SessionPlace, range: DiffRange) -> anyhow::Result<Self> {
-        let events = Reader::open(&place.store)?.read(place.session, 1)?;
+        let reader = Reader::open(&place.store)?;
+        Self::read_with(place, range, &|session| Ok(reader.read(session, 1)?))
+    }
+
+    /// The changes of a session of a store that this process holds. `read` reads all events of a
+    /// session.
+    ///
+    /// # Errors
+    /// As for [`Self::read`].
+    pub fn read_with(
+        place: &SessionPlace,
+        range: DiffRange,
+        read: &dyn Fn(SessionId) -> anyhow::Result<Vec<Envelope>>,
+    ) -> anyhow::Result<Self> {
+        let events = read(place.session)?;
         let imported = leftfold_store::imported(&place.store, &events);
         let steps = Steps::of(&events, imported);
         let chosen = choose(&steps, range)?;
@@ -84,7 +100,7 @@ impl SessionDiff {
                 notes: Vec::new(),
                 gaps: Vec::new(),
             },
-            place,
+            read,
             seen: HashSet::from([place.session]),
         };
         reading.of_steps(&steps, &chosen, range, &snapshots);
@@ -178,6 +194,10 @@ fn choose(steps: &Steps, range: DiffRange) -> Result<Vec<StepId>, Usage> {
             };
             of_turn(*turn.ok_or_else(missing)?)
         }
+        DiffRange::TurnOf(seq) => match steps.at(seq) {
+            Some(id) => of_turn(id.turn),
+            None => Ok(Vec::new()),
+        },
         DiffRange::Step(seq) => match steps.at(seq) {
             Some(id) => Ok(steps.all.contains_key(&id).then_some(id).into_iter().collect()),
             None => Err(Usage(format!("event {seq} is in no step of the session"))),
@@ -196,7 +216,8 @@ enum Missing {
 /// A diff that is being read.
 struct Reading<'a> {
     diff: SessionDiff,
-    place: &'a SessionPlace,
+    /// Reads the events of a session.
+    read: &'a dyn Fn(SessionId) -> anyhow::Result<Vec<Envelope>>,
     /// The sessions whose edit calls are shown.
     seen: HashSet<SessionId>,
 }
@@ -296,8 +317,7 @@ impl Reading<'_> {
             if !self.seen.insert(child) {
                 continue;
             }
-            let read = Reader::open(&self.place.store).and_then(|reader| reader.read(child, 1));
-            match read {
+            match (self.read)(child) {
                 Ok(events) => {
                     // children take no snapshots
                     let steps = Steps::of(&events, Seq::MAX);

@@ -116,6 +116,11 @@ impl Prepared {
         Ok(prepared)
     }
 
+    /// Whether the text calls a command.
+    pub fn is_command(&self) -> bool {
+        self.call.is_some()
+    }
+
     fn take_over(
         &mut self,
         name: &str,
@@ -219,6 +224,12 @@ pub fn list(directory: &Path, extensions: &Extensions) -> anyhow::Result<Vec<(St
     let skills = skill::list(directory, &worktree, &settings);
     let skills = skills.filter(|(skill, _)| names(&settings).all(|name| name != skill));
     Ok(names(&settings).map(described).chain(skills).chain(extensions.mcp.prompts()).collect())
+}
+
+/// The text of a command's prompt, with its placeholders.
+pub fn template<'a>(name: &str, settings: &'a Settings) -> Option<&'a str> {
+    let said = settings.commands.get(name).and_then(|command| command.template.as_deref());
+    said.or_else(|| builtin::find(name).map(|builtin| builtin.template))
 }
 
 /// The built-in ones first.

@@ -20,7 +20,8 @@ use tokio::time::Instant;
 use super::derived::DerivedFeed;
 use super::methods;
 use super::peer::{Peer, SocketContext, SocketState};
-use super::sessions::Sessions;
+use super::sessions::{Sessions, Spoken};
+use super::speak::{self, Speak};
 use crate::lines::Lines;
 use crate::remote::wire::{self, MAX_LINE, Request, RpcError};
 use crate::subscription::Subscription;
@@ -54,17 +55,30 @@ pub(super) async fn serve(stream: UnixStream, mut context: SocketContext) {
     let peer = Peer::at_socket(context.clone(), pid, process);
     let mut connection = Connection::new(peer, queue, Some(context.clone()));
     let mut reading = BufReader::with_capacity(64 << 10, reading);
-    loop {
+    let spoken = loop {
         let line = tokio::select! {
             biased;
             line = next_line(&mut reading, MAX_LINE) => line,
             // Requests on their way are still accepted.
-            () = quiet(&mut context) => break,
+            () = quiet(&mut context) => break None,
         };
-        let Ok(Some(line)) = line else { break };
-        if connection.take(line).await.is_err() {
-            break;
+        let Ok(Some(line)) = line else { break None };
+        match connection.take(line).await {
+            Ok(None) => {}
+            Ok(Some(spoken)) => break Some(spoken),
+            Err(Gone) => break None,
         }
+    };
+    if let Some((speaker, directory)) = spoken {
+        connection.watches.shutdown().await;
+        drop(connection);
+        let Ok(Some(writing)) = writer.await else { return };
+        let spoken = Spoken { input: reading, output: writing, pid, directory };
+        tokio::select! {
+            () = speaker(spoken) => {}
+            () = quiet(&mut context) => {}
+        }
+        return;
     }
     // Its answers are still sent; its watches end.
     connection.end(context.state()).await;
@@ -85,14 +99,15 @@ async fn quiet(context: &mut SocketContext) {
     tokio::time::sleep(ON_ITS_WAY).await;
 }
 
-/// Accepts the lines of a client that is not at the socket, as long as it sends any.
+/// Accepts the lines of a client that is not at the socket, as long as it sends any. `pid` is the
+/// client's process, if that is another one.
 pub async fn serve_lines(
     sessions: Arc<dyn Sessions>,
-    name: &'static str,
+    (name, pid): (&'static str, Option<i32>),
     mut lines: mpsc::Receiver<Vec<u8>>,
     queue: mpsc::Sender<Vec<u8>>,
 ) {
-    let peer = Peer::own(sessions, name);
+    let peer = Peer::own(sessions, name, pid);
     let mut connection = Connection::new(peer, queue, None);
     while let Some(line) = lines.recv().await {
         if connection.take(Line::Whole(line)).await.is_err() {
@@ -131,28 +146,42 @@ impl Connection {
         }
     }
 
-    async fn take(&mut self, line: Line) -> Result<(), Gone> {
+    /// Takes a line. The answer is the protocol that the connection carries from now on, if the client
+    /// has asked for one.
+    async fn take(&mut self, line: Line) -> Result<Option<Speak>, Gone> {
         let line = match line {
-            Line::Whole(line) if line.trim_ascii().is_empty() => return Ok(()),
+            Line::Whole(line) if line.trim_ascii().is_empty() => return Ok(None),
             Line::Whole(line) => line,
             Line::TooLong { .. } => {
                 let mib = MAX_LINE >> 20;
                 let why = format!("the line is longer than {mib} MiB and was skipped");
-                return self.answer(&Value::Null, Err(RpcError::request(why))).await;
+                self.answer(&Value::Null, Err(RpcError::request(why))).await?;
+                return Ok(None);
             }
             Line::Unfinished(_) => {
                 let error = RpcError::parse("the connection ended in the middle of the line");
-                return self.answer(&Value::Null, Err(error)).await;
+                self.answer(&Value::Null, Err(error)).await?;
+                return Ok(None);
             }
         };
         match wire::request(&line) {
             Ok(request) => self.request(request).await,
-            Err((id, error)) => self.answer(&id, Err(error)).await,
+            Err((id, error)) => self.answer(&id, Err(error)).await.map(|()| None),
         }
     }
 
-    async fn request(&mut self, request: Request) -> Result<(), Gone> {
+    async fn request(&mut self, request: Request) -> Result<Option<Speak>, Gone> {
         let Request { id, method, params } = request;
+        if method == speak::METHOD {
+            let (result, spoken) = match speak::find(&self.peer, params).await {
+                Ok(spoken) => (Ok(json!({})), Some(spoken)),
+                Err(error) => (Err(error), None),
+            };
+            if let Some(id) = id {
+                self.answer(&id, result).await?;
+            }
+            return Ok(spoken);
+        }
         let (result, watch) = match method.as_str() {
             methods::WATCH => match self.watch(params).await {
                 Ok(watch) => (Ok(json!({})), Some(watch)),
@@ -166,7 +195,7 @@ impl Connection {
         if let Some(watch) = watch {
             self.watches.spawn(follow(watch, self.queue.clone(), self.context.clone()));
         }
-        Ok(())
+        Ok(None)
     }
 
     async fn watch(
@@ -232,12 +261,15 @@ async fn follow(
     }
 }
 
-async fn write(mut waiting: mpsc::Receiver<Vec<u8>>, mut to: OwnedWriteHalf) {
+/// Writes until nothing more comes, and answers the stream; `None` if the client no longer reads.
+async fn write(
+    mut waiting: mpsc::Receiver<Vec<u8>>,
+    mut to: OwnedWriteHalf,
+) -> Option<OwnedWriteHalf> {
     while let Some(piece) = waiting.recv().await {
-        if to.write_all(&piece).await.is_err() {
-            return;
-        }
+        to.write_all(&piece).await.ok()?;
     }
+    Some(to)
 }
 
 /// The number of watchers, over all of this process's stores.

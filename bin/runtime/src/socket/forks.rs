@@ -53,11 +53,11 @@ pub(super) async fn fork(peer: &Peer, params: Value) -> Result<Value, RpcError> 
 /// Forks a session for a client, and answers the fork's id.
 pub async fn fork_as(
     sessions: Arc<dyn Sessions>,
-    name: &'static str,
+    (name, pid): (&'static str, Option<i32>),
     session: SessionId,
     at: Option<Seq>,
 ) -> Result<SessionId, RpcError> {
-    let peer = Peer::own(sessions, name);
+    let peer = Peer::own(sessions, name, pid);
     peer.must_be_person("session/fork").await?;
     let forked = fork(&peer, json!({ "session": session, "at": at })).await?;
     let id = forked["session"].as_str().and_then(|id| id.parse().ok());

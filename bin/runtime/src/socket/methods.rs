@@ -20,11 +20,13 @@ use super::forks;
 use super::peer::{Peer, SocketState, blocking};
 use super::question::{Search, Which};
 use super::reports;
+use super::speak;
 use crate::Usage;
 use crate::client::Client;
 use crate::fork::FORK;
 use crate::lines::Lines;
 use crate::remote::wire::{self, RpcError};
+use crate::session_list::REMOVE;
 use crate::slash::mention;
 use crate::subscription::Subscription;
 use crate::turn_config::PromptOptions;
@@ -34,7 +36,7 @@ use leftfold_view::QuestionId;
 pub(super) const WATCH: &str = "_leftfold/watch";
 const DISPOSE: &str = "_leftfold/dispose";
 
-pub const METHODS: [&str; 13] = [
+pub const METHODS: [&str; 15] = [
     "_leftfold/read",
     WATCH,
     "_leftfold/prompt",
@@ -46,6 +48,8 @@ pub const METHODS: [&str; 13] = [
     "_leftfold/revert",
     "_leftfold/unrevert",
     FORK,
+    REMOVE,
+    speak::METHOD,
     reports::VERIFY,
     reports::WHY,
 ];
@@ -156,6 +160,15 @@ pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Val
     }
     if method == DISPOSE {
         return dispose(wire::params(params)?).await;
+    }
+    if method == speak::METHOD {
+        // at the socket, `connection` answers it
+        return speak::find(peer, params).await.map(|_| json!({}));
+    }
+    if method == REMOVE {
+        let SessionParams { session, .. } = wire::params(params)?;
+        peer.context.sessions.remove(session).await?;
+        return Ok(json!({}));
     }
     if let Some(session) = params.get("session").and_then(Value::as_str)
         && let Ok(session) = session.parse()
@@ -447,6 +460,12 @@ async fn answer(peer: &Peer, asked: AnswerParams) -> Result<Value, RpcError> {
         }
     }
     closed(&client, which).await
+}
+
+/// The name of the party that answered a closed question of the client's session. `None` if nobody answered it, or if
+/// the name is unknown.
+pub async fn answered_by(client: &Client, of: Seq) -> Option<String> {
+    closed(client, Which::Of(of)).await.ok()?["by"].as_str().map(str::to_owned)
 }
 
 /// The outcome of a question that is not open, in the session or a descendant.

@@ -16,6 +16,8 @@
 //! | `_leftfold/verify` | `session, all?` | `{session, events, divergences}`: as `leftfold verify` has them |
 //! | `_leftfold/why` | `session` | as `leftfold why` has it |
 //! | `_leftfold/fork` | `session, at?, files?` | `{session, notice}`: the fork, and what became of files |
+//! | `_leftfold/speak` | `protocol`: `acp` or `http`, `directory` | `{}`, and then the connection carries that protocol's bytes. Only at the socket |
+//! | `_leftfold/remove` | `session` | `{}`: the session is gone, with its subagents. Only from a store that the node keeps |
 //!
 //! With `children`, an object from ids of sessions to seqs, a watch is of the session's children too:
 //! of those that it names from there on, and of others from their first event on, once the event
@@ -60,10 +62,14 @@ pub mod question;
 mod reports;
 mod server;
 mod sessions;
+mod speak;
 
 pub use crate::remote::{RpcError, name_of};
 pub use connection::{QUEUE, serve_lines};
 pub use forks::fork_as;
-pub use methods::{METHODS, is_leftfold_method, rules};
+pub use methods::{METHODS, answered_by, is_leftfold_method, rules};
 pub use server::{Bound, Sockets, bind};
-pub use sessions::{SessionRegistry, Sessions, SingleSession};
+pub use sessions::{
+    Hosting, SessionRegistry, Sessions, SingleSession, Speaker, SpeakingGuard, Spoken,
+};
+pub use speak::speak;

@@ -82,9 +82,13 @@ impl Peer {
         Self { context, name: "socket", pid, process: Some(process) }
     }
 
-    /// This process's own client.
-    pub(super) fn own(sessions: Arc<dyn Sessions>, name: &'static str) -> Self {
-        Self { context: SocketContext::of_process(sessions), name, pid: None, process: None }
+    /// This process's own client, or one that another process `pid` passes on.
+    pub(super) fn own(sessions: Arc<dyn Sessions>, name: &'static str, pid: Option<i32>) -> Self {
+        Self { context: SocketContext::of_process(sessions), name, pid, process: None }
+    }
+
+    pub(super) fn is_at_socket(&self) -> bool {
+        self.process.is_some()
     }
 
     /// The client's name and process, for the log.

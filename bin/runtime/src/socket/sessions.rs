@@ -2,26 +2,47 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
+use anyhow::Context;
 use async_trait::async_trait;
 use leftfold_actors::{NodeMessage, Opened};
 use leftfold_events::SessionId;
 use leftfold_events::event::SessionChoices;
 use leftfold_events::rules::Rule;
-use leftfold_store::{Head, LiveReader};
+use leftfold_store::{Head, LiveReader, Store};
 use leftfold_tools::BoxFuture;
-use leftfold_tools::host::Host;
+use leftfold_tools::host::{Host, HostCommand, HostError, Starting};
 use ractor::ActorRef;
+use tokio::io::BufReader;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::watch;
 
 use super::descendants;
 use crate::client::Client;
 use crate::project::Project;
 use crate::remote::Remote;
 use crate::remote::wire::RpcError;
+use crate::session_list;
 use crate::session_paths::{self, SessionPlace};
 use crate::session_setup::SessionSetup;
 use crate::turn_config::{Overrides, PromptOptions};
+
+/// A connection that carries another protocol from now on.
+#[derive(Debug)]
+pub struct Spoken {
+    pub input: BufReader<OwnedReadHalf>,
+    pub output: OwnedWriteHalf,
+    /// The client's process.
+    pub pid: Option<i32>,
+    /// The client's directory.
+    pub directory: PathBuf,
+}
+
+/// Serves a connection until it ends.
+pub type Speaker = Arc<dyn Fn(Spoken) -> BoxFuture<'static, ()> + Send + Sync>;
 
 #[async_trait]
 pub trait Sessions: Send + Sync + 'static {
@@ -50,6 +71,16 @@ pub trait Sessions: Send + Sync + 'static {
     /// # Errors
     /// There is no writer any more.
     async fn holder(&self, session: SessionId, store: Option<&Path>) -> Result<Holder, RpcError>;
+
+    /// Removes a session, with its subagents, from the store that this node keeps.
+    ///
+    /// # Errors
+    /// The node keeps no store or another one, a turn is running, forks share the session's events,
+    /// or it is a subagent.
+    async fn remove(&self, session: SessionId) -> Result<(), RpcError>;
+
+    /// The protocol of this name that connections to the socket can carry.
+    fn speaker(&self, protocol: &str) -> Option<Speaker>;
 }
 
 /// The writer of a session's store.
@@ -122,13 +153,28 @@ impl Sessions for SingleSession {
     async fn holder(&self, _: SessionId, _: Option<&Path>) -> Result<Holder, RpcError> {
         held(&self.client).await
     }
+
+    async fn remove(&self, _: SessionId) -> Result<(), RpcError> {
+        Err(RpcError::leaving("this node runs one turn, and releases the store at its end"))
+    }
+
+    fn speaker(&self, _: &str) -> Option<Speaker> {
+        None
+    }
+}
+
+/// Whether a store has a root session or a fork of this id.
+fn lists(store: &Path, session: SessionId) -> bool {
+    let heads = leftfold_store::heads(store);
+    let is_listed =
+        |head: &Head| session_paths::is_root(store, head) || session_paths::is_fork(head);
+    heads.iter().any(|head| head.session == session && is_listed(head))
 }
 
 /// Whether a store has a fork of this id that has no parent.
 fn is_fork(store: &Path, session: SessionId) -> bool {
-    let heads = leftfold_store::heads(store).into_iter();
-    let summary = heads.filter(|head| head.session == session).find_map(|head| head.summary);
-    summary.is_some_and(|summary| summary.fork_of.is_some() && summary.parent.is_none())
+    let heads = leftfold_store::heads(store);
+    heads.iter().any(|head| head.session == session && session_paths::is_fork(head))
 }
 
 /// Whether the session exists.
@@ -139,12 +185,45 @@ fn has(place: &SessionPlace) -> bool {
 
 /// The sessions of a long-lived node, which are opened when a client names them.
 pub struct SessionRegistry {
+    me: Weak<Self>,
     node: ActorRef<NodeMessage>,
     /// The single store of all sessions, if one was requested.
     store: Option<PathBuf>,
     known: Mutex<HashMap<SessionId, RegisteredSession>>,
-    hosts: OnceLock<Hosts>,
+    hosts: Mutex<Vec<(u64, Hosts)>>,
+    /// How many connections have each session open.
+    users: Mutex<HashMap<SessionId, usize>>,
+    speakers: Mutex<HashMap<&'static str, Speaker>>,
+    /// How many connections carry another protocol, and whether they have to end.
+    speaking: watch::Sender<Speaking>,
     follower: OnceLock<Follower>,
+    removed: OnceLock<RemovalFollower>,
+    /// The store that this node keeps as long as it runs.
+    kept: OnceLock<Store>,
+}
+
+/// Is told of every session that is removed.
+type RemovalFollower = Box<dyn Fn(SessionId) + Send + Sync>;
+
+/// How long the connections that carry another protocol may take to end.
+const CUT: Duration = Duration::from_millis(200);
+
+#[derive(Debug, Default)]
+struct Speaking {
+    count: usize,
+    ends: bool,
+}
+
+/// A connection that carries another protocol.
+#[derive(Debug)]
+pub struct SpeakingGuard(Weak<SessionRegistry>);
+
+impl Drop for SpeakingGuard {
+    fn drop(&mut self) {
+        if let Some(sessions) = self.0.upgrade() {
+            sessions.speaking.send_modify(|speaking| speaking.count -= 1);
+        }
+    }
 }
 
 /// Is told of every session that is opened, before its first prompt.
@@ -156,8 +235,59 @@ impl std::fmt::Debug for SessionRegistry {
     }
 }
 
-/// Supplies the files and terminals for a session's calls.
-type Hosts = Box<dyn Fn(SessionId) -> Arc<dyn Host> + Send + Sync>;
+/// Supplies the files and terminals of one connection's client for a session's calls. They offer
+/// nothing while that client does not have the session open.
+type Hosts = Arc<dyn Fn(SessionId) -> Arc<dyn Host> + Send + Sync>;
+
+/// A connection whose client supplies files and terminals, as long as this lives.
+#[derive(Debug)]
+pub struct Hosting {
+    sessions: Weak<SessionRegistry>,
+    id: u64,
+}
+
+impl Drop for Hosting {
+    fn drop(&mut self) {
+        if let Some(sessions) = self.sessions.upgrade() {
+            sessions.hosts().retain(|(id, _)| *id != self.id);
+        }
+    }
+}
+
+/// The host of a session in a node with several connections: the first client that has the session
+/// open and offers the operation.
+struct SessionHost {
+    sessions: Weak<SessionRegistry>,
+    session: SessionId,
+}
+
+impl std::fmt::Debug for SessionHost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SessionHost").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+impl SessionHost {
+    fn first<T>(&self, offer: impl Fn(&dyn Host) -> Option<T>) -> Option<T> {
+        let hosts: Vec<Hosts> =
+            self.sessions.upgrade()?.hosts().iter().map(|(_, hosts)| Arc::clone(hosts)).collect();
+        hosts.iter().find_map(|hosts| offer(&*hosts(self.session)))
+    }
+}
+
+impl Host for SessionHost {
+    fn read(&self, path: &Path) -> Option<BoxFuture<'static, Result<String, HostError>>> {
+        self.first(|host| host.read(path))
+    }
+
+    fn write(&self, path: &Path, text: &str) -> Option<BoxFuture<'static, Result<(), HostError>>> {
+        self.first(|host| host.write(path, text))
+    }
+
+    fn start(&self, command: &HostCommand<'_>) -> Option<Starting> {
+        self.first(|host| host.start(command))
+    }
+}
 
 /// A known session, and the overrides for its prompts.
 #[derive(Clone)]
@@ -176,8 +306,51 @@ impl RegisteredSession {
 
 impl SessionRegistry {
     pub fn new(node: ActorRef<NodeMessage>, store: Option<PathBuf>) -> Arc<Self> {
-        let (hosts, follower) = (OnceLock::new(), OnceLock::new());
-        Arc::new(Self { node, store, known: Mutex::default(), hosts, follower })
+        Arc::new_cyclic(|me| Self {
+            me: me.clone(),
+            node,
+            store,
+            known: Mutex::default(),
+            hosts: Mutex::default(),
+            users: Mutex::default(),
+            speakers: Mutex::default(),
+            speaking: watch::Sender::default(),
+            follower: OnceLock::new(),
+            removed: OnceLock::new(),
+            kept: OnceLock::new(),
+        })
+    }
+
+    /// Keeps a store as long as the node runs, so that its sessions can be reached whether or not one
+    /// is open. Processes that a dead node of the store has left are ended first.
+    ///
+    /// # Errors
+    /// The node has died.
+    pub async fn keep(&self, store: Store) -> anyhow::Result<()> {
+        let identity = store.identity();
+        let hunt =
+            move || leftfold_process::end_strays(&identity) + leftfold_process::end_orphans();
+        let ended = tokio::task::spawn_blocking(hunt).await?;
+        if ended > 0 {
+            tracing::info!("{ended} processes of a dead node were ended");
+        }
+        self.node.cast(NodeMessage::Hold(store.clone())).context("the node has died")?;
+        if self.kept.set(store).is_err() {
+            tracing::warn!("a node can keep only one store");
+        }
+        Ok(())
+    }
+
+    /// Whether this node keeps that store as long as it runs.
+    pub fn keeps(&self, store: &Path) -> bool {
+        self.kept.get().is_some_and(|kept| kept.dir() == store)
+    }
+
+    /// From now on `follower` is told of every session that is removed.
+    pub fn removed_to(&self, follower: RemovalFollower) {
+        if self.removed.set(follower).is_err() {
+            tracing::warn!("removals can have only one follower");
+        }
     }
 
     /// From now on `follower` is told of every session that is opened.
@@ -196,15 +369,74 @@ impl SessionRegistry {
         Ok((known.place, known.project))
     }
 
-    /// Sets the hosts of sessions, unless they were set before.
-    pub fn hosted_by(&self, hosts: Hosts) {
-        if self.hosts.set(hosts).is_err() {
-            tracing::warn!("a node's sessions can have only one host");
-        }
+    /// Adds a connection's hosts of sessions, until the answer is dropped.
+    pub fn hosted_by(&self, hosts: Hosts) -> Hosting {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let id = LAST.fetch_add(1, Ordering::Relaxed);
+        self.hosts().push((id, hosts));
+        Hosting { sessions: self.me.clone(), id }
+    }
+
+    fn hosts(&self) -> MutexGuard<'_, Vec<(u64, Hosts)>> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn host(&self, session: SessionId) -> Option<Arc<dyn Host>> {
-        self.hosts.get().map(|host| host(session))
+        if self.hosts().is_empty() {
+            return None;
+        }
+        Some(Arc::new(SessionHost { sessions: self.me.clone(), session }))
+    }
+
+    /// From now on connections to the socket can carry this protocol.
+    pub fn speaks(&self, protocol: &'static str, speaker: Speaker) {
+        self.speakers.lock().unwrap_or_else(PoisonError::into_inner).insert(protocol, speaker);
+    }
+
+    /// Counts a connection that carries another protocol, until the answer is dropped.
+    pub fn speaking(&self) -> SpeakingGuard {
+        self.speaking.send_modify(|speaking| speaking.count += 1);
+        SpeakingGuard(self.me.clone())
+    }
+
+    /// Waits until connections that carry another protocol have to end.
+    pub async fn cut(&self) {
+        // the sender is held by this value, so waiting cannot fail
+        let _ = self.speaking.subscribe().wait_for(|speaking| speaking.ends).await;
+    }
+
+    /// Cuts the connections that carry another protocol, before the node stops: their clients get no
+    /// errors of its end, and go on with the next node.
+    pub async fn cut_all(&self) {
+        self.speaking.send_modify(|speaking| speaking.ends = true);
+        let mut speaking = self.speaking.subscribe();
+        let over = speaking.wait_for(|speaking| speaking.count == 0);
+        if tokio::time::timeout(CUT, over).await.is_err() {
+            tracing::warn!("some connections did not end in time");
+        }
+    }
+
+    /// Counts a connection that has opened the session.
+    pub fn enter(&self, session: SessionId) {
+        *self.users.lock().unwrap_or_else(PoisonError::into_inner).entry(session).or_default() += 1;
+    }
+
+    /// Counts a connection that has left the session. True: no other one has it open.
+    pub fn leave(&self, session: SessionId) -> bool {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(count) = users.get_mut(&session) else { return true };
+        *count -= 1;
+        if *count > 0 {
+            return false;
+        }
+        users.remove(&session);
+        true
+    }
+
+    /// Whether several connections have the session open.
+    pub fn is_used_by_others(&self, session: SessionId) -> bool {
+        let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        users.get(&session).is_some_and(|count| *count > 1)
     }
 
     /// The place of the session `id`: in the node's single store, or in its own.
@@ -221,17 +453,22 @@ impl SessionRegistry {
             return Some(known.place.clone()).filter(has);
         }
         let own = self.place(session).ok().filter(has);
-        if own.is_some() || self.store.is_some() {
+        if own.is_some() || self.has_other_store() {
             return own;
         }
         let stores = session_paths::stores().unwrap_or_default().into_iter();
         let mut places = stores.map(|store| SessionPlace { store, session });
-        places.find(|place| has(place) && is_fork(&place.store, session))
+        places.find(|place| has(place) && lists(&place.store, session))
+    }
+
+    /// Whether the node's single store is outside the data folder. Then it has no other sessions.
+    fn has_other_store(&self) -> bool {
+        self.store.as_ref().is_some_and(|store| !session_paths::is_shared(store))
     }
 
     /// The heads of the sessions that this node can open, except those of other sessions' children.
     pub fn listed(&self) -> anyhow::Result<Vec<Head>> {
-        let Some(store) = &self.store else {
+        let Some(store) = self.store.as_ref().filter(|_| self.has_other_store()) else {
             return Ok(session_paths::listed()?.into_iter().map(|(_, head)| head).collect());
         };
         let mut heads = leftfold_store::heads(store);
@@ -242,7 +479,10 @@ impl SessionRegistry {
     /// Registers a session with the overrides for its prompts.
     pub fn learn(&self, place: SessionPlace, project: Arc<Project>, overrides: Overrides) {
         let session = place.session;
-        self.known().insert(session, RegisteredSession { place, project, overrides, client: None });
+        let mut known = self.known();
+        // another connection may have opened it
+        let client = known.remove(&session).and_then(|before| before.client);
+        known.insert(session, RegisteredSession { place, project, overrides, client });
     }
 
     /// Sets the choices for the session's prompts, which its log may override.
@@ -272,9 +512,8 @@ impl SessionRegistry {
         session: SessionId,
         mine: Option<&Client>,
     ) -> anyhow::Result<(Client, Option<Opened>)> {
-        let client = self.knowledge(session)?.client;
-        if let Some(client) = client
-            && mine.is_none_or(|mine| mine.is(&client))
+        let known = self.knowledge(session)?.client;
+        if let Some(client) = mine.cloned().or(known)
             && client.is_live().await
         {
             return Ok((client, None));
@@ -404,5 +643,42 @@ impl Sessions for SessionRegistry {
         }
         let store = found.ok_or_else(|| RpcError::leaving("the node is releasing the store"))?;
         Ok(Holder::Here { node: self.node.clone(), store, busy: working })
+    }
+
+    async fn remove(&self, session: SessionId) -> Result<(), RpcError> {
+        let kept = self.kept.get().filter(|store| {
+            let store = store.dir().to_owned();
+            has(&SessionPlace { store, session })
+        });
+        let Some(store) = kept.cloned() else {
+            return Err(RpcError::leaving("this node does not keep the store of that session"));
+        };
+        let heads = leftfold_store::heads(store.dir());
+        let tree = session_list::removable(&heads, session).map_err(RpcError::of)?;
+        for session in &tree {
+            let open = self.known().get(session).and_then(|known| known.client.clone());
+            if let Some(client) = open
+                && client.view().await.is_ok_and(|state| state.turn.is_some())
+            {
+                let why = format!("a turn of session {session} is running: cancel it first");
+                return Err(RpcError::request(why));
+            }
+        }
+        for session in tree.iter().copied() {
+            let closed = ractor::call!(self.node, |reply| NodeMessage::Close { session, reply });
+            closed.map_err(RpcError::internal)?;
+            self.known().remove(&session);
+        }
+        let forgotten = tokio::task::spawn_blocking(move || store.forget(&tree)).await;
+        forgotten.map_err(RpcError::internal)?.map_err(RpcError::internal)?;
+        if let Some(removed) = self.removed.get() {
+            removed(session);
+        }
+        Ok(())
+    }
+
+    fn speaker(&self, protocol: &str) -> Option<Speaker> {
+        let speakers = self.speakers.lock().unwrap_or_else(PoisonError::into_inner);
+        speakers.get(protocol).cloned()
     }
 }

@@ -20,7 +20,10 @@ const LONGEST: u64 = 86_400_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     Request,
+    /// A request for the session's title.
     Title,
+    /// A request for the session's summary.
+    Summary,
     Retry,
     Check(Seq),
     Question(Seq),
@@ -62,6 +65,8 @@ pub(crate) struct Ledger {
     calls: BTreeMap<Seq, Call>,
     /// The last turn configuration: other rules may allow a call that needed a question.
     configured: Seq,
+    /// Whether the session has a summary.
+    summarised: bool,
     /// Whether a person has answered "always": questions may then close without an answer of their
     /// own.
     always: bool,
@@ -166,6 +171,7 @@ impl Ledger {
             | Wait::Run(call) => call != of,
             Wait::Request
             | Wait::Title
+            | Wait::Summary
             | Wait::Retry
             | Wait::Compaction
             | Wait::Child
@@ -192,8 +198,10 @@ impl Ledger {
             Session::Imported { .. } => held(false, "nothing is imported here"),
             Session::Configured { .. } | Session::RulesSet { .. } => Ok(()),
             Session::Titled { .. } if e.of.is_none() => Ok(()),
-            Session::Titled { .. } | Session::Summarised { .. } => {
-                self.find(e, |wait| wait == Wait::Title).map(drop)
+            Session::Titled { .. } => self.find(e, |wait| wait == Wait::Title).map(drop),
+            Session::Summarised { .. } => {
+                self.summarised = true;
+                self.find(e, |wait| wait == Wait::Summary).map(drop)
             }
             Session::Resumed { close, .. } => {
                 self.orphan(*close);
@@ -213,8 +221,10 @@ impl Ledger {
                 }
                 match wait {
                     Wait::Check(call) | Wait::Question(call) => self.end(call),
+                    Wait::Hook(Some(call)) if of < self.configured => self.answer(call),
                     Wait::Request
                     | Wait::Title
+                    | Wait::Summary
                     | Wait::Retry
                     | Wait::Run(_)
                     | Wait::Elicitation(_)
@@ -230,6 +240,15 @@ impl Ledger {
 
     /// A node has died, and with it the work in progress.
     fn orphan(&mut self, close: bool) {
+        for (of, (wait, _)) in &self.waits {
+            // as in `answer`
+            if let Wait::Hook(Some(call)) = wait
+                && *of < self.configured
+                && let Some(call) = self.calls.get_mut(call)
+            {
+                call.answered = true;
+            }
+        }
         let calls = &self.calls;
         let child = |call: &Seq| calls.get(call).is_some_and(|c| c.class == Some(Class::Child));
         self.waits.retain(|_, (wait, _)| match wait {
@@ -238,6 +257,7 @@ impl Ledger {
             Wait::Retry | Wait::Compaction => true,
             Wait::Request
             | Wait::Title
+            | Wait::Summary
             | Wait::Check(_)
             | Wait::Elicitation(_)
             | Wait::Snapshot
@@ -273,8 +293,15 @@ impl Ledger {
 
     fn model(&mut self, e: &Envelope, event: &Model) -> Held {
         match event {
-            Model::Requested { purpose: Purpose::Title | Purpose::SessionSummary, .. } => {
-                self.wait(e, Wait::Title)
+            Model::Requested { purpose: Purpose::Title, .. } => self.wait(e, Wait::Title),
+            Model::Requested { purpose: Purpose::SessionSummary, .. } => {
+                held(!self.summarised, "a summary of a session that has one")?;
+                held(self.calls.values().all(|call| call.ended), "a summary before the answer")?;
+                let works = |(wait, _): &(Wait, Time)| {
+                    matches!(wait, Wait::Request | Wait::Retry | Wait::Child)
+                };
+                held(!self.waits.values().any(works), "a summary beside other work")?;
+                self.wait(e, Wait::Summary)
             }
             Model::Requested { purpose, .. } => {
                 if *purpose == Purpose::Compaction {
@@ -289,7 +316,8 @@ impl Ledger {
                 Ok(())
             }
             Model::Finished { .. } | Model::Failed { .. } => {
-                self.outcome(e, |wait| matches!(wait, Wait::Request | Wait::Title)).map(drop)
+                let reply = |wait| matches!(wait, Wait::Request | Wait::Title | Wait::Summary);
+                self.outcome(e, reply).map(drop)
             }
         }
     }

@@ -60,6 +60,9 @@ pub(crate) fn config(random: &mut Random) -> TurnConfig {
     if random.one_in(4) {
         config.model.limit.context = 0;
     }
+    if random.one_in(3) {
+        config.options.session_summary_prompt = "Sum it up.".into();
+    }
     config
 }
 

@@ -1,7 +1,7 @@
 //! Rules for events beside turns, models and calls: files, and plugins' answers.
 
 use leftfold_events::event::{Files, Hook, HookPoint};
-use leftfold_events::{Envelope, Time};
+use leftfold_events::{Envelope, Seq, Time};
 
 use super::{Held, Ledger, Wait, held};
 
@@ -44,12 +44,16 @@ impl Ledger {
                 let wait = self.outcome(e, |wait| matches!(wait, Wait::Hook(_)))?;
                 let ruled_anew = e.of.is_some_and(|of| of < self.configured);
                 let yes = ruled_anew || output.value()["status"] == "allow";
-                if let (Wait::Hook(Some(call)), true) = (wait, yes) {
-                    let call = self.calls.get_mut(&call).ok_or("about a call that nobody made")?;
-                    call.answered = true;
-                }
-                Ok(())
+                let Wait::Hook(Some(call)) = wait else { return Ok(()) };
+                if yes { self.answer(call) } else { Ok(()) }
             }
         }
+    }
+
+    /// A plugin has allowed the call, or rules that were configured since it was asked ask nobody.
+    pub(super) fn answer(&mut self, call: Seq) -> Held {
+        let call = self.calls.get_mut(&call).ok_or("about a call that nobody made")?;
+        call.answered = true;
+        Ok(())
     }
 }

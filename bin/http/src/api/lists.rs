@@ -1,0 +1,170 @@
+//! Lists that the web app and SDKs show: skills, tools with their schemas, sessions of all directories.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use leftfold_runtime::{session_list, session_paths};
+use leftfold_store::Head;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::sessions::of_head;
+use super::{Answer, Api, Directory, GivenDirectory, Query, blocking, config};
+use crate::opencode::ids;
+
+/// Sessions in a list that names no limit.
+const LIMIT: usize = 50;
+
+pub(super) async fn skills(Directory(directory): Directory) -> Answer {
+    let settings = config::settings(&directory).await?;
+    let found = blocking(move || {
+        let worktree = leftfold_config::worktree_of(&directory);
+        let folders = session_paths::user_folders(&settings);
+        let found = leftfold_tools::skills::find(&directory, &worktree, &folders).skills;
+        let shown = found.into_iter().map(|skill| {
+            json!({
+                "name": skill.name,
+                "description": skill.description,
+                "location": skill.path,
+                "content": std::fs::read_to_string(&skill.path).unwrap_or_default(),
+            })
+        });
+        Ok(shown.collect::<Vec<Value>>())
+    });
+    Ok(Json(json!(found.await?)))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct OfModel {
+    #[serde(rename = "provider")]
+    _provider: String,
+    model: String,
+}
+
+/// The built-in tools that a model sees.
+pub(super) async fn tools(Query(OfModel { model, .. }): Query<OfModel>) -> Json<Value> {
+    let tools = leftfold_tools::tools_for_model(&model).into_iter().map(|tool| {
+        json!({ "id": tool.name(), "description": tool.description(), "parameters": tool.schema().value() })
+    });
+    Json(tools.collect())
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct SessionsQuery {
+    roots: Option<bool>,
+    /// Milliseconds: only sessions that have changed since.
+    start: Option<u64>,
+    search: Option<String>,
+    limit: Option<usize>,
+    /// Milliseconds: only sessions that have changed before.
+    cursor: Option<u64>,
+}
+
+/// Sessions of all directories, or of the one that the request names, the last changed first.
+pub(super) async fn sessions(
+    State(api): State<Arc<Api>>,
+    GivenDirectory(directory): GivenDirectory,
+    Query(query): Query<SessionsQuery>,
+) -> Answer {
+    let listed = blocking(move || {
+        let mut heads = heads(&api, query.search.as_deref(), |head| {
+            let Some(summary) = &head.summary else { return false };
+            let is_here =
+                directory.as_ref().is_none_or(|known| known.as_os_str() == &*summary.directory);
+            let is_root = summary.parent.is_none() || query.roots != Some(true);
+            let at = head.at.millis();
+            is_here
+                && is_root
+                && query.start.is_none_or(|start| at >= start)
+                && query.cursor.is_none_or(|cursor| at < cursor)
+        });
+        heads.truncate(query.limit.unwrap_or(LIMIT));
+        let listed = heads.iter().map(|head| {
+            let mut info = info(&api, head);
+            let worktree = head.summary.as_ref().map(|summary| summary.worktree.as_str());
+            info["project"] = json!({ "id": info["projectID"], "worktree": worktree });
+            info
+        });
+        Ok(listed.collect::<Vec<Value>>())
+    });
+    Ok(Json(json!(listed.await?)))
+}
+
+/// Sessions by the last change, the newest first.
+fn heads(api: &Api, search: Option<&str>, is_wanted: impl Fn(&Head) -> bool) -> Vec<Head> {
+    let words = search.map(str::to_lowercase);
+    let mut heads = leftfold_store::heads(api.feed.folder());
+    heads.retain(|head| {
+        let is_named = words
+            .as_ref()
+            .is_none_or(|words| session_list::title(head).to_lowercase().contains(words.as_str()));
+        is_named && is_wanted(head)
+    });
+    heads.sort_by_key(|head| std::cmp::Reverse((head.at, head.session)));
+    heads
+}
+
+fn info(api: &Api, head: &Head) -> Value {
+    let loaded = api.feed.loaded(head.session, |known| known.info().clone());
+    loaded.unwrap_or_else(|| of_head(head))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct LocatedQuery {
+    limit: Option<usize>,
+    /// `asc`: the oldest first.
+    order: Option<String>,
+    search: Option<String>,
+    project: Option<String>,
+    /// The id of the last session that the client has.
+    cursor: Option<String>,
+}
+
+/// Sessions in the form of the second version of the API.
+pub(super) async fn located_sessions(
+    State(api): State<Arc<Api>>,
+    GivenDirectory(directory): GivenDirectory,
+    Query(query): Query<LocatedQuery>,
+) -> Answer {
+    let listed = blocking(move || {
+        let mut heads = heads(&api, query.search.as_deref(), |head| {
+            let Some(summary) = &head.summary else { return false };
+            let of_project = |id: &String| *id == crate::opencode::project_id(&summary.worktree);
+            directory.as_ref().is_none_or(|known| known.as_os_str() == &*summary.directory)
+                && query.project.as_ref().is_none_or(of_project)
+        });
+        if query.order.as_deref() == Some("asc") {
+            heads.reverse();
+        }
+        let last = query.cursor.as_deref().and_then(ids::session);
+        let known = last.and_then(|last| heads.iter().position(|head| head.session == last));
+        let begin = known.map_or(0, |known| known + 1);
+        let limit = query.limit.unwrap_or(LIMIT).max(1);
+        let page: Vec<&Head> = heads.iter().skip(begin).take(limit).collect();
+        let next = page.last().filter(|_| begin + page.len() < heads.len());
+        let cursor =
+            next.map_or_else(|| json!({}), |last| json!({ "next": ids::of_session(last.session) }));
+        let data: Vec<Value> = page.iter().map(|head| located(&info(&api, head))).collect();
+        Ok(json!({ "data": data, "cursor": cursor }))
+    });
+    Ok(Json(listed.await?))
+}
+
+/// A session of the first version as one of the second.
+fn located(info: &Value) -> Value {
+    let none =
+        json!({ "input": 0, "output": 0, "reasoning": 0, "cache": { "read": 0, "write": 0 } });
+    let mut located = json!({
+        "cost": info.get("cost").unwrap_or(&json!(0)),
+        "tokens": info.get("tokens").unwrap_or(&none),
+        "location": { "directory": info["directory"] },
+    });
+    for name in ["id", "parentID", "projectID", "agent", "model", "time", "title"] {
+        if let Some(value) = info.get(name).filter(|value| !value.is_null()) {
+            located[name] = value.clone();
+        }
+    }
+    located
+}

@@ -1,0 +1,166 @@
+//! The places that a turn's model and options come from, for people. Nothing decides on them.
+
+use std::collections::BTreeMap;
+
+use leftfold_config::Settings;
+use leftfold_events::turn_config::{ModelSpec, Options, Sources};
+use serde_json::Value;
+
+use super::{Inherited, Overrides};
+use crate::gather::Agent;
+use crate::model::Model;
+
+/// Options of a turn, and the settings that they come from.
+const SETTINGS: [(&str, &[&str]); 14] = [
+    ("retries", &["retry", "attempts"]),
+    ("reserved", &["compaction", "reserved"]),
+    ("compact", &["compaction", "auto"]),
+    ("prune", &["compaction", "prune"]),
+    ("tail", &["compaction", "tail_turns"]),
+    ("tail", &["compaction", "preserve_recent_tokens"]),
+    ("title_prompt", &["title"]),
+    ("session_summary_prompt", &["summary"]),
+    ("snapshot", &["snapshot"]),
+    ("record", &["record"]),
+    ("small_model", &["small_model"]),
+    ("max_depth", &["task", "max_depth"]),
+    ("goes_on_after_rejection", &["experimental", "continue_loop_on_deny"]),
+    ("sandbox", &["sandbox"]),
+];
+
+/// The parties that decide on a turn's model and options.
+#[derive(Clone, Copy)]
+pub(crate) struct Deciding<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) overrides: &'a Overrides,
+    pub(crate) inherited: Inherited<'a>,
+    pub(crate) agent: &'a Agent,
+    /// The sources of the turn that model or options are taken from.
+    pub(crate) kept: Option<&'a Sources>,
+}
+
+impl Deciding<'_> {
+    fn place(&self, path: &[&str]) -> Option<String> {
+        self.settings.place_of(path).map(ToString::to_string)
+    }
+
+    /// A value of the agent, which may stand under one of these keys.
+    fn of_agent(&self, keys: &[&str]) -> Option<String> {
+        let name = self.agent.name.as_str();
+        keys.iter().find_map(|key| self.place(&["agent", name, key]))
+    }
+
+    /// The source of the model: a client that chose it for the session (`is_chosen`), an earlier turn or the parent's
+    /// turn (`has_last`), or settings.
+    pub(crate) fn model(
+        &self,
+        spec: &ModelSpec,
+        is_chosen: bool,
+        has_last: bool,
+    ) -> Option<String> {
+        let kept = self.kept.and_then(|kept| kept.model.as_deref());
+        let from_last = match self.inherited {
+            Inherited::Parent(_) => "the parent's turn",
+            Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => {
+                kept.unwrap_or("an earlier turn")
+            }
+        };
+        let own = self.agent.model.is_some().then(|| {
+            self.of_agent(&["model"]).unwrap_or_else(|| format!("agent {}", self.agent.name))
+        });
+        let name = spec.name().to_string();
+        let chosen = || (is_chosen).then(|| "chosen for the session".to_owned());
+        let resumed = || {
+            let resumes = matches!(self.inherited, Inherited::Resumed(_)) && has_last;
+            resumes.then(|| from_last.to_owned())
+        };
+        let option = self.overrides.model.as_ref().map(|_| "option model".to_owned());
+        let of_settings = || {
+            let is_set = self.settings.model_name().is_some_and(|set| set == name);
+            self.place(&["model"]).filter(|_| is_set)
+        };
+        option
+            .or_else(resumed)
+            .or_else(chosen)
+            .or(own)
+            .or_else(|| has_last.then(|| from_last.to_owned()))
+            .or_else(of_settings)
+            .or_else(|| Some("default".to_owned()))
+    }
+
+    /// The places of all options that are not built in.
+    pub(crate) fn options(&self, model: &Model, options: &Options) -> BTreeMap<String, String> {
+        let mut found = BTreeMap::new();
+        for (name, path) in SETTINGS {
+            if let Some(place) = self.place(path) {
+                found.insert(name.to_owned(), place);
+            }
+        }
+        let provider = model.spec.provider.as_str();
+        if let Some(place) = self.place(&["provider", provider, "options", "timeout"]) {
+            found.insert("timeout".to_owned(), place);
+        }
+        if let Some(place) = self.of_agent(&["steps", "maxSteps"]) {
+            found.insert("max_steps".to_owned(), place);
+        }
+        let given = [
+            ("max_steps", self.overrides.max_steps.is_some()),
+            ("max_cost", self.overrides.max_cost.is_some()),
+            ("max_time", self.overrides.timeout.is_some()),
+            ("system", self.overrides.system.is_some()),
+            ("variant", self.overrides.variant.is_some()),
+        ];
+        for (name, _) in given.iter().filter(|(_, given)| *given) {
+            found.insert((*name).to_owned(), format!("option {name}"));
+        }
+        let takes = matches!(self.inherited, Inherited::Resumed(_) | Inherited::Before(_));
+        for (name, is_given) in given {
+            let kept = self.kept.and_then(|kept| kept.options.get(name));
+            if let Some(source) = kept.filter(|_| takes && !is_given) {
+                found.insert(name.to_owned(), source.clone());
+            }
+        }
+        for (name, value) in options.request.value().as_object().into_iter().flatten() {
+            let source = self.of_request(model, options.variant.as_deref(), name, value);
+            found.insert(format!("request.{name}"), source);
+        }
+        found
+    }
+
+    /// The origin of one member of the request's options: the strongest that sets it.
+    fn of_request(
+        &self,
+        model: &Model,
+        variant: Option<&str>,
+        name: &str,
+        value: &Value,
+    ) -> String {
+        let (provider, id) = (model.spec.provider.as_str(), model.spec.id.as_str());
+        let of_variant = |wanted: Option<&str>| {
+            let wanted = wanted?;
+            let (_, options) = model.variants.iter().find(|(known, _)| known == wanted)?;
+            options.get(name)?;
+            let path = ["provider", provider, "models", id, "variants", wanted, name];
+            Some(self.place(&path).unwrap_or_else(|| format!("variant {wanted}")))
+        };
+        let of_agent = || {
+            let keys: &[&str] = if name == "top_p" { &["top_p", "topP"] } else { &[name] };
+            let agent = self.agent.name.as_str();
+            let below = || self.place(&["agent", agent, "options", name]);
+            let own = match name {
+                "temperature" => self.agent.temperature.map(Value::from),
+                "top_p" => self.agent.top_p.map(Value::from),
+                _ => self.agent.options.value().get(name).cloned(),
+            };
+            let is_own = own.is_some_and(|own| own == *value || own.is_object());
+            let place = || self.of_agent(keys).or_else(below);
+            is_own.then(|| place().unwrap_or_else(|| format!("built-in agent {agent}")))
+        };
+        of_variant(variant)
+            .or_else(|| of_variant(self.agent.variant.as_deref()))
+            .or_else(of_agent)
+            .or_else(|| self.place(&["provider", provider, "models", id, "options", name]))
+            .or_else(|| self.place(&["provider", provider, "options", name]))
+            .unwrap_or_else(|| format!("model {provider}/{id}"))
+    }
+}

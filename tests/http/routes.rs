@@ -1,0 +1,427 @@
+//! The table of routes: `/doc`, and the answer of every route.
+
+use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::time::Duration;
+
+use common::{Site, script};
+use serde_json::{Value, json};
+
+use crate::client::{Answered, Served};
+
+/// The operations that `opencode attach`, `opencode run --attach`, the SDKs, the web app and remote
+/// control of a terminal use.
+const OPERATIONS: &str = "
+    GET /global/event
+    GET /event
+    GET /config
+    GET /config/providers
+    GET /path
+    GET /vcs
+    GET /vcs/diff
+    GET /command
+    GET /agent
+    GET /project/current
+    POST /question/{requestID}/reply
+    POST /question/{requestID}/reject
+    POST /permission/{requestID}/reply
+    GET /provider
+    GET /session
+    POST /session
+    GET /session/status
+    GET /session/{sessionID}
+    DELETE /session/{sessionID}
+    PATCH /session/{sessionID}
+    GET /session/{sessionID}/todo
+    GET /session/{sessionID}/diff
+    GET /session/{sessionID}/message
+    POST /session/{sessionID}/message
+    POST /session/{sessionID}/fork
+    POST /session/{sessionID}/abort
+    POST /session/{sessionID}/summarize
+    POST /session/{sessionID}/command
+    POST /session/{sessionID}/shell
+    POST /session/{sessionID}/revert
+    POST /session/{sessionID}/unrevert
+    GET /api/fs/find
+    POST /log
+    GET /global/health
+    PATCH /config
+    GET /experimental/tool/ids
+    GET /find
+    GET /find/file
+    GET /find/symbol
+    GET /file
+    GET /file/content
+    GET /file/status
+    POST /instance/dispose
+    GET /lsp
+    GET /formatter
+    GET /mcp
+    GET /project
+    GET /question
+    GET /permission
+    GET /session/{sessionID}/children
+    GET /session/{sessionID}/message/{messageID}
+    DELETE /session/{sessionID}/message/{messageID}
+    POST /session/{sessionID}/init
+    POST /session/{sessionID}/prompt_async
+    POST /session/{sessionID}/permissions/{permissionID}
+    DELETE /session/{sessionID}/message/{messageID}/part/{partID}
+    PATCH /session/{sessionID}/message/{messageID}/part/{partID}
+    GET /experimental/capabilities
+    GET /experimental/console
+    GET /experimental/resource
+    GET /project/{projectID}/directories
+    GET /provider/auth
+    GET /experimental/workspace
+    GET /experimental/workspace/status
+    GET /api/location
+    GET /api/agent
+    GET /api/model
+    GET /api/provider
+    GET /api/integration
+    GET /api/command
+    GET /api/skill
+    GET /api/reference
+    PUT /auth/{providerID}
+    DELETE /auth/{providerID}
+    GET /global/config
+    PATCH /global/config
+    POST /global/dispose
+    GET /experimental/tool
+    GET /experimental/worktree
+    GET /experimental/session
+    GET /skill
+    POST /tui/append-prompt
+    POST /tui/open-help
+    POST /tui/open-sessions
+    POST /tui/open-themes
+    POST /tui/open-models
+    POST /tui/submit-prompt
+    POST /tui/clear-prompt
+    POST /tui/execute-command
+    POST /tui/show-toast
+    POST /tui/publish
+    POST /tui/select-session
+    GET /tui/control/next
+    POST /tui/control/response
+    GET /api/health
+    GET /api/session
+";
+
+fn site() -> Site {
+    Site::scripted(&script(json!([{ "parts": [{ "text": "Hello." }] }])))
+}
+
+/// The operations of `/doc`: method, path and description.
+fn documented(doc: &Value) -> Vec<(String, String, Value)> {
+    let mut operations = Vec::new();
+    for (path, methods) in doc["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            operations.push((method.to_uppercase(), path.clone(), operation.clone()));
+        }
+    }
+    operations
+}
+
+#[test]
+fn the_document_has_every_operation_of_the_clients() {
+    let site = site();
+    let server = Served::start(&site);
+    let doc = server.get("/doc").ok();
+    assert_eq!(doc["openapi"], "3.1.0");
+    let known: BTreeMap<String, Value> = documented(&doc)
+        .into_iter()
+        .map(|(method, path, operation)| (format!("{method} {path}"), operation))
+        .collect();
+    for operation in OPERATIONS.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        assert!(known.contains_key(operation), "{operation} is missing");
+    }
+    for (operation, documented) in &known {
+        let own = documented["tags"] == json!(["leftfold"]);
+        assert!(own || OPERATIONS.contains(operation.as_str()), "{operation} is not OpenCode's");
+    }
+    // queries and bodies come from the types of the handlers
+    let session = &doc["paths"]["/session"];
+    let named = |operation: &Value, name: &str| {
+        operation["parameters"].as_array().unwrap().iter().any(|known| known["name"] == name)
+    };
+    assert!(named(&session["get"], "roots") && named(&session["get"], "directory"), "{session:#}");
+    let body = &session["post"]["requestBody"]["content"]["application/json"]["schema"];
+    let name = body["$ref"].as_str().unwrap().strip_prefix("#/components/schemas/").unwrap();
+    let schema = &doc["components"]["schemas"][name];
+    assert!(schema["properties"]["permission"].is_object(), "{schema:#}");
+    let ids: std::collections::HashSet<&str> =
+        known.values().map(|operation| operation["operationId"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), known.len(), "operations have names of their own");
+    server.end();
+}
+
+/// Every route of the document is there, and answers with JSON of the documented type, whatever the
+/// request lacks.
+#[test]
+fn every_route_answers_with_json() {
+    let site = site();
+    let server = Served::start(&site);
+    let session = server.session();
+    server.prompt(&session, "go");
+    let doc = server.get("/doc").ok();
+    for (method, path, operation) in documented(&doc) {
+        if path == "/tui/control/next" || path.ends_with("/event") {
+            continue;
+        }
+        // the session itself is needed for the others
+        let named = match method.as_str() {
+            "DELETE" => path.replace("{sessionID}", "ses_x"),
+            _ => path.replace("{sessionID}", &session),
+        };
+        let target: String = named
+            .split('/')
+            .map(|part| if part.starts_with('{') { "x_1" } else { part })
+            .collect::<Vec<_>>()
+            .join("/");
+        let body = (method != "GET").then_some("{}");
+        let answer =
+            server.request(&method, &target, &[("content-type", "application/json")], body);
+        assert!(!answer.body.contains("this server has no"), "{method} {target}: {answer:?}");
+        if answer.status == 204 {
+            assert!(operation["responses"]["204"].is_object(), "{method} {target}: {answer:?}");
+            continue;
+        }
+        assert!(
+            answer.headers.contains("content-type: application/json"),
+            "{method} {target}: {answer:?}"
+        );
+        let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
+        let json = answer.json();
+        match answer.status {
+            200 => {
+                let found = match json {
+                    Value::Array(_) => "array",
+                    Value::Bool(_) => "boolean",
+                    Value::Object(_) => "object",
+                    Value::Null | Value::Number(_) | Value::String(_) => "other",
+                };
+                assert_eq!(schema["type"], found, "{method} {target}: {answer:?}");
+            }
+            400 | 404 | 501 => assert!(json.is_object(), "{method} {target}: {answer:?}"),
+            status => panic!("{method} {target}: {status} {answer:?}"),
+        }
+    }
+    server.end();
+}
+
+/// Other paths and other methods are answered with 404 and JSON, whatever a browser would accept.
+#[test]
+fn other_paths_are_not_found() {
+    let site = site();
+    let server = Served::start(&site);
+    for (method, path) in [
+        ("GET", "/"),
+        ("GET", "/index.html"),
+        ("GET", "/assets/app.js"),
+        ("GET", "/pty"),
+        ("POST", "/session/ses_x/share"),
+        ("PUT", "/config"),
+        ("DELETE", "/session"),
+        ("PATCH", "/api/session"),
+        ("TRACE", "/session"),
+        ("GET", "//session"),
+        ("GET", "/session/"),
+        ("GET", "/SESSION"),
+        ("GET", "/api/nothing"),
+    ] {
+        let answer = server.request(method, path, &[("accept", "text/html")], None);
+        assert_eq!(answer.status, 404, "{method} {path}: {answer:?}");
+        assert!(answer.headers.contains("content-type: application/json"), "{answer:?}");
+        assert_eq!(answer.json()["name"], "NotFoundError", "{method} {path}");
+    }
+    server.end();
+}
+
+/// Controls reach terminals as frames, and those that ask for them one by one.
+#[test]
+fn terminals_are_controlled_over_the_feed() {
+    let site = site();
+    let server = Served::start(&site);
+    let session = server.session();
+    let mut feed = server.feed(None);
+    feed.until(|frame| frame.kind == "session.status");
+    for (path, body, kind, properties) in [
+        ("append-prompt", json!({ "text": "hi" }), "tui.prompt.append", json!({ "text": "hi" })),
+        ("submit-prompt", json!({}), "tui.command.execute", json!({ "command": "prompt.submit" })),
+        ("clear-prompt", json!({}), "tui.command.execute", json!({ "command": "prompt.clear" })),
+        ("open-help", json!({}), "tui.command.execute", json!({ "command": "help.show" })),
+        ("open-sessions", json!({}), "tui.command.execute", json!({ "command": "session.list" })),
+        ("open-themes", json!({}), "tui.command.execute", json!({ "command": "theme.switch" })),
+        ("open-models", json!({}), "tui.command.execute", json!({ "command": "model.list" })),
+        (
+            "execute-command",
+            json!({ "command": "agent_cycle" }),
+            "tui.command.execute",
+            json!({ "command": "agent.cycle" }),
+        ),
+        (
+            "show-toast",
+            json!({ "message": "m", "variant": "info" }),
+            "tui.toast.show",
+            json!({ "message": "m", "variant": "info" }),
+        ),
+        (
+            "select-session",
+            json!({ "sessionID": session }),
+            "tui.session.select",
+            json!({ "sessionID": session }),
+        ),
+        (
+            "publish",
+            json!({ "type": "tui.prompt.append", "properties": { "text": "x" } }),
+            "tui.prompt.append",
+            json!({ "text": "x" }),
+        ),
+    ] {
+        assert_eq!(server.post(&format!("/tui/{path}"), body).ok(), json!(true));
+        let frame = feed.until(|frame| frame.kind.starts_with("tui.")).pop().unwrap();
+        assert_eq!((frame.kind.as_str(), &frame.properties), (kind, &properties), "{path}");
+    }
+    for (path, body, status) in [
+        ("show-toast", json!({ "message": "m", "variant": "loud" }), 400),
+        ("append-prompt", json!({}), 400),
+        ("publish", json!({ "type": "server.connected", "properties": {} }), 400),
+        ("select-session", json!({ "sessionID": "ses_x" }), 404),
+    ] {
+        assert_eq!(server.post(&format!("/tui/{path}"), body).status, status, "{path}");
+    }
+    let mut waiting = server.send("GET", "/tui/control/next", &[], None);
+    waiting.get_ref().set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    while waiting.fill_buf().is_err() {
+        server.post("/tui/append-prompt", json!({ "text": "one" })).ok();
+    }
+    let next = Answered::read(waiting).ok();
+    assert_eq!(next, json!({ "path": "/tui/append-prompt", "body": { "text": "one" } }));
+    assert_eq!(server.post("/tui/control/response", json!({ "ok": 1 })).ok(), json!(true));
+    server.end();
+}
+
+/// The model and the agent of new sessions can be changed; other settings are in files.
+#[test]
+fn settings_that_can_change_do() {
+    let site = site();
+    let server = Served::start(&site);
+    let json_type = [("content-type", "application/json")];
+    let patch = |path: &str, body: Value| {
+        server.request("PATCH", path, &json_type, Some(&body.to_string()))
+    };
+    let shown = server.get("/config").ok();
+    assert_eq!(patch("/config", shown.clone()).ok(), shown, "nothing changes");
+    let changed = patch("/global/config", json!({ "default_agent": "plan" })).ok();
+    assert_eq!(changed["default_agent"], "plan");
+    assert_eq!(server.get("/config").ok()["default_agent"], "plan");
+    assert_eq!(server.post("/session", json!({})).ok()["agent"], "plan");
+    assert_eq!(server.post("/session", json!({ "agent": "build" })).ok()["agent"], "build");
+    for (body, says) in [
+        (json!({ "permission": { "bash": "allow" } }), "leftfold.json"),
+        (json!({ "default_agent": "nobody" }), "no agent"),
+        (json!({ "model": "nothing/here" }), "nothing"),
+        (json!({ "model": 1 }), "leftfold.json"),
+    ] {
+        let answer = patch("/config", body.clone());
+        assert_eq!(answer.status, 400, "{body}: {answer:?}");
+        assert!(answer.body.contains(says), "{body}: {answer:?}");
+    }
+    server.end();
+}
+
+/// Keys go where `leftfold auth` keeps them, and come back in no answer.
+#[test]
+fn keys_are_stored_and_removed() {
+    let site = site();
+    let server = Served::start(&site);
+    let json_type = [("content-type", "application/json")];
+    let put =
+        |path: &str, body: Value| server.request("PUT", path, &json_type, Some(&body.to_string()));
+    let key = "sk-canary-0123456789";
+    assert_eq!(put("/auth/anthropic", json!({ "type": "api", "key": key })).ok(), json!(true));
+    assert!(site.run(&["auth", "list"]).stdout.contains("leftfold auth login"));
+    for (path, body, status) in [
+        ("/auth/nobody", json!({ "type": "api", "key": key }), 404),
+        ("/auth/..%2f..", json!({ "type": "api", "key": key }), 404),
+        ("/auth/anthropic", json!({ "type": "api", "key": "" }), 400),
+        ("/auth/anthropic", json!({ "type": "api", "key": "two words" }), 400),
+        ("/auth/anthropic", json!({ "type": "api" }), 400),
+        (
+            "/auth/anthropic",
+            json!({ "type": "oauth", "access": key, "refresh": key, "expires": 1 }),
+            400,
+        ),
+    ] {
+        let answer = put(path, body.clone());
+        assert_eq!(answer.status, status, "{path} {body}: {answer:?}");
+        assert!(!answer.body.contains("canary"), "{answer:?}");
+    }
+    let removed = server.request("DELETE", "/auth/anthropic", &[], None);
+    assert_eq!(removed.ok(), json!(true));
+    assert!(!site.run(&["auth", "list"]).stdout.contains("leftfold auth login"));
+    server.end();
+}
+
+/// Lists of all directories, in pages.
+#[test]
+fn sessions_of_all_directories_are_listed_in_pages() {
+    let site = site();
+    site.file("other/x", "");
+    let server = Served::start(&site);
+    let other = format!("/session?directory={}", site.project().join("other").display());
+    let mut made = vec![server.session()];
+    made.push(server.post(&other, json!({})).ok()["id"].as_str().unwrap().to_owned());
+    made.push(server.session());
+    let mut seen = Vec::new();
+    let mut path = "/api/session?limit=2&order=asc".to_owned();
+    loop {
+        let page = server.get(&path).ok();
+        for session in page["data"].as_array().unwrap() {
+            assert!(session["location"]["directory"].is_string(), "{session}");
+            assert!(session["tokens"]["cache"]["read"].is_number(), "{session}");
+            seen.push(session["id"].as_str().unwrap().to_owned());
+        }
+        let Some(cursor) = page["cursor"]["next"].as_str() else { break };
+        path = format!("/api/session?limit=2&order=asc&cursor={cursor}");
+    }
+    seen.sort();
+    made.sort();
+    assert_eq!(seen, made);
+    let all = server.get("/experimental/session?roots=true").ok();
+    assert_eq!(all.as_array().unwrap().len(), 3);
+    assert!(all[0]["project"]["id"].is_string(), "{all}");
+    let tools = server.get("/experimental/tool?provider=anthropic&model=claude-sonnet-4-5").ok();
+    assert!(tools.to_string().contains("\"bash\""), "{tools}");
+    server.end();
+}
+
+/// Messages stay in the log: removal of one is refused, and says why.
+#[test]
+fn messages_and_parts_are_not_removed() {
+    let site = site();
+    let server = Served::start(&site);
+    let session = server.session();
+    server.prompt(&session, "go");
+    let messages = server.get(&format!("/session/{session}/message")).ok();
+    let message = messages[0]["info"]["id"].as_str().unwrap();
+    let part = messages[0]["parts"][0]["id"].as_str().unwrap();
+    let path = format!("/session/{session}/message/{message}");
+    let json_type = [("content-type", "application/json")];
+    for (method, path, status) in [
+        ("DELETE", path.clone(), 501),
+        ("DELETE", format!("/session/{session}/message/msg_x"), 404),
+        ("DELETE", format!("{path}/part/{part}"), 501),
+        ("PATCH", format!("{path}/part/{part}"), 501),
+        ("PATCH", format!("{path}/part/prt_x"), 404),
+    ] {
+        let answer = server.request(method, &path, &json_type, None);
+        assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+        assert!(answer.json()["data"]["message"].is_string(), "{answer:?}");
+    }
+    assert_eq!(server.get(&format!("/session/{session}/message")).ok(), messages);
+    server.end();
+}

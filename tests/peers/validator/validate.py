@@ -1,0 +1,104 @@
+"""Checks bodies of requests against the parameter types of the vendors' own Python SDKs.
+
+Reads JSON lines from standard input: {"format": ..., "name": ..., "body": {...}}. Writes a JSON line for each body
+that is refused: {"name": ..., "faults": [[path, message], ...]}, and {"checked": N} at the end. A member that the
+types do not know is a fault. Only shapes are checked; Leftfold's own rules check what they mean.
+"""
+
+import json
+import sys
+import typing
+
+import pydantic
+import pydantic_core
+import typing_extensions
+
+# pydantic checks the items of an Iterable only when somebody reads them. A body has lists there.
+typing.Iterable = typing.List
+
+import anthropic._models
+import openai._models
+from anthropic.types import message_create_params
+from google.genai import types as gemini
+from openai.types.chat import completion_create_params
+from openai.types.responses import response_create_params
+
+CLOSED = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+
+def close(*packages: str) -> None:
+    """Makes every type of these packages refuse members that it does not know."""
+    for name, module in list(sys.modules.items()):
+        if not name.startswith(packages):
+            continue
+        for member in ("Iterable", "SequenceNotStr"):
+            if hasattr(module, member):
+                setattr(module, member, typing.List)
+        for value in list(vars(module).values()):
+            if typing_extensions.is_typeddict(value):
+                value.__pydantic_config__ = CLOSED
+
+
+def only_instances(model: type, *_: object) -> object:
+    """The schema of a class of answers: no JSON is one. These classes take any member."""
+    return pydantic_core.core_schema.is_instance_schema(model)
+
+
+for base in (anthropic._models.BaseModel, openai._models.BaseModel):
+    base.__get_pydantic_core_schema__ = classmethod(only_instances)
+
+
+# The newest types of Anthropic have no sampling parameters, since the newest models refuse them. Leftfold sends them
+# to older models only.
+OLDER = {"anthropic": ("temperature", "top_p", "top_k")}
+
+
+class GeminiBody(pydantic.BaseModel):
+    """The members of `models/*:generateContent`, whose types the SDK has one by one."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    contents: list[gemini.Content]
+    systemInstruction: gemini.Content | None = None
+    tools: list[gemini.Tool] | None = None
+    toolConfig: gemini.ToolConfig | None = None
+    safetySettings: list[gemini.SafetySetting] | None = None
+    generationConfig: gemini.GenerationConfig | None = None
+    cachedContent: str | None = None
+
+
+def faults(adapter: pydantic.TypeAdapter, body: object) -> list[list[str]]:
+    """The faults of one body, the deepest first: in a union only the closest alternative is of interest."""
+    try:
+        adapter.validate_python(body)
+        return []
+    except pydantic.ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+        found.sort(key=lambda fault: -len(fault["loc"]))
+        # the names of unions are long and say little
+        path = lambda fault: ".".join(str(step) for step in fault["loc"] if "[" not in str(step))
+        return [[path(fault), fault["msg"]] for fault in found[:8]]
+
+
+def main() -> None:
+    close("openai.types", "anthropic.types")
+    adapters = {
+        "anthropic": message_create_params.MessageCreateParamsStreaming,
+        "openai-chat": completion_create_params.CompletionCreateParamsStreaming,
+        "openai-responses": response_create_params.ResponseCreateParamsStreaming,
+        "gemini": GeminiBody,
+    }
+    adapters = {name: pydantic.TypeAdapter(of) for name, of in adapters.items()}
+    checked = 0
+    for line in sys.stdin:
+        case = json.loads(line)
+        for member in OLDER.get(case["format"], ()):
+            case["body"].pop(member, None)
+        found = faults(adapters[case["format"]], case["body"])
+        checked += 1
+        if found:
+            print(json.dumps({"name": case["name"], "faults": found}), flush=True)
+    print(json.dumps({"checked": checked}))
+
+
+main()
