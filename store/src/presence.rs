@@ -15,7 +15,7 @@ use crate::reader::Reader;
 pub(crate) struct Presence {
     dir: PathBuf,
     /// Its greatest length since the last check, in bytes.
-    length: u64,
+    pub(crate) length: u64,
 }
 
 impl Presence {

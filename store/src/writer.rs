@@ -45,8 +45,8 @@ pub(crate) struct Writer {
 impl Writer {
     /// Runs until the last sender is dropped.
     pub(crate) fn run(mut self, inbox: &Receiver<Append>) {
-        self.preallocation.extend();
         self.presence.remember(&self.file);
+        self.preallocate();
         while let Some(first) = receive(inbox) {
             let mut size = bytes(&first);
             let mut group = vec![first];
@@ -76,8 +76,11 @@ impl Writer {
             Ok(()) => self.make_durable(sound),
             Err(error) => sound.into_iter().for_each(|append| append.fail(&error)),
         }
-        self.preallocation.extend();
-        self.presence.remember(&self.file);
+        self.preallocate();
+    }
+
+    fn preallocate(&mut self) {
+        self.presence.length = self.preallocation.extend(self.presence.length);
     }
 
     fn write_files(&self, group: &[Append]) -> Result<(), Error> {
