@@ -259,3 +259,25 @@ fn a_session_without_snapshots_gives_back_its_messages() {
     assert_eq!(end(&events)["text"], "All is forgotten.");
     site.assert_sound();
 }
+
+/// A folder of the session's files is a link by now: nothing is written where it leads.
+#[test]
+fn a_folder_that_has_become_a_link_is_left_alone() {
+    let site =
+        Site::scripted(&script(json!([bash("echo one > z/b; echo one > a"), says("Done.")])))
+            .setting("/snapshot", json!(true));
+    site.file("z/b", "zero\n");
+    site.file("elsewhere/b", "mine\n");
+    let events = site.prompt("go").ok().events();
+    let project = site.project();
+    std::fs::remove_dir_all(project.join("z")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", project.join("z")).unwrap();
+    let prompt = only(&events, "turn.prompted")["seq"].as_u64().unwrap();
+    revert(&site, prompt).with(1).saying(&["z/b"]);
+    assert_eq!(["a", "elsewhere/b"].map(|name| site.text(name)), ["one\n", "mine\n"]);
+    let events = site.exported();
+    assert_eq!(only(&events, "files.restore_failed")["data"]["class"], "path");
+    // the messages are still there
+    site.run(&["unrevert", "last"]).with(1).saying(&["no revert is pending"]);
+    site.assert_sound();
+}
