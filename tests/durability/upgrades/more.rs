@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// A name, and the function that plays the session.
 pub(super) type Played = (&'static str, fn() -> Site);
 
-pub(super) const MORE: [Played; 8] = [
+pub(super) const MORE: [Played; 9] = [
     ("summary", summary),
     ("recorded", recorded),
     ("clients", clients),
@@ -22,6 +22,7 @@ pub(super) const MORE: [Played; 8] = [
     ("files", files),
     ("imported", imported),
     ("failed", failed),
+    ("blocked", blocked),
 ];
 
 /// A title, arguments that arrive slowly, and a summary.
@@ -202,5 +203,21 @@ fn failed() -> Site {
     let prompt = only(&events, "turn.prompted")["seq"].to_string();
     site.run(&["revert", "last", "--to", &prompt]);
     site.run(&["compact", "last"]);
+    site
+}
+
+/// A revert that fails because a folder of the session's files is a link by then.
+fn blocked() -> Site {
+    let replies = [bash("echo one > z/b"), says("Done.")];
+    let site = Site::scripted(&json!({ "replies": replies })).setting("/snapshot", json!(true));
+    site.file("z/b", "zero\n");
+    site.file("elsewhere/b", "mine\n");
+    let events = site.prompt("go").ok().events();
+    let project = site.project();
+    std::fs::remove_dir_all(project.join("z")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", project.join("z")).unwrap();
+    let prompt = only(&events, "turn.prompted")["seq"].to_string();
+    let ran = site.run(&["revert", "last", "--to", &prompt, "--format", "json"]);
+    assert!(ran.stdout.contains("files.restore_failed"), "{ran:?}");
     site
 }
