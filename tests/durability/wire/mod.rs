@@ -16,7 +16,7 @@ use leftfold_events::Sha256;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use self::replies::{Part, Render, anthropic, chat, gemini, responses};
+use self::replies::{LONG_SERVER, Part, Render, anthropic, chat, gemini, responses};
 
 /// Wire format, the vendor that settings name, model, and the form of its replies.
 type Wire = (&'static str, &'static str, &'static str, Render);
@@ -41,6 +41,10 @@ const MORE: [Wire; 8] = [
 ];
 
 const KEY: &str = "sk-test-0123456789";
+
+/// The message behind a reply that was interrupted, which its event stands for.
+const CUT: &str =
+    "Your reply was interrupted here, before its end. The user has seen the text above.";
 
 /// One thing that the server answers.
 #[derive(Clone, Copy)]
@@ -281,6 +285,7 @@ fn provenance(tally: &Tally, place: &str, body: &str, report: &str, texts: &str)
         let bytes = &body[from..to];
         let has_events = !piece["from"].as_array().unwrap().is_empty();
         let kind = match what.split('.').next().unwrap() {
+            "messages" if has_events && bytes == CUT => "bytes of fixed texts",
             "messages" if has_events => "bytes from events",
             "messages" => "bytes of fixed texts",
             "format" => "bytes of the wire format",
@@ -380,12 +385,20 @@ fn replayed(tally: &Tally, place: &str, site: &Site, servers: &[&Server]) {
                 && event["session"] == request["session"]
                 && matches!(kind(event), "model.finished" | "model.failed")
         });
-        let hash = outcome.map(|outcome| match kind(outcome) {
+        let Some(outcome) = outcome else {
+            let of_turn = events.iter().any(|event| {
+                kind(event) == "turn.interrupted" && event["session"] == request["session"]
+            });
+            tally.check("requests without an outcome", of_turn, || format!("{place}, {seq}"));
+            tally.add("interrupted", 1);
+            continue;
+        };
+        let hash = match kind(outcome) {
             "model.failed" => &outcome["notes"]["exchange"]["body_sha256"],
             _ => &outcome["data"]["body_sha256"],
-        });
+        };
         let expected = json!(Sha256::of(body.as_bytes()).to_string());
-        tally.equal("bodies without their hash in the log", &hash, &Some(&expected), place);
+        tally.equal("bodies without their hash in the log", &hash, &&expected, place);
     }
     tally.equal("requests without an event", &sent.len(), &0, place);
     for session in ids(&events) {
@@ -414,6 +427,7 @@ fn every_body_is_made_again_and_every_answer_is_decoded_again() {
         .counts(&[
             "sessions",
             "bodies",
+            "interrupted",
             "answers",
             "records",
             "without network",
@@ -428,6 +442,7 @@ fn every_body_is_made_again_and_every_answer_is_decoded_again() {
             "bodies that the server did not get",
             "bodies without their hash in the log",
             "requests without an event",
+            "requests without an outcome",
             "answers that differ",
             "gaps in provenance",
             "bytes of unknown origin",
@@ -461,6 +476,8 @@ fn every_body_is_made_again_and_every_answer_is_decoded_again() {
                 tally.attempt("sessions that fail", place, || {
                     titled_forked_and_with_an_image(tally, wire);
                     killed_and_resumed(tally, wire);
+                    interrupted_and_prompted(tally, wire);
+                    with_a_document_and_a_long_name(tally, wire);
                 });
             });
         }
@@ -522,6 +539,42 @@ fn killed_and_resumed(tally: &Tally, wire: Wire) {
     let holds = code == 0 && text.contains("1 of 2 bodies rebuilt, 1 answers decoded again");
     tally.check("answers that differ", holds, || format!("{place}: {text}{error}"));
     tally.add("sessions", 1);
+}
+
+/// A reply that its user interrupts. The next request says where it ended.
+fn interrupted_and_prompted(tally: &Tally, wire: Wire) {
+    let text = wire.3(&[Part::Text("The beginning of a reply that never ends.")]);
+    let ends: Vec<usize> = text.match_indices("\n\n").map(|(at, _)| at + 2).collect();
+    let half = text[..ends[ends.len() / 2]].to_owned();
+    let whole = wire.3(&[Part::Text("Done.")]);
+    let answers = vec![Answer::Stall(half), Answer::Stream(whole, Split::Awkward)];
+    let server = Server::start(answers);
+    let site = site(&server, wire);
+    let mut live = site.start(&["run", "--format", "json", "go"]);
+    live.until("model.streamed");
+    live.signal(Signal::INT);
+    live.wait().with(130);
+    site.run(&["run", "--format", "json", "--continue", "and now?"]).ok();
+    let body = String::from_utf8(server.requests().pop().unwrap().bytes).unwrap();
+    let place = format!("{}, interrupted", wire.0);
+    for text in [CUT, "and now?"] {
+        tally.check("bodies that differ", body.contains(text), || format!("{place}: {body}"));
+    }
+    replayed(tally, &place, &site, &[&server]);
+}
+
+/// A document in the prompt, and a call of an MCP server's tool with a shortened name.
+fn with_a_document_and_a_long_name(tally: &Tally, wire: Wire) {
+    let server = serve(&[Step::Reply(&[Part::Echo("call_1")]), DONE], wire.3);
+    let double = common::mcp::local("doubles::the_server_answers", "");
+    let site = site(&server, wire).setting("mcp", json!({ LONG_SERVER: double }));
+    site.file("page.pdf", "%PDF-1.4\n%%EOF\n");
+    let args = ["run", "--format", "json", "--yes", "--file", "page.pdf", "What is it?"];
+    let events = site.run(&args).ok().events();
+    let output = &only(&events, "tool.finished")["data"]["output"];
+    let place = format!("{}, document and long name", wire.0);
+    tally.equal("bodies that differ", output, &json!("You said hello."), &place);
+    replayed(tally, &place, &site, &[&server]);
 }
 
 /// The smallest image.
@@ -609,7 +662,7 @@ fn whole(parts: &[Part]) -> String {
         Part::Text(text) => Block::Text(text),
         Part::Thought(text, signature) => Block::Thinking(text, signature),
         Part::Read(id, path) => Block::Call(id, "read", json!({ "filePath": path }).to_string()),
-        Part::Task(..) | Part::Error(_) => panic!("not needed here"),
+        Part::Task(..) | Part::Echo(_) | Part::Error(_) => panic!("not needed here"),
     };
     message_whole(&parts.iter().map(block).collect::<Vec<_>>())
 }

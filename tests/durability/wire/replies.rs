@@ -1,5 +1,6 @@
 //! Replies in the streaming format of each wire, from one description.
 
+use leftfold_events::Sha256;
 use serde_json::{Value, json};
 
 /// A part of a reply.
@@ -12,23 +13,36 @@ pub(super) enum Part {
     Read(&'static str, &'static str),
     /// Id and the prompt of a subagent.
     Task(&'static str, &'static str),
+    /// Id of a call of the tool `echo` of [`LONG_SERVER`].
+    Echo(&'static str),
     /// An error instead of the rest of the stream.
     Error(&'static str),
+}
+
+/// The name of an MCP server whose tools have names that are too long for every API.
+pub(super) const LONG_SERVER: &str =
+    "a-server-with-a-name-of-more-characters-than-a-tool-may-have-in-any-api";
+
+/// The name under which a model is offered its tool `echo`.
+fn echo() -> String {
+    let hash = Sha256::of(format!("{LONG_SERVER}\0echo").as_bytes()).to_string();
+    format!("{}_{}", &LONG_SERVER[..55], &hash[..8])
 }
 
 /// The format of a wire.
 pub(super) type Render = fn(&[Part]) -> String;
 
 impl Part {
-    fn call(self) -> Option<(&'static str, &'static str, Value)> {
+    fn call(self) -> Option<(&'static str, String, Value)> {
         match self {
             Self::Text(_) | Self::Thought(..) | Self::Error(_) => None,
-            Self::Read(id, path) => Some((id, "read", json!({ "filePath": path }))),
+            Self::Read(id, path) => Some((id, "read".to_owned(), json!({ "filePath": path }))),
             Self::Task(id, prompt) => {
                 let input =
                     json!({ "description": "Look", "prompt": prompt, "subagentType": "general" });
-                Some((id, "task", input))
+                Some((id, "task".to_owned(), input))
             }
+            Self::Echo(id) => Some((id, echo(), json!({ "text": "hello" }))),
         }
     }
 }
@@ -77,7 +91,7 @@ pub(super) fn anthropic(parts: &[Part]) -> String {
                     .chain([delta(json!({ "type": "signature_delta", "signature": signature }))])
                     .collect(),
             ),
-            Part::Read(..) | Part::Task(..) => {
+            Part::Read(..) | Part::Task(..) | Part::Echo(_) => {
                 let (id, name, input) = part.call().unwrap();
                 let block = json!({ "type": "tool_use", "id": id, "name": name, "input": {} });
                 let deltas = pieces(&input.to_string());
@@ -120,7 +134,7 @@ pub(super) fn chat(parts: &[Part]) -> String {
                 let piece = |piece: &String| chunk(json!({ "reasoning_content": piece }));
                 text += &pieces(words).iter().map(piece).collect::<String>();
             }
-            Part::Read(..) | Part::Task(..) => {
+            Part::Read(..) | Part::Task(..) | Part::Echo(_) => {
                 let (id, name, input) = part.call().unwrap();
                 let call = |call: Value| chunk(json!({ "tool_calls": [call] }));
                 text += &call(json!({ "index": calls, "id": id, "type": "function",
@@ -160,7 +174,7 @@ pub(super) fn responses(parts: &[Part]) -> String {
                 let whole = json!([{ "type": "summary_text", "text": words }]);
                 (item(json!([])), "reasoning_summary_text", words.to_owned(), item(whole))
             }
-            Part::Read(..) | Part::Task(..) => {
+            Part::Read(..) | Part::Task(..) | Part::Echo(_) => {
                 let (id, name, input) = part.call().unwrap();
                 let item = |arguments: &str| json!({ "type": "function_call", "id": format!("fc_{index}"), "call_id": id, "name": name, "arguments": arguments });
                 let input = input.to_string();
@@ -193,7 +207,7 @@ pub(super) fn gemini(parts: &[Part]) -> String {
             }
             Part::Text(words) => json!({ "text": words }),
             Part::Thought(words, _) => json!({ "text": words, "thought": true }),
-            Part::Read(..) | Part::Task(..) => {
+            Part::Read(..) | Part::Task(..) | Part::Echo(_) => {
                 let (_, name, input) = part.call().unwrap();
                 json!({ "functionCall": { "name": name, "args": input }, "thoughtSignature": "Cg==" })
             }
