@@ -23,13 +23,10 @@ use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
-use leftfold_actors::NodeMessage;
 use leftfold_events::SessionId;
 use leftfold_events::event::SessionChoices;
-use leftfold_runtime::client::{self, Client};
+use leftfold_runtime::client::Client;
 use leftfold_runtime::socket::{SessionRegistry, Sessions};
-use leftfold_store::Store;
-use ractor::ActorRef;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -59,8 +56,6 @@ pub(crate) type Answer = Result<axum::Json<Value>, ApiError>;
 pub(crate) struct Api {
     pub(crate) feed: Arc<Feed>,
     pub(crate) sessions: Arc<SessionRegistry>,
-    store: Store,
-    node: ActorRef<NodeMessage>,
     /// The directory of requests that name none.
     directory: PathBuf,
     /// Clients' choices for new sessions of a directory, or of all directories (`None`).
@@ -75,15 +70,12 @@ impl Api {
     pub(crate) fn new(
         feed: Arc<Feed>,
         sessions: Arc<SessionRegistry>,
-        (store, node): (Store, ActorRef<NodeMessage>),
         directory: PathBuf,
         web: Option<Web>,
     ) -> Self {
         Self {
             feed,
             sessions,
-            store,
-            node,
             directory,
             defaults: Mutex::default(),
             controls: control::ControlQueue::default(),
@@ -114,38 +106,7 @@ impl Api {
 
     /// Removes a root session with its subagents.
     pub(crate) async fn remove(&self, session: SessionId) -> Result<(), ApiError> {
-        let tree = self
-            .feed
-            .with(session, |tree| tree.sessions().map(|(id, _)| id).collect::<Vec<SessionId>>());
-        let tree = tree.unwrap_or_default();
-        if tree.first() != Some(&session) && self.feed.root_of(session) != Some(session) {
-            return Err(ApiError::bad_request("a subagent's session is removed with its parent"));
-        }
-        let heads = leftfold_store::heads(self.store.dir());
-        let shares = |head: &leftfold_store::Head| {
-            let of = head.summary.as_ref().and_then(|summary| summary.fork_of);
-            !tree.contains(&head.session) && of.is_some_and(|of| tree.contains(&of))
-        };
-        if heads.iter().any(shares) {
-            return Err(ApiError::bad_request(
-                "forks share this session's events: remove the forks first",
-            ));
-        }
-        for session in &tree {
-            let closed =
-                ractor::call!(self.node, |reply| NodeMessage::Close { session: *session, reply });
-            closed.map_err(|error| ApiError::from(anyhow::Error::from(error)))?;
-        }
-        let mut left = client::ATTEMPTS;
-        loop {
-            let (store, tree) = (self.store.clone(), tree.clone());
-            match blocking(move || Ok(store.forget(&tree))).await? {
-                // a log is released some time after its session has ended
-                Err(leftfold_store::Error::Taken { .. }) if left > 0 => left -= 1,
-                done => return done.map_err(|error| anyhow::Error::from(error).into()),
-            }
-            tokio::time::sleep(client::BREATH).await;
-        }
+        Ok(Sessions::remove(&*self.sessions, session).await?)
     }
 
     /// Puts every session that is opened in this node into the feed, whoever opens it, and drops those

@@ -136,8 +136,7 @@ async fn run(
     let reader = store.reader();
     sessions.keep(store.clone()).await?;
     let feed = tokio::task::spawn_blocking(move || Feed::open(reader)).await??;
-    let api =
-        Arc::new(Api::new(feed, sessions, (store, node.clone()), options.directory.clone(), web));
+    let api = Arc::new(Api::new(feed, sessions, options.directory.clone(), web));
     api.follow_all();
 
     // before anybody learns that the server is there

@@ -21,7 +21,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::watch;
 
 use super::descendants;
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::project::Project;
 use crate::remote::Remote;
 use crate::remote::wire::RpcError;
@@ -589,6 +589,19 @@ impl SessionRegistry {
     }
 }
 
+/// Removes closed sessions from a store. A log is released some time after its session has ended.
+async fn forget(store: &Store, sessions: Vec<SessionId>) -> anyhow::Result<()> {
+    let mut left = client::ATTEMPTS;
+    loop {
+        let (store, sessions) = (store.clone(), sessions.clone());
+        match tokio::task::spawn_blocking(move || store.forget(&sessions)).await? {
+            Err(leftfold_store::Error::Taken { .. }) if left > 0 => left -= 1,
+            done => return Ok(done?),
+        }
+        tokio::time::sleep(client::BREATH).await;
+    }
+}
+
 #[async_trait]
 impl Sessions for SessionRegistry {
     async fn client(&self, session: SessionId, store: Option<&Path>) -> Result<Client, RpcError> {
@@ -654,7 +667,8 @@ impl Sessions for SessionRegistry {
             return Err(RpcError::leaving("this node does not keep the store of that session"));
         };
         let heads = leftfold_store::heads(store.dir());
-        let tree = session_list::removable(&heads, session).map_err(RpcError::of)?;
+        let tree = session_list::removable(&heads, session)
+            .map_err(|error| RpcError::params(format!("{error:#}")))?;
         for session in &tree {
             let open = self.known().get(session).and_then(|known| known.client.clone());
             if let Some(client) = open
@@ -669,8 +683,7 @@ impl Sessions for SessionRegistry {
             closed.map_err(RpcError::internal)?;
             self.known().remove(&session);
         }
-        let forgotten = tokio::task::spawn_blocking(move || store.forget(&tree)).await;
-        forgotten.map_err(RpcError::internal)?.map_err(RpcError::internal)?;
+        forget(&store, tree).await.map_err(RpcError::of)?;
         if let Some(removed) = self.removed.get() {
             removed(session);
         }
