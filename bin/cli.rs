@@ -8,7 +8,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use leftfold_events::turn_config::AskMode;
+use leftfold_events::turn_config::{AskMode, StructuredOutput};
 use leftfold_runtime::note;
 use leftfold_runtime::turn_config::Overrides;
 
@@ -231,6 +231,9 @@ pub(crate) struct Run {
     /// Send this file with the prompt: text, an image or a PDF (repeatable)
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Vec<PathBuf>,
+    /// Answer with JSON that fits the JSON Schema in this file, and print only that
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output_schema: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) turn: TurnArgs,
 }
@@ -268,6 +271,9 @@ pub(crate) struct TurnArgs {
     /// Answers to permission questions in advance [default: ask on a terminal, deny otherwise]
     #[arg(long, value_enum, value_name = "MODE", conflicts_with = "yes")]
     pub(crate) permission_mode: Option<PermissionMode>,
+    /// The form of the answer, from `--output-schema`.
+    #[arg(skip)]
+    pub(crate) output: Option<StructuredOutput>,
 }
 
 /// Whether a person can type answers: standard input and standard error are terminals.
@@ -300,6 +306,7 @@ impl TurnArgs {
             max_cost: self.max_cost,
             timeout: self.timeout,
             system: self.system.clone(),
+            output: self.output.clone(),
             ..of_mode(self.permission_mode, self.yes, somebody_there())
         }
     }

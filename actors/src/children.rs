@@ -186,6 +186,7 @@ fn how(reason: EndReason) -> String {
         EndReason::MaxSteps => "it used up its steps",
         EndReason::Limit => "it reached a limit",
         EndReason::Incomplete => "its answer was cut off",
+        EndReason::InvalidOutput => "its answer did not fit the schema",
     };
     format!("The subagent came to no proper end: {why}. This is the last it said.\n")
 }

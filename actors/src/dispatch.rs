@@ -240,8 +240,10 @@ impl Workers {
         let sandbox = state.config.options.sandbox.clone();
         let subagents = leftfold_tools::subagents(&state.config.tools);
         let offered = state.config.tools.iter().map(|tool| tool.name.clone()).collect();
+        let output = state.config.options.output.as_ref();
+        let output = output.map(|output| output.schema.clone());
         let of = envelope.seq;
-        let check = CheckCall { of, call: spec, sandbox, subagents, offered };
+        let check = CheckCall { of, call: spec, sandbox, subagents, offered, output };
         self.to_executor(ToolExecutorMessage::Check(Box::new(check)));
     }
 

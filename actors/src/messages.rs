@@ -33,7 +33,9 @@ use leftfold_events::sandbox::SandboxOptions;
 use leftfold_events::state::PendingHook;
 use leftfold_events::state::batch::Part;
 use leftfold_events::turn_config::Prices;
-use leftfold_events::{Envelope, Fact, Request, Secrets, Seq, SessionId, State, Time, TurnConfig};
+use leftfold_events::{
+    Envelope, Fact, Json, Request, Secrets, Seq, SessionId, State, Time, TurnConfig,
+};
 use leftfold_providers::Extra;
 use leftfold_store::{LiveReader, Store};
 use leftfold_tools::{Caller, Elicitation, ElicitationReply, Instructed, Sandbox, Seen};
@@ -341,6 +343,8 @@ pub(crate) struct CheckCall {
     pub(crate) subagents: Option<Vec<String>>,
     /// The names of the tools that the agent is offered.
     pub(crate) offered: Vec<String>,
+    /// The JSON Schema of the answer that the turn asks for.
+    pub(crate) output: Option<Json>,
 }
 
 /// To the worker that performs calls.

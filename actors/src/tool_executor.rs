@@ -81,10 +81,11 @@ impl Actor for ToolExecutor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             ToolExecutorMessage::Check(check) => {
-                let CheckCall { of, call, sandbox, subagents, offered } = *check;
+                let CheckCall { of, call, sandbox, subagents, offered, output } = *check;
                 let mut workspace = calling(&running.workspace, subagents);
                 let calling = Arc::make_mut(&mut workspace);
                 (calling.sandbox, calling.offered) = (sandbox, Some(offered));
+                calling.output = output;
                 running.check(of, call, workspace);
             }
             ToolExecutorMessage::Use(world) => {

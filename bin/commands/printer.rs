@@ -53,6 +53,8 @@ pub(crate) struct Printing {
     /// The names under which this client may prompt. A turn of the root that ends before such a prompt was closed for
     /// it: its end is no line of the output. `None`: every end is one.
     pub(crate) prompts_as: Option<[String; 2]>,
+    /// Whether the text output is only the turn's structured answer.
+    pub(crate) is_structured: bool,
 }
 
 pub(crate) struct Output {
@@ -68,6 +70,8 @@ pub(crate) struct Output {
     held: Vec<TextOutput>,
     /// The names of the prompt that has not come yet; `None`: it has come.
     awaited: Option<[String; 2]>,
+    /// As in [`Printing`].
+    is_structured: bool,
 }
 
 /// How long to wait for the end of a child after its parent has recorded it.
@@ -83,7 +87,7 @@ impl Actor for Printer {
         _: ActorRef<Observation>,
         printing: Printing,
     ) -> Result<Output, ActorProcessingErr> {
-        let Printing { format, session, driver, asks, prompts_as } = printing;
+        let Printing { format, session, driver, asks, prompts_as, is_structured } = printing;
         let (transcript, renderer) = (Transcript::live(session), TextRenderer::default());
         let tree = SessionTree::new(session);
         let (asking, held) = (asks.then(VecDeque::new), Vec::new());
@@ -98,6 +102,7 @@ impl Actor for Printer {
             asking,
             held,
             awaited,
+            is_structured,
         })
     }
 
@@ -150,7 +155,16 @@ impl Output {
                     text.push('\n');
                 }
             } else if !self.broken && printed.is_ok() {
-                let output = self.renderer.render(&self.transcript, event.session, &changes);
+                let mut output = self.renderer.render(&self.transcript, event.session, &changes);
+                if self.is_structured {
+                    output.text.clear();
+                }
+                if let Some(answer) =
+                    event.notes.structured.as_ref().filter(|_| self.tree.is_root(event))
+                {
+                    output.text.push_str(answer.as_str());
+                    output.text.push('\n');
+                }
                 self.held.push(output);
                 let is_closed = self.follow_questions(event, &changes);
                 if is_closed || self.asking.as_ref().is_none_or(VecDeque::is_empty) {

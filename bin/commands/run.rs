@@ -1,11 +1,15 @@
 //! `leftfold run`: runs one prompt and exits. Also the other commands that run one turn: `resume`,
 //! `compact`, `revert`, `unrevert` and `fork`.
 
+use std::fs::File;
 use std::io::{IsTerminal, Read};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
+use leftfold_events::Json;
 use leftfold_events::event::PromptPart;
+use leftfold_events::turn_config::StructuredOutput;
 use leftfold_runtime::fork::{self, ForkRequest};
 use leftfold_runtime::project::{Project, new_id};
 use leftfold_runtime::session_paths::{self, SessionPlace};
@@ -16,7 +20,12 @@ use leftfold_runtime::{Usage, attach, client};
 use super::turn_runner::{self, Task};
 use crate::cli::{Compact, Fork, Resume, Revert, Run, TurnArgs, Unrevert};
 
+/// The most bytes that are read of a schema's file. Its own limit is lower.
+const MAX_SCHEMA_FILE: u64 = 1 << 20;
+
 pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
+    let output = args.output_schema.as_deref().map(output).transpose()?;
+    let turn = TurnArgs { output, ..args.turn };
     let worktree = leftfold_config::worktree_of(&std::env::current_dir()?);
     let prompt = prompt(args.prompt)?;
     let files = attach::files(&args.file)?;
@@ -35,7 +44,21 @@ pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
         }
         place => place,
     };
-    take(place, prompt, files, &args.turn)
+    take(place, prompt, files, &turn)
+}
+
+/// The form of the answer that the schema in this file describes.
+fn output(path: &Path) -> Result<StructuredOutput, Usage> {
+    let wrong = |why: String| Usage(format!("--output-schema: {}: {why}", path.display()));
+    let mut text = String::new();
+    // a device has no end
+    File::open(path)
+        .and_then(|file| file.take(MAX_SCHEMA_FILE).read_to_string(&mut text))
+        .map_err(|error| wrong(error.to_string()))?;
+    let schema = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    let schema = Json::from_value(&schema);
+    leftfold_tools::check_output_schema(&schema).map_err(wrong)?;
+    Ok(StructuredOutput { schema, retries: StructuredOutput::retries() })
 }
 
 /// Runs a prompt in that session, or in a new one.

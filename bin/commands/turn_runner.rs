@@ -62,7 +62,7 @@ impl Outcome {
             Self::Interrupted => 130,
             Self::Ended(ended) => match ended.reason {
                 EndReason::Completed => 0,
-                EndReason::Error => 1,
+                EndReason::Error | EndReason::InvalidOutput => 1,
                 EndReason::Blocked => 3,
                 EndReason::MaxSteps | EndReason::Limit => 4,
                 EndReason::Incomplete => 5,
@@ -83,7 +83,8 @@ pub(crate) async fn run_turn(
     let (resumes, reverts) = (task == Task::Resume, matches!(task, Task::Revert(_)));
     let (format, session) = (turn.format, setup.place.session);
     let prompts_as = (!resumes && !reverts).then(|| client::names(BY));
-    let printing = Printing { format, session, driver: sender, asks, prompts_as };
+    let is_structured = turn.output.is_some();
+    let printing = Printing { format, session, driver: sender, asks, prompts_as, is_structured };
     let (sink, _) = Actor::spawn(None, Printer, printing).await?;
     let mut signals = Signals::new()?;
     let node = client::node().await?;

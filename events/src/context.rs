@@ -20,7 +20,7 @@ use crate::request::{AssistantPart, Request, RequestMessage, ToolResult};
 use crate::state::{
     Call, Compacting, Message, ModelStatus, Phase, Prompt, Reply, ReplyEnd, ReplyPart, State, words,
 };
-use crate::turn_config::ModelSpec;
+use crate::turn_config::{ModelSpec, STRUCTURED_OUTPUT};
 
 /// The request for the next step of the turn.
 pub fn request(s: &State) -> Request {
@@ -49,8 +49,28 @@ fn head(s: &State, purpose: Purpose, model: ModelRef) -> Request {
     };
     if purpose == Purpose::Turn {
         overlay::lay(&mut head, s);
+        require_output(&mut head, s);
     }
     head
+}
+
+/// Requires a call of the model if the turn asks for a structured answer. In the last step only the call that
+/// gives it is possible.
+fn require_output(head: &mut Request, s: &State) {
+    if s.config.options.output.is_none() {
+        return;
+    }
+    if s.is_last_step() {
+        head.tools.retain(|tool| tool.name == STRUCTURED_OUTPUT);
+    }
+    let mut options = head.options.value();
+    if let Some(options) = options.as_object_mut()
+        && !options.contains_key("toolChoice")
+        && !options.contains_key("tool_choice")
+    {
+        options.insert("toolChoice".to_owned(), "required".into());
+    }
+    head.options = Json::from_value(&options);
 }
 
 /// A request, and the events that its messages come from.

@@ -136,14 +136,19 @@ pub fn read(line: &str) -> Result<Line, LineError> {
 const CANCELLED: &str = "tool.cancelled";
 const ENDED: &str = "turn.ended";
 
-/// Moves notes that explain fields of the event to these fields: the reason of a cancelled call, and the class of
-/// each denial.
+/// Moves notes that explain fields of the event to these fields: the reason of a cancelled call, the class of each
+/// denial, and the structured answer of a turn.
 fn into_data(kind: &str, notes: &mut Value, data: &mut Value) {
     let (Some(notes), Some(data)) = (notes.as_object_mut(), data.as_object_mut()) else { return };
     if kind == CANCELLED
         && let Some(reason) = notes.shift_remove("reason")
     {
         data.insert("reason".to_owned(), reason);
+    }
+    if kind == ENDED
+        && let Some(answer) = notes.shift_remove("structured")
+    {
+        data.insert("structured".to_owned(), answer);
     }
     let denied = data.get_mut("permission_denials").and_then(Value::as_array_mut);
     if kind == ENDED
@@ -164,6 +169,11 @@ fn out_of_data(kind: &str, notes: &mut Value, data: &mut Value) {
         && let Some(reason) = data.as_object_mut().and_then(|data| data.shift_remove("reason"))
     {
         found.insert("reason".to_owned(), reason);
+    }
+    if kind == ENDED
+        && let Some(answer) = data.as_object_mut().and_then(|data| data.shift_remove("structured"))
+    {
+        found.insert("structured".to_owned(), answer);
     }
     let denied = data.get_mut("permission_denials").and_then(Value::as_array_mut);
     if kind == ENDED

@@ -1,4 +1,4 @@
-//! Why a call was cancelled, and which kind of denial a turn lists. Both follow from the state before the
+//! Why a call was cancelled, which kind of denial a turn lists, and its structured answer. All follow from the state before the
 //! event, so no decision reads them. They are notes for programs that see single events.
 
 use crate::event::{DenialClass, EndReason, Envelope, Event, Tool, Turn as TurnEvent};
@@ -13,9 +13,16 @@ pub(crate) fn note(before: &State, intent: &mut Envelope) {
                 intent.notes.reason = Some(cancelled(before, call).to_owned());
             }
         }
-        Event::Turn(TurnEvent::Ended(ended)) if !ended.permission_denials.is_empty() => {
-            let classes = before.turn.iter().flat_map(|turn| &turn.denial_classes);
-            intent.notes.denials = classes.map(|class| class.name().to_owned()).collect();
+        Event::Turn(TurnEvent::Ended(ended)) => {
+            if !ended.permission_denials.is_empty() {
+                let classes = before.turn.iter().flat_map(|turn| &turn.denial_classes);
+                intent.notes.denials = classes.map(|class| class.name().to_owned()).collect();
+            }
+            if ended.reason == EndReason::Completed
+                && let Some(answer) = before.structured_output()
+            {
+                intent.notes.structured = Some(answer.clone());
+            }
         }
         Event::Session(_)
         | Event::Turn(_)
@@ -43,7 +50,12 @@ fn cancelled(before: &State, call: &Call) -> &'static str {
         }
         Some(EndReason::Blocked) => "rejected",
         Some(EndReason::Limit) => "limit",
-        Some(EndReason::Error | EndReason::Completed | EndReason::Incomplete) => "turn_ended",
+        Some(
+            EndReason::Error
+            | EndReason::Completed
+            | EndReason::Incomplete
+            | EndReason::InvalidOutput,
+        ) => "turn_ended",
         Some(EndReason::MaxSteps) | None => "max_steps",
     }
 }

@@ -87,6 +87,7 @@ pub fn rewrite_notes(notes: &mut Notes, how: &impl Rewrite) {
     }
     optional(&mut notes.reason, how);
     notes.denials.iter_mut().for_each(|class| string(class, how));
+    notes.structured.iter_mut().for_each(|answer| json(answer, how));
     notes.other.values_mut().for_each(|member| json(member, how));
 }
 

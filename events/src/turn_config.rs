@@ -139,6 +139,26 @@ pub enum AskMode {
     Allow,
 }
 
+/// The name of the tool by which a model gives a [`StructuredOutput`].
+pub const STRUCTURED_OUTPUT: &str = "StructuredOutput";
+
+/// The form of a turn's answer: the arguments of a call of the tool [`STRUCTURED_OUTPUT`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StructuredOutput {
+    /// JSON Schema of the answer, which is an object.
+    pub schema: Json,
+    /// How often the model may try again after a reply without a valid answer.
+    #[serde(default = "StructuredOutput::retries")]
+    pub retries: u32,
+}
+
+impl StructuredOutput {
+    /// The default of `retries`.
+    pub fn retries() -> u32 {
+        2
+    }
+}
+
 /// The default time limit of a child, in milliseconds: an hour. The child then ends and reports.
 pub const TASK_TIMEOUT: u64 = 60 * 60 * 1_000;
 
@@ -275,6 +295,9 @@ pub struct Options {
     /// Whether the bytes of every exchange with a provider are kept beside the log.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub record: bool,
+    /// The form of the turn's answer; `None`: text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<StructuredOutput>,
 }
 
 impl Default for Options {
@@ -322,6 +345,7 @@ impl Default for Options {
             sandbox: None,
             sources: Sources::default(),
             record: false,
+            output: None,
         }
     }
 }

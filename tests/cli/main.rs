@@ -17,6 +17,7 @@ mod limits;
 mod mentions;
 mod models;
 mod opencode_settings;
+mod output_schema;
 mod run;
 mod story;
 mod trust;

@@ -235,3 +235,30 @@ fn a_session_that_the_command_line_removes_leaves_the_server() {
     served.end();
     site.run(&["check", "last"]).ok();
 }
+
+#[test]
+fn a_prompt_with_a_schema_is_answered_with_an_object_that_fits_it() {
+    let gives = |answer: Value| common::call("StructuredOutput", answer);
+    let replies = [json!({ "n": "1" }), json!({ "n": 1 }), json!({}), json!({})].map(gives);
+    let site = Site::scripted(&script(json!(replies)));
+    let server = Served::start(&site);
+    let session = server.session();
+    let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] });
+    let prompt = |retries: u32| {
+        let format = json!({ "type": "json_schema", "schema": schema, "retryCount": retries });
+        let body = json!({ "parts": [{ "type": "text", "text": "go" }], "format": format });
+        server.post(&format!("/session/{session}/message"), body).ok()
+    };
+    let answer = prompt(1);
+    assert_eq!(answer["info"]["structured"], json!({ "n": 1 }), "{answer}");
+    assert_eq!(answer["info"]["error"], Value::Null);
+    let answer = prompt(1);
+    assert_eq!(answer["info"]["structured"], Value::Null, "{answer}");
+    let error = &answer["info"]["error"];
+    assert_eq!(
+        (&error["name"], &error["data"]["retries"]),
+        (&json!("StructuredOutputError"), &json!(1))
+    );
+    assert!(error["data"]["message"].as_str().unwrap().contains('n'), "{error}");
+    site.assert_sound();
+}

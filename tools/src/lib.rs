@@ -47,6 +47,7 @@ mod seen;
 mod skill;
 pub mod skills;
 mod spill;
+mod structured_output;
 mod task;
 #[cfg(test)]
 mod testing;
@@ -79,6 +80,7 @@ pub use preview::{preview, previews};
 pub use registry::{TOOLS, find, model_tools, resolve, run, run_alone, tools_for_model};
 pub use sandbox::{ProgramConfinement, ProgramKind, ProgramSandbox, probe, remove_unused_folders};
 pub use spill::prune;
+pub use structured_output::{check_output_schema, structured_output_tool};
 pub use task::subagents;
 pub use tool::{
     Caller, Context, Instructed, Output, OutputLimits, Plan, Progress, Sandbox, Seen, Tool,

@@ -8,13 +8,15 @@ use leftfold_events::Json;
 use leftfold_events::event::{BatchCall, CallKind, CallSpec, Resolution};
 use leftfold_events::state::Outcome;
 use leftfold_events::state::batch::Part;
+use leftfold_events::turn_config::STRUCTURED_OUTPUT;
 use serde_json::json;
 
 use crate::protected;
 use crate::tool::{self, Context, Output, Plan, Sandbox, Tool, Workspace};
 use crate::{
     Error, apply_patch, bash, batch, edit, glob, grep, invalid, multiedit, paths, plan_switch,
-    question, read, skill, task, text, todoread, todowrite, truncate, webfetch, write,
+    question, read, skill, structured_output, task, text, todoread, todowrite, truncate, webfetch,
+    write,
 };
 
 /// Most bytes of a tool's name that an error quotes.
@@ -47,6 +49,7 @@ pub static TOOLS: &[&dyn Tool] = &[
     &plan_switch::PlanEnter,
     &plan_switch::PlanExit,
     &invalid::Invalid,
+    &structured_output::StructuredOutput,
 ];
 
 pub fn find(name: &str) -> Option<&'static dyn Tool> {
@@ -92,7 +95,8 @@ fn resolve_leniently(call: &CallSpec, cx: &Workspace) -> Resolution {
     let name = call.name.trim();
     let listed = |name: &str| find(name).filter(|tool| tool.is_listed());
     let of_source = |call: &CallSpec| cx.sources.iter().find_map(|source| source.resolve(call, cx));
-    if let Some(tool) = listed(name) {
+    let of_turn = find(name).filter(|_| name == STRUCTURED_OUTPUT && cx.output.is_some());
+    if let Some(tool) = listed(name).or(of_turn) {
         return resolve_built_in(tool, call, cx);
     }
     if let Some(resolution) = of_source(call) {
@@ -239,6 +243,7 @@ pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<O
         | CallKind::Shell
         | CallKind::ShowsFiles
         | CallKind::Lasting
+        | CallKind::StructuredOutput
         | CallKind::SwitchAgent { .. } => Vec::new(),
     };
     let sandbox = Sandbox::alone(&workspace, &tool.resolve(&input, &workspace));
@@ -441,7 +446,9 @@ mod tests {
                 assert!(!text.contains(unwanted), "{} has {unwanted}: {text}", tool.name());
             }
             assert!(tool.description().len() > 40, "{}", tool.name());
-            assert_eq!(tool.name(), tool.name().to_lowercase());
+            // clients know the other one by this name
+            let lowercase = tool.name().to_lowercase();
+            assert!(tool.name() == lowercase || tool.name() == STRUCTURED_OUTPUT);
         }
         let schema = find("read").unwrap().schema().value();
         assert_eq!(schema["required"], json!(["filePath"]));

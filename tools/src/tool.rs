@@ -238,6 +238,8 @@ pub struct Workspace {
     pub subagents: Vec<String>,
     /// The names of the tools that the agent is offered, for errors. `None`: all built-in ones.
     pub offered: Option<Vec<String>>,
+    /// The JSON Schema of the answer that the turn asks for.
+    pub output: Option<Json>,
     /// Time limit of a `task` in milliseconds.
     pub task_timeout: u64,
     /// The data folder, below which snapshots of the worktree are kept. Without it there are none.
@@ -306,6 +308,7 @@ impl Workspace {
             shell: None,
             subagents: Vec::new(),
             offered: None,
+            output: None,
             task_timeout: leftfold_events::turn_config::TASK_TIMEOUT,
             data: None,
             secrets: Secrets::default(),

@@ -144,7 +144,7 @@ fn stop(ended: &Ended, finish: Option<Finish>) -> Result<StopReason, Error> {
         (EndReason::Completed | EndReason::Blocked, _) => Ok(StopReason::EndTurn),
         (EndReason::Aborted, _) => Ok(StopReason::Cancelled),
         (EndReason::MaxSteps | EndReason::Limit, _) => Ok(StopReason::MaxTurnRequests),
-        (EndReason::Error, _) => {
+        (EndReason::Error | EndReason::InvalidOutput, _) => {
             let what = ended.error.as_deref().unwrap_or("the turn failed");
             Err(Error::new(Error::internal_error().code, what))
         }

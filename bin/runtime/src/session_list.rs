@@ -174,6 +174,7 @@ pub fn state(store: &Path, head: &Head) -> &'static str {
         Some(EndReason::MaxSteps) => "max_steps",
         Some(EndReason::Limit) => "limit",
         Some(EndReason::Incomplete) => "incomplete",
+        Some(EndReason::InvalidOutput) => "invalid_output",
         None if leftfold_store::in_use(store) => "running",
         None => "interrupted",
     }

@@ -12,7 +12,9 @@ use leftfold_actors::{ChildConfig, Models, TurnConfigs};
 use leftfold_config::{Mode, Settings};
 use leftfold_events::event::SessionChoices;
 use leftfold_events::rules::{self, Action, Rule};
-use leftfold_events::turn_config::{AskMode, Options, RuleSource};
+use leftfold_events::turn_config::{
+    AskMode, ModelSpec, Options, RuleSource, STRUCTURED_OUTPUT, StructuredOutput,
+};
 use leftfold_events::{Time, TurnConfig};
 use leftfold_mcp::{ServerReport, Servers};
 use leftfold_plugins::{PluginReport, Plugins};
@@ -34,6 +36,9 @@ use self::option_sources::Deciding;
 /// Tools that a child has only if its own rules name them. The to-do list belongs to the parent,
 /// and only agents made for it start children of their own.
 const PARENT_ONLY: [&str; 5] = ["todowrite", "todoread", "task", PLAN_ENTER, PLAN_EXIT];
+
+/// Tells the model that a program reads its answer.
+const OUTPUT_PROMPT: &str = include_str!("../../../prompts/structured_output.md");
 
 /// A caller's options, which win over settings and session.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +64,8 @@ pub struct Overrides {
     /// Tools that the prompt leaves out (`false`), and exceptions (`true`), by names with wildcards as in the
     /// setting `tools`. The last match decides. No rule of the settings is lifted.
     pub tools: IndexMap<String, bool>,
+    /// The form of the answer; `None`: text.
+    pub output: Option<StructuredOutput>,
 }
 
 /// The options of one prompt. They win over those of the session.
@@ -90,6 +97,9 @@ pub struct PromptOptions {
     /// Milliseconds from the prompt on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
+    /// The form of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<StructuredOutput>,
 }
 
 impl PromptOptions {
@@ -101,8 +111,18 @@ impl PromptOptions {
 
     /// The overrides for this prompt of a session with these.
     pub fn over(&self, session: &Overrides) -> Overrides {
-        let Self { agent, model, variant, system, tools, max_steps, max_cost, timeout, .. } =
-            self.clone();
+        let Self {
+            message_id: _,
+            agent,
+            model,
+            variant,
+            system,
+            tools,
+            max_steps,
+            max_cost,
+            timeout,
+            output,
+        } = self.clone();
         let session = session.clone();
         Overrides {
             agent: agent.or(session.agent),
@@ -113,6 +133,7 @@ impl PromptOptions {
             max_steps: max_steps.or(session.max_steps),
             max_cost: max_cost.or(session.max_cost),
             timeout: timeout.or(session.timeout),
+            output: output.or(session.output),
             ..session
         }
     }
@@ -127,7 +148,7 @@ impl Overrides {
     /// The options of the command line that say this. A mode that asks is none: a client of any node
     /// can answer.
     pub fn options(&self) -> Vec<&'static str> {
-        let Self { model, agent, variant, max_steps, max_cost, timeout, system, .. } = self;
+        let Self { model, agent, variant, max_steps, max_cost, timeout, system, output, .. } = self;
         let given = [
             (model.is_some(), "--model"),
             (agent.is_some(), "--agent"),
@@ -136,6 +157,7 @@ impl Overrides {
             (max_steps.is_some(), "--max-steps"),
             (max_cost.is_some(), "--max-cost"),
             (timeout.is_some(), "--timeout"),
+            (output.is_some(), "--output-schema"),
             (self.ask == AskMode::Allow, "--yes"),
             (self.ask == AskMode::Deny, "--permission-mode deny"),
             (self.accept_edits, "--permission-mode accept-edits"),
@@ -233,6 +255,9 @@ pub(crate) fn resolve(
     };
     options.request.clone_from(&model.request);
     limit(&mut options, &agents, &agent, overrides, inherited);
+    if let Some(output) = &options.output {
+        check_output(output, &model.spec)?;
+    }
     let planned = gather::plan::rules(&agent, plan.as_deref(), &project.worktree);
     let mut rules = agents::rules(settings, &agent, &planned);
     let mut rule_sources = agents::rule_sources(settings, &agent, &planned);
@@ -332,6 +357,8 @@ fn limit(
     options.max_steps = steps.unwrap_or(options.max_steps);
     options.max_cost = overrides.max_cost.or(given.and_then(|given| given.max_cost));
     options.max_time = overrides.timeout.or(given.and_then(|given| given.max_time));
+    options.output =
+        overrides.output.clone().or_else(|| given.and_then(|given| given.output.clone()));
     let system = overrides.system.clone().filter(|text| !text.trim().is_empty());
     options.system = system.or_else(|| given.and_then(|given| given.system.clone()));
     if let Inherited::Before(TurnConfig { options: before, .. }) = inherited {
@@ -344,6 +371,18 @@ fn limit(
         options.accept_edits = before.accept_edits;
         options.ask_for = before.ask_for;
     }
+}
+
+/// Checks that `model` can be asked for this answer.
+fn check_output(output: &StructuredOutput, model: &ModelSpec) -> Result<(), Usage> {
+    leftfold_tools::check_output_schema(&output.schema).map_err(Usage)?;
+    if !model.abilities.tools {
+        let name = model.name();
+        return Err(Usage(format!(
+            "{name} calls no tools, so it cannot give an answer that fits a schema"
+        )));
+    }
+    Ok(())
 }
 
 /// The named agent, or the session's choice, or the session's last, or the default.
@@ -492,6 +531,11 @@ pub(crate) fn gather(mut turn_settings: TurnSettings, extensions: &Extensions) -
         let has = |report: &&PluginReport| report.tools.iter().any(|(tool, _)| tool == name);
         Some(format!("plugin {}", of_plugins.iter().find(has)?.name))
     });
+    if let Some(output) = &config.options.output {
+        config.tools.retain(|tool| tool.name != STRUCTURED_OUTPUT);
+        config.tools.push(leftfold_tools::structured_output_tool(&output.schema));
+        config.system.push(OUTPUT_PROMPT.trim_end().to_owned());
+    }
     config.options.plugins = plugins.specs();
     warnings::print_once(&servers.problems());
     warnings::print_once(&plugins.problems());

@@ -181,14 +181,19 @@ fn end_reason(before: &State, ended: &Ended) -> Option<String> {
     let denials: Vec<String> = denials.collect();
     let denials = shorten(&denials.join("; "), 200);
     let why = match ended.reason {
+        EndReason::Completed if before.structured_output().is_some() => {
+            "the model gave an answer that fits the schema".to_owned()
+        }
         EndReason::Completed => "the model answered without a call".to_owned(),
         EndReason::Aborted => "the turn was interrupted".to_owned(),
         EndReason::MaxSteps => {
             format!("the limit of {} steps was reached", before.config.options.max_steps)
         }
-        EndReason::Error | EndReason::Blocked | EndReason::Limit | EndReason::Incomplete => {
-            String::new()
-        }
+        EndReason::Error
+        | EndReason::Blocked
+        | EndReason::Limit
+        | EndReason::Incomplete
+        | EndReason::InvalidOutput => String::new(),
     };
     let parts = [why, denials].into_iter().filter(|part| !part.is_empty());
     let parts: Vec<String> = parts.collect();

@@ -214,6 +214,7 @@ pub fn stopped(reason: EndReason) -> Option<&'static str> {
         EndReason::MaxSteps => Some("stopped: the step limit is reached"),
         EndReason::Limit => Some("stopped: a limit is reached"),
         EndReason::Incomplete => Some("incomplete"),
+        EndReason::InvalidOutput => Some("no valid answer"),
     }
 }
 
@@ -240,6 +241,7 @@ pub fn subagent_line(
             EndReason::MaxSteps => "has reached its step limit",
             EndReason::Limit => "has reached a limit",
             EndReason::Incomplete => "has ended with an incomplete answer",
+            EndReason::InvalidOutput => "has ended without a valid answer",
         };
         how.to_owned()
     } else {

@@ -45,6 +45,9 @@ pub struct NoteMembers {
     /// member of the denial.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub denials: Vec<String>,
+    /// The answer of a `turn.ended` whose turn asks for a JSON Schema. In lines it is a member of `data`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structured: Option<Json>,
     /// Members of newer versions.
     #[serde(flatten)]
     pub other: BTreeMap<String, Json>,
@@ -102,6 +105,7 @@ static EMPTY: NoteMembers = NoteMembers {
     exchange: None,
     reason: None,
     denials: Vec::new(),
+    structured: None,
     other: BTreeMap::new(),
 };
 

@@ -193,6 +193,8 @@ pub enum CallKind {
     Batch { calls: Vec<BatchCall> },
     /// A person is asked whether `agent` takes over after it.
     SwitchAgent { agent: String },
+    /// Its arguments are the turn's answer, which fits the schema that the turn asks for.
+    StructuredOutput,
 }
 
 /// A call that a batch makes.

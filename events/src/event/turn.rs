@@ -149,6 +149,8 @@ pub enum EndReason {
     Limit,
     /// The provider cut the answer off, and the turn could not complete it.
     Incomplete,
+    /// The model gave no answer that fits the schema which the turn asks for.
+    InvalidOutput,
 }
 
 /// A call that permission rules or a person did not allow, or that no one was there to allow.

@@ -4,6 +4,7 @@
 use super::{end, intent, retry_scheduled, step};
 use crate::event::{EndReason, Envelope, Finish, Turn as TurnEvent};
 use crate::state::{Message, State, Turn, words};
+use crate::turn_config::StructuredOutput;
 
 /// The policy since which this holds. Earlier ones took every reply without calls for complete.
 const SINCE: u16 = 5;
@@ -23,6 +24,11 @@ pub(super) fn after(s: &State, turn: &Turn, finish: Finish) -> Envelope {
     let has_calls = s.calls().next().is_some();
     if s.policy < SINCE || s.config.options.any_finish {
         return if has_calls { step(s, turn) } else { formerly(s, turn, finish) };
+    }
+    if let Some(output) = &s.config.options.output
+        && let Some(decided) = structured(s, turn, output, finish)
+    {
+        return decided;
     }
     let error = |text: &str| end(s, turn, EndReason::Error, Some(text.to_owned()));
     let incomplete = |text: &str| end(s, turn, EndReason::Incomplete, Some(text.to_owned()));
@@ -54,6 +60,29 @@ pub(super) fn after(s: &State, turn: &Turn, finish: Finish) -> Envelope {
         Finish::Error => error(BROKEN_OFF),
         Finish::Pause => error(PAUSED),
     }
+}
+
+/// The decision of a turn that asks for a structured answer, after a reply that has one or should have had one.
+fn structured(
+    s: &State,
+    turn: &Turn,
+    output: &StructuredOutput,
+    finish: Finish,
+) -> Option<Envelope> {
+    if s.structured_output().is_some() {
+        return Some(end(s, turn, EndReason::Completed, None));
+    }
+    let refused = s.refused_output();
+    let is_text = finish == Finish::Stop && s.calls().next().is_none();
+    if refused.is_none() && !is_text {
+        return None;
+    }
+    if turn.output_failures < output.retries && !is_last_step(s, turn) {
+        return is_text.then(|| continued(s, finish, words::NO_STRUCTURED_OUTPUT));
+    }
+    let tries = turn.output_failures + 1;
+    let error = words::invalid_output(refused, tries);
+    Some(end(s, turn, EndReason::InvalidOutput, Some(error)))
 }
 
 const NO_CALLS: &str = "the provider announced tool calls and sent none";

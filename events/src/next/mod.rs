@@ -183,7 +183,7 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
             Some(about(s, c, None, Tool::Lost { call: c.id.clone(), attempt: *attempt }))
         }
         _ if stopped => Some(cancelled(s, c, c.attempt())),
-        Phase::Called if is_out_of_steps(s, turn) => Some(cancelled(s, c, 0)),
+        Phase::Called if is_out_of_steps(s, turn) && !s.gives_output(c) => Some(cancelled(s, c, 0)),
         _ if c.vetoed.is_some() => plugins::vetoed(s, c),
         Phase::Called => plugins::then(s, c, HookPoint::ToolBefore, || {
             Some(about(s, c, Some(CHECK), Tool::ResolveStarted { call: c.id.clone() }))
@@ -387,7 +387,9 @@ fn end(s: &State, turn: &Turn, reason: EndReason, error: Option<String>) -> Enve
         return pruned;
     }
     let mut text = s.answer();
-    if s.policy >= TRIMS {
+    if let (EndReason::Completed, Some(answer)) = (reason, s.structured_output()) {
+        answer.as_str().clone_into(&mut text);
+    } else if s.policy >= TRIMS {
         text.truncate(text.trim_end().len());
     }
     let ended = Ended {

@@ -254,13 +254,14 @@ fn every_text_of_notes_is_visited() {
         exchange: Some(Exchange { request_id: Some(TOKEN.into()), ..Exchange::default() }),
         reason: Some(TOKEN.into()),
         denials: vec![TOKEN.into()],
+        structured: Some(json.clone()),
         other: [("later".to_owned(), json)].into(),
     };
     let mut fact = Fact::new(Session::DeadlinePassed {}).with_notes(members.into());
     secrets().redact_fact(&mut fact);
     let text = format!("{:?}", fact.notes);
     assert!(!text.contains("hunter2") && !text.contains("word"), "{text}");
-    assert_eq!(text.matches("{{secret:TOKEN}}").count(), 7, "{text}");
+    assert_eq!(text.matches("{{secret:TOKEN}}").count(), 8, "{text}");
 }
 
 #[test]

@@ -113,7 +113,7 @@ impl State {
                 self.ended = Some(ended.clone());
             }
             TurnEvent::Switched { agent, .. } => self.switched(envelope.seq, agent),
-            TurnEvent::Continued { note, .. } => self.continued(envelope.seq, note),
+            TurnEvent::Continued { finish, note } => self.continued(envelope.seq, *finish, note),
             TurnEvent::Noted { parts, .. } => {
                 self.files.turn_begins();
                 self.noted(envelope.seq, parts.clone());
@@ -273,6 +273,7 @@ impl Turn {
             cut_calls: 0,
             cut: String::new(),
             uncalled: 0,
+            output_failures: 0,
             writing: Vec::new(),
             title: Titling::Due,
             session_summary: Titling::Due,

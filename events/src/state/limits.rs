@@ -70,8 +70,14 @@ impl State {
         }
     }
 
-    /// Whether the current or next requested step is the last allowed one.
+    /// Whether the current or next requested step is the last allowed one, and its request says so. A request that
+    /// asks for a structured answer offers no other tool instead.
     pub(crate) fn on_last_step(&self) -> bool {
+        self.config.options.output.is_none() && self.is_last_step()
+    }
+
+    /// Whether the current or next requested step is the last allowed one.
+    pub(crate) fn is_last_step(&self) -> bool {
         let max = self.config.options.max_steps;
         let Some(turn) = self.turn.as_ref().filter(|_| max < u32::MAX) else { return false };
         let after = if let ModelStatus::Compacting(summing) = &turn.model_status {

@@ -20,6 +20,7 @@ mod plugins;
 mod prompt_call;
 mod repeat;
 mod reply;
+mod structured;
 pub mod switch;
 mod tool_events;
 pub(crate) mod words;
@@ -118,6 +119,11 @@ fn is_zero(seq: &Seq) -> bool {
     *seq == 0
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_none_yet(count: &u32) -> bool {
+    *count == 0
+}
+
 /// Where the session comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Origin {
@@ -155,6 +161,9 @@ pub struct Turn {
     pub cut: String,
     /// How often in a row a reply that announced calls and had none was requested again.
     pub uncalled: u32,
+    /// How many replies gave no valid structured answer although they should have, and were followed by another.
+    #[serde(skip_serializing_if = "is_none_yet")]
+    pub output_failures: u32,
     pub title: Titling,
     /// The status of the session's summary.
     pub session_summary: Titling,

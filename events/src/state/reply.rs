@@ -60,11 +60,15 @@ impl State {
     }
 
     /// The turn goes on by itself after the last reply.
-    pub(super) fn continued(&mut self, seq: Seq, note: &str) {
+    pub(super) fn continued(&mut self, seq: Seq, finish: Finish, note: &str) {
         let has_calls = self.calls().next().is_some();
-        let cut = if has_calls { String::new() } else { self.answer() };
+        // a complete text instead of a structured answer is not continued
+        let is_complete = finish == Finish::Stop;
+        let cut = if has_calls || is_complete { String::new() } else { self.answer() };
         let Some(turn) = &mut self.turn else { return };
-        if has_calls {
+        if is_complete {
+            turn.output_failures += 1;
+        } else if has_calls {
             turn.cut_calls += 1;
         } else {
             turn.continued += 1;
@@ -82,6 +86,9 @@ impl State {
         purpose: Purpose,
     ) {
         let last = self.on_last_step();
+        if purpose == Purpose::Turn && count.1 == 1 {
+            self.count_refused_output();
+        }
         let Some(turn) = &mut self.turn else { return };
         let wait = Wait::of(envelope);
         match (purpose, &mut turn.model_status) {

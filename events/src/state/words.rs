@@ -46,6 +46,20 @@ pub(crate) const UNKNOWN_END: &str = "Your reply ended for an unknown reason. If
 /// Follows a reply without text that ended for an unknown reason.
 pub(crate) const EMPTY_REPLY: &str = "Your last reply was empty. Answer now.";
 
+/// Follows a reply that is text where the turn asks for a structured answer.
+pub(crate) const NO_STRUCTURED_OUTPUT: &str = "Your reply is not an answer yet: it was text. Call the \
+    tool StructuredOutput with the answer as its arguments. They must fit its schema.";
+
+/// The error of a turn that got no valid structured answer in `tries` tries; `refused` is the reason why the last
+/// one was not valid.
+pub(crate) fn invalid_output(refused: Option<&str>, tries: u32) -> String {
+    let tries = if tries == 1 { "1 try".to_owned() } else { format!("{tries} tries") };
+    match refused {
+        Some(why) => format!("the model gave no answer that fits the schema in {tries}: {why}"),
+        None => format!("the model gave no structured answer in {tries}: its last reply was text"),
+    }
+}
+
 /// Follows the text of a reply that was interrupted.
 pub(crate) const INTERRUPTED_REPLY: &str =
     "Your reply was interrupted here, before its end. The user has seen the text above.";

@@ -34,8 +34,28 @@ pub(super) fn apply(body: &mut Map<String, Value>, request: &Request) {
             merge(body, key, value, SPELLINGS);
         }
     }
+    choose_tools(body);
     limit_thinking(body);
     limit_sampling(body, &request.model.id);
+}
+
+/// Writes a choice in the words of other wires as this API's. A forced call is removed where the API refuses it: without
+/// tools, and with thinking.
+fn choose_tools(body: &mut Map<String, Value>) {
+    let kind = match body.get("tool_choice") {
+        Some(Value::String(kind)) => match kind.as_str() {
+            "required" => "any".to_owned(),
+            kind => kind.to_owned(),
+        },
+        Some(choice) => choice["type"].as_str().unwrap_or_default().to_owned(),
+        None => return,
+    };
+    let is_forced = matches!(kind.as_str(), "any" | "tool");
+    if !body.contains_key("tools") || is_forced && thinks(body).is_some() {
+        body.remove("tool_choice");
+    } else if body["tool_choice"].is_string() {
+        body.insert("tool_choice".into(), json!({ "type": kind }));
+    }
 }
 
 pub(super) fn thinks(body: &Map<String, Value>) -> Option<&str> {

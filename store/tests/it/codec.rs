@@ -62,18 +62,20 @@ fn notes() -> impl Strategy<Value = Notes> {
         .prop_map(|request_id| Exchange { request_id, ..Exchange::default() });
     let other = prop::collection::btree_map("later.*", json(), 0..3);
     // null is read as no member
-    let parts = json().prop_filter("not null", |json| *json != Json::default());
+    let parts = || json().prop_filter("not null", |json| *json != Json::default());
     (
         any::<Option<String>>(),
-        prop::option::of(parts),
+        prop::option::of(parts()),
         prop::option::of(owner),
         prop::option::of(exchange),
         any::<Option<String>>(),
         prop::collection::vec(".*", 0..3),
+        prop::option::of(parts()),
         other,
     )
-        .prop_map(|(client, parts, owner, exchange, reason, denials, other)| {
-            NoteMembers { client, parts, owner, exchange, reason, denials, other }.into()
+        .prop_map(|(client, parts, owner, exchange, reason, denials, structured, other)| {
+            NoteMembers { client, parts, owner, exchange, reason, denials, structured, other }
+                .into()
         })
 }
 

@@ -8,6 +8,7 @@ use axum::response::Response;
 use indexmap::IndexMap;
 use leftfold_actors::Answered;
 use leftfold_events::event::{PromptKind, PromptPart};
+use leftfold_events::turn_config::StructuredOutput;
 use leftfold_events::{Notes, SessionId};
 use leftfold_runtime::attach;
 use leftfold_runtime::client;
@@ -61,6 +62,7 @@ impl PromptBody {
             system: self.system.clone(),
             tools: self.tools.clone(),
             max_steps: self.is_silent.then_some(0),
+            output: self.format.output(),
             ..PromptOptions::default()
         }
     }
@@ -72,8 +74,25 @@ impl PromptBody {
 enum OutputFormat {
     #[default]
     Text,
-    /// OpenCode's structured output, which Leftfold does not have.
-    JsonSchema,
+    /// An object that fits the schema: `structured` of the answer's message.
+    JsonSchema {
+        schema: Value,
+        /// How often the model may try again.
+        #[serde(rename = "retryCount", default = "StructuredOutput::retries")]
+        retries: u32,
+    },
+}
+
+impl OutputFormat {
+    fn output(&self) -> Option<StructuredOutput> {
+        match self {
+            Self::Text => None,
+            Self::JsonSchema { schema, retries } => Some(StructuredOutput {
+                schema: leftfold_events::Json::from_value(schema),
+                retries: *retries,
+            }),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -262,11 +281,6 @@ pub(super) async fn resume(State(api): State<Arc<Api>>, Named(session): Named) -
 
 /// Sends a prompt, and returns the last event before it.
 async fn send(api: &Arc<Api>, session: SessionId, body: PromptBody) -> Result<u64, ApiError> {
-    if matches!(body.format, OutputFormat::JsonSchema) {
-        return Err(ApiError::not_supported(
-            "answers are not checked against a schema: leave out `format`, and ask for JSON in the prompt",
-        ));
-    }
     let given = body.parts.clone();
     let parts = blocking(move || {
         let (mut parts, mut extras) = (Vec::new(), Vec::new());

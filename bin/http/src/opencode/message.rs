@@ -1,7 +1,7 @@
 //! Messages, without the ids of messages and parts.
 
-use leftfold_events::Time;
 use leftfold_events::event::{Cost, FailureClass, ModelRef, PromptKind, Usage};
+use leftfold_events::{Json, Time};
 use leftfold_events::{Seq, event::EndReason};
 use leftfold_view::{Part, Prompt, Reply, SessionView};
 use serde_json::{Value, json};
@@ -42,6 +42,10 @@ pub(super) struct MessageFacts {
     pub(super) retries: Vec<(u32, String, Time)>,
     /// The turn's end, if the reply was not complete then.
     pub(super) cut: Option<(EndReason, Option<String>)>,
+    /// The turn's structured answer, if this reply gave it.
+    pub(super) structured: Option<Json>,
+    /// How often the model might give its structured answer again.
+    pub(super) output_retries: u64,
     /// The tree after the step, and the files that it changed, by absolute path.
     pub(super) patch: Option<(String, Vec<String>)>,
     pub(super) agent: String,
@@ -147,6 +151,9 @@ pub(super) fn of_reply(
         let completed = ended.unwrap_or(view.at).max(calls_ended);
         info["time"]["completed"] = completed.millis().into();
     }
+    if let Some(answer) = &facts.structured {
+        info["structured"] = answer.value();
+    }
     if let Some(error) = error(facts, &reply.model) {
         info["error"] = error;
     }
@@ -214,6 +221,10 @@ fn error(facts: &MessageFacts, model: &ModelRef) -> Option<Value> {
     match (reason, &facts.failure) {
         (EndReason::Aborted, _) => Some(interrupted()),
         (_, Some(failure)) => Some(of_failure(failure, &model.provider)),
+        (EndReason::InvalidOutput, None) => named(
+            "StructuredOutputError",
+            json!({ "message": text, "retries": facts.output_retries }),
+        ),
         (EndReason::Error | EndReason::Limit | EndReason::Incomplete, None) => {
             let message = text.as_deref().unwrap_or("The turn ended before its answer.");
             named("UnknownError", json!({ "message": message }))

@@ -40,6 +40,8 @@ pub(crate) struct SessionProjection {
     resolved: HashMap<Seq, Time>,
     /// Facts about replies, by the seq of the request.
     facts: HashMap<Seq, MessageFacts>,
+    /// How often the model may give its structured answer again, by the configuration in force.
+    output_retries: u64,
     /// The ids that clients gave to prompts and their parts, until the message is made.
     given: HashMap<Seq, Given>,
     messages: Vec<ProjectedMessage>,
@@ -134,6 +136,7 @@ impl SessionProjection {
             diff: json!([]),
             resolved: HashMap::new(),
             facts: HashMap::new(),
+            output_retries: 0,
             given: HashMap::new(),
             messages: Vec::new(),
             answers: HashMap::new(),
@@ -248,7 +251,23 @@ impl SessionProjection {
                 let parts = event.notes.parts.as_ref().map(Json::value).unwrap_or_default();
                 self.given.insert(event.seq, Given { id, parts });
             }
+            Event::Turn(Turn::Configured(config)) => {
+                let options: Value =
+                    serde_json::from_str(config.options.text()).unwrap_or_default();
+                self.output_retries = options["output"]["retries"].as_u64().unwrap_or_default();
+            }
             Event::Turn(Turn::Ended(ended)) => {
+                let last = self.messages.iter_mut().rev().find_map(|message| match message.key {
+                    MessageKey::Reply(seq) => Some((seq, message)),
+                    MessageKey::Prompt(_) | MessageKey::Compaction(_) | MessageKey::Summary(_) => {
+                        None
+                    }
+                });
+                if let Some((seq, last)) = last.filter(|_| event.notes.structured.is_some()) {
+                    last.is_complete = false;
+                    let facts = self.facts.entry(seq).or_default();
+                    facts.structured.clone_from(&event.notes.structured);
+                }
                 // a reply whose calls were cancelled is complete, and was cut off all the same
                 let of_turn = self.messages.iter_mut().rev();
                 let mut replies = of_turn.map_while(|message| match message.key {
@@ -263,6 +282,7 @@ impl SessionProjection {
                 {
                     message.is_complete = false;
                     let facts = self.facts.entry(seq).or_default();
+                    facts.output_retries = self.output_retries;
                     facts.cut = Some((ended.reason, ended.error.clone()));
                 }
             }
@@ -411,7 +431,11 @@ fn labels(open: &OpenQuestion, answer: &str) -> Vec<String> {
 /// Whether a turn ended before its answer.
 fn is_cut(ended: &Ended) -> bool {
     match ended.reason {
-        EndReason::Aborted | EndReason::Error | EndReason::Limit | EndReason::Incomplete => true,
+        EndReason::Aborted
+        | EndReason::Error
+        | EndReason::Limit
+        | EndReason::Incomplete
+        | EndReason::InvalidOutput => true,
         EndReason::Completed | EndReason::Blocked | EndReason::MaxSteps => false,
     }
 }
