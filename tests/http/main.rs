@@ -10,3 +10,4 @@ mod opencode;
 mod routes;
 mod sessions;
 mod start;
+mod web_app;

@@ -39,7 +39,7 @@ fn call(name: &str, input: Value) -> Value {
 
 /// A project, and a model that knows one answer to each prompt of these tests. Commands and edits
 /// need permission.
-fn site() -> Site {
+pub(crate) fn site() -> Site {
     let bash = |command: &str| call("bash", json!({ "command": command }));
     let question = json!({ "questions": [{
         "question": "Which colour?",
@@ -154,7 +154,7 @@ fn the_second_version_of_the_sdk() {
 }
 
 /// OpenCode's program, which keeps its own files below the site.
-fn opencode(peers: &Peers, site: &Site, args: &[&str]) -> Command {
+pub(crate) fn opencode(peers: &Peers, site: &Site, args: &[&str]) -> Command {
     let mut command = Command::new(peers.opencode());
     command.args(args).current_dir(site.project()).env_clear().stdin(Stdio::null());
     command.env("PATH", peers.path()).env("HOME", site.path("user"));
