@@ -11,10 +11,12 @@
 //! big-endian. The first part lies in one sector, so no crash can tear it; a torn second part is
 //! rebuilt from the log.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leftfold_events::event::{
     Compaction, Cost, EndReason, Model, PromptKind, PromptPart, Session, Turn,
@@ -275,6 +277,45 @@ pub(crate) fn read_all(dir: &Path) -> (Vec<Head>, Vec<Damage>) {
     heads.sort_by_key(|head| head.session);
     damage.sort_by(|a, b| a.file.cmp(&b.file));
     (heads, damage)
+}
+
+/// The heads of a store that this process holds, as its writer has written them. They are read from
+/// the files when somebody asks for the first time.
+#[derive(Debug, Default)]
+pub(crate) struct HeldHeads(Mutex<Option<BTreeMap<SessionId, Head>>>);
+
+impl HeldHeads {
+    fn lock(&self) -> MutexGuard<'_, Option<BTreeMap<SessionId, Head>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn all(&self, dir: &Path) -> Vec<Head> {
+        let mut held = self.lock();
+        let read = || heads(dir).into_iter().map(|head| (head.session, head)).collect();
+        held.get_or_insert_with(read).values().cloned().collect()
+    }
+
+    pub(crate) fn one(&self, dir: &Path, session: SessionId) -> Option<Head> {
+        match &*self.lock() {
+            Some(held) => held.get(&session).cloned(),
+            None => read(dir, session).ok()?,
+        }
+    }
+
+    /// Notes a head whose file was written.
+    pub(crate) fn put(&self, bytes: &[u8]) {
+        if let Some(held) = &mut *self.lock()
+            && let Ok(Some(head)) = decode(bytes)
+        {
+            held.insert(head.session, head);
+        }
+    }
+
+    pub(crate) fn remove(&self, sessions: &[SessionId]) {
+        if let Some(held) = &mut *self.lock() {
+            held.retain(|session, _| !sessions.contains(session));
+        }
+    }
 }
 
 /// The readable heads in a store's folder, sorted by session. It does not open the database. Empty

@@ -17,6 +17,7 @@ use leftfold_events::SessionId;
 use crate::database;
 use crate::error::Error;
 use crate::forget;
+use crate::head::HeldHeads;
 use crate::payloads::Cache;
 use crate::pending::{Append, Pending};
 use crate::preallocate::Preallocation;
@@ -33,6 +34,7 @@ pub(crate) struct OpenStore {
     identity: String,
     db: Option<sled::Db>,
     pub(crate) cache: Arc<Cache>,
+    pub(crate) heads: Arc<HeldHeads>,
     taken: Mutex<HashSet<SessionId>>,
     /// `None` only while the store is being dropped.
     sender: Option<Sender<Append>>,
@@ -56,6 +58,7 @@ impl OpenStore {
         let file = File::options().write(true).open(&path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         let cache = Arc::new(Cache::default());
+        let heads = Arc::new(HeldHeads::default());
         let sound = Arc::new(AtomicBool::new(true));
         let writer = Writer {
             dir: dir.to_owned(),
@@ -64,6 +67,7 @@ impl OpenStore {
             preallocation: Preallocation::new(&path).map_err(failed)?,
             presence: Presence::new(dir),
             cache: Arc::clone(&cache),
+            heads: Arc::clone(&heads),
             pending: Pending::new(),
             failed: None,
             sound: Arc::clone(&sound),
@@ -82,6 +86,7 @@ impl OpenStore {
             identity: format!("{}:{}", metadata.dev(), metadata.ino()),
             db: Some(db),
             cache,
+            heads,
             taken: Mutex::new(HashSet::new()),
             sender: Some(sender),
             writer: thread.thread().id(),
@@ -121,7 +126,11 @@ impl OpenStore {
             match sessions.get(taken.len()) {
                 Some(session) if self.take(*session) => taken.push(*session),
                 Some(session) => break Err(Error::Taken { session: *session }),
-                None => break forget::remove_events(&self.dir, db, sessions),
+                None => {
+                    let removed = forget::remove_events(&self.dir, db, sessions);
+                    self.heads.remove(sessions);
+                    break removed;
+                }
             }
         };
         taken.into_iter().for_each(|session| self.give_back(session));

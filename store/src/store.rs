@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use leftfold_events::{Envelope, Seq, SessionId};
 
 use crate::error::{Damage, Error};
+use crate::head::Head;
 use crate::log::Log;
 use crate::open_store::OpenStore;
 use crate::reader::Reader;
@@ -142,6 +143,16 @@ impl LiveReader {
             .take(most)
             .map(|entry| entry.map(|e| e.envelope).map_err(|wrong| wrong.into_error(dir)))
             .collect()
+    }
+
+    /// The readable heads of all sessions, sorted by session. Only the first call reads files.
+    pub fn heads(&self) -> Vec<Head> {
+        self.0.heads.all(self.dir())
+    }
+
+    /// The head of one session; `None` if it cannot be read or there is none.
+    pub fn head(&self, session: SessionId) -> Option<Head> {
+        self.0.heads.one(self.dir(), session)
     }
 
     pub fn dir(&self) -> &Path {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use crate::database::catch_panic;
 use crate::error::Error;
 use crate::fault::{self, Boundary};
+use crate::head::HeldHeads;
 use crate::payloads::Cache;
 use crate::pending::{Append, Pending, call};
 use crate::preallocate::Preallocation;
@@ -34,6 +35,7 @@ pub(crate) struct Writer {
     pub(crate) preallocation: Preallocation,
     pub(crate) presence: Presence,
     pub(crate) cache: Arc<Cache>,
+    pub(crate) heads: Arc<HeldHeads>,
     pub(crate) pending: Arc<Pending>,
     /// Set after a write or sync has failed. The state of the disk is then unknown, and a later
     /// successful sync does not cover it.
@@ -174,6 +176,7 @@ impl Writer {
                 }
             };
             head::write(file, &append.head).map_err(failed)?;
+            self.heads.put(&append.head);
         }
         Ok(())
     }

@@ -262,3 +262,28 @@ fn a_prompt_with_a_schema_is_answered_with_an_object_that_fits_it() {
     assert!(error["data"]["message"].as_str().unwrap().contains('n'), "{error}");
     site.assert_sound();
 }
+
+/// The server keeps the heads of all sessions in memory.
+#[test]
+fn lists_follow_new_renamed_and_removed_sessions() {
+    let site = Site::scripted(&script(json!([{ "parts": [{ "text": "Hello." }] }])));
+    let server = Served::start(&site);
+    let listed = |query: &str| -> Vec<String> {
+        let listed = server.get(&format!("/session{query}")).ok();
+        let ids = listed.as_array().unwrap().iter();
+        ids.map(|known| known["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let first = server.session();
+    assert_eq!(listed(""), [first.as_str()]);
+    let second = server.session();
+    assert_eq!(listed("").len(), 2);
+    let title = json!({ "title": "Special" }).to_string();
+    let path = format!("/session/{first}");
+    let headers = [("content-type", "application/json")];
+    assert_eq!(server.request("PATCH", &path, &headers, Some(&title)).status, 200);
+    assert_eq!(listed("?search=special"), [first.as_str()]);
+    assert_eq!(server.request("DELETE", &path, &[], None).ok(), json!(true));
+    assert_eq!(listed(""), [second.as_str()]);
+    assert!(listed("?search=special").is_empty());
+    server.end();
+}

@@ -5,6 +5,7 @@ mod control;
 mod events;
 mod files;
 mod keys;
+mod listed;
 mod lists;
 mod prompt;
 mod questions;

@@ -9,7 +9,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,11 +16,11 @@ use leftfold_actors::{Observation, Recorded, WatchScope};
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_runtime::client::Client;
 use leftfold_runtime::subscription::Subscription;
-use leftfold_store::LiveReader;
+use leftfold_store::{Head, LiveReader};
 use leftfold_view::QuestionId;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::sync::watch;
 
 use crate::error::ApiError;
 use crate::journal::{self, Journal, Record, RecordKind};
@@ -33,9 +32,10 @@ const QUEUE: usize = 4_096;
 const CHUNK: usize = 512;
 /// Messages of a session in a snapshot, the newest.
 const MESSAGES: usize = 100;
-/// How long, and how often, to look whether clients have taken their frames.
+/// How long to wait until clients have taken their frames.
 const PATIENCE: Duration = Duration::from_secs(1);
-const TICK: Duration = Duration::from_millis(5);
+/// How long a frame that was taken may need to the client. An answer on another connection must not come first.
+const WRITTEN: Duration = Duration::from_millis(5);
 /// In a cursor: all frames of its event.
 const ALL_FRAMES: usize = 999_999;
 /// Sessions in a snapshot, the newest.
@@ -47,7 +47,6 @@ const KEPT: usize = 200;
 pub(crate) struct Feed {
     store: LiveReader,
     state: Mutex<FeedState>,
-    changed: Notify,
 }
 
 impl fmt::Debug for Feed {
@@ -76,11 +75,16 @@ struct Tree {
     is_live: bool,
     /// When it was used last, as a count of uses.
     used: u64,
+    /// Tells those who wait for a change of this tree. They also wake up when the tree is dropped.
+    changed: watch::Sender<()>,
 }
 
 struct FeedClient {
     filter: Filter,
     queue: Sender<Arc<Sent>>,
+    /// Frames that were put into the queue, and that were taken from it.
+    sent: u64,
+    taken: watch::Receiver<u64>,
 }
 
 /// The frames that a client wants.
@@ -134,8 +138,7 @@ impl Cursor {
 }
 
 impl Feed {
-    /// The feed of a store that this process holds. Sessions whose last events were not sent before a
-    /// crash are loaded, which sends them.
+    /// The feed of a store that this process holds. [`Feed::load_recent`] comes next.
     ///
     /// # Errors
     /// The journal cannot be read or written.
@@ -153,23 +156,20 @@ impl Feed {
             kept: KEPT,
             uses: 0,
         };
-        let feed = Arc::new(Self { store, state: Mutex::new(state), changed: Notify::new() });
-        feed.load_recent();
-        Ok(feed)
+        Ok(Arc::new(Self { store, state: Mutex::new(state) }))
     }
 
-    /// Loads the sessions that have changed last, and all that have events which were never sent.
-    fn load_recent(&self) {
-        let mut heads = leftfold_store::heads(self.store.dir());
+    /// Loads the sessions that have changed last, and all whose last events were not sent before a
+    /// crash, which sends them.
+    pub(crate) fn load_recent(&self) {
+        let mut heads = self.store.heads();
         heads.sort_by_key(|head| std::cmp::Reverse(head.at));
         let parents: HashMap<SessionId, SessionId> = heads
             .iter()
             .filter_map(|head| Some((head.session, head.summary.as_ref()?.parent?)))
             .collect();
         let last = self.lock().last.clone();
-        let unsent = |head: &leftfold_store::Head| {
-            last.get(&head.session).is_some_and(|last| *last < head.seq)
-        };
+        let unsent = |head: &Head| last.get(&head.session).is_some_and(|last| *last < head.seq);
         let recent = heads.iter().enumerate();
         let wanted = recent.filter(|(rank, head)| *rank < RECENT || unsent(head));
         for (_, head) in wanted {
@@ -267,7 +267,6 @@ impl Feed {
         tokio::spawn(async move {
             while let Some(Observation { events, done }) = events.next().await {
                 feed.lock().send(root, events.iter().map(Recorded::masked));
-                feed.changed.notify_waiters();
                 // the hub may have ended with the node
                 let _ = done.send(());
             }
@@ -311,7 +310,8 @@ impl Feed {
         };
         // frames from now on wait behind the first ones
         let (live, mut waiting) = mpsc::channel(QUEUE);
-        state.clients.push(FeedClient { filter: filter.clone(), queue: live });
+        let (take, taken) = watch::channel(0);
+        state.clients.push(FeedClient { filter: filter.clone(), queue: live, sent: 0, taken });
         drop(state);
         let feed = Arc::clone(self);
         tokio::spawn(async move {
@@ -333,6 +333,7 @@ impl Feed {
                 if queue.send(sent).await.is_err() {
                     return;
                 }
+                take.send_modify(|taken| *taken += 1);
             }
         });
         (end, frames)
@@ -378,15 +379,18 @@ impl Feed {
         if let Some(root) = self.lock().roots.get(&session) {
             return Some(*root);
         }
-        let heads = leftfold_store::heads(self.store.dir());
-        if !heads.iter().any(|head| head.session == session) {
-            return None;
+        let mut head = self.store.head(session)?;
+        let mut seen = HashSet::new();
+        // a damaged head could name a circle
+        while seen.insert(head.session)
+            && let Some(parent) = head.summary.as_ref().and_then(|summary| summary.parent)
+        {
+            match self.store.head(parent) {
+                Some(above) => head = above,
+                None => return Some(parent),
+            }
         }
-        let parents: HashMap<SessionId, SessionId> = heads
-            .iter()
-            .filter_map(|head| Some((head.session, head.summary.as_ref()?.parent?)))
-            .collect();
-        Some(root_of(&parents, session))
+        Some(head.session)
     }
 
     /// Reads the tree of a session with `see`; `None` if there is no such session.
@@ -424,32 +428,36 @@ impl Feed {
         see: impl Fn(&Projection) -> Option<T>,
     ) -> Result<T, ApiError> {
         loop {
-            let changed = self.changed.notified();
-            let found = {
+            let mut changed = {
                 let state = self.lock();
                 let root = state.roots.get(&session).copied().unwrap_or(session);
-                let tree = state.trees.get(&root);
-                tree.map(|tree| see(&tree.projection))
+                let Some(tree) = state.trees.get(&root) else {
+                    return Err(ApiError::not_found("the session was removed"));
+                };
+                if let Some(found) = see(&tree.projection) {
+                    return Ok(found);
+                }
+                tree.changed.subscribe()
             };
-            match found {
-                Some(Some(found)) => return Ok(found),
-                Some(None) => changed.await,
-                None => return Err(ApiError::not_found("the session was removed")),
-            }
+            // an error: the tree was dropped
+            let _ = changed.changed().await;
         }
     }
 
     /// Waits until the clients have taken what was sent, for a second at most: who waits for the
     /// answer to a request has then seen the frames before it.
     pub(crate) async fn taken(&self) {
-        let is_taken = || self.lock().clients.iter().all(|client| client.queue.capacity() == QUEUE);
+        let clients: Vec<(u64, watch::Receiver<u64>)> =
+            self.lock().clients.iter().map(|client| (client.sent, client.taken.clone())).collect();
         let waits = async {
-            while !is_taken() {
-                tokio::time::sleep(TICK).await;
+            for (sent, mut taken) in clients {
+                // an error: the client has gone
+                let _ = taken.wait_for(|taken| *taken >= sent).await;
             }
         };
         // a slow client does not delay others for long
         let _ = tokio::time::timeout(PATIENCE, waits).await;
+        tokio::time::sleep(WRITTEN).await;
     }
 
     /// The question with this id of a client.
@@ -492,8 +500,9 @@ impl Feed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn folder(&self) -> &Path {
-        self.store.dir()
+    /// The heads of all sessions.
+    pub(crate) fn heads(&self) -> Vec<Head> {
+        self.store.heads()
     }
 }
 
@@ -555,7 +564,8 @@ impl Replay {
 
 impl Tree {
     fn new(root: SessionId) -> Self {
-        Self { projection: Projection::new(root), is_live: false, used: 0 }
+        let changed = watch::Sender::new(());
+        Self { projection: Projection::new(root), is_live: false, used: 0, changed }
     }
 }
 
@@ -632,6 +642,9 @@ impl FeedState {
             self.write(&[Record { session, seq: event.seq, kind: RecordKind::Sent }]);
             self.publish(root, frames);
         }
+        if let Some(tree) = self.trees.get(&root) {
+            tree.changed.send_replace(());
+        }
     }
 
     /// Sends the frames of the journal's last record.
@@ -646,9 +659,15 @@ impl FeedState {
     }
 
     fn tell(&mut self, sent: &Arc<Sent>) {
-        self.clients.retain(|client| {
-            !client.queue.is_closed()
-                && (!client.filter.wants(sent) || client.queue.try_send(Arc::clone(sent)).is_ok())
+        self.clients.retain_mut(|client| {
+            if client.queue.is_closed() {
+                return false;
+            }
+            if !client.filter.wants(sent) {
+                return true;
+            }
+            client.sent += 1;
+            client.queue.try_send(Arc::clone(sent)).is_ok()
         });
     }
 

@@ -136,7 +136,8 @@ async fn run(
     let reader = store.reader();
     sessions.keep(store.clone()).await?;
     let feed = tokio::task::spawn_blocking(move || Feed::open(reader)).await??;
-    let api = Arc::new(Api::new(feed, sessions, options.directory.clone(), web));
+    let followed = Arc::clone(&feed);
+    let api = Arc::new(Api::new(followed, sessions, options.directory.clone(), web));
     api.follow_all();
 
     // before anybody learns that the server is there
@@ -156,6 +157,8 @@ async fn run(
     let checks = Arc::new(guard);
     let routes = api::router(Arc::clone(&api))
         .layer(middleware::from_fn_with_state(Arc::clone(&checks), check));
+    // connections wait meanwhile
+    tokio::task::spawn_blocking(move || feed.load_recent()).await?;
     let served = accept(listener, routes, !checks.has_password(), signals).await;
     cut.cut_all().await;
     leave(&node).await;

@@ -316,7 +316,7 @@ pub(super) async fn project(Directory(directory): Directory) -> Answer {
 /// The projects of all sessions.
 pub(super) async fn projects(State(api): State<Arc<Api>>) -> Answer {
     let worktrees = blocking(move || {
-        let heads = leftfold_store::heads(api.feed.folder());
+        let heads = api.feed.heads();
         let mut worktrees: Vec<String> =
             heads.into_iter().filter_map(|head| Some(head.summary?.worktree)).collect();
         worktrees.sort_unstable();

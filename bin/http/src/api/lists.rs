@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use leftfold_runtime::{session_list, session_paths};
+use leftfold_runtime::session_paths;
 use leftfold_store::Head;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::sessions::of_head;
-use super::{Answer, Api, Directory, GivenDirectory, Query, blocking, config};
+use super::{Answer, Api, Directory, GivenDirectory, Query, blocking, config, listed};
 use crate::opencode::ids;
 
 /// Sessions in a list that names no limit.
@@ -69,8 +68,7 @@ pub(super) async fn sessions(
     Query(query): Query<SessionsQuery>,
 ) -> Answer {
     let listed = blocking(move || {
-        let mut heads = heads(&api, query.search.as_deref(), |head| {
-            let Some(summary) = &head.summary else { return false };
+        let mut heads = listed::heads(&api, query.search.as_deref(), |head, summary| {
             let is_here =
                 directory.as_ref().is_none_or(|known| known.as_os_str() == &*summary.directory);
             let is_root = summary.parent.is_none() || query.roots != Some(true);
@@ -82,7 +80,7 @@ pub(super) async fn sessions(
         });
         heads.truncate(query.limit.unwrap_or(LIMIT));
         let listed = heads.iter().map(|head| {
-            let mut info = info(&api, head);
+            let mut info = listed::info(&api, head);
             let worktree = head.summary.as_ref().map(|summary| summary.worktree.as_str());
             info["project"] = json!({ "id": info["projectID"], "worktree": worktree });
             info
@@ -90,25 +88,6 @@ pub(super) async fn sessions(
         Ok(listed.collect::<Vec<Value>>())
     });
     Ok(Json(json!(listed.await?)))
-}
-
-/// Sessions by the last change, the newest first.
-fn heads(api: &Api, search: Option<&str>, is_wanted: impl Fn(&Head) -> bool) -> Vec<Head> {
-    let words = search.map(str::to_lowercase);
-    let mut heads = leftfold_store::heads(api.feed.folder());
-    heads.retain(|head| {
-        let is_named = words
-            .as_ref()
-            .is_none_or(|words| session_list::title(head).to_lowercase().contains(words.as_str()));
-        is_named && is_wanted(head)
-    });
-    heads.sort_by_key(|head| std::cmp::Reverse((head.at, head.session)));
-    heads
-}
-
-fn info(api: &Api, head: &Head) -> Value {
-    let loaded = api.feed.loaded(head.session, |known| known.info().clone());
-    loaded.unwrap_or_else(|| of_head(head))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -129,8 +108,7 @@ pub(super) async fn located_sessions(
     Query(query): Query<LocatedQuery>,
 ) -> Answer {
     let listed = blocking(move || {
-        let mut heads = heads(&api, query.search.as_deref(), |head| {
-            let Some(summary) = &head.summary else { return false };
+        let mut heads = listed::heads(&api, query.search.as_deref(), |_, summary| {
             let of_project = |id: &String| *id == crate::opencode::project_id(&summary.worktree);
             directory.as_ref().is_none_or(|known| known.as_os_str() == &*summary.directory)
                 && query.project.as_ref().is_none_or(of_project)
@@ -146,7 +124,7 @@ pub(super) async fn located_sessions(
         let next = page.last().filter(|_| begin + page.len() < heads.len());
         let cursor =
             next.map_or_else(|| json!({}), |last| json!({ "next": ids::of_session(last.session) }));
-        let data: Vec<Value> = page.iter().map(|head| located(&info(&api, head))).collect();
+        let data: Vec<Value> = page.iter().map(|head| located(&listed::info(&api, head))).collect();
         Ok(json!({ "data": data, "cursor": cursor }))
     });
     Ok(Json(listed.await?))

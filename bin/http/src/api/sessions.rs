@@ -8,22 +8,20 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use leftfold_events::SessionId;
 use leftfold_events::event::{ModelRef, SessionChoices};
 use leftfold_events::rules::Rule;
-use leftfold_events::{SessionId, Time};
 use leftfold_runtime::project::{self, Project};
 use leftfold_runtime::session_diff::{DiffRange, FileChangeKind, SessionDiff};
-use leftfold_runtime::session_list;
 use leftfold_runtime::socket;
 use leftfold_runtime::{Overrides, PromptOptions};
-use leftfold_store::Head;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Api, BY, Directory, JsonBody, Named, Path, Query, blocking, yes};
+use super::{Answer, Api, BY, Directory, JsonBody, Named, Path, Query, blocking, listed, yes};
 use crate::error::ApiError;
-use crate::opencode::{Projection, ids, project_id};
+use crate::opencode::{Projection, ids};
 
 /// Sessions in a list that names no limit.
 const LIMIT: usize = 100;
@@ -47,51 +45,19 @@ pub(super) async fn list(
 ) -> Answer {
     let worktree = leftfold_config::worktree_of(&directory);
     let listed = blocking(move || {
-        let mut heads = leftfold_store::heads(api.feed.folder());
         let whole_project = query.scope.as_deref() == Some("project");
-        let words = query.search.map(|search| search.to_lowercase());
-        heads.retain(|head| {
-            let Some(summary) = &head.summary else { return false };
+        let mut heads = listed::heads(&api, query.search.as_deref(), |head, summary| {
             let is_here = match whole_project {
                 true => worktree == FilePath::new(&summary.worktree),
                 false => directory == FilePath::new(&summary.directory),
             };
             let is_root = summary.parent.is_none() || query.roots != Some(true);
-            let is_recent = query.start.is_none_or(|start| head.at >= Time::from_millis(start));
-            let is_named = words.as_ref().is_none_or(|words| {
-                session_list::title(head).to_lowercase().contains(words.as_str())
-            });
-            is_here && is_root && is_recent && is_named
+            is_here && is_root && query.start.is_none_or(|start| head.at.millis() >= start)
         });
-        heads.sort_by_key(|head| std::cmp::Reverse((head.at, head.session)));
         heads.truncate(query.limit.unwrap_or(LIMIT));
-        let known = heads.iter().map(|head| {
-            let loaded = api.feed.loaded(head.session, |known| known.info().clone());
-            loaded.unwrap_or_else(|| of_head(head))
-        });
-        Ok(known.collect::<Vec<Value>>())
+        Ok(heads.iter().map(|head| listed::info(&api, head)).collect::<Vec<Value>>())
     });
     Ok(Json(json!(listed.await?)))
-}
-
-/// A session that is not loaded, as its head has it.
-pub(super) fn of_head(head: &Head) -> Value {
-    let summary = head.summary.clone().unwrap_or_default();
-    let mut info = json!({
-        "id": ids::of_session(head.session),
-        "slug": head.session.to_string().to_lowercase(),
-        "projectID": project_id(&summary.worktree),
-        "directory": summary.directory,
-        "title": session_list::title(head),
-        "agent": summary.agent,
-        "version": env!("CARGO_PKG_VERSION"),
-        "cost": summary.cost,
-        "time": { "created": summary.created.millis(), "updated": head.at.millis() },
-    });
-    if let Some(parent) = summary.parent {
-        info["parentID"] = ids::of_session(parent).into();
-    }
-    info
 }
 
 /// The status of every session that is not idle.

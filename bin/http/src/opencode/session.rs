@@ -34,8 +34,10 @@ pub(crate) struct SessionProjection {
     choices: SessionChoices,
     /// The changes of steps to files, from snapshots.
     changes: Vec<StepChanges>,
-    /// The changes of the session as they were sent last.
+    /// The changes of the session as they were sent last, how many steps these are of, and the first
+    /// message that a revert has hidden.
     diff: Value,
+    diff_of: (usize, Option<Seq>),
     /// When the arguments of calls were complete.
     resolved: HashMap<Seq, Time>,
     /// Facts about replies, by the seq of the request.
@@ -134,6 +136,7 @@ impl SessionProjection {
             choices: SessionChoices::default(),
             changes: Vec::new(),
             diff: json!([]),
+            diff_of: (0, None),
             resolved: HashMap::new(),
             facts: HashMap::new(),
             output_retries: 0,
@@ -352,6 +355,11 @@ impl SessionProjection {
 
     /// Sends the changes of the session to files, and those of each prompt.
     fn update_changes(&mut self, view: &SessionView, frames: &mut Vec<Frame>) {
+        // steps are only added at the end and dropped from it
+        let diff_of = (self.changes.len(), view.reverted());
+        if std::mem::replace(&mut self.diff_of, diff_of) == diff_of {
+            return;
+        }
         let hidden = view.reverted().unwrap_or(Seq::MAX);
         let shown = self.changes.iter().filter(|step| step.reply < hidden);
         let diff = by_file(shown.flat_map(|step| &step.files));
@@ -360,11 +368,15 @@ impl SessionProjection {
             frames.push(Frame::new(self.id, "session.diff", properties));
             self.diff = diff;
         }
+        let mut by_prompt: HashMap<Seq, Vec<&FileChange>> = HashMap::new();
+        for step in &self.changes {
+            by_prompt.entry(step.prompt).or_default().extend(&step.files);
+        }
         for message in &mut self.messages {
             let MessageKey::Prompt(seq) = message.key else { continue };
-            let of_prompt = self.changes.iter().filter(|step| step.prompt == seq);
-            let diffs = by_file(of_prompt.flat_map(|step| &step.files));
-            if diffs == json!([]) || message.info["summary"]["diffs"] == diffs {
+            let Some(of_prompt) = by_prompt.remove(&seq) else { continue };
+            let diffs = by_file(of_prompt.into_iter());
+            if message.info["summary"]["diffs"] == diffs {
                 continue;
             }
             message.info["summary"] = json!({ "diffs": diffs });

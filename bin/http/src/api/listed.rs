@@ -1,0 +1,54 @@
+//! The sessions that all lists show: filtered and sorted by their heads, without opening a log.
+
+use leftfold_runtime::session_list;
+use leftfold_store::{Head, Summary};
+use serde_json::{Value, json};
+
+use super::Api;
+use crate::opencode::{ids, project_id};
+
+/// The wanted sessions whose title has the text `search`, the last changed first.
+pub(super) fn heads(
+    api: &Api,
+    search: Option<&str>,
+    is_wanted: impl Fn(&Head, &Summary) -> bool,
+) -> Vec<Head> {
+    let words = search.map(str::to_lowercase);
+    let mut heads = api.feed.heads();
+    heads.retain(|head| {
+        let is_named = || {
+            words.as_ref().is_none_or(|words| {
+                session_list::title(head).to_lowercase().contains(words.as_str())
+            })
+        };
+        head.summary.as_ref().is_some_and(|summary| is_wanted(head, summary)) && is_named()
+    });
+    heads.sort_by_key(|head| std::cmp::Reverse((head.at, head.session)));
+    heads
+}
+
+/// The session as clients know it.
+pub(super) fn info(api: &Api, head: &Head) -> Value {
+    let loaded = api.feed.loaded(head.session, |known| known.info().clone());
+    loaded.unwrap_or_else(|| of_head(head))
+}
+
+/// A session that is not loaded, as its head has it.
+fn of_head(head: &Head) -> Value {
+    let summary = head.summary.clone().unwrap_or_default();
+    let mut info = json!({
+        "id": ids::of_session(head.session),
+        "slug": head.session.to_string().to_lowercase(),
+        "projectID": project_id(&summary.worktree),
+        "directory": summary.directory,
+        "title": session_list::title(head),
+        "agent": summary.agent,
+        "version": env!("CARGO_PKG_VERSION"),
+        "cost": summary.cost,
+        "time": { "created": summary.created.millis(), "updated": head.at.millis() },
+    });
+    if let Some(parent) = summary.parent {
+        info["parentID"] = ids::of_session(parent).into();
+    }
+    info
+}
