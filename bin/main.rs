@@ -43,11 +43,11 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Resume(args) => commands::run::resume(&args),
         Command::Node(args) => {
             memory::give_back();
-            leftfold_acp::serve(args.store, commands::serve::register)
+            leftfold_acp::serve(args.store, leftfold_http::register)
         }
         Command::Serve(args) => {
             memory::give_back();
-            leftfold_http::serve(&commands::serve::options(args)?, commands::serve::register)
+            leftfold_http::serve(&commands::serve::options(args)?, leftfold_acp::register)
         }
         Command::Demo(args) => commands::demo::demo(args),
         Command::Replay(args) => commands::replay::replay(&args),

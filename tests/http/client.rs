@@ -1,5 +1,6 @@
 //! A small HTTP client, independent of Leftfold's own.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
@@ -144,6 +145,20 @@ impl Served {
         request += &format!("content-length: {}\r\n\r\n{body}", body.len());
         stream.write_all(request.as_bytes()).unwrap();
         BufReader::new(stream)
+    }
+
+    /// Starts a turn, and does not wait for its end.
+    pub(crate) fn begin(&self, session: &str, text: &str) {
+        let parts = json!({ "parts": [{ "type": "text", "text": text }] });
+        assert_eq!(self.post(&format!("/session/{session}/prompt_async"), parts).status, 204);
+    }
+
+    /// The ids of all sessions.
+    pub(crate) fn sessions(&self) -> BTreeSet<String> {
+        let listed = self.get("/session").ok();
+        let ids =
+            listed.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned());
+        ids.collect()
     }
 
     /// The feed of everything, from its beginning or after a cursor.

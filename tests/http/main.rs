@@ -9,5 +9,6 @@ mod guard;
 mod opencode;
 mod routes;
 mod sessions;
+mod standby;
 mod start;
 mod web_app;

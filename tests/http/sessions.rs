@@ -79,18 +79,39 @@ fn a_prompt_is_answered_listed_and_streamed() {
 fn the_feed_goes_on_after_a_kill() {
     let site = Site::scripted(&two_steps("sleep 30")).setting("/permission", json!("allow"));
     let server = Served::start(&site);
+    let restart = |server: Served| {
+        server.kill();
+        Served::start(&site)
+    };
+    feed_goes_on(server, restart);
+}
+
+/// A client of a second server on the store comes back to it when the first one, which had the store,
+/// is killed.
+#[test]
+fn the_feed_goes_on_when_a_second_server_takes_over() {
+    let site = Site::scripted(&two_steps("sleep 30")).setting("/permission", json!("allow"));
+    let first = Served::start(&site);
+    let second = Served::start(&site);
+    let take_over = |second: Served| {
+        first.kill();
+        second
+    };
+    feed_goes_on(second, take_over);
+}
+
+fn feed_goes_on(server: Served, kill: impl FnOnce(Served) -> Served) {
     let session = server.session();
     let mut feed = server.feed(None);
     let parts = json!({ "parts": [{ "type": "text", "text": "go" }] });
     assert_eq!(server.post(&format!("/session/{session}/prompt_async"), parts).status, 204);
     let is_running = |frame: &SseFrame| frame.properties["part"]["state"]["status"] == "running";
     let before = feed.until(is_running);
-    server.kill();
+    let server = kill(server);
     // the connection may have carried more
     let before: Vec<SseFrame> =
         before.into_iter().chain(std::iter::from_fn(|| feed.next())).collect();
 
-    let server = Served::start(&site);
     let after = &before.last().unwrap().id;
     let mut feed = server.feed(Some(after));
     let cut_off = feed.until(is_idle);

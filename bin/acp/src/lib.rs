@@ -76,25 +76,24 @@ use tokio::io::{AsyncBufRead, AsyncWrite, BufReader};
 use tokio::signal::unix::{SignalKind, signal};
 
 use agent::AcpAgent;
-use leftfold_runtime::client;
 use leftfold_runtime::only_people;
 use leftfold_runtime::session_paths;
-use leftfold_runtime::socket::{SessionRegistry, Sockets, Speaker, Spoken};
+use leftfold_runtime::socket::{
+    Joined, Register, SessionRegistry, Speaker, Spoken, join, start_node,
+};
 use leftfold_store::Store;
-use proxy::Joined;
+use serde_json::Value;
 use shared::Caller;
 
 /// How long each step of the shutdown may take; together they stay below a second.
 const STEP: Duration = Duration::from_millis(300);
 
 /// The protocol's name for `_leftfold/speak`.
-pub const PROTOCOL: &str = "acp";
-
-/// Registers the protocols that other processes may speak with this node.
-pub type Register = fn(&Arc<SessionRegistry>, &ActorRef<NodeMessage>, &Store);
+const PROTOCOL: &str = "acp";
 
 /// Serves ACP on standard input and output until the input ends. Sessions are kept in `store`; by
-/// default in the shared store of the data folder.
+/// default in the shared store of the data folder. `register` registers another protocol that the node
+/// speaks.
 ///
 /// # Errors
 /// The node cannot be started, or the connection fails.
@@ -112,10 +111,11 @@ pub fn serve(store: Option<PathBuf>, register: Register) -> anyhow::Result<ExitC
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
-/// Serves the clients that other processes pass on to this node.
-pub fn speaker(sessions: &Arc<SessionRegistry>, node: &ActorRef<NodeMessage>) -> Speaker {
+/// From now on the node serves the clients that other processes pass on to it.
+pub fn register(sessions: &Arc<SessionRegistry>, node: &ActorRef<NodeMessage>, _: &Store) {
+    let registry = sessions;
     let (sessions, node): (Weak<SessionRegistry>, _) = (Arc::downgrade(sessions), node.clone());
-    Arc::new(move |Spoken { input, output, pid, .. }| {
+    let speaker: Speaker = Arc::new(move |Spoken { input, output, pid, .. }| {
         let (sessions, node) = (sessions.upgrade(), node.clone());
         Box::pin(async move {
             let Some(sessions) = sessions else { return };
@@ -125,7 +125,8 @@ pub fn speaker(sessions: &Arc<SessionRegistry>, node: &ActorRef<NodeMessage>) ->
                 tracing::warn!("a client's connection failed: {error:#}");
             }
         })
-    })
+    });
+    registry.speaks(PROTOCOL, speaker);
 }
 
 /// Serves one client until its input ends, and closes its sessions. At the end of the node the
@@ -171,15 +172,8 @@ impl OwnNode {
         store: Option<Store>,
         register: Register,
     ) -> anyhow::Result<Self> {
-        let node = client::node().await?;
-        let sessions = SessionRegistry::new(node.clone(), folder.map(Path::to_owned));
-        if let Some(store) = &store {
-            register(&sessions, &node, store);
-        }
-        node.cast(NodeMessage::Keep(Arc::new(Sockets(sessions.clone()))))?;
-        if let Some(store) = store {
-            sessions.keep(store).await?;
-        }
+        let protocols = [self::register, register];
+        let (node, sessions) = start_node(folder, store, &protocols).await?;
         Ok(Self { node, sessions })
     }
 }
@@ -193,14 +187,14 @@ async fn run(folder: Option<&Path>, register: Register) -> anyhow::Result<()> {
     let mut own = None;
     let served = async {
         let joined = match folder {
-            Some(folder) => Some((folder, proxy::join(folder).await?)),
+            Some(folder) => Some((folder, join(folder, PROTOCOL, &Value::Null).await?)),
             None => None,
         };
         let store = match joined {
             Some((folder, Joined::Node(stream))) => {
                 return proxy::serve(folder, register, stream, &mut own).await;
             }
-            Some((_, joined)) => joined.store(),
+            Some((_, joined)) => proxy::own_store(joined),
             None => None,
         };
         let OwnNode { node, sessions } =

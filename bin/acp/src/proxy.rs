@@ -9,12 +9,12 @@
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use leftfold_framing::{Line, next_line};
 use leftfold_runtime::note;
-use leftfold_runtime::socket::{RpcError, speak};
+use leftfold_runtime::socket::{Joined, Register, join};
 use leftfold_store::Store;
+use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
@@ -22,74 +22,12 @@ use tokio::sync::mpsc;
 use super::passed_on::PassedOn;
 use super::shared::Caller;
 use super::wire::LONGEST;
-use super::{OwnNode, PROTOCOL, Register, STEP, serve_client};
+use super::{OwnNode, PROTOCOL, STEP, serve_client};
 
 /// Lines of the client that may wait for a node.
 const QUEUE: usize = 8;
 /// Bytes in the pipe to this process's own node, each way.
 const PIPE: usize = 256 << 10;
-/// How long to wait before the next attempt to get the store, or its node.
-const BREATH: Duration = Duration::from_millis(25);
-/// After this time a person is told what the wait is for.
-const NOTICE: Duration = Duration::from_secs(1);
-
-/// The way in which this process takes part in a store.
-pub(super) enum Joined {
-    /// As its node.
-    Own(Store),
-    /// As a client of another node.
-    Node(BufReader<UnixStream>),
-    /// The store cannot be opened.
-    Broken,
-}
-
-impl Joined {
-    pub(super) fn store(self) -> Option<Store> {
-        match self {
-            Self::Own(store) => Some(store),
-            Self::Node(_) | Self::Broken => None,
-        }
-    }
-}
-
-/// Opens the store, or connects to the node that has it. While a process has the store that speaks
-/// no protocols, such as `leftfold run` with a session of the store, this waits for its end.
-///
-/// # Errors
-/// The node refuses this client.
-pub(super) async fn join(folder: &Path) -> anyhow::Result<Joined> {
-    let began = Instant::now();
-    let mut is_told = false;
-    let directory = std::env::current_dir().unwrap_or_default();
-    loop {
-        if leftfold_store::in_use(folder) {
-            match speak(folder, PROTOCOL, &directory).await {
-                Ok(stream) => return Ok(Joined::Node(stream)),
-                Err(error) => match error.downcast_ref::<RpcError>() {
-                    Some(refused) if !refused.is_leaving() => return Err(error),
-                    Some(_) | None => tracing::debug!("no node to speak with: {error:#}"),
-                },
-            }
-        } else {
-            let opened = folder.to_owned();
-            match tokio::task::spawn_blocking(move || Store::open(&opened)).await? {
-                Ok(store) => return Ok(Joined::Own(store)),
-                Err(leftfold_store::Error::Locked { .. }) => {}
-                Err(error) => {
-                    note(&format!("leftfold: {error}"));
-                    return Ok(Joined::Broken);
-                }
-            }
-        }
-        if began.elapsed() >= NOTICE && !std::mem::replace(&mut is_told, true) {
-            note(&format!(
-                "leftfold: another process has the store {} for one turn: waiting for its end",
-                folder.display()
-            ));
-        }
-        tokio::time::sleep(BREATH).await;
-    }
-}
 
 /// The end of a connection to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,8 +56,8 @@ pub(super) async fn serve(
                 let (input, output) = tokio::io::split(stream);
                 relay(&passed_on, &mut lines, &mut stdout, input, output).await
             }
-            Joined::Own(_) | Joined::Broken => {
-                let node = OwnNode::start(Some(folder), joined.store(), register).await?;
+            joined @ (Joined::Own(_) | Joined::Broken(_)) => {
+                let node = OwnNode::start(Some(folder), own_store(joined), register).await?;
                 let OwnNode { node, sessions } = own.insert(node).clone();
                 let (ours, theirs) = tokio::io::duplex(PIPE);
                 let (input, output) = tokio::io::split(theirs);
@@ -140,7 +78,19 @@ pub(super) async fn serve(
             stdout.write_all(&line).await?;
         }
         stdout.flush().await?;
-        joined = join(folder).await?;
+        joined = join(folder, PROTOCOL, &Value::Null).await?;
+    }
+}
+
+/// The store of a process that is no client of another node.
+pub(super) fn own_store(joined: Joined) -> Option<Store> {
+    match joined {
+        Joined::Own(store) => Some(store),
+        Joined::Broken(error) => {
+            note(&format!("leftfold: {error}"));
+            None
+        }
+        Joined::Node(_) => None,
     }
 }
 

@@ -19,6 +19,7 @@ use std::path::{self, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use anyhow::Context;
 use axum::extract::{self, FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
@@ -28,6 +29,7 @@ use leftfold_events::SessionId;
 use leftfold_events::event::SessionChoices;
 use leftfold_runtime::client::Client;
 use leftfold_runtime::socket::{SessionRegistry, Sessions};
+use leftfold_tools::BoxFuture;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -35,8 +37,8 @@ use tokio::time::timeout;
 
 use crate::error::ApiError;
 use crate::feed::Feed;
+use crate::front::Front;
 use crate::opencode::ids;
-use crate::web::Web;
 
 /// The name of these clients in the log.
 pub(crate) const BY: &str = "http";
@@ -57,30 +59,20 @@ pub(crate) type Answer = Result<axum::Json<Value>, ApiError>;
 pub(crate) struct Api {
     pub(crate) feed: Arc<Feed>,
     pub(crate) sessions: Arc<SessionRegistry>,
-    /// The directory of requests that name none.
-    directory: PathBuf,
     /// Clients' choices for new sessions of a directory, or of all directories (`None`).
     defaults: Mutex<HashMap<Option<PathBuf>, SessionChoices>>,
     pub(crate) controls: control::ControlQueue,
-    pub(crate) web: Option<Web>,
     /// Memory for bodies, in KiB.
     bodies: Semaphore,
 }
 
 impl Api {
-    pub(crate) fn new(
-        feed: Arc<Feed>,
-        sessions: Arc<SessionRegistry>,
-        directory: PathBuf,
-        web: Option<Web>,
-    ) -> Self {
+    pub(crate) fn new(feed: Arc<Feed>, sessions: Arc<SessionRegistry>) -> Self {
         Self {
             feed,
             sessions,
-            directory,
             defaults: Mutex::default(),
             controls: control::ControlQueue::default(),
-            web,
             bodies: Semaphore::new(ALL_BODIES / KIB),
         }
     }
@@ -110,20 +102,22 @@ impl Api {
         Ok(Sessions::remove(&*self.sessions, session).await?)
     }
 
-    /// Puts every session that is opened in this node into the feed, whoever opens it, and drops those
-    /// that are removed.
-    pub(crate) fn follow_all(self: &Arc<Self>) {
+    /// Puts every session that is open in this node into the feed, whoever opens it, and drops those that
+    /// are removed.
+    pub(crate) async fn follow_all(&self) {
         let feed = Arc::clone(&self.feed);
         self.sessions.removed_to(Box::new(move |session| feed.forget(session)));
         let feed = Arc::clone(&self.feed);
-        self.sessions.opened_to(Box::new(move |client: &Client| {
+        let follow = move |client: &Client, interrupted_at| {
             let (feed, client) = (Arc::clone(&feed), client.clone());
-            Box::pin(async move {
-                if let Err(error) = feed.follow(&client).await {
+            let followed: BoxFuture<'static, ()> = Box::pin(async move {
+                if let Err(error) = feed.follow(&client, interrupted_at).await {
                     tracing::warn!("a session's events do not reach the feed: {error:#}");
                 }
-            })
-        }));
+            });
+            followed
+        };
+        self.sessions.opened_to(Box::new(follow)).await;
     }
 
     /// A client of a session, which is opened if necessary.
@@ -139,8 +133,12 @@ pub(crate) struct Directory(pub(crate) PathBuf);
 impl FromRequestParts<Arc<Api>> for Directory {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
-        Ok(Self(given_directory(parts)?.unwrap_or_else(|| api.directory.clone())))
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Api>) -> Result<Self, ApiError> {
+        if let Some(directory) = given_directory(parts)? {
+            return Ok(Self(directory));
+        }
+        let front = parts.extensions.get::<Arc<Front>>().context("a request without a server")?;
+        Ok(Self(front.directory.clone()))
     }
 }
 

@@ -69,6 +69,16 @@ struct FeedState {
     uses: u64,
 }
 
+/// What became of the open turn of a session that is loaded.
+#[derive(Clone, Copy, Debug)]
+enum OpenTurn {
+    Runs,
+    /// Nobody runs it.
+    CutOff,
+    /// Nobody runs it, unless events follow this one.
+    CutOffAt(Seq),
+}
+
 struct Tree {
     projection: Projection,
     /// Whether the node's events arrive.
@@ -179,6 +189,10 @@ impl Feed {
 
     /// Loads a tree from its logs, unless it is there. False: there is no such session.
     pub(crate) fn load(&self, root: SessionId) -> bool {
+        self.load_as(root, OpenTurn::CutOff)
+    }
+
+    fn load_as(&self, root: SessionId, open: OpenTurn) -> bool {
         if self.lock().touch(root) {
             return true;
         }
@@ -194,7 +208,7 @@ impl Feed {
         }
         let mut state = self.lock();
         if !state.trees.contains_key(&root) {
-            state.load(root, &events);
+            state.load(root, &events, open);
         }
         true
     }
@@ -237,10 +251,15 @@ impl Feed {
         }
     }
 
-    /// From now on the feed has the events of this open session and of its subagents.
-    pub(crate) async fn follow(self: &Arc<Self>, client: &Client) -> anyhow::Result<()> {
+    /// From now on the feed has the events of this open session and of its subagents. `interrupted_at`
+    /// is the end of its log when it was opened, if its last turn was interrupted.
+    pub(crate) async fn follow(
+        self: &Arc<Self>,
+        client: &Client,
+        interrupted_at: Option<Seq>,
+    ) -> anyhow::Result<()> {
         let root = client.session;
-        self.load(root);
+        self.load_as(root, interrupted_at.map_or(OpenTurn::Runs, OpenTurn::CutOffAt));
         let (from, cursors) = {
             let mut state = self.lock();
             state.touch(root);
@@ -591,7 +610,7 @@ impl FeedState {
     }
 
     /// Folds the whole tree. Events behind the journal are sent; the others are history.
-    fn load(&mut self, root: SessionId, events: &[Envelope]) {
+    fn load(&mut self, root: SessionId, events: &[Envelope], open: OpenTurn) {
         self.trees.insert(root, Tree::new(root));
         self.touch(root);
         let mut unknown: BTreeMap<SessionId, Seq> = BTreeMap::new();
@@ -618,10 +637,14 @@ impl FeedState {
         self.last.extend(unknown);
         self.send(root, missed.into_iter());
         let Some(tree) = self.trees.get_mut(&root) else { return };
-        let is_open = tree.projection.is_working(root);
-        if is_open {
+        let seq = tree.projection.seq(root);
+        let is_cut_off = match open {
+            OpenTurn::Runs => false,
+            OpenTurn::CutOff => true,
+            OpenTurn::CutOffAt(end) => seq <= end,
+        };
+        if is_cut_off && tree.projection.is_working(root) {
             let frames = tree.projection.cut_off();
-            let seq = tree.projection.seq(root);
             self.write(&[Record { session: root, seq, kind: RecordKind::CutOff }]);
             self.publish(root, frames);
         }
@@ -783,22 +806,22 @@ mod tests {
             model: ModelRef::default(),
             by: "test".to_owned(),
         };
-        state.load(working, &[created(working), event(working, 2, prompted)]);
-        state.load(live, &[created(live)]);
+        state.load(working, &[created(working), event(working, 2, prompted)], OpenTurn::CutOff);
+        state.load(live, &[created(live)], OpenTurn::CutOff);
         state.trees.get_mut(&live).unwrap().is_live = true;
-        state.load(unused, &[created(unused)]);
+        state.load(unused, &[created(unused)], OpenTurn::CutOff);
         let before = state.trees[&unused].projection.session(unused).unwrap().info().clone();
-        state.load(used, &[created(used)]);
+        state.load(used, &[created(used)], OpenTurn::CutOff);
         let known = |state: &FeedState, wanted: &[SessionId]| {
             let loaded: HashSet<SessionId> = state.trees.keys().copied().collect();
             assert_eq!(loaded, wanted.iter().copied().collect());
         };
         known(&state, &[working, live, used]);
-        state.load(fresh, &[created(fresh)]);
+        state.load(fresh, &[created(fresh)], OpenTurn::CutOff);
         known(&state, &[working, live, fresh]);
         // read again, it is the same, and nothing is sent a second time
         let end = state.journal.end();
-        state.load(unused, &[created(unused)]);
+        state.load(unused, &[created(unused)], OpenTurn::CutOff);
         assert_eq!(state.trees[&unused].projection.session(unused).unwrap().info(), &before);
         assert_eq!(state.journal.end(), end);
     }

@@ -43,7 +43,7 @@ pub(crate) enum Refusal {
 impl Guard {
     /// The rules of a server that listens on `hostname`. `origins` are those of `--cors`, whose
     /// hosts may also lead here.
-    pub(crate) fn new(hostname: &str, origins: &[String], login: Option<(&str, &str)>) -> Self {
+    pub(crate) fn new(hostname: &str, origins: &[String], credentials: Option<[u8; 32]>) -> Self {
         let mut hosts: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
         hosts.push(name(hostname).to_lowercase());
         let named = origins.iter().filter_map(|origin| origin.split_once("://"));
@@ -53,7 +53,7 @@ impl Guard {
             hosts,
             any_address: !is_loopback(hostname),
             origins: origins.chain(APPS.map(str::to_owned)).collect(),
-            credentials: login.map(|(user, password)| hash(&format!("{user}:{password}"))),
+            credentials,
         }
     }
 
@@ -144,8 +144,9 @@ fn token(uri: &Uri) -> Option<String> {
     Some(tokens.next()?.replace("%3D", "=").replace("%2B", "+").replace("%2F", "/"))
 }
 
-fn hash(text: &str) -> [u8; 32] {
-    digest(text.as_bytes())
+/// The hash of a user and a password, as [`Guard::new`] takes it.
+pub(crate) fn credentials(user: &str, password: &str) -> [u8; 32] {
+    digest(format!("{user}:{password}").as_bytes())
 }
 
 fn digest(bytes: &[u8]) -> [u8; 32] {
@@ -219,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_password_is_needed_for_everything_but_preflights() {
-        let guard = Guard::new("0.0.0.0", &[], Some(("opencode", "secret")));
+        let guard = Guard::new("0.0.0.0", &[], Some(credentials("opencode", "secret")));
         let host = ("host", "192.168.1.5:4096");
         // opencode:secret, opencode:Secret, opencode:
         let right = "Basic b3BlbmNvZGU6c2VjcmV0";

@@ -1,13 +1,16 @@
 //! `leftfold serve`: OpenCode's server API on Leftfold's log, for OpenCode's own clients and SDKs.
 //!
 //! ```text
-//! HTTP ─► server ─► guard ─► api ─► runtime's clients ─► Node
+//! HTTP ─► server ─► service ─► guard ─► api ─► runtime's clients ─► Node
+//!            └─► the socket of another process's node ─► its service
 //! SSE  ◄─ api::events ◄─ feed ◄─ opencode (projection) ◄─ Observers
 //! ```
 //!
 //! | module | purpose |
 //! |---|---|
-//! | `server` | listens, checks connections and requests, ends in good order |
+//! | `server` | listens, checks connections, passes them on to another node, takes over from it, ends in good order |
+//! | `service` | checks and answers the requests that come to this process's node, also through other servers |
+//! | `front` | what differs between the servers on a store: their checks, front ends and directories |
 //! | `connection` | limits of connections, in time and memory |
 //! | `guard`, `peer` | who may ask: hosts, origins, passwords, processes |
 //! | `api` | the handlers, and the table of routes, from which the router and `/doc` come |
@@ -22,11 +25,14 @@ mod api;
 mod connection;
 mod error;
 mod feed;
+mod front;
 mod guard;
 mod journal;
 mod opencode;
 mod peer;
 mod server;
+mod service;
 mod web;
 
-pub use server::{Register, ServeOptions, serve};
+pub use server::{ServeOptions, serve};
+pub use service::register;

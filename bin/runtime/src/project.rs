@@ -95,7 +95,10 @@ impl Project {
         let directory = PathBuf::from(origin.directory);
         let worktree = worktree(&directory, origin.worktree.into(), imported);
         Ok(Self {
-            model: Some(state.config.model.name().to_string()),
+            // a session without a prompt has none yet
+            model: Some(&state.config.model)
+                .filter(|model| !model.id.is_empty())
+                .map(|model| model.name().to_string()),
             agent,
             choices: state.choices,
             rules: state.rules,

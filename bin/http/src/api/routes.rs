@@ -19,6 +19,7 @@ use crate::api::{
     keys, lists, prompt, questions, sessions,
 };
 use crate::error::ApiError;
+use crate::front::Front;
 
 /// A method and a path, the handler, and what `/doc` says of both.
 struct Route {
@@ -242,9 +243,10 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .with_state(api)
 }
 
-async fn unknown(State(api): State<Arc<Api>>, request: Request) -> Response {
+async fn unknown(request: Request) -> Response {
     let (request, _) = request.into_parts();
-    if let Some(web) = &api.web
+    let front = request.extensions.get::<Arc<Front>>();
+    if let Some(web) = front.and_then(|front| front.web.as_ref())
         && let Some(answer) = web.answer(&request).await
     {
         return answer;

@@ -69,11 +69,11 @@ pub(super) async fn serve(stream: UnixStream, mut context: SocketContext) {
             Err(Gone) => break None,
         }
     };
-    if let Some((speaker, directory)) = spoken {
+    if let Some((speaker, options)) = spoken {
         connection.watches.shutdown().await;
         drop(connection);
         let Ok(Some(writing)) = writer.await else { return };
-        let spoken = Spoken { input: reading, output: writing, pid, directory };
+        let spoken = Spoken { input: reading, output: writing, pid, options };
         tokio::select! {
             () = speaker(spoken) => {}
             () = quiet(&mut context) => {}

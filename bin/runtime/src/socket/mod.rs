@@ -16,7 +16,7 @@
 //! | `_leftfold/verify` | `session, all?` | `{session, events, divergences}`: as `leftfold verify` has them |
 //! | `_leftfold/why` | `session` | as `leftfold why` has it |
 //! | `_leftfold/fork` | `session, at?, files?` | `{session, notice}`: the fork, and what became of files |
-//! | `_leftfold/speak` | `protocol`: `acp` or `http`, `directory` | `{}`, and then the connection carries that protocol's bytes. Only at the socket |
+//! | `_leftfold/speak` | `protocol`: `acp` or `http`, `options?`: the protocol's own | `{}`, and then the connection carries that protocol's bytes. Only at the socket |
 //! | `_leftfold/remove` | `session` | `{}`: the session is gone, with its subagents. Only from a store that the node keeps |
 //!
 //! With `children`, an object from ids of sessions to seqs, a watch is of the session's children too:
@@ -68,8 +68,8 @@ pub use crate::remote::{RpcError, name_of};
 pub use connection::{QUEUE, serve_lines};
 pub use forks::fork_as;
 pub use methods::{METHODS, answered_by, is_leftfold_method, rules};
-pub use server::{Bound, Sockets, bind};
+pub use server::{Bound, Sockets, bind, start_node};
 pub use sessions::{
-    Hosting, SessionRegistry, Sessions, SingleSession, Speaker, SpeakingGuard, Spoken,
+    Hosting, Register, SessionRegistry, Sessions, SingleSession, Speaker, SpeakingGuard, Spoken,
 };
-pub use speak::speak;
+pub use speak::{BREATH, Joined, is_refused, join, speak};

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use leftfold_actors::{StoreGuard, StoreListener};
+use leftfold_actors::{NodeMessage, StoreGuard, StoreListener};
+use leftfold_store::Store;
+use ractor::ActorRef;
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 
 use super::connection;
 use super::peer::{SocketContext, SocketState};
-use super::sessions::Sessions;
+use super::sessions::{Register, SessionRegistry, Sessions};
+use crate::client;
 use crate::remote::path::{self, Identity};
 
 /// How long to wait when the machine has no file descriptors left.
@@ -147,6 +150,28 @@ struct NoSocket;
 
 impl StoreGuard for NoSocket {
     fn rest(self: Box<Self>) {}
+}
+
+/// Starts a node that keeps its sessions in `folder`, and speaks the protocols of `register` if it has the
+/// `store` there.
+///
+/// # Errors
+/// The node cannot be started.
+pub async fn start_node(
+    folder: Option<&Path>,
+    store: Option<Store>,
+    register: &[Register],
+) -> anyhow::Result<(ActorRef<NodeMessage>, Arc<SessionRegistry>)> {
+    let node = client::node().await?;
+    let sessions = SessionRegistry::new(node.clone(), folder.map(Path::to_owned));
+    if let Some(store) = &store {
+        register.iter().for_each(|register| register(&sessions, &node, store));
+    }
+    node.cast(NodeMessage::Keep(Arc::new(Sockets(sessions.clone()))))?;
+    if let Some(store) = store {
+        sessions.keep(store).await?;
+    }
+    Ok((node, sessions))
 }
 
 async fn accept(listener: UnixListener, mut context: SocketContext) {

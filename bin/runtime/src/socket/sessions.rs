@@ -9,13 +9,14 @@ use std::time::Duration;
 use anyhow::Context;
 use async_trait::async_trait;
 use leftfold_actors::{NodeMessage, Opened};
-use leftfold_events::SessionId;
 use leftfold_events::event::SessionChoices;
 use leftfold_events::rules::Rule;
+use leftfold_events::{Seq, SessionId};
 use leftfold_store::{Head, LiveReader, Store};
 use leftfold_tools::BoxFuture;
 use leftfold_tools::host::{Host, HostCommand, HostError, Starting};
 use ractor::ActorRef;
+use serde_json::Value;
 use tokio::io::BufReader;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::watch;
@@ -37,12 +38,15 @@ pub struct Spoken {
     pub output: OwnedWriteHalf,
     /// The client's process.
     pub pid: Option<i32>,
-    /// The client's directory.
-    pub directory: PathBuf,
+    /// What the client says about its connection, in the protocol's own terms.
+    pub options: Value,
 }
 
 /// Serves a connection until it ends.
 pub type Speaker = Arc<dyn Fn(Spoken) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// Registers a protocol that other processes may speak with a node that keeps a store.
+pub type Register = fn(&Arc<SessionRegistry>, &ActorRef<NodeMessage>, &Store);
 
 #[async_trait]
 pub trait Sessions: Send + Sync + 'static {
@@ -206,7 +210,7 @@ pub struct SessionRegistry {
 type RemovalFollower = Box<dyn Fn(SessionId) + Send + Sync>;
 
 /// How long the connections that carry another protocol may take to end.
-const CUT: Duration = Duration::from_millis(200);
+const CUT: Duration = Duration::from_millis(400);
 
 #[derive(Debug, Default)]
 struct Speaking {
@@ -226,8 +230,9 @@ impl Drop for SpeakingGuard {
     }
 }
 
-/// Is told of every session that is opened, before its first prompt.
-type Follower = Box<dyn Fn(&Client) -> BoxFuture<'static, ()> + Send + Sync>;
+/// Is told of every session that is opened, before its first prompt, and of the end of its log if its
+/// last turn was interrupted.
+type Follower = Box<dyn Fn(&Client, Option<Seq>) -> BoxFuture<'static, ()> + Send + Sync>;
 
 impl std::fmt::Debug for SessionRegistry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -296,6 +301,8 @@ struct RegisteredSession {
     project: Arc<Project>,
     overrides: Overrides,
     client: Option<Client>,
+    /// The end of its log when it was opened, if its last turn was interrupted.
+    interrupted_at: Option<Seq>,
 }
 
 impl RegisteredSession {
@@ -353,10 +360,16 @@ impl SessionRegistry {
         }
     }
 
-    /// From now on `follower` is told of every session that is opened.
-    pub fn opened_to(&self, follower: Follower) {
-        if self.follower.set(follower).is_err() {
-            tracing::warn!("a node's sessions can have only one follower");
+    /// Tells `follower` of every session that is open, and from now on of every one that is opened.
+    pub async fn opened_to(&self, follower: Follower) {
+        let follower = self.follower.get_or_init(|| follower);
+        let open: Vec<(Client, Option<Seq>)> = {
+            let known = self.known();
+            let open = known.values();
+            open.filter_map(|known| Some((known.client.clone()?, known.interrupted_at))).collect()
+        };
+        for (client, interrupted_at) in open {
+            follower(&client, interrupted_at).await;
         }
     }
 
@@ -481,8 +494,11 @@ impl SessionRegistry {
         let session = place.session;
         let mut known = self.known();
         // another connection may have opened it
-        let client = known.remove(&session).and_then(|before| before.client);
-        known.insert(session, RegisteredSession { place, project, overrides, client });
+        let before = known.remove(&session);
+        let interrupted_at = before.as_ref().and_then(|before| before.interrupted_at);
+        let client = before.and_then(|before| before.client);
+        let learned = RegisteredSession { place, project, overrides, client, interrupted_at };
+        known.insert(session, learned);
     }
 
     /// Sets the choices for the session's prompts, which its log may override.
@@ -528,11 +544,12 @@ impl SessionRegistry {
         let mut setup = known.setup()?;
         setup.workspace.host = self.host(session);
         let opened = Client::open_soon(self.node.clone(), &setup).await?;
+        let interrupted_at = opened.1.unfinished.then_some(opened.1.head);
         if let Some(known) = self.known().get_mut(&session) {
-            known.client = Some(opened.0.clone());
+            (known.client, known.interrupted_at) = (Some(opened.0.clone()), interrupted_at);
         }
         if let Some(follower) = self.follower.get() {
-            follower(&opened.0).await;
+            follower(&opened.0, interrupted_at).await;
         }
         Ok(opened)
     }
@@ -583,6 +600,7 @@ impl SessionRegistry {
             project: Arc::new(project),
             overrides: Overrides::interactive(),
             client: None,
+            interrupted_at: None,
         };
         self.known().entry(session).or_insert(known);
         Ok(place)
@@ -691,6 +709,9 @@ impl Sessions for SessionRegistry {
     }
 
     fn speaker(&self, protocol: &str) -> Option<Speaker> {
+        if self.speaking.borrow().ends {
+            return None;
+        }
         let speakers = self.speakers.lock().unwrap_or_else(PoisonError::into_inner);
         speakers.get(protocol).cloned()
     }
