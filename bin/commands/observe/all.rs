@@ -187,6 +187,9 @@ pub(super) struct AllSessions {
     sessions: PathBuf,
     shared: PathBuf,
     feed: Arc<Mutex<Feed>>,
+    /// The sessions with a cursor that no store shows. One may be a subagent whose head a crash has lost:
+    /// its node knows whose it is.
+    without_head: Vec<SessionId>,
     stores: BTreeMap<PathBuf, Store>,
     reporter: Sender<Report>,
     reports: Receiver<Report>,
@@ -218,11 +221,14 @@ impl AllSessions {
             sessions: session_paths::data_dir()?.join("sessions"),
             shared: session_paths::shared_store()?,
             feed: Arc::new(Mutex::new(feed)),
+            without_head: Vec::new(),
             stores: BTreeMap::new(),
             reporter,
             reports,
         };
         all.scan()?;
+        let heads = all.stores.keys().flat_map(|dir| leftfold_store::heads(dir));
+        all.without_head = without_head(&args.from, heads.map(|head| head.session));
         if only_new {
             let mut feed = lock(&all.feed);
             for (dir, store) in &mut all.stores {
@@ -323,7 +329,11 @@ impl AllSessions {
                     let follower = Follower {
                         store: dir.to_owned(),
                         root,
-                        descendants: family.descendants(root),
+                        descendants: family
+                            .descendants(root)
+                            .into_iter()
+                            .chain(self.without_head.iter().copied())
+                            .collect(),
                         shared: family.shared_by(root),
                         feed: self.feed.clone(),
                     };
@@ -445,6 +455,20 @@ impl Store {
     }
 }
 
+/// The sessions that are named with a cursor, but for those that have a head.
+fn without_head(from: &[From], heads: impl Iterator<Item = SessionId>) -> Vec<SessionId> {
+    let named = from.iter().filter_map(|from| match from {
+        From::Session(session, _) => Some(*session),
+        From::Seq(_) | From::Now => None,
+    });
+    let mut named: Vec<SessionId> = named.collect();
+    if !named.is_empty() {
+        let heads: HashSet<SessionId> = heads.collect();
+        named.retain(|session| !heads.contains(session));
+    }
+    named
+}
+
 /// The events of several sessions, by time. A child's events come after the event that spawned it.
 fn merged(mut queues: Vec<VecDeque<Envelope>>) -> Vec<Envelope> {
     let spawned = queues.iter().flatten().filter_map(Envelope::spawned);
@@ -527,4 +551,17 @@ impl Follower {
 
 fn lock(feed: &Mutex<Feed>) -> MutexGuard<'_, Feed> {
     feed.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subagent_whose_head_a_crash_has_lost_is_watched_from_its_cursor() {
+        let [root, lost] = [1, 2].map(|id| SessionId::from_bytes([id; 16]));
+        let from = [From::Session(root, 9), From::Session(lost, 1), From::Now];
+        assert_eq!(without_head(&from, [root].into_iter()), [lost]);
+        assert_eq!(without_head(&from, [root, lost].into_iter()), []);
+    }
 }
