@@ -11,4 +11,5 @@ mod routes;
 mod sessions;
 mod standby;
 mod start;
+mod terminals;
 mod web_app;

@@ -19,6 +19,15 @@ const OPERATIONS: &str = "
     GET /path
     GET /vcs
     GET /vcs/diff
+    GET /vcs/status
+    GET /pty/shells
+    GET /pty
+    POST /pty
+    GET /pty/{ptyID}
+    PUT /pty/{ptyID}
+    DELETE /pty/{ptyID}
+    POST /pty/{ptyID}/connect-token
+    GET /pty/{ptyID}/connect
     GET /command
     GET /agent
     GET /project/current
@@ -221,7 +230,7 @@ fn other_paths_are_not_found() {
         ("GET", "/"),
         ("GET", "/index.html"),
         ("GET", "/assets/app.js"),
-        ("GET", "/pty"),
+        ("GET", "/pty/pty_x/other"),
         ("POST", "/session/ses_x/share"),
         ("PUT", "/config"),
         ("DELETE", "/session"),

@@ -11,6 +11,8 @@ mod prompt;
 mod questions;
 mod routes;
 mod sessions;
+pub(crate) mod terminals;
+mod vcs;
 
 pub(crate) use routes::router;
 
@@ -62,6 +64,7 @@ pub(crate) struct Api {
     /// Clients' choices for new sessions of a directory, or of all directories (`None`).
     defaults: Mutex<HashMap<Option<PathBuf>, SessionChoices>>,
     pub(crate) controls: control::ControlQueue,
+    terminals: terminals::Terminals,
     /// Memory for bodies, in KiB.
     bodies: Semaphore,
 }
@@ -73,6 +76,7 @@ impl Api {
             sessions,
             defaults: Mutex::default(),
             controls: control::ControlQueue::default(),
+            terminals: terminals::Terminals::default(),
             bodies: Semaphore::new(ALL_BODIES / KIB),
         }
     }

@@ -31,6 +31,18 @@ impl ApiError {
         Self { status: StatusCode::NOT_FOUND, body }
     }
 
+    /// There is no such terminal, or its program has ended.
+    pub(crate) fn no_terminal(terminal: &str) -> Self {
+        let message = format!("there is no terminal `{terminal}`");
+        let body = json!({ "_tag": "PtyNotFoundError", "ptyID": terminal, "message": message });
+        Self { status: StatusCode::NOT_FOUND, body }
+    }
+
+    pub(crate) fn terminal_forbidden(message: &str) -> Self {
+        let body = json!({ "_tag": "PtyForbiddenError", "message": message });
+        Self { status: StatusCode::FORBIDDEN, body }
+    }
+
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         let message = message.into();
         let body = json!({

@@ -23,6 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::OnceCell;
 use tower::ServiceExt;
 
+use crate::api::terminals::OnlyTicket;
 use crate::api::{self, Api};
 use crate::connection;
 use crate::error::ApiError;
@@ -131,7 +132,8 @@ pub(crate) async fn serve_connection<F, A>(
         async { Ok::<Response, std::convert::Infallible>(answered.await) }
     });
     let builder = connection::builder();
-    let served = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    let served = builder
+        .serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(service));
     tokio::pin!(served);
     let ended = tokio::select! {
         ended = &mut served => ended,
@@ -152,7 +154,12 @@ async fn respond(front: Arc<Front>, routes: Router, mut request: Request) -> Res
     let origin = headers.get(header::ORIGIN).cloned();
     let asked = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
     let is_preflight = *request.method() == Method::OPTIONS;
-    let mut response = match front.guard.check(request.method(), request.uri(), headers) {
+    let mut checked = front.guard.check(request.method(), request.uri(), headers);
+    if checked == Err(Refusal::Unauthorized) && OnlyTicket::may_open(&request) {
+        request.extensions_mut().insert(OnlyTicket(true));
+        checked = Ok(());
+    }
+    let mut response = match checked {
         Err(Refusal::Unauthorized) => {
             (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, REALM)]).into_response()
         }

@@ -39,6 +39,28 @@ pub fn spawn_isolated(command: Command, call_env: &str) -> io::Result<(Child, Ca
     Ok((child, CallProcesses::new(leader, call_env)))
 }
 
+/// Starts `command` as the leader of a session of its own, whose terminal is `terminal`: a terminal of
+/// the person, not a call's. Set the [`marks`](crate::marks) of `call_env`, as for
+/// [`spawn_isolated`]. Dropping the [`CallProcesses`] ends the process with everything that it has
+/// started.
+///
+/// # Errors
+/// The program could not be started.
+pub fn spawn_on_terminal(
+    command: pty_process::Command,
+    terminal: pty_process::Pts,
+    call_env: &str,
+) -> io::Result<(Child, CallProcesses)> {
+    with_live(|live| {
+        let number = system::mark_children();
+        let child = command.spawn(terminal).map_err(io::Error::other)?;
+        let leader = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        let leader = leader.ok_or_else(|| io::Error::other("the started process has no PID"))?;
+        live.push(Live { leader, number });
+        Ok((child, CallProcesses::new(leader, call_env)))
+    })
+}
+
 /// Marks every descriptor that this process has inherited, except the three standard streams, as
 /// close-on-exec. Call it first in `main`: Rust opens all later descriptors that way.
 pub fn close_descriptors_on_exec() {

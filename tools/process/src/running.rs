@@ -93,6 +93,13 @@ impl CallProcesses {
         self.leader
     }
 
+    /// Tells the group that its terminal is gone. Shells then pass it on to their jobs, and save their
+    /// history.
+    pub fn hang_up(&self) {
+        // an error means that the group is empty
+        let _ = rustix::process::kill_process_group(self.leader, Signal::HUP);
+    }
+
     /// Ends the remaining processes of the call. Returns when all are gone.
     pub async fn end(mut self) {
         self.ended = true;

@@ -209,10 +209,6 @@ pub(super) async fn content(
     Ok(Json(shown.await?))
 }
 
-pub(super) async fn status() -> Json<Value> {
-    Json(json!([]))
-}
-
 /// The branch that is checked out.
 pub(super) async fn vcs(Directory(directory): Directory) -> Answer {
     let head = blocking(move || {

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::{
     Api, Directory, GivenDirectory, JsonBody, Named, Path, Query, config, control, events, files,
-    keys, lists, prompt, questions, sessions,
+    keys, lists, prompt, questions, sessions, terminals, vcs,
 };
 use crate::error::ApiError;
 use crate::front::Front;
@@ -164,12 +164,13 @@ fn table() -> Vec<Route> {
         route(Terminal, Get, "/project/{projectID}/directories", List, config::directories),
         route(Terminal, Get, "/vcs", Object, files::vcs),
         route(Terminal, Get, "/vcs/diff", List, files::vcs_diff),
+        route(Web, Get, "/vcs/status", List, vcs::status),
         route(Sdk, Get, "/find", List, files::find),
         route(Sdk, Get, "/find/file", List, files::find_file),
         route(Sdk, Get, "/find/symbol", List, config::empty_list),
         route(Sdk, Get, "/file", List, files::list),
         route(Sdk, Get, "/file/content", Object, files::content),
-        route(Sdk, Get, "/file/status", List, files::status),
+        route(Sdk, Get, "/file/status", List, vcs::files),
         // sessions
         route(Terminal, Get, "/session", List, sessions::list),
         route(Terminal, Post, "/session", Object, sessions::create),
@@ -218,6 +219,15 @@ fn table() -> Vec<Route> {
         route(Web, Post, "/tui/publish", True, control::publish),
         route(Web, Get, "/tui/control/next", Object, control::next),
         route(Web, Post, "/tui/control/response", True, control::response),
+        // terminals of the person
+        route(Web, Get, "/pty/shells", List, terminals::shells),
+        route(Web, Get, "/pty", List, terminals::list),
+        route(Web, Post, "/pty", Object, terminals::create),
+        route(Web, Get, "/pty/{ptyID}", Object, terminals::one),
+        route(Web, Put, "/pty/{ptyID}", Object, terminals::change),
+        route(Web, Delete, "/pty/{ptyID}", True, terminals::remove),
+        route(Web, Post, "/pty/{ptyID}/connect-token", Object, terminals::ticket),
+        route(Web, Get, "/pty/{ptyID}/connect", True, terminals::connect),
         // the second version of the API, as far as clients of the first read it
         route(Terminal, Get, "/api/location", Object, config::location),
         route(Terminal, Get, "/api/fs/find", Object, files::find_located),
@@ -361,6 +371,8 @@ trait Described {
 impl Described for State<Arc<Api>> {}
 impl Described for HeaderMap {}
 impl Described for Named {}
+impl Described for terminals::OnlyTicket {}
+impl Described for terminals::Upgrade {}
 impl<T> Described for Path<T> {}
 
 impl Described for Directory {
@@ -405,3 +417,4 @@ described!(A);
 described!(A, B);
 described!(A, B, C);
 described!(A, B, C, D);
+described!(A, B, C, D, E);
