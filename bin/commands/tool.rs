@@ -37,6 +37,7 @@ fn workspace() -> anyhow::Result<Workspace> {
     workspace.limits = leftfold_runtime::project::output_limits(&settings);
     workspace.user_folders = leftfold_runtime::session_paths::user_folders(&settings);
     workspace.private_addresses = settings.webfetch.private;
+    leftfold_runtime::search::set_up(&mut workspace, &settings);
     workspace.secrets =
         leftfold_runtime::secrets::known(&settings, &leftfold_runtime::model::environment)?;
     leftfold_tools::prune(&workspace.spill_dir, SystemTime::now());

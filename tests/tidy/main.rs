@@ -157,7 +157,18 @@ fn each_dependency_stays_where_it_belongs() {
     for (words, at_home) in [
         (&["bincode"][..], &["store/src/codec.rs"][..]),
         (&["sled::"], &["store/"]),
-        (&["reqwest"], &["providers/", "tools/src/webfetch", "tools/mcp/", "bin/http/src/web.rs"]),
+        (
+            &["reqwest"],
+            &[
+                "providers/",
+                "tools/src/webfetch",
+                "tools/src/websearch",
+                "tools/src/address.rs",
+                "tools/src/search_service.rs",
+                "tools/mcp/",
+                "bin/http/src/web.rs",
+            ],
+        ),
         (&["rmcp"], &["tools/mcp/"]),
         (&["clap"], &["bin/"]),
         (&["anyhow"], &["bin/"]),

@@ -16,3 +16,4 @@ mod seen;
 mod skill;
 mod tool;
 mod webfetch;
+mod websearch;

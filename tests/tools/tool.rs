@@ -54,6 +54,8 @@ fn each_tool_has_a_schema_of_its_arguments() {
         ("batch", json!(["toolCalls"])),
         ("question", json!(["questions"])),
         ("webfetch", json!(["url"])),
+        ("websearch", json!(["query"])),
+        ("codesearch", json!(["query"])),
         ("skill", json!(["name"])),
         ("task", json!(["prompt", "subagentType"])),
         ("todowrite", json!(["todos"])),

@@ -33,11 +33,11 @@ fn serve(answer: impl Fn(&str, &mut TcpStream) + Send + Clone + 'static) -> Sock
 }
 
 /// A client may hang up at any time.
-fn send(stream: &mut TcpStream, bytes: impl AsRef<[u8]>) {
+pub(crate) fn send(stream: &mut TcpStream, bytes: impl AsRef<[u8]>) {
     let _ = stream.write_all(bytes.as_ref());
 }
 
-fn ok(stream: &mut TcpStream, content_type: &str, body: impl AsRef<[u8]>) {
+pub(crate) fn ok(stream: &mut TcpStream, content_type: &str, body: impl AsRef<[u8]>) {
     let (body, length) = (body.as_ref(), body.as_ref().len());
     send(
         stream,
@@ -48,7 +48,7 @@ fn ok(stream: &mut TcpStream, content_type: &str, body: impl AsRef<[u8]>) {
     send(stream, body);
 }
 
-fn redirect(stream: &mut TcpStream, to: &str) {
+pub(crate) fn redirect(stream: &mut TcpStream, to: &str) {
     send(
         stream,
         format!(
@@ -57,7 +57,7 @@ fn redirect(stream: &mut TcpStream, to: &str) {
     );
 }
 
-fn until_gone(stream: &mut TcpStream) {
+pub(crate) fn until_gone(stream: &mut TcpStream) {
     while stream.read(&mut [0; 64]).is_ok_and(|read| read > 0) {}
 }
 

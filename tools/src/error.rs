@@ -79,6 +79,9 @@ pub enum Error {
     PathsChanged { judged: String, found: String },
     #[error("{0}")]
     PermissionDenied(String),
+    /// Settings lack what the tool needs.
+    #[error("{0}")]
+    NotConfigured(String),
     /// An address that the tool may not reach.
     #[error("{0}")]
     AddressRefused(String),
@@ -140,6 +143,7 @@ impl Error {
             Self::OutsideWorkspace(_) => "outside_workspace",
             Self::PathsChanged { .. } => "paths_changed",
             Self::PermissionDenied(_) => "permission_denied",
+            Self::NotConfigured(_) => "not_configured",
             Self::AddressRefused(_) => "address_refused",
             Self::Network(_) => "network",
             Self::Client(_) => "client_silent",

@@ -8,6 +8,7 @@
 //!
 //! This crate never appends to a log and never decides whether a call is allowed.
 
+mod address;
 mod apply_patch;
 mod args;
 mod bash;
@@ -43,6 +44,7 @@ mod question;
 mod read;
 mod registry;
 mod sandbox;
+mod search_service;
 mod seen;
 mod skill;
 pub mod skills;
@@ -62,6 +64,7 @@ mod truncate;
 mod user_folders;
 mod walk;
 mod webfetch;
+mod websearch;
 mod write;
 
 pub use bash::{
@@ -79,6 +82,7 @@ pub use plan_switch::{PLAN_ENTER, PLAN_EXIT};
 pub use preview::{preview, previews};
 pub use registry::{TOOLS, find, model_tools, resolve, run, run_alone, tools_for_model};
 pub use sandbox::{ProgramConfinement, ProgramKind, ProgramSandbox, probe, remove_unused_folders};
+pub use search_service::{SearchService, SearchVendor};
 pub use spill::prune;
 pub use structured_output::{check_output_schema, structured_output_tool};
 pub use task::subagents;
@@ -88,3 +92,4 @@ pub use tool::{
 };
 pub use truncate::limited;
 pub use user_folders::UserFolders;
+pub use websearch::SEARCH_TOOLS;

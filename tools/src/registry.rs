@@ -16,7 +16,7 @@ use crate::tool::{self, Context, Output, Plan, Sandbox, Tool, Workspace};
 use crate::{
     Error, apply_patch, bash, batch, edit, glob, grep, invalid, multiedit, paths, plan_switch,
     question, read, skill, structured_output, task, text, todoread, todowrite, truncate, webfetch,
-    write,
+    websearch, write,
 };
 
 /// Most bytes of a tool's name that an error quotes.
@@ -44,6 +44,8 @@ pub static TOOLS: &[&dyn Tool] = &[
     &todowrite::TodoWrite,
     &todoread::TodoRead,
     &webfetch::WebFetch,
+    &websearch::WebSearch,
+    &websearch::CodeSearch,
     &skill::Skill,
     &task::Task,
     &plan_switch::PlanEnter,

@@ -12,7 +12,7 @@ use proptest::test_runner::RngSeed;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Context, Output, UserFolders, Workspace};
+use crate::{Context, Output, SearchService, SearchVendor, UserFolders, Workspace};
 
 pub(crate) struct Site {
     dir: TempDir,
@@ -58,7 +58,12 @@ impl Site {
     pub(crate) fn workspace(&self) -> Workspace {
         let workspace = Workspace::new(self.path(""), self.path(""), self.root().join("spill"));
         let (home, config) = (Some(self.outside("home")), Some(self.outside("config")));
+        // nobody listens there
+        let search =
+            SearchService::new(SearchVendor::Searxng, Some("http://127.0.0.1:1"), None, None);
         Workspace {
+            websearch: search.clone().ok(),
+            codesearch: search.ok(),
             user_folders: UserFolders { home, config, ..UserFolders::default() },
             ..workspace
         }

@@ -31,6 +31,7 @@ fn right(tool: &str) -> Value {
         "batch" => json!({ "toolCalls": [{ "tool": "read", "parameters": { "filePath": "f" } }] }),
         "todowrite" => json!({ "todos": [{ "content": "a", "status": "pending" }] }),
         "webfetch" => json!({ "url": "http://127.0.0.1:1/", "format": "text", "timeout": 1 }),
+        "websearch" | "codesearch" => json!({ "query": "a", "numResults": 1 }),
         "skill" => json!({ "name": "none" }),
         _ => json!({}),
     }

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::elicit::{self, Elicit};
 use crate::host::Host;
+use crate::search_service::SearchService;
 use crate::user_folders::UserFolders;
 use crate::{Error, args};
 
@@ -227,6 +228,9 @@ pub struct Workspace {
     pub spill_dir: PathBuf,
     /// Whether `webfetch` may reach addresses that are not public, such as this machine's own.
     pub private_addresses: bool,
+    /// The services of the tools `websearch` and `codesearch`; `None`: there is no such tool.
+    pub websearch: Option<SearchService>,
+    pub codesearch: Option<SearchService>,
     /// The user's own folders, for skills.
     pub user_folders: UserFolders,
     /// Variables that commands get in addition to the usual ones
@@ -303,6 +307,8 @@ impl Workspace {
             limits: OutputLimits::default(),
             spill_dir: spill_dir.into(),
             private_addresses: false,
+            websearch: None,
+            codesearch: None,
             user_folders: UserFolders::of_environment(),
             environment: Vec::new(),
             shell: None,

@@ -1,8 +1,7 @@
 //! `webfetch`: fetches a page or file from the web.
 
-mod address;
-mod client;
-mod html;
+pub(crate) mod client;
+pub(crate) mod html;
 mod markup;
 mod page;
 pub(crate) mod plain;
@@ -22,7 +21,7 @@ use serde_json::json;
 
 use crate::tool::Typed;
 use crate::webfetch::page::{Page, Shape};
-use crate::{Context, Error, Output, Plan, Workspace, args, media, text};
+use crate::{Context, Error, Output, Plan, Workspace, address, args, media, text};
 
 /// Default time limit in seconds.
 const TIMEOUT: u64 = 30;
@@ -186,13 +185,13 @@ fn redirect(url: &Url, response: &Response) -> Result<Option<Url>, Error> {
     })
 }
 
-fn header(response: &Response, name: &reqwest::header::HeaderName) -> String {
+pub(crate) fn header(response: &Response, name: &reqwest::header::HeaderName) -> String {
     let value = response.headers().get(name).map(reqwest::header::HeaderValue::as_bytes);
     String::from_utf8_lossy(value.unwrap_or_default()).into_owned()
 }
 
 /// The whole body. An error if it has more than `max` bytes, before they are in memory.
-async fn body(url: &Url, mut response: Response, max: u64) -> Result<Vec<u8>, Error> {
+pub(crate) async fn body(url: &Url, mut response: Response, max: u64) -> Result<Vec<u8>, Error> {
     let shown = address::shown(url);
     let too_large = |size: &str| {
         Error::TooLarge(format!("{shown} has {size} bytes; at most {max} can be fetched."))
@@ -219,6 +218,13 @@ async fn body(url: &Url, mut response: Response, max: u64) -> Result<Vec<u8>, Er
 /// The error for a response with an error status, with the text of its body.
 async fn refusal(url: &Url, response: Response) -> Error {
     let status = response.status();
+    let said = said(url, response).await;
+    let colon = if said.is_empty() { "." } else { ":\n" };
+    Error::HttpStatus(format!("{} answers {status}{colon}{said}", address::shown(url)))
+}
+
+/// The start of the text of an error response.
+pub(crate) async fn said(url: &Url, response: Response) -> String {
     let declared = header(&response, &CONTENT_TYPE);
     let reading = tokio::time::timeout(REFUSAL_WAIT, body(url, response, REFUSAL)).await;
     let page = Page {
@@ -232,9 +238,7 @@ async fn refusal(url: &Url, response: Response) -> Error {
         Shape::Media(_) | Shape::Binary => String::new(),
     };
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let said = text::clip(lines.join("\n"), QUOTED);
-    let colon = if said.is_empty() { "." } else { ":\n" };
-    Error::HttpStatus(format!("{} answers {status}{colon}{said}", address::shown(url)))
+    text::clip(lines.join("\n"), QUOTED)
 }
 
 fn show(page: &Page, format: Format, cancelled: &dyn Fn() -> bool) -> Result<Output, Error> {

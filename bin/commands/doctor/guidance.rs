@@ -71,6 +71,7 @@ pub(super) fn texts(found: &mut Findings, settings: &Settings, directory: &Path,
         subagents: Vec::new(),
         sources,
         plan: None,
+        missing_tools: Vec::new(),
         shell: None,
     };
     let (config, problems) = gather::gather(turn_settings, Time::from(SystemTime::now()));

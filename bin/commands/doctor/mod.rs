@@ -127,6 +127,7 @@ fn examine(directory: &Path, args: &Doctor) -> anyhow::Result<Findings> {
         models::keys(&mut found, settings);
         servers::mcp(&mut found, settings, directory, args)?;
         servers::plugins(&mut found, settings);
+        servers::search(&mut found, settings);
         guidance::agents(&mut found, settings);
         guidance::texts(&mut found, settings, directory, args.online);
     }

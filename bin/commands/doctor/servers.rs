@@ -88,6 +88,21 @@ pub(super) fn plugins(found: &mut Findings, settings: &Settings) {
     }
 }
 
+/// Reports the services of the tools that search, without asking them.
+pub(super) fn search(found: &mut Findings, settings: &Settings) {
+    found.area("search");
+    for tool in leftfold_tools::SEARCH_TOOLS {
+        match leftfold_runtime::search::service(settings, tool) {
+            Some(Ok(service)) => {
+                let (name, address) = (service.vendor().name(), service.endpoint());
+                found.fine(format!("{tool}: {name} at {address}"));
+            }
+            Some(Err(why)) => found.warning(why, format!("sessions have no `{tool}` until then")),
+            None => found.note(format!("{tool}: off, because settings name no service for it")),
+        }
+    }
+}
+
 fn is_confined(endpoint: &Endpoint) -> bool {
     match endpoint {
         Endpoint::Local { sandbox, .. } => sandbox.is_some(),

@@ -22,7 +22,7 @@ use crate::extensions::{Mcp, Plugin, Skills};
 use crate::permission::{self, Permission, PlacedRule};
 use crate::provider::{NEVER, Provider};
 use crate::sandbox::{Sandbox, SandboxSettings};
-use crate::secrecy::Secret;
+use crate::secrecy::{Secret, debug_without_values};
 use crate::source::{Env, Source};
 use crate::tree::Node;
 use crate::trust::Trust;
@@ -66,6 +66,10 @@ pub struct Settings {
     record: Option<Record>,
     pub tool_output: ToolOutput,
     pub webfetch: WebFetch,
+    /// The service that searches the web; without it there is no such tool.
+    pub websearch: Option<At<Search>>,
+    /// The service that searches code; without it there is no such tool.
+    pub codesearch: Option<At<Search>>,
     pub task: Task,
     /// Names of variables that commands are given besides the usual ones.
     environment: Vec<At<String>>,
@@ -215,6 +219,51 @@ impl Default for ToolOutput {
 pub struct WebFetch {
     /// Addresses that are not public, too: this machine and the networks it is in.
     pub private: bool,
+}
+
+/// A search service.
+#[derive(Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub struct Search {
+    /// By default `searxng`.
+    pub provider: SearchProvider,
+    /// The base address; by default the provider's own.
+    url: Option<At<String>>,
+    #[serde(rename = "apiKey")]
+    api_key: Option<At<Secret>>,
+    /// The usual number of results, at most 20.
+    #[schemars(range(min = 1))]
+    pub results: Option<NonZeroU64>,
+}
+
+debug_without_values!(Search);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum SearchProvider {
+    #[default]
+    Searxng,
+    Brave,
+    Tavily,
+    Exa,
+}
+
+impl Search {
+    pub fn url(&self) -> Option<&str> {
+        self.url.as_ref().map(|url| url.as_str()).filter(|url| !url.trim().is_empty())
+    }
+
+    pub fn api_key(&self) -> Option<&Secret> {
+        self.api_key.as_deref().filter(|key| !key.is_blank())
+    }
+
+    /// An error for each variable that address or key refer to and that is not set.
+    pub fn unset(&self) -> impl Iterator<Item = Error> {
+        let url = self.url.iter().flat_map(At::unset);
+        url.chain(self.api_key.iter().flat_map(At::unset))
+    }
 }
 
 /// Limits of a subagent.

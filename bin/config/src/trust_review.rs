@@ -113,6 +113,14 @@ impl Review<'_> {
             "keybinds" | "layout" | "theme" | "tui" => !has_reference(&entry.node),
             // a typing mistake, which the reader reports
             key if !schema::top().contains(&key) => !has_reference(&entry.node),
+            key @ ("websearch" | "codesearch") => {
+                let url = entry.node.get("url").and_then(Node::text);
+                let to = url.map(|url| format!(" to {}", host(url))).unwrap_or_default();
+                let effect =
+                    format!("chooses the service that gets your searches{to}, and its key");
+                self.add(&entry.at, key, &entry.node, effect);
+                false
+            }
             key => {
                 let effect = match key {
                     "model" | "small_model" => "chooses the model that gets your prompts",

@@ -37,6 +37,8 @@ pub struct TurnSettings {
     /// The agents that calls may start as subagents, each with its description.
     pub subagents: Vec<(String, String)>,
     pub sources: Sources,
+    /// Tools that settings do not set up.
+    pub missing_tools: Vec<&'static str>,
     /// The program that runs command lines, if it is not the usual one.
     pub shell: Option<String>,
     /// The file for the session's plan; `None`: the session has no planning.
@@ -122,6 +124,7 @@ fn tools(turn_settings: &TurnSettings, rules: &[Rule]) -> Vec<ToolSpec> {
     offered.retain(|tool| !rules::hides(rules, options.restricting(), tool.name()));
     offered.retain(|tool| tool.name() != "question" || turn_settings.options.ask == AskMode::Ask);
     offered.retain(|tool| plan::offers(turn_settings, tool.name()));
+    offered.retain(|tool| !turn_settings.missing_tools.contains(&tool.name()));
     let is_offered = |name: &str| offered.iter().any(|tool| tool.name() == name);
     let spec = |tool: &&dyn leftfold_tools::Tool| ToolSpec {
         name: tool.name().to_owned(),
@@ -251,6 +254,7 @@ mod tests {
             options,
             subagents: Vec::new(),
             sources,
+            missing_tools: Vec::new(),
             plan: None,
             shell: None,
         };

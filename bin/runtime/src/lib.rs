@@ -8,6 +8,7 @@
 //! | `gather` | reads the parts of a configuration that come from the project: system prompt, instructions, skills, tools |
 //! | `agents`, `model`, `auxiliary_agents`, `demo` | agents and models |
 //! | `resolved_settings`, `secrets`, `approvals` | settings with the plugins' additions, secrets, remembered approvals |
+//! | `search` | the search services that settings name |
 //! | `project`, `session_paths`, `history`, `session_list` | folders and lists of sessions, and their history |
 //! | `session_setup`, `client`, `user_message` | opens sessions, in this process's node or through another's socket, and prompts them |
 //! | `remote`, `socket` | client and server of a node's socket |
@@ -42,6 +43,7 @@ pub mod redact_output;
 pub mod remote;
 pub mod resolved_settings;
 pub mod sandbox;
+pub mod search;
 pub mod secrets;
 pub mod session_diff;
 pub mod session_list;

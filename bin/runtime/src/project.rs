@@ -15,7 +15,7 @@ use leftfold_tools::{OutputLimits, Workspace};
 use crate::Usage;
 use crate::gather::{Named, Sources};
 use crate::session_paths::{self, SessionPlace};
-use crate::specs;
+use crate::{search, specs};
 
 /// The ids of this process, each greater than the one before.
 static IDS: Mutex<ulid::Generator> = Mutex::new(ulid::Generator::new());
@@ -115,6 +115,7 @@ impl Project {
         workspace.limits = output_limits(settings);
         workspace.user_folders = session_paths::user_folders(settings);
         workspace.private_addresses = settings.webfetch.private;
+        search::set_up(&mut workspace, settings);
         workspace.task_timeout = settings.task.timeout;
         workspace.environment = settings.environment();
         workspace.shell.clone_from(&settings.shell_program);

@@ -29,7 +29,7 @@ use crate::gather::{self, Agent, TurnSettings};
 use crate::model::{self, Model};
 use crate::project::{Project, sources};
 use crate::resolved_settings;
-use crate::{Usage, auxiliary_agents, demo, sandbox, warnings};
+use crate::{Usage, auxiliary_agents, demo, sandbox, search, warnings};
 
 use self::option_sources::Deciding;
 
@@ -325,6 +325,7 @@ pub(crate) fn resolve(
         agent_place: agents.place(&agent.name).cloned(),
         agent,
         sources: sources(settings),
+        missing_tools: search::missing(settings),
         shell: settings.shell_program.clone(),
         plan,
     };

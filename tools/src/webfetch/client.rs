@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, Url, redirect};
 
-use super::address::{self, AddressKind};
 use crate::Error;
+use crate::address::{self, AddressKind};
 
 /// A client, or the reason why it could not be built.
 type ClientResult = Result<Client, String>;

@@ -33,6 +33,7 @@ pub(crate) fn right(tool: &str) -> Value {
             json!({ "todos": [{ "content": "a", "status": "pending", "priority": "low" }] })
         }
         "webfetch" => json!({ "url": "https://example.com/", "format": "text", "timeout": 1 }),
+        "websearch" | "codesearch" => json!({ "query": "a", "numResults": 1 }),
         "skill" => json!({ "name": "s" }),
         "task" => json!({
             "description": "Look", "prompt": "Look around.", "subagentType": "general", "taskId": "t",

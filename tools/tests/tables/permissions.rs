@@ -85,6 +85,8 @@ const ROWS: &[(&str, &str, &[&str])] = &[
         r#"{"url":"https://example.com/a"}"#,
         &["webfetch https://example.com/a > https://example.com/*"],
     ),
+    ("websearch", r#"{"query":" rust 2 * "}"#, &["websearch rust 2 * > *"]),
+    ("codesearch", r#"{"query":"a"}"#, &["codesearch a > *"]),
     ("skill", r#"{"name":"s"}"#, &["skill s > s"]),
     ("task", r#"{"prompt":"x","subagentType":"general"}"#, &["task general > general"]),
     (

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use leftfold_events::Json;
 use leftfold_events::event::{CallSpec, Resolution};
-use leftfold_tools::{Context, Output, UserFolders, Workspace};
+use leftfold_tools::{Context, Output, SearchService, SearchVendor, UserFolders, Workspace};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -87,7 +87,16 @@ impl Site {
         let workspace = Workspace::new(self.path(""), self.path(""), self.spill());
         let (home, config) = (Some(self.outside("home")), Some(self.outside("config")));
         let user_folders = UserFolders { home, config, ..UserFolders::default() };
-        Workspace { user_folders, subagents: vec!["general".to_owned()], ..workspace }
+        // nobody listens there
+        let url = Some("http://127.0.0.1:1");
+        let search = SearchService::new(SearchVendor::Searxng, url, None, None);
+        Workspace {
+            user_folders,
+            subagents: vec!["general".to_owned()],
+            websearch: search.clone().ok(),
+            codesearch: search.ok(),
+            ..workspace
+        }
     }
 
     /// A context with a unique `LEFTFOLD_CALL`.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use leftfold_runtime::session_paths;
+use leftfold_runtime::{search, session_paths};
 use leftfold_store::Head;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -43,11 +43,16 @@ pub(super) struct OfModel {
 }
 
 /// The built-in tools that a model sees.
-pub(super) async fn tools(Query(OfModel { model, .. }): Query<OfModel>) -> Json<Value> {
-    let tools = leftfold_tools::tools_for_model(&model).into_iter().map(|tool| {
+pub(super) async fn tools(
+    Directory(directory): Directory,
+    Query(OfModel { model, .. }): Query<OfModel>,
+) -> Answer {
+    let missing = search::missing(&config::settings(&directory).await?);
+    let tools = leftfold_tools::tools_for_model(&model).into_iter();
+    let tools = tools.filter(|tool| !missing.contains(&tool.name())).map(|tool| {
         json!({ "id": tool.name(), "description": tool.description(), "parameters": tool.schema().value() })
     });
-    Json(tools.collect())
+    Ok(Json(tools.collect()))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

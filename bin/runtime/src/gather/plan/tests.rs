@@ -44,6 +44,7 @@ impl Place {
             subagents: vec![("explore".to_owned(), "looks".to_owned())],
             sources: Sources::default(),
             plan,
+            missing_tools: Vec::new(),
             shell: None,
         };
         gather::gather(turn_settings, Time::from_millis(0)).0

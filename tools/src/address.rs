@@ -1,9 +1,9 @@
-//! Decides which addresses `webfetch` may reach: public ones and, with a setting, those of this
+//! Decides which addresses the tools for the web may reach: public ones and, with a setting, those of this
 //! machine and its networks.
 //!
 //! A name does not show where it leads, and may lead elsewhere a moment later. So [`check`] judges
 //! only the text of a URL. The addresses of a name are judged when a connection is made
-//! (`client.rs`).
+//! (`webfetch/client.rs`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
