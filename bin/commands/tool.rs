@@ -1,6 +1,7 @@
 //! `leftfold tool`: runs one tool without a model.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use leftfold_tools::{Output, Workspace};
@@ -38,6 +39,8 @@ fn workspace() -> anyhow::Result<Workspace> {
     workspace.user_folders = leftfold_runtime::session_paths::user_folders(&settings);
     workspace.private_addresses = settings.webfetch.private;
     leftfold_runtime::search::set_up(&mut workspace, &settings);
+    let formatting = leftfold_runtime::formatting::formatting(&settings);
+    workspace.formatting = formatting.map(|(formatting, _)| Arc::new(formatting));
     workspace.secrets =
         leftfold_runtime::secrets::known(&settings, &leftfold_runtime::model::environment)?;
     leftfold_tools::prune(&workspace.spill_dir, SystemTime::now());

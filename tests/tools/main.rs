@@ -7,6 +7,7 @@ mod bash;
 mod batch;
 mod concurrency;
 mod edit;
+mod formatters;
 mod permission;
 mod permission_answer;
 mod permission_modes;

@@ -27,6 +27,7 @@ use leftfold_events::event::{Access, Class};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::host::WrittenTo;
 use crate::text_files::TextFiles;
 use crate::tool::Typed;
 use crate::{Context, Error, FilePreview, Output, Plan, Seen, Workspace, locks, paths, seen};
@@ -152,15 +153,24 @@ fn within(given: &str, judged: &[PathBuf], cx: &Workspace) -> Result<PathBuf, Er
 /// Then tells the client, so that it shows the new texts.
 fn apply(args: &Args, judged: &[PathBuf], cx: &Context) -> Result<Output, Error> {
     let texts = TextFiles::of(cx);
-    let files = args.files(judged, &cx.workspace, &Base { texts: &texts, seen: &cx.seen })?;
-    let output = report::report(&files);
+    let mut files = args.files(judged, &cx.workspace, &Base { texts: &texts, seen: &cx.seen })?;
+    files.keep_texts();
     let writes: Vec<_> = files.all.iter().filter_map(|file| write_of(&files, file)).collect();
     let mut written = Stage::new(&writes)?.commit()?;
+    drop(writes);
+    let mut formatted = Vec::new();
     for (path, file) in &mut written {
-        if let Some(text) = writes.iter().find(|write| write.path == path).and_then(|w| w.text) {
-            *file = texts.notify_host(path, text, file.clone());
+        let Some(text) = files.text_of(path) else { continue };
+        *file = texts.notify_host(path, text, file.clone());
+        let now = texts.format(path, text, WrittenTo::Disk(file.clone()));
+        text.clone_from(&now.text);
+        if let WrittenTo::Disk(now) = &now.to {
+            *file = now.clone();
         }
+        formatted.push(now);
     }
+    let mut output = report::report(&files);
+    formatted.iter().for_each(|text| text.add_to(&mut output));
     Ok(seen::add_stamps(output, &written))
 }
 

@@ -61,9 +61,22 @@ pub(crate) struct CommandResult {
 /// # Errors
 /// The shell could not be started. [`Error::Sandbox`]: its sandbox could not be set up, and nothing has run.
 pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> Result<CommandResult, Error> {
+    run_program(cx.workspace.shell(), &["-c", line], folder, cx).await
+}
+
+/// Runs a program as [`run`] runs a line.
+///
+/// # Errors
+/// As for [`run`].
+pub(crate) async fn run_program(
+    program: &str,
+    arguments: &[&str],
+    folder: &Path,
+    cx: &Context,
+) -> Result<CommandResult, Error> {
     let confinement = confinement(cx).await?;
-    let failed = |error| Error::Process(format!("The shell could not be started: {error}."));
-    let started = start(line, folder, cx, confinement.as_ref()).map_err(failed)?;
+    let failed = |error| Error::Process(format!("{program} could not be started: {error}."));
+    let started = start(program, arguments, folder, cx, confinement.as_ref()).map_err(failed)?;
     let (mut shell, running, mut pipe) = started;
     let mut capture = Capture::new(&cx.workspace, &cx.call);
     let end = follow(&mut shell, &mut pipe, &mut capture, cx).await.map_err(failed)?;
@@ -112,16 +125,16 @@ pub(crate) fn not_confined(failure: &Failure) -> Error {
     ))
 }
 
-/// The command of `program` for `line`, with only the allowed part of this process's environment.
-fn shell_for(
+/// The command of `program`, with only the allowed part of this process's environment.
+fn command_of(
     program: &str,
-    line: &str,
+    arguments: &[&str],
     folder: &Path,
     added: &[String],
     call_env: &str,
 ) -> process::Command {
     let mut shell = process::Command::new(program);
-    shell.arg("-c").arg(line).stdin(Stdio::null());
+    shell.args(arguments).stdin(Stdio::null());
     surround(&mut shell, folder, added, call_env);
     shell
 }
@@ -154,7 +167,7 @@ pub fn become_shell(
     // what the command leaves behind stays a descendant of the shell as long as the shell runs; a
     // sandbox may forbid it
     let _ = processes::become_subreaper();
-    let mut shell = shell_for(program, line, &folder, added, &call_env);
+    let mut shell = command_of(program, &["-c", line], &folder, added, &call_env);
     // must follow the marks, which name the terminal's own group; a session leader leads its group
     // already
     let _ = rustix::process::setpgid(None, None);
@@ -217,17 +230,18 @@ impl Shell {
 }
 
 fn start(
-    line: &str,
+    program: &str,
+    arguments: &[&str],
     folder: &Path,
     cx: &Context,
     confinement: Option<&Confinement>,
 ) -> io::Result<(Shell, CallProcesses, Receiver)> {
     let (reader, writer) = io::pipe()?;
-    let (program, added) = (cx.workspace.shell(), &cx.workspace.environment);
+    let added = &cx.workspace.environment;
     let (mut shell, channel) = match confinement {
-        None => (shell_for(program, line, folder, added, &cx.call_env), None),
+        None => (command_of(program, arguments, folder, added, &cx.call_env), None),
         Some(confinement) => {
-            let (mut shell, channel) = confinement.command(program, &["-c", line])?;
+            let (mut shell, channel) = confinement.command(program, arguments)?;
             surround(&mut shell, folder, added, &cx.call_env);
             shell.envs(confinement.variables());
             (shell, Some(channel))

@@ -105,6 +105,27 @@ pub(crate) fn replace(
     written
 }
 
+/// Puts `bytes` back into the file at `path` that was `original`, whatever another program has made of it since, with
+/// the mode of `original`.
+///
+/// # Errors
+/// Errors of the file system, for example a folder at `path`.
+pub(crate) fn put_back(path: &Path, original: &Metadata, bytes: &[u8]) -> Result<Metadata, Error> {
+    if let Some(now) = lookup(path)?.filter(|now| same(original, now)) {
+        return Ok(now);
+    }
+    let failed = |error: io::Error| Error::io("write", path, &error);
+    let (folder, name) = folder_and_name(path, None)?;
+    let temporary = temporary_name();
+    let written = fill(&folder, &temporary, Some(original), bytes)
+        .and_then(|written| rename(&folder, &temporary, name).map(|()| written))
+        .map_err(failed);
+    if written.is_err() {
+        let _ = rustix::fs::unlinkat(&folder, temporary.as_str(), AtFlags::empty());
+    }
+    written
+}
+
 /// Makes the checks of [`replace`] and creates the parent folders, so that another program can
 /// replace the file on our behalf.
 ///

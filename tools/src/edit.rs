@@ -234,7 +234,8 @@ pub(crate) fn change_file(
     let (found, before) = load(path, seen, texts)?;
     let ProposedWrite { text, did, fields, notes } = change(before.as_deref())?;
     let put = texts.write(path, found.as_ref(), &text)?;
-    let mut meta = diff::describe(title, before.as_deref(), &text);
+    let written = texts.format(path, &text, put);
+    let mut meta = diff::describe(title, before.as_deref(), &written.text);
     meta.extend(fields);
     let (additions, deletions) = (&meta["additions"], &meta["deletions"]);
     let mut output =
@@ -243,5 +244,7 @@ pub(crate) fn change_file(
         output += "\n";
         output += &note;
     }
-    Ok(seen::add_written_stamp(Output::new(title, output, &Value::Object(meta)), path, &text, &put))
+    let mut output = Output::new(title, output, &Value::Object(meta));
+    written.add_to(&mut output);
+    Ok(seen::add_written_stamp(output, path, &written.text, &written.to))
 }

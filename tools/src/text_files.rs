@@ -11,12 +11,14 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use leftfold_events::Secrets;
+use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
+use crate::formatting::{self, Formatted};
 use crate::host::{Host, HostError, MAX_TEXT, READING, TimeLimit, WrittenTo};
 use crate::tool::Seen;
-use crate::{Context, Error, Workspace, confined, seen, text};
+use crate::{Context, Error, Output, Workspace, confined, seen, text};
 
 /// Time limit of a preview's read.
 const LOOKING: Duration = Duration::from_secs(2);
@@ -26,6 +28,33 @@ pub(crate) struct TextFiles {
     host: Option<Arc<dyn Host>>,
     secrets: Secrets,
     time_limit: TimeLimit,
+    /// The call, whose files are formatted. `None` for a preview.
+    call: Option<Context>,
+}
+
+/// A text that was written, after its formatters.
+pub(crate) struct WrittenText {
+    pub(crate) text: String,
+    pub(crate) to: WrittenTo,
+    /// The formatters that have changed it.
+    by: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl WrittenText {
+    /// Adds the work of formatters to the output of the call.
+    pub(crate) fn add_to(&self, output: &mut Output) {
+        for note in &self.notes {
+            output.output += "\n";
+            output.output += note;
+        }
+        if !self.by.is_empty() {
+            let before = output.meta().remove("formatted_by");
+            let before = before.and_then(|names| names.as_array().cloned()).unwrap_or_default();
+            let names = self.by.iter().map(|name| name.as_str().into());
+            output.mark("formatted_by", before.into_iter().chain(names).collect::<Vec<Value>>());
+        }
+    }
 }
 
 /// The text of a file that exists on disk.
@@ -39,7 +68,7 @@ pub(crate) struct LoadedText {
 impl TextFiles {
     pub(crate) fn of(cx: &Context) -> Self {
         let time_limit = TimeLimit::new(cx.deadline, &cx.cancel);
-        Self { time_limit, ..Self::of_workspace(&cx.workspace) }
+        Self { time_limit, call: Some(cx.clone()), ..Self::of_workspace(&cx.workspace) }
     }
 
     /// Access for a preview, outside a call. A person is waiting.
@@ -48,6 +77,7 @@ impl TextFiles {
             host: workspace.host.clone(),
             secrets: workspace.secrets.clone(),
             time_limit: TimeLimit::new(None, &CancellationToken::new()).at_most(LOOKING),
+            call: None,
         }
     }
 
@@ -121,6 +151,23 @@ impl TextFiles {
                 path.display()
             ))),
         }
+    }
+
+    /// Runs the formatters of the file at `path`, into which the call has just written `text`. A text that only the host
+    /// has stays as it is.
+    pub(crate) fn format(&self, path: &Path, text: &str, to: WrittenTo) -> WrittenText {
+        let (file, cx) = match (to, &self.call) {
+            (WrittenTo::Disk(file), Some(cx)) => (file, cx),
+            (to, _) => {
+                let text = text.to_owned();
+                return WrittenText { text, to, by: Vec::new(), notes: Vec::new() };
+            }
+        };
+        let Formatted { text, mut file, by, notes } = formatting::format(cx, path, text, file);
+        if !by.is_empty() {
+            file = self.notify_host(path, &text, file);
+        }
+        WrittenText { text, to: WrittenTo::Disk(file), by, notes }
     }
 
     /// Notifies the host of a text that is on disk already, so that it shows it. Returns the file's

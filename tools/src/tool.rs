@@ -21,6 +21,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::elicit::{self, Elicit};
+use crate::formatter::Formatting;
 use crate::host::Host;
 use crate::search_service::SearchService;
 use crate::user_folders::UserFolders;
@@ -231,6 +232,8 @@ pub struct Workspace {
     /// The services of the tools `websearch` and `codesearch`; `None`: there is no such tool.
     pub websearch: Option<SearchService>,
     pub codesearch: Option<SearchService>,
+    /// The formatters of files that calls write; `None`: they stay as they are written.
+    pub formatting: Option<Arc<Formatting>>,
     /// The user's own folders, for skills.
     pub user_folders: UserFolders,
     /// Variables that commands get in addition to the usual ones
@@ -309,6 +312,7 @@ impl Workspace {
             private_addresses: false,
             websearch: None,
             codesearch: None,
+            formatting: None,
             user_folders: UserFolders::of_environment(),
             environment: Vec::new(),
             shell: None,

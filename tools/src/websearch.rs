@@ -21,7 +21,7 @@ use serde_json::json;
 use crate::search_service::{Scope, SearchService, SearchVendor};
 use crate::tool::Typed;
 use crate::webfetch::{body, client, header};
-use crate::{Context, Error, Output, Plan, Workspace, address, args, text};
+use crate::{Context, Error, Output, Plan, Workspace, address, args, quoted, text};
 
 /// The names of the tools that exist only with a [`SearchService`].
 pub const SEARCH_TOOLS: [&str; 2] = [WebSearch::NAME, CodeSearch::NAME];
@@ -215,7 +215,7 @@ async fn refusal(
     let (endpoint, setting) = (service.endpoint(), scope.name());
     let (shown, status) = (address::shown(endpoint), response.status());
     if status.is_redirection() {
-        let to = results::line(&header(&response, &LOCATION), QUOTED);
+        let to = quoted::line(&header(&response, &LOCATION), QUOTED);
         return Error::AddressRefused(format!(
             "{shown} redirects to {to:?}. Searches follow no redirect, because a key goes with them: if the service has moved, correct `{setting}.url` in the settings."
         ));
@@ -242,7 +242,7 @@ async fn refusal(
         _ => String::new(),
     };
     let said = crate::webfetch::said(endpoint, response).await;
-    let said = results::block(&said, QUOTED);
+    let said = quoted::block(&said, QUOTED);
     let said = if said.is_empty() { said } else { format!("\n{said}") };
     Error::HttpStatus(text::clip(format!("{shown} answers {status}.{advice}{said}"), 2_000))
 }

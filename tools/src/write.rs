@@ -86,7 +86,10 @@ fn write(args: &Args, path: &Path, seen: &Seen, texts: &TextFiles) -> Result<Out
         return Ok(seen::add_stamp(unchanged(args, path), path, found));
     }
     let put = texts.write(path, found.as_ref(), &args.content)?;
-    Ok(seen::add_written_stamp(written(args, path, &before), path, &args.content, &put))
+    let put = texts.format(path, &args.content, put);
+    let mut output = written(args, path, &before, &put.text);
+    put.add_to(&mut output);
+    Ok(seen::add_written_stamp(output, path, &put.text, &put.to))
 }
 
 fn unchanged(args: &Args, path: &Path) -> Output {
@@ -103,15 +106,15 @@ enum Before {
     Other,
 }
 
-fn written(args: &Args, path: &Path, before: &Before) -> Output {
+fn written(args: &Args, path: &Path, before: &Before, text: &str) -> Output {
     let (old, did) = match before {
         Before::Nothing => (None, "Created"),
         Before::Text(text) => (Some(text.as_str()), "Replaced"),
         Before::Other => (Some(""), "Replaced (it was not text)"),
     };
-    let mut meta = diff::describe(&args.file_path, old, &args.content);
+    let mut meta = diff::describe(&args.file_path, old, text);
     meta.insert("changed".to_owned(), json!(true));
-    let (lines, bytes) = (args.content.lines().count(), args.content.len());
+    let (lines, bytes) = (text.lines().count(), text.len());
     let output = format!("{did} {}: {lines} lines, {bytes} bytes.", path.display());
     Output::new(&args.file_path, output, &Value::Object(meta))
 }

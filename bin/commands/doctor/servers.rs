@@ -4,7 +4,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use leftfold_events::sandbox::Backend;
 use leftfold_mcp::{Endpoint, ServerReport, ServerSpec, ServerStatus, Servers};
+
+use leftfold_tools::ProjectFolders;
 
 use super::Findings;
 use crate::cli::Doctor;
@@ -100,6 +103,34 @@ pub(super) fn search(found: &mut Findings, settings: &Settings) {
             Some(Err(why)) => found.warning(why, format!("sessions have no `{tool}` until then")),
             None => found.note(format!("{tool}: off, because settings name no service for it")),
         }
+    }
+}
+
+/// Reports the formatters that would run on files of the project, without running one.
+pub(super) fn formatters(found: &mut Findings, settings: &Settings, directory: &Path) {
+    found.area("formatters");
+    let Some((formatting, problems)) = leftfold_runtime::formatting::formatting(settings) else {
+        found.note("off, because settings do not turn them on (`formatter`)");
+        return;
+    };
+    for problem in problems {
+        found.warning(problem, "files stay as they are written until then");
+    }
+    if formatting.sandbox.backend == Backend::None {
+        found.warning("none runs, because there is no sandbox on this machine", "see `sandbox`");
+        return;
+    }
+    let worktree = &settings.trust.worktree;
+    let status = formatting.status(ProjectFolders { directory, worktree });
+    let ready = status.iter().filter(|(.., is_ready)| *is_ready);
+    let ready: Vec<String> =
+        ready.map(|(name, ends, _)| format!("{name} ({})", ends.join(" "))).collect();
+    match ready.is_empty() {
+        true => found.note("none of those that settings turn on is installed and for this project"),
+        false => found.fine(ready.join(", ")),
+    }
+    if !formatting.trusted {
+        found.note("those that run programs or code of the project are off: they need a `formatter` in the project's settings that you trust");
     }
 }
 

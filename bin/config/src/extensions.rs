@@ -15,7 +15,7 @@ use crate::secrecy::{Secret, debug_without_values};
 use crate::source::SettingPlace;
 use crate::typed::{At, filled};
 
-debug_without_values!(Mcp Line OAuth Client Plugin Program PluginProgram);
+debug_without_values!(Formatter Formatters Mcp Line OAuth Client Plugin Program PluginProgram);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -173,6 +173,48 @@ fn set_variables(variables: &IndexMap<String, At<Secret>>) -> Vec<(String, Strin
     set.map(|(name, value)| (name.clone(), value.reveal().to_owned())).collect()
 }
 
+/// Programs that format files after calls have written them: none, those that Leftfold knows, or these besides them.
+#[derive(Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename = "@an object or a boolean")]
+#[schemars(untagged, inline)]
+pub enum Formatters {
+    #[serde(rename = "an object")]
+    Named(IndexMap<String, At<Formatter>>),
+    #[serde(rename = "a boolean")]
+    All(bool),
+}
+
+/// A formatter, or changes of one that Leftfold knows.
+#[derive(Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub struct Formatter {
+    pub disabled: bool,
+    /// The program and its arguments; `$FILE` stands for the path of the file.
+    command: Option<At<Line>>,
+    environment: IndexMap<String, At<Secret>>,
+    /// The ends of the names of its files, such as `.js`.
+    pub extensions: Option<Vec<String>>,
+}
+
+impl Formatter {
+    /// The command, if there is one. The error names a variable that is not set.
+    pub fn command(&self) -> Option<Result<Vec<String>, String>> {
+        Some(words(self.command.as_ref()?.parts(), String::as_str))
+    }
+
+    pub fn environment(&self) -> Vec<(String, String)> {
+        set_variables(&self.environment)
+    }
+}
+
+impl Formatters {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let Self::Named(named) = self else { return Ok(()) };
+        named.values().filter_map(|it| it.command.as_ref()).try_for_each(At::<Line>::check)
+    }
+}
+
 /// A program and its arguments.
 #[derive(Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename = "@a list of the program and its arguments")]
@@ -303,23 +345,27 @@ fn start<T>(
     text: impl Fn(&T) -> &str,
     program: &Program,
 ) -> Result<PluginProgram, String> {
+    Ok(PluginProgram {
+        command: words(parts, text)?,
+        environment: [&program.env, &program.environment].map(set_variables).concat(),
+        timeout: program.timeout.map(|time| time.get().min(NEVER)),
+        sandbox: program.sandbox.settings(),
+    })
+}
+
+/// The words of a command. Those that begin with `./` or `../` are relative to their file.
+fn words<T>(parts: &[At<T>], text: impl Fn(&T) -> &str) -> Result<Vec<String>, String> {
     let unset: Vec<String> = parts.iter().flat_map(At::unset).map(|e| e.to_string()).collect();
     if !unset.is_empty() {
         return Err(unset.join("; "));
     }
-    // Parts that begin with `./` or `../` are relative to their file.
     let word = |part: &At<T>| match text(part) {
         text if text.starts_with("./") || text.starts_with("../") => {
             part.place().source.path(text).display().to_string()
         }
         text => text.to_owned(),
     };
-    Ok(PluginProgram {
-        command: parts.iter().map(word).collect(),
-        environment: [&program.env, &program.environment].map(set_variables).concat(),
-        timeout: program.timeout.map(|time| time.get().min(NEVER)),
-        sandbox: program.sandbox.settings(),
-    })
+    Ok(parts.iter().map(word).collect())
 }
 
 /// Folders of skills besides the usual ones: a list of paths, or an object with `paths`.

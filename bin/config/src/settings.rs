@@ -18,7 +18,7 @@ use crate::SettingPlace;
 use crate::agent::{Agent, BUILT_IN_AGENTS, Command, GENERAL, Mode, PRIMARY_AGENTS};
 use crate::auth::Keys;
 use crate::error::{Error, in_quotes};
-use crate::extensions::{Mcp, Plugin, Skills};
+use crate::extensions::{Formatters, Mcp, Plugin, Skills};
 use crate::permission::{self, Permission, PlacedRule};
 use crate::provider::{NEVER, Provider};
 use crate::sandbox::{Sandbox, SandboxSettings};
@@ -97,7 +97,8 @@ pub struct Settings {
     pub commands: IndexMap<String, At<Command>>,
     pub enterprise: Idle<Object>,
     pub experimental: Experimental,
-    pub formatter: Idle<ObjectOrBoolean>,
+    /// Programs that format files after calls have written them; by default there are none.
+    pub formatter: Option<At<Formatters>>,
     pub keybinds: Idle<Object>,
     pub layout: Idle<String>,
     #[serde(rename = "logLevel")]
@@ -574,6 +575,7 @@ impl Settings {
         self.mcp.values().try_for_each(|server| server.check())?;
         self.plugins.iter().try_for_each(At::<Plugin>::check)?;
         self.sandbox.iter().try_for_each(Sandbox::check)?;
+        self.formatter.iter().try_for_each(|formatters| formatters.check())?;
         match self.environment.iter().find(|name| is_credential(name)) {
             Some(name) => Err(name.wrong(
                 "a variable that is not a key, token or password (commands never get those)",

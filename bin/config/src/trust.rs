@@ -110,6 +110,11 @@ impl Trust {
         self.is_whole() && !self.items.is_empty()
     }
 
+    /// Whether the user has trusted this top-level setting of the project, with all others.
+    pub fn has_trusted(&self, key: &str) -> bool {
+        self.is_whole() && self.items.iter().any(|item| item.key == key)
+    }
+
     /// Whether the user has trusted the rules that a rule of the project belongs to.
     pub(crate) fn covers(&self, rule: &PlacedRule) -> bool {
         let end = match rule.path == NETWORK_PATH {

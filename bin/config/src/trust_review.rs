@@ -107,7 +107,8 @@ impl Review<'_> {
                 false
             }
             sandbox::KEY => self.sandbox(entry),
-            // it only takes something away
+            // they only take something away
+            "formatter" if matches!(entry.node.tree, Tree::Bool(false)) => true,
             "share" if entry.node.text() == Some("disabled") => !has_reference(&entry.node),
             // they change how OpenCode looks
             "keybinds" | "layout" | "theme" | "tui" => !has_reference(&entry.node),
@@ -128,6 +129,9 @@ impl Review<'_> {
                     "secrets" => "names values that calls can use",
                     "environment" => "hands variables of yours to commands",
                     "shell" => "is the program that runs commands",
+                    "formatter" => {
+                        "runs programs, also the project's own, on files that calls write"
+                    }
                     "webfetch" => "may let tools read pages of your own network",
                     key if schema::is_idle(key) => "has no effect in this version",
                     _ => "changes how Leftfold works here",

@@ -8,7 +8,7 @@
 //! | `gather` | reads the parts of a configuration that come from the project: system prompt, instructions, skills, tools |
 //! | `agents`, `model`, `auxiliary_agents`, `demo` | agents and models |
 //! | `resolved_settings`, `secrets`, `approvals` | settings with the plugins' additions, secrets, remembered approvals |
-//! | `search` | the search services that settings name |
+//! | `search`, `formatting` | the search services that settings name, and the formatters that they turn on |
 //! | `project`, `session_paths`, `history`, `session_list` | folders and lists of sessions, and their history |
 //! | `session_setup`, `client`, `user_message` | opens sessions, in this process's node or through another's socket, and prompts them |
 //! | `remote`, `socket` | client and server of a node's socket |
@@ -30,6 +30,7 @@ pub mod demo;
 pub mod divergence;
 mod embed;
 pub mod fork;
+pub mod formatting;
 pub mod fuzzing;
 pub mod gather;
 pub mod history;

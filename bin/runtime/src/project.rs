@@ -15,7 +15,7 @@ use leftfold_tools::{OutputLimits, Workspace};
 use crate::Usage;
 use crate::gather::{Named, Sources};
 use crate::session_paths::{self, SessionPlace};
-use crate::{search, specs};
+use crate::{formatting, search, specs, warnings};
 
 /// The ids of this process, each greater than the one before.
 static IDS: Mutex<ulid::Generator> = Mutex::new(ulid::Generator::new());
@@ -116,6 +116,10 @@ impl Project {
         workspace.user_folders = session_paths::user_folders(settings);
         workspace.private_addresses = settings.webfetch.private;
         search::set_up(&mut workspace, settings);
+        if let Some((formatting, problems)) = formatting::formatting(settings) {
+            warnings::print_once(&problems);
+            workspace.formatting = Some(Arc::new(formatting));
+        }
         workspace.task_timeout = settings.task.timeout;
         workspace.environment = settings.environment();
         workspace.shell.clone_from(&settings.shell_program);

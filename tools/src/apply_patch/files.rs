@@ -24,6 +24,8 @@ pub(super) struct File {
     pub(super) before: Option<Metadata>,
     /// The text that an editor shows, if it differs from the file on disk.
     unsaved: Option<String>,
+    /// The text before the patch, once the file may have been written.
+    kept: Option<String>,
     pub(super) now: FileState,
     /// The least strict comparison that placed a hunk.
     pub(super) pass: Strictness,
@@ -96,6 +98,22 @@ impl Files {
         Ok(files)
     }
 
+    /// Keeps the texts from before the patch, for a report after the files are written.
+    pub(super) fn keep_texts(&mut self) {
+        for file in &mut self.all {
+            file.kept = file.text_before();
+        }
+    }
+
+    /// The new text of the file at `path`.
+    pub(super) fn text_of(&mut self, path: &Path) -> Option<&mut String> {
+        let file = self.all.iter_mut().find(|file| file.path == path)?;
+        match &mut file.now {
+            FileState::Text { text, .. } => Some(text),
+            FileState::Absent | FileState::Untouched => None,
+        }
+    }
+
     fn index(&mut self, given: &str, path: PathBuf, base: &Base<'_>) -> Result<usize, Error> {
         if let Some(at) = self.all.iter().position(|file| file.path == path) {
             return Ok(at);
@@ -104,7 +122,15 @@ impl Files {
         let unsaved = before.as_ref().map(|found| base.check(&path, found)).transpose()?.flatten();
         let now = if before.is_some() { FileState::Untouched } else { FileState::Absent };
         let given = given.to_owned();
-        self.all.push(File { given, path, before, unsaved, now, pass: Strictness::Exact });
+        self.all.push(File {
+            given,
+            path,
+            before,
+            unsaved,
+            kept: None,
+            now,
+            pass: Strictness::Exact,
+        });
         Ok(self.all.len() - 1)
     }
 
@@ -226,8 +252,8 @@ impl File {
 
     /// The file's text before the patch, if it is text.
     pub(super) fn text_before(&self) -> Option<String> {
-        if self.unsaved.is_some() {
-            return self.unsaved.clone();
+        if let Some(text) = self.kept.as_ref().or(self.unsaved.as_ref()) {
+            return Some(text.clone());
         }
         self.before.as_ref().and_then(|found| text::load(&self.path, found).ok())
     }

@@ -18,8 +18,7 @@ struct FileReport {
     fields: Map<String, Value>,
 }
 
-/// The output of the call. It must be made before anything is written, because its diffs compare
-/// with the files on disk.
+/// The output of the call.
 pub(super) fn report(files: &Files) -> Output {
     let done: Vec<FileReport> =
         files.all.iter().enumerate().filter_map(|(at, _)| file_report(files, at)).collect();

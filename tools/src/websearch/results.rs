@@ -3,9 +3,10 @@
 use reqwest::Url;
 use serde_json::{Value, json};
 
+use crate::address;
+use crate::quoted::{block, line};
 use crate::search_service::{Scope, SearchVendor};
 use crate::webfetch::html;
-use crate::{address, text};
 
 /// Most bytes of a title, of a date and of an address.
 const TITLE: usize = 200;
@@ -119,40 +120,4 @@ pub(super) fn list(found: Vec<Found>, count: u64, scope: Scope, private: bool) -
         text += &format!("\n\n{results} not shown, without a public web address.");
     }
     Listed { text, meta, left_out }
-}
-
-/// A text of a service in one line of at most `max` bytes.
-pub(super) fn line(text: &str, max: usize) -> String {
-    let lines: Vec<String> = lines(text).collect();
-    text::clip(lines.join(" "), max)
-}
-
-/// A text of a service as indented lines with at most `max` bytes of text.
-pub(super) fn block(text: &str, max: usize) -> String {
-    let lines: Vec<String> = lines(text).collect();
-    let clipped = text::clip(lines.join("\n"), max);
-    let lines: Vec<String> = clipped.lines().map(|line| format!("    {line}")).collect();
-    lines.join("\n")
-}
-
-/// The lines that have text, without control characters and characters that nobody sees.
-fn lines(text: &str) -> impl Iterator<Item = String> {
-    let is_break =
-        |c: char| matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
-    let lines = text.split(is_break).map(|line| {
-        let visible = line.chars().filter(|c| *c == '\t' || !(c.is_control() || is_invisible(*c)));
-        visible.collect::<String>().trim_end().to_owned()
-    });
-    lines.filter(|line| !line.is_empty())
-}
-
-/// Characters that change how text looks or carry text that people do not see: directions, joiners, tags, variation
-/// selectors.
-fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
-    )
 }

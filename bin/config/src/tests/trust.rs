@@ -91,6 +91,12 @@ fn texts_and_stricter_rules_apply_at_once_and_everything_else_needs_trust() {
         (r#"{"secrets": {"S": "{env:KEY}"}}"#, &["secrets"]),
         (r#"{"environment": ["DATABASE_URL"]}"#, &["environment"]),
         (r#"{"webfetch": {"private": true}}"#, &["webfetch"]),
+        (
+            r#"{"websearch": {"url": "http://localhost"}, "codesearch": {"apiKey": "k"}}"#,
+            &["websearch", "codesearch"],
+        ),
+        (r#"{"formatter": false}"#, &[]),
+        (r#"{"formatter": true}"#, &["formatter"]),
         (r#"{"sandbox": "on"}"#, &[]),
         (r#"{"sandbox": {"mode": "on", "hide": ["keys", "/etc/x"]}}"#, &[]),
         (r#"{"sandbox": "off"}"#, &["sandbox.mode"]),

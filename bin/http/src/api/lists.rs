@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use leftfold_runtime::{search, session_paths};
+use leftfold_runtime::{formatting, search, session_paths};
 use leftfold_store::Head;
+use leftfold_tools::ProjectFolders;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -53,6 +54,23 @@ pub(super) async fn tools(
         json!({ "id": tool.name(), "description": tool.description(), "parameters": tool.schema().value() })
     });
     Ok(Json(tools.collect()))
+}
+
+/// The formatters that settings turn on.
+pub(super) async fn formatters(Directory(directory): Directory) -> Answer {
+    let settings = config::settings(&directory).await?;
+    let found = blocking(move || {
+        let Some((formatting, _)) = formatting::formatting(&settings) else {
+            return Ok(Vec::new());
+        };
+        let project = ProjectFolders { directory: &directory, worktree: &settings.trust.worktree };
+        let status = formatting.status(project).into_iter();
+        let shown = status.map(|(name, extensions, enabled)| {
+            json!({ "name": name, "extensions": extensions, "enabled": enabled })
+        });
+        Ok(shown.collect::<Vec<Value>>())
+    });
+    Ok(Json(json!(found.await?)))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

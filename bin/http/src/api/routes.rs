@@ -144,7 +144,7 @@ fn table() -> Vec<Route> {
         route(Terminal, Get, "/command", List, config::commands),
         route(Web, Get, "/skill", List, lists::skills),
         route(Terminal, Get, "/lsp", List, config::empty_list),
-        route(Terminal, Get, "/formatter", List, config::empty_list),
+        route(Terminal, Get, "/formatter", List, lists::formatters),
         route(Terminal, Get, "/mcp", Object, config::servers),
         route(Sdk, Get, "/experimental/tool/ids", List, config::tools),
         route(Web, Get, "/experimental/tool", List, lists::tools),
