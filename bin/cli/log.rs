@@ -86,6 +86,9 @@ pub(crate) struct Export {
     /// Do not mask tokens and keys; only an unmasked export can be verified after its import
     #[arg(long)]
     pub(crate) unmasked: bool,
+    /// Add the snapshots of the project's files, unmasked, and a hash of everything
+    #[arg(long)]
+    pub(crate) bundle: bool,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -147,7 +150,7 @@ pub(crate) struct Explain {
 
 #[derive(Debug, Args)]
 pub(crate) struct Import {
-    /// A file that `export` has printed, or a session file of Claude Code, Codex or OpenCode; `-`
+    /// A file that `export` has printed, also a bundle, or a session file of Claude Code, Codex or OpenCode; `-`
     /// reads standard input
     pub(crate) file: PathBuf,
     /// The agent that wrote the file [default: detected from the file]

@@ -9,18 +9,32 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use leftfold_events::event::Session;
-use leftfold_events::{Envelope, Event, SessionId};
+use leftfold_events::{Envelope, Event, SessionId, fold};
 
+use super::{bundle, import};
 use crate::cli::{Export, ExportFormat, Share, Unshare};
 use leftfold_runtime::history::History;
 use leftfold_runtime::lines::Lines;
 use leftfold_runtime::resolved_settings;
+use leftfold_runtime::session_diff;
 use leftfold_runtime::session_paths;
 
 pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
     let ExportFormat::Jsonl = args.format;
-    let (history, damage) = History::good(&super::place(&args.session)?)?;
-    let lines = lines(&history.by_time(), args.unmasked);
+    let place = super::place(&args.session)?;
+    let (history, damage) = History::good(&place)?;
+    if let Some(damage) = damage.as_ref().filter(|_| args.bundle) {
+        anyhow::bail!("the log is damaged, so it makes no bundle: {damage}");
+    }
+    let origin = fold(history.root()).origin;
+    let imported = leftfold_store::imported(&place.store, history.root());
+    let events = history.by_time();
+    let mut lines = lines(&events, args.unmasked);
+    if args.bundle {
+        let origin = origin.context("the session has no beginning")?;
+        let snapshots = session_diff::snapshots(&origin, imported)?;
+        lines = bundle::make(&lines, &events, &snapshots, import::LONGEST)?;
+    }
     match &args.output {
         Some(file) => write(file, &lines)?,
         None => drop(super::print_exact(&lines)?),

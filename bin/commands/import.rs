@@ -11,13 +11,16 @@ use anyhow::{Context, bail};
 use leftfold_events::line::{self, Line};
 use leftfold_events::{Envelope, SessionId, Sha256, Time, fold};
 use leftfold_framing::surrogates::repair;
+use leftfold_snapshots::Unpacking;
 use leftfold_store::Store;
 
+use super::bundle;
 use crate::cli::Import;
 use leftfold_config::worktree_of;
 use leftfold_import::{self as import, LeftOut, LogStart, Origin, UnreadableFile};
 use leftfold_runtime::Usage;
 use leftfold_runtime::secrets;
+use leftfold_runtime::session_diff;
 use leftfold_runtime::session_paths::{self, SessionPlace};
 
 pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
@@ -26,8 +29,9 @@ pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
     // Other agents' languages allow strings with half a surrogate pair.
     let text = repair(text.trim_start_matches('\u{feff}'));
     let origin = args.from.unwrap_or_else(|| import::origin(&text));
+    let mut unpacking = None;
     let sessions = match origin {
-        Origin::Leftfold => read(bytes.as_slice(), &name)?,
+        Origin::Leftfold => read(bundle::checked(&bytes, &name)?, &name, &mut unpacking)?,
         Origin::Claude | Origin::Codex | Origin::Opencode => {
             foreign(origin, &text, &name, &args.file)?
         }
@@ -39,7 +43,7 @@ pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
         bail!(Usage(format!("session {root} already exists: {}", place.store.display())));
     }
     check_times(&sessions, &name)?;
-    write(&place, &sessions)?;
+    write(&place, &sessions, unpacking)?;
     note_directory(&sessions);
     super::print(&format!("{root}\n"))
 }
@@ -107,7 +111,7 @@ pub(super) fn contents(file: &Path) -> anyhow::Result<(Vec<u8>, String)> {
 const LONGEST_LINE: usize = 64 << 20;
 
 /// Bytes of everything at most. It is held in memory, and so is what is made of it.
-const LONGEST: usize = 1 << 30;
+pub(super) const LONGEST: usize = 1 << 30;
 
 /// Reads everything.
 ///
@@ -198,13 +202,27 @@ fn note_left_out(origin: Origin, left_out: &LeftOut) {
 /// The events of each session, in the order in which the sessions begin.
 type Sessions = Vec<(SessionId, Vec<Envelope>)>;
 
-fn read(lines: impl BufRead, name: &str) -> anyhow::Result<Sessions> {
+/// Reads the lines of an export. Snapshots go to `unpacking`.
+fn read(
+    lines: impl BufRead,
+    name: &str,
+    unpacking: &mut Option<Unpacking>,
+) -> anyhow::Result<Sessions> {
     let mut sessions: Sessions = Vec::new();
     let mut contents: HashMap<Sha256, Arc<str>> = HashMap::new();
     for (number, text) in lines.lines().enumerate() {
         let at = || format!("{name}, line {}", number + 1);
         let text = text.map_err(|error| Usage(format!("{}: {error}", at())))?;
-        if text.trim().is_empty() {
+        if text.trim().is_empty() || number == 0 && text == bundle::FIRST.trim_end() {
+            continue;
+        }
+        let piece = bundle::read(&text).map_err(|error| Usage(format!("{}: {error}", at())))?;
+        if let Some(piece) = piece {
+            let into = match unpacking {
+                Some(into) => into,
+                None => unpacking.insert(Unpacking::new(&session_paths::data_dir()?)?),
+            };
+            into.add(&piece).map_err(|error| Usage(format!("{}: {error}", at())))?;
             continue;
         }
         match line::read(&text).map_err(|error| Usage(format!("{}: {error}", at())))? {
@@ -255,7 +273,11 @@ fn fill(event: &mut Envelope, contents: &HashMap<Sha256, Arc<str>>) -> Result<()
 
 /// Writes everything or nothing: the store gets its final name when it is complete. The note that the
 /// logs are imported comes first, so that no log is ever without it.
-fn write(place: &SessionPlace, sessions: &Sessions) -> anyhow::Result<()> {
+fn write(
+    place: &SessionPlace,
+    sessions: &Sessions,
+    unpacking: Option<Unpacking>,
+) -> anyhow::Result<()> {
     let folder = place.store.parent().context("the data folder has no folder for sessions")?;
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let nursery = tempfile::Builder::new().prefix(".import-").tempdir_in(folder)?;
@@ -267,6 +289,11 @@ fn write(place: &SessionPlace, sessions: &Sessions) -> anyhow::Result<()> {
         store.import(*session, events).with_context(|| format!("session {session}"))?;
     }
     drop(store);
+    let events = sessions.first().map(|(_, events)| events.as_slice()).unwrap_or_default();
+    if let (Some(unpacking), Some(origin)) = (unpacking, fold(events).origin) {
+        let through = events.last().map_or(0, |event| event.seq);
+        unpacking.keep(&session_diff::snapshots(&origin, through)?)?;
+    }
     std::fs::rename(new, &place.store)?;
     std::fs::File::open(folder)?.sync_all()?;
     Ok(())

@@ -2,6 +2,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod auth;
+mod bundle;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;

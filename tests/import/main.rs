@@ -1,6 +1,7 @@
 //! Sessions of other data folders and of other agents.
 #![cfg(test)]
 
+mod bundle;
 mod children;
 mod claude;
 mod codex;

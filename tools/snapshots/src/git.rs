@@ -29,7 +29,7 @@ const CONFIG: &str = "\
 ";
 
 /// The tree without files.
-const EMPTY: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+pub(super) const EMPTY: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
 /// Creates an empty bare repository without calling git, so that no template applies.
 pub(super) fn init(folder: &Path) -> io::Result<()> {
@@ -229,7 +229,7 @@ fn feed(
 }
 
 /// Quotes a path as git does. Line ends do not occur in it.
-fn quoted(path: &str) -> String {
+pub(super) fn quoted(path: &str) -> String {
     format!("\"{}\"", path.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
@@ -265,7 +265,7 @@ pub(super) fn checked_output(name: &'static str, output: Output) -> Result<Vec<u
     Err(failed(name, &told.lines().next().unwrap_or("without a word")))
 }
 
-fn failed(command: &'static str, message: &dyn std::fmt::Display) -> Error {
+pub(super) fn failed(command: &'static str, message: &dyn std::fmt::Display) -> Error {
     Error::Git { command, message: message.to_string() }
 }
 

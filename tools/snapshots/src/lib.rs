@@ -23,6 +23,7 @@ mod scan;
 mod stamp;
 #[cfg(test)]
 mod tests;
+mod transfer;
 mod versions;
 
 use std::fs::{self, File};
@@ -36,6 +37,7 @@ use leftfold_events::event::FileChange;
 use tokio_util::sync::CancellationToken;
 
 pub use stamp::Mode as FileMode;
+pub use transfer::{Piece, Unpacking};
 pub use versions::{FileVersions, Objects, Version};
 
 use git::Git;

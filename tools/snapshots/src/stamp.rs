@@ -32,7 +32,8 @@ impl Mode {
         }
     }
 
-    pub(super) fn of_git(mode: &str) -> Option<Self> {
+    /// The mode that git writes so.
+    pub fn of_git(mode: &str) -> Option<Self> {
         [Self::File, Self::Executable, Self::Link].into_iter().find(|known| known.git() == mode)
     }
 

@@ -119,6 +119,6 @@ fn parse(output: &str) -> Differences {
 }
 
 /// Whether git would read this as the name of an object, and as nothing else.
-fn is_name(tree: &str) -> bool {
+pub(super) fn is_name(tree: &str) -> bool {
     matches!(tree.len(), 40 | 64) && tree.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

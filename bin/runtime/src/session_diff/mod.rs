@@ -12,11 +12,11 @@ mod changed_file;
 mod steps;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use leftfold_events::event::FileChange;
-use leftfold_events::state::{Changed, Figures};
+use leftfold_events::state::{Changed, Figures, Origin};
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_snapshots::{FileVersions, Objects, Snapshots, Version};
 use leftfold_store::Reader;
@@ -63,6 +63,16 @@ pub struct SessionDiff {
     pub gaps: Vec<String>,
 }
 
+/// The snapshots of a session, of which the events up to `imported` were imported.
+///
+/// # Errors
+/// There is no data folder.
+pub fn snapshots(origin: &Origin, imported: Seq) -> anyhow::Result<Snapshots> {
+    let worktree = Path::new(&origin.worktree).to_owned();
+    let worktree = project::worktree(Path::new(&origin.directory), worktree, imported);
+    Ok(Snapshots::new(&session_paths::data_dir()?, &worktree))
+}
+
 impl SessionDiff {
     /// The changes of a session to files. Blocks while it reads the log and the snapshots.
     ///
@@ -91,8 +101,7 @@ impl SessionDiff {
         let origin = steps.state.origin.as_ref().context("the session has no beginning")?;
         let directory = PathBuf::from(&origin.directory);
         learn_secrets(&directory)?;
-        let worktree = project::worktree(&directory, (&origin.worktree).into(), imported);
-        let snapshots = Snapshots::new(&session_paths::data_dir()?, &worktree);
+        let snapshots = snapshots(origin, imported)?;
         let mut reading = Reading {
             diff: Self {
                 session: place.session,
