@@ -2,14 +2,15 @@
 //!
 //! Without a password anybody who reaches the port could drive the agent: other users of the
 //! machine, and commands of a call that may use the network. The kernel's table of connections names
-//! the user and the socket; the process that has this socket open is the client.
+//! the user and the socket; the processes that have this socket open are the client.
 
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 use leftfold_process::{Origin, PeerProcess};
+use tokio::sync::{mpsc, oneshot};
 
 /// Why a client may not connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,47 +21,113 @@ pub(crate) enum Stranger {
     Call,
 }
 
-/// Checks the client of a connection from `peer` to `local`. Reads `/proc`, for some milliseconds.
-///
-/// # Errors
-/// The client is not this user's, cannot be found, or acts for a call.
+/// The ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Connection {
+    client: SocketAddr,
+    server: SocketAddr,
+}
+
+impl Connection {
+    /// IPv4 addresses that are written as IPv6 become IPv4.
+    fn new(client: SocketAddr, server: SocketAddr) -> Self {
+        let canonical = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
+        Self { client: canonical(client), server: canonical(server) }
+    }
+}
+
+struct Waiting {
+    connection: Connection,
+    answer: oneshot::Sender<Result<(), Stranger>>,
+}
+
+/// Checks clients. Those that wait at the same time are checked together: a look through all processes
+/// takes some milliseconds, for one connection as for hundreds.
+#[derive(Clone, Debug)]
+pub(crate) struct PeerCheck(mpsc::UnboundedSender<Waiting>);
+
+impl PeerCheck {
+    pub(crate) fn new() -> Self {
+        let (sender, mut receiver) = mpsc::unbounded_channel::<Waiting>();
+        tokio::spawn(async move {
+            while let Some(first) = receiver.recv().await {
+                let others = std::iter::from_fn(|| receiver.try_recv().ok());
+                let waiting: Vec<Waiting> = std::iter::once(first).chain(others).collect();
+                let connections: Vec<Connection> =
+                    waiting.iter().map(|waiting| waiting.connection).collect();
+                let checked = tokio::task::spawn_blocking(move || check(&connections)).await;
+                // without an answer the client is refused
+                for (waiting, answer) in waiting.into_iter().zip(checked.unwrap_or_default()) {
+                    let _ = waiting.answer.send(answer);
+                }
+            }
+        });
+        Self(sender)
+    }
+
+    /// # Errors
+    /// The client is not this user's, cannot be found, or acts for a call.
+    pub(crate) async fn check(
+        &self,
+        client: SocketAddr,
+        server: SocketAddr,
+    ) -> Result<(), Stranger> {
+        let (answer, answered) = oneshot::channel();
+        let _ = self.0.send(Waiting { connection: Connection::new(client, server), answer });
+        answered.await.unwrap_or(Err(Stranger::OtherUser))
+    }
+}
+
 #[cfg(target_os = "linux")]
-pub(crate) fn check(peer: SocketAddr, local: SocketAddr) -> Result<(), Stranger> {
-    let (user, inode) = ["/proc/net/tcp", "/proc/net/tcp6"]
+fn check(connections: &[Connection]) -> Vec<Result<(), Stranger>> {
+    let sockets = sockets();
+    let own = rustix::process::getuid().as_raw();
+    let found: Vec<Option<u64>> = connections
         .iter()
-        .filter_map(|table| fs::read_to_string(table).ok())
-        .find_map(|table| entry(&table, canonical(peer), canonical(local)))
-        .ok_or(Stranger::OtherUser)?;
-    if user != rustix::process::getuid().as_raw() {
-        return Err(Stranger::OtherUser);
-    }
-    let pid = holder(inode).ok_or(Stranger::OtherUser)?;
-    match PeerProcess::now(Some(pid)).origin() {
-        Origin::Person => Ok(()),
-        Origin::Call => Err(Stranger::Call),
-    }
+        .map(|connection| sockets.get(connection).filter(|socket| socket.user == own))
+        .map(|socket| Some(socket?.inode))
+        .collect();
+    let holders = holders(&found.iter().flatten().copied().collect());
+    let mut origins = HashMap::new();
+    let mut is_of_call = |pid: i32| {
+        let origin = origins.entry(pid).or_insert_with(|| PeerProcess::now(Some(pid)).origin());
+        matches!(origin, Origin::Call)
+    };
+    let judge = |inode: Option<u64>| {
+        let pids = inode.and_then(|inode| holders.get(&inode)).ok_or(Stranger::OtherUser)?;
+        // a socket can be shared
+        if pids.iter().any(|pid| is_of_call(*pid)) { Err(Stranger::Call) } else { Ok(()) }
+    };
+    found.into_iter().map(judge).collect()
 }
 
 /// Elsewhere the system does not tell, and every process of the machine may connect.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn check(_: SocketAddr, _: SocketAddr) -> Result<(), Stranger> {
-    Ok(())
+fn check(connections: &[Connection]) -> Vec<Result<(), Stranger>> {
+    connections.iter().map(|_| Ok(())).collect()
 }
 
-fn canonical(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
+/// The client's end of a connection.
+#[derive(Clone, Copy, Debug)]
+struct Socket {
+    user: u32,
+    inode: u64,
 }
 
-/// The user and the inode of the socket at `own` that is connected to `other`.
-fn entry(table: &str, own: SocketAddr, other: SocketAddr) -> Option<(u32, u64)> {
-    table.lines().skip(1).find_map(|line| {
-        let columns: Vec<&str> = line.split_whitespace().collect();
-        let [_, local, remote, _, _, _, _, user, _, inode, ..] = columns.as_slice() else {
-            return None;
-        };
-        let is_it = parse(local) == Some(own) && parse(remote) == Some(other);
-        if is_it { Some((user.parse().ok()?, inode.parse().ok()?)) } else { None }
-    })
+/// The ends of all connections of the machine, each as a client's.
+fn sockets() -> HashMap<Connection, Socket> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).ok());
+    let lines = tables.iter().flatten().flat_map(|table| table.lines().skip(1));
+    lines.filter_map(entry).collect()
+}
+
+fn entry(line: &str) -> Option<(Connection, Socket)> {
+    let columns: Vec<&str> = line.split_whitespace().collect();
+    let [_, local, remote, _, _, _, _, user, _, inode, ..] = columns.as_slice() else {
+        return None;
+    };
+    let socket = Socket { user: user.parse().ok()?, inode: inode.parse().ok()? };
+    Some((Connection::new(parse(local)?, parse(remote)?), socket))
 }
 
 /// `0100007F:1F90`: the address in words of the machine's byte order.
@@ -77,26 +144,35 @@ fn parse(column: &str) -> Option<SocketAddr> {
         16 => IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?),
         _ => return None,
     };
-    Some(canonical(SocketAddr::new(ip, port)))
+    Some(SocketAddr::new(ip, port))
 }
 
-/// The process that has the socket with this inode open.
-fn holder(inode: u64) -> Option<i32> {
-    let wanted = format!("socket:[{inode}]");
-    let processes = fs::read_dir("/proc").ok()?.filter_map(Result::ok);
-    let mut pids = processes.filter_map(|entry| {
-        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+/// The processes that have sockets with these inodes open.
+fn holders(wanted: &HashSet<u64>) -> HashMap<u64, Vec<i32>> {
+    let mut holders: HashMap<u64, Vec<i32>> = HashMap::new();
+    if wanted.is_empty() {
+        return holders;
+    }
+    let own = rustix::process::getuid().as_raw();
+    for process in fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok) {
+        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
         // descriptors of other users cannot be read anyway
-        let own = entry.metadata().ok()?.uid() == rustix::process::getuid().as_raw();
-        own.then_some(pid)
-    });
-    pids.find(|pid| {
-        let open = fs::read_dir(Path::new("/proc").join(pid.to_string()).join("fd"));
-        let mut open = open.into_iter().flatten().filter_map(Result::ok);
-        open.any(|file| {
-            fs::read_link(file.path()).is_ok_and(|link| link.as_os_str() == wanted.as_str())
-        })
-    })
+        if !process.metadata().is_ok_and(|process| process.uid() == own) {
+            continue;
+        }
+        let open = fs::read_dir(process.path().join("fd")).into_iter().flatten();
+        for file in open.filter_map(Result::ok) {
+            let inode = fs::read_link(file.path()).ok().and_then(|link| {
+                link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+            });
+            if let Some(inode) = inode.filter(|inode| wanted.contains(inode)) {
+                holders.entry(inode).or_default().push(pid);
+            }
+        }
+    }
+    holders
 }
 
 #[cfg(test)]
@@ -107,21 +183,29 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_process_of_a_connection_is_found() {
-        for address in ["127.0.0.1:0", "[::1]:0"] {
+    fn the_processes_of_connections_are_found() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let (mut clients, mut connections) = (Vec::new(), Vec::new());
+        for address in ["127.0.0.1:0", "127.0.0.1:0", "[::1]:0"] {
             let Ok(listener) = TcpListener::bind(address) else { continue };
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (server, peer) = listener.accept().unwrap();
-            let own = i32::try_from(std::process::id()).unwrap();
-            let table: String = ["/proc/net/tcp", "/proc/net/tcp6"]
-                .iter()
-                .filter_map(|table| fs::read_to_string(table).ok())
-                .collect();
-            let (user, inode) = entry(&table, peer, server.local_addr().unwrap()).unwrap();
-            assert_eq!(user, rustix::process::getuid().as_raw());
-            assert_eq!(holder(inode), Some(own));
-            drop(client);
+            connections.push(Connection::new(peer, server.local_addr().unwrap()));
+            clients.push((client, server));
         }
+        let sockets = sockets();
+        for connection in &connections {
+            let socket = sockets[connection];
+            assert_eq!(socket.user, rustix::process::getuid().as_raw());
+            assert_eq!(holders(&[socket.inode].into())[&socket.inode], [own]);
+        }
+        let nobody = Connection::new(([127, 0, 0, 1], 1).into(), ([127, 0, 0, 1], 2).into());
+        connections.insert(1, nobody);
+        let checked = check(&connections);
+        for (at, checked) in checked.iter().enumerate() {
+            assert_eq!(*checked == Err(Stranger::OtherUser), at == 1, "{at}: {checked:?}");
+        }
+        assert_eq!(checked.len(), connections.len());
         assert_eq!(parse("zz:1"), None);
         assert_eq!(parse("0100007F:1F90"), Some("127.0.0.1:8080".parse().unwrap()));
     }

@@ -30,7 +30,7 @@ use crate::connection::{self, LimitedStream};
 use crate::error::ApiError;
 use crate::front::{Front, FrontOptions};
 use crate::guard;
-use crate::peer::{self, Stranger};
+use crate::peer::{PeerCheck, Stranger};
 use crate::service::{PROTOCOL, Service, serve_connection};
 
 /// How long a client waits for the next node.
@@ -106,6 +106,8 @@ struct Server {
     told: Value,
     front: Arc<Front>,
     permits: Arc<Semaphore>,
+    /// `None`: a password is checked instead.
+    peers: Option<PeerCheck>,
 }
 
 /// Where the requests of a connection are answered.
@@ -172,7 +174,8 @@ impl Server {
             }
         };
         let permits = Arc::new(Semaphore::new(connection::MAX_CONNECTIONS));
-        Ok(Self { listener, folder: folder.into(), told, front, permits })
+        let peers = (!front.guard.has_password()).then(PeerCheck::new);
+        Ok(Self { listener, folder: folder.into(), told, front, permits, peers })
     }
 
     /// Serves clients: as the node, or through another process's node until that ends. A node that
@@ -249,8 +252,8 @@ impl Server {
                         let _ = stream.try_write(connection::REFUSED);
                         continue;
                     };
-                    let judged = (!self.front.guard.has_password()).then_some(peer);
-                    tokio::spawn(serve_client(stream, judged, target.clone(), permit));
+                    let check = self.peers.clone().map(|peers| (peers, peer));
+                    tokio::spawn(serve_client(stream, check, target.clone(), permit));
                 }
                 Err(error) => {
                     tracing::warn!("a client could not connect: {error}");
@@ -261,19 +264,16 @@ impl Server {
     }
 }
 
-/// Serves a client. The process of `peer` is checked first.
+/// Serves a client, whose process is checked first.
 async fn serve_client(
     stream: TcpStream,
-    peer: Option<SocketAddr>,
+    check: Option<(PeerCheck, SocketAddr)>,
     target: Target,
     _permit: OwnedSemaphorePermit,
 ) {
     let _ = stream.set_nodelay(true);
-    let stranger = match (peer, stream.local_addr()) {
-        (Some(peer), Ok(local)) => {
-            let judged = tokio::task::spawn_blocking(move || peer::check(peer, local)).await;
-            judged.unwrap_or(Err(Stranger::OtherUser)).err()
-        }
+    let stranger = match (check, stream.local_addr()) {
+        (Some((peers, peer)), Ok(local)) => peers.check(peer, local).await.err(),
         (Some(_), Err(_)) => Some(Stranger::OtherUser),
         (None, _) => None,
     };
