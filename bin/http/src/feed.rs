@@ -7,9 +7,13 @@
 //! Every frame has a cursor: the journal's id, the position of its event in the journal, and its
 //! number among the frames of that event. A cursor means: this frame and all before it were sent.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+mod logs;
+mod replay;
+mod sent;
+
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use leftfold_actors::{Observation, Recorded, WatchScope};
@@ -19,23 +23,32 @@ use leftfold_runtime::subscription::Subscription;
 use leftfold_store::{Head, LiveReader};
 use leftfold_view::QuestionId;
 use serde_json::{Value, json};
+use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::mpsc::{self, Receiver, Sender};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::error::ApiError;
-use crate::journal::{self, Journal, Record, RecordKind};
-use crate::opencode::{Frame, Projection, SessionProjection, ids, project_id};
+use crate::journal::{self, Journal, Record, RecordKind, Records};
+use crate::opencode::{Frame, Projection, SessionProjection, ids};
+
+use logs::Logs;
+use replay::Replay;
+pub(crate) use sent::{Cursor, Filter, Sent};
 
 /// Frames that wait for a client. With more it is cut off.
 const QUEUE: usize = 4_096;
-/// Events that are read at a time.
-const CHUNK: usize = 512;
+/// Of those, the frames that are ready to be written.
+const AHEAD: usize = 16;
 /// Messages of a session in a snapshot, the newest.
 const MESSAGES: usize = 100;
 /// How long to wait until clients have taken their frames.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a frame that was taken may need to the client. An answer on another connection must not come first.
 const WRITTEN: Duration = Duration::from_millis(5);
+/// Clients that get what they have missed at a time: each costs the memory of the sessions that have changed.
+const REPLAYS: usize = 4;
+/// How long such a client may take nothing before it makes room for the next. It begins again where it is.
+const STUCK: Duration = Duration::from_millis(500);
 /// In a cursor: all frames of its event.
 const ALL_FRAMES: usize = 999_999;
 /// Sessions in a snapshot, the newest.
@@ -45,8 +58,9 @@ const KEPT: usize = 200;
 
 /// All trees that clients have asked for or that have changed, and the clients.
 pub(crate) struct Feed {
-    store: LiveReader,
+    logs: Logs,
     state: Mutex<FeedState>,
+    replays: Semaphore,
 }
 
 impl fmt::Debug for Feed {
@@ -85,6 +99,8 @@ struct Tree {
     is_live: bool,
     /// When it was used last, as a count of uses.
     used: u64,
+    /// The frames of a snapshot, while a client waits for them: clients that read too slowly share them.
+    snapshot: Weak<Vec<Arc<Sent>>>,
     /// Tells those who wait for a change of this tree. They also wake up when the tree is dropped.
     changed: watch::Sender<()>,
 }
@@ -97,56 +113,6 @@ struct FeedClient {
     taken: watch::Receiver<u64>,
 }
 
-/// The frames that a client wants.
-#[derive(Clone, Debug)]
-pub(crate) enum Filter {
-    All,
-    /// Only those of one directory.
-    Directory(String),
-    /// Only those of one directory, for a client that shows everything.
-    Project(String),
-}
-
-/// A frame as all clients get it.
-#[derive(Debug)]
-pub(crate) struct Sent {
-    pub(crate) cursor: Cursor,
-    pub(crate) directory: String,
-    pub(crate) project: String,
-    /// `{id, type, properties}`
-    pub(crate) payload: String,
-}
-
-/// A place in the feed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cursor {
-    /// In a snapshot: a client that is cut off there needs a new one.
-    Snapshot,
-    At {
-        journal: u64,
-        position: u64,
-        frame: usize,
-    },
-}
-
-impl fmt::Display for Cursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Snapshot => f.write_str("snapshot"),
-            Self::At { journal, position, frame } => write!(f, "{journal:016x}-{position}.{frame}"),
-        }
-    }
-}
-
-impl Cursor {
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let (journal, place) = text.split_once('-')?;
-        let (position, frame) = place.split_once('.')?;
-        let journal = u64::from_str_radix(journal, 16).ok()?;
-        Some(Self::At { journal, position: position.parse().ok()?, frame: frame.parse().ok()? })
-    }
-}
-
 impl Feed {
     /// The feed of a store that this process holds. [`Feed::load_recent`] comes next.
     ///
@@ -156,7 +122,7 @@ impl Feed {
         let fresh = leftfold_runtime::project::new_id().to_bytes();
         let fresh = fresh.iter().skip(8).fold(0, |id, byte| (id << 8) | u64::from(*byte));
         let journal = Journal::open(store.dir(), fresh)?;
-        let last = journal::last_seqs(&journal.records()?);
+        let last = journal::last_seqs(&journal.records().read()?);
         let state = FeedState {
             journal,
             last,
@@ -166,13 +132,17 @@ impl Feed {
             kept: KEPT,
             uses: 0,
         };
-        Ok(Arc::new(Self { store, state: Mutex::new(state) }))
+        Ok(Arc::new(Self {
+            logs: Logs(store),
+            state: Mutex::new(state),
+            replays: Semaphore::new(REPLAYS),
+        }))
     }
 
     /// Loads the sessions that have changed last, and all whose last events were not sent before a
     /// crash, which sends them.
     pub(crate) fn load_recent(&self) {
-        let mut heads = self.store.heads();
+        let mut heads = self.logs.heads();
         heads.sort_by_key(|head| std::cmp::Reverse(head.at));
         let parents: HashMap<SessionId, SessionId> = heads
             .iter()
@@ -196,7 +166,7 @@ impl Feed {
         if self.lock().touch(root) {
             return true;
         }
-        let events = match self.events_of_tree(root) {
+        let events = match self.logs.events_of_tree(root) {
             Ok(events) => events,
             Err(error) => {
                 tracing::warn!("session {root} cannot be shown: {error:#}");
@@ -211,44 +181,6 @@ impl Feed {
             state.load(root, &events, open);
         }
         true
-    }
-
-    /// The events of a root session and of all its subagents, by time.
-    fn events_of_tree(&self, root: SessionId) -> anyhow::Result<Vec<Envelope>> {
-        let (mut events, mut known, mut next) = (Vec::new(), HashSet::new(), vec![root]);
-        while let Some(session) = next.pop() {
-            if !known.insert(session) {
-                continue;
-            }
-            let own = self.read(session, 1)?;
-            next.extend(own.iter().filter_map(Envelope::spawned));
-            events.extend(own);
-        }
-        events.sort_by_key(|event| event.at);
-        Ok(events)
-    }
-
-    /// All events of a session as they are in the log: secrets are not masked.
-    pub(crate) fn unmasked(&self, session: SessionId) -> anyhow::Result<Vec<Envelope>> {
-        let (mut events, mut from) = (Vec::new(), 1);
-        loop {
-            let chunk = self.store.read(session, from, CHUNK)?;
-            let Some(last) = chunk.last() else { return Ok(events) };
-            from = last.seq + 1;
-            events.extend(chunk);
-        }
-    }
-
-    fn read(&self, session: SessionId, mut from: Seq) -> anyhow::Result<Vec<Envelope>> {
-        let mut events = Vec::new();
-        loop {
-            let chunk = self.store.read(session, from, CHUNK)?;
-            let Some(last) = chunk.last() else { return Ok(events) };
-            from = last.seq + 1;
-            // secrets are masked as they are for every observer
-            let chunk: Arc<[Envelope]> = chunk.into();
-            events.extend(Recorded::all(&chunk).map(|event| event.masked().clone()));
-        }
     }
 
     /// From now on the feed has the events of this open session and of its subagents. `interrupted_at`
@@ -309,7 +241,7 @@ impl Feed {
         filter: Filter,
         after: Option<Cursor>,
     ) -> (Cursor, Receiver<Arc<Sent>>) {
-        let (queue, frames) = mpsc::channel(QUEUE);
+        let (queue, frames) = mpsc::channel(AHEAD);
         let mut state = self.lock();
         let end = state.end();
         let missed = match after {
@@ -321,11 +253,8 @@ impl Feed {
             Some(_) | None => None,
         };
         let first = match missed {
-            Some(place) => {
-                let records = state.journal.records().unwrap_or_default();
-                Err((state.journal.id, records, place))
-            }
-            None => Ok(state.snapshot(&filter)),
+            Some(place) => First::Missed(state.journal.records(), place),
+            None => First::State(state.snapshot(&filter)),
         };
         // frames from now on wait behind the first ones
         let (live, mut waiting) = mpsc::channel(QUEUE);
@@ -334,18 +263,12 @@ impl Feed {
         drop(state);
         let feed = Arc::clone(self);
         tokio::spawn(async move {
-            let first = match first {
-                Ok(snapshot) => snapshot,
-                Err((journal, records, place)) => {
-                    let replay = move || feed.replay(journal, &records, place);
-                    let missed = tokio::task::spawn_blocking(replay).await.unwrap_or_default();
-                    missed.into_iter().filter(|sent| filter.wants(sent)).map(Arc::new).collect()
-                }
+            let sent = match first {
+                First::State(snapshot) => snapshot.send(&filter, &queue).await,
+                First::Missed(records, place) => feed.replay(records, place, &filter, &queue).await,
             };
-            for sent in first {
-                if queue.send(sent).await.is_err() {
-                    return;
-                }
+            if sent.is_none() {
+                return;
             }
             // the sender is dropped when this client is cut off
             while let Some(sent) = waiting.recv().await {
@@ -358,58 +281,51 @@ impl Feed {
         (end, frames)
     }
 
-    /// The frames behind a place, read from the logs in the order of the journal.
-    fn replay(
-        &self,
-        journal: u64,
-        records: &[(u64, Record)],
-        (position, frame): (u64, usize),
-    ) -> Vec<Sent> {
-        let missed: Vec<&(u64, Record)> =
-            records.iter().filter(|(at, _)| *at >= position).collect();
-        let mut trees: HashMap<SessionId, Replay> = HashMap::new();
-        let mut frames = Vec::new();
-        for (at, record) in missed {
-            let Some(root) = self.root_of(record.session) else { continue };
-            let replay = trees.entry(root).or_insert_with(|| {
-                let events = self.events_of_tree(root).unwrap_or_default();
-                Replay::before(root, events, records, position)
-            });
-            let directory = |projection: &Projection, session| {
-                projection
-                    .session(session)
-                    .map(|known| known.directory().to_owned())
-                    .unwrap_or_default()
-            };
-            for (number, sent) in replay.frames(record).into_iter().enumerate() {
-                if *at == position && number <= frame {
-                    continue;
+    /// Sends the frames behind a place. `None`: the client has gone.
+    async fn replay(
+        self: Arc<Self>,
+        records: Records,
+        mut after: (u64, usize),
+        filter: &Filter,
+        queue: &Sender<Arc<Sent>>,
+    ) -> Option<()> {
+        'from_the_place: loop {
+            let permit = self.replays.acquire().await.ok()?;
+            let (logs, roots) = (self.logs.clone(), self.lock().roots.clone());
+            let records = records.clone();
+            let begin = move || Replay::new(logs, roots, &records, after);
+            let mut replay = tokio::task::spawn_blocking(begin).await.ok()?.ok()?;
+            loop {
+                let next = tokio::task::spawn_blocking(move || (replay.next(), replay));
+                let (frames, rest) = next.await.ok()?;
+                let Some(frames) = frames else { return Some(()) };
+                let mut frames = frames.into_iter();
+                while let Some(sent) = frames.next() {
+                    if let Cursor::At { position, frame, .. } = sent.cursor {
+                        after = (position, frame);
+                    }
+                    if !filter.wants(&sent) {
+                        continue;
+                    }
+                    match queue.send_timeout(Arc::new(sent), STUCK).await {
+                        Ok(()) => {}
+                        Err(SendTimeoutError::Closed(_)) => return None,
+                        Err(SendTimeoutError::Timeout(sent)) => {
+                            drop((frames, rest, permit));
+                            queue.send(sent).await.ok()?;
+                            continue 'from_the_place;
+                        }
+                    }
                 }
-                let cursor = Cursor::At { journal, position: *at, frame: number };
-                let directory = directory(&replay.projection, sent.session);
-                frames.push(Sent::new(cursor, directory, &sent));
+                replay = rest;
             }
         }
-        frames
     }
 
-    /// The root of a session, by what is loaded or by heads.
+    /// The root of a session.
     pub(crate) fn root_of(&self, session: SessionId) -> Option<SessionId> {
-        if let Some(root) = self.lock().roots.get(&session) {
-            return Some(*root);
-        }
-        let mut head = self.store.head(session)?;
-        let mut seen = HashSet::new();
-        // a damaged head could name a circle
-        while seen.insert(head.session)
-            && let Some(parent) = head.summary.as_ref().and_then(|summary| summary.parent)
-        {
-            match self.store.head(parent) {
-                Some(above) => head = above,
-                None => return Some(parent),
-            }
-        }
-        Some(head.session)
+        let known = self.lock().roots.get(&session).copied();
+        known.or_else(|| self.logs.root_of(session))
     }
 
     /// Reads the tree of a session with `see`; `None` if there is no such session.
@@ -519,9 +435,14 @@ impl Feed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// All events of a session as they are in the log: secrets are not masked.
+    pub(crate) fn unmasked(&self, session: SessionId) -> anyhow::Result<Vec<Envelope>> {
+        self.logs.unmasked(session)
+    }
+
     /// The heads of all sessions.
     pub(crate) fn heads(&self) -> Vec<Head> {
-        self.store.heads()
+        self.logs.heads()
     }
 }
 
@@ -535,56 +456,40 @@ fn root_of(parents: &HashMap<SessionId, SessionId>, session: SessionId) -> Sessi
     root
 }
 
-/// A tree that is folded again, up to the events that a client has missed.
-struct Replay {
-    projection: Projection,
-    /// The events that follow, in the order of each session.
-    rest: BTreeMap<SessionId, std::collections::VecDeque<Envelope>>,
-}
-
-impl Replay {
-    fn before(
-        root: SessionId,
-        events: Vec<Envelope>,
-        records: &[(u64, Record)],
-        position: u64,
-    ) -> Self {
-        let earlier: Vec<(u64, Record)> =
-            records.iter().filter(|(at, _)| *at < position).copied().collect();
-        let seen = journal::last_seqs(&earlier);
-        let mut replay = Self { projection: Projection::new(root), rest: BTreeMap::new() };
-        for event in events {
-            let session = replay.projection.session_of(&event);
-            if event.seq <= seen.get(&session).copied().unwrap_or_default() {
-                replay.projection.apply(&event);
-            } else {
-                replay.rest.entry(session).or_default().push_back(event);
-            }
-        }
-        replay
-    }
-
-    fn frames(&mut self, record: &Record) -> Vec<Frame> {
-        let mut frames = Vec::new();
-        let rest = self.rest.entry(record.session).or_default();
-        while rest.front().is_some_and(|event| event.seq <= record.seq) {
-            let Some(event) = rest.pop_front() else { break };
-            let of_event = self.projection.apply(&event);
-            if record.kind == RecordKind::Sent {
-                frames.extend(of_event);
-            }
-        }
-        if record.kind == RecordKind::CutOff {
-            frames = self.projection.cut_off();
-        }
-        frames
-    }
-}
-
 impl Tree {
     fn new(root: SessionId) -> Self {
-        let changed = watch::Sender::new(());
-        Self { projection: Projection::new(root), is_live: false, used: 0, changed }
+        let (projection, changed) = (Projection::new(root), watch::Sender::new(()));
+        Self { projection, is_live: false, used: 0, snapshot: Weak::new(), changed }
+    }
+
+    fn apply(&mut self, event: &Envelope) -> Vec<Frame> {
+        self.snapshot = Weak::new();
+        self.projection.apply(event)
+    }
+
+    fn cut_off(&mut self) -> Vec<Frame> {
+        self.snapshot = Weak::new();
+        self.projection.cut_off()
+    }
+
+    fn snapshot(&mut self) -> Arc<Vec<Arc<Sent>>> {
+        if let Some(snapshot) = self.snapshot.upgrade() {
+            return snapshot;
+        }
+        let frames = self.sent(self.projection.snapshot(MESSAGES));
+        let snapshot = Arc::new(frames.into_iter().map(Arc::new).collect());
+        self.snapshot = Arc::downgrade(&snapshot);
+        snapshot
+    }
+
+    /// Frames as a part of a snapshot.
+    fn sent(&self, frames: Vec<Frame>) -> Vec<Sent> {
+        let sent = |frame: Frame| {
+            let known = self.projection.session(frame.session);
+            let directory = known.map(|known| known.directory().to_owned()).unwrap_or_default();
+            Sent::new(Cursor::Snapshot, directory, &frame)
+        };
+        frames.into_iter().map(sent).collect()
     }
 }
 
@@ -621,9 +526,9 @@ impl FeedState {
             self.roots.insert(session, root);
             match self.last.get(&session) {
                 Some(last) if event.seq > *last => missed.push(event),
-                Some(_) => drop(tree.projection.apply(event)),
+                Some(_) => drop(tree.apply(event)),
                 None => {
-                    tree.projection.apply(event);
+                    tree.apply(event);
                     unknown.insert(session, event.seq);
                 }
             }
@@ -644,7 +549,7 @@ impl FeedState {
             OpenTurn::CutOffAt(end) => seq <= end,
         };
         if is_cut_off && tree.projection.is_working(root) {
-            let frames = tree.projection.cut_off();
+            let frames = tree.cut_off();
             self.write(&[Record { session: root, seq, kind: RecordKind::CutOff }]);
             self.publish(root, frames);
         }
@@ -656,7 +561,7 @@ impl FeedState {
         for event in events {
             let Some(tree) = self.trees.get_mut(&root) else { return };
             let session = tree.projection.session_of(event);
-            let frames = tree.projection.apply(event);
+            let frames = tree.apply(event);
             if self.last.get(&session).is_some_and(|last| event.seq <= *last) {
                 continue;
             }
@@ -715,55 +620,59 @@ impl FeedState {
     }
 
     /// The loaded sessions as frames. The last frame has the cursor of the end.
-    fn snapshot(&self, filter: &Filter) -> Vec<Arc<Sent>> {
+    fn snapshot(&mut self, filter: &Filter) -> Snapshot {
         // a client of one directory takes an old message or an end for an answer to its own prompt
         let open_only = matches!(filter, Filter::Directory(_));
-        let mut sent = Vec::new();
-        for tree in self.trees.values() {
-            let frames = match open_only {
-                true => tree.projection.open(),
-                false => tree.projection.snapshot(MESSAGES),
-            };
-            for frame in frames {
-                let known = tree.projection.session(frame.session);
-                let directory = known.map(|known| known.directory().to_owned()).unwrap_or_default();
-                let frame = Sent::new(Cursor::Snapshot, directory, &frame);
-                if filter.wants(&frame) {
-                    sent.push(frame);
+        let of_tree = |tree: &mut Tree| match open_only {
+            true => Arc::new(tree.sent(tree.projection.open()).into_iter().map(Arc::new).collect()),
+            false => tree.snapshot(),
+        };
+        let trees = self.trees.values_mut().map(of_tree).collect();
+        Snapshot { trees, end: self.end() }
+    }
+}
+
+/// What a client gets first.
+enum First {
+    State(Snapshot),
+    /// The frames behind the last one that it has: a record, and a frame's number.
+    Missed(Records, (u64, usize)),
+}
+
+/// The state that a client gets first.
+struct Snapshot {
+    /// As long as a client holds them, others share them.
+    trees: Vec<Arc<Vec<Arc<Sent>>>>,
+    end: Cursor,
+}
+
+impl Snapshot {
+    /// Sends the frames that a client wants. The last one has the cursor of the end. `None`: the client has
+    /// gone.
+    async fn send(self, filter: &Filter, queue: &Sender<Arc<Sent>>) -> Option<()> {
+        let mut next: Option<Arc<Sent>> = None;
+        for tree in &self.trees {
+            for sent in tree.iter() {
+                if !filter.wants(sent) {
+                    continue;
+                }
+                if let Some(sent) = next.replace(Arc::clone(sent)) {
+                    queue.send(sent).await.ok()?;
                 }
             }
         }
-        if let Some(last) = sent.last_mut() {
-            last.cursor = self.end();
+        if let Some(mut last) = next {
+            Arc::make_mut(&mut last).cursor = self.end;
+            queue.send(last).await.ok()?;
         }
-        sent.into_iter().map(Arc::new).collect()
-    }
-}
-
-impl Filter {
-    fn wants(&self, sent: &Sent) -> bool {
-        match self {
-            Self::All => true,
-            Self::Directory(directory) | Self::Project(directory) => {
-                sent.directory == *directory || sent.directory.is_empty()
-            }
-        }
-    }
-}
-
-impl Sent {
-    fn new(cursor: Cursor, directory: String, frame: &Frame) -> Self {
-        let id = match cursor {
-            Cursor::At { position, frame, .. } => format!("evt_{position:012x}{frame:014}"),
-            Cursor::Snapshot => format!("evt_{:012x}{:014}", 0, 0),
-        };
-        let payload = json!({ "id": id, "type": frame.kind, "properties": frame.properties });
-        Self { cursor, project: project_id(&directory), directory, payload: payload.to_string() }
+        Some(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use leftfold_events::event::{ModelRef, Session, Turn};
     use leftfold_events::{Event, Notes, Time};
     use leftfold_runtime::project::new_id;

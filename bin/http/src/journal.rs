@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -92,17 +92,30 @@ impl Journal {
         Ok(())
     }
 
-    /// All records with their positions.
-    pub(crate) fn records(&self) -> io::Result<Vec<(u64, Record)>> {
-        let mut bytes = Vec::new();
-        File::open(&self.path)?.read_to_end(&mut bytes)?;
-        let (_, base, records) = parse(&bytes).unwrap_or((0, 0, Vec::new()));
-        Ok((base..).zip(records).take_while(|(at, _)| *at < self.end).collect())
+    /// All records up to now.
+    pub(crate) fn records(&self) -> Records {
+        Records { journal: self.id, path: self.path.clone(), end: self.end }
     }
 
     /// Whether records from this position on are still there.
     pub(crate) fn has(&self, position: u64) -> bool {
         (self.base..=self.end).contains(&position)
+    }
+}
+
+/// The records of a journal up to a position. They are read when they are needed.
+#[derive(Clone, Debug)]
+pub(crate) struct Records {
+    pub(crate) journal: u64,
+    path: PathBuf,
+    end: u64,
+}
+
+impl Records {
+    /// The records with their positions.
+    pub(crate) fn read(&self) -> io::Result<Vec<(u64, Record)>> {
+        let (_, base, records) = parse(&fs::read(&self.path)?).unwrap_or((0, 0, Vec::new()));
+        Ok((base..).zip(records).take_while(|(at, _)| *at < self.end).collect())
     }
 }
 
@@ -172,13 +185,13 @@ mod tests {
         journal.append(&records[..2]).unwrap();
         journal.append(&records[2..]).unwrap();
         let expected: Vec<(u64, Record)> = (0..).zip(records).collect();
-        assert_eq!(journal.records().unwrap(), expected);
+        assert_eq!(journal.records().read().unwrap(), expected);
         let path = folder.path().join(FILE);
         let bytes = fs::read(&path).unwrap();
         fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
         let again = Journal::open(folder.path(), 8).unwrap();
         assert_eq!((again.id, again.end()), (7, 2));
-        assert_eq!(again.records().unwrap(), expected[..2]);
+        assert_eq!(again.records().read().unwrap(), expected[..2]);
         assert_eq!(last_seqs(&expected)[&SessionId::from_bytes([1; 16])], 2);
         fs::write(&path, b"something else").unwrap();
         let other = Journal::open(folder.path(), 9).unwrap();
@@ -194,7 +207,7 @@ mod tests {
         journal.append(&many).unwrap();
         let again = Journal::open(folder.path(), 8).unwrap();
         assert_eq!(again.end(), MAX as u64 + 1);
-        let first = again.records().unwrap()[0];
+        let first = again.records().read().unwrap()[0];
         assert_eq!(first.0, first.1.seq);
         assert!(!again.has(first.0 - 1) && again.has(first.0) && again.has(again.end()));
     }
