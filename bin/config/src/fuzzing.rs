@@ -160,8 +160,10 @@ fn changed(base: &Settings, settings: &Settings) -> Option<String> {
             let is_empty = *value == json!({}) || *value == json!([]);
             (!is_empty).then(|| value.clone())
         };
-        // a project may forbid to share
-        if key == "share" && after[key] == "disabled" {
+        // a project may forbid to share, and turn formatters off
+        let takes_away = (key == "share" && after[key] == "disabled")
+            || (key == "formatter" && after[key] == false);
+        if takes_away {
             continue;
         }
         if before.get(key).and_then(set) != after.get(key).and_then(set) {
