@@ -72,7 +72,7 @@ fn grow(seed: u64, sabotage: Sabotage, write: bool) -> Result<Grown, String> {
     let events = world.sessions.iter().map(|sim_session| sim_session.log.len() as u64).sum();
     let mut waits = Waits::default();
     world.sessions.iter().for_each(|sim_session| waits.add(&sim_session.waits));
-    let grown = written.map(|lines| Grown { events, lines, waits });
+    let grown = written.map(|lines| Grown { events, lines, waits: waits.in_world(seed) });
     grown.map_err(|why| format!("{why}\n{}", world.story()))
 }
 

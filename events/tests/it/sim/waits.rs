@@ -68,11 +68,13 @@ impl Waits {
         let logged = match wait.kind {
             // it is in the configuration
             None => true,
-            // that of its current request
-            Some(PendingKind::Compaction) => self.logged.values().any(|known| known == until),
             // each piece of the reply extends it, and a crash can open it again after some
             Some(PendingKind::Request) => {
                 self.logged.get(&wait.wait.intent).is_some_and(|known| known <= until)
+            }
+            // that of its last request, which its pieces extend as well
+            Some(PendingKind::Compaction) => {
+                self.logged.range(wait.wait.intent..).any(|(_, known)| known <= until)
             }
             Some(_) => self.logged.get(&wait.wait.intent) == Some(until),
         };
@@ -97,6 +99,15 @@ impl Waits {
                 self.misnamed.push(format!("{wait:?} by {fact:?}"));
             }
         }
+    }
+
+    /// Names the world of each violation, so that it can be run again.
+    pub(crate) fn in_world(mut self, seed: u64) -> Self {
+        let violations = [&mut self.without_deadline, &mut self.without_name, &mut self.misnamed];
+        for violation in violations.into_iter().flatten() {
+            *violation = format!("LEFTFOLD_SEED={seed} LEFTFOLD_SEEDS=1: {violation}");
+        }
+        self
     }
 
     /// Adds the waits of another session.
