@@ -95,8 +95,9 @@ fn install() -> Result<PathBuf, String> {
         return Err(format!("{} is too old", version.trim()));
     }
     said(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder.join("venv")))?;
-    // no package may run code during the installation
-    let safe = ["--require-hashes", "--only-binary", ":all:", "--no-input", "--quiet"];
+    // No package may run code during the installation. The file lists every dependency: resolved again,
+    // `google-auth[requests]` would be the newest version, which has no hash in the file.
+    let safe = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-input", "--quiet"];
     let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install"]).args(safe).arg("-r").arg(Path::new(&requirements));
     said(&mut pip)?;
