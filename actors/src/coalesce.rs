@@ -54,6 +54,7 @@ impl InputSizes {
             | StreamEvent::ReasoningEnd { .. }
             | StreamEvent::Finish { .. }
             | StreamEvent::Failed(_)
+            | StreamEvent::Credentials(_)
             | StreamEvent::RequestId(_)
             | StreamEvent::Exchanged(_) => {}
         }
@@ -113,6 +114,7 @@ impl Coalescer {
             }
             StreamEvent::TextEnd { id } => self.end(&id, PartKind::Text),
             StreamEvent::Start { .. }
+            | StreamEvent::Credentials(_)
             | StreamEvent::RequestId(_)
             | StreamEvent::Exchanged(_)
             | StreamEvent::TextStart { .. }

@@ -6,10 +6,11 @@ use leftfold_events::event::{Exchange, Finish, Model, Usage};
 use leftfold_events::turn_config::Prices;
 use leftfold_events::{Fact, Request, Seq};
 use leftfold_providers::{Failure, Provider, StreamEvent};
+use ractor::ActorRef;
 use tracing::Instrument;
 
-use crate::messages::AskModel;
-use crate::report::{Heartbeat, broken, failed, noted, unknown_provider};
+use crate::messages::{AskModel, SessionMessage};
+use crate::report::{Heartbeat, broken, failed, hide, noted, unknown_provider};
 use crate::world::Models;
 
 /// A model's complete text.
@@ -65,15 +66,17 @@ impl Written {
 
 /// Reads a whole reply. It calls `busy` from time to time while the reply is still streaming.
 pub(crate) async fn read(
+    session: &ActorRef<SessionMessage>,
     models: &Models,
     ask: AskModel,
     busy: impl Fn(&Heartbeat),
 ) -> Result<Written, Unwritten> {
     let span = ask.span.clone();
-    collect(models, ask, busy).instrument(span).await
+    collect(session, models, ask, busy).instrument(span).await
 }
 
 async fn collect(
+    session: &ActorRef<SessionMessage>,
     models: &Models,
     ask: AskModel,
     busy: impl Fn(&Heartbeat),
@@ -92,6 +95,7 @@ async fn collect(
         }
         match event {
             StreamEvent::Start { body_sha256 } => exchange.body_sha256 = Some(body_sha256),
+            StreamEvent::Credentials(credentials) => hide(session, credentials),
             StreamEvent::RequestId(id) => exchange.request_id = Some(id),
             StreamEvent::Exchanged(exchanged) => {
                 if let Some(record) = record.take() {

@@ -58,7 +58,7 @@ impl Writing {
         let to = owner.clone();
         let written = async move {
             let busy = |alive: &Heartbeat| tell(&to, vec![alive.fact(requested)]);
-            collect_reply::read(&models, ask, busy).await
+            collect_reply::read(&to, &models, ask, busy).await
         };
         let task = self.tasks.spawn(written, move |written| {
             let failed_itself = || Err(broken("writing the summary failed unexpectedly").into());

@@ -12,7 +12,7 @@ use leftfold_events::event::{
 };
 use leftfold_events::sandbox::shows_env_files;
 use leftfold_events::state::{Call, ModelStatus, PendingKind, Phase};
-use leftfold_events::{Envelope, Fact, Seq, SessionId, State, context};
+use leftfold_events::{Envelope, Fact, Secrets, Seq, SessionId, State, context};
 use leftfold_tools::{Caller, Instructed, Sandbox, Seen};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort};
 
@@ -317,6 +317,13 @@ impl Workers {
         self.to_executor(ToolExecutorMessage::Use(Box::new(world.clone())));
         tell(&self.hooks, HooksMessage::Use(Box::new(world.clone())));
         self.world = world;
+    }
+
+    /// Has the workers hide these secrets from now on.
+    pub(crate) fn hide(&mut self, secrets: &Secrets) {
+        let mut world = self.world.clone();
+        world.hide(secrets);
+        self.renew(world);
     }
 
     fn children(&self) -> Children<'_> {

@@ -36,7 +36,7 @@ use leftfold_events::turn_config::Prices;
 use leftfold_events::{
     Envelope, Fact, Json, Request, Secrets, Seq, SessionId, State, Time, TurnConfig,
 };
-use leftfold_providers::Extra;
+use leftfold_providers::{Credentials, Extra};
 use leftfold_store::{LiveReader, Store};
 use leftfold_tools::{Caller, Elicitation, ElicitationReply, Instructed, Sandbox, Seen};
 use ractor::{ActorRef, RpcReplyPort};
@@ -232,6 +232,9 @@ pub enum SessionMessage {
     /// From Hooks: a plugin's answer. The session keeps the `secrets` out of the log and sends them
     /// with their requests and calls of this turn.
     HookReturned { fact: Box<Fact>, secrets: HookSecrets },
+    /// From Processor and Compaction: credentials that a request is about to be sent with. The session and its workers
+    /// keep them out of everything from now on.
+    Hide(Credentials),
     /// From a client: an answer to the question of the intent `of`.
     Answer { of: Seq, reply: QuestionReply, reply_to: RpcReplyPort<Answered> },
     /// From Permission: the first answer to a question. `reply_to` is sent `Accepted` once it is durable.

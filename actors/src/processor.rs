@@ -16,7 +16,7 @@ use tracing::Instrument;
 use crate::coalesce::{Coalescer, InputSizes};
 use crate::collect_reply;
 use crate::messages::{AskModel, ProcessorMessage, SessionMessage};
-use crate::report::{Heartbeat, broken, failed, noted, tell, unknown_provider};
+use crate::report::{Heartbeat, broken, failed, hide, noted, tell, unknown_provider};
 use crate::tasks::Tasks;
 use crate::world::Models;
 
@@ -117,12 +117,13 @@ impl Reading {
 
     fn entitle(&mut self, ask: AskModel) {
         let (of, owner, models) = (ask.of, self.owner.clone(), self.models.clone());
-        let task =
-            self.tasks.spawn(async move { text_about_session(&models, ask).await }, move |text| {
-                let failed_itself =
-                    || vec![failed(of, broken("writing the title failed unexpectedly"))];
-                tell(&owner, text.unwrap_or_else(failed_itself));
-            });
+        let session = owner.clone();
+        let writing = async move { text_about_session(&session, &models, ask).await };
+        let task = self.tasks.spawn(writing, move |text| {
+            let failed_itself =
+                || vec![failed(of, broken("writing the title failed unexpectedly"))];
+            tell(&owner, text.unwrap_or_else(failed_itself));
+        });
         self.beside.push(task);
     }
 
@@ -140,9 +141,13 @@ impl Reading {
 }
 
 /// The title or the summary, if the model wrote one, and the outcome of the request.
-async fn text_about_session(models: &Models, ask: AskModel) -> Vec<Fact> {
+async fn text_about_session(
+    session: &ActorRef<SessionMessage>,
+    models: &Models,
+    ask: AskModel,
+) -> Vec<Fact> {
     let (of, prices, purpose) = (ask.of, ask.prices, ask.request.purpose);
-    match collect_reply::read(models, ask, |_| {}).await {
+    match collect_reply::read(session, models, ask, |_| {}).await {
         Ok(written) => {
             let event = if purpose == Purpose::SessionSummary {
                 title::clean_summary(&written.text).map(|summary| Session::Summarised { summary })
@@ -183,6 +188,10 @@ async fn read(
         let over = match event {
             Some(StreamEvent::Start { body_sha256 }) => {
                 exchange.body_sha256 = Some(body_sha256);
+                false
+            }
+            Some(StreamEvent::Credentials(credentials)) => {
+                hide(&listener.session, credentials);
                 false
             }
             Some(StreamEvent::RequestId(id)) => {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use leftfold_events::event::{Exchange, FailureClass, Model, Notes};
 use leftfold_events::{Fact, Request, Seq};
-use leftfold_providers::Failure;
+use leftfold_providers::{Credentials, Failure};
 use ractor::ActorRef;
 
 use crate::messages::SessionMessage;
@@ -38,6 +38,13 @@ impl Heartbeat {
 pub(crate) fn tell(owner: &ActorRef<SessionMessage>, facts: Vec<Fact>) {
     if owner.cast(SessionMessage::Facts(facts)).is_err() {
         tracing::debug!("the session is gone: facts were dropped");
+    }
+}
+
+/// Has the session keep these credentials out of its log from now on.
+pub(crate) fn hide(owner: &ActorRef<SessionMessage>, credentials: Credentials) {
+    if owner.cast(SessionMessage::Hide(credentials)).is_err() {
+        tracing::debug!("the session is gone: credentials were dropped");
     }
 }
 

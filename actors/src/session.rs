@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use leftfold_events::event::{Event, Owner, Session as SessionEvent, Turn};
 use leftfold_events::{Envelope, Fact, POLICY, Secrets, Seq, State, TurnConfig, admits, settle};
+use leftfold_providers::Credentials;
 use leftfold_store::Log;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::task::AbortHandle;
@@ -146,6 +147,7 @@ impl Actor for Session {
             SessionMessage::HookReturned { fact, secrets } => {
                 session.inbox.push_back(Item::HookPoint(*fact, secrets));
             }
+            SessionMessage::Hide(credentials) => session.hide(&credentials),
             SessionMessage::Answer { of, reply, reply_to } => {
                 session.workers.answer(of, reply, reply_to);
             }
@@ -327,9 +329,29 @@ impl SessionState {
         }
     }
 
-    /// Uses the world of a configuration that comes into force.
+    /// Adds credentials to the secrets, unless they are known.
+    fn hide(&mut self, credentials: &Credentials) {
+        let new = credentials.0.iter().filter(|(_, value)| !self.secrets.knows(value));
+        let new: Vec<_> = new.cloned().collect();
+        if new.is_empty() {
+            return;
+        }
+        match self.secrets.and(new) {
+            Ok(secrets) => {
+                self.secrets = secrets;
+                self.workers.hide(&self.secrets);
+            }
+            Err(error) => tracing::warn!("{error}"),
+        }
+    }
+
+    /// Uses the world of a configuration that comes into force. Credentials of earlier requests stay secret.
     fn renew(&mut self, world: Option<Box<World>>) {
-        let Some(world) = world else { return };
+        let Some(mut world) = world else { return };
+        match world.workspace.secrets.with_all_of(&self.secrets) {
+            Ok(secrets) => world.hide(&secrets),
+            Err(error) => tracing::warn!("{error}"),
+        }
         self.secrets = world.workspace.secrets.clone();
         self.workers.renew(*world);
     }

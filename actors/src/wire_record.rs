@@ -92,6 +92,7 @@ impl WireRecord {
                     calls.push('\n');
                 }
                 StreamEvent::Start { .. }
+                | StreamEvent::Credentials(_)
                 | StreamEvent::RequestId(_)
                 | StreamEvent::Exchanged(_)
                 | StreamEvent::TextStart { .. }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use leftfold_events::event::{CallSpec, Files, Hook, Resolution};
-use leftfold_events::{Seq, State, Time, TurnConfig};
+use leftfold_events::{Secrets, Seq, State, Time, TurnConfig};
 use leftfold_plugins::Plugins;
 use leftfold_providers::{Extra, Provider};
 use leftfold_tools::{Output, Workspace};
@@ -107,6 +107,11 @@ impl World {
     #[must_use]
     pub fn with_plugins(self, plugins: Plugins) -> Self {
         Self { plugins, ..self }
+    }
+
+    /// Uses these secrets instead of the known ones.
+    pub(crate) fn hide(&mut self, secrets: &Secrets) {
+        Arc::make_mut(&mut self.workspace).secrets = secrets.clone();
     }
 
     /// This world for a session that rests: without the servers and plugins, which come with its next prompt.

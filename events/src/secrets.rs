@@ -164,6 +164,12 @@ impl Secrets {
         Self::new(self.secrets().iter().chain(more).cloned())
     }
 
+    /// Whether this value is one of them, or too short to be hidden.
+    pub fn knows(&self, value: &str) -> bool {
+        let value = value.trim();
+        value.len() < SHORTEST || self.secrets().iter().any(|secret| secret.value == value)
+    }
+
     pub const fn is_empty(&self) -> bool {
         self.0.is_none()
     }

@@ -88,6 +88,7 @@ impl Caps {
             | StreamEvent::TextEnd { .. }
             | StreamEvent::ToolInputStart { .. }
             | StreamEvent::Finish { .. }
+            | StreamEvent::Credentials(_)
             | StreamEvent::Failed(_) => {}
         }
         hold(self.calls, MOST_CALLS, || format!("more than {MOST_CALLS} calls in one reply"))?;

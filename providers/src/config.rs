@@ -12,6 +12,7 @@ use leftfold_events::Request;
 use reqwest::Url;
 use serde_json::{Value, json};
 
+use crate::authorization::Authorization;
 #[cfg(any(debug_assertions, test))]
 use crate::check::{Faults, Place};
 use crate::stream::{Decoder, Provider};
@@ -31,6 +32,8 @@ pub struct Config {
     /// The address to which the endpoint's path is appended; `None`: the vendor's own.
     pub base_url: Option<String>,
     pub api_key: Option<String>,
+    /// How requests are authorised if not by `api_key`. It takes precedence over the headers below.
+    pub authorization: Option<Authorization>,
     /// Headers of every request. They replace headers of the same name.
     pub headers: Vec<(String, String)>,
     /// The longest silence within an answer, counted from the answer's head. It does not limit the
@@ -51,6 +54,7 @@ impl Config {
             vendor: None,
             base_url: None,
             api_key: None,
+            authorization: None,
             headers: Vec::new(),
             stall: DEFAULT_STALL,
             on_fault: OnFault::IN_THIS_BUILD,
@@ -68,6 +72,7 @@ impl fmt::Debug for Config {
             .field("wire", &self.wire)
             .field("vendor", &self.vendor)
             .field("has_key", &self.api_key.is_some())
+            .field("authorization", &self.authorization)
             .field("headers", &names)
             .field("stall", &self.stall)
             .field("on_fault", &self.on_fault)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::authorization::Authorization;
 use crate::config::{Config, Error, Http};
 use crate::errors::Mask;
 use crate::stream::Extra;
@@ -19,6 +20,8 @@ pub(crate) struct Endpoint {
     pub(crate) headers: HeaderMap,
     /// The header of the key, and the prefix of the key in it.
     key: (&'static str, &'static str),
+    /// Completes each request before it is sent.
+    pub(crate) authorization: Option<Authorization>,
     pub(crate) stall: Duration,
     /// Replaces key and secret headers in everything that the server sends.
     pub(crate) mask: Mask,
@@ -51,12 +54,21 @@ pub(crate) fn endpoint(
     let key_header = http.key_header(vendor);
     let headers = headers(&config, http, key_header)?;
     let authorised = ["authorization", "api-key", key_header.0];
-    let is_authorised = authorised.iter().any(|name| headers.contains_key(*name));
+    let is_authorised =
+        config.authorization.is_some() || authorised.iter().any(|name| headers.contains_key(*name));
     if config.base_url.is_none() && vendor.needs_key && !is_authorised {
         return Err(missing_key(&config));
     }
     let mask = Mask::new(key(&config).into_iter().chain(secret_headers(&config)));
-    Ok(Endpoint { provider: config.name, url, headers, key: key_header, stall: config.stall, mask })
+    Ok(Endpoint {
+        provider: config.name,
+        url,
+        headers,
+        key: key_header,
+        authorization: config.authorization,
+        stall: config.stall,
+        mask,
+    })
 }
 
 /// `base` with `path` appended; a query of `base` is kept.
@@ -136,11 +148,15 @@ fn overlay(headers: &mut HeaderMap, config: &Config, adds_up: Option<&str>) -> R
 }
 
 impl Endpoint {
-    /// This endpoint with another key and other headers. Their values are hidden too.
+    /// This endpoint with another key and other headers. Their values are hidden too. A key replaces the endpoint's own
+    /// way to authorise requests.
     pub(crate) fn with(&self, extra: &Extra) -> Self {
         let mut endpoint = self.clone();
         let (header, scheme) = self.key;
         let key = extra.key.as_deref().map(str::trim).filter(|key| !key.is_empty());
+        if key.is_some() {
+            endpoint.authorization = None;
+        }
         let key_header = key.map(|key| (header.to_owned(), format!("{scheme}{key}")));
         for (name, value) in key_header.iter().chain(&extra.headers) {
             let name = HeaderName::from_bytes(name.as_bytes());

@@ -9,8 +9,9 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use leftfold_events::{Sha256, Time};
 use reqwest::header::HeaderMap;
-use reqwest::{Response, Url};
+use reqwest::{Response, StatusCode, Url};
 
+use crate::authorization::{Credentials, Outgoing};
 use crate::codec::Codec;
 use crate::endpoint::Endpoint;
 use crate::errors::{Failure, Mask};
@@ -38,10 +39,16 @@ pub(crate) fn run(
     let reading = codec.reading(&endpoint.provider);
     let exchange = Exchange {
         next: vec![StreamEvent::Start { body_sha256: Sha256::of(&body) }],
+        mask: endpoint.mask.clone(),
+        credentials: Credentials::default(),
+        phase: Phase::Authorize(Outgoing {
+            url: url.clone(),
+            headers: endpoint.headers.clone(),
+            body,
+        }),
         endpoint,
         codec,
         url,
-        phase: Phase::Send(body),
         reading,
         recorder,
     };
@@ -49,7 +56,8 @@ pub(crate) fn run(
 }
 
 enum Phase {
-    Send(Vec<u8>),
+    Authorize(Outgoing),
+    Send(Outgoing),
     Read(Response),
     Over,
 }
@@ -58,6 +66,10 @@ struct Exchange {
     endpoint: Arc<Endpoint>,
     codec: Codec,
     url: Url,
+    /// Replaces key, secret headers and credentials in everything that the server sends.
+    mask: Mask,
+    /// Those of this request, if they are not fixed.
+    credentials: Credentials,
     phase: Phase,
     reading: Reading,
     recorder: Option<Recorder>,
@@ -81,14 +93,15 @@ impl Exchange {
                     self.phase = Phase::Over;
                     if let Some(recorder) = self.recorder.take() {
                         self.next.push(event);
-                        let exchanged = recorder.finish(&self.endpoint.mask);
+                        let exchanged = recorder.finish(&self.mask);
                         return Some((StreamEvent::Exchanged(Box::new(exchanged)), self));
                     }
                 }
                 return Some((event, self));
             }
             let step = match std::mem::replace(&mut self.phase, Phase::Over) {
-                Phase::Send(body) => self.send(body).await,
+                Phase::Authorize(request) => self.authorize(request).await,
+                Phase::Send(request) => self.send(request).await,
                 Phase::Read(response) => self.read(response).await,
                 Phase::Over => return None,
             };
@@ -101,25 +114,34 @@ impl Exchange {
     /// Hides secrets that the server repeats in an event.
     fn masked(&self, mut event: StreamEvent) -> StreamEvent {
         if let StreamEvent::Failed(failure) = &mut event {
-            failure.message = self.endpoint.mask.hide(std::mem::take(&mut failure.message));
+            failure.message = self.mask.hide(std::mem::take(&mut failure.message));
         }
         event
     }
 
-    async fn send(&mut self, body: Vec<u8>) -> Result<(), Failure> {
+    async fn authorize(&mut self, mut request: Outgoing) -> Result<(), Failure> {
+        if let Some(authorization) = &self.endpoint.authorization {
+            let credentials = authorization.authorize(&mut request).await?;
+            self.mask.add(credentials.0.iter().map(|(_, value)| value.as_str()));
+            self.next.push(StreamEvent::Credentials(credentials.clone()));
+            self.credentials = credentials;
+            self.url = request.url.clone();
+        }
+        self.phase = Phase::Send(request);
+        Ok(())
+    }
+
+    async fn send(&mut self, request: Outgoing) -> Result<(), Failure> {
         let endpoint = Arc::clone(&self.endpoint);
-        let request = http::client(&self.url)
-            .await?
-            .post(self.url.clone())
-            .headers(endpoint.headers.clone())
-            .body(body);
+        let Outgoing { url, headers, body } = request;
+        let request = http::client(&url).await?.post(url).headers(headers).body(body);
         // no limit here: the caller decides how long a model may think before its first byte
         let response =
             request.send().await.map_err(|e| http::failure(&endpoint.provider, &self.url, &e))?;
         // whole milliseconds, as in a record
         let at = Time::from(SystemTime::now());
         if let Some(id) = request_id(response.headers()) {
-            self.next.push(StreamEvent::RequestId(endpoint.mask.hide(id)));
+            self.next.push(StreamEvent::RequestId(self.mask.hide(id)));
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.head(&response, at);
@@ -177,7 +199,13 @@ impl Exchange {
             recorder.end(End::Eof);
         }
         let (status, headers) = (response.status(), response.headers());
-        self.codec.refused(&self.endpoint.provider, status, headers, &body, at)
+        let mut failure = self.codec.refused(&self.endpoint.provider, status, headers, &body, at);
+        if let (StatusCode::UNAUTHORIZED, Some(authorization)) =
+            (status, &self.endpoint.authorization)
+        {
+            failure.retryable |= authorization.refused(&self.credentials);
+        }
+        failure
     }
 }
 

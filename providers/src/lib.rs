@@ -29,6 +29,7 @@
 //! Bodies are tested by cases in `tests/`, one folder of JSON files for each wire format.
 
 mod anthropic;
+mod authorization;
 mod caps;
 pub mod catalog;
 #[cfg(any(debug_assertions, test))]
@@ -64,6 +65,7 @@ use std::sync::{Arc, LazyLock};
 
 use leftfold_events::providers::{KnownProviders, KnownWire};
 
+pub use authorization::{Authorization, Authorize, Credentials, Outgoing};
 pub use codec::Codec;
 pub use config::{Config, DEFAULT_STALL, Error, OnFault, ScriptSource, Wire};
 pub use errors::{Failure, LONGEST_WAIT_MS};

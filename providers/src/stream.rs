@@ -6,6 +6,7 @@ use futures::stream::BoxStream;
 use leftfold_events::event::{CallSpec, Finish, Usage};
 use leftfold_events::{Request, Sha256};
 
+use crate::authorization::Credentials;
 use crate::errors::Failure;
 use crate::exchanged::Exchanged;
 use leftfold_framing::sse::SseEvent;
@@ -67,6 +68,9 @@ pub enum StreamEvent {
     Start {
         body_sha256: Sha256,
     },
+    /// The credentials of this request, before it is sent, if they are not those of settings: they are to be kept out of
+    /// everything that is logged from now on.
+    Credentials(Credentials),
     /// The server's own id of the request, before anything else of the answer.
     RequestId(String),
     TextStart {

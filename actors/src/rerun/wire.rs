@@ -263,6 +263,7 @@ impl Decoded {
                     decoded.end = Some(end);
                 }
                 StreamEvent::Start { .. }
+                | StreamEvent::Credentials(_)
                 | StreamEvent::RequestId(_)
                 | StreamEvent::Exchanged(_)
                 | StreamEvent::TextStart { .. }

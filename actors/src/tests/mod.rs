@@ -6,6 +6,7 @@
 )]
 
 mod crash;
+mod credentials;
 mod files;
 mod interrupt;
 mod observe;

@@ -31,12 +31,13 @@ pub struct Failure {
 
 impl Failure {
     /// A failure whose class alone decides whether a retry may help.
-    pub(crate) fn new(class: FailureClass, message: impl Into<String>) -> Self {
+    pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
         let retryable = class_is_transient(class);
         Self { class, message: message.into(), status: None, retryable, retry_after: None }
     }
 
-    pub(crate) fn fatal(class: FailureClass, message: impl Into<String>) -> Self {
+    /// A failure that a retry does not overcome.
+    pub fn fatal(class: FailureClass, message: impl Into<String>) -> Self {
         Self { retryable: false, ..Self::new(class, message) }
     }
 

@@ -1,16 +1,19 @@
 //! The exchange over HTTP, against a server that answers with given bytes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
 use leftfold_events::event::{FailureClass, Finish, ModelRef, PromptPart, Purpose};
 use leftfold_events::request::RequestMessage;
 use leftfold_events::{Json, SessionId, Sha256};
 use leftfold_providers::{
-    Codec, Config, End, Exchanged, Failure, Provider, Request, StreamEvent, Wire, build,
-    read_record, write_record,
+    Authorization, Authorize, Codec, Config, Credentials, End, Exchanged, Failure, Outgoing,
+    Provider, Request, StreamEvent, Wire, build, read_record, write_record,
 };
+use reqwest::Url;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -347,4 +350,91 @@ async fn an_answer_without_end_is_cut_off() {
         assert_eq!((failure.class, failure.retryable), (FailureClass::Invalid, false), "{words}");
         assert!(failure.message.contains(words), "{}", failure.message);
     }
+}
+
+/// Authorises with a token, at another address.
+#[derive(Debug)]
+struct Token {
+    address: Option<Url>,
+    refusals: AtomicUsize,
+}
+
+impl Authorize for Token {
+    fn identity(&self) -> &str {
+        "token"
+    }
+
+    fn authorize<'a>(
+        &'a self,
+        request: &'a mut Outgoing,
+    ) -> BoxFuture<'a, Result<Credentials, Failure>> {
+        let work = async {
+            let Some(address) = &self.address else {
+                return Err(Failure::fatal(FailureClass::Auth, "sign in again"));
+            };
+            request.url = address.clone();
+            request.set("authorization", "Bearer token-of-today")?;
+            request.set("x-body", &request.body.len().to_string())?;
+            Ok(Credentials(vec![("auth.p".to_owned(), "token-of-today".to_owned())]))
+        };
+        work.boxed()
+    }
+
+    fn refused(&self, used: &Credentials) -> bool {
+        assert_eq!(used.0[0].1, "token-of-today");
+        self.refusals.fetch_add(1, Ordering::Relaxed) == 0
+    }
+}
+
+fn authorised(address: Option<&str>) -> Arc<dyn Provider> {
+    let address = address.map(|base| Url::parse(&format!("{base}/other")).unwrap());
+    let mut config = Config::new("anthropic", Wire::ANTHROPIC);
+    config.base_url = Some("http://127.0.0.1:1/v1".into());
+    config.authorization =
+        Some(Authorization::new(Token { address, refusals: AtomicUsize::new(0) }));
+    assert!(!format!("{config:?}").contains("today"));
+    build(config).unwrap()
+}
+
+#[tokio::test]
+async fn a_request_is_authorised_directly_before_it_is_sent() {
+    let base = serve(async move |mut socket, request| {
+        let (head, body) = request.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("POST /v1/other "), "{head}");
+        assert!(head.contains("authorization: Bearer token-of-today"), "{head}");
+        assert!(head.contains(&format!("x-body: {}", body.len())), "{head}");
+        write(&mut socket, &format!("{STREAM}{GOOD}")).await;
+    });
+    let provider = authorised(Some(&base.await));
+    let events: Vec<StreamEvent> = provider.recorded(request()).collect().await;
+    assert!(matches!(events[0], StreamEvent::Start { .. }), "{events:?}");
+    assert!(matches!(events[1], StreamEvent::Credentials(_)), "{events:?}");
+    assert!(matches!(events.last(), Some(StreamEvent::Finish { .. })), "{events:?}");
+    assert!(!format!("{events:?}{provider:?}").contains("today"));
+}
+
+#[tokio::test]
+async fn a_refused_token_is_worth_a_retry_if_the_next_one_is_another() {
+    let answer = status("401 Unauthorized", "", r#"{"error":{"message":"no token-of-today"}}"#);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}/v1", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            read_request(&mut socket).await;
+            write(&mut socket, &answer).await;
+        }
+    });
+    let provider = authorised(Some(&base));
+    for is_worth_it in [true, false] {
+        let failure = failed(provider.recorded(request()).collect().await);
+        assert!(!failure.message.contains("token-of-today"), "{failure:?}");
+        assert_eq!((failure.status, failure.retryable), (Some(401), is_worth_it));
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_sent_without_a_credential() {
+    let failure = failed(authorised(None).recorded(request()).collect().await);
+    assert_eq!((failure.class, failure.message.as_str()), (FailureClass::Auth, "sign in again"));
 }
