@@ -1,6 +1,7 @@
 //! The command line: the arguments and options of every command, as clap parses them.
 
 mod amounts;
+mod conversation;
 mod log;
 mod peers;
 
@@ -14,6 +15,7 @@ use leftfold_runtime::turn_config::Overrides;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use self::conversation::*;
 pub(crate) use self::log::*;
 pub(crate) use self::peers::*;
 
@@ -39,29 +41,6 @@ pub(crate) fn refused(error: &clap::Error) -> ExitCode {
         let _ = error.print();
     }
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
-}
-
-/// Options of a conversation.
-#[derive(Debug, Args)]
-pub(crate) struct ConversationArgs {
-    /// Continue this session
-    #[arg(long, value_name = "SESSION", conflicts_with = "continue")]
-    pub(crate) session: Option<String>,
-    /// Continue the project's latest session
-    #[arg(long, short = 'c')]
-    pub(crate) r#continue: bool,
-    /// The model to use, as PROVIDER/MODEL
-    #[arg(long, short)]
-    pub(crate) model: Option<String>,
-    /// The agent that takes the prompts
-    #[arg(long, value_name = "NAME")]
-    pub(crate) agent: Option<String>,
-    /// Allow everything that permission rules would ask about
-    #[arg(long)]
-    pub(crate) yes: bool,
-    /// Answers to permission questions in advance [default: ask]
-    #[arg(long, value_enum, value_name = "MODE", conflicts_with = "yes")]
-    pub(crate) permission_mode: Option<PermissionMode>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -281,19 +260,6 @@ pub(crate) fn somebody_there() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-impl ConversationArgs {
-    /// Turns the options into the start of a conversation.
-    pub(crate) fn start(self) -> leftfold_terminal::Start {
-        let last = self.r#continue.then(|| "last".to_owned());
-        let overrides = Overrides {
-            model: self.model,
-            agent: self.agent,
-            ..of_mode(self.permission_mode, self.yes, true)
-        };
-        leftfold_terminal::Start { session: last.or(self.session), overrides }
-    }
-}
-
 impl TurnArgs {
     /// Turns the options into overrides of the settings. Without `--yes` and `--permission-mode`,
     /// questions are asked on a terminal and denied elsewhere.
@@ -324,6 +290,25 @@ pub(crate) enum Format {
     #[default]
     Text,
     Json,
+}
+
+/// How text for people is shown on a terminal.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct PageArgs {
+    /// When to use colours; `auto` does on a terminal, unless NO_COLOR is set
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN", global = true)]
+    pub(crate) color: Colour,
+    /// Print everything at once, also on a terminal
+    #[arg(long, global = true)]
+    pub(crate) no_pager: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    #[default]
+    Auto,
+    Always,
+    Never,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -594,6 +579,8 @@ pub(crate) struct Sessions {
     /// Output format
     #[arg(long, value_enum, default_value_t, global = true)]
     pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
 }
 
 #[derive(Debug, Subcommand)]

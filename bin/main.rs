@@ -36,7 +36,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         only_people::require(command)?;
     }
     let Some(command) = cli.command else {
-        return leftfold_terminal::run_conversation(cli.conversation.start());
+        return leftfold_terminal::run_conversation(cli.conversation.start()?);
     };
     match command {
         Command::Run(args) => commands::run::run(args),

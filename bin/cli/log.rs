@@ -6,8 +6,8 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use leftfold_events::{Seq, SessionId};
 
-use super::Format;
 use super::amounts;
+use super::{Format, PageArgs};
 
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
@@ -37,6 +37,12 @@ pub(crate) struct Replay {
     /// Only events that contain this text, in upper or lower case; shows where, with the match in »«
     #[arg(long, value_name = "TEXT")]
     pub(crate) text: Option<String>,
+    /// Also the bookkeeping: the steps of a call before it runs, its output so far, empty snapshots.
+    /// `--type`, `--text` and `--step` include it
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
 }
 
 #[derive(Debug, Args)]
@@ -126,6 +132,8 @@ pub(crate) struct Why {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
 }
 
 #[derive(Debug, Args)]
@@ -146,6 +154,8 @@ pub(crate) struct Explain {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
 }
 
 #[derive(Debug, Args)]
@@ -177,6 +187,8 @@ pub(crate) struct Diff {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
 }
 
 #[derive(Debug, Args)]
@@ -193,6 +205,8 @@ pub(crate) struct Stats {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
 }
 
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use super::Format;
+use super::{Format, PageArgs};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
@@ -136,6 +136,8 @@ pub(crate) struct Models {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
 }
 
 /// The way to the consent page of a server.

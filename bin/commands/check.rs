@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use leftfold_events::SessionId;
 use leftfold_store::{Damage, Reader, Report};
-use leftfold_view::clean;
+use leftfold_view::{clean, words};
 
 use super::salvage::Target;
 use crate::cli::{Check, Format};
@@ -76,7 +76,8 @@ fn lines(report: &Report, session: SessionId, format: Format) -> anyhow::Result<
         ));
     }
     if report.damage.is_empty() {
-        output.push_str(&format!("{session}: {} events, no damage\n", report.events));
+        let count = words::counted(report.events, "event");
+        output.push_str(&format!("{session}: {count}, no damage\n"));
     }
     Ok(output)
 }

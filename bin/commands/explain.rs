@@ -19,6 +19,7 @@ use leftfold_view::clean::printable_line;
 use leftfold_view::{event_line, words};
 use serde_json::{Value, json};
 
+use super::pages;
 use crate::cli::{Explain, Format};
 use leftfold_runtime::Usage;
 
@@ -36,7 +37,7 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
             Format::Json => format!("{}\n", report.json()),
             Format::Text => report.text(),
         };
-        return super::print_as(args.format, &report);
+        return pages::page(&args.page, args.format, &report, pages::grouped_line);
     };
     let decided = (
         event::decided_on(&events, last),
@@ -77,7 +78,7 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
             Format::Json => format!("{}\n", report.json(args.seq)),
             Format::Text => report.text(place.session.to_string().as_str(), args.seq),
         };
-        super::print_as(args.format, &report)?;
+        pages::page(&args.page, args.format, &report, pages::grouped_line)?;
     }
     if rebuilt == recorded {
         return Ok(ExitCode::SUCCESS);

@@ -18,6 +18,7 @@ mod line_question;
 pub(crate) mod mcp;
 pub(crate) mod models;
 pub(crate) mod observe;
+mod pages;
 mod password_prompt;
 pub(crate) mod permission;
 pub(crate) mod plugins;

@@ -8,7 +8,7 @@ use leftfold_events::turn_config::{Limit, Prices};
 use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr;
 
-use super::auth;
+use super::{auth, pages};
 use crate::cli::{Format, Models};
 use leftfold_config::{Hint, KeyState, ProviderSummary};
 use leftfold_runtime::Usage;
@@ -46,7 +46,7 @@ pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
              anthropic`, or set `\"model\": \"PROVIDER/MODEL\"` in leftfold.json.\n",
         );
     }
-    super::print_as(args.format, &text)
+    pages::page(&args.page, args.format, &text, pages::grouped_line)
 }
 
 fn as_json(summary: &ProviderSummary, row: &Row) -> Value {

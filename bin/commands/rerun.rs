@@ -9,6 +9,7 @@ use leftfold_events::event::{Event, Session};
 
 use crate::cli::{Format, Rerun};
 use leftfold_runtime::Usage;
+use leftfold_view::words::counted;
 
 pub(crate) fn rerun(args: &Rerun) -> anyhow::Result<ExitCode> {
     super::each(&args.sessions, |place, events| {
@@ -37,7 +38,7 @@ pub(crate) fn rerun(args: &Rerun) -> anyhow::Result<ExitCode> {
         let text = match args.format {
             Format::Json => super::divergences_as_json(found, events)?,
             Format::Text if found.is_empty() => {
-                format!("{session}: {count} events, all the same{wire}\n")
+                format!("{session}: {}, all the same{wire}\n", counted(count, "event"))
             }
             Format::Text => super::divergences_as_text(found, events),
         };
@@ -51,16 +52,16 @@ fn on_the_wire(counts: WireCounts) -> String {
     let WireCounts { bodies, equal, unchecked, answers, unrecorded, without_wire, .. } = counts;
     let mut parts = vec![
         format!("{equal} of {bodies} bodies rebuilt"),
-        format!("{answers} answers decoded again"),
+        format!("{} decoded again", counted(answers, "answer")),
     ];
     if unchecked > 0 {
-        parts.push(format!("{unchecked} bodies have no hash in the log"));
+        parts.push(format!("{unchecked} of them without a hash in the log"));
     }
     if unrecorded > 0 {
-        parts.push(format!("{unrecorded} answers have no record"));
+        parts.push(format!("{} without a record", counted(unrecorded, "answer")));
     }
     if without_wire > 0 {
-        parts.push(format!("{without_wire} requests have no wire format"));
+        parts.push(format!("{} without a wire format", counted(without_wire, "request")));
     }
     parts.join(", ")
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use leftfold_store::Head;
 use serde_json::{Value, json};
 
+use super::pages;
 use crate::cli::{Format, Sessions, SessionsCommand};
 use leftfold_runtime::session_list::{cost, remove, state, title};
 use leftfold_runtime::session_paths;
@@ -13,21 +14,21 @@ use leftfold_view::clean;
 
 pub(crate) fn sessions(args: &Sessions) -> anyhow::Result<ExitCode> {
     match &args.command {
-        None | Some(SessionsCommand::List) => list(args.format),
-        Some(SessionsCommand::Show { session }) => show(session, args.format),
+        None | Some(SessionsCommand::List) => list(args),
+        Some(SessionsCommand::Show { session }) => show(session, args),
         Some(SessionsCommand::Rm { sessions }) => remove_all(sessions),
         Some(SessionsCommand::Prune(prune)) => super::prune::prune(prune),
     }
 }
 
-fn list(format: Format) -> anyhow::Result<ExitCode> {
+fn list(args: &Sessions) -> anyhow::Result<ExitCode> {
     let mut roots = session_paths::listed()?;
     roots.sort_by_key(|(_, head)| std::cmp::Reverse(head.at));
-    let lines = roots.iter().map(|(store, head)| match format {
+    let lines = roots.iter().map(|(store, head)| match args.format {
         Format::Json => described(store, head).to_string() + "\n",
         Format::Text => line(store, head),
     });
-    super::print_as(format, &lines.collect::<String>())
+    pages::page(&args.page, args.format, &lines.collect::<String>(), pages::session_line)
 }
 
 fn line(store: &Path, head: &Head) -> String {
@@ -38,10 +39,13 @@ fn line(store: &Path, head: &Head) -> String {
     let about = head.summary.as_ref().and_then(|summary| summary.summary.as_deref());
     let about = about.map(|about| format!("    {}\n", clean::printable_line(about)));
     let about = about.unwrap_or_default();
-    format!("{}  {at}  {state:<11} ${:<8.4} {title}\n{about}", head.session, cost(store, head))
+    let cost = cost(store, head);
+    // a model without a price
+    let cost = if cost > 0.0 { format!("${cost:.4}") } else { String::new() };
+    format!("{}  {at}  {state:<11} {cost:<9} {title}\n{about}", head.session)
 }
 
-fn show(session: &str, format: Format) -> anyhow::Result<ExitCode> {
+fn show(session: &str, args: &Sessions) -> anyhow::Result<ExitCode> {
     let place = super::place(session)?;
     let heads = leftfold_store::heads(&place.store);
     let Some(head) = heads.iter().find(|head| head.session == place.session) else {
@@ -60,7 +64,7 @@ fn show(session: &str, format: Format) -> anyhow::Result<ExitCode> {
     if shared.is_file() {
         described["shared"] = json!(shared);
     }
-    if format == Format::Json {
+    if args.format == Format::Json {
         return super::print_json(&format!("{described}\n"));
     }
     let fields = described.as_object().into_iter().flatten();
@@ -69,7 +73,7 @@ fn show(session: &str, format: Format) -> anyhow::Result<ExitCode> {
         None => value.to_string(),
     };
     let lines = fields.map(|(name, value)| format!("{name:<15} {}\n", text(value)));
-    super::print(&lines.collect::<String>())
+    pages::page_text(&args.page, &lines.collect::<String>(), pages::plain_line)
 }
 
 fn remove_all(sessions: &[String]) -> anyhow::Result<ExitCode> {

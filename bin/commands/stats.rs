@@ -12,9 +12,11 @@ use leftfold_events::{Envelope, Seq, SessionId, Time};
 use leftfold_store::Reader;
 use serde::Serialize;
 
+use super::pages;
 use crate::cli::{Format, Stats};
 use leftfold_runtime::{Usage as BadUsage, session_paths};
 use leftfold_view::clean;
+use leftfold_view::words::counted;
 
 const DAY: u64 = 24 * 60 * 60 * 1_000;
 
@@ -64,7 +66,7 @@ pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
         Format::Json => format!("{}\n", serde_json::to_string(&totals)?),
         Format::Text => totals.text(),
     };
-    super::print_as(args.format, &text)
+    pages::page(&args.page, args.format, &text, pages::grouped_line)
 }
 
 /// The sessions that `--project` counts.
@@ -198,8 +200,12 @@ impl Totals {
     fn text(&self) -> String {
         let Self { sessions, turns, messages, total, .. } = self;
         let total = line(total);
-        let mut text =
-            format!("{sessions} sessions, {turns} turns, {messages} messages, {total}\n");
+        let mut text = format!(
+            "{}, {}, {}, {total}\n",
+            counted(sessions, "session"),
+            counted(turns, "turn"),
+            counted(messages, "message"),
+        );
         let groups = [("day", &self.days), ("model", &self.models), ("project", &self.projects)];
         for (name, group) in groups {
             text += &format!("\nby {name}\n");
@@ -211,7 +217,8 @@ impl Totals {
         text += "\nby tool\n";
         for (name, Calls { calls, errors }) in self.most_called() {
             let name = clean::printable_line(name);
-            text += &format!("  {name:<32} {calls} calls, {errors} errors\n");
+            let (calls, errors) = (counted(calls, "call"), counted(errors, "error"));
+            text += &format!("  {name:<32} {calls}, {errors}\n");
         }
         text
     }
@@ -220,8 +227,11 @@ impl Totals {
 fn line(Spent { requests, usage, cost }: &Spent) -> String {
     let Usage { input, output, reasoning, cache_read, cache_write } = usage;
     let out = output.saturating_add(*reasoning);
+    // a model without a price
+    let cost = if *cost > 0.0 { format!(", ${cost:.4}") } else { String::new() };
     format!(
-        "{requests} requests, {input} tokens in, {out} out, {cache_read} cached, {cache_write} to the \
-         cache, ${cost:.4}"
+        "{}, {} in, {out} out, {cache_read} cached, {cache_write} to the cache{cost}",
+        counted(requests, "request"),
+        counted(input, "token"),
     )
 }

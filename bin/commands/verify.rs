@@ -6,6 +6,7 @@ use leftfold_events::{Envelope, POLICY};
 
 use crate::cli::{Format, Verify};
 use leftfold_runtime::session_paths::SessionPlace;
+use leftfold_view::words;
 
 pub(crate) fn verify(args: &Verify) -> anyhow::Result<ExitCode> {
     super::each(&args.sessions, |place, events| {
@@ -48,15 +49,16 @@ fn same(place: &SessionPlace, events: &[Envelope]) -> String {
     if through > 0 {
         let own = events.iter().filter(|event| event.seq > through && event.event.is_intent());
         return format!(
-            "{}; {} decisions since, all the same\n",
+            "{}; {} since, all the same\n",
             imported_note(place, through, from),
-            own.count()
+            words::counted(own.count(), "decision")
         );
     }
-    let count = events.len();
+    let (count, decisions) =
+        (words::counted(events.len(), "event"), words::counted(decisions, "decision"));
     let other = match super::policy_of(events) {
         POLICY => String::new(),
         policy => format!(" (written under policy {policy}, verified under {POLICY})"),
     };
-    format!("{session}: {decisions} decisions in {count} events, all the same{other}\n")
+    format!("{session}: {decisions} in {count}, all the same{other}\n")
 }

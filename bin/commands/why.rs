@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use leftfold_runtime::remote::Remote;
 use leftfold_runtime::why::{report, text};
 
+use super::pages;
 use crate::cli::{Format, Why};
 
 pub(crate) fn why(args: &Why) -> anyhow::Result<ExitCode> {
@@ -14,5 +15,5 @@ pub(crate) fn why(args: &Why) -> anyhow::Result<ExitCode> {
     if args.format == Format::Json {
         return super::print_json(&format!("{}\n", report(&place, holder)?));
     }
-    super::print(&text(&place, holder)?)
+    pages::page_text(&args.page, &text(&place, holder)?, pages::grouped_line)
 }

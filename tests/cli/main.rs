@@ -18,6 +18,8 @@ mod mentions;
 mod models;
 mod opencode_settings;
 mod output_schema;
+mod pages;
 mod run;
+mod start;
 mod story;
 mod trust;

@@ -54,14 +54,15 @@ fn replay_tells_each_event_in_a_line() {
     let (site, stdout) = finished();
     let count = stdout.lines().count();
     let folder = site.session();
-    let whole = from_the_log_alone(&site, &["replay", folder.to_str().unwrap()]).ok().stdout;
+    let whole =
+        from_the_log_alone(&site, &["replay", "--all", folder.to_str().unwrap()]).ok().stdout;
     let lines: Vec<&str> = whole.lines().collect();
     assert_eq!(lines.len(), count);
     for part in ["bash", "echo hello", "Hello 👋", "todowrite", "completed after 2 steps"] {
         assert!(whole.contains(part), "{part}: {whole}");
     }
     let part = |args: &[&str]| {
-        let replay = site.run(&[&["replay", "last"], args].concat()).ok();
+        let replay = site.run(&[&["replay", "last", "--all"], args].concat()).ok();
         replay.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(part(&["--at", "4"]), lines[..4]);
@@ -191,7 +192,7 @@ fn a_run_can_be_read_while_it_goes_on() {
     let so_far = live.seen.clone();
     let export = site.run(&["export", "last"]).ok().stdout;
     assert!(so_far.lines().all(|line| export.contains(line)));
-    let replay = site.run(&["replay", "last"]).ok();
+    let replay = site.run(&["replay", "last", "--all"]).ok();
     assert!(replay.stdout.contains("tool.started"));
     site.file("go", "");
     let events = live.wait().ok().events();

@@ -22,7 +22,7 @@ fn replayed(site: &Site, args: &[&str]) -> Vec<String> {
 #[test]
 fn events_are_picked_by_type_tool_and_text() {
     let site = finished();
-    let whole = replayed(&site, &[]);
+    let whole = replayed(&site, &["--all"]);
     for (args, parts) in [
         (vec!["--type", "tool.started"], vec!["tool.started of", "tool.started of"]),
         (
@@ -50,6 +50,40 @@ fn events_are_picked_by_type_tool_and_text() {
             assert!(line.contains(part) && whole.contains(line), "{args:?}: {line}");
         }
     }
+}
+
+#[test]
+fn bookkeeping_is_counted_and_not_shown_unless_it_is_asked_for() {
+    let site = finished();
+    let whole = replayed(&site, &["--all"]);
+    let ran = site.run(&["replay", "last"]).ok();
+    let shown: Vec<&str> = ran.stdout.lines().collect();
+    assert!(shown.iter().all(|line| whole.iter().any(|all| all == line)), "{shown:?}");
+    for (kind, is_shown) in [
+        ("tool.called of", true),
+        ("tool.finished of", true),
+        ("turn.ended", true),
+        ("tool.resolve_started", false),
+        ("tool.resolved", false),
+        ("permission.ruled", false),
+        ("tool.started", false),
+    ] {
+        assert!(whole.iter().any(|line| line.contains(kind)), "{kind}");
+        assert_eq!(shown.iter().any(|line| line.contains(kind)), is_shown, "{kind}");
+    }
+    let hidden = whole.len() - shown.len();
+    assert!(ran.stderr.contains(&format!("{hidden} bookkeeping events not shown")), "{ran:?}");
+    let asked_for = site.run(&["replay", "last", "--type", "permission.*"]).ok();
+    assert!(asked_for.stdout.contains("permission.ruled") && asked_for.stderr.is_empty());
+}
+
+#[test]
+fn a_denied_call_keeps_its_line() {
+    let site = Site::scripted(&script(json!([bash("echo no"), says("Then not.")])))
+        .setting("permission", json!({ "bash": "deny" }));
+    site.prompt("go").ok();
+    let shown = replayed(&site, &[]);
+    assert!(shown.iter().any(|line| line.contains("permission.ruled of")), "{shown:?}");
 }
 
 #[test]
@@ -84,7 +118,7 @@ fn the_text_that_was_found_is_marked_in_its_field() {
 #[test]
 fn a_walk_goes_forward_and_back_and_shows_the_state_there() {
     let site = finished();
-    let whole = replayed(&site, &[]);
+    let whole = replayed(&site, &["--all"]);
     let last = whole.len();
     let mut command = site.command(&["replay", "last", "--step", "--at", "3"]);
     command.stdin(Stdio::piped());
@@ -139,7 +173,7 @@ fn a_run_that_failed_says_why_at_each_decision() {
     site.file("a.txt", "alpha\n");
     site.file(".env", "A=b\n");
     site.prompt("mend it").ok();
-    let text = replayed(&site, &[]).join("\n");
+    let text = replayed(&site, &["--all"]).join("\n");
     for part in [
         "after attempt 1: busy (again in 0.001 s, as the server requested)",
         "attempt 2 (the step is retried)",

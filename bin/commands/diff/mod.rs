@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
+use super::pages;
 use crate::cli::{Diff, Format};
 use leftfold_runtime::session_diff::{DiffRange, SessionDiff};
 use leftfold_runtime::session_paths::SessionPlace;
@@ -24,7 +25,7 @@ const CONTEXT: usize = 2;
 pub(crate) fn diff(args: &Diff) -> anyhow::Result<ExitCode> {
     match &args.other {
         None => files(args),
-        Some(other) => sessions(&args.session, other, args.format),
+        Some(other) => sessions(args, other),
     }
 }
 
@@ -41,7 +42,10 @@ fn files(args: &Diff) -> anyhow::Result<ExitCode> {
             super::print_json(&format!("{}\n", diff.to_json(args.stat)))?;
         }
         Format::Text => {
-            super::print(&if args.stat { diff.stat() } else { diff.unified() })?;
+            match args.stat {
+                true => pages::page_text(&args.page, &diff.stat(), pages::plain_line)?,
+                false => pages::page_text(&args.page, &diff.unified(), pages::diff_line)?,
+            };
             for note in diff.notes.iter().chain(&diff.gaps) {
                 leftfold_runtime::note(&format!("leftfold: {note}"));
             }
@@ -53,21 +57,22 @@ fn files(args: &Diff) -> anyhow::Result<ExitCode> {
     Ok(if diff.gaps.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn sessions(a: &str, b: &str, format: Format) -> anyhow::Result<ExitCode> {
-    let (a, b) = (Side::read(a)?, Side::read(b)?);
+fn sessions(args: &Diff, other: &str) -> anyhow::Result<ExitCode> {
+    let (a, b) = (Side::read(&args.session)?, Side::read(other)?);
     let parting = parting(&a, &b);
     let (before, after) = (fold(&a.events).config, fold(&b.events).config);
     let plain: [&dyn Fn(&str) -> String; 2] =
         [&|text| a.without_ids(text), &|text| b.without_ids(text)];
     let configuration = configuration::changes(&before, &after, plain);
-    if format == Format::Json {
+    if args.format == Format::Json {
         let report = json!({
             "equal": parting.is_none(), "part": parting, "configuration": configuration,
             "a": a.summary(), "b": b.summary(),
         });
         super::print_json(&format!("{report}\n"))?;
     } else {
-        super::print(&as_text(&a, &b, parting.as_ref(), &configuration::text(&configuration)))?;
+        let text = as_text(&a, &b, parting.as_ref(), &configuration::text(&configuration));
+        pages::page_text(&args.page, &text, pages::diff_line)?;
     }
     Ok(if parting.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -185,7 +190,8 @@ impl Side {
 fn as_text(a: &Side, b: &Side, parting: Option<&Parting>, configuration: &str) -> String {
     let Some(parting) = parting else {
         let (a, b, count) = (a.place.session, b.place.session, a.events.len());
-        return format!("{a} and {b}: {count} events, equal except for ids and times\n");
+        let count = words::counted(count, "event");
+        return format!("{a} and {b}: {count}, equal except for ids and times\n");
     };
     let Parting { seq, field, a: x, b: y } = parting;
     let value = |value: &Value| words::shorten(&value.to_string(), 200);
@@ -199,15 +205,16 @@ fn as_text(a: &Side, b: &Side, parting: Option<&Parting>, configuration: &str) -
     text += &diff.unified_diff().context_radius(CONTEXT).header(&names.0, &names.1).to_string();
     for (mark, side) in [("-", a), ("+", b)] {
         let summary = side.summary();
-        let number = |name: &str| summary[name].to_string();
-        let ended = summary["ended"].as_str().unwrap_or("open");
+        let number = |name: &str, noun: &str| words::counted(&summary[name], noun);
+        let cost = summary["cost"].as_f64().filter(|cost| *cost > 0.0);
+        let cost = cost.map(|cost| format!("${cost:.4}, ")).unwrap_or_default();
         text += &format!(
-            "{mark} {} events, {} requests, {} calls, {} tokens, ${:.4}, {ended}\n",
-            number("events"),
-            number("requests"),
-            number("calls"),
-            number("tokens"),
-            summary["cost"].as_f64().unwrap_or_default(),
+            "{mark} {}, {}, {}, {}, {cost}{}\n",
+            number("events", "event"),
+            number("requests", "request"),
+            number("calls", "call"),
+            number("tokens", "token"),
+            summary["ended"].as_str().unwrap_or("open"),
         );
     }
     text

@@ -137,8 +137,9 @@ pub(super) fn data(found: &mut Findings) {
     }
     if there == home {
         let sessions = session_paths::roots().map_or(0, |roots| roots.len());
+        let sessions = leftfold_view::words::counted(sessions, "session");
         let size = megabytes(size(&home));
-        found.fine(format!("{}: {sessions} sessions, {size}", home.display()));
+        found.fine(format!("{}: {sessions}, {size}", home.display()));
     } else {
         found.note(format!("{} does not exist yet and can be created", home.display()));
     }

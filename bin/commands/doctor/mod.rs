@@ -21,6 +21,7 @@ use leftfold_config::{self as settings, Diagnosis};
 use leftfold_runtime::model;
 use leftfold_runtime::resolved_settings;
 use leftfold_view::clean::printable_line;
+use leftfold_view::words::counted;
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -165,8 +166,4 @@ fn as_text(found: &Findings) -> String {
         _ => format!("{}, {}.", counted(broken, "error"), counted(warnings, "warning")),
     };
     format!("{text}\n{verdict}\n")
-}
-
-fn counted(count: usize, of: &str) -> String {
-    format!("{count} {of}{}", if count == 1 { "" } else { "s" })
 }

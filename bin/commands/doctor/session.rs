@@ -14,12 +14,13 @@ use anyhow::{Context, bail};
 use serde_json::json;
 use tempfile::NamedTempFile;
 
-use super::{Findings, Level, as_text, counted};
+use super::{Findings, Level, as_text};
 use crate::cli::{Doctor, Format};
 use crate::commands::import::contents;
 use leftfold_import::health::{self, Examination, Finding, Severity};
 use leftfold_import::{Origin, UnreadableFile};
 use leftfold_runtime::Usage;
+use leftfold_view::words::counted;
 
 /// How long a file must have been unchanged before `--in-place` replaces it.
 const QUIET: Duration = Duration::from_secs(2);

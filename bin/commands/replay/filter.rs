@@ -22,12 +22,15 @@ pub(super) struct Filter {
     tool: Option<String>,
     /// In lower case.
     text: Option<String>,
+    /// Whether a list has the bookkeeping too. A type or a text is asked for by name.
+    pub(super) shows_bookkeeping: bool,
 }
 
 impl Filter {
     pub(super) fn of(args: &Replay) -> Self {
         let text = args.text.as_ref().map(|text| text.to_lowercase());
-        Self { kinds: args.kinds.clone(), tool: args.tool.clone(), text }
+        let shows_bookkeeping = args.all || text.is_some() || !args.kinds.is_empty();
+        Self { kinds: args.kinds.clone(), tool: args.tool.clone(), text, shows_bookkeeping }
     }
 
     /// For each event, whether it is selected.

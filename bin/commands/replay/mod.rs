@@ -9,10 +9,11 @@ use leftfold_events::{Envelope, Seq, State, Time, fold};
 use serde_json::Value;
 
 use self::filter::Filter;
+use super::pages;
 use crate::cli::Replay;
-use leftfold_runtime::Usage;
 use leftfold_runtime::session_paths::SessionPlace;
-use leftfold_view::{SessionView, event_line};
+use leftfold_runtime::{Usage, note};
+use leftfold_view::{SessionView, event_line, words};
 
 pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
     let from = args.from.unwrap_or(1);
@@ -41,14 +42,25 @@ pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
     let picked = filter.picked(&events);
     let mut narrator = Narrator::of(&events);
     let mut text = String::new();
+    let mut hidden = 0;
     for (event, picked) in events.iter().zip(picked) {
         let line = narrator.line(event);
-        if event.seq >= from && picked {
-            text += &(line + "\n");
-            text.extend(filter.hits(event).iter().map(|hit| below(hit) + "\n"));
+        if event.seq < from || !picked {
+            continue;
         }
+        if !filter.shows_bookkeeping && event_line::is_bookkeeping(&event.event) {
+            hidden += 1;
+            continue;
+        }
+        text += &(line + "\n");
+        text.extend(filter.hits(event).iter().map(|hit| below(hit) + "\n"));
     }
-    super::print(&text)
+    let code = pages::page_text(&args.page, &text, pages::event_line)?;
+    if hidden > 0 {
+        let hidden = words::counted(hidden, "bookkeeping event");
+        note(&format!("leftfold: {hidden} not shown: `--all` shows everything"));
+    }
+    Ok(code)
 }
 
 /// A line below an event.

@@ -9,6 +9,7 @@ use leftfold_events::{Envelope, Seq, State, Time, line, mask, next};
 use super::Filter;
 use leftfold_runtime::redact_output;
 use leftfold_view::clean::{escape_json, printable};
+use leftfold_view::words::counted;
 use leftfold_view::{SessionView, event_line};
 
 /// Events between two stored states, so that a step back folds only the events after the nearest
@@ -115,10 +116,13 @@ impl<'a> Walk<'a> {
                 format!("waits for {}", waits.collect::<Vec<_>>().join(", ")).to_lowercase()
             }
         };
-        let (messages, cost) = (state.messages.len(), state.cost);
+        let messages = counted(state.messages.len(), "message");
+        let cost = state.cost;
+        // a model without a price
+        let cost = if cost > 0.0 { format!(", ${cost:.4}") } else { String::new() };
         let hits = self.filter.hits(&events[index]);
         let hits: String = hits.iter().map(|hit| format!("\n{}", super::below(hit))).collect();
-        format!("{line}{hits}\n      {decides}; {messages} messages, ${cost:.4}")
+        format!("{line}{hits}\n      {decides}; {messages}{cost}")
     }
 
     fn state(&mut self, place: usize) -> anyhow::Result<String> {

@@ -106,6 +106,24 @@ impl Hint {
         })
     }
 
+    /// The name of which `wrong` is a misspelling: only letters that are swapped, missing or too many, or
+    /// the beginning of a single name.
+    pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+        /// Fewer letters begin too many other words.
+        const BEGINNING: usize = 4;
+        let known: Vec<String> = known.into_iter().map(str::to_owned).collect();
+        let begun: Vec<&String> = known
+            .iter()
+            .filter(|name| wrong.len() >= BEGINNING && name.starts_with(wrong))
+            .collect();
+        if let [only] = begun.as_slice() {
+            return Some((*only).clone());
+        }
+        let near = nearest(wrong, &known)?;
+        let mistakes = strsim::damerau_levenshtein(wrong, near);
+        (mistakes <= near.chars().count().div_ceil(4)).then(|| near.to_owned())
+    }
+
     /// Suggests a single right name.
     pub(crate) fn exactly(right: &str) -> Self {
         Self(meant(right))

@@ -22,7 +22,7 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PromptPart>, Usage> {
 }
 
 fn part(path: &Path) -> Result<PromptPart, Usage> {
-    let fault = |what: &str| Usage(format!("--file {}: {what}", path.display()));
+    let fault = |what: &str| Usage(format!("{}: {what}", path.display()));
     let failed = |error: std::io::Error| fault(&error.to_string());
     // Checked before opening: opening a pipe would wait for its writer.
     let kind = std::fs::metadata(path).map_err(failed)?;

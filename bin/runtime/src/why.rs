@@ -115,7 +115,8 @@ impl SessionStatus {
                 let ended = ended.map_or_else(|| "none".to_owned(), |e| format!("{e} at {at}"));
                 let mut text = format!("{session}: idle; last turn: {ended}\n");
                 if *queued > 0 {
-                    let _ = writeln!(text, "  {queued} prompts are queued for the next turn");
+                    let queued = words::counted(*queued, "prompt");
+                    let _ = writeln!(text, "  queued for the next turn: {queued}");
                 }
                 text
             }

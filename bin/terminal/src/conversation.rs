@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use leftfold_actors::{Observation, Recorded, WatchScope};
-use leftfold_events::event::{Event, Session, Turn};
+use leftfold_events::event::{Event, PromptPart, Session, Turn};
 use leftfold_events::{Envelope, Seq, Time};
 use ractor::ActorRef;
 
 use super::BY;
 use super::choosing::Choosing;
-use super::input::{Input, LineKind};
+use super::input::{Input, LineKind, Typed};
 use super::input_events::{InputEvent, InputEvents};
 use super::keys::Mode;
 use super::render::Renderer;
@@ -84,6 +84,8 @@ pub(super) struct Conversation {
     pub(super) gate: AnswerGate<GateId, Instant>,
     /// The questions that were shown above the line that is being typed.
     pub(super) announced: HashSet<QuestionId>,
+    /// Sent with the next prompt.
+    pub(super) files: Vec<PromptPart>,
     /// The last observed event.
     seen: Seq,
     /// Lines to print once no line is being typed.
@@ -120,6 +122,7 @@ impl Conversation {
             choosing: Choosing::default(),
             gate: AnswerGate::default(),
             announced: HashSet::new(),
+            files: Vec::new(),
             seen: 0,
             held: String::new(),
         }
@@ -133,9 +136,13 @@ impl Conversation {
         Ok(())
     }
 
-    /// Handles input events until the user leaves.
-    pub(super) async fn run(&mut self) -> anyhow::Result<ExitReason> {
-        if self.stage == Stage::Prompt {
+    /// Sends the first prompt, if there is one, and handles input events until the user leaves.
+    pub(super) async fn run(&mut self, first: Option<String>) -> anyhow::Result<ExitReason> {
+        if let Some(prompt) = first {
+            if let Some(leave) = self.typed(Typed::Line(prompt)).await? {
+                return Ok(leave);
+            }
+        } else if self.stage == Stage::Prompt {
             self.take_prompt()?;
         }
         loop {

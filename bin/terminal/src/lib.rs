@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use leftfold_actors::NodeMessage;
-use leftfold_events::event::{Event, Turn};
+use leftfold_events::event::{Event, PromptPart, Turn};
 use leftfold_events::{Envelope, Seq};
 use leftfold_store::Reader;
 
@@ -54,6 +54,10 @@ pub struct Start {
     /// The session to continue: an id, a unique prefix of one, `last`, or a folder.
     pub session: Option<String>,
     pub overrides: Overrides,
+    /// Sent at once. In a session that is continued it is a draft.
+    pub prompt: Option<String>,
+    /// Sent with the first prompt.
+    pub files: Vec<PromptPart>,
 }
 
 /// Holds a conversation on this terminal until the user leaves it.
@@ -80,21 +84,21 @@ pub fn run_conversation(start: Start) -> anyhow::Result<ExitCode> {
     };
     let typed = trust::ask(&project.directory)?;
     let place = found.map_or_else(|| session_paths::new_place(project::new_id()), Ok)?;
-    let overrides = start.overrides;
     let project = Arc::new(project);
     leftfold_runtime::run_async(async {
-        let setup = SessionSetup::new(place, &project, &overrides, false)?;
-        converse(setup, &project, overrides, &history, typed).await
+        let setup = SessionSetup::new(place, &project, &start.overrides, false)?;
+        converse(setup, &project, start, &history, typed).await
     })?
 }
 
 async fn converse(
     setup: SessionSetup,
     project: &Arc<Project>,
-    overrides: Overrides,
+    start: Start,
     history: &[Envelope],
     typed_before: String,
 ) -> anyhow::Result<ExitCode> {
+    let Start { overrides, mut prompt, files, .. } = start;
     let look = Look { style: screen::style(), columns: screen::columns() };
     let (typed, lines) = tokio::sync::mpsc::unbounded_channel();
     let home = session_paths::data_dir()?;
@@ -118,10 +122,14 @@ async fn converse(
         screen,
     );
     conversation.gate.keep(typed_before);
+    conversation.files = files;
     if let Some(from) = last_turn(history) {
+        if let Some(draft) = prompt.take() {
+            conversation.gate.keep(draft);
+        }
         conversation.continue_session(from).await?;
     }
-    let left = conversation.run().await;
+    let left = conversation.run(prompt).await;
     conversation.leave(left).await
 }
 

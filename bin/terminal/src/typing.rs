@@ -63,7 +63,7 @@ impl Conversation {
             Ok(prepared) => self.prepare(prepared, text).await,
             Err(error) => Err(anyhow::anyhow!("{error:#}")),
         };
-        let (setup, parts) = match prepared {
+        let (setup, mut parts) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
                 let note = self
@@ -73,6 +73,7 @@ impl Conversation {
                 return self.take_prompt();
             }
         };
+        parts.append(&mut self.files);
         self.mode.watch();
         // An interrupted turn is closed first.
         self.stage = Stage::Turn { running: false };

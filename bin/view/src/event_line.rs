@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use leftfold_events::event::{
-    Compaction, Consent, Ended, Event, Finished, Hook, HookOutcome, Model, Permission, Purpose,
-    Session, SessionChoices, Subagent, Tool, Turn,
+    Compaction, Consent, Ended, Event, Files, Finished, Hook, HookOutcome, Model, Permission,
+    Purpose, Session, SessionChoices, Subagent, Tool, Turn,
 };
+use leftfold_events::rules::Action;
 use leftfold_events::sandbox::{Backend, Profile, WorktreeAccess};
 use leftfold_events::{Envelope, Seq, State, Time};
 
@@ -14,7 +15,7 @@ use crate::file_changes;
 use crate::reason::reason;
 use crate::session::SessionView;
 use crate::text::{answer_text, excerpt};
-use crate::words::{brief, first_line, quoted, shorten, written};
+use crate::words::{brief, counted, first_line, quoted, shorten, written};
 
 /// One event of a replay: seq, time since the session began, details and the reason for a decision.
 /// Changes of a file, or the last output of a failed command, follow below. `before` is the state
@@ -42,6 +43,57 @@ pub fn replayed(event: &Envelope, before: &State, began: Time, view: &SessionVie
         let _ = write!(line, "\n{:BELOW$}{more}", "");
     }
     line
+}
+
+/// Whether an event only prepares others or repeats them, so that people seldom need its line: the steps of a call
+/// before it runs without a question, its output so far, snapshots in which nothing changed, hooks that say nothing.
+/// Every variant is named here, so that a new one does not compile before it is classified.
+pub fn is_bookkeeping(event: &Event) -> bool {
+    match event {
+        Event::Session(_) | Event::Turn(_) | Event::Model(_) | Event::Compaction(_) => false,
+        Event::Subagent(_) | Event::Todo(_) => false,
+        Event::Tool(event) => match event {
+            Tool::ResolveStarted { .. } | Tool::Progressed { .. } | Tool::InputStreamed { .. } => {
+                true
+            }
+            Tool::Resolved(resolution) => resolution.error.is_none(),
+            Tool::Started { attempt, .. } => *attempt == 1,
+            Tool::StartedSandboxed(started) => started.attempt == 1,
+            Tool::Called { .. }
+            | Tool::Batched { .. }
+            | Tool::Finished(_)
+            | Tool::Lost { .. }
+            | Tool::Cancelled { .. }
+            | Tool::ElicitationRequested { .. }
+            | Tool::ElicitationAnswered { .. } => false,
+        },
+        Event::Permission(event) => match event {
+            // a question has an event of its own
+            Permission::Ruled { action, .. } => *action != Action::Deny,
+            Permission::Asked { .. }
+            | Permission::Answered { .. }
+            | Permission::RejectedWith { .. } => false,
+        },
+        Event::Files(event) => match event {
+            Files::SnapshotStarted {} => true,
+            Files::Snapshotted { files, .. } => files.is_empty(),
+            Files::SnapshotFailed { .. }
+            | Files::SnapshotFailedAs { .. }
+            | Files::RevertAsked { .. }
+            | Files::UnrevertAsked { .. }
+            | Files::CheckoutAsked { .. }
+            | Files::RestoreStarted { .. }
+            | Files::Restored { .. }
+            | Files::RestoreFailed { .. }
+            | Files::RestoreFailedAs { .. } => false,
+        },
+        Event::Hook(event) => match event {
+            Hook::Called { .. } => true,
+            Hook::Returned { outcome, output, .. } => {
+                *outcome == HookOutcome::Returned && output.as_str() == "{}"
+            }
+        },
+    }
 }
 
 /// One event of a live feed of sessions: session, seq, time, type and details.
@@ -152,7 +204,7 @@ pub fn detail(event: &Event) -> String {
             format!("reject by {by}, with {with}")
         }
         Event::Todo(leftfold_events::event::Todo::Updated { todos }) => {
-            format!("{} items", todos.len())
+            counted(todos.len(), "item")
         }
         Event::Files(event) => file_changes::detail(event),
         Event::Hook(event) => plugin_detail(event),
@@ -195,7 +247,8 @@ fn subagent_detail(event: &Subagent) -> String {
 }
 
 fn end_detail(ended: &Ended) -> String {
-    let mut detail = format!("{:?} after {} steps", ended.reason, ended.steps).to_lowercase();
+    let mut detail =
+        format!("{:?} after {}", ended.reason, counted(ended.steps, "step")).to_lowercase();
     if ended.cost > 0.0 {
         let _ = write!(detail, ", ${:.4}", ended.cost);
     }
@@ -222,7 +275,7 @@ fn model_detail(event: &Model) -> String {
         Model::Finished { finish, usage, cost, .. } => {
             let cost = if *cost > 0.0 { format!(", ${cost:.4}") } else { String::new() };
             let (taken, given) = (usage.total() - usage.output, usage.output);
-            format!("{finish:?}, {taken} tokens in, {given} out{cost}").to_lowercase()
+            format!("{finish:?}, {} in, {given} out{cost}", counted(taken, "token")).to_lowercase()
         }
         Model::Failed { class, message, .. } => format!("{class:?}: {message}"),
         Model::RetryScheduled { attempt, error } => format!("after attempt {attempt}: {error}"),
@@ -247,7 +300,9 @@ fn tool_detail(event: &Tool) -> String {
         Tool::Finished(finished) => {
             let mark = if finished.is_error { "failed: " } else { "" };
             match finished.metadata.value()["exit"].as_i64().filter(|exit| *exit != 0) {
-                Some(exit) => format!("exit {exit}, {} bytes of output", finished.output.len()),
+                Some(exit) => {
+                    format!("exit {exit}, {} of output", counted(finished.output.len(), "byte"))
+                }
                 None => format!("{mark}{}", quoted(&finished.output)),
             }
         }

@@ -6,6 +6,7 @@ use leftfold_events::{Seq, State};
 use serde_json::{Value, json};
 
 use crate::clean::visible_line;
+use crate::words::counted;
 
 /// The number of files to name one by one.
 const NAMED: usize = 50;
@@ -54,8 +55,8 @@ pub fn detail(event: &Files) -> String {
         | Files::RestoreFailedAs { message, .. } => message.clone(),
         Files::RevertAsked { to, by } => format!("to {to}, by {by}"),
         Files::UnrevertAsked { by } => format!("by {by}"),
-        Files::RestoreStarted { paths, .. } => format!("{} files", paths.len()),
-        Files::CheckoutAsked { paths, by } => format!("{} files, by {by}", paths.len()),
+        Files::RestoreStarted { paths, .. } => counted(paths.len(), "file"),
+        Files::CheckoutAsked { paths, by } => format!("{}, by {by}", counted(paths.len(), "file")),
     }
 }
 
@@ -72,8 +73,7 @@ fn line(file: &FileChange) -> String {
 /// `3 files changed, +10 -2`
 pub fn sum(figures: &Figures) -> String {
     let Figures { additions, deletions, files } = figures;
-    let s = if *files == 1 { "" } else { "s" };
-    format!("{files} file{s} changed, +{additions} -{deletions}")
+    format!("{} changed, +{additions} -{deletions}", counted(files, "file"))
 }
 
 /// The changes of a session, of each of its turns and of each file, except reverted ones, as fields of

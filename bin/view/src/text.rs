@@ -11,7 +11,7 @@ use crate::question::{OpenQuestion, Question};
 use crate::session::{Call, SessionView};
 use crate::status;
 use crate::transcript::{SubagentStatus, Transcript};
-use crate::words::{first_line, shorten};
+use crate::words::{counted, first_line, shorten};
 
 /// Text for standard output, and notes for standard error. Both are clean.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -102,7 +102,8 @@ impl TextRenderer {
                 self.note(output, "[compacting: writing a summary]");
             }
             Change::CompactionEnded { end: CompactionEnd::Finished { summary }, .. } => {
-                let written = format!("[summary of {} characters]", summary.chars().count());
+                let length = counted(summary.chars().count(), "character");
+                let written = format!("[summary of {length}]");
                 self.note(output, &written);
             }
             Change::Asked(question) => {

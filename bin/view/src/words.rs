@@ -2,6 +2,7 @@
 //! one.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 use leftfold_events::event::StreamedInput;
 use leftfold_events::mask;
@@ -72,6 +73,13 @@ pub fn shorten(text: &str, most: usize) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.into_owned(),
     }
+}
+
+/// A number and its noun: `1 event`, `2 events`.
+pub fn counted(count: impl Display, noun: &str) -> String {
+    let count = count.to_string();
+    let plural = if count == "1" { "" } else { "s" };
+    format!("{count} {noun}{plural}")
 }
 
 /// The first line that is not blank, trimmed.

@@ -536,7 +536,7 @@ fn killed_and_resumed(tally: &Tally, wire: Wire) {
     let place = format!("{}, killed", wire.0);
     tally.equal("requests without an event", &server.requests().len(), &2, &place);
     let (code, text, error) = bare.run(&["rerun", "--wire", ids(&events)[0]]);
-    let holds = code == 0 && text.contains("1 of 2 bodies rebuilt, 1 answers decoded again");
+    let holds = code == 0 && text.contains("1 of 2 bodies rebuilt, 1 answer decoded again");
     tally.check("answers that differ", holds, || format!("{place}: {text}{error}"));
     tally.add("sessions", 1);
 }
@@ -642,7 +642,7 @@ fn a_changed_byte_of_a_record_is_found_and_named() {
     }
     fs::remove_file(&records[0]).unwrap();
     let (code, text, error) = bare.run(&["rerun", "--wire", &folder]);
-    let expected = "2 of 2 bodies rebuilt, 1 answers decoded again, 1 answers have no record";
+    let expected = "2 of 2 bodies rebuilt, 1 answer decoded again, 1 answer without a record";
     assert!(code == 0 && text.contains(expected), "{text}{error}");
     let (code, text, _) = bare.run(&["check", &folder]);
     assert!(code == 0 && text.contains("note: the record of the request at seq"), "{text}");
@@ -737,7 +737,7 @@ fn without_the_setting_nothing_is_recorded_and_bodies_are_rebuilt() {
     let site = Site::scripted(&common::script(json!([common::says("Hello.")])));
     site.prompt("go").ok();
     let ran = site.run(&["rerun", "--wire", "last"]).ok();
-    assert!(ran.stdout.contains("1 requests have no wire format"), "{ran:?}");
+    assert!(ran.stdout.contains("1 request without a wire format"), "{ran:?}");
     let ran = site.run(&["explain", "last", "4", "--request", "--wire"]).with(2);
     assert!(ran.stderr.contains("model.requested") || ran.stderr.contains("script"), "{ran:?}");
 }

@@ -311,7 +311,10 @@ impl Reading<'_> {
         pairs.sort_by(|a, b| a.path.cmp(&b.path));
         let gone = pairs.iter().filter(|pair| pair.is_gone()).count();
         if gone > 0 {
-            self.diff.gaps.push(format!("the contents of {gone} files are not kept any more"));
+            self.diff.gaps.push(format!(
+                "the contents of {} are not kept any more",
+                leftfold_view::words::counted(gone, "file")
+            ));
         }
         self.diff.files.extend(pairs.into_iter().map(Pair::into_change));
     }
