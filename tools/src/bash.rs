@@ -82,7 +82,7 @@ pub(crate) struct Args {
     /// The folder to run in: absolute, or relative to the working directory, which is the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     workdir: Option<String>,
-    #[schemars(description = "What the command does, in five to ten words, for people who watch.")]
+    #[schemars(description = "What the command does, in five to ten words, shown to the user.")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     #[schemars(skip)]

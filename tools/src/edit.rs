@@ -49,7 +49,7 @@ pub(crate) struct Args {
     /// The text to replace, exactly as it stands in the file.
     #[serde(alias = "old_string")]
     old_string: String,
-    /// The text to put in its place.
+    /// The replacement text.
     #[serde(alias = "new_string")]
     new_string: String,
     /// Replace every occurrence instead of the only one. Default: false.
@@ -79,14 +79,14 @@ impl Args {
     }
 }
 
-/// One replacement, as `multiedit` is asked for it.
+/// One replacement.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Change {
     /// The text to replace, exactly as it stands in the file.
     #[serde(alias = "old_string")]
     old_string: String,
-    /// The text to put in its place.
+    /// The replacement text.
     #[serde(alias = "new_string")]
     new_string: String,
     /// Replace every occurrence instead of the only one. Default: false.

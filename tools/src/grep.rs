@@ -43,10 +43,10 @@ pub(crate) struct Args {
     /// The folder or file to search: absolute, or relative to the working directory, which is the default.
     #[serde(default, alias = "directory", skip_serializing_if = "Option::is_none")]
     path: Option<String>,
-    /// Search only files that match this glob, for example `*.rs` or `*.{ts,tsx}`; a leading `!` leaves them out instead.
+    /// Search only files that match this glob, for example `*.rs` or `*.{ts,tsx}`; a leading `!` excludes them instead.
     #[serde(default, alias = "glob", skip_serializing_if = "Option::is_none")]
     include: Option<String>,
-    /// Whether upper and lower case are the same. Default: false.
+    /// Whether to ignore case. Default: false.
     #[serde(
         default,
         alias = "ignore_case",

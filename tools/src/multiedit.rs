@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// Path of the file: absolute, or relative to the working directory.
     #[serde(alias = "file_path")]
     file_path: String,
-    /// The replacements, in order. Each is made in what the one before it has left.
+    /// The replacements, in order. Each is applied to the result of the one before it.
     edits: Vec<Change>,
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Args {
         skip_serializing_if = "Option::is_none"
     )]
     offset: Option<u64>,
-    /// How many lines (or entries) to show. Default: 2000, which is also the most.
+    /// The number of lines (or entries) to show. Default and maximum: 2000.
     #[serde(
         default,
         deserialize_with = "args::whole_number",

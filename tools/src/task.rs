@@ -17,15 +17,15 @@ pub(crate) struct Task;
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Args {
-    #[schemars(description = "What it is about, in three to five words.")]
+    #[schemars(description = "The topic of the task, in three to five words.")]
     #[serde(default)]
     description: String,
     /// The whole task.
     prompt: String,
-    /// The agent that is to do it.
+    /// The agent that does the task.
     #[serde(alias = "subagent_type", alias = "agent")]
     subagent_type: String,
-    /// The task to go on with, as an earlier result named it.
+    /// The `task_id` of an earlier result, to continue that task.
     #[serde(default, alias = "task_id", skip_serializing_if = "Option::is_none")]
     task_id: Option<String>,
 }

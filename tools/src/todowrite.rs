@@ -15,17 +15,17 @@ pub(crate) struct TodoWrite;
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Args {
-    /// The whole new list, in order; what is not in it is forgotten.
+    /// The whole new list, in order. Items that are not in it are removed.
     todos: Vec<Item>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 struct Item {
-    #[schemars(description = "What is to be done, in one short sentence.")]
+    #[schemars(description = "The task, in one short sentence.")]
     content: String,
-    /// How far it is.
+    /// The status of the task.
     status: Status,
-    /// How much it matters. Default: medium.
+    /// The priority of the task. Default: medium.
     #[serde(default)]
     priority: Priority,
 }

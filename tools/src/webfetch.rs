@@ -56,7 +56,7 @@ pub(crate) struct Args {
     /// The address: absolute, with http or https.
     url: String,
     /// How a web page is shown: `markdown`, `text` (without any markup) or `html` (as it is).
-    /// Default: markdown. What is no web page is shown as it is.
+    /// Default: markdown. Anything that is not a web page is returned as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     format: Option<Format>,
     /// Seconds to wait for the whole answer. Default: 30; at most 120.

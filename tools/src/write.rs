@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Path of the file: absolute, or relative to the working directory.
     #[serde(alias = "file_path")]
     file_path: String,
-    /// The whole content of the file, exactly as it is to be, line breaks included.
+    /// The whole content of the file, including line breaks.
     content: String,
 }
 

@@ -355,6 +355,15 @@ mod tests {
     }
 
     #[test]
+    fn a_summary_has_a_section_for_each_thing_that_must_not_be_lost() {
+        let headings = SUMMARY.lines().filter_map(|line| line.strip_prefix("## "));
+        let wanted =
+            ["Goal", "Constraints", "Progress", "Decisions", "Next steps", "Context", "Files"];
+        assert!(headings.eq(wanted), "{SUMMARY}");
+        assert!(SUMMARY.contains("earlier summary"), "an earlier summary is updated: {SUMMARY}");
+    }
+
+    #[test]
     fn the_second_block_has_environment_instructions_and_skills() {
         let site = tempfile::tempdir().unwrap();
         let folder = site.path().canonicalize().unwrap();

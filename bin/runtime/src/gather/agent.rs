@@ -148,7 +148,7 @@ fn plan() -> Agent {
 fn general() -> Agent {
     let rules = rules(&[("todowrite", "*", Action::Deny), ("todoread", "*", Action::Deny)]);
     let prompt = include_str!("../../../../prompts/agents/general.md");
-    let about = "Takes one task of several steps off another agent's hands, changes included.";
+    let about = "Does one task of several steps on its own, including changes to files.";
     native("general", Mode::Subagent, about, Some(prompt), rules)
 }
 
@@ -196,7 +196,7 @@ fn explore() -> Agent {
     rules.extend(LOOKING.map(|command| Rule::new("bash", command, Allow)));
     rules.extend(WRITING.map(|command| Rule::new("bash", command, Deny)));
     let prompt = include_str!("../../../../prompts/agents/explore.md");
-    let about = "Finds things out about the project by reading and searching; changes nothing.";
+    let about = "Answers questions about the project by searching and reading. Changes nothing.";
     native("explore", Mode::Subagent, about, Some(prompt), rules)
 }
 

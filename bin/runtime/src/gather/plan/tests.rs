@@ -106,6 +106,10 @@ fn what_is_said_names_the_plan_and_only_tools_that_there_are() {
     let text = &config.options.reminder;
     assert!(config.options.plans && text.contains(&format!("write it to `{}`", path.display())));
     assert!(text.contains("`plan_exit`") && text.contains("`task`") && !text.contains("{plan}"));
+    let phases = ["1. Understanding.", "2. Design.", "3. Review.", "4. Final plan.", "5. Exit."];
+    let places = phases.map(|phase| text.find(phase));
+    assert!(places.is_sorted() && places[0].is_some(), "{text}");
+    assert!(text.contains("up to three `explore` agents"), "{text}");
     place.ask = AskMode::Deny;
     let text = place.config().options.reminder;
     assert!(!text.contains("`plan_exit`") && !text.contains("`question`"), "{text}");
