@@ -2,6 +2,7 @@
 
 mod amounts;
 mod conversation;
+mod examples;
 mod log;
 mod peers;
 
@@ -23,7 +24,7 @@ pub(crate) use self::peers::*;
 ///
 /// Without a command, Leftfold starts a conversation on this terminal.
 #[derive(Debug, Parser)]
-#[command(name = "leftfold", version, args_conflicts_with_subcommands = true)]
+#[command(name = "leftfold", version, args_conflicts_with_subcommands = true, after_help = examples::LEFTFOLD)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -195,9 +196,12 @@ impl Command {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = examples::RUN)]
 pub(crate) struct Run {
-    /// The prompt; with `-` or without one it is read from standard input
-    pub(crate) prompt: Option<String>,
+    /// The prompt; with `-` or without one it is read from standard input. Beside a prompt, text from a pipe is added
+    /// to it
+    #[arg(value_name = "PROMPT")]
+    pub(crate) words: Vec<String>,
     /// Continue this session
     #[arg(long, value_name = "SESSION", conflicts_with = "continue")]
     pub(crate) session: Option<String>,
@@ -207,14 +211,21 @@ pub(crate) struct Run {
     /// Fork the session and continue in the fork; the original does not change
     #[arg(long)]
     pub(crate) fork: bool,
-    /// Send this file with the prompt: text, an image or a PDF (repeatable)
+    #[command(flatten)]
+    pub(crate) prompted: PromptArgs,
+    #[command(flatten)]
+    pub(crate) turn: TurnArgs,
+}
+
+/// Options of a new prompt.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct PromptArgs {
+    /// Send this file with the prompt: text, an image or a PDF; `-` is standard input (repeatable)
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Vec<PathBuf>,
     /// Answer with JSON that fits the JSON Schema in this file, and print only that
     #[arg(long, value_name = "FILE")]
     pub(crate) output_schema: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) turn: TurnArgs,
 }
 
 /// Options of a turn, new or resumed.
@@ -250,9 +261,12 @@ pub(crate) struct TurnArgs {
     /// Answers to permission questions in advance [default: ask on a terminal, deny otherwise]
     #[arg(long, value_enum, value_name = "MODE", conflicts_with = "yes")]
     pub(crate) permission_mode: Option<PermissionMode>,
+    /// Also write the final answer of a completed turn to this file
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
     /// The form of the answer, from `--output-schema`.
     #[arg(skip)]
-    pub(crate) output: Option<StructuredOutput>,
+    pub(crate) form: Option<StructuredOutput>,
 }
 
 /// Whether a person can type answers: standard input and standard error are terminals.
@@ -272,7 +286,7 @@ impl TurnArgs {
             max_cost: self.max_cost,
             timeout: self.timeout,
             system: self.system.clone(),
-            output: self.output.clone(),
+            output: self.form.clone(),
             ..of_mode(self.permission_mode, self.yes, somebody_there())
         }
     }
@@ -349,6 +363,7 @@ pub(crate) struct Resume {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = examples::FORK)]
 pub(crate) struct Fork {
     /// A session id, a unique prefix of one, `last`, or a session's folder
     pub(crate) session: String,
@@ -360,6 +375,8 @@ pub(crate) struct Fork {
     pub(crate) files: bool,
     /// Run this prompt in the fork, as `run` does; without one, only the fork's id is printed
     pub(crate) prompt: Option<String>,
+    #[command(flatten)]
+    pub(crate) prompted: PromptArgs,
     #[command(flatten)]
     pub(crate) turn: TurnArgs,
 }
@@ -440,6 +457,7 @@ pub(crate) struct Demo {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = examples::OBSERVE)]
 pub(crate) struct Observe {
     /// A session id, a unique prefix of one, `last`, or a session's folder
     #[arg(default_value = "last")]
@@ -464,6 +482,7 @@ pub(crate) struct Observe {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = examples::PERMISSION)]
 pub(crate) struct Permission {
     #[command(subcommand)]
     pub(crate) command: PermissionCommand,
@@ -477,6 +496,7 @@ pub(crate) enum PermissionCommand {
     Check(PermissionCheck),
     /// List what "always" has allowed in this project
     List {
+        /// Output format
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
@@ -573,6 +593,7 @@ pub(crate) struct Tool {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = examples::SESSIONS)]
 pub(crate) struct Sessions {
     #[command(subcommand)]
     pub(crate) command: Option<SessionsCommand>,

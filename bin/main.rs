@@ -36,7 +36,11 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         only_people::require(command)?;
     }
     let Some(command) = cli.command else {
-        return leftfold_terminal::run_conversation(cli.conversation.start()?);
+        let start = cli.conversation.start()?;
+        return match commands::first_start::choose_model(&start)? {
+            Some(code) => Ok(code),
+            None => leftfold_terminal::run_conversation(start),
+        };
     };
     match command {
         Command::Run(args) => commands::run::run(args),

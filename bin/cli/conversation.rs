@@ -82,17 +82,33 @@ fn words(words: &[String], is_answered: bool) -> Result<Words, Usage> {
                     "there is no command `{first}`: did you mean `{right}`?"
                 )));
             }
-            return Err(Usage(format!(
-                "a prompt is one argument, but `{second}` is a second one: put quotes around it all, as in \
-                 `leftfold \"{}\"`",
-                leftfold_view::words::shorten(&all, 60)
-            )));
+            return Err(several(second, &all, "leftfold"));
         }
     };
     if prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
         return Err(Usage("the prompt is empty".to_owned()));
     }
     Ok(Words { prompt, files })
+}
+
+/// The prompt of a command that takes one.
+///
+/// # Errors
+/// There are several, as if it had no quotes.
+pub(crate) fn one_prompt(words: &[String]) -> Result<Option<String>, Usage> {
+    match words {
+        [] => Ok(None),
+        [only] => Ok(Some(only.clone())),
+        [_, second, ..] => Err(several(second, &words.join(" "), "leftfold run")),
+    }
+}
+
+fn several(second: &str, all: &str, command: &str) -> Usage {
+    Usage(format!(
+        "a prompt is one argument, but `{second}` is a second one: put quotes around it all, as in \
+         `{command} \"{}\"`",
+        leftfold_view::words::shorten(all, 60)
+    ))
 }
 
 fn has_blank(word: &str) -> bool {

@@ -6,12 +6,14 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use leftfold_events::{Seq, SessionId};
 
-use super::amounts;
 use super::{Format, PageArgs};
+use super::{amounts, examples};
 
 #[derive(Debug, Args)]
+#[command(after_help = examples::REPLAY)]
 pub(crate) struct Replay {
     /// A session id, a unique prefix of one, `last`, or a session's folder
+    #[arg(default_value = "last")]
     pub(crate) session: String,
     /// Stop after this event
     #[arg(long, value_name = "SEQ", conflicts_with_all = ["from", "to"])]
@@ -72,6 +74,7 @@ pub(crate) struct Rerun {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = examples::CHECK)]
 pub(crate) struct Check {
     /// Session ids, unique prefixes, `last`, or folders of sessions
     #[arg(required = true)]
@@ -137,6 +140,7 @@ pub(crate) struct Why {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = examples::EXPLAIN)]
 pub(crate) struct Explain {
     /// A session id, a unique prefix of one, `last`, or a session's folder
     pub(crate) session: String,
@@ -159,6 +163,7 @@ pub(crate) struct Explain {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = examples::IMPORT)]
 pub(crate) struct Import {
     /// A file that `export` has printed, also a bundle, or a session file of Claude Code, Codex or OpenCode; `-`
     /// reads standard input
@@ -169,8 +174,10 @@ pub(crate) struct Import {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = examples::DIFF)]
 pub(crate) struct Diff {
     /// A session id, a unique prefix of one, `last`, or a session's folder
+    #[arg(default_value = "last")]
     pub(crate) session: String,
     /// Another session: show where the two part, and how they differ after that
     #[arg(value_name = "OTHER", conflicts_with_all = ["turn", "step", "stat"])]
@@ -212,7 +219,7 @@ pub(crate) struct Stats {
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
     /// Remove sessions that have been idle for this many days
-    #[arg(long, value_name = "DAYS", required_unless_present_any = ["max_size", "unused"])]
+    #[arg(long, value_name = "DAYS")]
     pub(crate) older_than: Option<u64>,
     /// Remove sessions until all together take up at most this size: bytes, or 500K, 200M, 2G
     #[arg(long, value_name = "SIZE", value_parser = amounts::bytes)]

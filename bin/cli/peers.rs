@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use super::{Format, PageArgs};
+use super::{Format, PageArgs, examples};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
@@ -88,6 +88,7 @@ pub(crate) struct InTerminal {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = examples::AUTH)]
 pub(crate) struct Auth {
     #[command(subcommand)]
     pub(crate) command: AuthCommand,

@@ -7,6 +7,7 @@ use leftfold_events::SessionId;
 use leftfold_store::{Damage, Reader, Report};
 use leftfold_view::{clean, words};
 
+use super::live_line::LiveLine;
 use super::salvage::Target;
 use crate::cli::{Check, Format};
 
@@ -23,13 +24,18 @@ pub(crate) fn check(args: &Check) -> anyhow::Result<ExitCode> {
         args.salvage.as_ref().map(|folder| Target::new(folder, places.len())).transpose()?;
     let mut code = ExitCode::SUCCESS;
     for (store, session) in places {
+        let live = LiveLine::about(&format!("checking {session}"));
         let report = report(&store)?;
+        drop(live);
         if !report.damage.is_empty() {
             code = ExitCode::FAILURE;
         }
         super::print(&lines(&report, session, args.format)?)?;
         if let Some(target) = &target {
-            for line in target.salvage(&store, session, args.format)? {
+            let live = LiveLine::about(&format!("saving what can be read of {session}"));
+            let lines = target.salvage(&store, session, args.format)?;
+            drop(live);
+            for line in lines {
                 super::print_as(args.format, &(line + "\n"))?;
             }
         }

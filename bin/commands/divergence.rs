@@ -5,27 +5,47 @@ use std::process::ExitCode;
 use leftfold_events::verify::Divergence;
 use leftfold_events::{Envelope, POLICY, Seq};
 
+use super::live_line::LiveLine;
+use crate::cli::Format;
 use leftfold_runtime::divergence::{as_values, policy_of};
 use leftfold_runtime::session_paths::SessionPlace;
 
-/// Runs `work` on each session. Exits 1 if `work` answers false or an error for any of them; the
-/// other sessions are still processed.
+/// The result of a check of one session.
+pub(super) struct Checked {
+    /// For standard output, in the format that was asked for.
+    pub(super) text: String,
+    /// A note for standard error.
+    pub(super) note: Option<String>,
+    pub(super) is_same: bool,
+}
+
+/// Runs `work` on each session and prints its results; `doing` says what it does, for people who wait. Exits 1 if a
+/// session is not the same, or has an error; the other sessions are still processed.
 ///
 /// # Errors
 /// An argument names no session; `work` has not run then. With a single session, its error.
 pub(super) fn each(
     sessions: &[String],
-    work: impl Fn(&SessionPlace, &[Envelope]) -> anyhow::Result<bool>,
+    (doing, format): (&str, Format),
+    work: impl Fn(&SessionPlace, &[Envelope]) -> anyhow::Result<Checked>,
 ) -> anyhow::Result<ExitCode> {
     let places = sessions.iter().map(|session| super::place(session));
     let places: Vec<SessionPlace> = places.collect::<anyhow::Result<_>>()?;
     let alone = places.len() == 1;
     let mut code = ExitCode::SUCCESS;
     for place in &places {
+        let live = LiveLine::about(&format!("{doing} {}", place.session));
         let read = || Ok(leftfold_store::read(&place.store, place.session, Seq::MAX)?);
-        match read().and_then(|events| work(place, &events)) {
-            Ok(true) => {}
-            Ok(false) => code = ExitCode::FAILURE,
+        let checked = read().and_then(|events| work(place, &events));
+        drop(live);
+        match checked {
+            Ok(Checked { text, note, is_same }) => {
+                note.iter().for_each(|note| leftfold_runtime::note(note));
+                super::print_as(format, &text)?;
+                if !is_same {
+                    code = ExitCode::FAILURE;
+                }
+            }
             Err(error) if alone => return Err(error),
             Err(error) => {
                 leftfold_runtime::note(&format!("leftfold: {}: {error:#}", place.session));

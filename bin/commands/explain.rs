@@ -19,6 +19,7 @@ use leftfold_view::clean::printable_line;
 use leftfold_view::{event_line, words};
 use serde_json::{Value, json};
 
+pub(super) use self::configuration::{of_rule, shown};
 use super::pages;
 use crate::cli::{Explain, Format};
 use leftfold_runtime::Usage;

@@ -1,9 +1,9 @@
 //! `leftfold export`: writes the log as JSON lines, with the contents behind hashes. `leftfold share` writes them,
 //! masked, to a file for other people.
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,7 +11,8 @@ use anyhow::Context;
 use leftfold_events::event::Session;
 use leftfold_events::{Envelope, Event, SessionId, fold};
 
-use super::{bundle, import};
+use super::live_line::LiveLine;
+use super::{bundle, import, whole_file};
 use crate::cli::{Export, ExportFormat, Share, Unshare};
 use leftfold_runtime::history::History;
 use leftfold_runtime::lines::Lines;
@@ -22,6 +23,7 @@ use leftfold_runtime::session_paths;
 pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
     let ExportFormat::Jsonl = args.format;
     let place = super::place(&args.session)?;
+    let live = LiveLine::about(&format!("exporting {}", place.session));
     let (history, damage) = History::good(&place)?;
     if let Some(damage) = damage.as_ref().filter(|_| args.bundle) {
         anyhow::bail!("the log is damaged, so it makes no bundle: {damage}");
@@ -35,8 +37,9 @@ pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
         let snapshots = session_diff::snapshots(&origin, imported)?;
         lines = bundle::make(&lines, &events, &snapshots, import::LONGEST)?;
     }
+    drop(live);
     match &args.output {
-        Some(file) => write(file, &lines)?,
+        Some(file) => whole_file::write(file, &lines, whole_file::FOR_OWNER)?,
         None => drop(super::print_exact(&lines)?),
     }
     match damage {
@@ -60,7 +63,7 @@ pub(crate) fn share(args: &Share) -> anyhow::Result<ExitCode> {
     if let Some(folder) = file.parent().filter(|_| args.output.is_none()) {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    write(&file, &lines(&history.by_time(), false))?;
+    whole_file::write(&file, &lines(&history.by_time(), false), whole_file::FOR_OWNER)?;
     super::print(&format!("{}\n", file.display()))
 }
 
@@ -104,20 +107,6 @@ pub(super) fn remove_shared(session: SessionId) -> anyhow::Result<bool> {
             Ok(true)
         }
     }
-}
-
-/// Replaces the file as a whole. Only its owner can read it.
-fn write(file: &Path, lines: &str) -> anyhow::Result<()> {
-    let cannot = || format!("{} cannot be written", file.display());
-    let name = file.file_name().map(|name| name.to_string_lossy().into_owned());
-    let part = file.with_file_name(format!(".{}.part", name.with_context(cannot)?));
-    let mut open = OpenOptions::new();
-    let opened = open.write(true).create(true).truncate(true).mode(0o600).open(&part);
-    let written = opened.and_then(|mut part| {
-        part.write_all(lines.as_bytes())?;
-        part.sync_all()
-    });
-    written.and_then(|()| fs::rename(&part, file)).with_context(cannot)
 }
 
 /// Events as lines. Each content is written once, before the first event that names it.

@@ -15,6 +15,7 @@ use leftfold_snapshots::Unpacking;
 use leftfold_store::Store;
 
 use super::bundle;
+use super::live_line::LiveLine;
 use crate::cli::Import;
 use leftfold_config::worktree_of;
 use leftfold_import::{self as import, LeftOut, LogStart, Origin, UnreadableFile};
@@ -24,11 +25,14 @@ use leftfold_runtime::session_diff;
 use leftfold_runtime::session_paths::{self, SessionPlace};
 
 pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
+    let live = LiveLine::about(&format!("reading {}", args.file.display()));
     let (bytes, name) = contents(&args.file)?;
     let text = String::from_utf8_lossy(&bytes);
     // Other agents' languages allow strings with half a surrogate pair.
     let text = repair(text.trim_start_matches('\u{feff}'));
     let origin = args.from.unwrap_or_else(|| import::origin(&text));
+    // what is left out is said while it is read
+    live.rest();
     let mut unpacking = None;
     let sessions = match origin {
         Origin::Leftfold => read(bundle::checked(&bytes, &name)?, &name, &mut unpacking)?,
@@ -43,7 +47,9 @@ pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
         bail!(Usage(format!("session {root} already exists: {}", place.store.display())));
     }
     check_times(&sessions, &name)?;
+    live.say(&format!("importing {root}"), "");
     write(&place, &sessions, unpacking)?;
+    live.rest();
     note_directory(&sessions);
     super::print(&format!("{root}\n"))
 }

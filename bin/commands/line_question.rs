@@ -53,6 +53,8 @@ pub(crate) struct PendingQuestion {
     pub(crate) question: OpenQuestion,
     /// The name of the subagent that asks, if it is one.
     pub(crate) agent: Option<String>,
+    /// The rule because of which it is asked, if it is known.
+    pub(crate) why: Option<String>,
 }
 
 impl PendingQuestion {
@@ -179,7 +181,9 @@ impl Questions {
             let change = asked.question.change.as_ref().zip(self.workspace.as_ref());
             let change = change.map(|(change, workspace)| preview::text(change, workspace));
             let change = change.filter(|change| !change.is_empty());
-            print(&(change.unwrap_or_else(|| asked.arguments()) + &asked.text()));
+            let why = asked.why.as_ref().map(|why| format!("    {}\n", visible_line(why)));
+            let change = change.unwrap_or_else(|| asked.arguments());
+            print(&(change + &why.unwrap_or_default() + &asked.text()));
             self.invited = false;
             match &mut self.gate {
                 Some(gate) => gate.show(asked.question.id, asked.kind(), Instant::now()),
@@ -319,7 +323,7 @@ mod tests {
 
     fn permission(id: QuestionId, permission: &str) -> PendingQuestion {
         let question = OpenQuestion::of_access(id, permission, &["ls".to_owned()]);
-        PendingQuestion { question, agent: None }
+        PendingQuestion { question, agent: None, why: None }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use leftfold_mcp::{Endpoint, OAuth, ServerReport, ServerSpec, ServerStatus};
 use serde_json::{Value, json};
 
+use super::live_line::LiveLine;
 use super::{NAME, SENTENCE, cell};
 use crate::cli::{self, Format};
 use leftfold_config::{self as settings, At, Hint, Mcp, Settings};
@@ -34,10 +35,12 @@ fn list(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
     let settings = resolved_settings::shown(&directory)?;
     let servers = project::servers(&directory, &settings, &[]);
+    let live = LiveLine::about("connecting to the MCP servers");
     let reports = leftfold_runtime::run_async(async {
         servers.ready().await;
         servers.reports()
     })?;
+    drop(live);
     let all = settings.mcp.values().zip(&reports);
     let text: String = match args.format {
         Format::Json => all.map(|(mcp, report)| format!("{}\n", as_json(mcp, report))).collect(),

@@ -12,9 +12,11 @@ mod divergence;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod export;
+pub(crate) mod first_start;
 pub(crate) mod import;
 pub(crate) mod in_terminal;
 mod line_question;
+mod live_line;
 pub(crate) mod mcp;
 pub(crate) mod models;
 pub(crate) mod observe;
@@ -34,7 +36,9 @@ pub(crate) mod stats;
 pub(crate) mod tool;
 pub(crate) mod trust;
 mod turn_runner;
+mod verdicts;
 pub(crate) mod verify;
+mod whole_file;
 pub(crate) mod why;
 
 use std::borrow::Cow;
@@ -45,7 +49,7 @@ use leftfold_events::{Envelope, Seq};
 
 use leftfold_runtime::divergence::policy_of;
 
-use self::divergence::{divergences_as_json, divergences_as_text, each};
+use self::divergence::{Checked, divergences_as_json, divergences_as_text, each};
 use crate::cli::Format;
 use leftfold_runtime::redact_output;
 use leftfold_runtime::session_paths::{self, SessionPlace};
@@ -112,7 +116,9 @@ fn on_terminal(json: &str) -> Cow<'_, str> {
 fn write(text: &str) -> anyhow::Result<ExitCode> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::from(error).context("standard output cannot be written"))
+        }
         _ => Ok(ExitCode::SUCCESS),
     }
 }

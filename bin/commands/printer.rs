@@ -14,6 +14,8 @@ use leftfold_view::{Change, OpenQuestion, QuestionId, Transcript};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
 
+use super::live_line::LiveLine;
+use super::verdicts::Verdicts;
 use crate::cli::Format;
 use leftfold_runtime::session_tree::SessionTree;
 
@@ -23,11 +25,17 @@ pub(crate) enum Printed {
     Prompted {
         by: String,
     },
-    Ended(Box<Ended>),
+    Ended {
+        ended: Box<Ended>,
+        /// The text, or the JSON that fits the schema.
+        answer: String,
+    },
     Asked {
         question: Box<OpenQuestion>,
         /// The name of the subagent that asks, if it is one.
         agent: Option<String>,
+        /// The rule because of which it is asked.
+        why: Option<String>,
     },
     /// Questions of this session from before a crash, or before this event, are open again.
     Resumed(QuestionId),
@@ -55,6 +63,8 @@ pub(crate) struct Printing {
     pub(crate) prompts_as: Option<[String; 2]>,
     /// Whether the text output is only the turn's structured answer.
     pub(crate) is_structured: bool,
+    pub(crate) verdicts: Verdicts,
+    pub(crate) live: LiveLine,
 }
 
 pub(crate) struct Output {
@@ -72,6 +82,10 @@ pub(crate) struct Output {
     awaited: Option<[String; 2]>,
     /// As in [`Printing`].
     is_structured: bool,
+    verdicts: Verdicts,
+    live: LiveLine,
+    /// Whether the text on standard output ends within a line.
+    open_line: bool,
 }
 
 /// How long to wait for the end of a child after its parent has recorded it.
@@ -87,7 +101,8 @@ impl Actor for Printer {
         _: ActorRef<Observation>,
         printing: Printing,
     ) -> Result<Output, ActorProcessingErr> {
-        let Printing { format, session, driver, asks, prompts_as, is_structured } = printing;
+        let Printing { format, session, driver, asks, prompts_as, is_structured, verdicts, live } =
+            printing;
         let (transcript, renderer) = (Transcript::live(session), TextRenderer::default());
         let tree = SessionTree::new(session);
         let (asking, held) = (asks.then(VecDeque::new), Vec::new());
@@ -103,6 +118,9 @@ impl Actor for Printer {
             held,
             awaited,
             is_structured,
+            verdicts,
+            live,
+            open_line: false,
         })
     }
 
@@ -128,6 +146,7 @@ impl Actor for Printer {
             output.broken = true;
             output.send(Printed::Broken);
         }
+        output.say_what_runs();
         reports.into_iter().for_each(|report| output.send(report));
         // The hub may have ended with the node.
         let _ = done.send(());
@@ -156,6 +175,9 @@ impl Output {
                 }
             } else if !self.broken && printed.is_ok() {
                 let mut output = self.renderer.render(&self.transcript, event.session, &changes);
+                for line in self.verdicts.follow(event) {
+                    output.notes.push_str(&format!("    {}\n", clean::printable_line(&line)));
+                }
                 if self.is_structured {
                     output.text.clear();
                 }
@@ -168,7 +190,11 @@ impl Output {
                 self.held.push(output);
                 let is_closed = self.follow_questions(event, &changes);
                 if is_closed || self.asking.as_ref().is_none_or(VecDeque::is_empty) {
-                    printed = std::mem::take(&mut self.held).iter().try_for_each(show);
+                    let _aside = self.live.aside();
+                    for output in std::mem::take(&mut self.held) {
+                        self.open_line = ends_open(&output).unwrap_or(self.open_line);
+                        printed = printed.and_then(|()| show(&output));
+                    }
                 }
                 // the text of the event that asks comes before the question
                 self.asking.iter_mut().for_each(|asking| asking.extend(asked(event, &changes)));
@@ -218,11 +244,20 @@ impl Output {
             let view = self.transcript.session(session);
             let Some(question) = view.and_then(|view| view.question(of)) else { return };
             let agent = self.transcript.subagent(session).map(|status| status.agent.clone());
-            Printed::Asked { question: Box::new(question.clone()), agent }
+            let why = self.verdicts.why_asked(session, question.call);
+            let why = why.filter(|_| question.question.is_none());
+            Printed::Asked { question: Box::new(question.clone()), agent, why }
         } else if let Change::Resumed { .. } = change {
             Printed::Resumed((session, event.seq))
         } else if let Change::TurnEnded { ended, .. } = change {
-            if of_root { Printed::Ended(ended) } else { Printed::ChildEnded(session) }
+            match of_root {
+                true => {
+                    let form = event.notes.structured.as_ref();
+                    let answer = form.map_or(ended.text.as_str(), |answer| answer.as_str());
+                    Printed::Ended { answer: answer.to_owned(), ended }
+                }
+                false => Printed::ChildEnded(session),
+            }
         } else if !of_root {
             return;
         } else if let Change::Prompted { by, .. } | Change::CompactionAsked { by } = change {
@@ -233,6 +268,40 @@ impl Output {
             return;
         };
         reports.push(report);
+    }
+
+    /// Shows on a terminal what the session waits for, unless a person is asked or text is streaming.
+    fn say_what_runs(&self) {
+        let is_asking = self.asking.as_ref().is_some_and(|asking| !asking.is_empty());
+        let root = self.transcript.root();
+        let Some(root) = root.filter(|_| self.format == Format::Text && !is_asking) else {
+            return self.live.rest();
+        };
+        if self.open_line {
+            return self.live.rest();
+        }
+        // files are being restored
+        if root.turn.is_none() {
+            return;
+        }
+        let mut running = root.calls().filter(|call| call.is_running());
+        if let Some(call) = running.next() {
+            let at_work = self.transcript.at_work().next();
+            let detail = match at_work {
+                Some(status) => format!("{}: {}", status.agent, status.last),
+                None => call.tail.trim_end().lines().next_back().unwrap_or_default().to_owned(),
+            };
+            self.live.say(&call.heading(), &detail);
+        } else if root.retry.is_some() {
+            self.live.say("waiting for the next attempt", "");
+        } else if root.compaction.is_some() {
+            self.live.say("writing a summary", "");
+        } else if root.request.is_some() {
+            let writing = root.writing().last().map(leftfold_view::words::written);
+            self.live.say("waiting for the model", &writing.unwrap_or_default());
+        } else {
+            self.live.rest();
+        }
     }
 
     fn send(&self, printed: Printed) {
@@ -247,6 +316,14 @@ fn asked(event: &Envelope, changes: &[Change]) -> impl Iterator<Item = QuestionI
     changes.iter().filter_map(move |change| {
         if let Change::Asked(of) = change { Some((session, *of)) } else { None }
     })
+}
+
+/// Whether the output leaves a line open; `None` if it is empty.
+fn ends_open(output: &TextOutput) -> Option<bool> {
+    if !output.notes.is_empty() {
+        return Some(false);
+    }
+    (!output.text.is_empty()).then(|| !output.text.ends_with('\n'))
 }
 
 /// Prints text to standard output and notes to standard error.

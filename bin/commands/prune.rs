@@ -4,16 +4,25 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+use anyhow::bail;
 use leftfold_events::Time;
 use leftfold_store::{Head, Tidied};
 
 use crate::cli::Prune;
+use leftfold_runtime::Usage;
 use leftfold_runtime::session_list::{self, tidy};
 use leftfold_runtime::session_paths::{self, SessionPlace};
 
 const DAY: u64 = 24 * 60 * 60 * 1_000;
 
 pub(crate) fn prune(args: &Prune) -> anyhow::Result<ExitCode> {
+    if args.older_than.is_none() && args.max_size.is_none() && !args.unused {
+        bail!(Usage(
+            "nothing says which sessions to remove: give --older-than DAYS or --max-size SIZE, or --unused for files \
+             that no session refers to"
+                .into()
+        ));
+    }
     let mut roots = session_paths::roots()?;
     let is_shared = |store: &Path| session_paths::is_shared(store);
     let shared = session_paths::shared_store()?;

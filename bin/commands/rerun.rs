@@ -7,12 +7,13 @@ use anyhow::Context;
 use leftfold_actors::{Reran, WireCounts};
 use leftfold_events::event::{Event, Session};
 
+use super::Checked;
 use crate::cli::{Format, Rerun};
 use leftfold_runtime::Usage;
 use leftfold_view::words::counted;
 
 pub(crate) fn rerun(args: &Rerun) -> anyhow::Result<ExitCode> {
-    super::each(&args.sessions, |place, events| {
+    super::each(&args.sessions, ("running again", args.format), |place, events| {
         let (session, count) = (place.session, events.len());
         let (through, from) = leftfold_events::verify::imported(events);
         if through > 0 {
@@ -42,8 +43,7 @@ pub(crate) fn rerun(args: &Rerun) -> anyhow::Result<ExitCode> {
             }
             Format::Text => super::divergences_as_text(found, events),
         };
-        super::print_as(args.format, &text)?;
-        Ok(found.is_empty())
+        Ok(Checked { text, note: None, is_same: found.is_empty() })
     })
 }
 

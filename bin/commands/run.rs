@@ -3,8 +3,10 @@
 
 use std::fs::File;
 use std::io::{IsTerminal, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use anyhow::bail;
 use leftfold_events::Json;
@@ -15,20 +17,21 @@ use leftfold_runtime::project::{Project, new_id};
 use leftfold_runtime::session_paths::{self, SessionPlace};
 use leftfold_runtime::session_setup::SessionSetup;
 use leftfold_runtime::slash::{OptionsFor, Prepared};
-use leftfold_runtime::{Usage, attach, client};
+use leftfold_runtime::{Usage, attach, client, note};
 
-use super::turn_runner::{self, Task};
-use crate::cli::{Compact, Fork, Resume, Revert, Run, TurnArgs, Unrevert};
+use super::turn_runner::{self, Outcome, Task};
+use super::whole_file;
+use crate::cli::{
+    Compact, Fork, PermissionMode, PromptArgs, Resume, Revert, Run, TurnArgs, Unrevert, one_prompt,
+};
 
 /// The most bytes that are read of a schema's file. Its own limit is lower.
 const MAX_SCHEMA_FILE: u64 = 1 << 20;
 
 pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
-    let output = args.output_schema.as_deref().map(output).transpose()?;
-    let turn = TurnArgs { output, ..args.turn };
+    let turn = with_form(args.turn, &args.prompted)?;
     let worktree = leftfold_config::worktree_of(&std::env::current_dir()?);
-    let prompt = prompt(args.prompt)?;
-    let files = attach::files(&args.file)?;
+    let prompt = Prompt::read(one_prompt(&args.words)?, &args.prompted, &turn)?;
     let place = if args.r#continue {
         Some(session_paths::find("last", &worktree)?)
     } else {
@@ -44,11 +47,21 @@ pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
         }
         place => place,
     };
-    take(place, prompt, files, &turn)
+    take(place, prompt, &turn)
+}
+
+/// The options of the turn with the form of its answer. A file for the answer that cannot be written is refused before
+/// anything is paid for.
+fn with_form(turn: TurnArgs, prompted: &PromptArgs) -> Result<TurnArgs, Usage> {
+    let form = prompted.output_schema.as_deref().map(form).transpose()?;
+    if let Some(path) = &turn.output {
+        whole_file::check(path).map_err(|error| Usage(format!("--output: {error:#}")))?;
+    }
+    Ok(TurnArgs { form, ..turn })
 }
 
 /// The form of the answer that the schema in this file describes.
-fn output(path: &Path) -> Result<StructuredOutput, Usage> {
+fn form(path: &Path) -> Result<StructuredOutput, Usage> {
     let wrong = |why: String| Usage(format!("--output-schema: {}: {why}", path.display()));
     let mut text = String::new();
     // a device has no end
@@ -64,8 +77,7 @@ fn output(path: &Path) -> Result<StructuredOutput, Usage> {
 /// Runs a prompt in that session, or in a new one.
 fn take(
     place: Option<SessionPlace>,
-    prompt: String,
-    files: Vec<PromptPart>,
+    Prompt { text: prompt, files }: Prompt,
     turn: &TurnArgs,
 ) -> anyhow::Result<ExitCode> {
     let project = match &place {
@@ -87,7 +99,7 @@ fn take(
         parts.extend(files);
         turn_runner::run_turn(setup, Task::Prompt(parts), turn).await
     })??;
-    Ok(ExitCode::from(outcome.exit_code()))
+    finish(&outcome, turn)
 }
 
 /// Resumes an interrupted turn.
@@ -120,11 +132,14 @@ fn turn_of(session: &str, args: &TurnArgs, task: Task) -> anyhow::Result<ExitCod
 
 /// Forks a session at any point, and runs the prompt there if one is given.
 pub(crate) fn fork(args: Fork) -> anyhow::Result<ExitCode> {
-    let Fork { session, at, files, prompt: argument, turn } = args;
+    let Fork { session, at, files, prompt, prompted, turn } = args;
+    let turn = with_form(turn, &prompted)?;
+    // read first, so that a wrong file leaves no fork behind
+    let prompt = prompt.map(|text| Prompt::read(Some(text), &prompted, &turn)).transpose()?;
     let fork = fork::begin(&super::place(&session)?, ForkRequest { at, files })?;
-    let Some(argument) = argument else { return super::print(&format!("{}\n", fork.session)) };
+    let Some(prompt) = prompt else { return super::print(&format!("{}\n", fork.session)) };
     let session = fork.session;
-    let taken = take(Some(fork), prompt(Some(argument))?, Vec::new(), &turn);
+    let taken = take(Some(fork), prompt, &turn);
     taken.map_err(|error| match client::is_locked(&error) {
         // A fork with a prompt runs only the turn of that prompt.
         true => error.context(format!(
@@ -146,31 +161,84 @@ pub(crate) fn turn(
         let setup = SessionSetup::new(place, project, &turn.overrides(), task == Task::Resume)?;
         turn_runner::run_turn(setup, task, turn).await
     })??;
+    finish(&outcome, turn)
+}
+
+/// Writes the answer of a completed turn to its file, and gives the exit code.
+fn finish(outcome: &Outcome, turn: &TurnArgs) -> anyhow::Result<ExitCode> {
+    if let (Some(path), Some(answer)) = (&turn.output, outcome.answer()) {
+        whole_file::write(path, &format!("{}\n", answer.trim_end()), whole_file::FOR_ALL)?;
+    }
     Ok(ExitCode::from(outcome.exit_code()))
 }
 
-/// The prompt from the command line, or from standard input.
-fn prompt(argument: Option<String>) -> anyhow::Result<String> {
-    let from_input = match argument.as_deref() {
-        Some("-") | None => true,
-        Some(_) => false,
-    };
-    let mut text = argument.filter(|text| text != "-").unwrap_or_default();
-    if from_input {
-        let mut stdin = std::io::stdin();
-        if stdin.is_terminal() {
-            return Err(Usage(
-                "no prompt: give one as an argument, or pipe it into standard input".into(),
-            )
-            .into());
+/// A prompt, and what goes with it.
+struct Prompt {
+    text: String,
+    files: Vec<PromptPart>,
+}
+
+impl Prompt {
+    /// The prompt from the command line or from standard input, and its files. Standard input is the prompt, a file
+    /// (`--file -`), or text that is added to the prompt; with `--permission-mode ask` it answers questions.
+    fn read(
+        argument: Option<String>,
+        PromptArgs { file, .. }: &PromptArgs,
+        turn: &TurnArgs,
+    ) -> anyhow::Result<Self> {
+        let is_input = |path: &PathBuf| path.as_os_str() == "-";
+        let (inputs, paths): (Vec<PathBuf>, Vec<PathBuf>) =
+            file.iter().cloned().partition(is_input);
+        let mut files = attach::files(&paths)?;
+        let text = argument.filter(|text| text != "-");
+        match (&text, inputs.len()) {
+            (_, 2..) => bail!(Usage("`--file -` is given twice, but there is one standard input".into())),
+            (None, 1) => bail!(Usage(
+                "standard input cannot be both the prompt and a file: give the prompt as an argument".into()
+            )),
+            (Some(_), _) | (None, 0) => {}
         }
-        let mut bytes = Vec::new();
-        stdin.read_to_end(&mut bytes)?;
-        text = String::from_utf8(bytes)
-            .map_err(|_| Usage("the prompt on standard input is not UTF-8 text".into()))?;
+        let Some(text) = text else { return Ok(Self { text: prompt_from_input()?, files }) };
+        if text.trim().is_empty() {
+            bail!(Usage("the prompt is empty".into()));
+        }
+        let answers = turn.permission_mode == Some(PermissionMode::Ask);
+        let is_added = !answers && !std::io::stdin().is_terminal();
+        if !inputs.is_empty() || is_added {
+            files.extend(attach::input(read_input()?)?);
+        }
+        Ok(Self { text, files })
     }
+}
+
+fn prompt_from_input() -> anyhow::Result<String> {
+    if std::io::stdin().is_terminal() {
+        bail!(Usage("no prompt: give one as an argument, or pipe it into standard input".into()));
+    }
+    let text = String::from_utf8(read_input()?)
+        .map_err(|_| Usage("the prompt on standard input is not UTF-8 text".into()))?;
     if text.trim().is_empty() {
-        return Err(Usage("the prompt is empty".into()).into());
+        bail!(Usage("the prompt is empty".into()));
     }
     Ok(text)
+}
+
+/// How long to wait for standard input before saying so.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Reads standard input to its end, and says so if that takes long.
+fn read_input() -> std::io::Result<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    let reading = std::thread::Builder::new().name("input".into()).spawn(move || {
+        let mut bytes = Vec::new();
+        let input = std::io::stdin().take(attach::MOST_INPUT);
+        // Nobody waits any more if this process is about to end.
+        let _ = sender.send({ input }.read_to_end(&mut bytes).map(|_| bytes));
+    });
+    reading?;
+    let bytes = receiver.recv_timeout(PATIENCE).or_else(|_| {
+        note("leftfold: waiting for the end of standard input, which goes with the prompt (`</dev/null` gives none)");
+        receiver.recv()
+    });
+    bytes.unwrap_or_else(|_| Ok(Vec::new()))
 }

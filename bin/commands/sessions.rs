@@ -11,6 +11,7 @@ use crate::cli::{Format, Sessions, SessionsCommand};
 use leftfold_runtime::session_list::{cost, remove, state, title};
 use leftfold_runtime::session_paths;
 use leftfold_view::clean;
+use leftfold_view::words::counted;
 
 pub(crate) fn sessions(args: &Sessions) -> anyhow::Result<ExitCode> {
     match &args.command {
@@ -68,12 +69,38 @@ fn show(session: &str, args: &Sessions) -> anyhow::Result<ExitCode> {
         return super::print_json(&format!("{described}\n"));
     }
     let fields = described.as_object().into_iter().flatten();
-    let text = |value: &Value| match value.as_str() {
-        Some(text) => clean::printable_line(text).into_owned(),
-        None => value.to_string(),
-    };
-    let lines = fields.map(|(name, value)| format!("{name:<15} {}\n", text(value)));
+    let lines = fields.filter_map(|(name, value)| {
+        Some(format!("{:<12} {}\n", name.replace('_', " "), in_words(name, value)?))
+    });
     pages::page_text(&args.page, &lines.collect::<String>(), pages::plain_line)
+}
+
+/// A field of a session for people; `None` if it says nothing.
+fn in_words(name: &str, value: &Value) -> Option<String> {
+    let changed = |of: &Value| format!("+{} -{}", of["additions"], of["deletions"]);
+    let each = |line: &dyn Fn(&Value) -> String| {
+        let lines: Vec<String> = value.as_array()?.iter().map(line).collect();
+        (!lines.is_empty()).then(|| lines.join(", "))
+    };
+    match (name, value) {
+        (_, Value::Null) => None,
+        ("cost" | "own_cost", Value::Number(cost)) => {
+            // a model without a price
+            let cost = cost.as_f64().filter(|cost| *cost > 0.0)?;
+            Some(format!("${cost:.4}"))
+        }
+        ("changes", of) => {
+            let files = counted(&of["files"], "file");
+            (of["files"] != 0).then(|| format!("{files}, {}", changed(of)))
+        }
+        ("changes_by_turn", _) => each(&|of| format!("turn at {}: {}", of["turn"], changed(of))),
+        ("changes_by_file", _) => each(&|of| {
+            let path = of["path"].as_str().unwrap_or_default();
+            format!("{} {}", clean::printable_line(path), changed(of))
+        }),
+        (_, Value::String(text)) => Some(clean::printable_line(text).into_owned()),
+        (_, other) => Some(other.to_string()),
+    }
 }
 
 fn remove_all(sessions: &[String]) -> anyhow::Result<ExitCode> {

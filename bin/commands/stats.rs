@@ -12,6 +12,7 @@ use leftfold_events::{Envelope, Seq, SessionId, Time};
 use leftfold_store::Reader;
 use serde::Serialize;
 
+use super::live_line::LiveLine;
 use super::pages;
 use crate::cli::{Format, Stats};
 use leftfold_runtime::{Usage as BadUsage, session_paths};
@@ -26,6 +27,7 @@ pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
     let now = Time::from(SystemTime::now()).millis();
     let days = args.days.map(|days| days.saturating_mul(DAY));
     let since = days.map(|days| Time::from_millis(now.saturating_sub(days)));
+    let live = LiveLine::about("reading all sessions");
     let mut totals = Totals::default();
     let mut projects = BTreeSet::new();
     for store in session_paths::stores()? {
@@ -38,6 +40,7 @@ pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
                 }
                 projects.insert(project.to_owned());
                 if let Some(damage) = damage {
+                    let _aside = live.aside();
                     leftfold_runtime::note(&format!(
                         "leftfold: {session} is damaged and counted only up to there: {damage}"
                     ));
@@ -45,9 +48,11 @@ pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
             }
         });
         if let Err(error) = read {
+            let _aside = live.aside();
             leftfold_runtime::note(&format!("leftfold: not counted: {error}"));
         }
     }
+    drop(live);
     if let Some(ProjectFilter::Named { name, .. }) = &only
         && !projects.iter().any(|project| only.as_ref().is_some_and(|it| it.matches(project)))
     {
@@ -207,14 +212,16 @@ impl Totals {
             counted(messages, "message"),
         );
         let groups = [("day", &self.days), ("model", &self.models), ("project", &self.projects)];
-        for (name, group) in groups {
+        for (name, group) in groups.into_iter().filter(|(_, group)| !group.is_empty()) {
             text += &format!("\nby {name}\n");
             for (key, spent) in group {
                 let key = clean::printable_line(key);
                 text += &format!("  {key:<32} {}\n", line(spent));
             }
         }
-        text += "\nby tool\n";
+        if !self.tools.is_empty() {
+            text += "\nby tool\n";
+        }
         for (name, Calls { calls, errors }) in self.most_called() {
             let name = clean::printable_line(name);
             let (calls, errors) = (counted(calls, "call"), counted(errors, "error"));

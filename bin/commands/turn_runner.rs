@@ -13,8 +13,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::line_question::{PendingQuestion, Questions};
+use super::live_line::LiveLine;
 use super::printer::{Printed, Printer, Printing};
-use crate::cli::{TurnArgs, somebody_there};
+use super::verdicts::Verdicts;
+use crate::cli::{Format, TurnArgs, somebody_there};
 use leftfold_runtime::client::{self, Client};
 use leftfold_runtime::remote::Remote;
 use leftfold_runtime::session_paths::SessionPlace;
@@ -45,7 +47,11 @@ pub(crate) enum Task {
 /// The outcome, which decides the exit code.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    Ended(Box<Ended>),
+    Ended {
+        ended: Box<Ended>,
+        /// The text, or the JSON that fits the schema.
+        answer: String,
+    },
     /// There was nothing to resume.
     Nothing,
     /// Files and messages were restored as requested.
@@ -60,7 +66,7 @@ impl Outcome {
         match self {
             Self::Nothing | Self::Restored => 0,
             Self::Interrupted => 130,
-            Self::Ended(ended) => match ended.reason {
+            Self::Ended { ended, .. } => match ended.reason {
                 EndReason::Completed => 0,
                 EndReason::Error | EndReason::InvalidOutput => 1,
                 EndReason::Blocked => 3,
@@ -68,6 +74,14 @@ impl Outcome {
                 EndReason::Incomplete => 5,
                 EndReason::Aborted => 130,
             },
+        }
+    }
+
+    /// The answer of a turn that was completed.
+    pub(crate) fn answer(&self) -> Option<&str> {
+        match self {
+            Self::Ended { ended, answer } if ended.reason == EndReason::Completed => Some(answer),
+            Self::Ended { .. } | Self::Nothing | Self::Restored | Self::Interrupted => None,
         }
     }
 }
@@ -83,8 +97,21 @@ pub(crate) async fn run_turn(
     let (resumes, reverts) = (task == Task::Resume, matches!(task, Task::Revert(_)));
     let (format, session) = (turn.format, setup.place.session);
     let prompts_as = (!resumes && !reverts).then(|| client::names(BY));
-    let is_structured = turn.output.is_some();
-    let printing = Printing { format, session, driver: sender, asks, prompts_as, is_structured };
+    let is_structured = turn.form.is_some();
+    let live = LiveLine::start();
+    if format == Format::Text {
+        live.say(if reverts { "restoring files" } else { "starting" }, "");
+    }
+    let printing = Printing {
+        format,
+        session,
+        driver: sender,
+        asks,
+        prompts_as,
+        is_structured,
+        verdicts: Verdicts::new(session, setup.config()),
+        live: live.clone(),
+    };
     let (sink, _) = Actor::spawn(None, Printer, printing).await?;
     let mut signals = Signals::new()?;
     let node = client::node().await?;
@@ -115,14 +142,14 @@ pub(crate) async fn run_turn(
         questions: Questions::new(setup.workspace.clone()),
     };
     let outcome = runner.finish(opened, printed, signals).await;
+    live.rest();
     if let Some(socket) = socket {
-        socket.close(!matches!(outcome, Ok(Outcome::Ended(_) | Outcome::Restored))).await;
+        socket.close(!matches!(outcome, Ok(Outcome::Ended { .. } | Outcome::Restored))).await;
     }
     if outcome.is_ok() {
         memory.remembered().await?;
     }
-    let completed =
-        matches!(&outcome, Ok(Outcome::Ended(ended)) if ended.reason == EndReason::Completed);
+    let completed = outcome.as_ref().is_ok_and(|outcome| outcome.answer().is_some());
     client::stop_node(&node).await;
     end_all(!completed).await?;
     outcome
@@ -268,13 +295,13 @@ impl TurnRunner {
             tokio::select! {
                 event = printed.recv() => match event {
                     Some(Printed::Prompted { by }) => self.prompted |= by == self.by,
-                    Some(Printed::Ended(ended)) if self.prompted => {
-                        return Ok(Outcome::Ended(ended));
+                    Some(Printed::Ended { ended, answer }) if self.prompted => {
+                        return Ok(Outcome::Ended { ended, answer });
                     }
                     // The end of a turn that was interrupted before.
-                    Some(Printed::Ended(_)) => {}
-                    Some(Printed::Asked { question, agent }) if self.asks => {
-                        self.ask(PendingQuestion { question: *question, agent });
+                    Some(Printed::Ended { .. }) => {}
+                    Some(Printed::Asked { question, agent, why }) if self.asks => {
+                        self.ask(PendingQuestion { question: *question, agent, why });
                     }
                     Some(Printed::Resumed((child, before))) if self.asks && child != session => {
                         self.ask_all_of(child, before);
@@ -320,7 +347,8 @@ impl TurnRunner {
             let id = (self.client.session, of);
             let bare = || OpenQuestion::of_access(id, &access.permission, &access.patterns);
             let question = view.question(of).cloned().unwrap_or_else(bare);
-            self.ask(PendingQuestion { question: OpenQuestion { id, ..question }, agent: None });
+            let question = OpenQuestion { id, ..question };
+            self.ask(PendingQuestion { question, agent: None, why: None });
         }
     }
 
@@ -332,7 +360,8 @@ impl TurnRunner {
         for (of, _) in state.questions().into_iter().filter(|(of, _)| *of < resumed) {
             if let Some(question) = view.question(of).cloned() {
                 let question = OpenQuestion { id: (child, of), ..question };
-                self.ask(PendingQuestion { question, agent: Some(state.agent.clone()) });
+                let agent = Some(state.agent.clone());
+                self.ask(PendingQuestion { question, agent, why: None });
             }
         }
     }

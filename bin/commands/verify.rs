@@ -4,26 +4,25 @@ use std::process::ExitCode;
 
 use leftfold_events::{Envelope, POLICY};
 
+use super::Checked;
 use crate::cli::{Format, Verify};
 use leftfold_runtime::session_paths::SessionPlace;
 use leftfold_view::words;
 
 pub(crate) fn verify(args: &Verify) -> anyhow::Result<ExitCode> {
-    super::each(&args.sessions, |place, events| {
+    super::each(&args.sessions, ("verifying", args.format), |place, events| {
         let mut divergences = leftfold_events::verify(events);
         if !args.all {
             divergences.truncate(1);
         }
-        let text = match args.format {
+        let (text, note) = match args.format {
             Format::Json => {
-                note_imported(place, events);
-                super::divergences_as_json(&divergences, events)?
+                (super::divergences_as_json(&divergences, events)?, note_of_import(place, events))
             }
-            Format::Text if divergences.is_empty() => same(place, events),
-            Format::Text => super::divergences_as_text(&divergences, events),
+            Format::Text if divergences.is_empty() => (same(place, events), None),
+            Format::Text => (super::divergences_as_text(&divergences, events), None),
         };
-        super::print_as(args.format, &text)?;
-        Ok(divergences.is_empty())
+        Ok(Checked { text, note, is_same: divergences.is_empty() })
     })
 }
 
@@ -35,11 +34,9 @@ fn imported_note(place: &SessionPlace, through: u64, from: &str) -> String {
     )
 }
 
-fn note_imported(place: &SessionPlace, events: &[Envelope]) {
+fn note_of_import(place: &SessionPlace, events: &[Envelope]) -> Option<String> {
     let (through, from) = leftfold_events::verify::imported(events);
-    if through > 0 {
-        leftfold_runtime::note(&format!("leftfold: {}", imported_note(place, through, from)));
-    }
+    (through > 0).then(|| format!("leftfold: {}", imported_note(place, through, from)))
 }
 
 fn same(place: &SessionPlace, events: &[Envelope]) -> String {

@@ -52,6 +52,7 @@ mod openai_responses;
 mod parts;
 mod reading;
 pub mod scripted;
+mod served;
 mod shape;
 mod spans;
 mod stream;
@@ -74,6 +75,7 @@ pub use exchanged::{
 };
 pub use http::warm;
 pub use leftfold_events::Request;
+pub use served::served;
 pub use spans::{Place, Span};
 pub use stream::{Extra, Provider, StreamEvent};
 

@@ -20,6 +20,7 @@ mod opencode_settings;
 mod output_schema;
 mod pages;
 mod run;
+mod run_input;
 mod start;
 mod story;
 mod trust;

@@ -97,6 +97,22 @@ fn a_reader_that_leaves_early_is_no_error() {
 }
 
 #[test]
+fn a_command_that_takes_long_shows_that_it_lives() {
+    let site = finished();
+    let export = site.run(&["export", "last", "--unmasked"]).ok().stdout;
+    let id = site.session().file_name().unwrap().to_str().unwrap().to_owned();
+    site.run(&["sessions", "rm", &id]).ok();
+    let pipe = site.project().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut terminal = site.terminal(&["import", "pipe"], 120);
+    terminal.until("reading pipe · 1 s");
+    std::fs::write(&pipe, &export).unwrap();
+    terminal.until(&id);
+    assert_eq!(terminal.wait(), 0);
+    assert!(!terminal.shown().contains("reading pipe"), "{}", terminal.shown());
+}
+
+#[test]
 fn one_is_singular_and_no_price_is_no_cost() {
     let site = finished();
     let stats = site.run(&["stats"]).ok().stdout;
@@ -118,4 +134,26 @@ fn one_is_singular_and_no_price_is_no_cost() {
     priced.prompt("go").ok();
     let stats = priced.run(&["stats"]).ok().stdout;
     assert!(stats.contains(", $"), "{stats}");
+}
+
+#[test]
+fn a_session_is_described_in_words() {
+    let write = common::call("write", json!({ "filePath": "a.txt", "content": "x\n" }));
+    let site =
+        Site::scripted(&script(json!([write, says("Done.")]))).setting("snapshot", json!(true));
+    site.prompt("go").ok();
+    let shown = site.run(&["sessions", "show", "last"]).ok().stdout;
+    for part in [
+        "title        go\n",
+        "state        completed\n",
+        "changes      1 file, +1 -0\n",
+        "a.txt +1 -0",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    for part in ["null", "{", "cost"] {
+        assert!(!shown.contains(part), "{part}: {shown}");
+    }
+    site.run(&["sessions", "prune"]).with(2).saying(&["--older-than DAYS", "--unused"]);
+    site.run(&["diff", "--turn", "9"]).with(2).saying(&["the session has 1 turn"]);
 }

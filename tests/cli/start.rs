@@ -1,5 +1,8 @@
 //! `leftfold` with a prompt and files: the start of a conversation, and what is no prompt.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
 use common::{Site, only, says, script};
 use serde_json::json;
 
@@ -52,5 +55,72 @@ fn what_is_no_start_of_a_conversation() {
     ] {
         site.run(args).with(2).saying(&[said]);
     }
+    assert!(site.sessions().is_empty());
+}
+
+/// A server that lists a model for everyone who asks. Answers its base address.
+fn lists_a_model() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let base = format!("http://{}/v1", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let list =
+                json!({ "data": [{ "id": "small-model" }, { "id": "embed-model" }] }).to_string();
+            let head = format!("content-length: {}\r\nconnection: close\r\n\r\n", list.len());
+            let _ =
+                write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{head}{list}");
+        }
+    });
+    base
+}
+
+fn without_a_model(ollama: &str) -> Site {
+    let nowhere = "http://127.0.0.1:9/v1";
+    Site::bare()
+        .env("OLLAMA_BASE_URL", ollama)
+        .env("LMSTUDIO_BASE_URL", nowhere)
+        .env("LLAMACPP_BASE_URL", nowhere)
+}
+
+#[test]
+fn without_a_model_one_of_this_machine_is_offered_and_kept() {
+    let site = without_a_model(&lists_a_model());
+    let mut terminal = site.terminal(&[], 100);
+    terminal.until("1  small-model (Ollama on this machine)").until("Your choice: ");
+    assert!(!terminal.shown().contains("embed-model"), "{}", terminal.shown());
+    terminal.press("1\r").until("Stored in ").until("ollama/small-model").until_prompt();
+    terminal.press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    let kept = std::fs::read_to_string(site.path("config/leftfold/leftfold.json")).unwrap();
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&kept).unwrap()["model"],
+        "ollama/small-model"
+    );
+    // the next start asks nothing
+    let mut terminal = site.terminal(&[], 100);
+    terminal.until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+}
+
+#[test]
+fn without_a_model_a_key_can_be_stored() {
+    let site = without_a_model("http://127.0.0.1:9/v1");
+    let mut terminal = site.terminal(&[], 100);
+    terminal.until("no provider has a key yet").until("Your choice: ").press("x\r");
+    terminal.until("Your choice: x").press("k\r").until("Provider [anthropic]: ").press("\r");
+    terminal.until("Key of anthropic").press("sk-ant-0123456789-abcdef\r");
+    terminal.until("is stored in").until("anthropic/").until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    assert!(!terminal.shown().contains("sk-ant"), "{}", terminal.shown());
+}
+
+#[test]
+fn without_a_model_one_may_leave() {
+    let site = without_a_model("http://127.0.0.1:9/v1");
+    let mut terminal = site.terminal(&[], 100);
+    terminal.until("Your choice: ").press("q\r");
+    assert_eq!(terminal.wait(), 2);
     assert!(site.sessions().is_empty());
 }

@@ -148,7 +148,7 @@ fn a_walk_answers_each_line_before_it_reads_the_next() {
     let mut line = || lines.next().unwrap().unwrap();
     for seq in 1..=3 {
         assert!(line().trim_start().starts_with(&format!("{seq} ")), "{seq}");
-        assert!(line().contains("messages"));
+        assert!(line().contains(" message"));
         writeln!(input).unwrap();
     }
     drop(input);

@@ -185,10 +185,11 @@ fn each_dependency_stays_where_it_belongs() {
 /// `leftfold_view::clean`. No other code writes to standard output or standard error.
 #[test]
 fn every_text_passes_the_cleaner() {
-    const WRITERS: [&str; 15] = [
+    const WRITERS: [&str; 16] = [
         // functions for everybody: text, JSON, events, notes, the log
         "bin/commands/mod.rs",
         "bin/commands/printer.rs",
+        "bin/commands/live_line.rs",
         "bin/runtime/src/lib.rs",
         "bin/logging.rs",
         "bin/terminal/src/screen.rs",

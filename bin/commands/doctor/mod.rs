@@ -16,6 +16,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
+use super::live_line::LiveLine;
 use crate::cli::{Doctor, Format};
 use leftfold_config::{self as settings, Diagnosis};
 use leftfold_runtime::model;
@@ -98,7 +99,9 @@ pub(crate) fn doctor(args: &Doctor) -> anyhow::Result<ExitCode> {
         return session::doctor(file, args);
     }
     let directory = std::env::current_dir()?;
+    let live = LiveLine::about("examining settings, servers and this machine");
     let found = examine(&directory, args)?;
+    drop(live);
     let text = match args.format {
         Format::Json => found.all.iter().map(as_json).collect(),
         Format::Text => as_text(&found),

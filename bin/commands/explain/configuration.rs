@@ -79,10 +79,16 @@ pub(super) fn block_json(config: &TurnConfig, block: usize) -> Value {
     pieces(config, block).iter().map(piece).collect()
 }
 
-/// Where the rule comes from that decided: the last one that is equal to it.
-pub(super) fn of_rule(config: &TurnConfig, rule: &Rule) -> Option<String> {
-    let at = config.rules.iter().rposition(|other| other == rule)?;
-    config.options.sources.of_rule(at).map(str::to_owned)
+/// Where the rule comes from that decided: the last one that is equal to it, or else a restriction.
+pub(in crate::commands) fn of_rule(config: &TurnConfig, rule: &Rule) -> Option<String> {
+    let sources = &config.options.sources;
+    let at = config.rules.iter().rposition(|other| other == rule);
+    let source = at.and_then(|at| sources.of_rule(at)).filter(|source| !source.is_empty());
+    let restriction = || {
+        let mut all = config.options.restrictions.iter().flatten();
+        sources.of_restriction(all.position(|other| other == rule)?)
+    };
+    source.or_else(restriction).map(str::to_owned)
 }
 
 /// Everything in a turn configuration, with its sources.
@@ -172,7 +178,7 @@ pub(super) fn as_json(config: &TurnConfig) -> Value {
 }
 
 /// `deny edit `*``.
-pub(super) fn shown(Rule { permission, pattern, action }: &Rule) -> String {
+pub(in crate::commands) fn shown(Rule { permission, pattern, action }: &Rule) -> String {
     let action = json!(action);
     let action = action.as_str().unwrap_or_default();
     format!("{action} {} `{}`", visible_line(permission), visible_line(pattern))

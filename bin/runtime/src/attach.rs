@@ -56,9 +56,36 @@ fn part(path: &Path) -> Result<PromptPart, Usage> {
             name: path.file_name().map(|name| name.to_string_lossy().into_owned()),
         });
     }
-    let text = String::from_utf8(bytes)
-        .map_err(|_| fault("is neither UTF-8 text nor an image or PDF that models accept"))?;
+    let text = String::from_utf8(bytes).map_err(|_| fault(NEITHER))?;
     Ok(PromptPart::text(format!("<file path=\"{}\">\n{text}\n</file>", path.display())))
+}
+
+const NEITHER: &str = "is neither UTF-8 text nor an image or PDF that models accept";
+
+/// The largest text on standard input, in bytes. Nobody reads it in pieces later.
+const MAX_INPUT: u64 = 4 * 1024 * 1024;
+
+/// More bytes on standard input need not be read: no text and no media have as many.
+pub const MOST_INPUT: u64 = 64 * 1024 * 1024;
+
+/// Turns the bytes on standard input into a part of a prompt, as [`files`] does with a file. `None` if they are blank.
+///
+/// # Errors
+/// They are neither text nor media, or too many.
+pub fn input(bytes: Vec<u8>) -> Result<Option<PromptPart>, Usage> {
+    let fault = |what: &str| Usage(format!("standard input: {what}"));
+    let media = recognise(&bytes);
+    let max = media.map_or(MAX_INPUT, |media| media.max);
+    if bytes.len() as u64 > max {
+        return Err(fault(&format!("has more than {max} bytes")));
+    }
+    if let Some(media) = media {
+        let (text, mime) = (base64(&bytes), Some(media.mime.to_owned()));
+        return Ok(Some(PromptPart { kind: PromptKind::Media, text, mime, name: None }));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| fault(NEITHER))?;
+    let is_blank = text.trim().is_empty();
+    Ok((!is_blank).then(|| PromptPart::text(format!("<stdin>\n{text}\n</stdin>"))))
 }
 
 #[cfg(test)]
@@ -91,5 +118,16 @@ mod tests {
         assert!(one(dir.path().to_owned()).unwrap_err().contains("folder"));
         assert!(one("/dev/null".into()).unwrap_err().contains("regular"));
         assert!(one(dir.path().join("none")).unwrap_err().contains("none"));
+    }
+
+    #[test]
+    fn standard_input_is_a_part_unless_it_is_blank() {
+        let part = |bytes: &[u8]| input(bytes.to_vec()).map_err(|Usage(why)| why);
+        assert_eq!(part(b"diff\n").unwrap().unwrap().text, "<stdin>\ndiff\n\n</stdin>");
+        assert_eq!(part(b" \n"), Ok(None));
+        assert_eq!(part(b"%PDF-1.7 x").unwrap().unwrap().kind, PromptKind::Media);
+        assert!(part(&[0xfe, 0xff]).unwrap_err().contains("standard input: is neither"));
+        let most = usize::try_from(MAX_INPUT).unwrap();
+        assert!(part(&vec![b'x'; most + 1]).unwrap_err().contains("more than"));
     }
 }

@@ -182,6 +182,7 @@ impl TextRenderer {
     fn turn_ended(&mut self, ended: &Ended, output: &mut TextOutput) {
         self.end_text(output);
         let Some(reason) = stopped(ended.reason) else { return };
+        let reason = if ended.is_timeout() { "timeout" } else { reason };
         let error = ended.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
         self.note(output, &format!("{reason}{error}"));
     }

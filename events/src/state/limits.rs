@@ -2,7 +2,7 @@
 
 use super::open::PendingKind;
 use super::{Call, ModelStatus, Phase, State, Titling, Wait, words};
-use crate::event::{Cost, EndReason};
+use crate::event::{Cost, EndReason, Ended};
 use crate::id::Seq;
 
 impl State {
@@ -115,5 +115,13 @@ impl Call {
     fn timed_out(&self) -> String {
         let limit = self.resolved.as_ref().map_or(0, |resolved| resolved.timeout);
         words::timed_out(limit, &self.tail)
+    }
+}
+
+impl Ended {
+    /// Whether the turn ended because its time was over.
+    pub fn is_timeout(&self) -> bool {
+        let says_so = |error: &String| error.contains(words::OF_TIME);
+        self.reason == EndReason::Limit && self.error.as_ref().is_some_and(says_so)
     }
 }

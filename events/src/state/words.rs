@@ -91,8 +91,11 @@ pub(crate) fn overspent(max: f64, cost: f64) -> String {
 }
 
 pub(crate) fn out_of_time(max: u64, taken: u64) -> String {
-    format!("the limit of time is {}, and the turn has taken {}", duration(max), duration(taken))
+    format!("{OF_TIME} is {}, and the turn has taken {}", duration(max), duration(taken))
 }
+
+/// Begins the error of a turn that has reached its limit of time.
+pub(crate) const OF_TIME: &str = "the limit of time";
 
 pub(crate) fn summary(text: &str) -> String {
     format!("What has happened in this conversation so far, in summary:\n\n{text}")

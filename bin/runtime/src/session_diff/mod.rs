@@ -199,7 +199,8 @@ fn choose(steps: &Steps, range: DiffRange) -> Result<Vec<StepId>, Usage> {
         DiffRange::Turn(number) => {
             let turn = number.checked_sub(1).and_then(|at| steps.turns.get(at));
             let missing = || {
-                Usage(format!("there is no turn {number}: the session has {}", steps.turns.len()))
+                let turns = leftfold_view::words::counted(steps.turns.len(), "turn");
+                Usage(format!("there is no turn {number}: the session has {turns}"))
             };
             of_turn(*turn.ok_or_else(missing)?)
         }
