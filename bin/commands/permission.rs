@@ -50,6 +50,9 @@ fn list(format: Format) -> anyhow::Result<ExitCode> {
             Format::Text => visible_line(&format!("{id} {permission}: {pattern}")),
         }
     };
+    if approved.is_empty() {
+        leftfold_runtime::note("leftfold: no \"always\" has allowed anything in this project");
+    }
     let lines: String = approved.iter().map(|rule| line(rule) + "\n").collect();
     super::print_as(format, &lines)
 }

@@ -190,6 +190,10 @@ impl Output {
                 self.held.push(output);
                 let is_closed = self.follow_questions(event, &changes);
                 if is_closed || self.asking.as_ref().is_none_or(VecDeque::is_empty) {
+                    if self.held.iter().any(|output| !output.text.is_empty()) {
+                        // the wait is over
+                        self.live.rest();
+                    }
                     let _aside = self.live.aside();
                     for output in std::mem::take(&mut self.held) {
                         self.open_line = ends_open(&output).unwrap_or(self.open_line);
@@ -272,7 +276,7 @@ impl Output {
 
     /// Shows on a terminal what the session waits for, unless a person is asked or text is streaming.
     fn say_what_runs(&self) {
-        let is_asking = self.asking.as_ref().is_some_and(|asking| !asking.is_empty());
+        let is_asking = self.transcript.open_questions().next().is_some();
         let root = self.transcript.root();
         let Some(root) = root.filter(|_| self.format == Format::Text && !is_asking) else {
             return self.live.rest();

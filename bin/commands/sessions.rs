@@ -25,6 +25,9 @@ pub(crate) fn sessions(args: &Sessions) -> anyhow::Result<ExitCode> {
 fn list(args: &Sessions) -> anyhow::Result<ExitCode> {
     let mut roots = session_paths::listed()?;
     roots.sort_by_key(|(_, head)| std::cmp::Reverse(head.at));
+    if roots.is_empty() {
+        leftfold_runtime::note("leftfold: there are no sessions yet");
+    }
     let lines = roots.iter().map(|(store, head)| match args.format {
         Format::Json => described(store, head).to_string() + "\n",
         Format::Text => line(store, head),
@@ -70,7 +73,13 @@ fn show(session: &str, args: &Sessions) -> anyhow::Result<ExitCode> {
     }
     let fields = described.as_object().into_iter().flatten();
     let lines = fields.filter_map(|(name, value)| {
-        Some(format!("{:<12} {}\n", name.replace('_', " "), in_words(name, value)?))
+        let shown = match name.as_str() {
+            "time" => "last event".to_owned(),
+            "changes_by_turn" => "by turn".to_owned(),
+            "changes_by_file" => "by file".to_owned(),
+            other => other.replace('_', " "),
+        };
+        Some(format!("{shown:<12} {}\n", in_words(name, value)?))
     });
     pages::page_text(&args.page, &lines.collect::<String>(), pages::plain_line)
 }

@@ -154,6 +154,14 @@ fn a_session_is_described_in_words() {
     for part in ["null", "{", "cost"] {
         assert!(!shown.contains(part), "{part}: {shown}");
     }
+    let nothing = Site::bare();
+    for (args, said) in [
+        (&["sessions"][..], "there are no sessions yet"),
+        (&["permission", "list"], "no \"always\""),
+    ] {
+        let ran = nothing.run(args).ok();
+        assert!(ran.stdout.is_empty() && ran.stderr.contains(said), "{ran:?}");
+    }
     site.run(&["sessions", "prune"]).with(2).saying(&["--older-than DAYS", "--unused"]);
     site.run(&["diff", "--turn", "9"]).with(2).saying(&["the session has 1 turn"]);
 }

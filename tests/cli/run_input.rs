@@ -139,10 +139,14 @@ fn a_denied_call_names_the_rule_its_place_and_what_would_allow_it() {
         let site = Site::scripted(&script(json!([reply, says("Then not.")])));
         site.file("leftfold.json", rules);
         let ran = site.run(&["run", "go"]).ok();
-        for part in ["denied", &said[0], &said[1], &said[2], &said[3]] {
+        for part in ["denied"].iter().chain(&said) {
             assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
         }
         assert_eq!(site.text("a.txt") + &site.text("made"), "");
+        let ruled = site.run(&["replay", "--type", "permission.ruled"]).ok().stdout;
+        let seq = ruled.split_whitespace().next().unwrap().to_owned();
+        let explained = site.run(&["explain", "last", &seq]).ok().stdout;
+        assert!(explained.contains(said[1]), "{explained}");
     }
 }
 
