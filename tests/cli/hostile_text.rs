@@ -50,13 +50,13 @@ fn run(site: &Site, args: &[&str], input: &str) -> String {
     command.stdin(Stdio::null());
     let mut terminal = Terminal::start(on_terminal, 200);
     terminal.wait();
-    let shown = without_own_codes(&terminal.raw.replace("\r\n", "\n"));
+    let shown = without_colours(&terminal.raw.replace("\r\n", "\n"));
     assert_clean(&format!("{args:?} on a terminal"), &shown);
     format!("{}{}", ran.stdout, ran.stderr)
 }
 
 /// The text without Leftfold's own colours, and without the codes that erase its live line. [`TRICK`] has none of them.
-fn without_own_codes(text: &str) -> String {
+fn without_colours(text: &str) -> String {
     let colours = ["0", "1", "2", "31", "32", "33", "34", "35", "36"];
     let text = text.replace("\r\x1b[K", "\n");
     colours.iter().fold(text, |text, code| text.replace(&format!("\x1b[{code}m"), ""))
