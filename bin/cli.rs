@@ -154,7 +154,7 @@ impl Command {
             Self::Sessions(sessions) => match sessions.command {
                 Some(SessionsCommand::Rm { .. }) => Some("leftfold sessions rm"),
                 Some(SessionsCommand::Prune(_)) => Some("leftfold sessions prune"),
-                Some(SessionsCommand::List | SessionsCommand::Show { .. }) | None => None,
+                Some(SessionsCommand::List(_) | SessionsCommand::Show { .. }) | None => None,
             },
             Self::Trust(trust) => (!trust.show).then_some("leftfold trust"),
             Self::Auth(auth) => match auth.command {
@@ -597,6 +597,8 @@ pub(crate) struct Tool {
 pub(crate) struct Sessions {
     #[command(subcommand)]
     pub(crate) command: Option<SessionsCommand>,
+    #[command(flatten)]
+    pub(crate) list: ListArgs,
     /// Output format
     #[arg(long, value_enum, default_value_t, global = true)]
     pub(crate) format: Format,
@@ -604,13 +606,25 @@ pub(crate) struct Sessions {
     pub(crate) page: PageArgs,
 }
 
+/// The sessions to list.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Only sessions of this project: its folder, or the folder's name [without NAME: the current project]
+    #[arg(long, value_name = "NAME", num_args = 0..=1)]
+    pub(crate) project: Option<Option<String>>,
+    /// Only the N sessions with the newest events
+    #[arg(long, short = 'n', value_name = "N")]
+    pub(crate) limit: Option<usize>,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
     /// List every root session and every fork, newest first (the default)
-    List,
+    List(ListArgs),
     /// Show details of one session, and the files it has changed
     Show {
         /// A session id, a unique prefix of one, `last`, or a session's folder
+        #[arg(default_value = "last")]
         session: String,
     },
     /// Remove sessions with their children, payloads and spilled output; a session that has forks

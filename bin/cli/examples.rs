@@ -59,7 +59,8 @@ Examples:
 
 pub(super) const SESSIONS: &str = "\
 Examples:
-  leftfold sessions
+  leftfold sessions --project             those of this project
+  leftfold sessions list -n 5 --format json
   leftfold sessions show last
   leftfold sessions rm 01M837GDE0FC
   leftfold sessions prune --older-than 30 --dry-run";

@@ -10,6 +10,8 @@ use leftfold_view::clean;
 use rustix::fs::FileType;
 use rustix::termios::tcgetwinsize;
 
+use super::pages;
+
 /// Work that takes less time shows no line.
 const LONG: Duration = Duration::from_secs(1);
 /// The time between two frames.
@@ -146,10 +148,9 @@ fn locked(row: &Mutex<Row>) -> MutexGuard<'_, Row> {
 /// Whether standard error is a terminal whose cursor can be moved. A program that reads standard output from a pipe may
 /// write to the same terminal at any time.
 fn can_show() -> bool {
-    let is_dumb = std::env::var("TERM").is_ok_and(|term| term.is_empty() || term == "dumb");
     let to_pipe = rustix::fs::fstat(io::stdout())
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo);
-    io::stderr().is_terminal() && !is_dumb && !to_pipe
+    io::stderr().is_terminal() && !pages::is_dumb() && !to_pipe
 }
 
 #[cfg(test)]

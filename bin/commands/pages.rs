@@ -88,7 +88,8 @@ fn has_colours(wanted: Colour) -> bool {
     }
 }
 
-fn is_dumb() -> bool {
+/// Whether the terminal knows no codes.
+pub(super) fn is_dumb() -> bool {
     std::env::var("TERM").is_ok_and(|term| term.is_empty() || term == "dumb")
 }
 

@@ -215,7 +215,11 @@ fn prompt_from_input() -> anyhow::Result<String> {
     if std::io::stdin().is_terminal() {
         bail!(Usage("no prompt: give one as an argument, or pipe it into standard input".into()));
     }
-    let text = String::from_utf8(read_input()?)
+    let bytes = read_input()?;
+    if bytes.len() as u64 >= attach::MOST_INPUT {
+        bail!(Usage("the prompt on standard input is too long".into()));
+    }
+    let text = String::from_utf8(bytes)
         .map_err(|_| Usage("the prompt on standard input is not UTF-8 text".into()))?;
     if text.trim().is_empty() {
         bail!(Usage("the prompt is empty".into()));
@@ -231,9 +235,9 @@ fn read_input() -> std::io::Result<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     let reading = std::thread::Builder::new().name("input".into()).spawn(move || {
         let mut bytes = Vec::new();
-        let input = std::io::stdin().take(attach::MOST_INPUT);
+        let read = std::io::stdin().take(attach::MOST_INPUT).read_to_end(&mut bytes);
         // Nobody waits any more if this process is about to end.
-        let _ = sender.send({ input }.read_to_end(&mut bytes).map(|_| bytes));
+        let _ = sender.send(read.map(|_| bytes));
     });
     reading?;
     let bytes = receiver.recv_timeout(PATIENCE).or_else(|_| {

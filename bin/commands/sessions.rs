@@ -7,7 +7,8 @@ use leftfold_store::Head;
 use serde_json::{Value, json};
 
 use super::pages;
-use crate::cli::{Format, Sessions, SessionsCommand};
+use super::stats::ProjectFilter;
+use crate::cli::{Format, ListArgs, Sessions, SessionsCommand};
 use leftfold_runtime::session_list::{cost, remove, state, title};
 use leftfold_runtime::session_paths;
 use leftfold_view::clean;
@@ -15,19 +16,29 @@ use leftfold_view::words::counted;
 
 pub(crate) fn sessions(args: &Sessions) -> anyhow::Result<ExitCode> {
     match &args.command {
-        None | Some(SessionsCommand::List) => list(args),
+        None => list(&args.list, args),
+        Some(SessionsCommand::List(only)) => list(only, args),
         Some(SessionsCommand::Show { session }) => show(session, args),
         Some(SessionsCommand::Rm { sessions }) => remove_all(sessions),
         Some(SessionsCommand::Prune(prune)) => super::prune::prune(prune),
     }
 }
 
-fn list(args: &Sessions) -> anyhow::Result<ExitCode> {
+fn list(only: &ListArgs, args: &Sessions) -> anyhow::Result<ExitCode> {
     let mut roots = session_paths::listed()?;
+    if let Some(name) = &only.project {
+        let filter = ProjectFilter::new(name.as_deref(), &std::env::current_dir()?);
+        let project = |head: &Head| {
+            head.summary.as_ref().map(|summary| summary.worktree.clone()).unwrap_or_default()
+        };
+        filter.check(&roots.iter().map(|(_, head)| project(head)).collect())?;
+        roots.retain(|(_, head)| filter.matches(&project(head)));
+    }
     roots.sort_by_key(|(_, head)| std::cmp::Reverse(head.at));
     if roots.is_empty() {
         leftfold_runtime::note("leftfold: there are no sessions yet");
     }
+    roots.truncate(only.limit.unwrap_or(usize::MAX));
     let lines = roots.iter().map(|(store, head)| match args.format {
         Format::Json => described(store, head).to_string() + "\n",
         Format::Text => line(store, head),

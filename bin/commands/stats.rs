@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use anyhow::bail;
 use leftfold_events::event::{Event, Model, Purpose, Session, Started, Tool, Turn, Usage};
 use leftfold_events::{Envelope, Seq, SessionId, Time};
 use leftfold_store::Reader;
@@ -53,14 +52,8 @@ pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
         }
     }
     drop(live);
-    if let Some(ProjectFilter::Named { name, .. }) = &only
-        && !projects.iter().any(|project| only.as_ref().is_some_and(|it| it.matches(project)))
-    {
-        let known: Vec<&str> = projects.iter().map(String::as_str).collect();
-        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        bail!(BadUsage(format!(
-            "no session belongs to a project `{name}`; projects with sessions: {known}"
-        )));
+    if let Some(only) = &only {
+        only.check(&projects)?;
     }
     if let Some(most) = args.tools {
         let dropped: Vec<String> =
@@ -74,8 +67,8 @@ pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
     pages::page(&args.page, args.format, &text, pages::grouped_line)
 }
 
-/// The sessions that `--project` counts.
-enum ProjectFilter {
+/// The sessions that `--project` selects.
+pub(super) enum ProjectFilter {
     /// Those of the current project, by its folder.
     Current(String),
     /// Those whose folder is `path`, or is called `name`.
@@ -83,7 +76,7 @@ enum ProjectFilter {
 }
 
 impl ProjectFilter {
-    fn new(name: Option<&str>, directory: &Path) -> Self {
+    pub(super) fn new(name: Option<&str>, directory: &Path) -> Self {
         let Some(name) = name else {
             return Self::Current(leftfold_config::worktree_of(directory).display().to_string());
         };
@@ -92,7 +85,24 @@ impl ProjectFilter {
         Self::Named { name: name.to_owned(), path }
     }
 
-    fn matches(&self, project: &str) -> bool {
+    /// Checks that a named project is one of those that have sessions.
+    ///
+    /// # Errors
+    /// It is not.
+    pub(super) fn check(&self, projects: &BTreeSet<String>) -> Result<(), BadUsage> {
+        let Self::Named { name, .. } = self else { return Ok(()) };
+        if projects.iter().any(|project| self.matches(project)) {
+            return Ok(());
+        }
+        let known: Vec<&str> = projects.iter().map(String::as_str).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        Err(BadUsage(format!(
+            "no session belongs to a project `{name}`; projects with sessions: {known}"
+        )))
+    }
+
+    /// Whether this is the root of such a project.
+    pub(super) fn matches(&self, project: &str) -> bool {
         match self {
             Self::Current(path) => project == path,
             Self::Named { name, path } => {

@@ -155,6 +155,22 @@ fn a_session_is_described_in_words() {
         assert!(!shown.contains(part), "{part}: {shown}");
     }
     let nothing = Site::bare();
+    let other = site.path("other");
+    std::fs::create_dir(&other).unwrap();
+    let mut command = site.command(&["run", "--format", "json", "elsewhere"]);
+    command.current_dir(&other);
+    common::Live::start(command).wait();
+    for (args, titles) in [
+        (&["sessions"][..], &["elsewhere", "go"][..]),
+        (&["sessions", "--project"], &["go"]),
+        (&["sessions", "list", "--project", "other"], &["elsewhere"]),
+        (&["sessions", "list", "-n", "1"], &["elsewhere"]),
+    ] {
+        let listed = site.run(&[args, &["--format", "json"]].concat()).ok().events();
+        let found: Vec<&str> = listed.iter().map(|it| it["title"].as_str().unwrap()).collect();
+        assert_eq!(found, titles, "{args:?}");
+    }
+    site.run(&["sessions", "--project", "none"]).with(2).saying(&["project `none`"]);
     for (args, said) in [
         (&["sessions"][..], "there are no sessions yet"),
         (&["permission", "list"], "no \"always\""),
