@@ -2,21 +2,34 @@
 
 mod calls;
 mod choosing;
+#[allow(dead_code)]
+mod completion;
 mod conversation;
+#[allow(dead_code)]
+mod file_search;
+#[allow(dead_code)]
+mod fuzzy;
 mod inline;
 mod input;
 mod input_events;
 mod keys;
 mod markdown;
+#[allow(dead_code)]
+mod picker;
 mod question;
 mod question_prompt;
+// The conversation is moved to these piece by piece.
+#[allow(dead_code, unused_imports)]
 mod render;
+mod renderer;
 mod screen;
 mod session_commands;
 mod status;
 mod style;
 #[cfg(test)]
 mod tests;
+#[allow(dead_code)]
+mod theme;
 pub mod trust;
 mod typing;
 mod wrap;
@@ -33,7 +46,7 @@ use leftfold_store::Reader;
 use self::conversation::{Conversation, ExitReason};
 use self::input::Input;
 use self::input_events::InputEvents;
-use self::render::Renderer;
+use self::renderer::Renderer;
 use self::screen::Screen;
 pub use self::screen::columns;
 use self::style::{Face, Look};

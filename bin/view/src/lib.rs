@@ -12,6 +12,7 @@
 //! | `question` | the questions that a session asks people, and the parsing of typed answers |
 //! | `text` | changes as plain text, for `run` and `observe`, and lines about subagents |
 //! | `event_line`, `reason` | an event in one line, and the reason for it, for `replay` and others |
+//! | `context_use` | what fills the model's context |
 //! | `diff` | a unified diff as files, hunks and typed lines |
 //! | `file_changes` | changed files in words |
 //! | `clean` | removes control sequences from text |
@@ -23,6 +24,7 @@
 mod answer_gate;
 mod change;
 pub mod clean;
+mod context_use;
 mod derived;
 mod diff;
 pub mod event_line;
@@ -40,6 +42,7 @@ pub mod words;
 
 pub use answer_gate::{AnswerGate, CTRL_D, CTRL_U, ESCAPE, GateKind, GateOutcome, GateRow, QUIET};
 pub use change::{CallStep, Change, CompactionEnd, Outcome};
+pub use context_use::ContextUse;
 pub use derived::{Derived, Notification, changed_files};
 pub use diff::{DiffLine, FileDiff, LineKind};
 pub use question::{Choice, OpenQuestion, Question, QuestionId};

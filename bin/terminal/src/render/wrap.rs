@@ -1,0 +1,309 @@
+//! Lays styled text out in lines. Widths are those of grapheme clusters, because that is what a
+//! cell of the screen holds.
+
+use leftfold_view::clean;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+/// The spaces that replace a tab.
+const TAB: &str = "    ";
+/// Bytes of one cluster. Longer ones are piles of combining marks, which no terminal shows.
+const LONGEST_CLUSTER: usize = 64;
+/// Replaces a cluster that is wider than a line.
+const TOO_WIDE: &str = "?";
+
+/// What stands before the text of its first line, and of the lines after it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Indent {
+    pub(crate) first: Vec<Span<'static>>,
+    pub(crate) rest: Vec<Span<'static>>,
+}
+
+impl Indent {
+    /// `first`, and blanks of its width.
+    pub(crate) fn hanging(first: Vec<Span<'static>>) -> Self {
+        let blanks = " ".repeat(width_of(&first));
+        Self { first, rest: vec![Span::raw(blanks)] }
+    }
+}
+
+/// Text without controls, invisible characters and tabs. Decoded entities can contain any of them,
+/// even where the source was clean.
+pub(crate) fn guarded(text: &str) -> String {
+    clean::guarded(text).replace('\t', TAB)
+}
+
+pub(crate) fn span(text: &str, style: Style) -> Span<'static> {
+    Span::styled(guarded(text), style)
+}
+
+/// The columns of a text on one line.
+pub(crate) fn width(text: &str) -> usize {
+    if text.is_ascii() {
+        text.len()
+    } else {
+        text.graphemes(true).map(UnicodeWidthStr::width).sum()
+    }
+}
+
+pub(crate) fn width_of(spans: &[Span<'_>]) -> usize {
+    spans.iter().map(|span| width(&span.content)).sum()
+}
+
+/// How lines are broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Break {
+    /// Between words; blanks at a break are dropped.
+    Words,
+    /// Anywhere; every blank stays.
+    Anywhere,
+}
+
+/// The lines of `text`, none wider than `width`, at least one. Line ends in the text begin a line.
+pub(crate) fn wrap(
+    text: &[Span<'_>],
+    width: usize,
+    indent: &Indent,
+    breaks: Break,
+) -> Vec<Line<'static>> {
+    let mut layout = Layout::new(width, indent, breaks);
+    for span in text {
+        for cluster in span.content.graphemes(true) {
+            layout.push(cluster, span.style);
+        }
+    }
+    layout.finish()
+}
+
+/// At most `columns` of the text in one line, with a mark if something was left out.
+pub(crate) fn clip(text: &[Span<'static>], columns: usize) -> Vec<Span<'static>> {
+    if width_of(text) <= columns {
+        return text.to_vec();
+    }
+    let mut clipped = Clusters::default();
+    let room = columns.saturating_sub(1);
+    'spans: for span in text {
+        for cluster in span.content.graphemes(true) {
+            if clipped.width + cluster.width() > room {
+                break 'spans;
+            }
+            clipped.push(cluster, span.style);
+        }
+    }
+    if columns > 0 {
+        let style = clipped.spans.last().map_or(Style::new(), |span| span.style);
+        clipped.push("…", style);
+    }
+    clipped.spans
+}
+
+/// Pieces of text with their width.
+#[derive(Debug, Default)]
+struct Clusters {
+    spans: Vec<Span<'static>>,
+    width: usize,
+}
+
+impl Clusters {
+    fn push(&mut self, cluster: &str, style: Style) {
+        self.width += cluster.width();
+        match self.spans.last_mut() {
+            Some(last) if last.style == style => last.content.to_mut().push_str(cluster),
+            _ => self.spans.push(Span::styled(cluster.to_owned(), style)),
+        }
+    }
+
+    fn append(&mut self, other: Self) {
+        for span in other.spans {
+            self.width += width(&span.content);
+            match self.spans.last_mut() {
+                Some(last) if last.style == span.style => {
+                    last.content.to_mut().push_str(&span.content);
+                }
+                _ => self.spans.push(span),
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Layout {
+    width: usize,
+    breaks: Break,
+    /// The start of the next line.
+    rest: Vec<Span<'static>>,
+    lines: Vec<Line<'static>>,
+    line: Clusters,
+    /// The columns of the line's indent.
+    indent: usize,
+    /// The blanks before the current word.
+    blanks: Clusters,
+    word: Clusters,
+}
+
+impl Layout {
+    fn new(width: usize, indent: &Indent, breaks: Break) -> Self {
+        let width = width.max(1);
+        // An indent leaves at least half of a line to the text.
+        let fitted = |indent: &[Span<'static>]| {
+            let mut fitted = Clusters::default();
+            for span in indent {
+                for cluster in span.content.graphemes(true) {
+                    if fitted.width + cluster.width() <= width / 2 {
+                        fitted.push(cluster, span.style);
+                    }
+                }
+            }
+            fitted
+        };
+        let line = fitted(&indent.first);
+        let rest = fitted(&indent.rest).spans;
+        let indent = line.width;
+        let (blanks, word) = (Clusters::default(), Clusters::default());
+        Self { width, breaks, rest, lines: Vec::new(), line, indent, blanks, word }
+    }
+
+    fn push(&mut self, cluster: &str, style: Style) {
+        if matches!(cluster, "\n" | "\r\n") {
+            self.end_word();
+            self.new_line();
+            return;
+        }
+        // `guarded` leaves no other controls; a span that did not pass it shows none either.
+        if cluster.chars().any(char::is_control) {
+            return;
+        }
+        let columns = cluster.width();
+        let room = self.width - self.indent;
+        let (cluster, columns) = match columns {
+            columns if columns > room => (TOO_WIDE, 1),
+            columns => (shortened(cluster), columns),
+        };
+        if self.breaks == Break::Anywhere {
+            if self.line.width + columns > self.width {
+                self.new_line();
+            }
+            self.line.push(cluster, style);
+            return;
+        }
+        if cluster == " " {
+            self.end_word();
+            self.blanks.push(cluster, style);
+            return;
+        }
+        // Scripts of wide characters have no blanks between words.
+        if columns > 1 {
+            self.end_word();
+            self.word.push(cluster, style);
+            self.end_word();
+            return;
+        }
+        if self.word.width + columns > room {
+            self.end_word();
+        }
+        self.word.push(cluster, style);
+    }
+
+    /// Moves the word to the line, or to the next one.
+    fn end_word(&mut self) {
+        if self.word.spans.is_empty() {
+            return;
+        }
+        let blanks = std::mem::take(&mut self.blanks);
+        let word = std::mem::take(&mut self.word);
+        if self.line.width + blanks.width + word.width <= self.width {
+            self.line.append(blanks);
+        } else if self.line.width > self.indent {
+            self.new_line();
+        }
+        self.line.append(word);
+    }
+
+    fn new_line(&mut self) {
+        self.blanks = Clusters::default();
+        let mut next = Clusters::default();
+        next.append(Clusters { spans: self.rest.clone(), width: 0 });
+        self.indent = next.width;
+        let line = std::mem::replace(&mut self.line, next);
+        self.lines.push(Line::from(line.spans));
+    }
+
+    fn finish(mut self) -> Vec<Line<'static>> {
+        self.end_word();
+        self.lines.push(Line::from(self.line.spans));
+        self.lines
+    }
+}
+
+/// A cluster without the marks that are too many.
+fn shortened(cluster: &str) -> &str {
+    if cluster.len() <= LONGEST_CLUSTER {
+        return cluster;
+    }
+    let end = (0..=LONGEST_CLUSTER).rev().find(|at| cluster.is_char_boundary(*at));
+    &cluster[..end.unwrap_or(0)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrapped(text: &str, width: usize, prefix: &str, breaks: Break) -> Vec<String> {
+        let indent = Indent::hanging(vec![Span::raw(prefix.to_owned())]);
+        let lines = wrap(&[span(text, Style::new())], width, &indent, breaks);
+        lines.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn lines_are_broken_between_words_and_inside_long_ones() {
+        for (text, width, prefix, expected) in [
+            ("the quick brown fox", 10, "", &["the quick", "brown fox"][..]),
+            ("one two three four", 11, "- ", &["- one two", "  three", "  four"]),
+            ("abcdefghijklmno p", 6, "", &["abcdef", "ghijkl", "mno p"]),
+            ("漢字漢字 漢字", 5, "", &["漢字", "漢字", "漢字"]),
+            ("a\nb", 5, "> ", &["> a", "  b"]),
+            ("a    b", 9, "", &["a    b"]),
+            ("a    b", 5, "", &["a", "b"]),
+            ("", 5, "- ", &["- "]),
+            ("漢字 x", 1, "- ", &["?", "?", "x"]),
+            ("👩‍👩‍👧 e\u{301}x", 4, "", &["👩‍👩‍👧", "e\u{301}x"]),
+            ("a\tb", 9, "", &["a    b"]),
+        ] {
+            assert_eq!(wrapped(text, width, prefix, Break::Words), expected, "{text:?}");
+        }
+        for (text, width, expected) in [
+            ("ab cd  ef", 4, &["ab c", "d  e", "f"][..]),
+            ("    x", 4, &["    ", "x"]),
+            ("漢字漢", 5, &["漢字", "漢"]),
+            ("", 4, &[""]),
+        ] {
+            assert_eq!(wrapped(text, width, "", Break::Anywhere), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn clipped_text_says_so() {
+        let clipped = |text: &str, columns| {
+            let spans = clip(&[span(text, Style::new())], columns);
+            spans.iter().map(|span| span.content.as_ref()).collect::<String>()
+        };
+        assert_eq!(clipped("abcdef", 6), "abcdef");
+        assert_eq!(clipped("abcdef", 4), "abc…");
+        assert_eq!(clipped("漢字漢字", 6), "漢字…");
+        assert_eq!(clipped("abc", 0), "");
+    }
+
+    #[test]
+    fn no_control_or_endless_cluster_reaches_a_line() {
+        let hostile = format!("a\u{1b}[2J\u{202e}b\u{7}c{}", "\u{301}".repeat(1000));
+        let lines = wrapped(&hostile, 80, "", Break::Words);
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].starts_with("a\\x1b[2J\\u{202e}b\\x07c\u{301}"), "{lines:?}");
+        assert!(lines[0].len() < 100, "{lines:?}");
+        let raw = Span::raw("a\u{1b}[31mb\u{7}");
+        let lines = wrap(&[raw], 80, &Indent::default(), Break::Anywhere);
+        assert_eq!(lines[0].to_string(), "a[31mb");
+    }
+}

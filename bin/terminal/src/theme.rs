@@ -1,0 +1,462 @@
+//! Named styles for everything on the screen: which colours a terminal has, and which of them to
+//! use. It reads no environment itself: callers pass a look-up.
+
+use ratatui::style::{Color, Modifier, Style};
+
+/// How many colours the terminal has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ColorDepth {
+    /// No attributes either: `TERM=dumb`, or output for a screen reader. Markup stays in the text.
+    Plain,
+    /// Bold, italic and others, but no colours: `NO_COLOR`.
+    Monochrome,
+    Ansi16,
+    Ansi256,
+    TrueColor,
+}
+
+impl ColorDepth {
+    /// From `NO_COLOR`, `COLORTERM` and `TERM`.
+    pub(crate) fn detect(env: impl Fn(&str) -> Option<String>) -> Self {
+        let value = |name| env(name).filter(|value| !value.is_empty());
+        let term = value("TERM").unwrap_or_default();
+        if matches!(term.as_str(), "" | "dumb") {
+            return Self::Plain;
+        }
+        if value("NO_COLOR").is_some() {
+            return Self::Monochrome;
+        }
+        let color_term = value("COLORTERM").unwrap_or_default();
+        if matches!(color_term.as_str(), "truecolor" | "24bit") || term.ends_with("-direct") {
+            return Self::TrueColor;
+        }
+        if term.contains("256color") || !color_term.is_empty() {
+            return Self::Ansi256;
+        }
+        Self::Ansi16
+    }
+}
+
+/// The setting `theme`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ThemeName {
+    /// Light or dark by the terminal's background. If that is unknown, the sixteen colours of the
+    /// terminal's own palette, which suit both.
+    #[default]
+    Auto,
+    Light,
+    Dark,
+}
+
+impl ThemeName {
+    pub(crate) const ALL: [Self; 3] = [Self::Auto, Self::Light, Self::Dark];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Light => "light",
+            Self::Dark => "dark",
+        }
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|name| name.as_str() == text)
+    }
+}
+
+/// The terminal's background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Background {
+    Light,
+    Dark,
+}
+
+impl Background {
+    /// From the colour that a terminal reports, for example in its answer to OSC 11.
+    pub(crate) fn of_rgb(red: u8, green: u8, blue: u8) -> Self {
+        let luma = 299 * u32::from(red) + 587 * u32::from(green) + 114 * u32::from(blue);
+        if luma > 128 * 1000 { Self::Light } else { Self::Dark }
+    }
+
+    /// From `COLORFGBG`, such as `15;0`: foreground and background as numbers of the palette.
+    pub(crate) fn of_environment(env: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let value = env("COLORFGBG")?;
+        match value.rsplit(';').next()?.parse().ok()? {
+            7 | 9..=15 => Some(Self::Light),
+            0..=6 | 8 => Some(Self::Dark),
+            _ => None,
+        }
+    }
+}
+
+/// The styles of code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CodeTheme {
+    pub(crate) comment: Style,
+    pub(crate) keyword: Style,
+    pub(crate) string: Style,
+    pub(crate) number: Style,
+    pub(crate) function: Style,
+    /// Types, classes, tags and keys.
+    pub(crate) name: Style,
+}
+
+/// Every style that the conversation uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Theme {
+    pub(crate) depth: ColorDepth,
+    pub(crate) text: Style,
+    /// Secondary text: reasoning, output of tools, notes.
+    pub(crate) dim: Style,
+    pub(crate) heading: Style,
+    /// Code between backquotes.
+    pub(crate) code: Style,
+    pub(crate) link: Style,
+    pub(crate) quote: Style,
+    /// Markers of lists, borders of tables, rules.
+    pub(crate) marker: Style,
+    pub(crate) added: Style,
+    pub(crate) removed: Style,
+    /// The words that differ within a changed line.
+    pub(crate) added_word: Style,
+    pub(crate) removed_word: Style,
+    pub(crate) line_number: Style,
+    pub(crate) error: Style,
+    pub(crate) warning: Style,
+    pub(crate) success: Style,
+    /// The user's own prompts, keys, what can be chosen.
+    pub(crate) accent: Style,
+    /// The selected row of a list.
+    pub(crate) selection: Style,
+    /// The characters that match a search.
+    pub(crate) matched: Style,
+    pub(crate) syntax: CodeTheme,
+}
+
+/// One colour in each palette.
+#[derive(Clone, Copy)]
+struct Paint {
+    light: u32,
+    dark: u32,
+    /// `Color::Reset` for the terminal's own foreground.
+    palette: Color,
+}
+
+const RED: Paint = Paint { light: 0xb3_1d28, dark: 0xf4_7067, palette: Color::Red };
+const GREEN: Paint = Paint { light: 0x1a_7f37, dark: 0x6b_c46d, palette: Color::Green };
+const YELLOW: Paint = Paint { light: 0x8a_5a00, dark: 0xe0_b25c, palette: Color::Yellow };
+const BLUE: Paint = Paint { light: 0x05_50ae, dark: 0x6c_b6ff, palette: Color::Blue };
+const CYAN: Paint = Paint { light: 0x0b_6e7f, dark: 0x5c_c8d7, palette: Color::Cyan };
+const MAGENTA: Paint = Paint { light: 0x82_50df, dark: 0xc7_9bf0, palette: Color::Magenta };
+const GREY: Paint = Paint { light: 0x65_6d76, dark: 0x8b_949e, palette: Color::Reset };
+const RED_GROUND: Paint = Paint { light: 0xff_d7d5, dark: 0x5d_1f1f, palette: Color::Red };
+const GREEN_GROUND: Paint = Paint { light: 0xb9_f0c4, dark: 0x1c_4a2a, palette: Color::Green };
+
+/// Turns a [`Paint`] into a colour of the terminal.
+#[derive(Clone, Copy)]
+struct Palette {
+    depth: ColorDepth,
+    background: Option<Background>,
+}
+
+impl Palette {
+    fn color(self, paint: Paint) -> Option<Color> {
+        let rgb = match self.background {
+            Some(Background::Light) => paint.light,
+            Some(Background::Dark) => paint.dark,
+            None => return self.has_colors().then_some(paint.palette),
+        };
+        match self.depth {
+            ColorDepth::Plain | ColorDepth::Monochrome => None,
+            ColorDepth::Ansi16 => Some(paint.palette),
+            ColorDepth::Ansi256 => Some(Color::Indexed(nearest_of_256(rgb))),
+            ColorDepth::TrueColor => {
+                let [_, red, green, blue] = rgb.to_be_bytes();
+                Some(Color::Rgb(red, green, blue))
+            }
+        }
+    }
+
+    fn has_colors(self) -> bool {
+        self.depth >= ColorDepth::Ansi16
+    }
+
+    fn foreground(self, paint: Paint) -> Style {
+        self.color(paint).map_or_else(Style::new, |color| Style::new().fg(color))
+    }
+
+    /// Attributes, if the terminal has them.
+    fn with(self, style: Style, modifier: Modifier) -> Style {
+        if self.depth == ColorDepth::Plain { style } else { style.add_modifier(modifier) }
+    }
+
+    /// Secondary text. Grey has no place among the sixteen colours that suits every palette, so it
+    /// is the attribute there.
+    fn dim(self) -> Style {
+        if self.background.is_some() && self.depth >= ColorDepth::Ansi256 {
+            self.foreground(GREY)
+        } else {
+            self.with(Style::new(), Modifier::DIM)
+        }
+    }
+
+    /// The changed words of a line: a tinted ground where there are shades, reversed otherwise.
+    fn word(self, line: Style, ground: Paint) -> Style {
+        match self.color(ground).filter(|_| self.background.is_some()) {
+            Some(color) if self.depth >= ColorDepth::Ansi256 => line.bg(color),
+            Some(_) | None => self.with(line, Modifier::REVERSED),
+        }
+    }
+}
+
+impl Theme {
+    /// `background` is what the terminal reports, if it does.
+    pub(crate) fn new(name: ThemeName, depth: ColorDepth, background: Option<Background>) -> Self {
+        let background = match name {
+            ThemeName::Auto => background,
+            ThemeName::Light => Some(Background::Light),
+            ThemeName::Dark => Some(Background::Dark),
+        };
+        let palette = Palette { depth, background };
+        let color = |paint| palette.foreground(paint);
+        let bold = |style| palette.with(style, Modifier::BOLD);
+        Self {
+            depth,
+            text: Style::new(),
+            dim: palette.dim(),
+            heading: bold(color(CYAN)),
+            code: color(CYAN),
+            link: palette.with(color(BLUE), Modifier::UNDERLINED),
+            quote: palette.with(palette.dim(), Modifier::ITALIC),
+            marker: palette.dim(),
+            added: color(GREEN),
+            removed: color(RED),
+            added_word: palette.word(color(GREEN), GREEN_GROUND),
+            removed_word: palette.word(color(RED), RED_GROUND),
+            line_number: palette.dim(),
+            error: bold(color(RED)),
+            warning: color(YELLOW),
+            success: color(GREEN),
+            accent: bold(color(MAGENTA)),
+            selection: palette.with(Style::new(), Modifier::REVERSED),
+            matched: palette.with(color(YELLOW), Modifier::BOLD | Modifier::UNDERLINED),
+            syntax: CodeTheme {
+                comment: palette.with(palette.dim(), Modifier::ITALIC),
+                keyword: color(MAGENTA),
+                string: color(GREEN),
+                number: color(YELLOW),
+                function: color(BLUE),
+                name: color(CYAN),
+            },
+        }
+    }
+
+    /// The theme for a terminal with this environment.
+    pub(crate) fn detect(name: ThemeName, env: impl Fn(&str) -> Option<String>) -> Self {
+        Self::new(name, ColorDepth::detect(&env), Background::of_environment(&env))
+    }
+
+    /// Whether the screen has no attributes at all, so that only the text can tell things apart.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.depth == ColorDepth::Plain
+    }
+
+    /// `style` with an attribute, if the screen has any.
+    pub(crate) fn with(&self, style: Style, modifier: Modifier) -> Style {
+        if self.is_plain() { style } else { style.add_modifier(modifier) }
+    }
+}
+
+/// Whether the terminal shows OSC 8 links, by the names that terminals leave in the environment.
+/// Others would show nothing of a link's address, or its control sequence.
+pub(crate) fn has_hyperlinks(env: impl Fn(&str) -> Option<String>) -> bool {
+    let value = |name| env(name).unwrap_or_default();
+    let at_least =
+        |name, least: u32| value(name).parse().is_ok_and(|version: u32| version >= least);
+    let term = value("TERM");
+    if matches!(term.as_str(), "" | "dumb" | "linux") {
+        return false;
+    }
+    // A multiplexer stands between, whatever terminal it runs in.
+    if env("STY").is_some() {
+        return false;
+    }
+    if env("TMUX").is_some() {
+        let version = value("TERM_PROGRAM_VERSION");
+        let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+        let major = numbers.next().and_then(Result::ok).unwrap_or(0);
+        let minor = numbers.next().and_then(Result::ok).unwrap_or(0);
+        return value("TERM_PROGRAM") == "tmux" && (major, minor) >= (3, 4);
+    }
+    let program = value("TERM_PROGRAM");
+    let programs = ["iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "rio", "Tabby", "zed"];
+    let terms = ["xterm-kitty", "xterm-ghostty", "alacritty", "foot", "contour", "wezterm"];
+    programs.contains(&program.as_str())
+        || terms.iter().any(|name| term.starts_with(name))
+        || at_least("VTE_VERSION", 5000)
+        || at_least("KONSOLE_VERSION", 201_200)
+        || ["KITTY_WINDOW_ID", "WT_SESSION", "DOMTERM"].iter().any(|name| env(name).is_some())
+}
+
+/// The nearest colour of the cube and the grey ramp of the 256 colours.
+fn nearest_of_256(rgb: u32) -> u8 {
+    let [_, red, green, blue] = rgb.to_be_bytes();
+    /// The levels of the cube.
+    const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+    let nearest_level = |value: u8| {
+        let levels = (0_u8..).zip(LEVELS);
+        levels.min_by_key(|(_, level)| level.abs_diff(value)).unwrap_or_default()
+    };
+    let distance = |colour: [u8; 3]| -> u32 {
+        let pairs = colour.into_iter().zip([red, green, blue]);
+        pairs.map(|(a, b)| u32::from(a.abs_diff(b)).pow(2)).sum()
+    };
+    let [r, g, b] = [red, green, blue].map(nearest_level);
+    let cube = (16 + 36 * r.0 + 6 * g.0 + b.0, distance([r.1, g.1, b.1]));
+    let greys = (0_u8..24).map(|step| (232 + step, distance([8 + 10 * step; 3])));
+    let grey = greys.min_by_key(|(_, distance)| *distance).unwrap_or(cube);
+    if grey.1 < cube.1 { grey.0 } else { cube.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env<'a>(pairs: &'a [(&str, &str)]) -> impl Fn(&str) -> Option<String> + 'a {
+        move |name| {
+            let pair = pairs.iter().find(|(key, _)| *key == name);
+            pair.map(|(_, value)| (*value).to_owned())
+        }
+    }
+
+    #[test]
+    fn the_environment_says_how_many_colours_there_are() {
+        for (pairs, depth) in [
+            (&[][..], ColorDepth::Plain),
+            (&[("TERM", "dumb"), ("COLORTERM", "truecolor")], ColorDepth::Plain),
+            (&[("TERM", "xterm")], ColorDepth::Ansi16),
+            (&[("TERM", "linux")], ColorDepth::Ansi16),
+            (&[("TERM", "xterm"), ("COLORTERM", "1")], ColorDepth::Ansi256),
+            (&[("TERM", "xterm-256color")], ColorDepth::Ansi256),
+            (&[("TERM", "tmux-256color"), ("COLORTERM", "24bit")], ColorDepth::TrueColor),
+            (&[("TERM", "xterm-direct")], ColorDepth::TrueColor),
+            (&[("TERM", "xterm-direct"), ("NO_COLOR", "1")], ColorDepth::Monochrome),
+            (&[("TERM", "xterm-direct"), ("NO_COLOR", "")], ColorDepth::TrueColor),
+        ] {
+            assert_eq!(ColorDepth::detect(env(pairs)), depth, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn the_background_is_read_or_reported() {
+        let of = |value| Background::of_environment(env(&[("COLORFGBG", value)]));
+        assert_eq!(of("15;0"), Some(Background::Dark));
+        assert_eq!(of("0;default;15"), Some(Background::Light));
+        assert_eq!(of("0;default"), None);
+        assert_eq!(Background::of_rgb(0xfd, 0xf6, 0xe3), Background::Light);
+        assert_eq!(Background::of_rgb(0x00, 0x2b, 0x36), Background::Dark);
+    }
+
+    /// All colours of a theme.
+    fn colors(theme: &Theme) -> Vec<Color> {
+        let CodeTheme { comment, keyword, string, number, function, name } = theme.syntax;
+        let styles = [
+            theme.text,
+            theme.dim,
+            theme.heading,
+            theme.code,
+            theme.link,
+            theme.quote,
+            theme.marker,
+            theme.added,
+            theme.removed,
+            theme.added_word,
+            theme.removed_word,
+            theme.line_number,
+            theme.error,
+            theme.warning,
+            theme.success,
+            theme.accent,
+            theme.selection,
+            theme.matched,
+            comment,
+            keyword,
+            string,
+            number,
+            function,
+            name,
+        ];
+        styles.iter().flat_map(|style| [style.fg, style.bg]).flatten().collect()
+    }
+
+    #[test]
+    fn a_theme_uses_only_what_the_terminal_has() {
+        let backgrounds = [None, Some(Background::Light), Some(Background::Dark)];
+        for name in ThemeName::ALL {
+            assert_eq!(ThemeName::parse(name.as_str()), Some(name));
+            for background in backgrounds {
+                let theme = |depth| Theme::new(name, depth, background);
+                let plain = theme(ColorDepth::Plain);
+                assert!(plain.is_plain());
+                assert_eq!((plain.heading, plain.selection), (Style::new(), Style::new()));
+                let monochrome = theme(ColorDepth::Monochrome);
+                assert_eq!(colors(&monochrome), []);
+                assert_ne!(monochrome.selection, monochrome.text);
+                assert_ne!(monochrome.heading, monochrome.text);
+                let is_rgb = |color: &Color| matches!(color, Color::Rgb(..));
+                let is_indexed = |color: &Color| matches!(color, Color::Indexed(_));
+                let sixteen = colors(&theme(ColorDepth::Ansi16));
+                assert!(!sixteen.iter().any(|color| is_rgb(color) || is_indexed(color)));
+                assert!(!colors(&theme(ColorDepth::Ansi256)).iter().any(is_rgb));
+            }
+        }
+        let unknown = Theme::new(ThemeName::Auto, ColorDepth::TrueColor, None);
+        assert_eq!(unknown.added.fg, Some(Color::Green));
+        let dark = Theme::new(ThemeName::Dark, ColorDepth::TrueColor, None);
+        assert_eq!(dark.added.fg, Some(Color::Rgb(0x6b, 0xc4, 0x6d)));
+    }
+
+    #[test]
+    fn the_256_colours_come_close() {
+        for (rgb, index) in
+            [(0, 16), (0xff_ffff, 231), (0xff_0000, 196), (0x80_8080, 244), (0x5f_87af, 67)]
+        {
+            assert_eq!(nearest_of_256(rgb), index, "{rgb:06x}");
+        }
+    }
+
+    #[test]
+    fn links_are_for_terminals_that_are_known_to_show_them() {
+        let kitty = ("TERM", "xterm-kitty");
+        for (pairs, shown) in [
+            (&[][..], false),
+            (&[("TERM", "xterm-256color")], false),
+            (&[kitty], true),
+            (&[kitty, ("STY", "1.screen")], false),
+            (&[kitty, ("TMUX", "/tmp/x")], false),
+            (
+                &[
+                    kitty,
+                    ("TMUX", "/tmp/x"),
+                    ("TERM_PROGRAM", "tmux"),
+                    ("TERM_PROGRAM_VERSION", "3.3a"),
+                ],
+                false,
+            ),
+            (
+                &[
+                    kitty,
+                    ("TMUX", "/tmp/x"),
+                    ("TERM_PROGRAM", "tmux"),
+                    ("TERM_PROGRAM_VERSION", "3.5a"),
+                ],
+                true,
+            ),
+            (&[("TERM", "xterm-256color"), ("VTE_VERSION", "7200")], true),
+            (&[("TERM", "xterm-256color"), ("TERM_PROGRAM", "vscode")], true),
+            (&[("TERM", "dumb"), ("VTE_VERSION", "7200")], false),
+        ] {
+            assert_eq!(has_hyperlinks(env(pairs)), shown, "{pairs:?}");
+        }
+    }
+}
