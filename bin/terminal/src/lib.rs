@@ -2,24 +2,23 @@
 
 mod calls;
 mod choosing;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the conversation is moved to it piece by piece")]
 mod completion;
 mod conversation;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the conversation is moved to it piece by piece")]
 mod file_search;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the conversation is moved to it piece by piece")]
 mod fuzzy;
 mod inline;
 mod input;
 mod input_events;
 mod keys;
 mod markdown;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the conversation is moved to it piece by piece")]
 mod picker;
 mod question;
 mod question_prompt;
-// The conversation is moved to these piece by piece.
-#[allow(dead_code, unused_imports)]
+#[allow(dead_code, unused_imports, reason = "the conversation is moved to it piece by piece")]
 mod render;
 mod renderer;
 mod screen;
@@ -28,7 +27,7 @@ mod status;
 mod style;
 #[cfg(test)]
 mod tests;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the conversation is moved to it piece by piece")]
 mod theme;
 pub mod trust;
 mod typing;
