@@ -55,7 +55,8 @@ fn on_the_wire(counts: WireCounts) -> String {
         format!("{} decoded again", counted(answers, "answer")),
     ];
     if unchecked > 0 {
-        parts.push(format!("{unchecked} of them without a hash in the log"));
+        let bodies = if unchecked == 1 { "body" } else { "bodies" };
+        parts.push(format!("{unchecked} {bodies} without a hash in the log"));
     }
     if unrecorded > 0 {
         parts.push(format!("{} without a record", counted(unrecorded, "answer")));

@@ -405,7 +405,7 @@ fn replayed(tally: &Tally, place: &str, site: &Site, servers: &[&Server]) {
         let (code, text, error) = bare.run(&["rerun", "--wire", session]);
         tally.equal("answers that differ", &code, &0, format!("{place}: {text}{error}"));
         if code == 0 {
-            tally.add("answers", number(&text, "answers decoded"));
+            tally.add("answers", number(&text, "answer"));
         }
         tally.add("sessions", 1);
     }
