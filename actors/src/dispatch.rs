@@ -186,7 +186,8 @@ impl Workers {
                 | Files::Restored { .. }
                 | Files::RestoreFailed { .. }
                 | Files::RestoreFailedAs { .. }
-                | Files::CheckoutAsked { .. } => {}
+                | Files::CheckoutAsked { .. }
+                | Files::SnapshotsAccepted { .. } => {}
             },
             Event::Hook(event) => match event {
                 Hook::Called { .. } => self.call_hook(seq, state),

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use leftfold_events::event::{Event, Owner, Session as SessionEvent, Turn};
+use leftfold_events::event::{Event, Files, Owner, Session as SessionEvent, Turn};
 use leftfold_events::{Envelope, Fact, POLICY, Secrets, Seq, State, TurnConfig, admits, settle};
 use leftfold_providers::Credentials;
 use leftfold_store::Log;
@@ -44,6 +44,8 @@ pub(crate) struct SessionState {
     /// The last imported event, until the log says that it is not trusted. Nothing is settled before
     /// that: what an imported log asks for is not done.
     imported: Option<Seq>,
+    /// The steps of the imported part whose changes count.
+    accepted: Vec<Seq>,
     /// For a new session: a client's choices and rules, to be written after the first event.
     choices: Vec<SessionEvent>,
     inbox: VecDeque<Item>,
@@ -83,7 +85,7 @@ impl Actor for Session {
     ) -> Result<SessionState, ActorProcessingErr> {
         let Arguments { log, world, store, observers, node } = arguments;
         let cut_off = log.is_cut_off();
-        let OpenLog { log, state, created_event, imported } = log;
+        let OpenLog { log, state, created_event, imported, accepted } = log;
         let session = log.session();
         let secrets = world.workspace.secrets.clone();
         let clock = Clock::after(state.at, world.recording.clone());
@@ -96,6 +98,7 @@ impl Actor for Session {
             clock,
             created_event,
             imported,
+            accepted,
             choices: Vec::new(),
             inbox,
             cut_off,
@@ -209,6 +212,7 @@ impl SessionState {
         let mut state = self.state.clone();
         if let Some(imported) = self.imported {
             state.distrust(imported);
+            state.accept_snapshots(&self.accepted);
         }
         for chosen in &self.choices {
             if let SessionEvent::RulesSet { rules, .. } = chosen {
@@ -451,6 +455,10 @@ impl SessionState {
                 !imported && !matches!(fact.event, Event::Session(SessionEvent::Resumed { .. }));
             let now = self.clock.now(&self.state);
             batch.add(settle(&mut self.state, self.log.session(), fact, now));
+            if imported && !self.accepted.is_empty() {
+                let steps = std::mem::take(&mut self.accepted);
+                self.fact(Fact::new(Files::SnapshotsAccepted { steps }), batch);
+            }
         } else {
             tracing::debug!(session = %self.state.session, of = fact.of, "too late: {:?}", fact.event);
         }

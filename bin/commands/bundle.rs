@@ -121,7 +121,8 @@ fn trees(events: &[Envelope]) -> Vec<&str> {
             | Files::RevertAsked { .. }
             | Files::UnrevertAsked { .. }
             | Files::RestoreFailed { .. }
-            | Files::RestoreFailedAs { .. } => {}
+            | Files::RestoreFailedAs { .. }
+            | Files::SnapshotsAccepted { .. } => {}
         }
     }
     let mut known = HashSet::new();

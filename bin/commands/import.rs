@@ -277,8 +277,8 @@ fn fill(event: &mut Envelope, contents: &HashMap<Sha256, Arc<str>>) -> Result<()
     Ok(())
 }
 
-/// Writes everything or nothing: the store gets its final name when it is complete. The note that the
-/// logs are imported comes first, so that no log is ever without it.
+/// Writes everything or nothing: the store gets its final name when it is complete, with the note that
+/// its logs are imported.
 fn write(
     place: &SessionPlace,
     sessions: &Sessions,
@@ -289,17 +289,20 @@ fn write(
     let nursery = tempfile::Builder::new().prefix(".import-").tempdir_in(folder)?;
     let new = nursery.path().join("store");
     let store = Store::open(&new)?;
-    let logs = sessions.iter().map(|(session, events)| (*session, events.as_slice()));
-    leftfold_store::note_imported(&new, logs)?;
     for (session, events) in sessions {
         store.import(*session, events).with_context(|| format!("session {session}"))?;
     }
     drop(store);
     let events = sessions.first().map(|(_, events)| events.as_slice()).unwrap_or_default();
+    let mut accepted = Vec::new();
     if let (Some(unpacking), Some(origin)) = (unpacking, fold(events).origin) {
         let through = events.last().map_or(0, |event| event.seq);
-        unpacking.keep(&session_diff::snapshots(&origin, through)?)?;
+        let snapshots = session_diff::snapshots(&origin, through)?;
+        let trees = unpacking.keep(&snapshots)?;
+        accepted = session_diff::steps_to_accept(events, &snapshots, &trees)?;
     }
+    let logs = sessions.iter().map(|(session, events)| (*session, events.as_slice()));
+    leftfold_store::note_imported(&new, logs, accepted)?;
     std::fs::rename(new, &place.store)?;
     std::fs::File::open(folder)?.sync_all()?;
     Ok(())

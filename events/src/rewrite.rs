@@ -58,6 +58,7 @@ pub fn rewrite(event: &mut Event, how: &impl Rewrite) {
             | Files::Snapshotted { .. }
             | Files::RevertAsked { .. }
             | Files::CheckoutAsked { .. }
+            | Files::SnapshotsAccepted { .. }
             | Files::UnrevertAsked { .. }
             | Files::RestoreStarted { .. }
             | Files::Restored { .. } => {}

@@ -5,6 +5,7 @@
 //! the SHA-256 of that event as it is stored. If the note cannot be read, or that event is another one, the
 //! whole log counts as imported.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -25,6 +26,9 @@ struct Noted {
     sha256: Sha256,
     #[serde(default = "schema_2", skip_serializing_if = "is_schema_2")]
     schema: u8,
+    /// The steps whose snapshots came with the log, and show the changes that it claims.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    accepted: Vec<Seq>,
 }
 
 /// Notes from before schema 3 name no schema.
@@ -36,14 +40,16 @@ fn is_schema_2(schema: &u8) -> bool {
     *schema == schema_2()
 }
 
-/// Notes in the store's folder `dir` that these logs are imported, each as a whole. Call it before
-/// a log becomes visible: a crash then leaves no imported log without its note.
+/// Notes in the store's folder `dir` that these logs are imported, each as a whole, and which steps of
+/// the first one have snapshots that were checked. Call it before a log becomes visible: a crash then
+/// leaves no imported log without its note.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Unstorable`] if an event is too large.
 pub fn note_imported<'a>(
     dir: &Path,
     logs: impl IntoIterator<Item = (SessionId, &'a [Envelope])>,
+    mut accepted: Vec<Seq>,
 ) -> Result<(), Error> {
     let mut lines = String::new();
     for (session, events) in logs {
@@ -51,7 +57,8 @@ pub fn note_imported<'a>(
         let unstorable = |why| Error::Unstorable { session, seq: last.seq, why };
         let schema = fault::schema();
         let sha256 = hash(schema, last).map_err(unstorable)?;
-        let noted = Noted { session, through: last.seq, sha256, schema };
+        let accepted = std::mem::take(&mut accepted);
+        let noted = Noted { session, through: last.seq, sha256, schema, accepted };
         // plain data: serialising it cannot fail
         lines += &serde_json::to_string(&noted).unwrap_or_default();
         lines.push('\n');
@@ -84,6 +91,14 @@ pub fn imported(dir: &Path, log: &[Envelope]) -> Seq {
         Some(noted) => noted.iter().map(|noted| noted.reaches(log)).max().unwrap_or_default(),
         None => log.last().map_or(0, |event| event.seq),
     }
+}
+
+/// The steps of the imported part of a log whose changes count, because the import has compared them
+/// with the snapshots that came with it.
+pub fn accepted_steps(dir: &Path, log: &[Envelope]) -> BTreeSet<Seq> {
+    let imports = Imports::of(dir).0.unwrap_or_default();
+    let of_log = imports.iter().filter(|noted| noted.fits(log));
+    of_log.flat_map(|noted| noted.accepted.iter().copied()).collect()
 }
 
 /// The imported logs of a store. `None`: its note cannot be read.
@@ -120,13 +135,29 @@ fn read(note: &str) -> serde_json::Result<Vec<Noted>> {
 impl Noted {
     /// The last event of the log that this note covers.
     fn reaches(&self, log: &[Envelope]) -> Seq {
-        let own = || log.iter().filter(|event| event.session == self.session);
-        let last = own().next_back().map_or(0, |event| event.seq);
-        match own().find(|event| event.seq == self.through) {
-            Some(event) if hash(self.schema, event).as_ref() == Ok(&self.sha256) => self.through,
+        let last = self.own(log).next_back().map_or(0, |event| event.seq);
+        match self.last(log) {
+            Some(event) if self.is_of(event) => self.through,
             // the log is not the one that was imported, or ends earlier, as in a fork
             Some(_) | None => last,
         }
+    }
+
+    /// Whether the log is the one that was imported, or a part of it.
+    fn fits(&self, log: &[Envelope]) -> bool {
+        self.own(log).next().is_some() && self.last(log).is_none_or(|event| self.is_of(event))
+    }
+
+    fn own<'a>(&self, log: &'a [Envelope]) -> impl DoubleEndedIterator<Item = &'a Envelope> {
+        log.iter().filter(|event| event.session == self.session)
+    }
+
+    fn last<'a>(&self, log: &'a [Envelope]) -> Option<&'a Envelope> {
+        self.own(log).find(|event| event.seq == self.through)
+    }
+
+    fn is_of(&self, event: &Envelope) -> bool {
+        hash(self.schema, event).as_ref() == Ok(&self.sha256)
     }
 }
 
@@ -160,7 +191,7 @@ mod tests {
         let dir = dir.path();
         let (one, fork, other) = (id(1), id(2), id(3));
         assert_eq!(imported(dir, &log(one, 1, 9)), 0);
-        note_imported(dir, [(one, log(one, 1, 5).as_slice())]).unwrap();
+        note_imported(dir, [(one, log(one, 1, 5).as_slice())], vec![3]).unwrap();
         let forked = |at: Seq| [log(one, 1, at), log(fork, at + 1, at + 3)].concat();
         let mut changed = log(one, 1, 9);
         changed[4].at = Time::from_millis(77);
@@ -177,6 +208,9 @@ mod tests {
             (Vec::new(), 0),
         ] {
             assert_eq!(imported(dir, &log), expected, "{log:?}");
+            let accepted = accepted_steps(dir, &log).into_iter().collect::<Vec<_>>();
+            let is_known = expected > 0 && log.iter().all(|event| event.at.millis() != 77);
+            assert_eq!(accepted, if is_known { vec![3] } else { Vec::new() }, "{log:?}");
         }
     }
 
@@ -211,6 +245,7 @@ mod tests {
             through: 5,
             sha256: hash(hashed, &events[4]).unwrap(),
             schema,
+            accepted: Vec::new(),
         };
         let line = serde_json::to_string(&noted(2, 2)).unwrap();
         assert!(!line.contains("schema"), "{line}");
@@ -229,7 +264,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
         assert!(!Imports::of(dir).covers(&log(id(1), 1, 1)[0]));
-        note_imported(dir, [(id(1), log(id(1), 1, 5).as_slice())]).unwrap();
+        note_imported(dir, [(id(1), log(id(1), 1, 5).as_slice())], Vec::new()).unwrap();
         let imports = Imports::of(dir);
         for (session, seq, covered) in [(1, 5, true), (1, 6, false), (2, 5, false)] {
             assert_eq!(imports.covers(&log(id(session), seq, seq)[0]), covered);
@@ -244,7 +279,7 @@ mod tests {
         let store = crate::Store::open(&dir).unwrap();
         store.import(session, &events).unwrap();
         drop(store);
-        note_imported(&dir, [(session, events.as_slice())]).unwrap();
+        note_imported(&dir, [(session, events.as_slice())], Vec::new()).unwrap();
         crate::salvage(&dir, &to).unwrap();
         assert_eq!(imported(&to, &events), 3);
     }

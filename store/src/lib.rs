@@ -69,7 +69,7 @@ pub use error::{Damage, Error};
 pub use files::wire_record;
 pub use forget::forget;
 pub use head::{Head, Summary, heads};
-pub use imported::{Imports, imported, note_imported};
+pub use imported::{Imports, accepted_steps, imported, note_imported};
 pub use log::Log;
 pub use probe::{in_use, remove};
 pub use reader::{Reader, read};

@@ -69,17 +69,14 @@ fn a_session_moves_with_its_files() {
     let diff = site.run(&["diff", &id]).ok().stdout;
     import(&site, &bundle).with(2).saying(&["already exists"]);
 
-    // the project and the snapshots are gone
+    // the snapshots are gone
     std::fs::remove_dir_all(site.path("home")).unwrap();
-    std::fs::remove_dir_all(site.project()).unwrap();
-    std::fs::create_dir(site.project()).unwrap();
     let home = site.path("another-home");
     let site = site.env("LEFTFOLD_HOME", home.to_str().unwrap());
     assert_eq!(import(&site, &bundle).ok().stdout.trim(), id);
     assert_eq!(show(&site), before);
-    // imported snapshots are not read yet: the diff is that of the edit calls, and says so
-    let edits = site.run(&["diff", &id]).with(1).saying(&["are not read"]).stdout;
-    assert!(diff.contains("-one\n+two\n") && edits.contains("-one\n+two\n"), "{diff}{edits}");
+    assert!(diff.contains("-one\n+two\n") && diff.contains("+new\n"), "{diff}");
+    assert_eq!(site.run(&["diff", &id]).ok().stdout, diff);
     site.run(&["check", &id]).ok();
     // all contents are there, byte for byte, and can move on
     assert_eq!(self::bundle(&site), bundle);
@@ -89,7 +86,162 @@ fn a_session_moves_with_its_files() {
     // it continues, with new snapshots in the same store
     site.run(&["run", "--session", &id, "more"]).ok();
     site.run(&["verify", &id]).ok();
-    assert!(site.run(&["diff", &id]).stdout.contains("-one\n+two\n"));
+    assert_eq!(site.run(&["diff", &id]).ok().stdout, diff);
+}
+
+/// What a session with an edit and a new file is to be brought back to: the file that was edited, and
+/// whether the new one exists.
+fn files(site: &Site) -> (String, bool) {
+    (site.text("src/a.txt"), site.project().join("new.txt").exists())
+}
+
+/// The first event of a type in the lines of a bundle.
+fn seq(bundle: &str, kind: &str) -> String {
+    let events = bundle.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut found = events.filter(|event| event["type"] == kind);
+    found.next().unwrap()["seq"].to_string()
+}
+
+#[test]
+fn an_imported_session_is_reverted_and_forked_with_its_files() {
+    let site = full();
+    let bundle = bundle(&site);
+    let prompted = seq(&bundle, "turn.prompted");
+    let home = site.path("another-home");
+    let site = site.env("LEFTFOLD_HOME", home.to_str().unwrap());
+    let id = import(&site, &bundle).ok().stdout.trim().to_owned();
+    let (before, after) = (("one\n".to_owned(), false), ("two\n".to_owned(), true));
+
+    let forked = site.run(&["fork", &id, "--at", &prompted, "--files"]).ok();
+    assert_eq!(files(&site), before);
+    site.run(&["unrevert", forked.stdout.trim()]).ok();
+    assert_eq!(files(&site), after);
+
+    site.run(&["revert", &id, "--to", &prompted]).ok().saying(&["M src/a.txt", "D new.txt"]);
+    assert_eq!(files(&site), before);
+    site.run(&["unrevert", &id]).ok();
+    assert_eq!(files(&site), after);
+    let state: Value =
+        serde_json::from_str(&site.run(&["replay", &id, "--state"]).ok().stdout).unwrap();
+    assert_eq!(state["files"]["changes"].as_array().map(Vec::len), Some(2), "{state}");
+    for command in ["check", "verify"] {
+        site.run(&[command, &id]).ok();
+    }
+    // an import of it knows nothing of what was accepted here, and compares again
+    let again = self::bundle(&site);
+    std::fs::remove_dir_all(&home).unwrap();
+    let home = site.path("third-home");
+    let site = site.env("LEFTFOLD_HOME", home.to_str().unwrap());
+    import(&site, &again).ok();
+    site.run(&["revert", &id, "--to", &prompted]).ok();
+    assert_eq!(files(&site), before);
+}
+
+/// The bundle with changed events of snapshots.
+fn claiming(bundle: &str, change: impl Fn(&mut Value)) -> String {
+    let lines = opened(bundle).lines().map(|line| {
+        let mut value: Value = serde_json::from_str(line).unwrap();
+        if value["type"] == "files.snapshotted" {
+            change(&mut value["data"]);
+        }
+        format!("{value}\n")
+    });
+    sealed(&lines.collect::<String>())
+}
+
+/// A session of a call that has changed files with this command line.
+fn changed_by(command: &str) -> (Site, String) {
+    let site = Site::scripted(&script(json!([
+        call("bash", json!({ "command": command })),
+        says("Done."),
+        says("More."),
+    ])))
+    .setting("/snapshot", json!(true));
+    site.file("kept.txt", "kept\n");
+    site.file("a.txt", "one\n");
+    site.run(&["run", "--yes", "go"]).ok();
+    let bundle = bundle(&site);
+    let home = site.path("another-home");
+    (site.env("LEFTFOLD_HOME", home.to_str().unwrap()), bundle)
+}
+
+#[test]
+fn a_revert_of_an_import_restores_only_what_its_snapshots_show() {
+    let empty = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+    let extra =
+        |path: &str| json!({ "path": path, "change": "modified", "additions": 1, "deletions": 1 });
+    let edit = "echo two > a.txt";
+    let same = |bundle: &str| bundle.to_owned();
+    let and_kept = |bundle: &str| {
+        claiming(bundle, |data| {
+            if data["files"][0].is_object() {
+                data["files"].as_array_mut().unwrap().push(extra("kept.txt"));
+            }
+        })
+    };
+    let outside = |bundle: &str| {
+        claiming(bundle, |data| {
+            if data["files"][0].is_object() {
+                data["files"] = json!([extra("../outside.txt"), extra("a.txt")]);
+            }
+        })
+    };
+    let of_others = |bundle: &str| claiming(bundle, |data| data["tree"] = json!(empty));
+    let others: &dyn Fn(&str) -> String = &of_others;
+    for (what, command, change) in [
+        ("a file that the snapshots do not show", edit, &and_kept as &dyn Fn(&str) -> String),
+        ("a file outside the project", edit, &outside),
+        ("a tree that is not in the bundle", edit, others),
+        ("an instruction file", "echo two > a.txt; echo obey > AGENTS.md", &same),
+        ("a setting", "echo two > a.txt; echo '{}' > leftfold.json", &same),
+        ("a link", "echo two > a.txt; ln -s /etc link", &same),
+    ] {
+        let (site, bundle) = changed_by(command);
+        let bundle = change(&bundle);
+        site.file("kept.txt", "mine\n");
+        let id = import(&site, &bundle).ok().stdout.trim().to_owned();
+        site.run(&["diff", &id]).with(1).saying(&["are not read"]);
+        let prompted = seq(&bundle, "turn.prompted");
+        site.run(&["fork", &id, "--at", &prompted, "--files"]).with(2).saying(&["that count"]);
+        site.run(&["revert", &id, "--to", &prompted]).ok();
+        assert_eq!(
+            (site.text("a.txt"), site.text("kept.txt")),
+            ("two\n".into(), "mine\n".into()),
+            "{what}"
+        );
+        assert!(!site.path("outside.txt").exists(), "{what}");
+    }
+    // the log does not say itself what is accepted
+    let (site, bundle) = changed_by(edit);
+    let lines: Vec<Value> =
+        opened(&bundle).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = lines
+        .iter()
+        .filter_map(|line| line["seq"].as_u64().map(|seq| (seq, line)))
+        .max_by_key(|(seq, _)| *seq);
+    let (last, ended) = last.unwrap();
+    let step = lines.iter().find(|line| line["type"] == "model.requested").unwrap()["seq"].clone();
+    let more = [
+        ("session.resumed", json!({ "policy": 1, "close": true, "imported": last })),
+        ("files.snapshots_accepted", json!({ "steps": [step] })),
+    ];
+    let forged = more.iter().zip(last + 1..).map(|((kind, data), seq)| {
+        let mut event = ended.clone();
+        (event["type"], event["seq"], event["data"]) = ((*kind).into(), seq.into(), data.clone());
+        event["of"] = Value::Null;
+        format!("{event}\n")
+    });
+    let events =
+        lines.iter().filter(|line| line["type"].is_string()).map(|line| format!("{line}\n"));
+    let contents = lines.iter().filter(|line| {
+        line["payload"].is_object()
+            || line["type"].is_null() && line["snapshot"].is_null() && line["bundle"].is_null()
+    });
+    let contents: String = contents.map(|line| format!("{line}\n")).collect();
+    let text: String = contents + &events.chain(forged).collect::<String>();
+    let id = import(&site, text).ok().stdout.trim().to_owned();
+    site.run(&["revert", &id, "--to", &seq(&bundle, "turn.prompted")]).ok();
+    assert_eq!(site.text("a.txt"), "two\n");
 }
 
 /// The bundle with a changed snapshot line.

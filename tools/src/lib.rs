@@ -84,6 +84,7 @@ pub use futures::future::BoxFuture;
 pub use media::{Media, base64, decode, recognise};
 pub use plan_switch::{PLAN_ENTER, PLAN_EXIT};
 pub use preview::{preview, previews};
+pub use protected::is_protected;
 pub use registry::{TOOLS, find, model_tools, resolve, run, run_alone, tools_for_model};
 pub use sandbox::{ProgramConfinement, ProgramKind, ProgramSandbox, probe, remove_unused_folders};
 pub use search_service::{SearchService, SearchVendor};

@@ -48,7 +48,7 @@ pub(crate) fn add_access(resolution: &mut Resolution, cx: &Workspace) {
 /// Whether a path as rules see it names settings, agents, commands, skills or plugins of a project, an instruction
 /// file, or the hooks and settings of git, also where they are (`commondir`), and the commands of a rebase in progress.
 /// The folder of plans is for plans.
-pub(crate) fn is_protected(path: &str) -> bool {
+pub fn is_protected(path: &str) -> bool {
     // some file systems do not tell them apart
     let path = path.to_ascii_lowercase();
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();

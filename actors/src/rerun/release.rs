@@ -85,6 +85,9 @@ impl Rerun {
                 return self.answer(of, next, reply).await;
             }
             Event::Subagent(Subagent::Ended { .. }) => return self.child_ended(of, next).await,
+            Event::Files(Files::SnapshotsAccepted { .. }) => {
+                self.life.tell(SessionMessage::Facts(vec![fact(next)]));
+            }
             Event::Files(_) | Event::Hook(_) => return self.beside(of, next),
             // partial outcomes, and requests of people
             Event::Session(_)
@@ -180,7 +183,7 @@ impl Rerun {
             matches!(
                 event,
                 Event::Session(Session::Adopted { .. } | Session::ResumedImported { .. })
-                    | Event::Files(Files::CheckoutAsked { .. })
+                    | Event::Files(Files::CheckoutAsked { .. } | Files::SnapshotsAccepted { .. })
             )
         };
         let behind = self.log.iter().skip(self.place + 1);

@@ -23,6 +23,8 @@ pub(crate) struct OpenLog {
     pub(super) created_event: Option<SessionEvent>,
     /// The last imported event, if the log does not say yet that it is not trusted.
     pub(crate) imported: Option<Seq>,
+    /// The steps of the imported part whose changes count.
+    pub(super) accepted: Vec<Seq>,
 }
 
 impl OpenLog {
@@ -45,7 +47,9 @@ impl OpenLog {
         };
         let (state, imported) = (fold(&events), leftfold_store::imported(store.dir(), &events));
         let imported = Some(imported).filter(|imported| *imported > state.imported);
-        Ok(Self { log, state, created_event, imported })
+        let accepted = imported.map(|_| leftfold_store::accepted_steps(store.dir(), &events));
+        let accepted = accepted.into_iter().flatten().collect();
+        Ok(Self { log, state, created_event, imported, accepted })
     }
 
     /// The last seq in the log; 0 before the first event of its own.

@@ -18,33 +18,46 @@ use crate::Usage;
 ///
 /// # Errors
 /// A call has run since then whose changes no snapshot shows. Or `at` is not after the last
-/// `imported` event: snapshots that an imported log names may be anybody's.
-pub(crate) fn plan(events: &[Envelope], at: Seq, imported: Seq) -> Result<Vec<Saved>, Usage> {
-    if at <= imported {
-        return Err(Usage(format!(
-            "the session was imported up to event {imported}: files can only be restored to how they were \
-             after a later event. Without --files they are left as they are"
-        )));
+/// `imported` event, and a later step is not `accepted`: snapshots that an imported log names may be
+/// anybody's.
+pub(crate) fn plan(
+    events: &[Envelope],
+    at: Seq,
+    imported: Seq,
+    accepted: &BTreeSet<Seq>,
+) -> Result<Vec<Saved>, Usage> {
+    let mut plan = Plan {
+        at,
+        imported,
+        accepted,
+        changed_steps: BTreeSet::new(),
+        tree: None,
+        files: BTreeMap::new(),
+    };
+    if at <= imported && accepted.is_empty() {
+        return Err(plan.unknown());
     }
-    let mut plan = Plan { at, ..Plan::default() };
     let mut state = State::default();
     for event in events {
-        if event.seq <= imported {
+        if event.seq <= imported && at > imported {
             state.apply(event);
             continue;
         }
         plan.before(event, &state)?;
         let known = state.files.changes.len();
         state.apply(event);
-        plan.after(event, &state, known);
+        plan.after(event, &state, known)?;
     }
     let saved = |(path, tree)| Saved { path, tree };
     Ok(plan.files.into_iter().map(saved).collect())
 }
 
-#[derive(Default)]
-struct Plan {
+struct Plan<'a> {
     at: Seq,
+    /// The last imported event.
+    imported: Seq,
+    /// The imported steps whose snapshots count.
+    accepted: &'a BTreeSet<Seq>,
     /// The steps whose calls had reported changes by then.
     changed_steps: BTreeSet<Seq>,
     /// The last snapshot of the files by then.
@@ -52,7 +65,7 @@ struct Plan {
     files: BTreeMap<String, String>,
 }
 
-impl Plan {
+impl Plan<'_> {
     fn before(&mut self, event: &Envelope, state: &State) -> Result<(), Usage> {
         let late = event.seq > self.at;
         let turn = state.turn.as_ref();
@@ -73,6 +86,10 @@ impl Plan {
             )));
         }
         if let (Event::Files(Files::Restored { .. }), true) = (&event.event, late) {
+            // the files of `at` may be those of a snapshot that does not count
+            if self.at <= self.imported && (event.seq <= self.imported || self.tree.is_none()) {
+                return Err(self.unknown());
+            }
             for path in state.files.restore.iter().flat_map(|restore| &restore.paths) {
                 self.files.extend(missing(&self.files, path, self.tree.as_ref()));
             }
@@ -80,9 +97,15 @@ impl Plan {
         Ok(())
     }
 
-    fn after(&mut self, event: &Envelope, state: &State, known: usize) {
-        let Event::Files(Files::Snapshotted { tree, .. }) = &event.event else { return };
+    fn after(&mut self, event: &Envelope, state: &State, known: usize) -> Result<(), Usage> {
+        let Event::Files(Files::Snapshotted { tree, .. }) = &event.event else { return Ok(()) };
         let new = state.files.changes.get(known);
+        if event.seq <= self.imported
+            && !new.is_some_and(|changed| self.accepted.contains(&changed.step))
+        {
+            self.tree = None;
+            return if new.is_some() && event.seq > self.at { Err(self.unknown()) } else { Ok(()) };
+        }
         let goes = new.is_some_and(|changed| {
             event.seq > self.at && !self.changed_steps.contains(&changed.step)
         });
@@ -95,6 +118,16 @@ impl Plan {
             None if event.seq <= self.at || new.is_some() => self.tree = Some(tree.clone()),
             None => {}
         }
+        Ok(())
+    }
+
+    /// The error for a point of an imported log whose files are not known.
+    fn unknown(&self) -> Usage {
+        Usage(format!(
+            "the session was imported up to event {}, without snapshots of event {} that count. Without \
+             --files they are left as they are",
+            self.imported, self.at
+        ))
     }
 }
 

@@ -131,7 +131,9 @@ pub async fn make(
 ) -> anyhow::Result<Forked> {
     let at = fork_point(of, &events, wanted.at)?;
     let imported = leftfold_store::imported(&of.store, &events);
-    let paths = wanted.files.then(|| checkout::plan(&events, at, imported)).transpose()?;
+    let accepted = leftfold_store::accepted_steps(&of.store, &events);
+    let plan = || checkout::plan(&events, at, imported, &accepted);
+    let paths = wanted.files.then(plan).transpose()?;
     let open = open(of, &events, at, imported)?;
     let session = open.session;
     let made = write(node, open, at, paths).await;
@@ -276,7 +278,8 @@ async fn restored(outcomes: &mut mpsc::UnboundedReceiver<Files>) -> anyhow::Resu
             | Files::RevertAsked { .. }
             | Files::UnrevertAsked { .. }
             | Files::RestoreStarted { .. }
-            | Files::CheckoutAsked { .. } => {}
+            | Files::CheckoutAsked { .. }
+            | Files::SnapshotsAccepted { .. } => {}
         }
     }
     bail!("the node has died")

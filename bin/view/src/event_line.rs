@@ -82,6 +82,7 @@ pub fn is_bookkeeping(event: &Event) -> bool {
             | Files::RevertAsked { .. }
             | Files::UnrevertAsked { .. }
             | Files::CheckoutAsked { .. }
+            | Files::SnapshotsAccepted { .. }
             | Files::RestoreStarted { .. }
             | Files::Restored { .. }
             | Files::RestoreFailed { .. }

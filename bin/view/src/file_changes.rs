@@ -38,6 +38,7 @@ pub fn notices(event: &Files) -> Vec<String> {
         | Files::RevertAsked { .. }
         | Files::UnrevertAsked { .. }
         | Files::CheckoutAsked { .. }
+        | Files::SnapshotsAccepted { .. }
         | Files::RestoreStarted { .. } => Vec::new(),
     }
 }
@@ -57,6 +58,7 @@ pub fn detail(event: &Files) -> String {
         Files::UnrevertAsked { by } => format!("by {by}"),
         Files::RestoreStarted { paths, .. } => counted(paths.len(), "file"),
         Files::CheckoutAsked { paths, by } => format!("{}, by {by}", counted(paths.len(), "file")),
+        Files::SnapshotsAccepted { steps } => counted(steps.len(), "step"),
     }
 }
 

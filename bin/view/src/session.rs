@@ -910,7 +910,8 @@ impl SessionView {
             | Files::RestoreFailedAs { .. } => self.files_open = None,
             Files::RevertAsked { .. }
             | Files::UnrevertAsked { .. }
-            | Files::CheckoutAsked { .. } => {}
+            | Files::CheckoutAsked { .. }
+            | Files::SnapshotsAccepted { .. } => {}
         }
         match files {
             Files::Snapshotted { files, .. } => self.changed.extend(files.iter().cloned()),
@@ -931,7 +932,8 @@ impl SessionView {
             Files::SnapshotStarted {}
             | Files::RevertAsked { .. }
             | Files::UnrevertAsked { .. }
-            | Files::CheckoutAsked { .. } => {}
+            | Files::CheckoutAsked { .. }
+            | Files::SnapshotsAccepted { .. } => {}
         }
         changes
     }

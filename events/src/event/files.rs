@@ -64,6 +64,12 @@ pub enum Files {
         class: FilesFailure,
         message: String,
     },
+    /// The log was imported with its snapshots, and those of `steps` show the changes that the log
+    /// claims: these changes count, and can be reverted.
+    SnapshotsAccepted {
+        /// The `model.requested` of each step.
+        steps: Vec<Seq>,
+    },
 }
 
 /// Why files were not kept or restored.

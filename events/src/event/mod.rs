@@ -179,7 +179,8 @@ impl Event {
                 | Files::Restored { .. }
                 | Files::RestoreFailed { .. }
                 | Files::RestoreFailedAs { .. }
-                | Files::CheckoutAsked { .. } => false,
+                | Files::CheckoutAsked { .. }
+                | Files::SnapshotsAccepted { .. } => false,
             },
             Self::Hook(event) => match event {
                 Hook::Called { .. } => true,

@@ -75,6 +75,7 @@ pub fn admits(s: &State, fact: &Fact) -> bool {
             Files::RevertAsked { to, .. } => born && s.revert_to(*to).is_ok(),
             Files::UnrevertAsked { .. } => born && s.may_unrevert().is_ok(),
             Files::CheckoutAsked { .. } => born && s.may_restore().is_ok(),
+            Files::SnapshotsAccepted { .. } => s.files.claims_changes(),
             Files::SnapshotStarted {} | Files::RestoreStarted { .. } => false,
         },
         Event::Hook(event) => match event {

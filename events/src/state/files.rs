@@ -36,6 +36,9 @@ pub struct Files {
     pub left_out: BTreeSet<String>,
     /// The changes of the steps that still count, in order.
     pub changes: Vec<Changed>,
+    /// The changes that the imported part of the log claims, until it is known whether they count.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    claimed: Vec<Changed>,
     /// A restore that was requested and is not finished.
     pub restore: Option<Restore>,
     /// A revert that the next prompt makes final.
@@ -190,6 +193,15 @@ impl State {
         by_file.into_iter().map(|(path, files)| (path, Figures::of(files.into_iter()))).collect()
     }
 
+    /// The changes of these steps count, though the log was imported: the import has compared them
+    /// with the snapshots that came with it.
+    pub fn accept_snapshots(&mut self, steps: &[Seq]) {
+        let steps: BTreeSet<Seq> = steps.iter().copied().collect();
+        let claimed = std::mem::take(&mut self.files.claimed).into_iter();
+        let accepted = claimed.filter(|changed| steps.contains(&changed.step));
+        self.files.changes.splice(0..0, accepted);
+    }
+
     pub(super) fn apply_files(&mut self, envelope: &Envelope, event: &Event) {
         let wait = Wait::of(envelope);
         match event {
@@ -215,6 +227,7 @@ impl State {
                 self.files.restore = Some(Restore::new(envelope.seq, None));
             }
             Event::CheckoutAsked { paths, .. } => self.checks_out(envelope.seq, paths),
+            Event::SnapshotsAccepted { steps } => self.accept_snapshots(steps),
             Event::RestoreStarted { before, paths, .. } => {
                 if let Some(restore) = &mut self.files.restore {
                     restore.step = RestoreStep::Files(wait);
@@ -318,10 +331,15 @@ impl Files {
         }
     }
 
-    /// The log is imported: its snapshots may be anybody's, so nothing is restored from them.
+    /// The log is imported: its snapshots may be anybody's, so nothing is restored from them unless
+    /// the import has checked them.
     pub(super) fn distrust(&mut self) {
-        let Self { borders, summarised, .. } = std::mem::take(self);
-        *self = Self { borders, summarised, ..Self::default() };
+        let Self { borders, summarised, changes: claimed, .. } = std::mem::take(self);
+        *self = Self { borders, summarised, claimed, ..Self::default() };
+    }
+
+    pub(crate) fn claims_changes(&self) -> bool {
+        !self.claimed.is_empty()
     }
 
     /// Whether the deadline that passed belonged to a snapshot or restore. If so, it is given up.

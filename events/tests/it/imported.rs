@@ -1,7 +1,9 @@
 //! Logs that were imported: nothing in them grants a permission.
 
 use crate::common::*;
-use leftfold_events::event::{Answer::*, Class, EndReason, Ended, Finish, Session, Tool, Turn};
+use leftfold_events::event::{
+    Answer::*, Class, EndReason, Ended, Files, Finish, Session, Tool, Turn,
+};
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::state::Phase;
 use leftfold_events::{Envelope, Event, Fact, Json, fold, verify};
@@ -214,6 +216,43 @@ fn agent_choices_snapshots_costs_and_seen_files_are_forgotten() {
     run.step(&Restored("x"));
     assert!(run.state.messages.is_empty());
     assert_eq!(verify(&run.log), []);
+}
+
+#[test]
+fn changes_of_an_import_count_once_its_snapshots_are_accepted() {
+    let steps = |path| {
+        let edited = Resolve("a", Class::Write, ("edit", "x"), path);
+        vec![Prompt("go"), Call("a", "x"), Reply(Finish::ToolCalls), edited]
+    };
+    let mut run = Run::new(&snapshotting());
+    for step in steps("/p/x").into_iter().chain([
+        Snap("one", &[]),
+        Done("a", "ok"),
+        Snap("two", &["/p/x"]),
+        Text("so"),
+        Reply(Finish::Stop),
+    ]) {
+        run.step(&step);
+    }
+    let (prompt, changes) = (run.state.last_prompt(), run.state.files.changes.clone());
+    let step = changes[0].step;
+    let accept = |steps: &[u64]| Fact::new(Files::SnapshotsAccepted { steps: steps.to_vec() });
+    // nothing is claimed before the log says that it was imported
+    assert!(run.tell(accept(&[step])).is_empty());
+    run.step(&ResumeImported { close: true });
+    for (accepted, expected) in [(vec![step + 1], &[][..]), (vec![1, step], &changes[..])] {
+        let mut run = Run::folded(&run.log);
+        assert_eq!(described(&run.tell(accept(&accepted))), ["files.snapshots_accepted"]);
+        assert_eq!(run.state.files.changes, expected);
+        assert_eq!(run.state.files.tree, None);
+        // only once
+        assert!(run.tell(accept(&[step])).is_empty());
+        let restores = described(&run.step(&Revert(prompt)));
+        let snapshot = restores.contains(&"files.snapshot_started".to_owned());
+        assert_eq!(snapshot, !expected.is_empty(), "{restores:?}");
+        assert_eq!(verify(&run.log), []);
+        assert_eq!(fold(&run.log), run.state);
+    }
 }
 
 #[test]

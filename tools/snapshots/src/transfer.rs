@@ -74,6 +74,7 @@ pub struct Unpacking {
     stdin: Option<BufWriter<ChildStdin>>,
     stdout: BufReader<ChildStdout>,
     folder: TempDir,
+    trees: HashSet<String>,
 }
 
 impl Unpacking {
@@ -94,7 +95,7 @@ impl Unpacking {
         match (child.stdin.take(), child.stdout.take()) {
             (Some(stdin), Some(stdout)) => {
                 let (stdin, stdout) = (Some(BufWriter::new(stdin)), BufReader::new(stdout));
-                Ok(Self { child, stdin, stdout, folder })
+                Ok(Self { child, stdin, stdout, folder, trees: HashSet::new() })
             }
             _ => Err(failed(NAME, &"it has no streams")),
         }
@@ -152,14 +153,15 @@ impl Unpacking {
         if size(&self.packs()).map_err(Error::io("read", self.folder.path()))? > MOST_BYTES {
             return Err(failed(NAME, &"the snapshots take up more than 1 GiB"));
         }
+        self.trees.insert(name.to_owned());
         Ok(())
     }
 
-    /// Moves the snapshots into the store of their worktree.
+    /// Moves the snapshots into the store of their worktree, and returns the names of their trees.
     ///
     /// # Errors
     /// Git failed, or a file cannot be written.
-    pub fn keep(mut self, snapshots: &Snapshots) -> Result<(), Error> {
+    pub fn keep(mut self, snapshots: &Snapshots) -> Result<HashSet<String>, Error> {
         self.feed(|to| {
             writeln!(to, "done")?;
             to.flush()
@@ -171,7 +173,8 @@ impl Unpacking {
         let _lock = snapshots.lock(&CancellationToken::new())?;
         let place = snapshots.folder.join("objects/pack");
         let moved = fs::create_dir_all(&place).and_then(|()| move_packs(&self.packs(), &place));
-        moved.map_err(Error::io("write", &place))
+        moved.map_err(Error::io("write", &place))?;
+        Ok(std::mem::take(&mut self.trees))
     }
 
     fn packs(&self) -> PathBuf {

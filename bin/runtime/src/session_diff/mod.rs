@@ -6,7 +6,8 @@
 //! snapshots are shown by the diffs in the results of their edit calls, and the diff says that it may
 //! not be complete.
 //!
-//! It never writes, and never reads snapshots that an imported log names.
+//! It never writes. Of the snapshots that an imported log names, it reads only those that came with the
+//! import and show what the log claims ([`steps_to_accept`]).
 
 mod changed_file;
 mod steps;
@@ -18,8 +19,9 @@ use anyhow::Context;
 use leftfold_events::event::FileChange;
 use leftfold_events::state::{Changed, Figures, Origin};
 use leftfold_events::{Envelope, Seq, SessionId};
-use leftfold_snapshots::{FileVersions, Objects, Snapshots, Version};
+use leftfold_snapshots::{FileMode, FileVersions, Objects, Snapshots, Version};
 use leftfold_store::Reader;
+use leftfold_tools::is_protected;
 use leftfold_view::clean::visible_line;
 use leftfold_view::file_changes;
 use serde_json::{Value, json};
@@ -27,7 +29,7 @@ use serde_json::{Value, json};
 use crate::session_paths::{self, SessionPlace};
 use crate::{Usage, model, project, secrets};
 use changed_file::{Content, Pair, Side};
-use steps::{Step, StepId, Steps};
+use steps::{ImportedPart, Step, StepId, Steps};
 
 pub use changed_file::{ChangedFile, FileChangeKind, Source};
 
@@ -73,6 +75,45 @@ pub fn snapshots(origin: &Origin, imported: Seq) -> anyhow::Result<Snapshots> {
     Ok(Snapshots::new(&session_paths::data_dir()?, &worktree))
 }
 
+/// The steps of a log that is to be imported whose changes may count. The snapshots before and after
+/// them must be among `trees`, which came with the log, and must differ in every file that the log says
+/// the step has changed: so a revert puts back only what `leftfold diff` shows. Steps that change a link,
+/// settings, instructions or anything else that `protected_file` covers are left out.
+///
+/// # Errors
+/// The snapshots cannot be read.
+pub fn steps_to_accept(
+    events: &[Envelope],
+    snapshots: &Snapshots,
+    trees: &HashSet<String>,
+) -> anyhow::Result<Vec<Seq>> {
+    let steps = Steps::of(events, &ImportedPart::default());
+    let changes = || steps.all.values().flat_map(|step| &step.snapshots);
+    let names: Vec<(&str, &str)> =
+        changes().map(|(changed, after)| (changed.before.as_str(), after.as_str())).collect();
+    let mut refused = HashSet::new();
+    for ((changed, after), found) in changes().zip(snapshots.compare(&names)?) {
+        let is_there = trees.contains(&changed.before) && trees.contains(after);
+        if !is_there || !found.is_some_and(|found| is_plain_change(changed, &found)) {
+            refused.insert(changed.step);
+        }
+    }
+    let with_snapshots = steps.all.iter().filter(|(_, step)| step.has_snapshots);
+    Ok(with_snapshots.map(|(id, _)| id.step).filter(|step| !refused.contains(step)).collect())
+}
+
+/// Whether two snapshots differ in the files that a step has changed, and these are only files that
+/// everybody may change.
+fn is_plain_change(changed: &Changed, found: &[FileVersions]) -> bool {
+    changed.files.iter().all(|file| {
+        let differs = found.iter().find(|versions| versions.path == file.path);
+        differs.is_some_and(|FileVersions { before, after, .. }| {
+            let mut versions = before.iter().chain(after);
+            versions.all(|version| version.mode != FileMode::Link)
+        }) && !is_protected(&file.path)
+    })
+}
+
 impl SessionDiff {
     /// The changes of a session to files. Blocks while it reads the log and the snapshots.
     ///
@@ -96,7 +137,8 @@ impl SessionDiff {
     ) -> anyhow::Result<Self> {
         let events = read(place.session)?;
         let imported = leftfold_store::imported(&place.store, &events);
-        let steps = Steps::of(&events, imported);
+        let accepted = leftfold_store::accepted_steps(&place.store, &events);
+        let steps = Steps::of(&events, &ImportedPart { through: imported, accepted });
         let chosen = choose(&steps, range)?;
         let origin = steps.state.origin.as_ref().context("the session has no beginning")?;
         let directory = PathBuf::from(&origin.directory);
@@ -333,7 +375,8 @@ impl Reading<'_> {
             match (self.read)(child) {
                 Ok(events) => {
                     // children take no snapshots
-                    let steps = Steps::of(&events, Seq::MAX);
+                    let none = ImportedPart { through: Seq::MAX, ..ImportedPart::default() };
+                    let steps = Steps::of(&events, &none);
                     next.extend(steps.all.values().flat_map(|step| &step.children));
                     steps_of_children.extend(steps.all.into_values());
                 }

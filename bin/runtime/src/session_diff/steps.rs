@@ -1,7 +1,7 @@
 //! Finds the steps of a session that may have changed files, and the snapshots before and after them.
 //! It is computed from the log alone, and reads no snapshot.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use leftfold_events::event::{Class, Event, Files, Finished, Started, Subagent, Tool};
 use leftfold_events::state::Changed;
@@ -21,6 +21,7 @@ pub(super) struct StepId {
 pub(super) struct Step {
     /// Whether one of its calls may have changed files.
     pub(super) changes: bool,
+    /// Whether it was imported without snapshots that count.
     pub(super) imported: bool,
     /// Whether snapshots were taken before and after it.
     pub(super) has_snapshots: bool,
@@ -40,6 +41,15 @@ pub(super) struct LoggedDiff {
     pub(super) cut: bool,
 }
 
+/// The imported part of a log.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ImportedPart {
+    /// Its last event; 0: nothing is imported.
+    pub(super) through: Seq,
+    /// The `model.requested` of the steps whose snapshots count.
+    pub(super) accepted: BTreeSet<Seq>,
+}
+
 /// The steps of a session.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
@@ -52,10 +62,17 @@ pub(super) struct Steps {
     pub(super) state: State,
 }
 
+impl ImportedPart {
+    /// Whether snapshots of the step count that this event of the log names.
+    fn counts(&self, event: &Envelope, step: Seq) -> bool {
+        event.seq > self.through || self.accepted.contains(&step)
+    }
+}
+
 impl Steps {
-    /// The steps in these events. Snapshots up to the event `imported` are left out: an imported log
-    /// may name anybody's.
-    pub(super) fn of(events: &[Envelope], imported: Seq) -> Self {
+    /// The steps in these events. Snapshots of imported steps are left out, unless the import has
+    /// accepted them: the log may name anybody's.
+    pub(super) fn of(events: &[Envelope], imported: &ImportedPart) -> Self {
         let mut steps = Self::default();
         for event in events {
             steps.add(event, imported);
@@ -74,10 +91,10 @@ impl Steps {
         self.state.files.changes.iter().any(same)
     }
 
-    fn add(&mut self, event: &Envelope, imported: Seq) {
+    fn add(&mut self, event: &Envelope, imported: &ImportedPart) {
         let before = current(&self.state);
         if let Some(id) = before {
-            self.in_step(event, id, event.seq <= imported);
+            self.in_step(event, id, !imported.counts(event, id.step));
         }
         let files = &self.state.files;
         let dirty = files.dirty.filter(|_| files.tree.is_some());
@@ -86,7 +103,7 @@ impl Steps {
         let files = &self.state.files;
         if let (Event::Files(Files::Snapshotted { tree, .. }), Some((turn, step)), None) =
             (&event.event, dirty, files.dirty)
-            && event.seq > imported
+            && imported.counts(event, step)
         {
             let of_step = self.all.entry(StepId { turn, step }).or_default();
             of_step.has_snapshots = true;

@@ -195,6 +195,7 @@ fn later_events() -> Vec<Event> {
     events.push(elicitation::wanted_permission());
     events.push(Session::Summarised { summary: "The test was fixed.".into() }.into());
     events.push(requested(Purpose::SessionSummary));
+    events.push(Files::SnapshotsAccepted { steps: vec![7, 70_000] }.into());
     events
 }
 
@@ -509,7 +510,8 @@ pub fn variant(event: &Event) -> usize {
         Event::Turn(Turn::Noted { .. }) => 59,
         Event::Tool(Tool::InputStreamed { .. }) => 60,
         Event::Session(Session::Summarised { .. }) => 61,
+        Event::Files(Files::SnapshotsAccepted { .. }) => 62,
     }
 }
 
-pub const VARIANTS: usize = 62;
+pub const VARIANTS: usize = 63;

@@ -31,6 +31,7 @@ impl Ledger {
             | Files::CheckoutAsked { .. } => {
                 held(self.turn.is_none(), "a revert in the middle of a turn")
             }
+            Files::SnapshotsAccepted { .. } => held(false, "nothing is imported here"),
         }
     }
 
