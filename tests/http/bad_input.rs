@@ -336,6 +336,44 @@ fn connections_are_limited() {
     server.end();
 }
 
+/// Clients of the feed that never read share what they wait for: 900 more of them cost less than 256 KiB each,
+/// though each tenth of them connects to another state.
+#[test]
+fn a_thousand_clients_that_never_read_cost_bounded_memory() {
+    const EACH: u64 = 256;
+    leftfold_runtime::raise_open_files();
+    let site = site();
+    let server = Served::start(&site);
+    let session = server.session();
+    let long =
+        json!({ "noReply": true, "parts": [{ "type": "text", "text": "x".repeat(90 << 10) }] });
+    for _ in 0..100 {
+        server.post(&format!("/session/{session}/message"), long.clone()).ok();
+    }
+    let mut held = Vec::new();
+    let mut connect = |count: usize| {
+        for number in 0..count {
+            if number % 10 == 0 {
+                let title = json!({ "title": number.to_string() }).to_string();
+                server.request("PATCH", &format!("/session/{session}"), &[JSON], Some(&title)).ok();
+            }
+            let mut stream = server.send("GET", "/global/event", &[], None);
+            let mut first = [0; 16];
+            stream.read_exact(&mut first).unwrap();
+            held.push(stream);
+        }
+        memory(&server)
+    };
+    let (few, many) = (connect(100), connect(900));
+    assert!(many < few + 900 * EACH, "{few} KiB with 100 clients, {many} KiB with 1,000");
+    // one that reads has the last state
+    let mut feed = server.feed(None);
+    feed.until(|frame| {
+        frame.kind == "session.updated" && frame.properties["info"]["title"] == "890"
+    });
+    server.end();
+}
+
 fn text_of(stream: &mut TcpStream, begun: &[u8]) -> String {
     stream.set_nonblocking(false).unwrap();
     let mut bytes = begun.to_vec();

@@ -173,6 +173,8 @@ fn the_document_has_every_operation_of_the_clients() {
 fn every_route_answers_with_json() {
     let site = site();
     let server = Served::start(&site);
+    // the web app asks for it before the first session
+    assert_eq!(server.get("/project").ok(), json!([server.get("/project/current").ok()]));
     let session = server.session();
     server.prompt(&session, "go");
     let doc = server.get("/doc").ok();

@@ -73,6 +73,173 @@ fn a_prompt_is_answered_listed_and_streamed() {
     server.end();
 }
 
+/// Every member of a prompt counts, and prompts that come during a turn wait for their turn.
+#[test]
+fn a_prompt_is_taken_in_full() {
+    let reply =
+        |condition: Value, text: &str| json!({ "match": condition, "parts": [{ "text": text }] });
+    let bash =
+        |command: &str| json!([{ "call": { "name": "bash", "input": { "command": command } } }]);
+    let waits = "touch ready; while [ ! -e go ]; do sleep 0.02; done; echo went";
+    let site = Site::scripted(&script(json!([
+        reply(json!({ "prompt": "in style", "system": "Speak like a pirate." }), "Arr."),
+        reply(json!({ "prompt": "without bash", "tool": "bash" }), "There is bash."),
+        reply(json!({ "prompt": "without bash", "tool": "read" }), "No bash."),
+        reply(json!({ "prompt": "The user mentions the agent `general`" }), "I delegate."),
+        reply(json!({ "result": "went" }), "It went."),
+        { "match": { "prompt": "wait" }, "parts": bash(waits) },
+        { "match": { "prompt": "run it", "answers": 0 }, "parts": bash("echo ran > ran.txt") },
+        reply(json!({ "prompt": "" }), "Fine."),
+    ])))
+    .setting("/permission", json!("allow"));
+    let server = Served::start(&site);
+    let session = server.session();
+    let path = format!("/session/{session}");
+    let ask = |more: Value, text: &str| {
+        let mut body = more;
+        let mut parts = vec![json!({ "type": "text", "text": text })];
+        parts.extend(body["parts"].as_array().cloned().unwrap_or_default());
+        body["parts"] = parts.into();
+        let answer = server.post(&format!("{path}/message"), body).ok();
+        let said = answer["parts"].as_array().unwrap().iter().find(|part| part["type"] == "text");
+        said.map(|said| said["text"].clone()).unwrap_or_default()
+    };
+    let last_user = || {
+        let listed = server.get(&format!("{path}/message")).ok();
+        let users = listed.as_array().unwrap().iter().filter(|one| one["info"]["role"] == "user");
+        users.last().unwrap().clone()
+    };
+    assert_eq!(ask(json!({ "system": "Speak like a pirate." }), "in style"), "Arr.");
+    assert_eq!(ask(json!({}), "in style"), "Fine.", "it holds for one prompt");
+    assert_eq!(ask(json!({ "tools": { "bash": false } }), "without bash"), "No bash.");
+    assert_eq!(ask(json!({}), "without bash"), "There is bash.");
+    ask(json!({ "agent": "plan" }), "as plan");
+    assert_eq!(last_user()["info"]["agent"], "plan");
+    let agent = json!({ "type": "agent", "name": "general", "source": { "value": "@general", "start": 4, "end": 12 } });
+    assert_eq!(ask(json!({ "agent": "build", "parts": [agent] }), "ask general"), "I delegate.");
+    let named = last_user();
+    let part = named["parts"].as_array().unwrap().iter().find(|part| part["type"] == "agent");
+    assert_eq!(part.unwrap()["name"], "general", "{named}");
+
+    let before = server.get(&format!("{path}/message")).ok().as_array().unwrap().len();
+    let quiet = json!({ "noReply": true, "parts": [{ "type": "text", "text": "a note" }] });
+    server.post(&format!("{path}/message"), quiet).ok();
+    assert_eq!(server.get(&format!("{path}/message")).ok().as_array().unwrap().len(), before + 1);
+
+    server.begin(&session, "wait");
+    common::wait_until("its command runs", || site.project().join("ready").exists());
+    server.begin(&session, "something else");
+    assert_eq!(last_user()["parts"][0]["text"], "something else");
+    site.file("go", "");
+    common::wait_until("both are answered", || {
+        let listed = server.get(&format!("{path}/message")).ok();
+        let last = listed.as_array().unwrap().last().unwrap();
+        server.get("/session/status").ok() == json!({}) && last["info"]["role"] == "assistant"
+    });
+
+    let rules =
+        json!({ "permission": [{ "permission": "bash", "pattern": "*", "action": "deny" }] });
+    let denied = server.post("/session", rules).ok()["id"].as_str().unwrap().to_owned();
+    server.prompt(&denied, "run it");
+    let listed = server.get(&format!("/session/{denied}/message")).ok();
+    assert!(listed.to_string().contains("The permission rules deny this call."), "{listed}");
+    assert!(!site.project().join("ran.txt").exists());
+    server.end();
+}
+
+/// Each kind of part has the members that clients draw, and the feed and the list have the same parts.
+#[test]
+fn all_kinds_of_parts_are_shown() {
+    let of = |prompt: &str| json!({ "prompt": prompt });
+    let write = json!({ "call": { "name": "write", "input": { "filePath": "new.txt", "content": "new\n" } } });
+    let busy = json!({ "class": "overloaded", "message": "busy", "status": 529, "retry_after": 0 });
+    let site = Site::scripted(&script(json!([
+        { "match": { "purpose": "compaction" }, "parts": [{ "text": "It went well." }] },
+        { "match": of("look around"), "parts": [{ "text": "I looked." }] },
+        { "match": { "result": "I looked." }, "parts": [{ "text": "They looked." }] },
+        { "match": { "result": "new.txt" }, "parts": [{ "text": "Written." }] },
+        { "match": of("go"), "faults": [busy], "parts": [{ "reasoning": "hmm" }, { "text": "I write." }, write] },
+    ])))
+    .setting("/permission", json!("allow"))
+    .setting("/snapshot", json!(true));
+    let server = Served::start(&site);
+    let session = server.session();
+    let mut feed = server.feed(None);
+    let path = format!("/session/{session}");
+    let picture = "data:image/png;base64,iVBORw0KGgo=";
+    let parts = json!({ "parts": [
+        { "type": "text", "text": "go" },
+        { "type": "file", "mime": "image/png", "filename": "dot.png", "url": picture },
+    ] });
+    server.post(&format!("{path}/message"), parts).ok();
+    let subtask = json!({ "type": "subtask", "prompt": "look around", "description": "Look", "agent": "general" });
+    server.post(&format!("{path}/message"), json!({ "parts": [subtask] })).ok();
+    let model = json!({ "providerID": "double", "modelID": "m" });
+    assert_eq!(server.post(&format!("{path}/summarize"), model).ok(), json!(true));
+
+    let listed = server.get(&format!("{path}/message")).ok();
+    let mut kinds: BTreeMap<String, Value> = BTreeMap::new();
+    for message in listed.as_array().unwrap() {
+        for part in message["parts"].as_array().unwrap() {
+            assert_eq!(part["messageID"], message["info"]["id"], "{part}");
+            assert_eq!(part["sessionID"], session.as_str(), "{part}");
+            kinds.entry(part["type"].as_str().unwrap().to_owned()).or_insert_with(|| part.clone());
+        }
+    }
+    let known: Vec<&str> = kinds.keys().map(String::as_str).collect();
+    assert_eq!(
+        known,
+        [
+            "compaction",
+            "file",
+            "patch",
+            "reasoning",
+            "retry",
+            "step-finish",
+            "step-start",
+            "subtask",
+            "text",
+            "tool"
+        ]
+    );
+    let member =
+        |kind: &str, pointer: &str| kinds[kind].pointer(pointer).cloned().unwrap_or_default();
+    for (kind, pointer, expected) in [
+        ("compaction", "/auto", json!(false)),
+        ("file", "/filename", json!("dot.png")),
+        ("file", "/url", json!(picture)),
+        ("reasoning", "/text", json!("hmm")),
+        ("retry", "/attempt", json!(1)),
+        ("retry", "/error/name", json!("APIError")),
+        ("retry", "/error/data/isRetryable", json!(true)),
+        ("step-finish", "/reason", json!("tool-calls")),
+        ("subtask", "/prompt", json!("look around")),
+        ("subtask", "/agent", json!("general")),
+        ("tool", "/state/status", json!("completed")),
+    ] {
+        assert_eq!(member(kind, pointer), expected, "{kind}{pointer}: {}", kinds[kind]);
+    }
+    assert!(member("patch", "/files/0").as_str().unwrap().ends_with("new.txt"), "{kinds:#?}");
+    assert!(member("patch", "/hash").is_string() && member("reasoning", "/time/end").is_u64());
+    assert!(member("step-finish", "/tokens/output").is_u64(), "{kinds:#?}");
+
+    let frames = feed.until(|frame| frame.kind == "session.compacted");
+    let mut sent: BTreeMap<String, Value> = BTreeMap::new();
+    for frame in frames.iter().filter(|frame| frame.kind == "message.part.updated") {
+        let part = &frame.properties["part"];
+        sent.insert(part["id"].as_str().unwrap().to_owned(), part.clone());
+    }
+    for message in listed.as_array().unwrap() {
+        for part in message["parts"].as_array().unwrap() {
+            // a summary's text may end behind its session
+            if message["info"]["summary"] != true {
+                assert_eq!(sent[part["id"].as_str().unwrap()], *part);
+            }
+        }
+    }
+    server.end();
+}
+
 /// A kill in the middle of a turn: the feed goes on exactly behind the last frame that a client
 /// has, the turn is shown as cut off, and can be resumed.
 #[test]
@@ -221,6 +388,13 @@ fn sessions_are_renamed_forked_and_removed() {
     assert_ne!(fork["id"], session.as_str());
     let of_fork = server.get(&format!("/session/{}/message", fork["id"].as_str().unwrap())).ok();
     assert_eq!(of_fork.as_array().unwrap().len(), 2);
+    // before the first message there is nothing to share
+    let first = server.get(&format!("{path}/message")).ok()[0]["info"]["id"].clone();
+    let empty = server.post(&format!("{path}/fork"), json!({ "messageID": first })).ok();
+    assert_eq!(empty["directory"], renamed["directory"]);
+    let empty = format!("/session/{}", empty["id"].as_str().unwrap());
+    assert_eq!(server.get(&format!("{empty}/message")).ok(), json!([]));
+    assert_eq!(server.request("DELETE", &empty, &[], None).ok(), json!(true));
     assert_eq!(
         server.request("DELETE", &path, &[], None).status,
         400,

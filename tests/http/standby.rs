@@ -7,7 +7,7 @@ use common::{Editor, Site, bash, exists, says, script, skipped, wait_until};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::client::{Served, SseFrame, SseReader};
+use crate::client::{Answered, Served, SseFrame, SseReader};
 
 fn site() -> Site {
     Site::scripted(&script(json!([says("Hello.")])))
@@ -232,6 +232,26 @@ fn a_server_works_through_the_node_of_an_editor() {
     server.end();
     site.run(&["check", &session]).ok();
     site.run(&["verify", &session]).ok();
+}
+
+/// The feed cannot be opened in the node: the server says so, and tries again with the next client.
+#[test]
+fn a_feed_that_failed_opens_again() {
+    let site = site();
+    let mut editor = Editor::start(&site, &[]);
+    editor.session(&site);
+    let journal = site.path("home/store/feed");
+    std::fs::create_dir(&journal).unwrap();
+    let server = Served::start(&site);
+    for _ in 0..2 {
+        assert_ne!(Answered::status_of(server.connect(), "/session"), 200);
+    }
+    std::fs::remove_dir(&journal).unwrap();
+    let session = server.session();
+    server.prompt(&session, "go");
+    assert!(server.sessions().contains(&session));
+    assert_eq!(feed(&server).next().unwrap().kind, "session.updated");
+    server.end();
 }
 
 #[test]

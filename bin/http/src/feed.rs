@@ -53,6 +53,8 @@ const STUCK: Duration = Duration::from_millis(500);
 const ALL_FRAMES: usize = 999_999;
 /// Sessions in a snapshot, the newest.
 const RECENT: usize = 50;
+/// How many records of the journal may follow a snapshot that clients share.
+const SHARED: u64 = 4_096;
 /// Trees in memory. Of more, those that rest are read from their logs when somebody asks for them.
 const KEPT: usize = 200;
 
@@ -77,6 +79,9 @@ struct FeedState {
     /// The root of every known session.
     roots: HashMap<SessionId, SessionId>,
     clients: Vec<FeedClient>,
+    /// The last snapshot of everything, while a client waits for it. Clients that come meanwhile share it,
+    /// and get what has changed since from the logs: so many slow clients cost the memory of one.
+    snapshot: Weak<Snapshot>,
     /// Trees to keep in memory.
     kept: usize,
     /// Counts the uses of trees.
@@ -129,6 +134,7 @@ impl Feed {
             trees: HashMap::new(),
             roots: HashMap::new(),
             clients: Vec::new(),
+            snapshot: Weak::new(),
             kept: KEPT,
             uses: 0,
         };
@@ -254,7 +260,11 @@ impl Feed {
         };
         let first = match missed {
             Some(place) => First::Missed(state.journal.records(), place),
-            None => First::State(state.snapshot(&filter)),
+            None => {
+                let snapshot = state.snapshot(&filter);
+                let changed = snapshot.end != end;
+                First::State(snapshot, changed.then(|| state.journal.records()))
+            }
         };
         // frames from now on wait behind the first ones
         let (live, mut waiting) = mpsc::channel(QUEUE);
@@ -264,7 +274,17 @@ impl Feed {
         let feed = Arc::clone(self);
         tokio::spawn(async move {
             let sent = match first {
-                First::State(snapshot) => snapshot.send(&filter, &queue).await,
+                First::State(snapshot, changed) => {
+                    let sent = snapshot.send(&filter, &queue).await;
+                    let end = snapshot.end;
+                    drop(snapshot);
+                    match (sent, changed, end) {
+                        (Some(()), Some(records), Cursor::At { position, frame, .. }) => {
+                            feed.replay(records, (position, frame), &filter, &queue).await
+                        }
+                        (sent, _, _) => sent,
+                    }
+                }
                 First::Missed(records, place) => feed.replay(records, place, &filter, &queue).await,
             };
             if sent.is_none() {
@@ -273,6 +293,10 @@ impl Feed {
             // the sender is dropped when this client is cut off
             while let Some(sent) = waiting.recv().await {
                 if queue.send(sent).await.is_err() {
+                    return;
+                }
+                // nothing follows: it counts as taken when the connection has all
+                if waiting.is_empty() && queue.reserve_many(AHEAD).await.is_err() {
                     return;
                 }
                 take.send_modify(|taken| *taken += 1);
@@ -421,6 +445,7 @@ impl Feed {
     /// Forgets a session that was deleted.
     pub(crate) fn forget(&self, session: SessionId) {
         let mut state = self.lock();
+        state.snapshot = Weak::new();
         let Some(tree) = state.trees.remove(&session) else { return };
         state.roots.retain(|_, root| *root != session);
         let Some(known) = tree.projection.session(session) else { return };
@@ -517,6 +542,8 @@ impl FeedState {
     /// Folds the whole tree. Events behind the journal are sent; the others are history.
     fn load(&mut self, root: SessionId, events: &[Envelope], open: OpenTurn) {
         self.trees.insert(root, Tree::new(root));
+        // the journal does not say so
+        self.snapshot = Weak::new();
         self.touch(root);
         let mut unknown: BTreeMap<SessionId, Seq> = BTreeMap::new();
         let mut missed = Vec::new();
@@ -620,21 +647,33 @@ impl FeedState {
     }
 
     /// The loaded sessions as frames. The last frame has the cursor of the end.
-    fn snapshot(&mut self, filter: &Filter) -> Snapshot {
+    fn snapshot(&mut self, filter: &Filter) -> Arc<Snapshot> {
         // a client of one directory takes an old message or an end for an answer to its own prompt
         let open_only = matches!(filter, Filter::Directory(_));
+        if let Some(shared) = self.snapshot.upgrade().filter(|_| !open_only)
+            && let Cursor::At { position, .. } = shared.end
+            && self.journal.has(position)
+            && self.journal.end() < position + SHARED
+        {
+            return shared;
+        }
         let of_tree = |tree: &mut Tree| match open_only {
             true => Arc::new(tree.sent(tree.projection.open()).into_iter().map(Arc::new).collect()),
             false => tree.snapshot(),
         };
         let trees = self.trees.values_mut().map(of_tree).collect();
-        Snapshot { trees, end: self.end() }
+        let snapshot = Arc::new(Snapshot { trees, end: self.end() });
+        if !open_only && self.journal.end() > 0 {
+            self.snapshot = Arc::downgrade(&snapshot);
+        }
+        snapshot
     }
 }
 
 /// What a client gets first.
 enum First {
-    State(Snapshot),
+    /// With the journal if something has changed since the snapshot.
+    State(Arc<Snapshot>, Option<Records>),
     /// The frames behind the last one that it has: a record, and a frame's number.
     Missed(Records, (u64, usize)),
 }
@@ -649,7 +688,7 @@ struct Snapshot {
 impl Snapshot {
     /// Sends the frames that a client wants. The last one has the cursor of the end. `None`: the client has
     /// gone.
-    async fn send(self, filter: &Filter, queue: &Sender<Arc<Sent>>) -> Option<()> {
+    async fn send(&self, filter: &Filter, queue: &Sender<Arc<Sent>>) -> Option<()> {
         let mut next: Option<Arc<Sent>> = None;
         for tree in &self.trees {
             for sent in tree.iter() {
@@ -705,6 +744,7 @@ mod tests {
             trees: HashMap::new(),
             roots: HashMap::new(),
             clients: Vec::new(),
+            snapshot: Weak::new(),
             kept: 3,
             uses: 0,
         };

@@ -315,12 +315,16 @@ pub(super) async fn project(Directory(directory): Directory) -> Answer {
     Ok(Json(project_at(&leftfold_config::worktree_of(&directory))))
 }
 
-/// The projects of all sessions.
-pub(super) async fn projects(State(api): State<Arc<Api>>) -> Answer {
+/// The projects of all sessions, and the one of the request's directory, which may have none yet.
+pub(super) async fn projects(
+    State(api): State<Arc<Api>>,
+    Directory(directory): Directory,
+) -> Answer {
     let worktrees = blocking(move || {
         let heads = api.feed.heads();
         let mut worktrees: Vec<String> =
             heads.into_iter().filter_map(|head| Some(head.summary?.worktree)).collect();
+        worktrees.push(leftfold_config::worktree_of(&directory).display().to_string());
         worktrees.sort_unstable();
         worktrees.dedup();
         Ok(worktrees)

@@ -106,20 +106,10 @@ pub(super) struct PromptModel {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum PartInput {
-    Text {
-        text: String,
-    },
-    File {
-        mime: String,
-        filename: Option<String>,
-        url: String,
-    },
-    /// The text already mentions the agent.
-    Agent {},
-    Subtask {
-        prompt: String,
-        agent: String,
-    },
+    Text { text: String },
+    File { mime: String, filename: Option<String>, url: String },
+    Agent { name: String },
+    Subtask { prompt: String, agent: String },
 }
 
 /// Prompts, and answers with the last message of the turn.
@@ -288,10 +278,8 @@ async fn send(api: &Arc<Api>, session: SessionId, body: PromptBody) -> Result<u6
             let input = PartInput::deserialize(&value).map_err(|error| {
                 leftfold_runtime::Usage(format!("body: `parts[{index}]`: {error}"))
             })?;
-            if let Some(part) = part(input)? {
-                parts.push(part);
-                extras.push(extra(value));
-            }
+            parts.push(part(input)?);
+            extras.push(extra(value));
         }
         Ok((parts, extras))
     });
@@ -302,16 +290,19 @@ async fn send(api: &Arc<Api>, session: SessionId, body: PromptBody) -> Result<u6
     send_parts(api, session, &body, parts, extras).await
 }
 
-/// The members of a client's part that Leftfold gives back unchanged. A file stays one, although the
-/// model gets its text.
+/// The members of a client's part that Leftfold gives back unchanged. Files and agents stay what they are,
+/// although the model gets a text.
 fn extra(part: Value) -> Value {
     const KEPT: [&str; 6] = ["id", "synthetic", "ignored", "metadata", "source", "time"];
-    const OF_FILE: [&str; 4] = ["type", "mime", "filename", "url"];
-    let is_file = part["type"] == "file" && part["url"].as_str().is_some_and(is_path);
+    let of_kind: &[&str] = match part["type"].as_str() {
+        Some("file") if part["url"].as_str().is_some_and(is_path) => {
+            &["type", "mime", "filename", "url"]
+        }
+        Some("agent") => &["type", "name"],
+        Some(_) | None => &[],
+    };
     let Value::Object(mut members) = part else { return Value::Null };
-    members.retain(|name, _| {
-        KEPT.contains(&name.as_str()) || is_file && OF_FILE.contains(&name.as_str())
-    });
+    members.retain(|name, _| KEPT.contains(&name.as_str()) || of_kind.contains(&name.as_str()));
     members.into()
 }
 
@@ -416,17 +407,17 @@ async fn ended(api: &Arc<Api>, session: SessionId, head: u64) -> Answer {
     Ok(Json(last))
 }
 
-/// The parts of a prompt that an input stands for.
-fn part(input: PartInput) -> anyhow::Result<Option<PromptPart>> {
+/// The part of a prompt that an input stands for.
+fn part(input: PartInput) -> anyhow::Result<PromptPart> {
     Ok(match input {
-        PartInput::Text { text } => Some(PromptPart::text(text)),
-        PartInput::Agent {} => None,
-        PartInput::Subtask { prompt, agent } => Some(PromptPart {
-            kind: PromptKind::Task,
-            name: Some(agent),
-            ..PromptPart::text(prompt)
-        }),
-        PartInput::File { mime, filename, url } => Some(file(&mime, filename, &url)?),
+        PartInput::Text { text } => PromptPart::text(text),
+        // the text may mention it as well
+        PartInput::Agent { name } => PromptPart::text(format!("@{name}")),
+        PartInput::Subtask { prompt, agent } => {
+            let name = Some(agent);
+            PromptPart { kind: PromptKind::Task, name, ..PromptPart::text(prompt) }
+        }
+        PartInput::File { mime, filename, url } => file(&mime, filename, &url)?,
     })
 }
 

@@ -69,7 +69,7 @@ pub(super) async fn statuses(State(api): State<Arc<Api>>) -> Answer {
     Ok(Json(Value::Object(busy.into_iter().collect())))
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct NewSession {
     title: Option<String>,
@@ -325,6 +325,17 @@ pub(super) async fn fork(
         Some(message) => Some(seq_of(&api, session, &message)?.saturating_sub(1)),
         None => None,
     };
+    let first = api.feed.loaded(session, |known| {
+        let first = known.messages().first().and_then(|first| known.seq_of(&first.id));
+        (first, known.directory().to_owned())
+    });
+    if let (Some(at), Some((Some(first), directory))) = (at, first)
+        && at < first
+    {
+        // before the first prompt there is nothing to share
+        return create(State(api), Directory(directory.into()), JsonBody(NewSession::default()))
+            .await;
+    }
     let all: Arc<dyn socket::Sessions> = api.sessions.clone();
     let fork = socket::fork_as(all, (BY, None), session, at).await?;
     let feed = Arc::clone(&api.feed);

@@ -72,7 +72,7 @@ pub(super) fn of_prompt(prompt: &Prompt, given: &Value) -> Rendered {
     let parts = prompt.parts.iter().enumerate().map(|(index, said)| {
         let mut rendered = match given[index]["type"].as_str() {
             // the log has its text
-            Some("file") if said.kind == PromptKind::Text => json!({}),
+            Some("file" | "agent") if said.kind == PromptKind::Text => json!({}),
             Some(_) | None => part::of_prompt(said),
         };
         merge(&mut rendered, &given[index]);

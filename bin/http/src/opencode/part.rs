@@ -75,7 +75,7 @@ pub(super) fn of_call(call: &Call, since: Option<Time>, is_over: bool) -> Value 
 fn state(call: &Call, since: Option<Time>, is_over: bool) -> Value {
     let start = call.started.or(since).unwrap_or_default().millis();
     let end = call.ended.map_or(start, Time::millis).max(start);
-    let input = object(&call.input);
+    let input = input(call);
     let error = |error: &str| {
         let time = json!({ "start": start, "end": end });
         json!({ "status": "error", "input": input, "error": error, "metadata": metadata(call, None), "time": time })
@@ -151,7 +151,16 @@ fn metadata(call: &Call, finished: Option<&Finished>) -> Value {
     metadata.into()
 }
 
-/// Arguments are an object for clients, even if the model wrote something else.
+/// The arguments with the names that clients draw. They are an object for clients, even if the model
+/// wrote something else.
+fn input(call: &Call) -> Value {
+    let mut input = object(&call.input);
+    if let ("task", Some(agent)) = (call.name.as_str(), input.get("subagentType").cloned()) {
+        input["subagent_type"] = agent;
+    }
+    input
+}
+
 fn object(input: &Value) -> Value {
     match input {
         Value::Object(_) => input.clone(),
