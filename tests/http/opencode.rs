@@ -79,11 +79,13 @@ pub(crate) fn site() -> Site {
         reply("ask me", Some("Blue"), text("You like blue.")),
         reply("ask me", None, call("question", question)),
         reply("plan it", Some("first thing"), text("It is planned.")),
-        reply("plan it", None, call("todowrite", todos)),
+        reply("plan it", None, call("todowrite", todos.clone())),
         reply("look around", None, text("I looked around.")),
         reply("delegate", Some("I looked around"), text("It is delegated.")),
         reply("delegate", None, call("task", task)),
         reply("wait long", None, bash("sleep 60")),
+        reply("wait with a plan", Some("first thing"), bash("sleep 60")),
+        reply("wait with a plan", None, call("todowrite", todos)),
         reply("what did the shell say", None, text("It said so.")),
         reply("content of the file", None, text("I have read it.")),
         json!({ "match": { "prompt": "" }, "parts": text("Fine.") }),
@@ -214,6 +216,20 @@ fn run_attach() {
     let last = &messages.as_array().unwrap().last().unwrap()["info"];
     assert_eq!((&last["modelID"], &last["agent"]), (&json!("n"), &json!("plan")));
     assert!(messages.as_array().unwrap().len() > 3, "it goes on in the last session: {messages}");
+    let sessions = server.sessions().len();
+    run(&["--continue", "--fork", "say hello"]);
+    assert_eq!(server.sessions().len(), sessions + 1);
+    let ran = run(&["--auto", "--title", "Named", "edit it"]);
+    assert!(ran.stdout.contains("It is edited.") && ran.stderr.contains("+gamma"), "{ran:?}");
+    assert_eq!(site.text("known.txt"), "alpha\ngamma\n");
+    let listed = server.get("/session").ok();
+    assert!(listed.as_array().unwrap().iter().any(|known| known["title"] == "Named"), "{listed}");
+    let ran = run(&["plan it"]);
+    assert!(ran.stdout.contains("It is planned."), "{ran:?}");
+    assert!(ran.stderr.contains("[•] first thing"), "{ran:?}");
+    let ran = run(&["delegate"]);
+    assert!(ran.stdout.contains("It is delegated."), "{ran:?}");
+    assert!(ran.stderr.contains("General Agent"), "{ran:?}");
     let ran = run(&["--file", "read.txt", "--", "look at this"]);
     assert!(ran.stdout.contains("I have read it."), "{ran:?}");
     let ran = run(&["--command", "greet", "me"]);

@@ -87,7 +87,10 @@ function prepare() {
     [...document.querySelectorAll(selector)].filter(shown).findLast((element) => (element.innerText + " " + (element.ariaLabel ?? "")).includes(words))
 }
 
-const KEYS = { Enter: [13, "\r"], Escape: [27, ""] }
+const KEYS = { Enter: [13, "\r"], Escape: [27, ""], Backspace: [8, ""], a: [65, ""] }
+const CTRL = 2
+const EDITOR = "[contenteditable=true]"
+const TITLE = "input[data-slot=session-title-child]"
 
 class Page {
   constructor(browser, session) {
@@ -135,21 +138,62 @@ class Page {
     for (const type of ["mousePressed", "mouseReleased"]) await this.send("Input.dispatchMouseEvent", { type, ...at, button: "left", clickCount: 1 })
   }
 
-  async press(key) {
+  async press(key, modifiers = 0, commands = []) {
     const [windowsVirtualKeyCode, text] = KEYS[key]
-    await this.send("Input.dispatchKeyEvent", { type: "keyDown", key, code: key, windowsVirtualKeyCode, text })
-    await this.send("Input.dispatchKeyEvent", { type: "keyUp", key, code: key, windowsVirtualKeyCode })
+    await this.send("Input.dispatchKeyEvent", { type: "keyDown", key, code: key, windowsVirtualKeyCode, text, modifiers, commands })
+    await this.send("Input.dispatchKeyEvent", { type: "keyUp", key, code: key, windowsVirtualKeyCode, modifiers })
+  }
+
+  /** Types letters one by one, for what listens to keys. */
+  async type(letters) {
+    for (const key of letters) await this.send("Input.dispatchKeyEvent", { type: "keyDown", key, text: key })
   }
 
   async insert(text) {
     await this.send("Input.insertText", { text })
   }
 
+  /** Empties a field. */
+  async empty(selector = EDITOR) {
+    await this.click(selector)
+    await this.press("a", CTRL, ["selectAll"])
+    await this.press("Backspace")
+  }
+
   async prompt(words) {
-    await this.click("[contenteditable=true]")
+    await this.empty()
     await this.insert(words)
     await this.shows(words)
+    // while the app still loads its lists it takes no prompt
+    await until("it is sent", async () => {
+      await this.press("Enter")
+      await pause(250)
+      return !(await this.run(`document.querySelector("${EDITOR}")?.innerText ?? ""`)).includes(words)
+    })
+  }
+
+  /** Chooses a command of the menu that opens at a slash. */
+  async command(name, described) {
+    await this.empty()
+    await this.insert(name)
+    await this.shows(described)
     await this.press("Enter")
+    await this.showsNoMore(described)
+  }
+
+  has(selector, words = "") {
+    return this.run(`!!window.__find?.(${JSON.stringify(selector)}, ${JSON.stringify(words)})`)
+  }
+
+  /** Chooses an option of a menu, which opens with a movement, until there is what it leads to. */
+  async choose(menu, option, leadsTo) {
+    await until(`${option} is chosen`, async () => {
+      if (!(await this.has("[role=menuitem]", option))) await this.click("button", menu)
+      await pause(300)
+      if (await this.has("[role=menuitem]", option)) await this.click("[role=menuitem]", option)
+      await pause(300)
+      return this.has(leadsTo)
+    })
   }
 
   async allow() {
@@ -172,7 +216,7 @@ const steps = {
   async "load"() {
     first = await browser.open(`${url}/${encoded}/session`)
     open.push(first)
-    await until("there is a place for a prompt", () => first.run("!!window.__find?.('[contenteditable=true]', '')"))
+    await until("there is a place for a prompt", () => first.has(EDITOR))
   },
   async "prompt with streaming"() {
     await first.run("window.__pieces = new Set(); new MutationObserver(() => { const said = /Hello from[^.]*\\.?/.exec(window.__text()); if (said) window.__pieces.add(said[0].length) }).observe(document.body, { subtree: true, childList: true, characterData: true })")
@@ -225,6 +269,105 @@ const steps = {
     await first.click("button", "Toggle review")
     await first.shows("Files Changed 1", "alpha")
     await first.screenshot("review")
+    await first.click("button", "Toggle review")
+  },
+  async "todo and task"() {
+    await first.prompt("delegate")
+    await first.shows("It is delegated.", "general Look")
+    await first.prompt("wait with a plan")
+    await first.allow()
+    await first.shows("first thing", "second thing")
+    await first.screenshot("todo")
+  },
+  async abort() {
+    await first.shows("sleep 60")
+    await first.empty()
+    await first.click("[data-action=prompt-submit]")
+    await first.shows("Interrupted")
+    await first.screenshot("abort")
+  },
+  async "undo and redo"() {
+    writeFileSync(`${project}/undo.txt`, "one\n")
+    const hasFile = (what, words) => until(what, () => readFileSync(`${project}/undo.txt`, "utf8") === words)
+    await first.prompt("change the other")
+    await first.allow()
+    await first.shows("It is changed.")
+    await first.command("/undo", "Undo the last message")
+    await hasFile("it is undone", "one\n")
+    await first.showsNoMore("It is changed.")
+    // the tab that sent the prompt counts it twice until it is loaded again: it orders messages by its own clock
+    await second.shows("1 rolled back message")
+    await second.screenshot("undo")
+    await second.command("/redo", "Redo the last undone message")
+    await hasFile("it is redone", "two\n")
+    await first.shows("It is changed.")
+  },
+  async shell() {
+    await first.empty()
+    await first.insert("!")
+    await first.shows("Enter shell command")
+    await first.insert("echo shell-$((40+2))")
+    await first.press("Enter")
+    // it is drawn folded
+    await until("its output is shown", async () => {
+      await first.click("[data-slot=collapsible-trigger]", "Shell")
+      await pause(250)
+      return (await first.text()).includes("shell-42")
+    })
+    await first.screenshot("shell")
+    await first.press("Escape")
+  },
+  async "a file of the project"() {
+    await first.empty()
+    await first.insert("look at @rea")
+    await first.shows("read.txt")
+    await first.press("Enter")
+    await first.shows("look at @read.txt")
+    await first.press("Enter")
+    await first.shows("I have read it.")
+  },
+  async model() {
+    await first.click("[data-action=prompt-model]")
+    await first.click("[role=menuitemradio]", "n")
+    await until("it is chosen", () => first.has("[data-action=prompt-model]", "n"))
+    await first.prompt("say hello")
+    await first.shows("Build · n")
+  },
+  async compact() {
+    await first.command("/compact", "Summarize the session")
+    await first.shows("Session compacted", "Everything so far went well.")
+    await first.screenshot("compact")
+  },
+  async "fork, rename and delete"() {
+    const sessions = async () => (await fetch(`${url}/session?roots=true`)).json()
+    const before = await sessions()
+    await first.command("/fork", "Create a new session")
+    await first.click("[role=dialog] button", "say hello")
+    await until("there is a fork", async () => (await sessions()).length === before.length + 1)
+    await first.shows("It is changed.")
+    await first.choose("More options", "Rename", TITLE)
+    await first.empty(TITLE)
+    await first.insert("Mine")
+    await first.press("Enter")
+    await until("it is renamed", async () => (await sessions()).some((known) => known.title === "Mine"))
+    await first.choose("More options", "Delete", "[role=dialog] button")
+    await first.shows('Delete session "Mine"?')
+    await first.click("[role=dialog] button", "Delete session")
+    await until("it is deleted", async () => (await sessions()).every((known) => known.title !== "Mine"))
+    await first.showsNoMore("Mine")
+  },
+  async terminal() {
+    await first.command("/terminal", "Ctrl+`")
+    await first.shows("Terminal 1")
+    await until("its shell is there", async () => (await (await fetch(`${url}/pty`)).json()).length === 1)
+    await until("it takes a line", async () => {
+      await first.click("[aria-label='Terminal input']")
+      await first.type("touch from-the-terminal")
+      await first.press("Enter")
+      await pause(250)
+      return existsSync(`${project}/from-the-terminal`)
+    })
+    await first.screenshot("terminal")
   },
 }
 
