@@ -41,7 +41,10 @@ fn login(settings: &Settings, provider: &str) -> anyhow::Result<ExitCode> {
     let first = match &summary.key {
         KeyState::From(KeySource::Settings) => Some("the key in settings".to_owned()),
         KeyState::From(KeySource::Variable(name)) => Some(format!("the variable {name}")),
-        KeyState::From(KeySource::Stored) | KeyState::Unneeded | KeyState::Missing(_) => None,
+        KeyState::From(KeySource::Stored)
+        | KeyState::Credentials
+        | KeyState::Unneeded
+        | KeyState::Missing(_) => None,
     };
     if let Some(first) = first {
         note(&format!("leftfold: {first} takes precedence over the stored key of {provider}"));
@@ -128,7 +131,7 @@ fn list(settings: &Settings, format: Format) -> anyhow::Result<ExitCode> {
             Format::Json => {
                 format!("{}\n", json!({ "provider": name, "key": "auth", "known": false }))
             }
-            Format::Text => format!("{name:<12}  stored, but no provider has this name\n"),
+            Format::Text => format!("{name:<23}  stored, but no provider has this name\n"),
         });
     }
     super::print_as(format, &text)
@@ -144,7 +147,7 @@ fn line(summary: &ProviderSummary, stored: Option<&Secret>) -> String {
     if let Some(by) = summary.disabled {
         state.push_str(&format!(" (turned off by `{by}`)"));
     }
-    format!("{:<12}  {state}\n", summary.name)
+    format!("{:<23}  {state}\n", summary.name)
 }
 
 /// Says where the key comes from, or where it could come from.
@@ -153,6 +156,7 @@ pub(super) fn describe(key: &KeyState) -> String {
         KeyState::From(KeySource::Settings) => "settings".to_owned(),
         KeyState::From(KeySource::Variable(name)) => name.clone(),
         KeyState::From(KeySource::Stored) => "leftfold auth login".to_owned(),
+        KeyState::Credentials => "the vendor's own credentials".to_owned(),
         KeyState::Unneeded => "none needed".to_owned(),
         KeyState::Missing(names) => format!("no key ({} is not set)", names.join(" or ")),
     }
@@ -164,6 +168,7 @@ pub(super) fn source(key: &KeyState) -> Value {
         KeyState::From(KeySource::Settings) => "settings".into(),
         KeyState::From(KeySource::Variable(name)) => json!({ "env": name }),
         KeyState::From(KeySource::Stored) => "auth".into(),
+        KeyState::Credentials => "credentials".into(),
         KeyState::Unneeded => "unneeded".into(),
         KeyState::Missing(_) => Value::Null,
     }

@@ -80,7 +80,9 @@ fn as_json(summary: &ProviderSummary, row: &Row) -> Value {
 fn section(summary: &ProviderSummary, rows: &[Row]) -> String {
     let wire = summary.wire.map_or("no wire format", KnownWire::name);
     let key = match &summary.key {
-        KeyState::From(_) => format!("key: {}", auth::describe(&summary.key)),
+        KeyState::From(_) | KeyState::Credentials => {
+            format!("key: {}", auth::describe(&summary.key))
+        }
         KeyState::Unneeded | KeyState::Missing(_) => auth::describe(&summary.key),
     };
     let off = summary.disabled.map(|by| format!("; turned off by `{by}`")).unwrap_or_default();

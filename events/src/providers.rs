@@ -20,7 +20,13 @@ impl KnownProviders {
 
     /// The wire format that OpenCode's settings name by this npm package.
     pub fn wire_of_npm(&self, package: &str) -> Option<KnownWire> {
-        self.wires.iter().copied().find(|wire| wire.npm == Some(package))
+        let of_wire = self.wires.iter().copied().find(|wire| wire.npm == Some(package));
+        of_wire.or_else(|| self.wire(self.builtin_of_npm(package)?.wire))
+    }
+
+    /// The built-in provider that OpenCode's settings name by this npm package.
+    pub fn builtin_of_npm(&self, package: &str) -> Option<&Builtin> {
+        self.builtin.iter().find(|builtin| builtin.npm == Some(package))
     }
 
     pub fn builtin(&self, name: &str) -> Option<&Builtin> {
@@ -63,8 +69,42 @@ pub struct Builtin {
     pub wire: &'static str,
     /// Environment variables with a key; the first one that is set is used.
     pub keys: &'static [&'static str],
-    /// The environment variable with a different base URL.
+    /// The environment variable with a different base URL; empty: none.
     pub base_url: &'static str,
     /// The default model if the key is set; empty: none.
     pub model: &'static str,
+    /// The npm package that names this provider in OpenCode's settings, if the package of its wire format does not.
+    pub npm: Option<&'static str>,
+    /// The parts of its own address that differ from user to user.
+    pub parameters: &'static [Parameter],
+    /// Whether it finds credentials in the vendor's usual files and variables if it has no key.
+    pub finds_credentials: bool,
+}
+
+impl Builtin {
+    /// A provider with only a key; its name and its wire format are to be filled in.
+    pub const PLAIN: Self = Self {
+        name: "",
+        aliases: &[],
+        wire: "",
+        keys: &[],
+        base_url: "",
+        model: "",
+        npm: None,
+        parameters: &[],
+        finds_credentials: false,
+    };
+}
+
+/// A part of a provider's address that the user chooses, such as a project or a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name in the provider's `options`.
+    pub option: &'static str,
+    /// Environment variables with its value; the first one that is set is used.
+    pub variables: &'static [&'static str],
+    /// `None`: there is no address without it.
+    pub default: Option<&'static str>,
+    /// Whether the address for users with a key does without it.
+    pub is_unneeded_with_key: bool,
 }

@@ -43,7 +43,7 @@ impl Client {
         }
         let model = &request.model.id;
         let body = self.codec.body(request);
-        let url = self.codec.http().address(&self.endpoint.url, model);
+        let url = self.codec.http().address(self.codec.quirks(), &self.endpoint.url, model);
         let recorder = is_recorded.then(|| {
             Recorder::new(self.codec, &self.endpoint.provider, self.codec.path(model), body.clone())
         });

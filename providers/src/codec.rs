@@ -88,9 +88,9 @@ impl Codec {
         // a fixed and valid address
         let Ok(mut url) = reqwest::Url::parse("http://base") else { return String::new() };
         if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(self.http.path());
+            segments.pop_if_empty().extend(self.http.path(self.vendor));
         }
-        let url = self.http.address(&url, model);
+        let url = self.http.address(self.vendor, &url, model);
         let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
         format!("{}{query}", url.path())
     }

@@ -31,6 +31,8 @@ pub struct Config {
     pub vendor: Option<String>,
     /// The address to which the endpoint's path is appended; `None`: the vendor's own.
     pub base_url: Option<String>,
+    /// The parts of the vendor's own address that the user chooses: their names and values.
+    pub parameters: Vec<(String, String)>,
     pub api_key: Option<String>,
     /// How requests are authorised if not by `api_key`. It takes precedence over the headers below.
     pub authorization: Option<Authorization>,
@@ -53,6 +55,7 @@ impl Config {
             wire,
             vendor: None,
             base_url: None,
+            parameters: Vec::new(),
             api_key: None,
             authorization: None,
             headers: Vec::new(),
@@ -60,6 +63,10 @@ impl Config {
             on_fault: OnFault::IN_THIS_BUILD,
             script: None,
         }
+    }
+
+    pub(crate) fn key(&self) -> Option<&str> {
+        self.api_key.as_deref().map(str::trim).filter(|key| !key.is_empty())
     }
 }
 
@@ -199,10 +206,10 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
 /// A wire format over HTTP: a POST whose answer is a stream of server-sent events.
 pub(crate) trait Http: fmt::Debug + Send + Sync {
     /// The endpoint's path below the base URL.
-    fn path(&self) -> &'static [&'static str];
+    fn path(&self, vendor: &Vendor) -> &'static [&'static str];
 
     /// The address of a request to `model`, given the endpoint's address.
-    fn address(&self, endpoint: &Url, _model: &str) -> Url {
+    fn address(&self, _vendor: &Vendor, endpoint: &Url, _model: &str) -> Url {
         endpoint.clone()
     }
 
@@ -210,7 +217,7 @@ pub(crate) trait Http: fmt::Debug + Send + Sync {
     fn key_header(&self, vendor: &Vendor) -> (&'static str, &'static str);
 
     /// Headers besides those that every wire format sends.
-    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+    fn headers(&self, _vendor: &Vendor) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
@@ -250,6 +257,14 @@ pub enum Error {
         "provider `{provider}` has no address: set `provider.{provider}.options.baseURL` in leftfold.json, for example to `https://api.example.com/v1`"
     )]
     MissingBaseUrl { provider: String },
+    #[error(
+        "provider `{provider}` has no address without `provider.{provider}.options.{parameter}`: set it in leftfold.json"
+    )]
+    MissingParameter { provider: String, parameter: String },
+    #[error(
+        "`provider.{provider}.options.{parameter}` cannot be part of an address: expected {expected}"
+    )]
+    BadParameter { provider: String, parameter: String, expected: &'static str },
     #[error(
         "`provider.{provider}.options.apiKey` has characters that are not allowed in an HTTP header: check for line breaks and quotation marks"
     )]

@@ -6,9 +6,11 @@ use std::time::Duration;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::address;
 use crate::authorization::Authorization;
 use crate::config::{Config, Error, Http};
 use crate::errors::Mask;
+use crate::google_cloud;
 use crate::stream::Extra;
 use crate::vendors::{Vendor, key_variable};
 
@@ -47,25 +49,29 @@ pub(crate) fn endpoint(
     http: &dyn Http,
     vendor: &Vendor,
 ) -> Result<Endpoint, Error> {
-    let Some(base) = config.base_url.as_deref().or(vendor.base) else {
-        return Err(Error::MissingBaseUrl { provider: config.name });
+    let url = match &config.base_url {
+        Some(base) => url(&config, base, http.path(vendor))?,
+        None => url(&config, &address::own(vendor, &config)?, http.path(vendor))?,
     };
-    let url = url(&config, base, http.path())?;
     let key_header = http.key_header(vendor);
-    let headers = headers(&config, http, key_header)?;
+    let headers = headers(&config, http, vendor, key_header)?;
     let authorised = ["authorization", "api-key", key_header.0];
-    let is_authorised =
-        config.authorization.is_some() || authorised.iter().any(|name| headers.contains_key(*name));
+    let has_header = authorised.iter().any(|name| headers.contains_key(*name));
+    let finds = vendor.builtin.is_some_and(|builtin| builtin.finds_credentials);
+    // a server of the user's own may need none
+    let own = || google_cloud::authorization(config.base_url.is_none());
+    let authorization = config.authorization.clone().or_else(|| (finds && !has_header).then(own));
+    let is_authorised = has_header || authorization.is_some();
     if config.base_url.is_none() && vendor.needs_key && !is_authorised {
         return Err(missing_key(&config));
     }
-    let mask = Mask::new(key(&config).into_iter().chain(secret_headers(&config)));
+    let mask = Mask::new(config.key().into_iter().chain(secret_headers(&config)));
     Ok(Endpoint {
         provider: config.name,
         url,
         headers,
         key: key_header,
-        authorization: config.authorization,
+        authorization,
         stall: config.stall,
         mask,
     })
@@ -90,10 +96,6 @@ fn url(config: &Config, base: &str, path: &[&str]) -> Result<Url, Error> {
     Ok(url)
 }
 
-fn key(config: &Config) -> Option<&str> {
-    config.api_key.as_deref().map(str::trim).filter(|key| !key.is_empty())
-}
-
 /// The error of a vendor's own address without any key.
 fn missing_key(config: &Config) -> Error {
     let provider = config.name.clone();
@@ -106,15 +108,16 @@ fn missing_key(config: &Config) -> Error {
 fn headers(
     config: &Config,
     http: &dyn Http,
+    vendor: &Vendor,
     (key_header, scheme): (&'static str, &'static str),
 ) -> Result<HeaderMap, Error> {
     let mut headers = HeaderMap::new();
     headers.insert("content-type", HeaderValue::from_static("application/json"));
     headers.insert("accept", HeaderValue::from_static("text/event-stream"));
-    for (name, value) in http.headers() {
+    for (name, value) in http.headers(vendor) {
         headers.insert(*name, HeaderValue::from_static(value));
     }
-    if let Some(key) = key(config) {
+    if let Some(key) = config.key() {
         headers.insert(key_header, key_value(config, scheme, key)?);
     }
     overlay(&mut headers, config, http.joined_header())?;

@@ -54,9 +54,18 @@ pub(crate) async fn client(url: &Url) -> Result<Client, Failure> {
     built.clone().map_err(|reason| Failure::fatal(FailureClass::Network, reason))
 }
 
+/// A client for plain HTTP that uses no proxy.
+pub(crate) fn without_proxy() -> Result<Client, Failure> {
+    let built = no_roots().and_then(|builder| finish(builder.no_proxy()));
+    built.map_err(|reason| Failure::fatal(FailureClass::Network, reason))
+}
+
 fn build(tls: fn() -> Result<reqwest::ClientBuilder, String>) -> Built {
     let builder = tls()?;
-    let builder = if excepts_all() { builder.no_proxy() } else { builder };
+    finish(if excepts_all() { builder.no_proxy() } else { builder })
+}
+
+fn finish(builder: reqwest::ClientBuilder) -> Built {
     builder
         .connect_timeout(CONNECT_TIMEOUT)
         .redirect(redirect::Policy::none())
@@ -177,7 +186,7 @@ fn kind(error: &dyn StdError) -> Option<io::ErrorKind> {
 }
 
 /// The causes of an error, outermost last, without the address that reqwest adds.
-fn chain(error: &(dyn StdError + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut texts: Vec<String> = Vec::new();
     let mut next = error.source();
     while let Some(error) = next {

@@ -28,6 +28,7 @@
 //!
 //! Bodies are tested by cases in `tests/`, one folder of JSON files for each wire format.
 
+mod address;
 mod anthropic;
 mod authorization;
 mod caps;
@@ -45,6 +46,7 @@ mod exchanged;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gemini;
+mod google_cloud;
 mod http;
 mod ids;
 mod openai_chat;
@@ -61,6 +63,7 @@ mod testing;
 pub mod variants;
 mod vendors;
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
@@ -137,6 +140,20 @@ pub fn decode<'a>(config: &Config, pieces: impl IntoIterator<Item = &'a [u8]>) -
 /// one that address and name suggest. `generic` is an unknown vendor.
 pub fn vendor(config: &Config) -> &'static str {
     config.wire.protocol().vendor(config).names[0]
+}
+
+/// Where the requests of a vendor find credentials if there is no key; `None`: they do not look for any. Uses no network.
+///
+/// # Errors
+/// There are no credentials, or they cannot be used: what to do.
+pub fn credentials(vendor: &str) -> Option<Result<String, String>> {
+    vendors::named(vendor)?.builtin.filter(|builtin| builtin.finds_credentials)?;
+    Some(google_cloud::describe())
+}
+
+/// The files that vendors' variables name as those of credentials, which no command needs to see.
+pub fn credential_files() -> Vec<PathBuf> {
+    google_cloud::files()
 }
 
 /// The base URL for the value of a vendor's environment variable (such as `ANTHROPIC_BASE_URL`).

@@ -38,6 +38,7 @@ pub struct Recorded {
     pub line: String,
     /// Headers with names in lower case.
     pub headers: Vec<String>,
+    /// Null if it is not JSON.
     pub body: Value,
     /// The bytes of the body.
     pub bytes: Vec<u8>,
@@ -120,9 +121,10 @@ fn read(stream: &TcpStream) -> Option<Recorded> {
         .map(|(name, value)| format!("{}: {}", name.to_lowercase(), value.trim()))
         .collect();
     let length = headers.iter().find_map(|header| header.strip_prefix("content-length: "));
-    let mut body = vec![0; length?.parse().ok()?];
+    let mut body = vec![0; length.map_or(Some(0), |length| length.parse().ok())?];
     reader.read_exact(&mut body).ok()?;
-    Some(Recorded { line, headers, body: serde_json::from_slice(&body).ok()?, bytes: body })
+    let json = serde_json::from_slice(&body).unwrap_or_default();
+    Some(Recorded { line, headers, body: json, bytes: body })
 }
 
 impl Answer {

@@ -8,6 +8,7 @@ mod abilities;
 mod keep_alive;
 mod proxy;
 mod retry;
+mod vertex;
 mod wire;
 mod wire_gemini;
 mod wire_responses;

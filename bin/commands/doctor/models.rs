@@ -41,6 +41,10 @@ pub(super) fn keys(found: &mut Findings, settings: &Settings) {
     found.area("keys");
     let summaries = settings.provider_summaries(&model::environment);
     let named = |summary: &ProviderSummary| settings.provider(&summary.name).is_some();
+    let is_used = |summary: &ProviderSummary| {
+        let model = settings.model_name().and_then(|model| model.split_once('/'));
+        named(summary) || model.is_some_and(|(provider, _)| provider == summary.name)
+    };
     let mut without = Vec::new();
     for summary in &summaries {
         let what = format!("{}: {}", summary.name, auth::describe(&summary.key));
@@ -55,6 +59,16 @@ pub(super) fn keys(found: &mut Findings, settings: &Settings) {
                     summary.name
                 ),
             ),
+            (KeyState::Credentials, _) => {
+                match summary.wire.and_then(|wire| model::credentials(wire, summary)) {
+                    Some(Ok(from)) => found.fine(format!("{}: {from}", summary.name)),
+                    Some(Err(why)) if is_used(summary) => found.warning(
+                        format!("{}: {why}", summary.name),
+                        "correct the credentials, or use another provider",
+                    ),
+                    Some(Err(_)) | None => without.push(summary.name.as_str()),
+                }
+            }
             (KeyState::Unneeded, _) if !named(summary) => {}
             (KeyState::Missing(_), _) => without.push(summary.name.as_str()),
             (_, _) => found.fine(what),

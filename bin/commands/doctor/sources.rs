@@ -61,6 +61,7 @@ fn advice(error: &Error) -> &'static str {
         | Error::Hidden { .. }
         | Error::NoWire { .. }
         | Error::TooLong { .. }
+        | Error::MissingParameter { .. }
         | Error::MissingKey { .. } => "correct it: no session starts until then",
     }
 }

@@ -59,6 +59,10 @@ pub enum Error {
     )]
     MissingKey { provider: String, path: String, variables: String },
     #[error(
+        "provider `{provider}` has no `{option}`: set `{path}.options.{option}` in leftfold.json, or {variables}"
+    )]
+    MissingParameter { provider: String, path: String, option: String, variables: String },
+    #[error(
         "{place}: `{key}` needs the environment variable {variable}, which is not set: set it, \
          or write the value itself"
     )]

@@ -159,6 +159,12 @@ impl Provider {
         }
     }
 
+    /// The text of one of the provider's own options; `None` if it is empty.
+    pub(crate) fn option(&self, name: &str) -> Option<String> {
+        let text = self.options.rest.get(name)?.as_str()?.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
     /// The provider's own options.
     pub fn own_options(&self) -> Map<String, Value> {
         let rest = self.options.rest.iter();

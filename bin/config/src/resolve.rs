@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 
 use indexmap::IndexMap;
-use leftfold_events::providers::{Builtin, KnownProviders, KnownWire};
+use leftfold_events::providers::{Builtin, KnownProviders, KnownWire, Parameter};
 use leftfold_events::turn_config::{self, Limit, Prices};
 use serde_json::{Map, Value};
 
@@ -29,6 +29,8 @@ pub struct Chosen {
     pub model_id: String,
     /// `None`: the vendor's own.
     pub base_url: Option<BaseUrl>,
+    /// The parts of the vendor's own address that the user chooses: their names and values.
+    pub parameters: Vec<(&'static str, String)>,
     pub api_key: Option<Secret>,
     /// The model's headers replace the provider's.
     pub headers: Vec<(String, Secret)>,
@@ -113,9 +115,11 @@ pub struct ProviderSummary {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyState {
     From(KeySource),
+    /// There is no key. The provider looks for the vendor's credentials when it needs them.
+    Credentials,
     /// It is not certain that a key is needed.
     Unneeded,
-    /// The variables that may hold the key; may be empty.
+    /// The variables that may hold the key, or a part of the address without which there is none; may be empty.
     Missing(Vec<String>),
 }
 
@@ -250,7 +254,7 @@ impl Settings {
         let summary = |candidate: Candidate<'_>| ProviderSummary {
             name: candidate.name.to_owned(),
             wire: candidate.wire(),
-            vendor: candidate.settings.vendor.clone(),
+            vendor: candidate.vendor(),
             base_url: candidate.base_url(env),
             key: candidate.key_state(env),
             models: candidate.settings.models.clone(),
@@ -297,9 +301,17 @@ impl Settings {
             let first = variables.first().filter(|_| is_asked_for && candidate.stored.is_none());
             let key = found.or(first).filter(|_| settings.api_key().is_none());
             let key = key.map(|variable| ("apiKey", *variable));
-            let address = build.filter(|_| settings.base_url().is_none());
+            let address = build
+                .filter(|builtin| settings.base_url().is_none() && !builtin.base_url.is_empty());
             let address = address.map(|builtin| ("baseURL", builtin.base_url));
-            all.extend(key.into_iter().chain(address).map(|(option, variable)| {
+            let unsaid = |parameter: &&Parameter| settings.option(parameter.option).is_none();
+            let parts = candidate.kind.map_or(&[] as &[_], |kind| kind.parameters);
+            let parts = parts.iter().filter(unsaid).filter_map(|parameter| {
+                let set = |name: &&&str| set(env, name).is_some();
+                Some((parameter.option, *parameter.variables.iter().find(set)?))
+            });
+            let found = key.into_iter().chain(address).chain(parts);
+            all.extend(found.map(|(option, variable)| {
                 (name, FromEnv { option, variable, value: set(env, variable) })
             }));
         }
@@ -319,10 +331,14 @@ impl Settings {
         static NOTHING: LazyLock<Provider> = LazyLock::new(Provider::default);
         let known = self.known();
         let settings = self.provider(name).unwrap_or_else(|| &NOTHING);
+        let of_vendor = settings.vendor.as_deref().and_then(|vendor| known.builtin(vendor));
+        let of_npm = || known.builtin_of_npm(settings.npm.as_deref()?);
+        let builtin = known.builtin(name);
         Candidate {
             name,
             settings,
-            builtin: known.builtin(name),
+            builtin,
+            kind: of_vendor.or_else(of_npm).or(builtin),
             stored: self.stored.of(name),
             known,
         }
@@ -334,6 +350,8 @@ struct Candidate<'a> {
     name: &'a str,
     settings: &'a Provider,
     builtin: Option<&'static Builtin>,
+    /// The built-in provider whose address it has, perhaps under another name.
+    kind: Option<&'static Builtin>,
     /// The key from `leftfold auth login`.
     stored: Option<Secret>,
     known: &'static KnownProviders,
@@ -354,6 +372,10 @@ impl<'a> Candidate<'a> {
             if let Some(unset) = settings.unset().next() {
                 return Err(unset);
             }
+            if let Some(Parameter { option, variables, .. }) = self.missing_parameter(env) {
+                let (option, variables) = ((*option).to_owned(), variables.join(" or "));
+                return Err(Error::MissingParameter { provider, path, option, variables });
+            }
             if let KeyState::Missing(variables) = self.key_state(env) {
                 let variables = variables.join(" or ");
                 return Err(Error::MissingKey { provider, path, variables });
@@ -366,12 +388,13 @@ impl<'a> Candidate<'a> {
         Ok(Chosen {
             provider,
             wire,
-            vendor: settings.vendor.clone(),
+            vendor: self.vendor(),
             model: id.to_owned(),
             headers: headers.chain(model.headers.clone()).collect(),
             abilities: model.abilities(),
             model_id: model.id.unwrap_or_else(|| id.to_owned()),
             base_url: self.base_url(env),
+            parameters: self.parameters(env),
             api_key: self.key(env).map(|(key, _)| key),
             timeout: settings.timeout(),
             stall: settings.stall(),
@@ -399,6 +422,38 @@ impl<'a> Candidate<'a> {
         let named = settings.wire.as_ref().and_then(|name| known.wire(name.text()));
         let found = named.or_else(by_npm).or_else(|| known.wire_of(self.name));
         found.or(known.usual_wire.filter(|_| is_bare))
+    }
+
+    /// The vendor in settings, else the built-in provider of the npm package.
+    fn vendor(&self) -> Option<String> {
+        let by_npm = || Some(self.known.builtin_of_npm(self.settings.npm.as_deref()?)?.name.into());
+        self.settings.vendor.clone().or_else(by_npm)
+    }
+
+    /// The value of a part of the address: from settings, else from a variable, else the default.
+    fn parameter(&self, parameter: &Parameter, env: Env<'_>) -> Option<String> {
+        let from_env = || parameter.variables.iter().find_map(|name| set(env, name));
+        let given = self.settings.option(parameter.option).or_else(from_env);
+        given.or_else(|| parameter.default.map(str::to_owned))
+    }
+
+    fn parameters(&self, env: Env<'_>) -> Vec<(&'static str, String)> {
+        let all = self.kind.map_or(&[] as &[_], |kind| kind.parameters).iter();
+        all.filter_map(|parameter| Some((parameter.option, self.parameter(parameter, env)?)))
+            .collect()
+    }
+
+    /// The first part of the vendor's own address that is needed and has no value.
+    fn missing_parameter(&self, env: Env<'_>) -> Option<&'static Parameter> {
+        if self.base_url(env).is_some() {
+            return None;
+        }
+        let has_key = self.key(env).is_some();
+        let mut all = self.kind?.parameters.iter();
+        all.find(|parameter| {
+            let is_needed = !(has_key && parameter.is_unneeded_with_key);
+            is_needed && self.parameter(parameter, env).is_none()
+        })
     }
 
     fn base_url(&self, env: Env<'_>) -> Option<BaseUrl> {
@@ -435,8 +490,15 @@ impl<'a> Candidate<'a> {
         if let Some((_, source)) = self.key(env) {
             return KeyState::From(source);
         }
+        let finds = self.kind.is_some_and(|kind| kind.finds_credentials);
+        let missing = self.missing_parameter(env).filter(|_| finds);
+        if finds && missing.is_none() {
+            return KeyState::Credentials;
+        }
         let at_home = self.builtin.filter(|_| self.settings.base_url().is_none());
-        let names: Vec<String> = self.variables(at_home).map(str::to_owned).collect();
+        let parts = missing.map_or(&[] as &[&str], |parameter| parameter.variables);
+        let names = self.variables(at_home).chain(parts.iter().copied());
+        let names: Vec<String> = names.map(str::to_owned).collect();
         if names.is_empty() { KeyState::Unneeded } else { KeyState::Missing(names) }
     }
 }

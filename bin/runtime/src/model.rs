@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::gather::{self, Agent};
 use leftfold_events::Json;
+use leftfold_events::providers::KnownWire;
 use leftfold_events::turn_config::{ModelSpec, Options, Tail};
 use leftfold_providers::{
     Config, Provider, ScriptSource, Wire, catalog, variants as builtin_variants,
@@ -14,7 +15,7 @@ use serde_json::{Map, Value};
 use crate::Usage;
 use crate::note;
 pub use leftfold_config::environment;
-use leftfold_config::{BaseUrl, Chosen, Script, Settings};
+use leftfold_config::{BaseUrl, Chosen, ProviderSummary, Script, Settings};
 
 /// A model that is ready for requests.
 pub struct Model {
@@ -136,6 +137,13 @@ pub fn vendor(
     leftfold_providers::vendor(&config)
 }
 
+/// Where a provider without a key finds credentials, or why it finds none; `None`: it does not look for any.
+pub fn credentials(wire: KnownWire, provider: &ProviderSummary) -> Option<Result<String, String>> {
+    let wire: Wire = wire.name().parse().ok()?;
+    let (vendor, url) = (provider.vendor.as_deref(), provider.base_url.as_ref());
+    leftfold_providers::credentials(self::vendor(wire, &provider.name, vendor, url))
+}
+
 fn address(wire: Wire, url: &BaseUrl) -> String {
     match url {
         BaseUrl::Settings(url) => url.clone(),
@@ -147,6 +155,8 @@ fn config(chosen: Chosen, wire: Wire) -> Config {
     let mut config = Config::new(chosen.provider, wire);
     config.vendor = chosen.vendor;
     config.base_url = chosen.base_url.as_ref().map(|url| address(wire, url));
+    let parameters = chosen.parameters.into_iter();
+    config.parameters = parameters.map(|(name, value)| (name.to_owned(), value)).collect();
     config.api_key = chosen.api_key.map(|key| key.reveal().to_owned());
     let headers = chosen.headers.into_iter();
     config.headers = headers.map(|(name, value)| (name, value.reveal().to_owned())).collect();

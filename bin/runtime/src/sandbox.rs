@@ -54,12 +54,13 @@ pub fn options(settings: &Settings) -> SandboxOptions {
         SandboxMode::Off => (Backend::Off, String::new()),
         SandboxMode::External => (Backend::External, String::new()),
     };
+    let credentials = leftfold_providers::credential_files();
     SandboxOptions {
         backend,
         why,
         allow: said.allow,
         write: texts(&said.write),
-        hide: texts(&said.hide),
+        hide: [texts(&said.hide), texts(&credentials)].concat(),
         show: texts(&said.show),
         processes: said.processes,
         ..SandboxOptions::default()

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::check::{
     Faults, MemberType, Members, Place, is_blank, is_plain, need, range, shape, tools,
 };
+use crate::vendors::Vendor;
 
 const MOST_MARKS: usize = 4;
 const LONGEST_NAME: usize = 128;
@@ -49,8 +50,17 @@ fn members(kind: &str) -> Option<(Members<'static>, Members<'static>)> {
     })
 }
 
-pub(super) fn check(body: &Place<'_>, faults: &mut Faults) {
-    need(faults, body, "model", MemberType::Filled);
+pub(super) fn check(vendor: &Vendor, body: &Place<'_>, faults: &mut Faults) {
+    if let Some(version) = vendor.anthropic_version {
+        if body.value.get("anthropic_version").and_then(Value::as_str) != Some(version) {
+            faults.add("version", &body.member("anthropic_version"), version);
+        }
+        if body.value.get("model").is_some() {
+            faults.add("unknown-member", &body.member("model"), "the address names the model");
+        }
+    } else {
+        need(faults, body, "model", MemberType::Filled);
+    }
     need(faults, body, "max_tokens", MemberType::Count);
     need(faults, body, "messages", MemberType::List);
     need(faults, body, "stream", MemberType::Flag);

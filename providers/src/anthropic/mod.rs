@@ -1,4 +1,4 @@
-//! Anthropic Messages: `POST {baseURL}/messages`.
+//! Anthropic Messages: `POST {baseURL}/messages`, and at resellers `POST {baseURL}/{id}:streamRawPredict`.
 //!
 //! Written after the public documentation of the API, version 2023-06-01.
 
@@ -13,6 +13,7 @@ mod wire;
 use std::sync::Arc;
 
 use leftfold_events::Request;
+use reqwest::Url;
 use serde_json::{Value, json};
 
 #[cfg(any(debug_assertions, test))]
@@ -42,8 +43,8 @@ impl Protocol for Anthropic {
         Some("@ai-sdk/anthropic")
     }
 
-    fn vendor(&self, _config: &Config) -> &'static Vendor {
-        &vendors::ANTHROPIC
+    fn vendor(&self, config: &Config) -> &'static Vendor {
+        vendors::find_on(&vendors::ANTHROPIC, &config.name, config.vendor.as_deref())
     }
 
     fn models(&self, _vendor: &Vendor) -> &'static [Model] {
@@ -71,25 +72,45 @@ impl Protocol for Anthropic {
 }
 
 impl Http for Anthropic {
-    fn path(&self) -> &'static [&'static str] {
-        &["messages"]
+    /// Empty at vendors where each model has its own address below the base.
+    fn path(&self, vendor: &Vendor) -> &'static [&'static str] {
+        if vendor.anthropic_version.is_some() { &[] } else { &["messages"] }
     }
 
-    fn key_header(&self, _vendor: &Vendor) -> (&'static str, &'static str) {
+    fn address(&self, vendor: &Vendor, endpoint: &Url, model: &str) -> Url {
+        let mut url = endpoint.clone();
+        // an address that cannot have a path was refused before
+        if vendor.anthropic_version.is_some()
+            && let Ok(mut segments) = url.path_segments_mut()
+        {
+            segments.pop_if_empty().push(&format!("{model}:streamRawPredict"));
+        }
+        url
+    }
+
+    /// Resellers take access tokens of their own.
+    fn key_header(&self, vendor: &Vendor) -> (&'static str, &'static str) {
+        if vendor.anthropic_version.is_some() {
+            return ("authorization", "Bearer ");
+        }
         ("x-api-key", "")
     }
 
     /// Older models accept sampling parameters only in this API version.
-    fn headers(&self) -> &'static [(&'static str, &'static str)] {
-        &[("anthropic-version", "2023-06-01"), (BETA, "interleaved-thinking-2025-05-14")]
+    fn headers(&self, vendor: &Vendor) -> &'static [(&'static str, &'static str)] {
+        const BETAS: (&str, &str) = (BETA, "interleaved-thinking-2025-05-14");
+        if vendor.anthropic_version.is_some() {
+            return &[BETAS];
+        }
+        &[("anthropic-version", "2023-06-01"), BETAS]
     }
 
     fn joined_header(&self) -> Option<&'static str> {
         Some(BETA)
     }
 
-    fn body(&self, _vendor: &Vendor, request: &Request) -> Value {
-        request::body(request)
+    fn body(&self, vendor: &Vendor, request: &Request) -> Value {
+        request::body(vendor, request)
     }
 
     fn decoder(&self, provider: &str, _vendor: &'static Vendor) -> Box<dyn Decoder> {
@@ -97,8 +118,8 @@ impl Http for Anthropic {
     }
 
     #[cfg(any(debug_assertions, test))]
-    fn check(&self, _vendor: &Vendor, _model: &str, body: &Place<'_>, faults: &mut Faults) {
-        check::check(body, faults);
+    fn check(&self, vendor: &Vendor, _model: &str, body: &Place<'_>, faults: &mut Faults) {
+        check::check(vendor, body, faults);
     }
 }
 

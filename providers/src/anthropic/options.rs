@@ -7,7 +7,7 @@ use crate::shape::merge;
 use crate::vendors::takes_sampling;
 
 /// Body members that options cannot change: they are the request itself.
-const RESERVED: &[&str] = &["model", "messages", "system", "tools", "stream"];
+const RESERVED: &[&str] = &["model", "anthropic_version", "messages", "system", "tools", "stream"];
 
 /// Members of the body as OpenCode's settings spell them.
 const SPELLINGS: &[(&str, &str)] = &[

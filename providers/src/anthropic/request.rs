@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::message::{self, Turn};
 use super::options;
 use crate::shape;
+use crate::vendors::Vendor;
 
 /// The most cache marks in one request.
 const MOST_MARKS: usize = 4;
@@ -14,9 +15,12 @@ const MARKED_SYSTEM_BLOCKS: usize = 2;
 const MARKED_MESSAGES: usize = 2;
 
 /// The body of a request. A pure function: equal requests give equal bytes.
-pub(super) fn body(request: &Request) -> Value {
+pub(super) fn body(vendor: &Vendor, request: &Request) -> Value {
     let mut body = Map::new();
-    body.insert("model".into(), request.model.id.clone().into());
+    match vendor.anthropic_version {
+        Some(version) => body.insert("anthropic_version".into(), version.into()),
+        None => body.insert("model".into(), request.model.id.clone().into()),
+    };
     body.insert("max_tokens".into(), request.max_output.max(1).into());
     body.insert("stream".into(), true.into());
     let mut system = system(&request.system);

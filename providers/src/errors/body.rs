@@ -23,6 +23,8 @@ pub(crate) struct Details {
     pub(crate) passes_soon: Option<bool>,
     /// Where a limit of free use can be lifted. Never taken from the body.
     pub(crate) link: Option<&'static str>,
+    /// What the user can do, if the body shows it. Never taken from the body.
+    pub(crate) advice: Option<&'static str>,
 }
 
 impl Details {
@@ -59,12 +61,16 @@ impl Details {
         }
         kinds.retain(|kind| kind != "error" && kind != "null");
         kinds.dedup();
+        if google::lacks_billing(error) {
+            kinds.push("billing_not_active".to_owned());
+        }
         let markup = is_markup(&message);
         let message = if markup { String::new() } else { one_line(&message) };
         let retry_after = google::retry_after(error);
         let passes_soon = google::passes_soon(error, &message);
+        let advice = google::advice(error, &message);
         let link = free_use(&message, kinds.iter().cloned().chain(google::quotas(error)));
-        Self { message, kinds, markup, retry_after, passes_soon, link }
+        Self { message, kinds, markup, retry_after, passes_soon, link, advice }
     }
 
     /// The HTTP status, if a gateway passes it on as the error's code.

@@ -1,4 +1,4 @@
-//! Reads the `details` of errors from Google's APIs: a list of typed messages.
+//! Reads errors from Google's APIs: their `details`, a list of typed messages, and the words of Vertex AI.
 
 use serde_json::Value;
 
@@ -35,6 +35,37 @@ pub(super) fn quotas(error: &Value) -> impl Iterator<Item = String> {
     let violations = failures.filter_map(|failure| failure.get("violations")?.as_array()).flatten();
     violations.filter_map(|violation| Some(violation.get("quotaId")?.as_str()?.to_lowercase()))
 }
+
+/// The reason that a service of Google's gives besides the status.
+fn reason(error: &Value) -> Option<&str> {
+    of_type(error, "ErrorInfo").find_map(|info| info.get("reason")?.as_str())
+}
+
+/// Whether the project has no billing account.
+pub(super) fn lacks_billing(error: &Value) -> bool {
+    reason(error) == Some("BILLING_DISABLED")
+}
+
+/// What the user can do about an error of Vertex AI. Never taken from the body.
+pub(super) fn advice(error: &Value, message: &str) -> Option<&'static str> {
+    let message = message.to_lowercase();
+    match reason(error) {
+        Some("SERVICE_DISABLED") => {
+            return Some("enable the API in the project, and wait some minutes");
+        }
+        Some("IAM_PERMISSION_DENIED") => return Some(ROLE),
+        Some(_) | None => {}
+    }
+    if message.contains("permission 'aiplatform.") {
+        return Some(ROLE);
+    }
+    (message.contains("publisher model") && message.contains("not found")).then_some(
+        "check the model's name and the provider's `location`: most models are served at `global`, few in each \
+         region; Claude models belong to the provider `google-vertex-anthropic`",
+    )
+}
+
+const ROLE: &str = "give the account of the credentials the role `Vertex AI User` (roles/aiplatform.user) in the project";
 
 fn has_limit_zero(message: &str) -> bool {
     message

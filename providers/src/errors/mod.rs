@@ -12,7 +12,7 @@ use leftfold_events::event::FailureClass;
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 
-use crate::vendors::key_variable;
+use crate::vendors::{finds_credentials, key_variable};
 pub(crate) use body::{Details, is_markup};
 pub use hints::LONGEST_WAIT_MS;
 pub(crate) use mask::Mask;
@@ -267,7 +267,16 @@ fn advice(
     {
         return Some(format!("the limit of free use is reached; for more see {link}"));
     }
+    if let Some(advice) = details.advice
+        && matches!(class, FailureClass::Auth | FailureClass::Invalid)
+    {
+        return Some(advice.to_owned());
+    }
     match class {
+        FailureClass::Auth if finds_credentials(provider) => Some(format!(
+            "check the credentials of provider `{provider}` and the permissions of their account: `leftfold doctor` \
+             says where they come from"
+        )),
         FailureClass::Auth => Some(format!(
             "check the API key of provider `{provider}` and its permissions: `leftfold auth login {provider}` stores another, {}",
             match key_variable(provider) {

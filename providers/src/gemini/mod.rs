@@ -48,8 +48,8 @@ impl Protocol for Gemini {
         Some("@ai-sdk/google")
     }
 
-    fn vendor(&self, _config: &Config) -> &'static Vendor {
-        &vendors::GOOGLE
+    fn vendor(&self, config: &Config) -> &'static Vendor {
+        vendors::find_on(&vendors::GOOGLE, &config.name, config.vendor.as_deref())
     }
 
     fn models(&self, _vendor: &Vendor) -> &'static [Model] {
@@ -76,17 +76,23 @@ impl Protocol for Gemini {
 
 impl Http for Gemini {
     /// Empty: each model has its own address below the base.
-    fn path(&self) -> &'static [&'static str] {
+    fn path(&self, _vendor: &Vendor) -> &'static [&'static str] {
         &[]
     }
 
-    /// The address of a model. An id with slashes is a path of its own (`tunedModels/mine`).
-    fn address(&self, endpoint: &Url, model: &str) -> Url {
+    /// The address of a model. An id with slashes is a path of its own (`tunedModels/mine`). Tuned models of Vertex AI
+    /// (`endpoints/7`) belong to the project, not to the publisher.
+    fn address(&self, _vendor: &Vendor, endpoint: &Url, model: &str) -> Url {
         let mut url = endpoint.clone();
         let path = if model.contains('/') { model.to_owned() } else { format!("models/{model}") };
         // an address that cannot have a path was refused before
+        let is_of_publisher = url.path().trim_end_matches('/').ends_with("/publishers/google");
         if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(format!("{path}:streamGenerateContent").split('/'));
+            segments.pop_if_empty();
+            if is_of_publisher && model.starts_with("endpoints/") {
+                segments.pop().pop();
+            }
+            segments.extend(format!("{path}:streamGenerateContent").split('/'));
         }
         if !url.query_pairs().any(|(name, _)| name == "alt") {
             url.query_pairs_mut().append_pair("alt", "sse");

@@ -191,8 +191,14 @@ fn addresses() {
             "m ä",
             "http://h/v1/models/m%20%C3%A4:streamGenerateContent?a=b&alt=sse",
         ),
+        (
+            "http://h/v1/projects/p/locations/eu/publishers/google",
+            "endpoints/7",
+            "http://h/v1/projects/p/locations/eu/endpoints/7:streamGenerateContent?alt=sse",
+        ),
     ] {
-        assert_eq!(Gemini.address(&Url::parse(base).unwrap(), model).as_str(), expected);
+        let base = Url::parse(base).unwrap();
+        assert_eq!(Gemini.address(&vendors::GOOGLE, &base, model).as_str(), expected);
     }
     for (value, expected) in [
         (" http://h/ ", "http://h/v1beta"),

@@ -68,7 +68,7 @@ impl Protocol for OpenaiChat {
 }
 
 impl Http for OpenaiChat {
-    fn path(&self) -> &'static [&'static str] {
+    fn path(&self, _vendor: &Vendor) -> &'static [&'static str] {
         &["chat", "completions"]
     }
 

@@ -68,7 +68,7 @@ impl Protocol for OpenaiResponses {
 }
 
 impl Http for OpenaiResponses {
-    fn path(&self) -> &'static [&'static str] {
+    fn path(&self, _vendor: &Vendor) -> &'static [&'static str] {
         &["responses"]
     }
 

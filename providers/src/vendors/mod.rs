@@ -29,8 +29,11 @@ pub(crate) struct Vendor {
     pub(crate) builtin: Option<Builtin>,
     /// Its models, newest first.
     pub(crate) models: &'static [Model],
-    /// The address without `baseURL`; `None`: only the user knows it.
+    /// The address without `baseURL`; `None`: only the user knows it. Names in braces are replaced:
+    /// see `address.rs`.
     pub(crate) base: Option<&'static str>,
+    /// The address without `baseURL` if there is a key, if that is another one.
+    pub(crate) base_with_key: Option<&'static str>,
     /// Whether the address `base` requires a key.
     pub(crate) needs_key: bool,
     /// The header of the key, if it is not `authorization: Bearer`.
@@ -52,6 +55,9 @@ pub(crate) struct Vendor {
     pub(crate) mark_place: MarkPlace,
     /// Whether the effort option is `reasoning.effort` rather than `reasoning_effort`.
     pub(crate) nests_effort: bool,
+    /// The version that bodies of Anthropic's wire name at vendors who want the model in the address
+    /// instead of the body; `None`: as Anthropic itself.
+    pub(crate) anthropic_version: Option<&'static str>,
     /// The prefix of models that refuse sampling options, if there are any.
     pub(crate) fixed: Option<&'static str>,
     /// Whether `completion_tokens` excludes reasoning, if the total does not show it.
@@ -105,6 +111,11 @@ pub(crate) fn key_variable(provider: &str) -> Option<&'static str> {
     builtin().find(|builtin| builtin.name == provider)?.keys.first().copied()
 }
 
+/// Whether a built-in provider finds the vendor's credentials by itself.
+pub(crate) fn finds_credentials(provider: &str) -> bool {
+    builtin().any(|builtin| builtin.name == provider && builtin.finds_credentials)
+}
+
 /// The vendor of an OpenAI-compatible provider: the one that settings name, else the one whose
 /// address it is, else the one with the provider's name; OpenAI if there is no address.
 pub(crate) fn find_compatible(
@@ -128,6 +139,17 @@ pub(crate) fn find_compatible(
     }
     // the name `openai` says nothing about the server at another address
     named.filter(|vendor| **vendor != OPENAI).unwrap_or(&GENERIC)
+}
+
+/// The vendor on a wire of one maker's models: the one that settings name, else the one with the
+/// provider's name, else `maker`.
+pub(crate) fn find_on(
+    maker: &'static Vendor,
+    provider: &str,
+    vendor: Option<&str>,
+) -> &'static Vendor {
+    let mut on_wire = VENDORS.iter().filter(|known| known.wire == maker.wire);
+    on_wire.find(|known| known.is_called(vendor.unwrap_or(provider))).unwrap_or(maker)
 }
 
 fn compatible_vendors() -> impl Iterator<Item = &'static Vendor> {
@@ -256,9 +278,12 @@ pub(crate) fn takes_sampling(id: &str) -> bool {
 }
 
 /// Finds a model by name, with or without a date (or `latest`) at its end. Anthropic's dates are
-/// digits, OpenAI's have hyphens.
+/// digits (after an `@` at Google), OpenAI's have hyphens.
 pub(crate) fn listed(models: &'static [Model], id: &str) -> Option<&'static Model> {
     let is_version = |rest: &str| {
+        if let Some(version) = rest.strip_prefix('@') {
+            return !version.is_empty();
+        }
         let Some(date) = rest.strip_prefix('-') else { return false };
         let digits = date.bytes().filter(u8::is_ascii_digit).count();
         let hyphens = date.bytes().filter(|byte| *byte == b'-').count();

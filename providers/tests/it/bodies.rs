@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 /// Each folder with its wire and its number of cases.
 const FOLDERS: [(&str, Wire, usize); 4] = [
-    ("anthropic_bodies", Wire::ANTHROPIC, 22),
+    ("anthropic_bodies", Wire::ANTHROPIC, 23),
     ("chat_bodies", Wire::OPENAI_CHAT, 28),
     ("responses_bodies", Wire::OPENAI_RESPONSES, 19),
-    ("gemini_bodies", Wire::GEMINI, 9),
+    ("gemini_bodies", Wire::GEMINI, 10),
 ];
 
 struct Case {

@@ -29,7 +29,7 @@ const WIRES: [Wire; 4] = [
 ];
 
 /// Vendors of the same wire formats, for `LEFTFOLD_WIRE=all`.
-const MORE: [Wire; 8] = [
+const MORE: [Wire; 10] = [
     ("openai-chat", "deepseek", "m", chat),
     ("openai-chat", "mistral", "m", chat),
     ("openai-chat", "groq", "m", chat),
@@ -38,6 +38,8 @@ const MORE: [Wire; 8] = [
     ("openai-chat", "openrouter", "anthropic/claude-x", chat),
     ("openai-chat", "ollama", "m", chat),
     ("openai-responses", "azure", "gpt-5.1", responses),
+    ("gemini", "google-vertex", "gemini-3-a", gemini),
+    ("anthropic", "google-vertex-anthropic", "claude-x@20260101", anthropic),
 ];
 
 const KEY: &str = "sk-test-0123456789";

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use leftfold_events::providers::{Builtin, KnownProviders, KnownWire};
+use leftfold_events::providers::{Builtin, KnownProviders, KnownWire, Parameter};
 
 const WIRES: [(&str, Option<&str>); 5] = [
     ("anthropic", Some("@ai-sdk/anthropic")),
@@ -39,6 +39,7 @@ pub(super) fn known() -> &'static KnownProviders {
                 keys: &["ANTHROPIC_API_KEY"],
                 base_url: "ANTHROPIC_BASE_URL",
                 model: "claude-sonnet-5-5",
+                ..Builtin::PLAIN
             },
             Builtin {
                 name: "openai",
@@ -47,6 +48,7 @@ pub(super) fn known() -> &'static KnownProviders {
                 keys: &["OPENAI_API_KEY"],
                 base_url: "OPENAI_BASE_URL",
                 model: "gpt-6.2-sol",
+                ..Builtin::PLAIN
             },
             Builtin {
                 name: "google",
@@ -55,6 +57,29 @@ pub(super) fn known() -> &'static KnownProviders {
                 keys: &["GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"],
                 base_url: "GEMINI_BASE_URL",
                 model: "gemini-3.8-flash",
+                ..Builtin::PLAIN
+            },
+            Builtin {
+                name: "google-vertex",
+                wire: "gemini",
+                keys: &["GOOGLE_VERTEX_API_KEY"],
+                npm: Some("@ai-sdk/google-vertex"),
+                parameters: &[
+                    Parameter {
+                        option: "project",
+                        variables: &["GOOGLE_VERTEX_PROJECT", "GOOGLE_CLOUD_PROJECT"],
+                        default: None,
+                        is_unneeded_with_key: true,
+                    },
+                    Parameter {
+                        option: "location",
+                        variables: &["GOOGLE_VERTEX_LOCATION"],
+                        default: Some("global"),
+                        is_unneeded_with_key: true,
+                    },
+                ],
+                finds_credentials: true,
+                ..Builtin::PLAIN
             },
         ];
         builtin.extend(OVER_CHAT.map(|(name, keys, base_url, model)| Builtin {
@@ -64,6 +89,7 @@ pub(super) fn known() -> &'static KnownProviders {
             keys,
             base_url,
             model,
+            ..Builtin::PLAIN
         }));
         let usual_wire = wires.iter().copied().find(|wire| wire.name == "openai-chat");
         KnownProviders { wires, builtin, usual_wire }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::provider::TIMEOUT;
-use crate::{BaseUrl, Chosen, NEVER};
+use crate::{BaseUrl, Chosen, KeyState, NEVER};
 
 const PROVIDERS: &str = r#"{
   "provider": {
@@ -137,6 +137,65 @@ fn google_needs_no_settings_but_a_key() {
     }
 }
 
+/// The state of the provider's key.
+fn key_of(world: &World, provider: &str) -> KeyState {
+    let settings = world.load();
+    let summaries = settings.provider_summaries(&world.env());
+    let found = summaries.into_iter().find(|summary| summary.name == provider);
+    found.unwrap().key
+}
+
+#[test]
+fn an_address_can_have_parts_that_the_user_chooses() {
+    let model = "google-vertex/gemini-3.8-flash";
+    let parts = |world: &World, wanted| -> Vec<(&'static str, String)> {
+        world.choose(Some(wanted)).unwrap().parameters
+    };
+    let part = |name, value: &str| (name, value.to_owned());
+    let world = World::with("{}").var("GOOGLE_CLOUD_PROJECT", "shop");
+    assert_eq!(parts(&world, model), [part("project", "shop"), part("location", "global")]);
+    assert_eq!(key_of(&world, "google-vertex"), KeyState::Credentials);
+    let world = world.var("GOOGLE_VERTEX_PROJECT", "other").var("GOOGLE_VERTEX_LOCATION", "eu");
+    assert_eq!(parts(&world, model), [part("project", "other"), part("location", "eu")]);
+
+    // settings come first, and a provider of another name can have the address by its npm package or its vendor
+    let options = r#""options": { "project": "mine", "location": " us " }"#;
+    for kind in
+        [r#""npm": "@ai-sdk/google-vertex""#, r#""wire": "gemini", "vendor": "google-vertex""#]
+    {
+        let text = format!(r#"{{ "provider": {{ "work": {{ {kind}, {options} }} }} }}"#);
+        let world = World::with(&text).var("GOOGLE_VERTEX_PROJECT", "other");
+        let chosen = world.choose(Some("work/m")).unwrap();
+        assert_eq!(chosen.parameters, [part("project", "mine"), part("location", "us")]);
+        assert_eq!(
+            (chosen.wire.name(), chosen.vendor.as_deref()),
+            ("gemini", Some("google-vertex"))
+        );
+        assert_eq!(key_of(&world, "work"), KeyState::Credentials);
+    }
+}
+
+#[test]
+fn a_part_that_is_missing_is_named_unless_a_key_or_an_address_makes_it_needless() {
+    let model = "google-vertex/gemini-3.8-flash";
+    let error = World::with("{}").choose(Some(model)).unwrap_err();
+    assert_eq!(
+        error,
+        "provider `google-vertex` has no `project`: set `provider.google-vertex.options.project` in leftfold.json, or \
+         GOOGLE_VERTEX_PROJECT or GOOGLE_CLOUD_PROJECT"
+    );
+    let names = ["GOOGLE_VERTEX_API_KEY", "GOOGLE_VERTEX_PROJECT", "GOOGLE_CLOUD_PROJECT"];
+    let missing = KeyState::Missing(names.map(str::to_owned).to_vec());
+    assert_eq!(key_of(&World::with("{}"), "google-vertex"), missing);
+    let with_key = World::with("{}").var("GOOGLE_VERTEX_API_KEY", "k");
+    assert!(with_key.choose(Some(model)).is_ok());
+    let elsewhere = World::with(
+        r#"{ "provider": { "google-vertex": { "options": { "baseURL": "http://127.0.0.1:9" } } } }"#,
+    );
+    assert!(elsewhere.choose(Some(model)).is_ok());
+    assert_eq!(key_of(&elsewhere, "google-vertex"), KeyState::Credentials);
+}
+
 #[test]
 fn the_wire_follows_from_what_is_said() {
     for (provider, expected) in [
@@ -191,7 +250,7 @@ fn errors_name_what_is_missing_and_what_is_near() {
         (
             "{\n\"model\": \"zzz/m\" }",
             None,
-            "model `zzz/m` (leftfold.json:2:10): there is no provider `zzz`; valid names are `anthropic`, `openai`, `google`, `xai`, `deepseek`, `mistral`, `groq`, `moonshotai`, `alibaba`, `openrouter`, `ollama`, `lmstudio`",
+            "model `zzz/m` (leftfold.json:2:10): there is no provider `zzz`; valid names are `anthropic`, `openai`, `google`, `google-vertex`, `xai`, `deepseek`, `mistral`, `groq`, `moonshotai`, `alibaba`, `openrouter`, `ollama`, `lmstudio`",
         ),
         (
             PROVIDERS,

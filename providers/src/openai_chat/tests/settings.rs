@@ -30,7 +30,9 @@ fn addresses() {
         let provider = client(config(name, base, Some("key"))).unwrap();
         assert_eq!(provider.endpoint.url.as_str(), url);
     }
-    assert!(error(config("azure", None, Some("key"))).contains("`provider.azure.options.baseURL`"));
+    assert!(
+        error(config("azure", None, Some("key"))).contains("`provider.azure.options.resourceName`")
+    );
     assert!(error(config("p", Some("localhost:80"), None)).contains("baseURL"));
 }
 

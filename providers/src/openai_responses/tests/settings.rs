@@ -31,7 +31,7 @@ fn addresses() {
         assert_eq!(provider.endpoint.url.as_str(), url);
     }
     let missing = client(config("azure", None, Some("key"))).unwrap_err();
-    assert!(missing.to_string().contains("`provider.azure.options.baseURL`"));
+    assert!(missing.to_string().contains("`provider.azure.options.resourceName`"));
 }
 
 #[test]

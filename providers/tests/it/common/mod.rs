@@ -59,9 +59,11 @@ pub(crate) fn sites() -> Vec<Site> {
     let (responses, gemini) = (Wire::OPENAI_RESPONSES, Wire::GEMINI);
     let thinks = json!({"thinking":{"type":"enabled","budget_tokens":2_048}});
     let mut sites = vec![
-        Site::new(anthropic, "", "claude-sonnet-4-5", thinks),
+        Site::new(anthropic, "", "claude-sonnet-4-5", thinks.clone()),
         Site::new(anthropic, "", "claude-opus-5", json!({"thinking":{"type":"adaptive"}})),
         Site::new(anthropic, "", "claude-3-5-haiku-latest", json!({"temperature":0.2})),
+        Site::new(anthropic, "google-vertex-anthropic", "claude-opus-4-5@20251101", thinks.clone()),
+        Site::new(gemini, "google-vertex", "gemini-3.8-flash", json!({"effort":"low"})),
         Site::new(chat, "openrouter", "anthropic/claude-sonnet-4.5", json!({"effort":"high"})),
         Site::new(responses, "openai", "gpt-5.1", json!({"reasoningEffort":"high"})),
         Site::new(responses, "azure", "gpt-4.1", json!({})),
