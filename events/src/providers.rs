@@ -77,8 +77,15 @@ pub struct Builtin {
     pub npm: Option<&'static str>,
     /// The parts of its own address that differ from user to user.
     pub parameters: &'static [Parameter],
+    /// Further options that variables or the vendor's files may set instead. It can do without them.
+    pub optional_parameters: &'static [Parameter],
     /// Whether it finds credentials in the vendor's usual files and variables if it has no key.
     pub finds_credentials: bool,
+    /// Variables that show that this user has credentials of the vendor. If there are any, credentials are looked for
+    /// only if one of them is set or settings describe the provider.
+    pub credential_signs: &'static [&'static str],
+    /// Variables with values that are hidden as keys are, but are no keys of their own.
+    pub hidden: &'static [&'static str],
 }
 
 impl Builtin {
@@ -92,7 +99,10 @@ impl Builtin {
         model: "",
         npm: None,
         parameters: &[],
+        optional_parameters: &[],
         finds_credentials: false,
+        credential_signs: &[],
+        hidden: &[],
     };
 }
 
@@ -103,7 +113,7 @@ pub struct Parameter {
     pub option: &'static str,
     /// Environment variables with its value; the first one that is set is used.
     pub variables: &'static [&'static str],
-    /// `None`: there is no address without it.
+    /// `None`: there is no address without it, unless it is optional.
     pub default: Option<&'static str>,
     /// Whether the address for users with a key does without it.
     pub is_unneeded_with_key: bool,

@@ -3,11 +3,16 @@
 //! [`Vendor::base`] names such a part in braces: `https://host/projects/{project}`. The values come
 //! from settings or variables and are checked here, so that none of them leads to another host.
 
+use crate::aws;
 use crate::config::{Config, Error};
+use crate::regions;
 use crate::vendors::Vendor;
 
 /// A name in [`Vendor::base`] that stands for the host of Google's `{location}`.
 const GOOGLE_HOST: &str = "google-host";
+
+/// A name in [`Vendor::base`] that stands for the host of Amazon's `{region}`.
+const AWS_HOST: &str = "aws-host";
 
 /// The address of `vendor` without `baseURL`.
 ///
@@ -26,6 +31,7 @@ pub(crate) fn own(vendor: &Vendor, config: &Config) -> Result<String, Error> {
         address += before;
         address += &match name {
             GOOGLE_HOST => google_host(part(config, "location")?),
+            AWS_HOST => aws_host(config)?,
             name => part(config, name)?.to_owned(),
         };
         rest = after;
@@ -57,6 +63,19 @@ fn google_host(location: &str) -> String {
         "us" | "eu" => format!("aiplatform.{location}.rep.googleapis.com"),
         region => format!("{region}-aiplatform.googleapis.com"),
     }
+}
+
+/// The host of Bedrock in the region of settings, of variables, or of the profile of AWS.
+fn aws_host(config: &Config) -> Result<String, Error> {
+    let provider = config.name.clone();
+    let Some(value) = aws::region(&config.parameters) else {
+        return Err(Error::MissingRegion { provider });
+    };
+    if regions::is_valid(&value) {
+        return Ok(regions::host(&value));
+    }
+    let expected = "only small letters, digits and hyphens, such as `us-east-1`";
+    Err(Error::BadParameter { provider, parameter: "region".to_owned(), expected })
 }
 
 #[cfg(test)]
@@ -102,6 +121,9 @@ mod tests {
     fn each_name_in_braces_is_a_parameter() {
         for vendor in VENDORS {
             let base = vendor.base.unwrap_or_default();
+            if base.contains(AWS_HOST) {
+                continue;
+            }
             let parameters = vendor.builtin.map_or(&[] as &[_], |builtin| builtin.parameters);
             let mut known: Vec<&str> = parameters.iter().map(|one| one.option).collect();
             known.push(GOOGLE_HOST);
@@ -117,6 +139,17 @@ mod tests {
         let address = address("cloudflare-workers-ai", &[("accountId", "a1")], Some("k"));
         let expected = "https://api.cloudflare.com/client/v4/accounts/a1/ai/v1";
         assert_eq!(address.as_deref(), Ok(expected));
+    }
+
+    #[test]
+    fn the_region_decides_about_the_host() {
+        let region = |region| address("amazon-bedrock", &[("region", region)], None);
+        let host = "https://bedrock-runtime.eu-west-1.amazonaws.com";
+        assert_eq!(region("eu-west-1").as_deref(), Ok(host));
+        for bad in ["evil.example/x", "eu-west-1.evil.example#", "EU", "a b", "user@evil"] {
+            let error = region(bad).unwrap_err();
+            assert!(matches!(error, Error::BadParameter { .. }), "{bad}: {error}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use leftfold_events::turn_config::ModelSpec;
 
 use crate::config::Wire;
-use crate::vendors::{self, GENERIC, listed};
+use crate::vendors::{self, GENERIC};
 pub use crate::vendors::{Model, Thinking};
 
 /// The listed models for `wire` at `vendor` (see [`crate::vendor`]), newest first. Chat Completions
@@ -14,7 +14,7 @@ pub fn models(wire: Wire, vendor: &str) -> &'static [Model] {
 
 /// The listed model with this id.
 pub fn model(wire: Wire, vendor: &str, id: &str) -> Option<&'static Model> {
-    listed(models(wire, vendor), id)
+    wire.protocol().model(vendors::named(vendor).unwrap_or(&GENERIC), id)
 }
 
 /// Limits, prices and capabilities of the model `id`; `provider` is left empty. A model that is not

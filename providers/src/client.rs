@@ -41,11 +41,12 @@ impl Client {
         if let Some(refusal) = self.refusal(request) {
             return refusal;
         }
-        let model = &request.model.id;
+        let model = self.endpoint.called(self.codec, &request.model.id);
         let body = self.codec.body(request);
-        let url = self.codec.http().address(self.codec.quirks(), &self.endpoint.url, model);
+        let url = self.codec.http().address(self.codec.quirks(), &self.endpoint.url, &model);
         let recorder = is_recorded.then(|| {
-            Recorder::new(self.codec, &self.endpoint.provider, self.codec.path(model), body.clone())
+            let path = self.codec.path(&model);
+            Recorder::new(self.codec, &self.endpoint.provider, path, body.clone())
         });
         exchange::run(Arc::clone(&self.endpoint), self.codec, url, body, recorder)
     }

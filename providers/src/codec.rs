@@ -1,6 +1,7 @@
 //! Encodes requests and decodes answers of one wire format and vendor. It knows no address, no key
 //! and no network, so a log is enough to make a body again.
 
+use std::borrow::Cow;
 use std::time::{Duration, UNIX_EPOCH};
 
 use leftfold_events::event::FailureClass;
@@ -83,6 +84,16 @@ impl Codec {
         spans::spans(&closing::closed(request), |request| self.body(request))
     }
 
+    /// The id by which the model `id` is called at an endpoint with these settings.
+    pub(crate) fn called<'a>(
+        &self,
+        parameters: &[(String, String)],
+        base_url: Option<&str>,
+        id: &'a str,
+    ) -> Cow<'a, str> {
+        self.wire.protocol().model_id(parameters, base_url, id)
+    }
+
     /// The path and query below the base URL, for a request to `model`.
     pub fn path(&self, model: &str) -> String {
         // a fixed and valid address
@@ -158,7 +169,8 @@ impl Codec {
 
     /// The decoding of a new answer.
     pub(crate) fn reading(&self, provider: &str) -> Reading {
-        Reading::new(provider, self.http.decoder(provider, self.vendor))
+        let decoder = self.http.decoder(provider, self.vendor);
+        Reading::new(provider, self.http.framing(), decoder)
     }
 
     /// The failure of a response with an HTTP error status, which came at `at`.

@@ -3,6 +3,7 @@
 //!
 //! This module never names a wire format: the table of them is [`WIRES`](crate::WIRES).
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::authorization::Authorization;
 #[cfg(any(debug_assertions, test))]
 use crate::check::{Faults, Place};
 use crate::stream::{Decoder, Provider};
-use crate::vendors::{Model, Vendor};
+use crate::vendors::{Model, Vendor, listed};
 
 /// The default for the longest time without a byte of an answer.
 pub const DEFAULT_STALL: Duration = Duration::from_secs(60);
@@ -179,6 +180,11 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
         vendor.models
     }
 
+    /// The listed model with this id.
+    fn model(&self, vendor: &Vendor, id: &str) -> Option<&'static Model> {
+        listed(self.models(vendor), id)
+    }
+
     /// The efforts that an unlisted model accepts.
     fn unlisted_efforts(&self, _model: &str) -> &'static [&'static str] {
         &[]
@@ -194,6 +200,16 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
         value.trim().to_owned()
     }
 
+    /// The id by which the model `id` of settings is called. `parameters` and `base_url` are those of [`Config`].
+    fn model_id<'a>(
+        &self,
+        _parameters: &[(String, String)],
+        _base_url: Option<&str>,
+        id: &'a str,
+    ) -> Cow<'a, str> {
+        Cow::Borrowed(id)
+    }
+
     /// Makes a provider. It may read a script; no other I/O happens before the first request.
     fn build(&self, config: Config) -> Result<Arc<dyn Provider>, Error>;
 
@@ -203,7 +219,16 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
     }
 }
 
-/// A wire format over HTTP: a POST whose answer is a stream of server-sent events.
+/// How a stream is cut into events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// Server-sent events.
+    Sse,
+    /// `application/vnd.amazon.eventstream`.
+    EventStream,
+}
+
+/// A wire format over HTTP: a POST whose answer is a stream of events.
 pub(crate) trait Http: fmt::Debug + Send + Sync {
     /// The endpoint's path below the base URL.
     fn path(&self, vendor: &Vendor) -> &'static [&'static str];
@@ -224,6 +249,11 @@ pub(crate) trait Http: fmt::Debug + Send + Sync {
     /// The header whose value settings extend instead of replacing it.
     fn joined_header(&self) -> Option<&'static str> {
         None
+    }
+
+    /// How answers are cut into events.
+    fn framing(&self) -> Framing {
+        Framing::Sse
     }
 
     /// The body of a request. A pure function of the request.
@@ -261,6 +291,10 @@ pub enum Error {
         "provider `{provider}` has no address without `provider.{provider}.options.{parameter}`: set it in leftfold.json"
     )]
     MissingParameter { provider: String, parameter: String },
+    #[error(
+        "provider `{provider}` has no AWS region: set `provider.{provider}.options.region` in leftfold.json, AWS_REGION, or `region` in your profile of ~/.aws/config"
+    )]
+    MissingRegion { provider: String },
     #[error(
         "`provider.{provider}.options.{parameter}` cannot be part of an address: expected {expected}"
     )]

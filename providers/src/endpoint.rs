@@ -1,5 +1,6 @@
 //! Address, key and headers of a provider, from its settings.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -8,17 +9,22 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::address;
 use crate::authorization::Authorization;
+use crate::aws;
+use crate::codec::Codec;
 use crate::config::{Config, Error, Http};
 use crate::errors::Mask;
 use crate::google_cloud;
 use crate::stream::Extra;
-use crate::vendors::{Vendor, key_variable};
+use crate::vendors::{BEDROCK, Vendor, key_variable};
 
 /// The target of a provider's requests. Its debug form has no secrets.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(crate) provider: String,
     pub(crate) url: Url,
+    /// The address in settings, and the parts of the vendor's own: see [`Config`].
+    base_url: Option<String>,
+    parameters: Vec<(String, String)>,
     pub(crate) headers: HeaderMap,
     /// The header of the key, and the prefix of the key in it.
     key: (&'static str, &'static str),
@@ -58,8 +64,7 @@ pub(crate) fn endpoint(
     let authorised = ["authorization", "api-key", key_header.0];
     let has_header = authorised.iter().any(|name| headers.contains_key(*name));
     let finds = vendor.builtin.is_some_and(|builtin| builtin.finds_credentials);
-    // a server of the user's own may need none
-    let own = || google_cloud::authorization(config.base_url.is_none());
+    let own = || own_authorization(&config, vendor);
     let authorization = config.authorization.clone().or_else(|| (finds && !has_header).then(own));
     let is_authorised = has_header || authorization.is_some();
     if config.base_url.is_none() && vendor.needs_key && !is_authorised {
@@ -69,12 +74,25 @@ pub(crate) fn endpoint(
     Ok(Endpoint {
         provider: config.name,
         url,
+        base_url: config.base_url,
+        parameters: config.parameters,
         headers,
         key: key_header,
         authorization,
         stall: config.stall,
         mask,
     })
+}
+
+/// The way to authorise requests with the vendor's credentials on this machine.
+fn own_authorization(config: &Config, vendor: &Vendor) -> Authorization {
+    // a server of the user's own may need none
+    let required = config.base_url.is_none();
+    if vendor.wire == BEDROCK.wire {
+        aws::authorization(&config.parameters, required)
+    } else {
+        google_cloud::authorization(required)
+    }
 }
 
 /// `base` with `path` appended; a query of `base` is kept.
@@ -151,6 +169,11 @@ fn overlay(headers: &mut HeaderMap, config: &Config, adds_up: Option<&str>) -> R
 }
 
 impl Endpoint {
+    /// The id by which the model `id` is called here.
+    pub(crate) fn called<'a>(&self, codec: Codec, id: &'a str) -> Cow<'a, str> {
+        codec.called(&self.parameters, self.base_url.as_deref(), id)
+    }
+
     /// This endpoint with another key and other headers. Their values are hidden too. A key replaces the endpoint's own
     /// way to authorise requests.
     pub(crate) fn with(&self, extra: &Extra) -> Self {

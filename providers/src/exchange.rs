@@ -24,7 +24,7 @@ use crate::stream::StreamEvent;
 const LONGEST_DRAIN: Duration = Duration::from_secs(1);
 
 /// The headers with the server's id of a request, and the longest id that is kept.
-const REQUEST_IDS: [&str; 2] = ["request-id", "x-request-id"];
+const REQUEST_IDS: [&str; 3] = ["request-id", "x-request-id", "x-amzn-requestid"];
 const LONGEST_ID: usize = 200;
 
 /// Sends `body` to `url` with the headers of `endpoint`, and decodes the answer. Dropping the

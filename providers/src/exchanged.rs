@@ -9,8 +9,8 @@ use leftfold_events::{Seq, SessionId, Time};
 use serde::{Deserialize, Serialize};
 
 /// The headers of an answer that are kept: those that decide about a retry or are part of a message.
-pub(crate) const KEPT_HEADERS: [&str; 4] =
-    ["retry-after", "retry-after-ms", "x-should-retry", "location"];
+pub(crate) const KEPT_HEADERS: [&str; 5] =
+    ["retry-after", "retry-after-ms", "x-should-retry", "location", "x-amzn-errortype"];
 
 /// The most bytes of body and answer that are recorded. Of a larger exchange only the body is kept.
 pub const LARGEST_RECORD: usize = 32 << 20;

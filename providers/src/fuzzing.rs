@@ -12,7 +12,7 @@ const NAME: &str = "p";
 /// The events of a body that arrives in these pieces and then ends.
 pub fn decode(wire: Wire, pieces: &[&[u8]]) -> Vec<StreamEvent> {
     let Some(http) = wire.protocol().http() else { return Vec::new() };
-    reading::decode(http.decoder(NAME, &GENERIC), pieces.iter().copied())
+    reading::decode(http.framing(), http.decoder(NAME, &GENERIC), pieces.iter().copied())
 }
 
 /// The pieces in which server-sent events arrive do not change their meaning.
@@ -124,7 +124,7 @@ mod tests {
 
         #[test]
         fn of_every_wire(data in data()) {
-            for each in [Wire::ANTHROPIC, Wire::OPENAI_CHAT, Wire::OPENAI_RESPONSES, Wire::GEMINI] {
+            for each in crate::WIRES {
                 prop_assert_eq!(wire(each, &data), Ok(()), "{:?}", each);
             }
         }

@@ -31,6 +31,8 @@
 mod address;
 mod anthropic;
 mod authorization;
+mod aws;
+mod bedrock;
 mod caps;
 pub mod catalog;
 #[cfg(any(debug_assertions, test))]
@@ -53,6 +55,7 @@ mod openai_chat;
 mod openai_responses;
 mod parts;
 mod reading;
+mod regions;
 pub mod scripted;
 mod served;
 mod shape;
@@ -83,8 +86,14 @@ pub use spans::{Place, Span};
 pub use stream::{Extra, Provider, StreamEvent};
 
 /// Every wire format, in the order in which lists show them.
-pub const WIRES: [Wire; 5] =
-    [Wire::ANTHROPIC, Wire::OPENAI_CHAT, Wire::OPENAI_RESPONSES, Wire::GEMINI, Wire::SCRIPTED];
+pub const WIRES: [Wire; 6] = [
+    Wire::ANTHROPIC,
+    Wire::OPENAI_CHAT,
+    Wire::OPENAI_RESPONSES,
+    Wire::GEMINI,
+    Wire::BEDROCK,
+    Wire::SCRIPTED,
+];
 
 /// Accepts either name of a wire format.
 impl FromStr for Wire {
@@ -129,7 +138,7 @@ pub fn decode<'a>(config: &Config, pieces: impl IntoIterator<Item = &'a [u8]>) -
     let protocol = config.wire.protocol();
     let Some(http) = protocol.http() else { return Vec::new() };
     let decoder = http.decoder(&config.name, protocol.vendor(config));
-    let mut events = reading::decode(decoder, pieces);
+    let mut events = reading::decode(http.framing(), decoder, pieces);
     if !events.last().is_some_and(StreamEvent::is_last) {
         events.push(StreamEvent::Failed(Failure::cut_off()));
     }
@@ -146,14 +155,20 @@ pub fn vendor(config: &Config) -> &'static str {
 ///
 /// # Errors
 /// There are no credentials, or they cannot be used: what to do.
-pub fn credentials(vendor: &str) -> Option<Result<String, String>> {
-    vendors::named(vendor)?.builtin.filter(|builtin| builtin.finds_credentials)?;
-    Some(google_cloud::describe())
+pub fn credentials(
+    vendor: &str,
+    parameters: &[(String, String)],
+) -> Option<Result<String, String>> {
+    let vendor = vendors::named(vendor)?;
+    vendor.builtin.filter(|builtin| builtin.finds_credentials)?;
+    let is_amazon = vendor.wire == vendors::BEDROCK.wire;
+    Some(if is_amazon { aws::describe(parameters) } else { google_cloud::describe() })
 }
 
 /// The files that vendors' variables name as those of credentials, which no command needs to see.
 pub fn credential_files() -> Vec<PathBuf> {
-    google_cloud::files()
+    let files = [google_cloud::files(), aws::files()].concat();
+    files.into_iter().filter(|path| path.exists()).collect()
 }
 
 /// The base URL for the value of a vendor's environment variable (such as `ANTHROPIC_BASE_URL`).
@@ -176,6 +191,8 @@ mod tests {
         assert_eq!("@ai-sdk/openai".parse(), Ok(Wire::OPENAI_RESPONSES));
         assert_eq!("gemini".parse(), Ok(Wire::GEMINI));
         assert_eq!("@ai-sdk/google".parse(), Ok(Wire::GEMINI));
+        assert_eq!("bedrock".parse(), Ok(Wire::BEDROCK));
+        assert_eq!("@ai-sdk/amazon-bedrock".parse(), Ok(Wire::BEDROCK));
         assert_eq!("scripted".parse(), Ok(Wire::SCRIPTED));
     }
 
@@ -183,8 +200,32 @@ mod tests {
     fn an_unknown_wire_is_told_what_there_is() {
         let error = "smoke-signals".parse::<Wire>().unwrap_err().to_string();
         assert!(error.contains("`smoke-signals`"), "{error}");
-        let known = "`anthropic` or `openai-chat` or `openai-responses` or `gemini` or `scripted`";
-        assert!(error.contains(known), "{error}");
+        let known = WIRES.map(|wire| format!("`{}`", wire.name())).join(" or ");
+        assert!(error.contains(&known), "{error}");
+    }
+
+    /// A row of the table is all that a vendor with an API like OpenAI's needs.
+    #[test]
+    fn a_row_makes_a_provider_that_needs_only_a_key() {
+        let over_chat = vendors::VENDORS.iter().filter(|vendor| vendor.wire == "openai-chat");
+        let mut rows = 0;
+        for vendor in over_chat {
+            let (Some(builtin), Some(base)) = (vendor.builtin, vendor.base) else { continue };
+            if !builtin.parameters.is_empty() {
+                continue;
+            }
+            let mut config = Config::new(builtin.name, Wire::OPENAI_CHAT);
+            config.api_key = Some("key".into());
+            assert_eq!(self::vendor(&config), vendor.names[0], "{}", builtin.name);
+            assert_eq!(known().builtin(builtin.name), Some(&builtin));
+            let client = testing::client(config).unwrap();
+            assert_eq!(client.endpoint.url.as_str(), format!("{base}/chat/completions"));
+            let described = catalog::describe(Wire::OPENAI_CHAT, vendor.names[0], builtin.model);
+            let is_listed = vendor.models.iter().any(|model| model.id == builtin.model);
+            assert_eq!(described.limit.context > 0, is_listed, "{}", builtin.name);
+            rows += 1;
+        }
+        assert!(rows > 5, "{rows}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use leftfold_events::event::{Finish, Usage};
 use proptest::prelude::*;
 
 use crate::client::Client;
-use crate::config::{Config, Error};
+use crate::config::{Config, Error, Framing};
 use crate::errors::Failure;
 use crate::reading;
 use crate::stream::{Decoder, StreamEvent};
@@ -19,7 +19,7 @@ pub(crate) fn client(config: Config) -> Result<Client, Error> {
 
 /// The events decoded from these bytes, after which the body ends.
 pub(crate) fn decode(decoder: impl Decoder + 'static, pieces: &[&[u8]]) -> Vec<StreamEvent> {
-    reading::decode(Box::new(decoder), pieces.iter().copied())
+    reading::decode(Framing::Sse, Box::new(decoder), pieces.iter().copied())
 }
 
 /// Calls `look` with variants of the text, whose lines end in LF: with a BOM, comments and unknown

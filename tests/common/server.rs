@@ -10,10 +10,16 @@ use serde_json::Value;
 pub enum Answer {
     /// A stream of events, to its end.
     Stream(String, Split),
+    /// A stream that is no text, to its end.
+    Bytes(Vec<u8>, Split),
     /// The beginning of a stream, and then the connection is closed.
     Cut(String),
+    /// The beginning of a stream that is no text, and then the connection is closed.
+    CutBytes(Vec<u8>),
     /// The beginning of a stream, and then nothing until the client leaves.
     Stall(String),
+    /// The beginning of a stream that is no text, and then nothing until the client leaves.
+    StallBytes(Vec<u8>),
     /// The beginning of a stream, and then one piece again and again, while the client is there.
     Endless(String, String),
     /// A status with headers (`name: value`) and body.
@@ -131,20 +137,23 @@ impl Answer {
     fn give(self, mut stream: &TcpStream) -> std::io::Result<()> {
         stream.set_nodelay(true)?;
         match self {
-            Self::Stream(text, split) => {
+            Self::Stream(text, split) => Self::Bytes(text.into_bytes(), split).give(stream),
+            Self::Bytes(bytes, split) => {
                 begin(stream)?;
-                for chunk in split.chunks(text.as_bytes()) {
+                for chunk in split.chunks(&bytes) {
                     send(stream, chunk)?;
                 }
                 stream.write_all(b"0\r\n\r\n")
             }
-            Self::Cut(text) => {
+            Self::Cut(text) => Self::CutBytes(text.into_bytes()).give(stream),
+            Self::CutBytes(bytes) => {
                 begin(stream)?;
-                send(stream, text.as_bytes())
+                send(stream, &bytes)
             }
-            Self::Stall(text) => {
+            Self::Stall(text) => Self::StallBytes(text.into_bytes()).give(stream),
+            Self::StallBytes(bytes) => {
                 begin(stream)?;
-                send(stream, text.as_bytes())?;
+                send(stream, &bytes)?;
                 until_gone(stream)
             }
             Self::Endless(text, piece) => {

@@ -10,6 +10,7 @@ mod proxy;
 mod retry;
 mod vertex;
 mod wire;
+mod wire_bedrock;
 mod wire_gemini;
 mod wire_responses;
 

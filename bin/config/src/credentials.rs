@@ -19,7 +19,11 @@ impl Settings {
             fields(&all, &mut Vec::new(), &mut found);
         }
         let own = self.providers.values().flat_map(|provider| &provider.env);
-        let builtin = self.known().builtin.iter().flat_map(|builtin| builtin.keys);
+        let builtin = self
+            .known()
+            .builtin
+            .iter()
+            .flat_map(|builtin| builtin.keys.iter().chain(builtin.hidden));
         let variables = own.map(String::as_str).chain(builtin.copied());
         found.extend(variables.filter_map(|name| Some((name.to_owned(), set(env, name)?))));
         let addresses = self.known().builtin.iter().map(|builtin| builtin.base_url);
@@ -63,7 +67,7 @@ fn field(value: &Value, path: &mut Vec<String>, found: &mut Found) {
 fn text_at(text: &str, path: &[String], found: &mut Found) {
     let steps: Vec<&str> = path.iter().map(String::as_str).collect();
     match steps[..] {
-        ["provider", name, "options", "baseURL"] | ["provider", name, "api"] => {
+        ["provider", name, "options", "baseURL" | "endpoint"] | ["provider", name, "api"] => {
             address(&format!("{name}.baseURL"), text, found);
         }
         _ if text.trim().is_empty() || !secrecy::hides(path) => {}

@@ -17,6 +17,9 @@ use crate::source::Env;
 use crate::tree::below;
 use crate::typed::At;
 
+/// The option that holds the address of some vendors.
+const ENDPOINT: &str = "endpoint";
+
 /// A usable model.
 #[derive(Clone, PartialEq)]
 pub struct Chosen {
@@ -29,7 +32,7 @@ pub struct Chosen {
     pub model_id: String,
     /// `None`: the vendor's own.
     pub base_url: Option<BaseUrl>,
-    /// The parts of the vendor's own address that the user chooses: their names and values.
+    /// The parts of the vendor's own address and other values that the user chooses: their names and values.
     pub parameters: Vec<(&'static str, String)>,
     pub api_key: Option<Secret>,
     /// The model's headers replace the provider's.
@@ -101,6 +104,8 @@ pub struct ProviderSummary {
     pub wire: Option<KnownWire>,
     pub vendor: Option<String>,
     pub base_url: Option<BaseUrl>,
+    /// The parts of the vendor's own address, and other values that the user chooses.
+    pub parameters: Vec<(&'static str, String)>,
     pub key: KeyState,
     /// Its models in settings.
     pub models: IndexMap<String, At<Model>>,
@@ -256,6 +261,7 @@ impl Settings {
             wire: candidate.wire(),
             vendor: candidate.vendor(),
             base_url: candidate.base_url(env),
+            parameters: candidate.parameters(env),
             key: candidate.key_state(env),
             models: candidate.settings.models.clone(),
             open: candidate.is_open(),
@@ -301,12 +307,12 @@ impl Settings {
             let first = variables.first().filter(|_| is_asked_for && candidate.stored.is_none());
             let key = found.or(first).filter(|_| settings.api_key().is_none());
             let key = key.map(|variable| ("apiKey", *variable));
-            let address = build
-                .filter(|builtin| settings.base_url().is_none() && !builtin.base_url.is_empty());
+            let address = build.filter(|builtin| {
+                candidate.own_address().is_none() && !builtin.base_url.is_empty()
+            });
             let address = address.map(|builtin| ("baseURL", builtin.base_url));
             let unsaid = |parameter: &&Parameter| settings.option(parameter.option).is_none();
-            let parts = candidate.kind.map_or(&[] as &[_], |kind| kind.parameters);
-            let parts = parts.iter().filter(unsaid).filter_map(|parameter| {
+            let parts = candidate.all_parameters().filter(unsaid).filter_map(|parameter| {
                 let set = |name: &&&str| set(env, name).is_some();
                 Some((parameter.option, *parameter.variables.iter().find(set)?))
             });
@@ -339,6 +345,7 @@ impl Settings {
             settings,
             builtin,
             kind: of_vendor.or_else(of_npm).or(builtin),
+            is_in_settings: self.provider(name).is_some(),
             stored: self.stored.of(name),
             known,
         }
@@ -352,6 +359,8 @@ struct Candidate<'a> {
     builtin: Option<&'static Builtin>,
     /// The built-in provider whose address it has, perhaps under another name.
     kind: Option<&'static Builtin>,
+    /// Whether settings describe it.
+    is_in_settings: bool,
     /// The key from `leftfold auth login`.
     stored: Option<Secret>,
     known: &'static KnownProviders,
@@ -437,8 +446,13 @@ impl<'a> Candidate<'a> {
         given.or_else(|| parameter.default.map(str::to_owned))
     }
 
+    fn all_parameters(&self) -> impl Iterator<Item = &'static Parameter> + use<> {
+        let kind = self.kind.into_iter();
+        kind.flat_map(|kind| kind.parameters.iter().chain(kind.optional_parameters))
+    }
+
     fn parameters(&self, env: Env<'_>) -> Vec<(&'static str, String)> {
-        let all = self.kind.map_or(&[] as &[_], |kind| kind.parameters).iter();
+        let all = self.all_parameters();
         all.filter_map(|parameter| Some((parameter.option, self.parameter(parameter, env)?)))
             .collect()
     }
@@ -456,9 +470,16 @@ impl<'a> Candidate<'a> {
         })
     }
 
+    /// The address in settings. Some vendors' users call it `endpoint`.
+    fn own_address(&self) -> Option<String> {
+        let mut options = self.all_parameters().filter(|parameter| parameter.option == ENDPOINT);
+        let endpoint = options.next().and_then(|_| self.settings.option(ENDPOINT));
+        endpoint.or_else(|| self.settings.base_url().map(str::to_owned))
+    }
+
     fn base_url(&self, env: Env<'_>) -> Option<BaseUrl> {
-        if let Some(url) = self.settings.base_url() {
-            return Some(BaseUrl::Settings(url.to_owned()));
+        if let Some(url) = self.own_address() {
+            return Some(BaseUrl::Settings(url));
         }
         let name = self.builtin?.base_url;
         set(env, name).map(|value| BaseUrl::Variable { name, value })
@@ -491,13 +512,18 @@ impl<'a> Candidate<'a> {
             return KeyState::From(source);
         }
         let finds = self.kind.is_some_and(|kind| kind.finds_credentials);
+        let signs = self.kind.map_or(&[] as &[&str], |kind| kind.credential_signs);
+        let has_sign = signs.is_empty()
+            || self.is_in_settings
+            || signs.iter().any(|name| set(env, name).is_some());
         let missing = self.missing_parameter(env).filter(|_| finds);
-        if finds && missing.is_none() {
+        if finds && missing.is_none() && has_sign {
             return KeyState::Credentials;
         }
-        let at_home = self.builtin.filter(|_| self.settings.base_url().is_none());
+        let at_home = self.builtin.filter(|_| self.own_address().is_none());
         let parts = missing.map_or(&[] as &[&str], |parameter| parameter.variables);
         let names = self.variables(at_home).chain(parts.iter().copied());
+        let names = names.chain(signs.iter().copied().filter(|_| !has_sign));
         let names: Vec<String> = names.map(str::to_owned).collect();
         if names.is_empty() { KeyState::Unneeded } else { KeyState::Missing(names) }
     }

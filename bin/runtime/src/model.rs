@@ -141,7 +141,8 @@ pub fn vendor(
 pub fn credentials(wire: KnownWire, provider: &ProviderSummary) -> Option<Result<String, String>> {
     let wire: Wire = wire.name().parse().ok()?;
     let (vendor, url) = (provider.vendor.as_deref(), provider.base_url.as_ref());
-    leftfold_providers::credentials(self::vendor(wire, &provider.name, vendor, url))
+    let vendor = self::vendor(wire, &provider.name, vendor, url);
+    leftfold_providers::credentials(vendor, &owned(provider.parameters.clone()))
 }
 
 fn address(wire: Wire, url: &BaseUrl) -> String {
@@ -151,12 +152,15 @@ fn address(wire: Wire, url: &BaseUrl) -> String {
     }
 }
 
+fn owned(parameters: Vec<(&'static str, String)>) -> Vec<(String, String)> {
+    parameters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 fn config(chosen: Chosen, wire: Wire) -> Config {
     let mut config = Config::new(chosen.provider, wire);
     config.vendor = chosen.vendor;
     config.base_url = chosen.base_url.as_ref().map(|url| address(wire, url));
-    let parameters = chosen.parameters.into_iter();
-    config.parameters = parameters.map(|(name, value)| (name.to_owned(), value)).collect();
+    config.parameters = owned(chosen.parameters);
     config.api_key = chosen.api_key.map(|key| key.reveal().to_owned());
     let headers = chosen.headers.into_iter();
     config.headers = headers.map(|(name, value)| (name, value.reveal().to_owned())).collect();

@@ -343,6 +343,123 @@ fn gemini() {
     );
 }
 
+#[test]
+fn rules_of_bedrock() {
+    let user = |content: Value| json!({"role":"user","content":content});
+    let result = |id: &str| json!({"toolResult":{"toolUseId":id,"content":[{"text":"1"}]}});
+    let mark = json!({"cachePoint":{"type":"default"}});
+    let pdf =
+        |name: &str| json!({"document":{"format":"pdf","name":name,"source":{"bytes":"AA=="}}});
+    let good = json!({
+        "system": [{"text":"s"}, mark],
+        "inferenceConfig": {"maxTokens":4096},
+        "toolConfig": {"tools":[{"toolSpec":{"name":"read","inputSchema":{"json":{"type":"object"}}}}]},
+        "additionalModelRequestFields": {"thinking":{"type":"enabled","budget_tokens":2048}},
+        "messages": [
+            user(json!([{"text":"hi"}, pdf("a"), mark])),
+            {"role":"assistant","content":[
+                {"reasoningContent":{"reasoningText":{"text":"","signature":"s"}}},
+                {"toolUse":{"toolUseId":"a","name":"read","input":{}}},
+                {"toolUse":{"toolUseId":"b","name":"read","input":{}}},
+                mark,
+            ]},
+            user(json!([result("a"), result("b"), {"text":"go on"}, mark])),
+        ],
+    });
+    let mut claude = rules(Wire::BEDROCK, "amazon-bedrock");
+    claude.model = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0";
+    let first = "/messages/0/content";
+    let call = "/messages/1/content/1/toolUse";
+    let at = |path: &str, rest: &str| -> &'static str { format!("{path}{rest}").leak() };
+    check(
+        &claude,
+        &good,
+        vec![
+            ("/messages", json!([]), "no-messages"),
+            ("/modelId", json!("m"), "shape"),
+            ("/inferenceConfig/maxTokens", json!(0), "max-tokens"),
+            ("/inferenceConfig/maxTokens", json!(2_048), "thinking-budget"),
+            ("/inferenceConfig/temperature", json!(0.5), "thinking-sampling"),
+            ("/inferenceConfig/topP", json!(1.5), "range"),
+            ("/additionalModelRequestFields/thinking/budget_tokens", json!(5), "thinking-budget"),
+            ("/system/-", mark.clone(), "cache-marks"),
+            (
+                "/system/0",
+                json!({"image":{"format":"png","source":{"bytes":"AA=="}}}),
+                "block-role",
+            ),
+            ("/messages/0", Value::Null, "user-at-both-ends"),
+            ("/messages/-", user(json!([{"text":"x"}])), "roles-alternate"),
+            (
+                "/messages/-",
+                json!({"role":"assistant","content":[{"text":"x"}]}),
+                "user-at-both-ends",
+            ),
+            ("/messages/0/role", json!("system"), "role"),
+            (first, json!([mark]), "empty"),
+            (first, json!([pdf("a")]), "document-alone"),
+            (at(first, "/0/text"), json!(" "), "empty"),
+            (at(first, "/0/image"), json!({}), "shape"),
+            (at(first, "/-"), json!({"invented":1}), "shape"),
+            (at(first, "/-"), pdf("a"), "document-twice"),
+            (at(first, "/-"), pdf("a.pdf"), "document-name"),
+            (at(first, "/1/document/format"), json!("txt"), "media-type"),
+            (
+                at(first, "/-"),
+                json!({"toolUse":{"toolUseId":"c","name":"read","input":{}}}),
+                "block-role",
+            ),
+            ("/messages/1/content/0", Value::Null, "thinking-first"),
+            ("/messages/1/content/1", mark.clone(), "cache-mark"),
+            (
+                "/messages/1/content",
+                json!([{"reasoningContent":{"redactedContent":"x"}}]),
+                "thinking-last",
+            ),
+            ("/messages/1/content/0/reasoningContent", json!({}), "shape"),
+            (at(call, "/toolUseId"), json!("b"), "call-id-twice"),
+            (at(call, "/toolUseId"), json!("a b"), "call-id"),
+            (at(call, "/name"), json!("a b"), "call-name"),
+            (at(call, "/input"), json!([]), "shape"),
+            ("/messages/2/content/0", Value::Null, "call-open"),
+            ("/messages/2/content/0", result("c"), "result-without-call"),
+            ("/messages/2/content/1", result("a"), "result-twice"),
+            ("/messages/2/content/-", result("b"), "result-late"),
+            ("/messages/2/content/0/toolResult/content", json!([]), "empty"),
+            ("/messages/2/content/0/toolResult/content/0", mark.clone(), "block-role"),
+            ("/toolConfig", Value::Null, "no-tools"),
+            ("/toolConfig/tools", json!([]), "no-tools"),
+            ("/toolConfig/tools/0/toolSpec/name", json!("a b"), "tool-name"),
+            (
+                "/toolConfig/tools/0/toolSpec/inputSchema/json",
+                json!({"type":"string"}),
+                "tool-schema",
+            ),
+            ("/toolConfig/toolChoice", json!({"tool":{"name":"x"}}), "choice-unknown"),
+        ],
+    );
+    let mut good = good;
+    good["additionalModelRequestFields"] = json!({});
+    good["system"] = json!([{"text":"s"}]);
+    good["messages"][0]["content"] = json!([{"text":"hi"}]);
+    good["messages"][1]["content"] =
+        json!([{"toolUse":{"toolUseId":"abcdefgh1","name":"read","input":{}}}]);
+    good["messages"][2]["content"] = json!([result("abcdefgh1")]);
+    let mut mistral = rules(Wire::BEDROCK, "amazon-bedrock");
+    mistral.model = "mistral.mistral-large-2407-v1:0";
+    let content = "/messages/2/content/0/toolResult/content";
+    check(
+        &mistral,
+        &good,
+        vec![
+            ("/system/-", mark, "cache-mark"),
+            ("/messages/1/content/0/toolUse/toolUseId", json!("a"), "call-id"),
+            ("/messages/2/content/0/toolResult/status", json!("error"), "shape"),
+            (at(content, "/-"), pdf("b"), "block-role"),
+        ],
+    );
+}
+
 fn request(messages: Value) -> Request {
     Request {
         purpose: Purpose::Turn,
@@ -381,7 +498,7 @@ async fn a_fault_names_its_rule_and_place_and_is_not_sent() {
     let expected = "call-open at `messages[1].content[0]`: no result for `a` follows";
     assert!(failure.message.contains(expected), "{}", failure.message);
     assert_eq!(ends(OnFault::Refuse, &closed).await, []);
-    for wire in [Wire::OPENAI_CHAT, Wire::OPENAI_RESPONSES, Wire::GEMINI] {
+    for wire in [Wire::OPENAI_CHAT, Wire::OPENAI_RESPONSES, Wire::GEMINI, Wire::BEDROCK] {
         let config = Config::new("openai", wire);
         assert_eq!(config.faults("m", &json!([]))[0].rule, "shape");
     }

@@ -73,6 +73,24 @@ impl Details {
         Self { message, kinds, markup, retry_after, passes_soon, link, advice }
     }
 
+    /// These details, with names of the error that came beside the body.
+    pub(crate) fn with<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
+        let names = names.into_iter().map(str::to_lowercase).filter(|name| !name.is_empty());
+        self.kinds.extend(names);
+        let known =
+            tables::AWS_ADVICE.iter().find(|(code, _)| tables::has_code(&self.kinds, &[code]));
+        self.advice = self.advice.or(known.map(|(_, advice)| *advice));
+        self
+    }
+
+    /// These details, with this message if the body has none.
+    pub(crate) fn or_message(mut self, message: &str) -> Self {
+        if self.message.is_empty() {
+            self.message = one_line(message);
+        }
+        self
+    }
+
     /// The HTTP status, if a gateway passes it on as the error's code.
     pub(crate) fn status(&self) -> Option<StatusCode> {
         let codes = self.kinds.iter().filter_map(|kind| kind.parse::<u16>().ok());

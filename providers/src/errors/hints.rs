@@ -26,6 +26,12 @@ pub(super) fn should_retry(headers: &HeaderMap) -> Option<bool> {
     }
 }
 
+/// The name of the error, in the form in which AWS puts it into a header (`NAME:ADDRESS`).
+pub(super) fn error_type(headers: &HeaderMap) -> &str {
+    let name = value(headers, "x-amzn-errortype").unwrap_or_default();
+    name.split(':').next().unwrap_or_default()
+}
+
 fn value<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }

@@ -49,6 +49,11 @@ impl Failure {
         )
     }
 
+    /// The bytes of the answer are not those that the server sent.
+    pub(crate) fn damaged(damage: impl std::fmt::Display) -> Self {
+        Self::new(FailureClass::Network, format!("the answer arrived damaged: {damage}"))
+    }
+
     /// No byte arrived for the time `stall`.
     pub(crate) fn stalled(stall: Duration) -> Self {
         let message = format!("the provider has sent nothing for {} s", stall.as_secs_f64());
@@ -83,7 +88,7 @@ impl Failure {
         body: &[u8],
         now: SystemTime,
     ) -> Self {
-        let details = Details::read(body);
+        let details = Details::read(body).with([hints::error_type(headers)]);
         let class = class_of(Some(status), &details);
         let may = class_is_transient(class) || status_is_transient(status);
         let retryable = match hints::should_retry(headers) {
@@ -130,7 +135,7 @@ const fn is_permanent(class: FailureClass) -> bool {
 }
 
 fn status_is_transient(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 408 | 409 | 425 | 429) || status.is_server_error()
+    matches!(status.as_u16(), 408 | 409 | 424 | 425 | 429) || status.is_server_error()
 }
 
 /// The class of an error. The body weighs more than the status, except that a message about a rate
@@ -193,7 +198,8 @@ fn class_of_status(code: u16, details: &Details) -> FailureClass {
         408 | 504 => FailureClass::Network,
         413 => FailureClass::Overflow,
         503 | 529 => FailureClass::Overloaded,
-        409 | 425 => FailureClass::Other,
+        // with 424 Bedrock reports a fault of the model
+        409 | 424 | 425 => FailureClass::Other,
         300..=499 => FailureClass::Invalid,
         0 if tables::has_code(&details.kinds, tables::INVALID_CODES) => FailureClass::Invalid,
         _ => FailureClass::Other,

@@ -137,6 +137,8 @@ pub(super) const QUOTA_CODES: &[&str] = &[
     "insufficient_balance",
     "payment_required",
     "usage_not_included",
+    // Bedrock
+    "servicequotaexceeded",
     "exceeded_current_quota",
     "arrearage",
     // Alibaba
@@ -178,6 +180,14 @@ pub(super) const AUTH_CODES: &[&str] = &[
     "invalid_authentication",
     "unauthenticated",
     "permission_denied",
+    // AWS
+    "accessdenied",
+    "expiredtoken",
+    "unrecognizedclient",
+    "invalidclienttokenid",
+    "invalidsignature",
+    "incompletesignature",
+    "missingauthenticationtoken",
 ];
 
 pub(super) const AUTH: &[&str] = &[
@@ -198,9 +208,40 @@ pub(super) const POLICY_CODES: &[&str] =
 pub(super) const POLICY: &[&str] =
     &["content management policy", "was flagged", "requires moderation", "inappropriate content"];
 
-pub(super) const INVALID_CODES: &[&str] =
-    &["invalid_request", "not_found", "invalid_prompt", "invalid_argument", "unprocessable"];
+pub(super) const INVALID_CODES: &[&str] = &[
+    "invalid_request",
+    "not_found",
+    "invalid_prompt",
+    "invalid_argument",
+    "unprocessable",
+    "validation",
+];
 
 /// Names of faults of the server itself.
-pub(super) const SERVER_CODES: &[&str] =
-    &["api_error", "server_error", "internal", "timeout", "bad_gateway"];
+pub(super) const SERVER_CODES: &[&str] = &[
+    "api_error",
+    "server_error",
+    "internal",
+    "timeout",
+    "bad_gateway",
+    "modelerror",
+    "modelstreamerror",
+];
+
+/// Errors of AWS about who asks, and what the user can do.
+pub(super) const AWS_ADVICE: &[(&str, &str)] = &[
+    ("expiredtoken", "get new AWS keys, and set them: `leftfold doctor` says which are in use"),
+    (
+        "accessdenied",
+        "check that the account may call the model and that the model is enabled in the region: `leftfold doctor` says \
+         whose keys are in use",
+    ),
+    ("unrecognizedclient", CHECK_KEYS),
+    ("invalidclienttokenid", CHECK_KEYS),
+    ("invalidsignature", CHECK_KEYS),
+    ("incompletesignature", CHECK_KEYS),
+    ("missingauthenticationtoken", CHECK_KEYS),
+];
+
+const CHECK_KEYS: &str =
+    "check the AWS keys, the region and the clock: `leftfold doctor` says which keys are in use";

@@ -14,7 +14,8 @@ use reqwest::Url;
 
 use crate::ids::{IdForm, SHORT};
 pub(crate) use models::{ANTHROPIC as CLAUDES, GEMINI as GEMINIS, OPENAI as GPTS};
-pub(crate) use table::{ANTHROPIC, GENERIC, GOOGLE, OPENAI, VENDORS};
+pub(crate) use models::{bedrock as bedrock_models, bedrock_model, claude_of_bedrock};
+pub(crate) use table::{ANTHROPIC, BEDROCK, GENERIC, GOOGLE, OPENAI, VENDORS};
 
 /// One vendor, or one server that people run themselves.
 #[derive(Debug, PartialEq)]

@@ -4,9 +4,12 @@
 //! writes are those for the shortest lifetime. If a price depends on the length of the prompt or
 //! the time of day, it is the price for short prompts off the peak.
 
+use std::sync::LazyLock;
+
 use leftfold_events::turn_config::Prices;
 
-use super::{Model, Thinking};
+use super::{Model, Thinking, listed};
+use crate::regions::own_id;
 use Thinking::{Always, Budget, Efforts, Never};
 
 /// Prices with explicit caching: a cache write costs a quarter more than input.
@@ -265,3 +268,120 @@ pub(crate) const ALIBABA: &[Model] = &[
     text_model("qwen3.7-max", "qwen", (991_000, 65_536), prices(2.5, 7.5, 0.25), Always),
     text_model("qwen3-max", "qwen", (262_144, 65_536), prices(1.2, 6.0, 0.24), Never),
 ];
+
+/// Anthropic's models at Bedrock: the id there, and the id in Anthropic's own list. Prices are those of global
+/// profiles; profiles of a group of regions cost a tenth more for newer models.
+const BEDROCK_CLAUDES: &[(&str, &str)] = &[
+    ("anthropic.claude-fable-5-1", "claude-fable-5-1"),
+    ("anthropic.claude-fable-5", "claude-fable-5"),
+    ("anthropic.claude-opus-5-5", "claude-opus-5-5"),
+    ("anthropic.claude-opus-5", "claude-opus-5"),
+    ("anthropic.claude-opus-4-8", "claude-opus-4-8"),
+    ("anthropic.claude-opus-4-7", "claude-opus-4-7"),
+    ("anthropic.claude-opus-4-6-v1", "claude-opus-4-6"),
+    ("anthropic.claude-opus-4-5-20251101-v1:0", "claude-opus-4-5"),
+    ("anthropic.claude-opus-4-1-20250805-v1:0", "claude-opus-4-1"),
+    ("anthropic.claude-sonnet-5-5", "claude-sonnet-5-5"),
+    ("anthropic.claude-sonnet-5", "claude-sonnet-5"),
+    ("anthropic.claude-sonnet-4-6", "claude-sonnet-4-6"),
+    ("anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5"),
+    ("anthropic.claude-sonnet-4-20250514-v1:0", "claude-sonnet-4"),
+    ("anthropic.claude-haiku-5-5", "claude-haiku-5-5"),
+    ("anthropic.claude-haiku-4-5-20251001-v1:0", "claude-haiku-4-5"),
+];
+
+/// Other models at Bedrock.
+const BEDROCK_OTHERS: &[Model] = &[
+    nova("amazon.nova-2-lite-v1:0", (1_000_000, 64_000), (0.3, 2.5, 0.075), TO_HIGH).with_images(),
+    nova("amazon.nova-premier-v1:0", (1_000_000, 10_000), (2.5, 12.5, 0.625), Never).with_images(),
+    nova("amazon.nova-pro-v1:0", (300_000, 10_000), (0.8, 3.2, 0.2), Never).with_images(),
+    nova("amazon.nova-lite-v1:0", (300_000, 10_000), (0.06, 0.24, 0.015), Never).with_images(),
+    nova("amazon.nova-micro-v1:0", (128_000, 10_000), (0.035, 0.14, 0.00875), Never),
+    text_model(
+        "openai.gpt-oss-120b-1:0",
+        "gpt-oss",
+        (131_072, 32_768),
+        automatic_caching(0.15, 0.6, 0.15),
+        TO_HIGH,
+    ),
+    text_model(
+        "openai.gpt-oss-20b-1:0",
+        "gpt-oss",
+        (131_072, 32_768),
+        automatic_caching(0.07, 0.3, 0.07),
+        TO_HIGH,
+    ),
+];
+
+const fn nova(
+    id: &'static str,
+    limits: (u64, u64),
+    (input, output, cache_read): (f64, f64, f64),
+    thinking: Thinking,
+) -> Model {
+    text_model(id, "nova", limits, automatic_caching(input, output, cache_read), thinking)
+}
+
+/// The models at Bedrock, by vendor, newest first.
+pub(crate) fn bedrock() -> &'static [Model] {
+    static MODELS: LazyLock<Vec<Model>> = LazyLock::new(|| {
+        let claude = |(id, name): &(&'static str, &str)| {
+            Some(Model { id, ..listed(ANTHROPIC, name)?.clone() })
+        };
+        let claudes = BEDROCK_CLAUDES.iter().filter_map(claude);
+        claudes.chain(BEDROCK_OTHERS.iter().cloned()).collect()
+    });
+    &MODELS
+}
+
+/// The listed model with this id at Bedrock, which may begin with the prefix of a group of regions or be the ARN of
+/// such a profile.
+pub(crate) fn bedrock_model(id: &str) -> Option<&'static Model> {
+    let own = own_id(id);
+    let found = bedrock().iter().find(|model| model.id == own);
+    found.or_else(|| listed(ANTHROPIC, claude_of_bedrock(own)?))
+}
+
+/// Anthropic's own id of one of its models at Bedrock: without the vendor, and without the version.
+pub(crate) fn claude_of_bedrock(id: &str) -> Option<&str> {
+    let name = own_id(id).strip_prefix("anthropic.")?;
+    let name = name.split_once(':').map_or(name, |(name, _)| name);
+    let (stem, version) = name.rsplit_once("-v").unwrap_or((name, ""));
+    let is_version = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
+    Some(if is_version { stem } else { name })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_at_bedrock_are_found_by_all_their_ids() {
+        for (id, expected) in [
+            ("anthropic.claude-sonnet-4-5-20250929-v1:0", Some(200_000)),
+            ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", Some(200_000)),
+            ("global.anthropic.claude-opus-4-6-v1", Some(1_000_000)),
+            (
+                "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.amazon.nova-pro-v1:0",
+                Some(300_000),
+            ),
+            // not listed under this date, but known to its vendor
+            ("anthropic.claude-opus-4-5-20251231-v2:0", Some(200_000)),
+            ("anthropic.claude-3-7-sonnet-20250219-v1:0", Some(200_000)),
+            ("anthropic.claude-opus-9", None),
+            ("meta.llama3-3-70b-instruct-v1:0", None),
+            ("arn:aws:bedrock:us-east-1:1:application-inference-profile/a1b2", None),
+        ] {
+            assert_eq!(bedrock_model(id).map(|model| model.context), expected, "{id}");
+        }
+    }
+
+    #[test]
+    fn every_claude_at_bedrock_has_its_figures() {
+        assert_eq!(bedrock().len(), BEDROCK_CLAUDES.len() + BEDROCK_OTHERS.len());
+        for (id, name) in BEDROCK_CLAUDES {
+            let found = claude_of_bedrock(id).and_then(|own| listed(ANTHROPIC, own));
+            assert_eq!(found.map(|model| model.id), Some(*name), "{id}");
+        }
+    }
+}

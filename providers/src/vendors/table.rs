@@ -265,6 +265,7 @@ pub(crate) const VENDORS: &[Vendor] = &[
         anthropic_version: Some("vertex-2023-10-16"),
         ..ANTHROPIC
     },
+    BEDROCK,
     GENERIC,
 ];
 
@@ -388,6 +389,39 @@ pub(crate) const GOOGLE: Vendor = Vendor {
     needs_key: true,
     ..GENERIC
 };
+
+/// Its address depends on the region, and its models on the model's vendor.
+pub(crate) const BEDROCK: Vendor = Vendor {
+    names: &["amazon-bedrock", "bedrock"],
+    wire: "bedrock",
+    builtin: Some(Builtin {
+        name: "amazon-bedrock",
+        aliases: &["bedrock"],
+        wire: "bedrock",
+        keys: &["AWS_BEARER_TOKEN_BEDROCK"],
+        base_url: "AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+        model: "anthropic.claude-sonnet-5-5",
+        optional_parameters: &[
+            optional("region", &["AWS_REGION", "AWS_DEFAULT_REGION"]),
+            optional("profile", &[]),
+            optional("endpoint", &[]),
+            optional("accessKeyId", &[]),
+            optional("secretAccessKey", &[]),
+            optional("sessionToken", &[]),
+        ],
+        finds_credentials: true,
+        credential_signs: &["AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_REGION"],
+        hidden: &["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"],
+        ..Builtin::PLAIN
+    }),
+    base: Some("https://{aws-host}"),
+    needs_key: true,
+    ..GENERIC
+};
+
+const fn optional(option: &'static str, variables: &'static [&'static str]) -> Parameter {
+    Parameter { option, variables, default: None, is_unneeded_with_key: false }
+}
 
 /// A built-in provider over Chat Completions.
 const fn chat(

@@ -11,11 +11,12 @@ use leftfold_providers::{Request, Wire, build};
 use serde_json::{Value, json};
 
 /// Each folder with its wire and its number of cases.
-const FOLDERS: [(&str, Wire, usize); 4] = [
+const FOLDERS: [(&str, Wire, usize); 5] = [
     ("anthropic_bodies", Wire::ANTHROPIC, 23),
     ("chat_bodies", Wire::OPENAI_CHAT, 28),
     ("responses_bodies", Wire::OPENAI_RESPONSES, 19),
     ("gemini_bodies", Wire::GEMINI, 10),
+    ("bedrock_bodies", Wire::BEDROCK, 19),
 ];
 
 struct Case {

@@ -16,16 +16,17 @@ use leftfold_events::Sha256;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use self::replies::{LONG_SERVER, Part, Render, anthropic, chat, gemini, responses};
+use self::replies::{LONG_SERVER, Part, Render, anthropic, bedrock, chat, gemini, responses};
 
 /// Wire format, the vendor that settings name, model, and the form of its replies.
 type Wire = (&'static str, &'static str, &'static str, Render);
 
-const WIRES: [Wire; 4] = [
+const WIRES: [Wire; 5] = [
     ("anthropic", "anthropic", "claude-x", anthropic),
     ("openai-chat", "generic", "m", chat),
     ("openai-responses", "openai", "gpt-5.1", responses),
     ("gemini", "google", "gemini-3-a", gemini),
+    ("bedrock", "amazon-bedrock", "anthropic.claude-x", bedrock),
 ];
 
 /// Vendors of the same wire formats, for `LEFTFOLD_WIRE=all`.
@@ -180,15 +181,15 @@ fn site(server: &Server, (wire, vendor, model, _): Wire) -> Site {
     site
 }
 
+/// The first half of a reply's events.
+fn half(events: &[Vec<u8>]) -> Vec<u8> {
+    events[..=events.len() / 2].concat()
+}
+
 fn serve(steps: &[Step], render: Render) -> Server {
     let answer = |step: &Step| match step {
-        Step::Reply(parts) => Answer::Stream(render(parts), Split::Awkward),
-        Step::Half(parts) => {
-            let text = render(parts);
-            let half = text.match_indices("\n\n").map(|(at, _)| at + 2);
-            let half: Vec<usize> = half.collect();
-            Answer::Cut(text[..half[half.len() / 2]].to_owned())
-        }
+        Step::Reply(parts) => Answer::Bytes(render(parts).concat(), Split::Awkward),
+        Step::Half(parts) => Answer::CutBytes(half(&render(parts))),
         Step::Error(status, message) => {
             let headers = vec!["retry-after-ms: 5".to_owned(), "x-request-id: req_7".to_owned()];
             let body = json!({ "error": { "type": "x", "message": message } });
@@ -521,11 +522,9 @@ fn titled_forked_and_with_an_image(tally: &Tally, wire: Wire) {
 
 /// A node that is killed in the middle of a reply: its request has no record, and the next one is rebuilt.
 fn killed_and_resumed(tally: &Tally, wire: Wire) {
-    let text = wire.3(&[Part::Text("The beginning of a reply that never ends.")]);
-    let ends: Vec<usize> = text.match_indices("\n\n").map(|(at, _)| at + 2).collect();
-    let half = text[..ends[ends.len() / 2]].to_owned();
-    let whole = wire.3(&[Part::Text("Done.")]);
-    let answers = vec![Answer::Stall(half), Answer::Stream(whole, Split::Whole)];
+    let half = half(&wire.3(&[Part::Text("The beginning of a reply that never ends.")]));
+    let whole = wire.3(&[Part::Text("Done.")]).concat();
+    let answers = vec![Answer::StallBytes(half), Answer::Bytes(whole, Split::Whole)];
     let server = Server::start(answers);
     let site = site(&server, wire);
     let mut live = site.start(&["run", "--format", "json", "go"]);
@@ -545,11 +544,9 @@ fn killed_and_resumed(tally: &Tally, wire: Wire) {
 
 /// A reply that its user interrupts. The next request says where it ended.
 fn interrupted_and_prompted(tally: &Tally, wire: Wire) {
-    let text = wire.3(&[Part::Text("The beginning of a reply that never ends.")]);
-    let ends: Vec<usize> = text.match_indices("\n\n").map(|(at, _)| at + 2).collect();
-    let half = text[..ends[ends.len() / 2]].to_owned();
-    let whole = wire.3(&[Part::Text("Done.")]);
-    let answers = vec![Answer::Stall(half), Answer::Stream(whole, Split::Awkward)];
+    let half = half(&wire.3(&[Part::Text("The beginning of a reply that never ends.")]));
+    let whole = wire.3(&[Part::Text("Done.")]).concat();
+    let answers = vec![Answer::StallBytes(half), Answer::Bytes(whole, Split::Awkward)];
     let server = Server::start(answers);
     let site = site(&server, wire);
     let mut live = site.start(&["run", "--format", "json", "go"]);
@@ -658,7 +655,7 @@ fn answer(record: &Path) -> String {
 }
 
 /// Replies of Anthropic with each text in one piece.
-fn whole(parts: &[Part]) -> String {
+fn whole(parts: &[Part]) -> Vec<Vec<u8>> {
     use common::{Block, message_whole};
     let block = |part: &Part| match *part {
         Part::Text(text) => Block::Text(text),
@@ -666,7 +663,7 @@ fn whole(parts: &[Part]) -> String {
         Part::Read(id, path) => Block::Call(id, "read", json!({ "filePath": path }).to_string()),
         Part::Task(..) | Part::Echo(_) | Part::Error(_) => panic!("not needed here"),
     };
-    message_whole(&parts.iter().map(block).collect::<Vec<_>>())
+    vec![message_whole(&parts.iter().map(block).collect::<Vec<_>>()).into_bytes()]
 }
 
 #[test]
@@ -768,7 +765,7 @@ fn an_encoding_fault_is_reproduced_from_the_folder_alone() {
         Some(message) => {
             Answer::Status(400, vec![], json!({ "error": { "message": message } }).to_string())
         }
-        None => Answer::Stream(chat(&[Part::Read("call_1", "a.txt")]), Split::Whole),
+        None => Answer::Bytes(chat(&[Part::Read("call_1", "a.txt")]).concat(), Split::Whole),
     });
     let site = site(&server, WIRES[1]);
     let events = site.prompt("go").with(1).events();

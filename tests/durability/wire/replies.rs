@@ -30,7 +30,12 @@ fn echo() -> String {
 }
 
 /// The format of a wire.
-pub(super) type Render = fn(&[Part]) -> String;
+pub(super) type Render = fn(&[Part]) -> Vec<Vec<u8>>;
+
+/// The events of a text of server-sent events.
+fn events(text: &str) -> Vec<Vec<u8>> {
+    text.split_inclusive("\n\n").map(|event| event.as_bytes().to_vec()).collect()
+}
 
 impl Part {
     fn call(self) -> Option<(&'static str, String, Value)> {
@@ -64,7 +69,11 @@ fn plain(data: &Value) -> String {
     format!("data: {data}\n\n")
 }
 
-pub(super) fn anthropic(parts: &[Part]) -> String {
+pub(super) fn anthropic(parts: &[Part]) -> Vec<Vec<u8>> {
+    events(&anthropic_text(parts))
+}
+
+fn anthropic_text(parts: &[Part]) -> String {
     let usage = json!({ "input_tokens": 11, "output_tokens": 1 });
     let mut text = named(&json!({ "type": "message_start", "message": { "usage": usage } }));
     for (index, part) in parts.iter().enumerate() {
@@ -113,7 +122,11 @@ pub(super) fn anthropic(parts: &[Part]) -> String {
     text + &named(&json!({ "type": "message_stop" }))
 }
 
-pub(super) fn chat(parts: &[Part]) -> String {
+pub(super) fn chat(parts: &[Part]) -> Vec<Vec<u8>> {
+    events(&chat_text(parts))
+}
+
+fn chat_text(parts: &[Part]) -> String {
     let chunk = |delta: Value| {
         plain(
             &json!({ "id": "c", "choices": [{ "index": 0, "delta": delta, "finish_reason": null }] }),
@@ -155,7 +168,11 @@ pub(super) fn chat(parts: &[Part]) -> String {
     text + "data: [DONE]\n\n"
 }
 
-pub(super) fn responses(parts: &[Part]) -> String {
+pub(super) fn responses(parts: &[Part]) -> Vec<Vec<u8>> {
+    events(&responses_text(parts))
+}
+
+fn responses_text(parts: &[Part]) -> String {
     let mut text = named(&json!({ "type": "response.created", "response": { "id": "r" } }));
     for (index, part) in parts.iter().enumerate() {
         let (begun, kind, words, done) = match *part {
@@ -197,7 +214,11 @@ pub(super) fn responses(parts: &[Part]) -> String {
         "response": { "id": "r", "status": "completed", "usage": usage } }))
 }
 
-pub(super) fn gemini(parts: &[Part]) -> String {
+pub(super) fn gemini(parts: &[Part]) -> Vec<Vec<u8>> {
+    events(&gemini_text(parts))
+}
+
+fn gemini_text(parts: &[Part]) -> String {
     let mut text = String::new();
     for part in parts {
         let part = match *part {
@@ -217,4 +238,51 @@ pub(super) fn gemini(parts: &[Part]) -> String {
     }
     let usage = json!({ "promptTokenCount": 11, "candidatesTokenCount": 7, "totalTokenCount": 18 });
     text + &plain(&json!({ "candidates": [{ "finishReason": "STOP" }], "usageMetadata": usage }))
+}
+
+/// An event of Amazon's event stream.
+fn amazon(name: &str, data: &Value) -> Vec<u8> {
+    let headers = [(":event-type", name), (":message-type", "event")];
+    leftfold_framing::eventstream::message(&headers, data.to_string().as_bytes())
+}
+
+pub(super) fn bedrock(parts: &[Part]) -> Vec<Vec<u8>> {
+    let mut events = vec![amazon("messageStart", &json!({ "role": "assistant" }))];
+    for (index, part) in parts.iter().enumerate() {
+        let delta = |delta: Value| {
+            amazon("contentBlockDelta", &json!({ "contentBlockIndex": index, "delta": delta }))
+        };
+        match *part {
+            Part::Error(message) => {
+                let kind = "serviceUnavailableException";
+                let headers = [(":exception-type", kind), (":message-type", "exception")];
+                let data = json!({ "message": message }).to_string();
+                events.push(leftfold_framing::eventstream::message(&headers, data.as_bytes()));
+                return events;
+            }
+            Part::Text(words) => {
+                events.extend(pieces(words).iter().map(|piece| delta(json!({ "text": piece }))));
+            }
+            Part::Thought(words, signature) => {
+                let reasoning = |content: Value| delta(json!({ "reasoningContent": content }));
+                let piece = |piece: &String| reasoning(json!({ "text": piece }));
+                events.extend(pieces(words).iter().map(piece));
+                events.push(reasoning(json!({ "signature": signature })));
+            }
+            Part::Read(..) | Part::Task(..) | Part::Echo(_) => {
+                let (id, name, input) = part.call().unwrap();
+                let start = json!({ "toolUse": { "toolUseId": id, "name": name } });
+                let start = json!({ "contentBlockIndex": index, "start": start });
+                events.push(amazon("contentBlockStart", &start));
+                let piece = |piece: &String| delta(json!({ "toolUse": { "input": piece } }));
+                events.extend(pieces(&input.to_string()).iter().map(piece));
+            }
+        }
+        events.push(amazon("contentBlockStop", &json!({ "contentBlockIndex": index })));
+    }
+    let reason = if has_calls(parts) { "tool_use" } else { "end_turn" };
+    events.push(amazon("messageStop", &json!({ "stopReason": reason })));
+    let usage = json!({ "inputTokens": 11, "outputTokens": 7, "totalTokens": 18 });
+    events.push(amazon("metadata", &json!({ "usage": usage })));
+    events
 }

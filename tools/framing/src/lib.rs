@@ -4,6 +4,7 @@
 //! It never interprets a message, and never opens a file or a connection.
 
 mod density;
+pub mod eventstream;
 pub mod fuzzing;
 mod lines;
 pub mod sse;

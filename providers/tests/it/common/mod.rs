@@ -56,9 +56,15 @@ impl Site {
 /// Every wire, and every vendor with quirks of its own.
 pub(crate) fn sites() -> Vec<Site> {
     let (anthropic, chat) = (Wire::ANTHROPIC, Wire::OPENAI_CHAT);
-    let (responses, gemini) = (Wire::OPENAI_RESPONSES, Wire::GEMINI);
+    let (responses, gemini, bedrock) = (Wire::OPENAI_RESPONSES, Wire::GEMINI, Wire::BEDROCK);
     let thinks = json!({"thinking":{"type":"enabled","budget_tokens":2_048}});
+    let sonnet = "us.anthropic.claude-sonnet-4-5-20250929-v1:0";
     let mut sites = vec![
+        Site::new(bedrock, "", sonnet, thinks.clone()),
+        Site::new(bedrock, "", "anthropic.claude-opus-5", json!({"effort":"low"})),
+        Site::new(bedrock, "", "amazon.nova-pro-v1:0", json!({})),
+        Site::new(bedrock, "", "mistral.mistral-large-2407-v1:0", json!({"temperature":0.2})),
+        Site::new(bedrock, "", "openai.gpt-oss-120b-1:0", json!({"effort":"high"})),
         Site::new(anthropic, "", "claude-sonnet-4-5", thinks.clone()),
         Site::new(anthropic, "", "claude-opus-5", json!({"thinking":{"type":"adaptive"}})),
         Site::new(anthropic, "", "claude-3-5-haiku-latest", json!({"temperature":0.2})),
@@ -104,7 +110,10 @@ fn unmark(value: &mut Value) {
             members.remove("copilot_cache_control");
             members.values_mut().for_each(unmark);
         }
-        Value::Array(items) => items.iter_mut().for_each(unmark),
+        Value::Array(items) => {
+            items.retain(|item| item.get("cachePoint").is_none());
+            items.iter_mut().for_each(unmark);
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

@@ -1,0 +1,132 @@
+//! Amazon Bedrock's Converse API: `POST {baseURL}/model/{ID}/converse-stream`.
+//!
+//! It is one form for the models of all vendors that Bedrock has. Written after the public
+//! documentation of the API. Answers come as Amazon's event stream instead of server-sent events.
+
+#[cfg(any(debug_assertions, test))]
+mod check;
+mod decode;
+mod family;
+mod message;
+mod options;
+mod request;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use leftfold_events::Request;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::Url;
+use serde_json::{Value, json};
+
+use crate::aws;
+#[cfg(any(debug_assertions, test))]
+use crate::check::{Faults, Place};
+use crate::client::Client;
+use crate::config::{Config, Error, Framing, Http, Protocol, Wire};
+use crate::regions;
+use crate::stream::{Decoder, Provider};
+use crate::vendors::{self, Model, Vendor};
+
+/// What a model's id keeps in an address.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+#[derive(Debug)]
+struct Bedrock;
+
+impl Wire {
+    /// Amazon Bedrock's Converse.
+    pub const BEDROCK: Self = Self::new(&Bedrock);
+}
+
+impl Protocol for Bedrock {
+    fn name(&self) -> &'static str {
+        "bedrock"
+    }
+
+    fn npm(&self) -> Option<&'static str> {
+        Some("@ai-sdk/amazon-bedrock")
+    }
+
+    fn vendor(&self, _config: &Config) -> &'static Vendor {
+        &vendors::BEDROCK
+    }
+
+    fn models(&self, _vendor: &Vendor) -> &'static [Model] {
+        vendors::bedrock_models()
+    }
+
+    fn model(&self, _vendor: &Vendor, id: &str) -> Option<&'static Model> {
+        vendors::bedrock_model(id)
+    }
+
+    fn effort(&self, effort: &str) -> Value {
+        json!({ "reasoningConfig": { "type": "adaptive", "maxReasoningEffort": effort } })
+    }
+
+    /// A model that several regions share has a prefix, which depends on the region.
+    fn model_id<'a>(
+        &self,
+        parameters: &[(String, String)],
+        base_url: Option<&str>,
+        id: &'a str,
+    ) -> Cow<'a, str> {
+        let in_address = base_url.and_then(regions::of_address).map(str::to_owned);
+        match in_address.or_else(|| aws::region(parameters)) {
+            Some(region) => regions::shared_id(&region, id),
+            None => Cow::Borrowed(id),
+        }
+    }
+
+    fn build(&self, config: Config) -> Result<Arc<dyn Provider>, Error> {
+        Ok(Arc::new(Client::new(config, &Bedrock)?))
+    }
+
+    fn http(&self) -> Option<&'static dyn Http> {
+        Some(&Bedrock)
+    }
+}
+
+impl Http for Bedrock {
+    /// Empty: each model has its own address below the base.
+    fn path(&self, _vendor: &Vendor) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The address of a model. Colons and slashes of its id are encoded, as Amazon's own clients do.
+    fn address(&self, _vendor: &Vendor, endpoint: &Url, model: &str) -> Url {
+        let mut url = endpoint.clone();
+        let base = endpoint.path().trim_end_matches('/');
+        let model = utf8_percent_encode(model, RESERVED);
+        url.set_path(&format!("{base}/model/{model}/converse-stream"));
+        url
+    }
+
+    fn key_header(&self, _vendor: &Vendor) -> (&'static str, &'static str) {
+        ("authorization", "Bearer ")
+    }
+
+    fn headers(&self, _vendor: &Vendor) -> &'static [(&'static str, &'static str)] {
+        &[("accept", "application/vnd.amazon.eventstream")]
+    }
+
+    fn framing(&self) -> Framing {
+        Framing::EventStream
+    }
+
+    fn body(&self, _vendor: &Vendor, request: &Request) -> Value {
+        request::body(request)
+    }
+
+    fn decoder(&self, provider: &str, _vendor: &'static Vendor) -> Box<dyn Decoder> {
+        Box::new(decode::Decoder::new(provider))
+    }
+
+    #[cfg(any(debug_assertions, test))]
+    fn check(&self, _vendor: &Vendor, model: &str, body: &Place<'_>, faults: &mut Faults) {
+        check::check(body, model, faults);
+    }
+}
+
+#[cfg(test)]
+mod tests;
