@@ -103,6 +103,8 @@ pub(crate) enum Command {
     Agents(Agents),
     /// List MCP servers with their status and tools; try a server; sign in to one
     Mcp(Mcp),
+    /// List language servers, and why each that is off is off; check a file with them
+    Lsp(Lsp),
     /// List plugins with their status, hooks and tools
     Plugins(Plugins),
     /// Show the settings in effect, and where each value comes from
@@ -184,6 +186,7 @@ impl Command {
             | Self::Observe(_)
             | Self::Models(_)
             | Self::Agents(_)
+            | Self::Lsp(_)
             | Self::Plugins(_)
             | Self::Config(_)
             | Self::Tool(_)

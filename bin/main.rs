@@ -77,6 +77,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Auth(args) => commands::auth::auth(&args),
         Command::Agents(args) => commands::agents::agents(&args),
         Command::Mcp(args) => commands::mcp::mcp(&args),
+        Command::Lsp(args) => commands::lsp::lsp(&args),
         Command::Plugins(args) => commands::plugins::plugins(&args),
         Command::Config(args) => commands::config::config(&args),
         Command::Trust(args) => commands::trust::trust(&args),

@@ -116,7 +116,9 @@ impl World {
 
     /// This world for a session that rests: without the servers and plugins, which come with its next prompt.
     pub(crate) fn at_rest(mut self) -> Self {
-        Arc::make_mut(&mut self.workspace).sources.clear();
+        let workspace = Arc::make_mut(&mut self.workspace);
+        workspace.sources.clear();
+        workspace.language_servers = None;
         Self { plugins: Plugins::default(), turn_configs: None, ..self }
     }
 

@@ -28,6 +28,24 @@ pub(crate) struct Mcp {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Lsp {
+    #[command(subcommand)]
+    pub(crate) command: Option<LspCommand>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t, global = true)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LspCommand {
+    /// Print the diagnostics of a file; the exit code is 1 if there are errors
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Plugins {
     /// Output format
     #[arg(long, value_enum, default_value_t)]

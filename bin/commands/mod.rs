@@ -17,6 +17,7 @@ pub(crate) mod import;
 pub(crate) mod in_terminal;
 mod line_question;
 mod live_line;
+pub(crate) mod lsp;
 pub(crate) mod mcp;
 pub(crate) mod models;
 pub(crate) mod observe;

@@ -41,6 +41,7 @@ fn workspace() -> anyhow::Result<Workspace> {
     leftfold_runtime::search::set_up(&mut workspace, &settings);
     let formatting = leftfold_runtime::formatting::formatting(&settings);
     workspace.formatting = formatting.map(|(formatting, _)| Arc::new(formatting));
+    leftfold_runtime::language_servers::set_up(&mut workspace, &settings);
     workspace.secrets =
         leftfold_runtime::secrets::known(&settings, &leftfold_runtime::model::environment)?;
     leftfold_tools::prune(&workspace.spill_dir, SystemTime::now());

@@ -20,6 +20,7 @@ mod editor;
 mod editor_host;
 pub mod foreign;
 pub mod guarded;
+pub mod language_server;
 mod live;
 pub mod mcp;
 pub mod peers;

@@ -46,6 +46,17 @@ impl Peers {
         installed(peers, "tests/peers/opencode/")
     }
 
+    /// Installs language servers, which are large, and a Node for them. `None` as for [`Self::installed`].
+    pub fn with_language_servers() -> Option<Self> {
+        static INSTALLED: OnceLock<Result<Peers, String>> = OnceLock::new();
+        let Self { node, .. } = Self::installed()?;
+        let peers = INSTALLED.get_or_init(|| {
+            let folder = install_from("tests/peers/language_servers", "language_servers", &[])?;
+            Ok(Peers { folder, node })
+        });
+        installed(peers, "tests/peers/language_servers/")
+    }
+
     /// OpenCode's program.
     pub fn opencode(&self) -> PathBuf {
         self.folder.join(OPENCODE)

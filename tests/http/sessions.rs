@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use common::{Site, says, script};
+use common::language_server::{double, serve_if_asked};
+use common::{Site, call, says, script};
 use serde_json::{Value, json};
 
 use crate::client::{Served, SseFrame};
@@ -17,6 +18,29 @@ fn two_steps(command: &str) -> Value {
 
 fn is_idle(frame: &SseFrame) -> bool {
     frame.kind == "session.idle"
+}
+
+/// The language server that the next test starts.
+#[test]
+fn language_server() {
+    serve_if_asked();
+}
+
+#[test]
+fn the_language_servers_that_run_are_listed() {
+    let write = json!({ "filePath": "a.x", "content": "ERROR one\n" });
+    let site = Site::scripted(&script(json!([call("write", write), says("Done.")])))
+        .setting("/permission", json!("allow"));
+    let settings = json!({ "lsp": { "stub": double("sessions::language_server", "") } });
+    site.file("leftfold.json", settings.to_string());
+    let server = Served::start(&site);
+    assert_eq!(server.get("/lsp").ok(), json!([]));
+    let session = server.session();
+    server.prompt(&session, "go");
+    let stub = json!({ "id": "stub", "name": "stub", "root": "", "status": "connected" });
+    assert_eq!(server.get("/lsp").ok(), json!([stub]));
+    let messages = server.get(&format!("/session/{session}/message")).ok().to_string();
+    assert!(messages.contains(r#""message":"ERROR one""#), "{messages}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod batch;
 mod concurrency;
 mod edit;
 mod formatters;
+mod language_servers;
 mod permission;
 mod permission_answer;
 mod permission_modes;

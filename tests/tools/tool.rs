@@ -56,6 +56,7 @@ fn each_tool_has_a_schema_of_its_arguments() {
         ("webfetch", json!(["url"])),
         ("websearch", json!(["query"])),
         ("codesearch", json!(["query"])),
+        ("lsp", json!(["operation", "filePath"])),
         ("skill", json!(["name"])),
         ("task", json!(["prompt", "subagentType"])),
         ("todowrite", json!(["todos"])),

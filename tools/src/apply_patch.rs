@@ -170,7 +170,7 @@ fn apply(args: &Args, judged: &[PathBuf], cx: &Context) -> Result<Output, Error>
         formatted.push(now);
     }
     let mut output = report::report(&files);
-    formatted.iter().for_each(|text| text.add_to(&mut output));
+    texts.report(&mut output, &formatted, &files.removed());
     Ok(seen::add_stamps(output, &written))
 }
 

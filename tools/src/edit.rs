@@ -245,6 +245,6 @@ pub(crate) fn change_file(
         output += &note;
     }
     let mut output = Output::new(title, output, &Value::Object(meta));
-    written.add_to(&mut output);
+    texts.report(&mut output, std::slice::from_ref(&written), &[]);
     Ok(seen::add_written_stamp(output, path, &written.text, &written.to))
 }

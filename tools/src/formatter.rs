@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use leftfold_events::sandbox::SandboxOptions;
 
 use self::builtin::BuiltIn;
+pub use self::builtin::program as installed_program;
 
 /// Stands for the path of the file in a command.
 pub(crate) const FILE: &str = "$FILE";

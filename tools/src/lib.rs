@@ -16,6 +16,7 @@ mod batch;
 mod capture;
 mod command;
 mod confined;
+mod diagnostics;
 mod diff;
 mod edit;
 mod elicit;
@@ -31,8 +32,10 @@ pub mod host;
 mod host_terminal;
 pub mod instructions;
 mod invalid;
+mod language_servers;
 mod lines;
 mod locks;
+mod lsp;
 mod media;
 mod multiedit;
 mod nearby;
@@ -79,8 +82,13 @@ pub use diff::FilePreview;
 pub use edit::{Replaced, Strategy, replace};
 pub use elicit::{Elicit, Elicitation, ElicitationReply};
 pub use error::Error;
-pub use formatter::{Formatter, Formatting, ProjectFolders};
+pub use formatter::{Formatter, Formatting, ProjectFolders, installed_program};
 pub use futures::future::BoxFuture;
+pub use language_servers::{
+    CodeOperation, CodeQuestion, Diagnostic, FileDiagnostics, FoundDiagnostics, LanguageServers,
+    Severity, WrittenFile,
+};
+pub use lsp::LSP_TOOL;
 pub use media::{Media, base64, decode, recognise};
 pub use plan_switch::{PLAN_ENTER, PLAN_EXIT};
 pub use preview::{preview, previews};

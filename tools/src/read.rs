@@ -78,6 +78,10 @@ impl Typed for Read {
             let wanted = args.wanted(cx.workspace.limits);
             let path = paths::only(paths)?;
             let output = read(&args.file_path, &path, wanted, &cx)?;
+            if let Some(servers) = &cx.workspace.language_servers {
+                // its next call may change the file
+                servers.prepare(&path);
+            }
             Ok(instructions::attach(output, &path, &cx.workspace, &cx.instructed))
         });
         tokio::select! {

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::protected;
 use crate::tool::{self, Context, Output, Plan, Sandbox, Tool, Workspace};
 use crate::{
-    Error, apply_patch, bash, batch, edit, glob, grep, invalid, multiedit, paths, plan_switch,
+    Error, apply_patch, bash, batch, edit, glob, grep, invalid, lsp, multiedit, paths, plan_switch,
     question, read, skill, structured_output, task, text, todoread, todowrite, truncate, webfetch,
     websearch, write,
 };
@@ -46,6 +46,7 @@ pub static TOOLS: &[&dyn Tool] = &[
     &webfetch::WebFetch,
     &websearch::WebSearch,
     &websearch::CodeSearch,
+    &lsp::Lsp,
     &skill::Skill,
     &task::Task,
     &plan_switch::PlanEnter,

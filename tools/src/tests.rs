@@ -32,6 +32,9 @@ fn right(tool: &str) -> Value {
         "todowrite" => json!({ "todos": [{ "content": "a", "status": "pending" }] }),
         "webfetch" => json!({ "url": "http://127.0.0.1:1/", "format": "text", "timeout": 1 }),
         "websearch" | "codesearch" => json!({ "query": "a", "numResults": 1 }),
+        "lsp" => {
+            json!({ "operation": "hover", "filePath": "f", "line": 1, "character": 1 })
+        }
         "skill" => json!({ "name": "none" }),
         _ => json!({}),
     }

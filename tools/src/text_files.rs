@@ -5,7 +5,7 @@
 //! Files that are not on disk are never asked for.
 
 use std::fs::Metadata;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +17,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::formatting::{self, Formatted};
 use crate::host::{Host, HostError, MAX_TEXT, READING, TimeLimit, WrittenTo};
+use crate::language_servers::WrittenFile;
 use crate::tool::Seen;
-use crate::{Context, Error, Output, Workspace, confined, seen, text};
+use crate::{Context, Error, Output, Workspace, confined, diagnostics, seen, text};
 
 /// Time limit of a preview's read.
 const LOOKING: Duration = Duration::from_secs(2);
@@ -34,6 +35,7 @@ pub(crate) struct TextFiles {
 
 /// A text that was written, after its formatters.
 pub(crate) struct WrittenText {
+    path: PathBuf,
     pub(crate) text: String,
     pub(crate) to: WrittenTo,
     /// The formatters that have changed it.
@@ -43,7 +45,7 @@ pub(crate) struct WrittenText {
 
 impl WrittenText {
     /// Adds the work of formatters to the output of the call.
-    pub(crate) fn add_to(&self, output: &mut Output) {
+    fn add_to(&self, output: &mut Output) {
         for note in &self.notes {
             output.output += "\n";
             output.output += note;
@@ -159,15 +161,30 @@ impl TextFiles {
         let (file, cx) = match (to, &self.call) {
             (WrittenTo::Disk(file), Some(cx)) => (file, cx),
             (to, _) => {
-                let text = text.to_owned();
-                return WrittenText { text, to, by: Vec::new(), notes: Vec::new() };
+                let (path, text) = (path.to_owned(), text.to_owned());
+                return WrittenText { path, text, to, by: Vec::new(), notes: Vec::new() };
             }
         };
         let Formatted { text, mut file, by, notes } = formatting::format(cx, path, text, file);
         if !by.is_empty() {
             file = self.notify_host(path, &text, file);
         }
-        WrittenText { text, to: WrittenTo::Disk(file), by, notes }
+        WrittenText { path: path.to_owned(), text, to: WrittenTo::Disk(file), by, notes }
+    }
+
+    /// Adds the work of formatters, and what language servers find, to the output of a call that has written these
+    /// texts, and removed the files at these paths.
+    pub(crate) fn report(&self, output: &mut Output, written: &[WrittenText], removed: &[PathBuf]) {
+        written.iter().for_each(|text| text.add_to(output));
+        let Some(cx) = self.call.as_ref().filter(|cx| cx.workspace.language_servers.is_some())
+        else {
+            return;
+        };
+        let changed = written
+            .iter()
+            .map(|file| WrittenFile { path: file.path.clone(), text: Some(file.text.clone()) });
+        let removed = removed.iter().map(|path| WrittenFile { path: path.clone(), text: None });
+        diagnostics::add(cx, &changed.chain(removed).collect::<Vec<WrittenFile>>(), output);
     }
 
     /// Notifies the host of a text that is on disk already, so that it shows it. Returns the file's

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::elicit::{self, Elicit};
 use crate::formatter::Formatting;
 use crate::host::Host;
+use crate::language_servers::LanguageServers;
 use crate::search_service::SearchService;
 use crate::user_folders::UserFolders;
 use crate::{Error, args};
@@ -234,6 +235,8 @@ pub struct Workspace {
     pub codesearch: Option<SearchService>,
     /// The formatters of files that calls write; `None`: they stay as they are written.
     pub formatting: Option<Arc<Formatting>>,
+    /// The language servers that check files which calls write; `None`: none is in force.
+    pub language_servers: Option<Arc<dyn LanguageServers>>,
     /// The user's own folders, for skills.
     pub user_folders: UserFolders,
     /// Variables that commands get in addition to the usual ones
@@ -313,6 +316,7 @@ impl Workspace {
             websearch: None,
             codesearch: None,
             formatting: None,
+            language_servers: None,
             user_folders: UserFolders::of_environment(),
             environment: Vec::new(),
             shell: None,

@@ -88,7 +88,7 @@ fn write(args: &Args, path: &Path, seen: &Seen, texts: &TextFiles) -> Result<Out
     let put = texts.write(path, found.as_ref(), &args.content)?;
     let put = texts.format(path, &args.content, put);
     let mut output = written(args, path, &before, &put.text);
-    put.add_to(&mut output);
+    texts.report(&mut output, std::slice::from_ref(&put), &[]);
     Ok(seen::add_written_stamp(output, path, &put.text, &put.to))
 }
 

@@ -233,7 +233,7 @@ async fn leave(node: ActorRef<NodeMessage>) {
         tracing::warn!("the node did not stop in time");
     }
     let ended = async {
-        tokio::join!(leftfold_mcp::close(), leftfold_plugins::close());
+        leftfold_runtime::close_programs().await;
         // Processes in the client's terminals descend from the client.
         let others = leftfold_process::settled();
         let ours = tokio::task::spawn_blocking(leftfold_process::end_descendants);

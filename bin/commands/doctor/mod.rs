@@ -133,6 +133,7 @@ fn examine(directory: &Path, args: &Doctor) -> anyhow::Result<Findings> {
         servers::plugins(&mut found, settings);
         servers::search(&mut found, settings);
         servers::formatters(&mut found, settings, directory);
+        servers::language_servers(&mut found, settings, directory);
         guidance::agents(&mut found, settings);
         guidance::texts(&mut found, settings, directory, args.online);
     }

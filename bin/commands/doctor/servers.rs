@@ -12,7 +12,7 @@ use leftfold_tools::ProjectFolders;
 use super::Findings;
 use crate::cli::Doctor;
 use leftfold_config::Settings;
-use leftfold_runtime::specs;
+use leftfold_runtime::{language_servers, specs};
 
 /// How long a server may take to start.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -131,6 +131,36 @@ pub(super) fn formatters(found: &mut Findings, settings: &Settings, directory: &
     }
     if !formatting.trusted {
         found.note("those that run programs or code of the project are off: they need a `formatter` in the project's settings that you trust");
+    }
+}
+
+/// Reports the language servers that would check files of the project, without starting one.
+pub(super) fn language_servers(found: &mut Findings, settings: &Settings, directory: &Path) {
+    found.area("language servers");
+    if let Some(why) = language_servers::why_off(settings) {
+        found.note(format!("off: {why}"));
+        return;
+    }
+    let mut missing = Vec::new();
+    for server in language_servers::all(settings, directory) {
+        let is_named = settings.lsp.as_ref().is_some_and(|named| named.names(&server.id));
+        match &server.spec {
+            Ok(spec) => {
+                let program = spec.command.first().map_or("", String::as_str);
+                let sandbox = if spec.sandbox.is_some() { ", in the sandbox" } else { "" };
+                let extensions = server.extensions.join(" ");
+                found.fine(format!("{}: {program}{sandbox} ({extensions})", server.id));
+            }
+            Err(why) if is_named && server.is_wanted => found.warning(
+                format!("{}: off, because {why}", server.id),
+                "fix its settings or install it; until then it checks no files",
+            ),
+            Err(why) if is_named => found.note(format!("{}: off, because {why}", server.id)),
+            Err(_) => missing.push(server.id),
+        }
+    }
+    if !missing.is_empty() {
+        found.note(format!("off, because they are not installed: {}", missing.join(", ")));
     }
 }
 

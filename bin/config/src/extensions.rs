@@ -1,4 +1,4 @@
-//! MCP servers, plugins and folders of skills in settings.
+//! MCP servers, plugins, formatters, language servers and folders of skills in settings.
 
 use std::num::{NonZeroU16, NonZeroU64};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::secrecy::{Secret, debug_without_values};
 use crate::source::SettingPlace;
 use crate::typed::{At, filled};
 
-debug_without_values!(Formatter Formatters Mcp Line OAuth Client Plugin Program PluginProgram);
+debug_without_values!(Formatter Formatters LanguageServer LanguageServers Mcp Line OAuth Client Plugin Program PluginProgram);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -212,6 +212,66 @@ impl Formatters {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let Self::Named(named) = self else { return Ok(()) };
         named.values().filter_map(|it| it.command.as_ref()).try_for_each(At::<Line>::check)
+    }
+}
+
+/// Language servers, which check files after calls have written them: none, those that Leftfold knows, or these besides
+/// them.
+#[derive(Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename = "@an object or a boolean")]
+#[schemars(untagged, inline)]
+pub enum LanguageServers {
+    #[serde(rename = "an object")]
+    Named(IndexMap<String, At<LanguageServer>>),
+    #[serde(rename = "a boolean")]
+    All(bool),
+}
+
+/// A language server, or changes of one that Leftfold knows.
+#[derive(Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct LanguageServer {
+    pub disabled: bool,
+    /// The program and its arguments.
+    command: Option<At<Line>>,
+    env: IndexMap<String, At<Secret>>,
+    /// The ends of the names of its files, such as `.js`.
+    pub extensions: Option<Vec<String>>,
+    /// Options for its start, which are also its settings.
+    pub initialization: Option<Value>,
+    /// The language of its files in the protocol, such as `javascript`; by default it follows from their names.
+    pub language_id: Option<String>,
+    sandbox: Option<ServerSandbox>,
+}
+
+impl LanguageServer {
+    /// The command, if there is one. The error names a variable that is not set.
+    pub fn command(&self) -> Option<Result<Vec<String>, String>> {
+        Some(words(self.command.as_ref()?.parts(), String::as_str))
+    }
+
+    pub fn environment(&self) -> Vec<(String, String)> {
+        set_variables(&self.env)
+    }
+
+    pub fn sandbox(&self) -> ProgramSandbox {
+        self.sandbox.as_ref().map(ServerSandbox::settings).unwrap_or_default()
+    }
+}
+
+impl LanguageServers {
+    /// Whether they have an entry of this name.
+    pub fn names(&self, id: &str) -> bool {
+        matches!(self, Self::Named(named) if named.contains_key(id))
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let Self::Named(named) = self else { return Ok(()) };
+        named.values().try_for_each(|server| {
+            server.command.as_ref().map_or(Ok(()), At::<Line>::check)?;
+            server.sandbox.as_ref().map_or(Ok(()), ServerSandbox::check)
+        })
     }
 }
 

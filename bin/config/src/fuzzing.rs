@@ -160,9 +160,9 @@ fn changed(base: &Settings, settings: &Settings) -> Option<String> {
             let is_empty = *value == json!({}) || *value == json!([]);
             (!is_empty).then(|| value.clone())
         };
-        // a project may forbid to share, and turn formatters off
+        // a project may forbid to share, and turn formatters and language servers off
         let takes_away = (key == "share" && after[key] == "disabled")
-            || (key == "formatter" && after[key] == false);
+            || (["formatter", "lsp"].contains(&key) && after[key] == false);
         if takes_away {
             continue;
         }

@@ -62,7 +62,10 @@ pub use agent::{Agent, BUILT_IN_AGENTS, Command, Mode};
 pub use auth::token_store;
 pub use diagnosis::{Diagnosis, diagnose};
 pub use error::{Error, Hint};
-pub use extensions::{Client, Formatter, Formatters, Mcp, McpKind, OAuth, Plugin, PluginProgram};
+pub use extensions::{
+    Client, Formatter, Formatters, LanguageServer, LanguageServers, Mcp, McpKind, OAuth, Plugin,
+    PluginProgram,
+};
 pub use load::{Layers, load, load_with, review};
 pub use provider::{Abilities, Costs, Limits, Model, NEVER, Provider, Script};
 pub use redacted_view::{Item, Origin, RedactedView, VisibleValue, redacted_view};

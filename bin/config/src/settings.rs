@@ -18,7 +18,7 @@ use crate::SettingPlace;
 use crate::agent::{Agent, BUILT_IN_AGENTS, Command, GENERAL, Mode, PRIMARY_AGENTS};
 use crate::auth::Keys;
 use crate::error::{Error, in_quotes};
-use crate::extensions::{Formatters, Mcp, Plugin, Skills};
+use crate::extensions::{Formatters, LanguageServers, Mcp, Plugin, Skills};
 use crate::permission::{self, Permission, PlacedRule};
 use crate::provider::{NEVER, Provider};
 use crate::sandbox::{Sandbox, SandboxSettings};
@@ -103,7 +103,8 @@ pub struct Settings {
     pub layout: Idle<String>,
     #[serde(rename = "logLevel")]
     pub log_level: Idle<String>,
-    pub lsp: Idle<ObjectOrBoolean>,
+    /// Programs that check files after calls have written them; by default there are none.
+    pub lsp: Option<At<LanguageServers>>,
     /// Servers of tools.
     pub mcp: IndexMap<String, At<Mcp>>,
     /// The older form of `agent`.
@@ -180,16 +181,6 @@ pub struct SkillFolder {
 pub enum TextOrBoolean {
     #[serde(rename = "a string")]
     Text(String),
-    #[serde(rename = "a boolean")]
-    Boolean(bool),
-}
-
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(rename = "@an object or a boolean")]
-#[schemars(untagged, inline)]
-pub enum ObjectOrBoolean {
-    #[serde(rename = "an object")]
-    Object(Object),
     #[serde(rename = "a boolean")]
     Boolean(bool),
 }
@@ -576,6 +567,7 @@ impl Settings {
         self.plugins.iter().try_for_each(At::<Plugin>::check)?;
         self.sandbox.iter().try_for_each(Sandbox::check)?;
         self.formatter.iter().try_for_each(|formatters| formatters.check())?;
+        self.lsp.iter().try_for_each(|servers| servers.check())?;
         match self.environment.iter().find(|name| is_credential(name)) {
             Some(name) => Err(name.wrong(
                 "a variable that is not a key, token or password (commands never get those)",

@@ -108,7 +108,7 @@ impl Review<'_> {
             }
             sandbox::KEY => self.sandbox(entry),
             // they only take something away
-            "formatter" if matches!(entry.node.tree, Tree::Bool(false)) => true,
+            "formatter" | "lsp" if matches!(entry.node.tree, Tree::Bool(false)) => true,
             "share" if entry.node.text() == Some("disabled") => !has_reference(&entry.node),
             // they change how OpenCode looks
             "keybinds" | "layout" | "theme" | "tui" => !has_reference(&entry.node),
@@ -131,6 +131,9 @@ impl Review<'_> {
                     "shell" => "is the program that runs commands",
                     "formatter" => {
                         "runs programs, also the project's own, on files that calls write"
+                    }
+                    "lsp" => {
+                        "starts language servers, which run the project's build scripts and macros"
                     }
                     "webfetch" => "may let tools read pages of your own network",
                     key if schema::is_idle(key) => "has no effect in this version",

@@ -108,7 +108,7 @@ impl Leftfold {
 /// # Errors
 /// The thread that ends processes died.
 pub async fn end_all(interrupted: bool) -> anyhow::Result<()> {
-    tokio::join!(leftfold_mcp::close(), leftfold_plugins::close());
+    crate::close_programs().await;
     if interrupted {
         tokio::task::spawn_blocking(leftfold_process::end_descendants).await?;
     }

@@ -8,7 +8,7 @@
 //! | `gather` | reads the parts of a configuration that come from the project: system prompt, instructions, skills, tools |
 //! | `agents`, `model`, `auxiliary_agents`, `demo` | agents and models |
 //! | `resolved_settings`, `secrets`, `approvals` | settings with the plugins' additions, secrets, remembered approvals |
-//! | `search`, `formatting` | the search services that settings name, and the formatters that they turn on |
+//! | `search`, `formatting`, `language_servers` | the search services that settings name, and the formatters and language servers that they turn on |
 //! | `project`, `session_paths`, `history`, `session_list` | folders and lists of sessions, and their history |
 //! | `session_setup`, `client`, `user_message` | opens sessions, in this process's node or through another's socket, and prompts them |
 //! | `remote`, `socket` | client and server of a node's socket |
@@ -34,6 +34,7 @@ pub mod formatting;
 pub mod fuzzing;
 pub mod gather;
 pub mod history;
+pub mod language_servers;
 pub mod lines;
 pub mod model;
 pub mod model_list;
@@ -115,6 +116,12 @@ pub fn write_note(text: &str) {
 /// or a write to a pipe that nobody reads.
 const LEAVE: std::time::Duration = std::time::Duration::from_secs(2);
 
+/// Ends the MCP servers, plugins and language servers of this process. Returns when they are gone, after about a second at
+/// most. None starts after that.
+pub async fn close_programs() {
+    tokio::join!(leftfold_mcp::close(), leftfold_plugins::close(), leftfold_lsp::close());
+}
+
 /// Runs `work` on a runtime of its own, and ends the servers and plugins that it started.
 ///
 /// # Errors
@@ -123,7 +130,7 @@ pub fn run_async<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
     let runtime = runtime()?;
     let result = runtime.block_on(async {
         let result = work.await;
-        tokio::join!(leftfold_mcp::close(), leftfold_plugins::close());
+        close_programs().await;
         result
     });
     runtime.shutdown_timeout(LEAVE);

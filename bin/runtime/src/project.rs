@@ -15,7 +15,7 @@ use leftfold_tools::{OutputLimits, Workspace};
 use crate::Usage;
 use crate::gather::{Named, Sources};
 use crate::session_paths::{self, SessionPlace};
-use crate::{formatting, search, specs, warnings};
+use crate::{formatting, language_servers, search, specs, warnings};
 
 /// The ids of this process, each greater than the one before.
 static IDS: Mutex<ulid::Generator> = Mutex::new(ulid::Generator::new());
@@ -120,6 +120,7 @@ impl Project {
             warnings::print_once(&problems);
             workspace.formatting = Some(Arc::new(formatting));
         }
+        language_servers::set_up(&mut workspace, settings);
         workspace.task_timeout = settings.task.timeout;
         workspace.environment = settings.environment();
         workspace.shell.clone_from(&settings.shell_program);

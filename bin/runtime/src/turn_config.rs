@@ -3,7 +3,7 @@
 
 mod option_sources;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -20,7 +20,7 @@ use leftfold_mcp::{ServerReport, Servers};
 use leftfold_plugins::{PluginReport, Plugins};
 use leftfold_providers::Provider;
 use leftfold_tools::ToolSource;
-use leftfold_tools::{PLAN_ENTER, PLAN_EXIT};
+use leftfold_tools::{LSP_TOOL, PLAN_ENTER, PLAN_EXIT};
 use serde::{Deserialize, Serialize};
 
 use crate::agents::{self, Agents};
@@ -29,7 +29,7 @@ use crate::gather::{self, Agent, TurnSettings};
 use crate::model::{self, Model};
 use crate::project::{Project, sources};
 use crate::resolved_settings;
-use crate::{Usage, auxiliary_agents, demo, sandbox, search, warnings};
+use crate::{Usage, auxiliary_agents, demo, language_servers, sandbox, search, warnings};
 
 use self::option_sources::Deciding;
 
@@ -325,11 +325,20 @@ pub(crate) fn resolve(
         agent_place: agents.place(&agent.name).cloned(),
         agent,
         sources: sources(settings),
-        missing_tools: search::missing(settings),
+        missing_tools: missing_tools(settings, &project.directory),
         shell: settings.shell_program.clone(),
         plan,
     };
     Ok(Resolved { turn_settings, provider: model.provider, others: model::others(settings) })
+}
+
+/// The tools that need something which settings or this machine do not have.
+pub fn missing_tools(settings: &Settings, directory: &Path) -> Vec<&'static str> {
+    let mut missing = search::missing(settings);
+    if language_servers::is_missing(settings, directory) {
+        missing.push(LSP_TOOL);
+    }
+    missing
 }
 
 /// Sets limits, and who answers questions.

@@ -181,7 +181,7 @@ impl Conversation {
             // An interrupted call must not report an outcome: the node stops first, then its
             // processes.
             client.stop().await;
-            tokio::join!(leftfold_mcp::close(), leftfold_plugins::close());
+            leftfold_runtime::close_programs().await;
             tokio::task::spawn_blocking(leftfold_process::end_descendants).await?;
             leftfold_process::settled().await;
             let line = farewell(&client.session.to_string(), cut);

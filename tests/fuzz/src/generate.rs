@@ -86,7 +86,7 @@ static SETTINGS: LazyLock<Vec<String>> = LazyLock::new(|| {
 #[rustfmt::skip]
 const KEYS: &[&str] = &[
     "permission", "permission", "permission", "tools", "agent", "agent", "command", "instructions", "skills", "model", "small_model", "default_agent", "provider", "mcp", "plugin", "secrets",
-    "environment", "sandbox", "webfetch", "websearch", "codesearch", "snapshot", "title", "compaction", "retry", "task", "tool_output", "$schema", "theme", "mode", "share", "enabled_providers", "disabled_providers",
+    "environment", "sandbox", "webfetch", "websearch", "codesearch", "formatter", "lsp", "snapshot", "title", "compaction", "retry", "task", "tool_output", "$schema", "theme", "mode", "share", "enabled_providers", "disabled_providers",
     "bash", "edit", "read", "*", "external_directory", "protected_file", "leftfold", "ls", "rm *", "git *", "build", "plan", "a", "c", "p", "s", "prompt", "description",
     "template", "options", "models", "baseURL", "apiKey", "headers", "command", "url", "enabled", "paths", "urls", "wire", "npm", "mode", "color", "steps", "temperature",
     "maxSteps", "top_p", "topP", "disable", "subtask", "private", "auto", "attempts", "timeout", "max_lines", "prompt ", "", "é",

@@ -3,6 +3,7 @@
 //!
 //! It never interprets a message, and never opens a file or a connection.
 
+mod content;
 mod density;
 pub mod eventstream;
 pub mod fuzzing;
@@ -11,6 +12,7 @@ pub mod sse;
 pub mod surrogates;
 mod text;
 
+pub use content::{Content, next_content};
 pub use density::{MOST_VALUES, is_too_dense};
 pub use lines::{Line, next_line};
 pub use text::{clip, floor};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use leftfold_events::turn_config::ToolSpec;
 use leftfold_framing::clip;
-use leftfold_process::{Pool as Services, PoolUse, Pools, Supervised};
+use leftfold_process::{Pool as Services, PoolUse, Pools, SharedServices, Supervised};
 use leftfold_tools::{BoxFuture, external};
 use rmcp::model::Tool;
 
@@ -55,9 +55,9 @@ pub async fn dispose(directory: &Path) -> usize {
     POOLS.dispose(|pool| pool.root.directory == directory).await
 }
 
-impl AsRef<Services<Server>> for Pool {
-    fn as_ref(&self) -> &Services<Server> {
-        &self.members
+impl SharedServices for Pool {
+    async fn close(&self) {
+        self.members.close().await;
     }
 }
 

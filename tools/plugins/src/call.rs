@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use leftfold_events::event::{CallSpec, Resolution};
+use leftfold_json_rpc::RequestError;
 use leftfold_tools::external;
 use leftfold_tools::{
     BoxFuture, Caller, Context, Elicitation, Error, Output, ToolSource, Workspace,
 };
 use serde_json::{Value, json};
 
-use super::link::{PermissionAsker, RequestError};
+use super::link::PermissionAsker;
 use super::plugins::{NamedTool, Plugins};
 
 /// The kind of a plugin's error in the metadata of tool results.
@@ -62,7 +63,7 @@ async fn execute(offered: NamedTool, resolved: &Resolution, cx: &Context) -> Res
     };
     let mut output = match answer {
         Ok(answer) => output(&offered, &answer)?,
-        Err(RequestError::Refused(why)) => return Err(error(why)),
+        Err(RequestError::Refused { why, .. }) => return Err(error(why)),
         Err(RequestError::Gone(_) | RequestError::TimedOut) => return Err(error(GONE)),
     };
     output.mark("plugin", offered.plugin);

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leftfold_events::event::{HookOutcome, HookPoint};
+use leftfold_json_rpc::RequestError;
 use leftfold_process::{Connection, Failure, Service, Supervised};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::answer;
 use super::handshake::{self, Handshake};
-use super::link::{Link, RequestError};
+use super::link::Link;
 use super::spec::{HookAnswer, LaunchContext, PluginProgram, PluginReport, PluginStatus};
 
 pub(super) struct Plugin {
@@ -70,12 +71,12 @@ impl Service for Plugin {
 impl Plugin {
     async fn initialize(&self, link: &Arc<Link>) -> Result<Handshake, String> {
         let limit = self.spec.timeout;
-        match link.ask("initialize", handshake::params(&self.root), Some(limit)).await {
+        match link.ask("initialize", handshake::params(&self.root), limit).await {
             Ok(answer) => Handshake::read(&answer, &self.program()),
-            Err(RequestError::Refused(why)) => Err(format!("it refused `initialize`: {why}")),
-            Err(RequestError::Gone(why)) => {
-                Err(link.stderr_tail(&link.why_not_started(why).await).await)
+            Err(RequestError::Refused { why, .. }) => {
+                Err(format!("it refused `initialize`: {why}"))
             }
+            Err(RequestError::Gone(why)) => Err(link.why_not_started(why).await),
             Err(RequestError::TimedOut) => {
                 Err(format!("it did not start within {} ms", limit.as_millis()))
             }
@@ -102,9 +103,11 @@ impl Running {
         {
             return answer::read(hook, Value::Null);
         }
-        match self.link.ask(hook.name(), params, Some(self.limit)).await {
+        match self.link.ask(hook.name(), params, self.limit).await {
             Ok(said) => answer::read(hook, said),
-            Err(RequestError::Refused(why)) => HookAnswer::without_output(HookOutcome::Failed, why),
+            Err(RequestError::Refused { why, .. }) => {
+                HookAnswer::without_output(HookOutcome::Failed, why)
+            }
             Err(RequestError::Gone(why)) => HookAnswer::without_output(HookOutcome::Gone, why),
             Err(RequestError::TimedOut) => {
                 HookAnswer::without_output(HookOutcome::TimedOut, self.late(hook.name()))
@@ -117,9 +120,9 @@ impl Running {
     pub(super) async fn configure(&self, settings: Value) -> Result<Value, String> {
         let asked = self.configured.get_or_init(|| async {
             let params = json!({ "settings": settings });
-            match self.link.ask(handshake::CONFIG, params, Some(self.limit)).await {
+            match self.link.ask(handshake::CONFIG, params, self.limit).await {
                 Ok(said) => Ok(said),
-                Err(RequestError::Refused(why) | RequestError::Gone(why)) => Err(why),
+                Err(RequestError::Refused { why, .. } | RequestError::Gone(why)) => Err(why),
                 Err(RequestError::TimedOut) => Err(self.late(handshake::CONFIG)),
             }
         });

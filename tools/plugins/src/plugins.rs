@@ -8,7 +8,7 @@ use std::sync::Arc;
 use leftfold_events::Json;
 use leftfold_events::event::{HookOutcome, HookPoint};
 use leftfold_events::turn_config::{PluginSpec, ToolSpec};
-use leftfold_process::{Pool as Services, PoolUse, Pools, Supervised};
+use leftfold_process::{Pool as Services, PoolUse, Pools, SharedServices, Supervised};
 use leftfold_tools::{BoxFuture, external};
 use serde_json::Value;
 
@@ -51,9 +51,9 @@ pub async fn dispose(directory: &Path) -> usize {
     POOLS.dispose(|pool| pool.root.directory == directory).await
 }
 
-impl AsRef<Services<Plugin>> for Pool {
-    fn as_ref(&self) -> &Services<Plugin> {
-        &self.members
+impl SharedServices for Pool {
+    async fn close(&self) {
+        self.members.close().await;
     }
 }
 

@@ -26,7 +26,7 @@ impl Watcher {
     /// longer reads.
     pub async fn send(&self, event: &str) -> bool {
         let line = format!(r#"{{"jsonrpc":"2.0","method":"event","params":{event}}}"#);
-        self.link.send(line).await
+        self.link.send(&line).await
     }
 
     /// The reason why it no longer receives events.

@@ -1,5 +1,5 @@
 //! Child processes: their environment, their marks, and how to end them with everything they have
-//! started. Also the pool that starts, restarts and ends MCP servers and plugins.
+//! started. Also the pool that starts, restarts and ends MCP servers, plugins and language servers.
 //!
 //! A process can leave its process group, so ending the group is not enough. But every process
 //! inherits its environment: the variable `LEFTFOLD_CALL` names the call it belongs to, even when
@@ -47,7 +47,9 @@ pub use helper::{HelperChannel, exit_status};
 pub use isolation::{close_descriptors_on_exec, spawn_isolated, spawn_on_terminal};
 pub use mark::{CALL, NODE};
 pub use origin::{Origin, PeerProcess};
-pub use pool::{Connection, Failure, Pool, PoolUse, Pools, Service, Supervised, wait_for};
+pub use pool::{
+    Connection, Failure, Pool, PoolUse, Pools, Service, SharedServices, Supervised, wait_for,
+};
 pub use running::{CallProcesses, end_marked, end_marked_later, marks, server_mark, settled};
 pub use system::{become_subreaper, end_descendants, end_orphans, end_strays, hide_memory};
 pub use threads::{can_start, refused};

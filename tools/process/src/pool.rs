@@ -110,7 +110,8 @@ impl<S: Service> fmt::Debug for Supervised<S> {
 }
 
 impl<S: Service> Supervised<S> {
-    fn new(service: S) -> Self {
+    /// A service that is not started yet.
+    pub fn new(service: S) -> Self {
         Self { service, state: watch::Sender::new(State::Idle) }
     }
 
@@ -187,7 +188,7 @@ impl<S: Service> Supervised<S> {
     }
 
     /// Ends the service for good.
-    async fn close(&self) {
+    pub async fn close(&self) {
         match self.state.send_replace(State::Closed) {
             State::Up { connection, .. } => connection.close().await,
             State::Failed { failure: Failure { closing: Some(connection), .. }, .. } => {
@@ -236,11 +237,18 @@ impl<S: Service> Pool<S> {
             wait_for(self.ready());
         }
     }
+}
 
-    /// Ends every service for good.
+impl<S: Service> SharedServices for Pool<S> {
     async fn close(&self) {
         join_all(self.iter().map(|service| service.close())).await;
     }
+}
+
+/// Services that sessions share, and that end together.
+pub trait SharedServices: Send + Sync + 'static {
+    /// Ends every service for good. Returns when they are gone.
+    fn close(&self) -> impl Future<Output = ()> + Send;
 }
 
 /// A use of a pool. [`LINGER`] after its last use ends, the pool's services end for good.
@@ -323,10 +331,22 @@ impl<P: Send + Sync + 'static> Pools<P> {
         PoolUse { pool, ends: Some(ends) }
     }
 
+    /// Uses of the pools that satisfy `is_one`. `ends` calls [`Pools::end_unused`].
+    pub fn uses(
+        &self,
+        is_one: impl Fn(&P) -> bool,
+        ends: fn(Arc<P>) -> BoxFuture<'static, ()>,
+    ) -> Vec<PoolUse<P>> {
+        let pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let uses =
+            pools.iter().filter_map(Weak::upgrade).map(|pool| PoolUse { pool, ends: Some(ends) });
+        uses.filter(|pool| is_one(pool)).collect()
+    }
+
     /// Ends the services of a pool if this is its only use.
-    pub async fn end_unused<S: Service>(&self, pool: Arc<P>)
+    pub async fn end_unused(&self, pool: Arc<P>)
     where
-        P: AsRef<Pool<S>>,
+        P: SharedServices,
     {
         {
             let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -336,14 +356,14 @@ impl<P: Send + Sync + 'static> Pools<P> {
             // from here on nobody finds it
             pools.retain(|known| known.as_ptr() != Arc::as_ptr(&pool));
         }
-        (*pool).as_ref().close().await;
+        pool.close().await;
     }
 
     /// Ends the services of the pools that satisfy `is_one`, although they may be in use, and returns how many
     /// pools these are. The next use of such a pool makes a new one.
-    pub async fn dispose<S: Service>(&self, is_one: impl Fn(&P) -> bool) -> usize
+    pub async fn dispose(&self, is_one: impl Fn(&P) -> bool) -> usize
     where
-        P: AsRef<Pool<S>>,
+        P: SharedServices,
     {
         let mut disposed = Vec::new();
         {
@@ -356,21 +376,21 @@ impl<P: Send + Sync + 'static> Pools<P> {
                 None => true,
             });
         }
-        join_all(disposed.iter().map(|pool| (**pool).as_ref().close())).await;
+        join_all(disposed.iter().map(|pool| pool.close())).await;
         disposed.len()
     }
 
     /// Ends all services of these pools. Returns when they are gone, after about a second at most.
     /// No service starts after that.
-    pub async fn close<S: Service>(&self)
+    pub async fn close(&self)
     where
-        P: AsRef<Pool<S>>,
+        P: SharedServices,
     {
         let pools: Vec<Arc<P>> = {
             let pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             pools.iter().filter_map(Weak::upgrade).collect()
         };
-        join_all(pools.iter().map(|pool| (**pool).as_ref().close())).await;
+        join_all(pools.iter().map(|pool| pool.close())).await;
     }
 }
 
@@ -437,9 +457,9 @@ mod tests {
 
     struct Fakes(Pool<Fake>);
 
-    impl AsRef<Pool<Fake>> for Fakes {
-        fn as_ref(&self) -> &Pool<Fake> {
-            &self.0
+    impl SharedServices for Fakes {
+        async fn close(&self) {
+            self.0.close().await;
         }
     }
 

@@ -114,6 +114,13 @@ impl Files {
         }
     }
 
+    /// The files that the patch deletes or moves away.
+    pub(super) fn removed(&self) -> Vec<PathBuf> {
+        let is_removed =
+            |file: &&File| matches!(file.now, FileState::Absent) && file.before.is_some();
+        self.all.iter().filter(is_removed).map(|file| file.path.clone()).collect()
+    }
+
     fn index(&mut self, given: &str, path: PathBuf, base: &Base<'_>) -> Result<usize, Error> {
         if let Some(at) = self.all.iter().position(|file| file.path == path) {
             return Ok(at);

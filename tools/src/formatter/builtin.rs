@@ -229,7 +229,7 @@ fn edition(folders: &[&Path]) -> Option<String> {
 
 /// The absolute path of a program: one that `PATH` finds, or a path that starts at `folder`. A program of a project that
 /// is not `trusted` is none.
-pub(super) fn program(name: &str, folder: &Path, trusted: bool, worktree: &Path) -> Option<String> {
+pub fn program(name: &str, folder: &Path, trusted: bool, worktree: &Path) -> Option<String> {
     let places = match name.contains('/') {
         true => vec![folder.join(name)],
         false => std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())

@@ -1,8 +1,9 @@
-//! The sandbox of programs that settings name: MCP servers and plugins.
+//! The sandbox of programs that settings name: MCP servers, language servers and plugins.
 //!
 //! They are the user's programs, so they work as without a sandbox as far as that is safe: a server of the user's
 //! settings changes all files but those that later run for the user, a server of a project is confined like a command
-//! with the network, and a plugin, which acts for the user, is only kept out of Leftfold's data.
+//! with the network, a language server is confined like a command without network, and a plugin, which acts for the user,
+//! is only kept out of Leftfold's data.
 
 use std::ffi::OsString;
 use std::io;
@@ -26,6 +27,8 @@ pub enum ProgramKind {
     Server,
     /// An MCP server of a project's settings.
     ProjectServer,
+    /// A language server, which runs build scripts and macros of the project.
+    LanguageServer,
     Plugin,
 }
 
@@ -67,7 +70,9 @@ impl ProgramSandbox {
         private_folder(&self.data)?;
         match self.kind {
             ProgramKind::Server => Ok(Some(self.of_server(backend, named))),
-            ProgramKind::ProjectServer => self.of_project_server(named),
+            ProgramKind::ProjectServer | ProgramKind::LanguageServer => {
+                self.of_project_server(named)
+            }
             ProgramKind::Plugin => Ok(Some(self.of_plugin(backend, named))),
         }
     }
@@ -141,7 +146,8 @@ impl ProgramSandbox {
         ProgramConfinement { profile, variables: Vec::new() }
     }
 
-    /// The sandbox of a command with the network, and a `/tmp` that the project's servers share.
+    /// The sandbox of a command, with the network unless it is a language server, and a `/tmp` that the project's servers
+    /// share.
     fn of_project_server(&self, named: &[PathBuf]) -> io::Result<Option<ProgramConfinement>> {
         let name = Sha256::of(self.worktree.as_os_str().as_encoded_bytes()).to_string();
         let own = self.data.join("servers").join(&name[..16]);
@@ -151,7 +157,7 @@ impl ProgramSandbox {
         cx.data = Some(self.data.clone());
         let profile = Profile {
             backend: self.options.backend,
-            network: true,
+            network: self.kind == ProgramKind::ProjectServer,
             worktree: WorktreeAccess::Write,
             write: self.options.write.clone(),
             shown: Vec::new(),
@@ -293,8 +299,12 @@ mod tests {
         let site = Site::new();
         site.file(".env", "");
         let named = [PathBuf::from("/tmp/leftfold-no-such-server"), "/opt/server".into()];
+        let language_server = profile(&site, ProgramKind::LanguageServer, &named);
         let profile = profile(&site, ProgramKind::ProjectServer, &named);
         assert!(!profile.everything && profile.network);
+        // what it builds sees the same, but reaches nobody
+        assert_eq!(language_server.hidden, profile.hidden);
+        assert!(!language_server.everything && !language_server.network);
         assert!(profile.hidden.contains(&site.workspace().worktree.join(".env")));
         assert!(profile.hidden.contains(&site.outside("data")));
         assert!(profile.temp.unwrap().starts_with(site.outside("data/servers")));

@@ -15,8 +15,8 @@ use leftfold_runtime::agents::{self, Agents};
 use leftfold_runtime::gather::Agent;
 use leftfold_runtime::model;
 use leftfold_runtime::model_list::{Row, rows};
-use leftfold_runtime::turn_config::Extensions;
-use leftfold_runtime::{resolved_settings, search, session_paths, slash, specs};
+use leftfold_runtime::turn_config::{self, Extensions};
+use leftfold_runtime::{resolved_settings, session_paths, slash, specs};
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Api, Directory, GivenDirectory, JsonBody, blocking};
@@ -279,7 +279,8 @@ fn hints(template: &str) -> Vec<String> {
 
 /// The names of the built-in tools.
 pub(super) async fn tools(Directory(directory): Directory) -> Answer {
-    let missing = search::missing(&settings(&directory).await?);
+    let settings = settings(&directory).await?;
+    let missing = blocking(move || Ok(turn_config::missing_tools(&settings, &directory))).await?;
     let names = leftfold_tools::model_tools().map(|tool| tool.name());
     Ok(Json(names.filter(|name| !missing.contains(name)).map(Value::from).collect()))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use leftfold_runtime::{formatting, search, session_paths};
+use leftfold_runtime::{formatting, session_paths, turn_config};
 use leftfold_store::Head;
 use leftfold_tools::ProjectFolders;
 use schemars::JsonSchema;
@@ -48,7 +48,8 @@ pub(super) async fn tools(
     Directory(directory): Directory,
     Query(OfModel { model, .. }): Query<OfModel>,
 ) -> Answer {
-    let missing = search::missing(&config::settings(&directory).await?);
+    let settings = config::settings(&directory).await?;
+    let missing = blocking(move || Ok(turn_config::missing_tools(&settings, &directory))).await?;
     let tools = leftfold_tools::tools_for_model(&model).into_iter();
     let tools = tools.filter(|tool| !missing.contains(&tool.name())).map(|tool| {
         json!({ "id": tool.name(), "description": tool.description(), "parameters": tool.schema().value() })
@@ -71,6 +72,17 @@ pub(super) async fn formatters(Directory(directory): Directory) -> Answer {
         Ok(shown.collect::<Vec<Value>>())
     });
     Ok(Json(json!(found.await?)))
+}
+
+/// The language servers that run for the project, and those that have failed.
+pub(super) async fn language_servers(Directory(directory): Directory) -> Answer {
+    let shown = leftfold_lsp::reports(&directory).into_iter().filter_map(|report| {
+        // one that is starting is neither
+        let status = if report.state?.is_ok() { "connected" } else { "error" };
+        let root = report.root.strip_prefix(&directory).unwrap_or(&report.root);
+        Some(json!({ "id": report.id, "name": report.id, "root": root, "status": status }))
+    });
+    Ok(Json(shown.collect()))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -143,7 +143,7 @@ fn table() -> Vec<Route> {
         route(Terminal, Get, "/agent", List, config::agent_list),
         route(Terminal, Get, "/command", List, config::commands),
         route(Web, Get, "/skill", List, lists::skills),
-        route(Terminal, Get, "/lsp", List, config::empty_list),
+        route(Terminal, Get, "/lsp", List, lists::language_servers),
         route(Terminal, Get, "/formatter", List, lists::formatters),
         route(Terminal, Get, "/mcp", Object, config::servers),
         route(Sdk, Get, "/experimental/tool/ids", List, config::tools),

@@ -135,7 +135,7 @@ pub fn is_leftfold_method(method: &str) -> bool {
     method.starts_with("_leftfold/")
 }
 
-/// Ends the MCP servers and plugins of a directory in this process.
+/// Ends the MCP servers, plugins and language servers of a directory in this process.
 async fn dispose(asked: DisposeParams) -> Result<Value, RpcError> {
     let directory = asked.directory;
     if !directory.is_absolute() {
@@ -143,9 +143,12 @@ async fn dispose(asked: DisposeParams) -> Result<Value, RpcError> {
     }
     // sessions name their directory with links resolved
     let directory = directory.canonicalize().unwrap_or(directory);
-    let (servers, plugins) =
-        tokio::join!(leftfold_mcp::dispose(&directory), leftfold_plugins::dispose(&directory));
-    Ok(json!({ "disposed": servers + plugins }))
+    let (servers, plugins, language_servers) = tokio::join!(
+        leftfold_mcp::dispose(&directory),
+        leftfold_plugins::dispose(&directory),
+        leftfold_lsp::dispose(&directory)
+    );
+    Ok(json!({ "disposed": servers + plugins + language_servers }))
 }
 
 /// Calls every method except [`WATCH`].
