@@ -97,7 +97,7 @@ pub(crate) enum Command {
     Sessions(Sessions),
     /// List providers and models: limits, prices, capabilities, variants
     Models(Models),
-    /// Store, list and remove the keys of providers
+    /// Sign in at providers; store, list and remove their keys
     Auth(Auth),
     /// List the agents, and where each is defined
     Agents(Agents),

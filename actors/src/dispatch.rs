@@ -13,6 +13,7 @@ use leftfold_events::event::{
 use leftfold_events::sandbox::shows_env_files;
 use leftfold_events::state::{Call, ModelStatus, PendingKind, Phase};
 use leftfold_events::{Envelope, Fact, Secrets, Seq, SessionId, State, context};
+use leftfold_providers::Extra;
 use leftfold_tools::{Caller, Instructed, Sandbox, Seen};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort};
 
@@ -199,10 +200,15 @@ impl Workers {
     fn request(&self, of: Seq, purpose: Purpose, state: &State) {
         let request = context::asked(state, purpose).request;
         let span = tracing::warn_span!("request", seq = of, ?purpose, model = %request.model.id);
+        // a prompt in a session of a person's own is answered by the first request of its turn
+        let is_first = state.turn.as_ref().is_some_and(|turn| turn.step <= 1);
+        let is_own = state.origin.as_ref().is_some_and(|origin| origin.parent.is_none());
+        let is_by_user = is_first && is_own && purpose == Purpose::Turn;
+        let extra = Extra { is_by_user, ..self.hook_secrets.for_provider(&request.model.provider) };
         let ask = AskModel {
             of,
             span,
-            extra: self.hook_secrets.for_provider(&request.model.provider),
+            extra,
             request,
             record: self.record(of, state),
             prices: context::model_of(state, purpose).cost,

@@ -43,7 +43,7 @@ impl HookSecrets {
                 secrets.variables.insert(asked.about, values);
             }
             HookPoint::ChatHeaders | HookPoint::Auth => {
-                let extra = Extra { key, headers: values };
+                let extra = Extra { key, headers: values, ..Extra::default() };
                 secrets.extra.insert((asked.hook, asked.plugin.clone()), (provider, extra));
             }
             HookPoint::ChatMessage
@@ -70,7 +70,7 @@ impl HookSecrets {
     pub(crate) fn for_provider(&self, provider: &str) -> Extra {
         let of = self.extra.values().filter(|(known, _)| known == provider);
         let mut all = Extra::default();
-        for (_, Extra { key, headers }) in of {
+        for (_, Extra { key, headers, .. }) in of {
             all.key = key.clone().or(all.key);
             all.headers.extend(headers.iter().cloned());
         }

@@ -114,13 +114,23 @@ pub(crate) struct Auth {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuthCommand {
-    /// Store a provider's key: typed without echo on a terminal, or piped into standard input
+    /// Sign in at a provider, or store its key: typed without echo on a terminal, or piped into
+    /// standard input
     Login {
         /// The provider's name, such as `anthropic`
         provider: String,
         /// Refused, because other users see command lines.
         #[arg(hide = true)]
         key: Option<String>,
+        /// How to sign in [default: asks on a terminal; else `key`, where the provider has keys]
+        #[arg(long, value_enum)]
+        method: Option<LoginMethod>,
+        /// The host of an organization that has its own, such as `company.ghe.com`
+        #[arg(long)]
+        host: Option<String>,
+        /// How to open the consent page [default: `browser`, or `print` without one]
+        #[arg(long, value_enum)]
+        consent: Option<Consent>,
     },
     /// List the providers, and where the key of each comes from
     List {
@@ -128,11 +138,22 @@ pub(crate) enum AuthCommand {
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
-    /// Remove a provider's stored key
+    /// Remove a provider's stored key, or sign out
     Logout {
         /// The provider's name, such as `anthropic`
         provider: String,
     },
+}
+
+/// The ways to get access to a provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LoginMethod {
+    /// Store a key
+    Key,
+    /// Sign in with a browser on this machine
+    Browser,
+    /// Sign in with a code, in a browser on any machine
+    Code,
 }
 
 #[derive(Debug, Args)]

@@ -13,7 +13,7 @@ use leftfold_view::clean::{clip, printable_line};
 use rustix::termios::{QueueSelector, tcflush};
 use serde_json::{Value, json};
 
-use crate::cli::{Auth, AuthCommand, somebody_there};
+use crate::cli::{Auth, AuthCommand, LoginMethod, somebody_there};
 
 /// How long the servers may take to list their models.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -139,7 +139,13 @@ fn ask(offers: &[Offer], missing: Option<&str>) -> anyhow::Result<Option<ExitCod
                 let Some(named) = read_line()? else { return Ok(Some(ExitCode::from(LEFT))) };
                 let named = Some(named.trim()).filter(|named| !named.is_empty());
                 let provider = named.unwrap_or(provider).to_owned();
-                let login = AuthCommand::Login { provider, key: None };
+                let login = AuthCommand::Login {
+                    provider,
+                    key: None,
+                    method: Some(LoginMethod::Key),
+                    host: None,
+                    consent: None,
+                };
                 match super::auth::auth(&Auth { command: login }) {
                     Ok(code) if code == ExitCode::SUCCESS => return Ok(None),
                     Ok(code) => return Ok(Some(code)),

@@ -1,6 +1,5 @@
 //! `leftfold mcp`: lists the MCP servers in settings, with their status and tools.
 
-mod consent;
 mod login;
 mod probe;
 

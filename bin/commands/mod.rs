@@ -6,6 +6,7 @@ mod bundle;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
+mod consent;
 pub(crate) mod demo;
 pub(crate) mod diff;
 mod divergence;

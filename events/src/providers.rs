@@ -11,6 +11,8 @@ pub struct KnownProviders {
     pub builtin: Vec<Builtin>,
     /// The wire format of a server whose settings give only the address.
     pub usual_wire: Option<KnownWire>,
+    /// The providers that people can sign in at.
+    pub sign_ins: Vec<KnownSignIn>,
 }
 
 impl KnownProviders {
@@ -31,6 +33,10 @@ impl KnownProviders {
 
     pub fn builtin(&self, name: &str) -> Option<&Builtin> {
         self.builtin.iter().find(|builtin| builtin.name == name)
+    }
+
+    pub fn sign_in(&self, provider: &str) -> Option<&KnownSignIn> {
+        self.sign_ins.iter().find(|sign_in| sign_in.provider == provider)
     }
 
     /// The wire format of a provider with this name.
@@ -56,6 +62,17 @@ impl KnownWire {
     pub fn name(self) -> &'static str {
         self.name
     }
+}
+
+/// A way to sign in at a provider instead of storing a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownSignIn {
+    /// The provider's name in settings.
+    pub provider: &'static str,
+    /// The name of the account for people.
+    pub label: &'static str,
+    /// The vendor whose quirks and models to expect after signing in.
+    pub vendor: &'static str,
 }
 
 /// A provider that needs no settings but a key.

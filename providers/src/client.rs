@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::stream::BoxStream;
 use leftfold_events::Request;
 
+use crate::authorization::Outgoing;
 use crate::codec::Codec;
 use crate::config::{Config, Error, Http, OnFault};
 use crate::endpoint::{self, Endpoint};
@@ -16,6 +17,8 @@ pub(crate) struct Client {
     codec: Codec,
     pub(crate) endpoint: Arc<Endpoint>,
     on_fault: OnFault,
+    /// See [`Extra::is_by_user`].
+    is_by_user: bool,
 }
 
 impl Client {
@@ -23,7 +26,7 @@ impl Client {
         let codec = Codec::new(&config, http);
         let on_fault = config.on_fault;
         let endpoint = Arc::new(endpoint::endpoint(config, http, codec.quirks())?);
-        Ok(Self { codec, endpoint, on_fault })
+        Ok(Self { codec, endpoint, on_fault, is_by_user: false })
     }
 
     /// The reason not to send this request, if it has a fault. It is looked for before open calls are
@@ -48,7 +51,9 @@ impl Client {
             let path = self.codec.path(&model);
             Recorder::new(self.codec, &self.endpoint.provider, path, body.clone())
         });
-        exchange::run(Arc::clone(&self.endpoint), self.codec, url, body, recorder)
+        let headers = self.endpoint.headers(self.codec.headers(request, self.is_by_user));
+        let request = Outgoing { url, headers, body };
+        exchange::run(Arc::clone(&self.endpoint), self.codec, request, recorder)
     }
 }
 
@@ -71,6 +76,6 @@ impl Provider for Client {
 
     fn with(&self, extra: &Extra) -> Option<Arc<dyn Provider>> {
         let endpoint = Arc::new(self.endpoint.with(extra));
-        Some(Arc::new(Self { endpoint, ..self.clone() }))
+        Some(Arc::new(Self { endpoint, is_by_user: extra.is_by_user, ..self.clone() }))
     }
 }

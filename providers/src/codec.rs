@@ -19,7 +19,7 @@ use crate::exchanged::{Answer, End};
 use crate::reading::Reading;
 use crate::spans::{self, Span};
 use crate::stream::StreamEvent;
-use crate::vendors::{self, Vendor};
+use crate::vendors::{self, Header, Vendor};
 
 /// One wire format with the quirks of one vendor.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +77,16 @@ impl Codec {
     /// The bytes that go over the wire for `request`. Calls without results are answered first.
     pub fn body(&self, request: &Request) -> Vec<u8> {
         bytes(&self.http.body(self.vendor, &closing::closed(request)))
+    }
+
+    /// The vendor's headers for `request`.
+    pub(crate) fn headers(
+        &self,
+        request: &Request,
+        is_by_user: bool,
+    ) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let applies = move |header: &&Header| header.when.applies(request, is_by_user);
+        self.vendor.headers.iter().filter(applies).map(|header| (header.name, header.value))
     }
 
     /// Where the bytes of [`body`](Self::body) come from. The spans follow each other without a gap.

@@ -174,6 +174,18 @@ impl Endpoint {
         codec.called(&self.parameters, self.base_url.as_deref(), id)
     }
 
+    /// The headers of a request: the endpoint's own, and those of `more` that it does not have.
+    pub(crate) fn headers(
+        &self,
+        more: impl Iterator<Item = (&'static str, &'static str)>,
+    ) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        for (name, value) in more {
+            headers.entry(name).or_insert(HeaderValue::from_static(value));
+        }
+        headers
+    }
+
     /// This endpoint with another key and other headers. Their values are hidden too. A key replaces the endpoint's own
     /// way to authorise requests.
     pub(crate) fn with(&self, extra: &Extra) -> Self {

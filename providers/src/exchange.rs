@@ -27,28 +27,23 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(1);
 const REQUEST_IDS: [&str; 3] = ["request-id", "x-request-id", "x-amzn-requestid"];
 const LONGEST_ID: usize = 200;
 
-/// Sends `body` to `url` with the headers of `endpoint`, and decodes the answer. Dropping the
+/// Authorises and sends `request`, and decodes the answer. Dropping the
 /// stream closes the connection.
 pub(crate) fn run(
     endpoint: Arc<Endpoint>,
     codec: Codec,
-    url: Url,
-    body: Vec<u8>,
+    request: Outgoing,
     recorder: Option<Recorder>,
 ) -> BoxStream<'static, StreamEvent> {
     let reading = codec.reading(&endpoint.provider);
     let exchange = Exchange {
-        next: vec![StreamEvent::Start { body_sha256: Sha256::of(&body) }],
+        next: vec![StreamEvent::Start { body_sha256: Sha256::of(&request.body) }],
         mask: endpoint.mask.clone(),
         credentials: Credentials::default(),
-        phase: Phase::Authorize(Outgoing {
-            url: url.clone(),
-            headers: endpoint.headers.clone(),
-            body,
-        }),
+        url: request.url.clone(),
+        phase: Phase::Authorize(request),
         endpoint,
         codec,
-        url,
         reading,
         recorder,
     };

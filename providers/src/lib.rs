@@ -11,6 +11,9 @@
 //!
 //! # How to add a provider
 //!
+//! A **sign-in** at a vendor is one entry of the table in `vendors/sign_ins.rs`, and the headers that its API
+//! needs are in `vendors/table.rs`.
+//!
 //! A **vendor with an API like OpenAI's** is one entry of the table in `vendors/table.rs`: its
 //! names, its address, and the differences from the vendor that it is based on (`..CLOUD`,
 //! `..LOCAL`). With `builtin` it needs no settings but a key, and with `models` (a list in
@@ -70,7 +73,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
-use leftfold_events::providers::{KnownProviders, KnownWire};
+use leftfold_events::providers::{KnownProviders, KnownSignIn, KnownWire};
 
 pub use authorization::{Authorization, Authorize, Credentials, Outgoing};
 pub use codec::Codec;
@@ -81,6 +84,7 @@ pub use exchanged::{
 };
 pub use http::warm;
 pub use leftfold_events::Request;
+pub use leftfold_oauth::SignIn;
 pub use served::served;
 pub use spans::{Place, Span};
 pub use stream::{Extra, Provider, StreamEvent};
@@ -118,9 +122,29 @@ pub fn known() -> &'static KnownProviders {
         };
         let wires = WIRES.map(wire).to_vec();
         let usual_wire = wires.iter().copied().find(|wire| wire.name == vendors::GENERIC.wire);
-        KnownProviders { wires, builtin: vendors::builtin().copied().collect(), usual_wire }
+        let sign_in = |row: &SignIn| KnownSignIn {
+            provider: row.provider,
+            label: row.label,
+            vendor: row.vendor,
+        };
+        KnownProviders {
+            wires,
+            builtin: vendors::builtin().copied().collect(),
+            usual_wire,
+            sign_ins: vendors::SIGN_INS.iter().map(sign_in).collect(),
+        }
     });
     &KNOWN
+}
+
+/// The ways to sign in instead of storing a key.
+pub fn sign_ins() -> &'static [SignIn] {
+    vendors::SIGN_INS
+}
+
+/// The way to sign in for a provider, if there is one.
+pub fn sign_in(provider: &str) -> Option<&'static SignIn> {
+    vendors::SIGN_INS.iter().find(|row| row.provider == provider)
 }
 
 /// Makes a provider from its settings. A scripted provider reads its script here; no other I/O is
@@ -235,6 +259,11 @@ mod tests {
         }
         for builtin in vendors::builtin() {
             assert!(builtin.wire.parse::<Wire>().is_ok(), "{}", builtin.name);
+        }
+        for sign_in in sign_ins() {
+            let vendor = vendors::named(sign_in.vendor).unwrap();
+            assert_eq!(vendor.base, Some(sign_in.api), "{}", sign_in.provider);
+            assert!(known().builtin(sign_in.provider).is_some(), "{}", sign_in.provider);
         }
         assert_eq!(known().usual_wire.map(KnownWire::name), Some("openai-chat"));
     }

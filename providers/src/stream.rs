@@ -43,6 +43,8 @@ pub struct Extra {
     pub key: Option<String>,
     /// Replace headers of the same name, including that of the key.
     pub headers: Vec<(String, String)>,
+    /// Whether the request is the first after a person's prompt. Some vendors count those.
+    pub is_by_user: bool,
 }
 
 /// Shows names but no values.
@@ -54,7 +56,7 @@ impl fmt::Debug for Extra {
 
 impl Extra {
     pub fn is_empty(&self) -> bool {
-        self.key.is_none() && self.headers.is_empty()
+        *self == Self::default()
     }
 }
 

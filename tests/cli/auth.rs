@@ -93,12 +93,17 @@ fn who_has_a_key_from_where_is_shown_without_it() {
 fn a_key_is_typed_unseen() {
     let site = Site::bare();
     let mut terminal = site.terminal(&["auth", "login", "openai"], 100);
+    // two ways to sign in come first
+    terminal.until("with [1]: ");
+    terminal.press("9\r");
+    terminal.until("3  API key");
+    terminal.press("3\r");
     terminal.until("it is not shown");
     terminal.press("wrong\u{15}").press(KEY).press("\r");
     assert_eq!(terminal.wait(), 0, "{}", terminal.shown());
     assert!(!terminal.raw.contains("sk-ant") && !terminal.raw.contains("wrong"));
     assert_eq!(stored(&site)["openai"]["key"], KEY);
-    let mut terminal = site.terminal(&["auth", "login", "openai"], 100);
+    let mut terminal = site.terminal(&["auth", "login", "openai", "--method", "key"], 100);
     terminal.until("it is not shown");
     terminal.press("other\u{3}");
     assert_eq!(terminal.wait(), 130, "{}", terminal.shown());

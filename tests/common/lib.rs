@@ -13,6 +13,7 @@
 
 pub mod aftermath;
 mod again;
+pub mod authorization;
 mod canary;
 mod chance;
 pub mod corpus;

@@ -9,6 +9,7 @@ mod guard;
 mod opencode;
 mod routes;
 mod sessions;
+mod sign_in;
 mod standby;
 mod start;
 mod terminals;

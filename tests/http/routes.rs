@@ -93,6 +93,8 @@ const OPERATIONS: &str = "
     GET /api/command
     GET /api/skill
     GET /api/reference
+    POST /provider/{providerID}/oauth/authorize
+    POST /provider/{providerID}/oauth/callback
     PUT /auth/{providerID}
     DELETE /auth/{providerID}
     GET /global/config

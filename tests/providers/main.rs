@@ -8,6 +8,7 @@ mod abilities;
 mod keep_alive;
 mod proxy;
 mod retry;
+mod sign_in;
 mod vertex;
 mod wire;
 mod wire_bedrock;

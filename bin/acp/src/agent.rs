@@ -212,14 +212,18 @@ impl AcpAgent {
         responder.respond(response)
     }
 
-    /// Whether settings and keys allow requests to a model.
+    /// Signs in, or checks whether settings and keys allow requests to a model.
     async fn authenticate(
         &self,
-        _: AuthenticateRequest,
+        request: AuthenticateRequest,
         responder: Responder<AuthenticateResponse>,
-        _: ConnectionTo<Editor>,
+        connection: ConnectionTo<Editor>,
     ) -> Result<(), Error> {
-        responder.respond_with_result(authentication::check())
+        // a person may take minutes
+        connection.spawn(async move {
+            let done = authentication::authenticate(&request.method_id.0).await;
+            responder.respond_with_result(done)
+        })
     }
 
     pub(super) async fn begin(

@@ -18,7 +18,7 @@
 //! | `agent` | the methods of the protocol, and the sessions of this connection |
 //! | `opening`, `listing`, `forks` | sessions: new, loaded and resumed; listed, closed and deleted; forked |
 //! | `choices` | the client's choices: agent, model, variant; commands |
-//! | `authentication` | the ways for a person to store keys |
+//! | `authentication` | the ways for a person to store keys and to sign in |
 //! | `conversation` | one session: handles its prompts, loads and cancels one after the other |
 //! | `shared` | state that all parts of a session share |
 //! | `updates` | an observer: turns durable events into updates, questions and answers |

@@ -2,7 +2,7 @@
 
 use super::super::auth;
 use super::Findings;
-use leftfold_config::{KeyState, ProviderSummary, Settings};
+use leftfold_config::{KeySource, KeyState, ProviderSummary, Settings};
 use leftfold_runtime::agents::Agents;
 use leftfold_runtime::model;
 
@@ -47,10 +47,24 @@ pub(super) fn keys(found: &mut Findings, settings: &Settings) {
     };
     let mut without = Vec::new();
     for summary in &summaries {
-        let what = format!("{}: {}", summary.name, auth::describe(&summary.key));
+        let mut what = format!("{}: {}", summary.name, auth::describe(&summary.key));
+        let signed_in = settings.stored.sign_in(&summary.name);
+        if let Some(signed_in) = &signed_in {
+            let is_used = matches!(summary.key, KeyState::From(KeySource::SignIn(_)));
+            what.push_str(if is_used { "; " } else { "; a sign-in is stored but not used: " });
+            what.push_str(&auth::standing(signed_in));
+        }
         match (&summary.key, summary.disabled) {
             (_, Some(by)) if named(summary) => {
                 found.note(format!("{what}; turned off by the setting `{by}`"));
+            }
+            (KeyState::From(KeySource::SignIn(_)), None)
+                if signed_in.as_ref().is_some_and(auth::is_over) =>
+            {
+                found.warning(what, format!("run `leftfold auth login {}`", summary.name));
+            }
+            (KeyState::Missing(names), _) if named(summary) && names.is_empty() => {
+                found.warning(what, format!("run `leftfold auth login {}`", summary.name));
             }
             (KeyState::Missing(_), _) if named(summary) => found.warning(
                 what,

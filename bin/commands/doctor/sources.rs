@@ -62,7 +62,8 @@ fn advice(error: &Error) -> &'static str {
         | Error::NoWire { .. }
         | Error::TooLong { .. }
         | Error::MissingParameter { .. }
-        | Error::MissingKey { .. } => "correct it: no session starts until then",
+        | Error::MissingKey { .. }
+        | Error::NotSignedIn { .. } => "correct it: no session starts until then",
     }
 }
 

@@ -1,5 +1,6 @@
-//! The keys stored by `leftfold auth login` in `LEFTFOLD_HOME/auth.json`, which only its owner can
-//! read: `{"PROVIDER": {"type": "api", "key": "..."}}`.
+//! The keys and tokens stored by `leftfold auth login` in `LEFTFOLD_HOME/auth.json`, which only its owner can
+//! read: `{"PROVIDER": {"type": "api", "key": "..."}}` or `{"PROVIDER": {"type": "oauth", "access": "...", …}}`,
+//! in OpenCode's form.
 //!
 //! A key in settings or in a variable takes precedence. Entries of other types belong to other
 //! programs and are kept unchanged.
@@ -14,7 +15,7 @@ use leftfold_events::Sha256;
 use serde_json::{Map, Value, json};
 
 use crate::private_file::{self, MODE};
-use crate::secrecy::Secret;
+use crate::secrecy::{Secret, debug_without_values};
 use crate::source::{Env, environment, is_absent};
 
 const FILE: &str = "auth.json";
@@ -85,9 +86,72 @@ impl Keys {
         (!key.is_empty()).then(|| Secret::new(key))
     }
 
+    /// The sign-in at a provider.
+    pub fn sign_in(&self, provider: &str) -> Option<SignedIn> {
+        let entry = self.0.get(provider)?;
+        if entry.get("type")?.as_str()? != "oauth" {
+            return None;
+        }
+        let text = |name: &str| {
+            let text = entry.get(name).and_then(Value::as_str).map(str::trim);
+            text.filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        let access = Secret::new(text("access")?);
+        Some(SignedIn {
+            refresh: text("refresh").map_or_else(|| access.clone(), Secret::new),
+            access,
+            expires: entry.get("expires").and_then(Value::as_u64).unwrap_or_default(),
+            account: text("accountId"),
+            host: text("enterpriseUrl"),
+        })
+    }
+
+    /// The providers with a sign-in.
+    pub fn sign_ins(&self) -> impl Iterator<Item = (&str, SignedIn)> {
+        self.0.keys().filter_map(|name| Some((name.as_str(), self.sign_in(name)?)))
+    }
+
     /// The providers that have a stored key.
     pub fn providers(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str).filter(|name| self.of(name).is_some())
+    }
+}
+
+/// The tokens of a sign-in.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SignedIn {
+    pub access: Secret,
+    /// The same as `access` if it cannot be refreshed.
+    pub refresh: Secret,
+    /// Milliseconds since 1970; 0: it does not expire.
+    pub expires: u64,
+    /// The account that requests name.
+    pub account: Option<String>,
+    /// The organization's own host that it is for.
+    pub host: Option<String>,
+}
+
+debug_without_values!(SignedIn);
+
+impl SignedIn {
+    pub fn is_refreshable(&self) -> bool {
+        self.refresh != self.access
+    }
+
+    fn entry(&self) -> Value {
+        let mut entry = json!({
+            "type": "oauth",
+            "access": self.access.reveal(),
+            "refresh": self.refresh.reveal(),
+            "expires": self.expires,
+        });
+        let more = [("accountId", &self.account), ("enterpriseUrl", &self.host)];
+        for (name, value) in more {
+            if let Some(value) = value {
+                entry[name] = value.as_str().into();
+            }
+        }
+        entry
     }
 }
 
@@ -144,7 +208,48 @@ pub fn store(env: Env<'_>, provider: &str, key: &Secret) -> Result<PathBuf, Erro
     Ok(path)
 }
 
-/// Removes the key of a provider, and answers whether there was one.
+/// The stored sign-in at a provider.
+pub fn sign_in(env: Env<'_>, provider: &str) -> Result<Option<SignedIn>, Error> {
+    Ok(Keys::load(env)?.sign_in(provider))
+}
+
+/// Stores a sign-in in the place of an earlier one or of a key, and answers the file's path.
+pub fn store_sign_in(env: Env<'_>, provider: &str, signed_in: &SignedIn) -> Result<PathBuf, Error> {
+    let (path, _) = change(env, |keys| {
+        keys.0.insert(provider.to_owned(), signed_in.entry());
+        true
+    })?;
+    Ok(path)
+}
+
+/// Replaces the tokens of a sign-in, and answers whether they were still there.
+pub fn replace_sign_in(
+    env: Env<'_>,
+    provider: &str,
+    old: &SignedIn,
+    new: &SignedIn,
+) -> Result<bool, Error> {
+    let (_, replaced) = change(env, |keys| {
+        let is_there = keys.sign_in(provider).as_ref() == Some(old);
+        if is_there {
+            keys.0.insert(provider.to_owned(), new.entry());
+        }
+        is_there
+    })?;
+    Ok(replaced)
+}
+
+/// Waits until no other process refreshes the tokens of this provider. The lock ends with the file.
+pub fn lock_refresh(env: Env<'_>, provider: &str) -> Result<File, Error> {
+    let path = path(env).ok_or(Error::NoHome)?;
+    let path = path.with_file_name(format!("auth.{provider}.lock"));
+    let failed = |source| Error::Io { path: path.clone(), what: "cannot be locked", source };
+    let lock = private_file::create(&path).map_err(failed)?;
+    lock.lock().map_err(failed)?;
+    Ok(lock)
+}
+
+/// Removes the key or the sign-in of a provider, and answers whether there was one.
 pub fn forget(env: Env<'_>, provider: &str) -> Result<bool, Error> {
     Ok(change(env, |keys| keys.0.shift_remove(provider).is_some())?.1)
 }

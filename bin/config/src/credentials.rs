@@ -34,6 +34,14 @@ impl Settings {
         found.extend(stored.filter_map(|name| {
             Some((format!("auth.{name}"), self.stored.of(name)?.reveal().to_owned()))
         }));
+        for (name, signed_in) in self.stored.sign_ins() {
+            let tokens = [("access", &signed_in.access), ("refresh", &signed_in.refresh)];
+            found.extend(
+                tokens.map(|(token, value)| {
+                    (format!("auth.{name}.{token}"), value.reveal().to_owned())
+                }),
+            );
+        }
         found
     }
 }

@@ -63,6 +63,11 @@ pub enum Error {
     )]
     MissingParameter { provider: String, path: String, option: String, variables: String },
     #[error(
+        "nobody is signed in at provider `{provider}`: run `leftfold auth login {provider}`, or set \
+         `{path}.options.apiKey` in leftfold.json"
+    )]
+    NotSignedIn { provider: String, path: String },
+    #[error(
         "{place}: `{key}` needs the environment variable {variable}, which is not set: set it, \
          or write the value itself"
     )]

@@ -19,6 +19,7 @@
 //! | `schema` | the same types as a JSON Schema |
 //! | `load` | all sources read and merged |
 //! | `resolve` | providers, models and keys |
+//! | `auth` | stored keys and sign-ins |
 //! | `redacted_view`, `plugin_layers`, `secrecy`, `credentials` | the parts that may be shown to people and plugins |
 //! | `diagnosis` | every error |
 //! | `fuzzing` | properties that hold for any text, for `tests/fuzz` |

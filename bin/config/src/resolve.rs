@@ -1,14 +1,15 @@
 //! Resolves providers and models: which exist, which one to use, and how to reach it.
 //!
-//! A key comes from settings, else from variables, else from `leftfold auth login`.
+//! A key comes from settings, else from variables, else from `leftfold auth login`, which also stores sign-ins.
 
 use std::sync::LazyLock;
 
 use indexmap::IndexMap;
-use leftfold_events::providers::{Builtin, KnownProviders, KnownWire, Parameter};
+use leftfold_events::providers::{Builtin, KnownProviders, KnownSignIn, KnownWire, Parameter};
 use leftfold_events::turn_config::{self, Limit, Prices};
 use serde_json::{Map, Value};
 
+use crate::auth::SignedIn;
 use crate::error::{Error, Hint, alternatives, quoted};
 use crate::provider::{Abilities, Costs, Limits, Model, Provider, Script};
 use crate::secrecy::{Secret, debug_without_values};
@@ -35,6 +36,8 @@ pub struct Chosen {
     /// The parts of the vendor's own address and other values that the user chooses: their names and values.
     pub parameters: Vec<(&'static str, String)>,
     pub api_key: Option<Secret>,
+    /// The sign-in that authorises requests in the place of a key.
+    pub sign_in: Option<SignedIn>,
     /// The model's headers replace the provider's.
     pub headers: Vec<(String, Secret)>,
     /// Milliseconds of silence after which a request fails.
@@ -107,6 +110,8 @@ pub struct ProviderSummary {
     /// The parts of the vendor's own address, and other values that the user chooses.
     pub parameters: Vec<(&'static str, String)>,
     pub key: KeyState,
+    /// The variables that may hold a key.
+    pub key_variables: Vec<String>,
     /// Its models in settings.
     pub models: IndexMap<String, At<Model>>,
     /// Whether it accepts models that settings do not name.
@@ -124,7 +129,8 @@ pub enum KeyState {
     Credentials,
     /// It is not certain that a key is needed.
     Unneeded,
-    /// The variables that may hold the key, or a part of the address without which there is none; may be empty.
+    /// The variables that may hold the key, or a part of the address without which there is none. If there are none,
+    /// people sign in.
     Missing(Vec<String>),
 }
 
@@ -142,6 +148,8 @@ pub enum KeySource {
     Variable(String),
     /// `leftfold auth login`.
     Stored,
+    /// `leftfold auth login` with this account.
+    SignIn(&'static str),
 }
 
 /// A variable that a key or an address can come from.
@@ -187,7 +195,7 @@ impl Settings {
             !builtin.model.is_empty()
                 && self.allows(builtin.name).is_ok()
                 && self.is_shown(builtin.name, builtin.model)
-                && self.candidate(builtin.name).key(env).is_some()
+                && matches!(self.candidate(builtin.name).key_state(env), KeyState::From(_))
         };
         match self.known().builtin.iter().find(is_usable) {
             Some(Builtin { name, model, .. }) => {
@@ -259,10 +267,11 @@ impl Settings {
         let summary = |candidate: Candidate<'_>| ProviderSummary {
             name: candidate.name.to_owned(),
             wire: candidate.wire(),
-            vendor: candidate.vendor(),
+            vendor: candidate.vendor(env),
             base_url: candidate.base_url(env),
             parameters: candidate.parameters(env),
             key: candidate.key_state(env),
+            key_variables: candidate.variables(candidate.builtin).map(str::to_owned).collect(),
             models: candidate.settings.models.clone(),
             open: candidate.is_open(),
             builtin: candidate.builtin.is_some(),
@@ -347,6 +356,7 @@ impl Settings {
             kind: of_vendor.or_else(of_npm).or(builtin),
             is_in_settings: self.provider(name).is_some(),
             stored: self.stored.of(name),
+            stored_sign_in: self.stored.sign_in(name),
             known,
         }
     }
@@ -363,6 +373,8 @@ struct Candidate<'a> {
     is_in_settings: bool,
     /// The key from `leftfold auth login`.
     stored: Option<Secret>,
+    /// The sign-in from `leftfold auth login`.
+    stored_sign_in: Option<SignedIn>,
     known: &'static KnownProviders,
 }
 
@@ -386,6 +398,9 @@ impl<'a> Candidate<'a> {
                 return Err(Error::MissingParameter { provider, path, option, variables });
             }
             if let KeyState::Missing(variables) = self.key_state(env) {
+                if variables.is_empty() {
+                    return Err(Error::NotSignedIn { provider, path });
+                }
                 let variables = variables.join(" or ");
                 return Err(Error::MissingKey { provider, path, variables });
             }
@@ -397,7 +412,7 @@ impl<'a> Candidate<'a> {
         Ok(Chosen {
             provider,
             wire,
-            vendor: self.vendor(),
+            vendor: self.vendor(env),
             model: id.to_owned(),
             headers: headers.chain(model.headers.clone()).collect(),
             abilities: model.abilities(),
@@ -405,6 +420,7 @@ impl<'a> Candidate<'a> {
             base_url: self.base_url(env),
             parameters: self.parameters(env),
             api_key: self.key(env).map(|(key, _)| key),
+            sign_in: self.sign_in(env).map(|(signed_in, _)| signed_in.clone()),
             timeout: settings.timeout(),
             stall: settings.stall(),
             script: settings.script(),
@@ -431,12 +447,6 @@ impl<'a> Candidate<'a> {
         let named = settings.wire.as_ref().and_then(|name| known.wire(name.text()));
         let found = named.or_else(by_npm).or_else(|| known.wire_of(self.name));
         found.or(known.usual_wire.filter(|_| is_bare))
-    }
-
-    /// The vendor in settings, else the built-in provider of the npm package.
-    fn vendor(&self) -> Option<String> {
-        let by_npm = || Some(self.known.builtin_of_npm(self.settings.npm.as_deref()?)?.name.into());
-        self.settings.vendor.clone().or_else(by_npm)
     }
 
     /// The value of a part of the address: from settings, else from a variable, else the default.
@@ -477,7 +487,11 @@ impl<'a> Candidate<'a> {
         endpoint.or_else(|| self.settings.base_url().map(str::to_owned))
     }
 
+    /// The address. Tokens of a sign-in go to the address that they are for, whatever settings say.
     fn base_url(&self, env: Env<'_>) -> Option<BaseUrl> {
+        if self.sign_in(env).is_some() {
+            return None;
+        }
         if let Some(url) = self.own_address() {
             return Some(BaseUrl::Settings(url));
         }
@@ -501,6 +515,20 @@ impl<'a> Candidate<'a> {
         self.variables(self.builtin).find_map(set).or_else(stored)
     }
 
+    /// The sign-in that is used, and what is known of it. A key in settings or in a variable takes precedence.
+    fn sign_in(&self, env: Env<'_>) -> Option<(&SignedIn, &'static KnownSignIn)> {
+        let stored = self.stored_sign_in.as_ref()?;
+        let known = self.known.sign_in(self.name)?;
+        self.key(env).is_none().then_some((stored, known))
+    }
+
+    /// The vendor of the sign-in, else the one in settings, else the built-in provider of the npm package.
+    fn vendor(&self, env: Env<'_>) -> Option<String> {
+        let signed_in = self.sign_in(env).map(|(_, known)| known.vendor.to_owned());
+        let by_npm = || Some(self.known.builtin_of_npm(self.settings.npm.as_deref()?)?.name.into());
+        signed_in.or_else(|| self.settings.vendor.clone()).or_else(by_npm)
+    }
+
     /// The status of the key. A key is certainly needed by built-in providers at their own address,
     /// and if variables for it are named.
     fn key_state(&self, env: Env<'_>) -> KeyState {
@@ -510,6 +538,9 @@ impl<'a> Candidate<'a> {
         }
         if let Some((_, source)) = self.key(env) {
             return KeyState::From(source);
+        }
+        if let Some((_, known)) = self.sign_in(env) {
+            return KeyState::From(KeySource::SignIn(known.label));
         }
         let finds = self.kind.is_some_and(|kind| kind.finds_credentials);
         let signs = self.kind.map_or(&[] as &[&str], |kind| kind.credential_signs);
@@ -525,7 +556,8 @@ impl<'a> Candidate<'a> {
         let names = self.variables(at_home).chain(parts.iter().copied());
         let names = names.chain(signs.iter().copied().filter(|_| !has_sign));
         let names: Vec<String> = names.map(str::to_owned).collect();
-        if names.is_empty() { KeyState::Unneeded } else { KeyState::Missing(names) }
+        let signs_in = at_home.is_some() && self.known.sign_in(self.name).is_some();
+        if names.is_empty() && !signs_in { KeyState::Unneeded } else { KeyState::Missing(names) }
     }
 }
 

@@ -11,6 +11,7 @@ mod prompt;
 mod questions;
 mod routes;
 mod sessions;
+mod sign_in;
 pub(crate) mod terminals;
 mod vcs;
 
@@ -65,6 +66,7 @@ pub(crate) struct Api {
     defaults: Mutex<HashMap<Option<PathBuf>, SessionChoices>>,
     pub(crate) controls: control::ControlQueue,
     terminals: terminals::Terminals,
+    sign_ins: Mutex<sign_in::PendingSignIns>,
     /// Memory for bodies, in KiB.
     bodies: Semaphore,
 }
@@ -77,6 +79,7 @@ impl Api {
             defaults: Mutex::default(),
             controls: control::ControlQueue::default(),
             terminals: terminals::Terminals::default(),
+            sign_ins: Mutex::default(),
             bodies: Semaphore::new(ALL_BODIES / KIB),
         }
     }

@@ -9,6 +9,7 @@
 //! | `agents`, `model`, `auxiliary_agents`, `demo` | agents and models |
 //! | `resolved_settings`, `secrets`, `approvals` | settings with the plugins' additions, secrets, remembered approvals |
 //! | `search`, `formatting`, `language_servers` | the search services that settings name, and the formatters and language servers that they turn on |
+//! | `sign_in` | signing in at vendors, and requests with tokens that expire |
 //! | `project`, `session_paths`, `history`, `session_list` | folders and lists of sessions, and their history |
 //! | `session_setup`, `client`, `user_message` | opens sessions, in this process's node or through another's socket, and prompts them |
 //! | `remote`, `socket` | client and server of a node's socket |
@@ -52,6 +53,7 @@ pub mod session_list;
 pub mod session_paths;
 pub mod session_setup;
 pub mod session_tree;
+pub mod sign_in;
 pub mod signals;
 pub mod slash;
 pub mod socket;

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::Usage;
 use crate::note;
+use crate::sign_in;
 pub use leftfold_config::environment;
 use leftfold_config::{BaseUrl, Chosen, ProviderSummary, Script, Settings};
 
@@ -55,7 +56,7 @@ pub fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<Model
     let reasons = chosen.abilities.reasoning;
     let variants = variants(wire, vendor, &chosen.model_id, reasons, &chosen.variants);
     let request = Json::from_value(&chosen.options.clone().into());
-    let config = config(chosen, wire);
+    let config = config(chosen, wire)?;
     let encrypted = config.base_url.as_ref().is_none_or(|url| url.starts_with("https:"));
     if wire.is_remote() {
         // Runs while the store is being opened; without a thread the first request does it.
@@ -156,11 +157,17 @@ fn owned(parameters: Vec<(&'static str, String)>) -> Vec<(String, String)> {
     parameters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn config(chosen: Chosen, wire: Wire) -> Config {
+fn config(chosen: Chosen, wire: Wire) -> anyhow::Result<Config> {
+    let signed_in = chosen.sign_in.as_ref().zip(sign_in::of(&chosen.provider));
+    let authorised = signed_in.map(|(signed_in, row)| sign_in::authorization(row, signed_in));
     let mut config = Config::new(chosen.provider, wire);
     config.vendor = chosen.vendor;
     config.base_url = chosen.base_url.as_ref().map(|url| address(wire, url));
     config.parameters = owned(chosen.parameters);
+    if let Some((authorization, api)) = authorised.transpose()? {
+        config.authorization = Some(authorization);
+        config.base_url = Some(api);
+    }
     config.api_key = chosen.api_key.map(|key| key.reveal().to_owned());
     let headers = chosen.headers.into_iter();
     config.headers = headers.map(|(name, value)| (name, value.reveal().to_owned())).collect();
@@ -171,7 +178,7 @@ fn config(chosen: Chosen, wire: Wire) -> Config {
         Script::Path(path) => ScriptSource::Path(path),
         Script::Inline(text) => ScriptSource::Inline(text),
     });
-    config
+    Ok(config)
 }
 
 /// The options of a turn that come from settings and model.

@@ -26,7 +26,13 @@ pub(super) fn input(request: &Request, vendor: &Vendor) -> Vec<Value> {
             RequestMessage::Tool { results } => items.results(results),
         }
     }
-    system(&request.system).into_iter().chain(items.done).collect()
+    let system = if vendor.instructions { None } else { system(&request.system) };
+    system.into_iter().chain(items.done).collect()
+}
+
+/// The system prompt for vendors that have it apart from the conversation.
+pub(super) fn instructions(request: &Request) -> String {
+    request.system.join("\n\n")
 }
 
 /// The system prompt as one message: templates of many models accept only one, and only at the

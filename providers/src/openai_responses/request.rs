@@ -13,7 +13,7 @@ pub(super) fn body(request: &Request, vendor: &Vendor) -> Value {
     let mut body = Map::new();
     body.insert("model".into(), request.model.id.clone().into());
     // the limit of an unlisted model is unknown here, but the server knows it
-    if request.max_output > 0 {
+    if request.max_output > 0 && vendor.limits_output {
         body.insert("max_output_tokens".into(), request.max_output.into());
     }
     body.insert("stream".into(), true.into());
@@ -26,7 +26,13 @@ pub(super) fn body(request: &Request, vendor: &Vendor) -> Value {
     if vendor.cache_key && !request.cache_key.is_empty() {
         body.insert("prompt_cache_key".into(), request.cache_key.clone().into());
     }
+    if vendor.instructions {
+        body.insert("instructions".into(), message::instructions(request).into());
+    }
     options::apply(&mut body, &request.options.value(), &request.model.id);
+    if !vendor.limits_output {
+        body.remove("max_output_tokens");
+    }
     // last, so that each body begins with the bytes of the previous one as far as the conversation
     // does
     body.insert("input".into(), message::input(request, vendor).into());

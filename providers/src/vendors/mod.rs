@@ -6,15 +6,21 @@
 //! Nothing here builds a request or knows more of a wire format than its name.
 
 mod models;
+mod sign_ins;
 mod table;
 
+use leftfold_events::Request;
+use leftfold_events::event::PromptKind;
 use leftfold_events::providers::Builtin;
+use leftfold_events::request::RequestMessage;
 use leftfold_events::turn_config::{Abilities, Limit, ModelSpec, Prices};
 use reqwest::Url;
 
 use crate::ids::{IdForm, SHORT};
+use crate::shape;
 pub(crate) use models::{ANTHROPIC as CLAUDES, GEMINI as GEMINIS, OPENAI as GPTS};
 pub(crate) use models::{bedrock as bedrock_models, bedrock_model, claude_of_bedrock};
+pub(crate) use sign_ins::SIGN_INS;
 pub(crate) use table::{ANTHROPIC, BEDROCK, GENERIC, GOOGLE, OPENAI, VENDORS};
 
 /// One vendor, or one server that people run themselves.
@@ -70,8 +76,62 @@ pub(crate) struct Vendor {
     pub(crate) cache_key: bool,
     /// Whether it sometimes answers 404 for models that exist.
     pub(crate) retries_not_found: bool,
+    /// Whether requests may limit the reply. If not, it refuses requests that do.
+    pub(crate) limits_output: bool,
+    /// Whether Responses need the system prompt in `instructions` and not in the conversation.
+    pub(crate) instructions: bool,
+    /// Headers that say what a request is about.
+    pub(crate) headers: &'static [Header],
     /// Whether it answers a request that is too long with status 400 or 413 and an empty body.
     pub(crate) overflows_silently: bool,
+}
+
+/// A header of the requests that it applies to.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Header {
+    pub(crate) name: &'static str,
+    pub(crate) value: &'static str,
+    pub(crate) when: When,
+}
+
+/// The requests that a header applies to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum When {
+    Always,
+    /// The first one after a person's prompt.
+    ByUser,
+    /// All others: after calls, of subagents, for titles and summaries.
+    ByAgent,
+    /// Those with an image.
+    Images,
+    /// Those to Anthropic's models, some of which think between calls.
+    Claude,
+}
+
+impl When {
+    pub(crate) fn applies(self, request: &Request, is_by_user: bool) -> bool {
+        match self {
+            Self::Always => true,
+            Self::ByUser => is_by_user,
+            Self::ByAgent => !is_by_user,
+            Self::Images => has_image(request),
+            Self::Claude => is_claude(&request.model.id),
+        }
+    }
+}
+
+fn has_image(request: &Request) -> bool {
+    let is_image = |mime: &str| mime.starts_with("image/");
+    request.messages.iter().any(|message| match message {
+        RequestMessage::User { parts } => parts
+            .iter()
+            .any(|part| part.kind == PromptKind::Media && is_image(shape::file_of(part).0)),
+        RequestMessage::Tool { results } => {
+            let mut attached = results.iter().flat_map(|result| &result.attachments);
+            attached.any(|attachment| is_image(&attachment.mime))
+        }
+        RequestMessage::Assistant { .. } => false,
+    })
 }
 
 /// The body's name for the limit on output tokens.
@@ -174,9 +234,9 @@ impl Vendor {
         })
     }
 
-    /// Whether it is OpenAI itself, at its own address or at Azure.
+    /// Whether it is OpenAI itself, at one of its own addresses or at Azure.
     pub(crate) fn is_openai(&self) -> bool {
-        matches!(self.names[0], "openai" | "azure")
+        matches!(self.names[0], "openai" | "azure" | "chatgpt")
     }
 
     /// The name of the limit on output tokens for `model`.
@@ -375,7 +435,10 @@ mod tests {
                 let Prices { input, output, cache_read, cache_write } = model.prices;
                 assert!(model.output > 0 && model.output < model.context, "{}", model.id);
                 assert!(model.input < model.context, "{}", model.id);
-                assert!(input > 0.0 && output >= input && cache_read <= input, "{}", model.id);
+                // a subscription covers all of a vendor's models, or none
+                let is_covered = table[0].prices == Prices::default();
+                assert_eq!(input == 0.0, is_covered, "{}", model.id);
+                assert!(output >= input && cache_read <= input, "{}", model.id);
                 assert!(cache_write == 0.0 || cache_write >= input, "{}", model.id);
                 let others = table[..at].iter();
                 assert!(others.clone().all(|other| other.id != model.id), "{} twice", model.id);

@@ -35,6 +35,11 @@ const fn gpt(id: &'static str, context: u64, prices: Prices, efforts: Thinking) 
     Model { id, family, context, input, output, prices, images: true, thinking, samples: false }
 }
 
+/// A model of a ChatGPT subscription, whose context is smaller than that of OpenAI's API.
+const fn covered(id: &'static str, efforts: Thinking) -> Model {
+    gpt(id, 400_000, automatic_caching(0.0, 0.0, 0.0), efforts)
+}
+
 /// A model of Google, whose context is the input alone.
 const fn gemini(id: &'static str, prices: Prices, thinking: Thinking) -> Model {
     let (context, output, family) = (1_048_576, 65_536, "gemini");
@@ -152,6 +157,23 @@ pub(crate) const GEMINI: &[Model] = &[
     gemini("gemini-2.5-pro", automatic_caching(1.25, 10.0, 0.125), TO_HIGH),
     gemini("gemini-2.5-flash-lite", automatic_caching(0.1, 0.4, 0.01), TO_HIGH),
     gemini("gemini-2.5-flash", automatic_caching(0.3, 2.5, 0.03), TO_HIGH),
+];
+
+/// The models of a ChatGPT subscription, which covers their cost.
+pub(crate) const CHATGPT: &[Model] = &[
+    covered("gpt-6.2-astra", TO_MAX),
+    covered("gpt-6.2-sol", TO_MAX),
+    covered("gpt-6.1-sol", TO_MAX),
+    covered("gpt-6.1-terra", NONE_TO_MAX),
+    covered("gpt-6-astra", TO_MAX),
+    covered("gpt-6-sol", NONE_TO_MAX),
+    covered("gpt-6-luna", NONE_TO_MAX),
+    covered("gpt-5.6-sol", NONE_TO_MAX),
+    covered("gpt-5.6-terra", NONE_TO_MAX),
+    covered("gpt-5.6-luna", NONE_TO_MAX),
+    covered("gpt-5.5", NONE_TO_XHIGH),
+    covered("gpt-5.4", NONE_TO_XHIGH),
+    covered("gpt-5.4-mini", NONE_TO_XHIGH),
 ];
 
 /// xAI sets no limit on output.

@@ -1,7 +1,7 @@
 //! The table of vendors, from their public API references.
 
-use super::models::{ALIBABA, DEEPSEEK, GROQ, MISTRAL, MOONSHOT, XAI};
-use super::{CLAUDES, GEMINIS, GPTS, LimitName, MarkPlace, Marks, Vendor};
+use super::models::{ALIBABA, CHATGPT, DEEPSEEK, GROQ, MISTRAL, MOONSHOT, XAI};
+use super::{CLAUDES, GEMINIS, GPTS, Header, LimitName, MarkPlace, Marks, Vendor, When};
 use crate::ids::IdForm;
 use leftfold_events::providers::{Builtin, Parameter};
 
@@ -173,9 +173,33 @@ pub(crate) const VENDORS: &[Vendor] = &[
         names: &["github-copilot", "copilot"],
         hosts: &["githubcopilot.com"],
         base: Some("https://api.githubcopilot.com"),
+        builtin: chat("github-copilot", &[], "COPILOT_BASE_URL", ""),
         marks: Marks::Claude,
         mark_place: MarkPlace::Message,
+        headers: &[
+            Header { name: "openai-intent", value: "conversation-edits", when: When::Always },
+            Header { name: "x-initiator", value: "user", when: When::ByUser },
+            Header { name: "x-initiator", value: "agent", when: When::ByAgent },
+            Header { name: "copilot-vision-request", value: "true", when: When::Images },
+            Header {
+                name: "anthropic-beta",
+                value: "interleaved-thinking-2025-05-14",
+                when: When::Claude,
+            },
+        ],
         ..CLOUD
+    },
+    // OpenAI's models for those who have signed in with a ChatGPT account
+    Vendor {
+        names: &["chatgpt"],
+        hosts: &["chatgpt.com"],
+        base: Some("https://chatgpt.com/backend-api/codex"),
+        builtin: None,
+        models: CHATGPT,
+        limits_output: false,
+        instructions: true,
+        headers: &[Header { name: "originator", value: "leftfold", when: When::Always }],
+        ..OPENAI
     },
     Vendor {
         names: &["perplexity"],
@@ -322,6 +346,9 @@ pub(crate) const GENERIC: Vendor = Vendor {
     ends_in_done: false,
     cache_key: false,
     retries_not_found: false,
+    limits_output: true,
+    instructions: false,
+    headers: &[],
     overflows_silently: false,
 };
 

@@ -24,7 +24,6 @@ mod client_handler;
 mod connect;
 mod content;
 mod failure;
-mod http;
 mod link;
 mod lists;
 mod oauth;
@@ -38,7 +37,8 @@ mod spec;
 mod sse;
 mod stdio;
 
-pub use oauth::{AutoConsent, Consent, OAuth, sign_out};
+pub use leftfold_oauth::{AutoConsent, Consent};
+pub use oauth::{OAuth, sign_out};
 pub use probe::{Calls, ProbeReport, ProbedCall, login, probe};
 pub use prompts::PromptResult;
 pub use servers::{Servers, close, dispose};

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use leftfold_oauth::Consent;
 use leftfold_process::Connection as _;
 use rmcp::model::{CallToolRequestParams, CallToolResult, JsonObject, Tool};
 use serde_json::{Map, Value};
@@ -12,7 +13,7 @@ use super::client_handler::ClientHandler;
 use super::connect::{self, LaunchContext};
 use super::failure::Failure;
 use super::link::Link;
-use super::oauth::{self, Consent, OAuth};
+use super::oauth::{self, OAuth};
 use super::spec::{Endpoint, STARTUP, ServerSpec, ToolReport};
 use super::{content, servers};
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use leftfold_oauth::http;
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::RoleClient;
 use rmcp::serve_client;
@@ -12,7 +13,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use super::client_handler::ClientHandler;
 use super::failure::{Failure, of_start};
 use super::oauth::{self, OAuth};
-use super::{http, sse};
+use super::sse;
 
 pub(super) async fn connect(
     url: &str,

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::{
     Api, Directory, GivenDirectory, JsonBody, Named, Path, Query, config, control, events, files,
-    keys, lists, prompt, questions, sessions, terminals, vcs,
+    keys, lists, prompt, questions, sessions, sign_in, terminals, vcs,
 };
 use crate::error::ApiError;
 use crate::front::Front;
@@ -137,7 +137,9 @@ fn table() -> Vec<Route> {
         route(Web, Patch, "/global/config", Object, config::change),
         route(Terminal, Get, "/config/providers", Object, config::config_providers),
         route(Terminal, Get, "/provider", Object, config::providers),
-        route(Terminal, Get, "/provider/auth", Object, config::empty_object),
+        route(Terminal, Get, "/provider/auth", Object, sign_in::methods),
+        route(Web, Post, "/provider/{providerID}/oauth/authorize", Object, sign_in::authorize),
+        route(Web, Post, "/provider/{providerID}/oauth/callback", True, sign_in::callback),
         route(Web, Put, "/auth/{providerID}", True, keys::store),
         route(Web, Delete, "/auth/{providerID}", True, keys::forget),
         route(Terminal, Get, "/agent", List, config::agent_list),

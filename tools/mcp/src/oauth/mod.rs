@@ -5,28 +5,20 @@
 //! PKCE and with checks of state and issuer. Sessions only use and refresh stored tokens; they
 //! never open a browser. The protocol steps are those of `rmcp`.
 
-mod callback;
 mod token_store;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use leftfold_framing::clip;
+use leftfold_oauth::{CONSENT, Callback, Consent, Redirect, answer, http};
 use reqwest::Url;
-use reqwest::header::LOCATION;
 use rmcp::transport::auth::{
     AuthClient, AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession,
     OAuthClientConfig, WWWAuthenticateParams,
 };
 
-use callback::{Callback, of};
 use token_store::TokenStore;
-
-use crate::http;
-
-/// How long to wait for consent.
-const CONSENT: Duration = Duration::from_secs(5 * 60);
 
 /// The client name that authorization servers see.
 const CLIENT: &str = "Leftfold";
@@ -53,37 +45,6 @@ pub struct OAuth {
 impl fmt::Debug for OAuth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OAuth").field("scopes", &self.scopes).finish_non_exhaustive()
-    }
-}
-
-/// A way to show a consent page to a person.
-pub trait Consent: Sync {
-    /// Shows the page. May return where it has led: an address with a `code`, or the code. An
-    /// implementation that learns nothing of the result may wait for ever: the browser reports back
-    /// by itself.
-    fn ask(&self, page: &str) -> impl Future<Output = Result<String, String>> + Send;
-}
-
-/// Requests the page and follows its redirect at once, without a person. This works with servers
-/// that trust every client, such as those of conformance suites.
-#[derive(Clone, Copy, Debug)]
-pub struct AutoConsent;
-
-impl Consent for AutoConsent {
-    async fn ask(&self, page: &str) -> Result<String, String> {
-        let client = tokio::task::spawn_blocking(http::client).await;
-        let client = client.map_err(|error| error.to_string())??;
-        let asked = client.get(page).send().await;
-        let answer = asked.map_err(|error| format!("its consent page does not answer: {error}"))?;
-        let to = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok());
-        let Some(to) = to else {
-            return Err(format!(
-                "its consent page does not redirect by itself ({})",
-                answer.status()
-            ));
-        };
-        let base = Url::parse(page).map_err(|error| error.to_string())?;
-        base.join(to).map(String::from).map_err(|error| error.to_string())
     }
 }
 
@@ -128,7 +89,9 @@ pub(super) async fn sign_in(
     let documents = metadata.additional_fields.get("client_id_metadata_document_supported");
     let reads_documents = documents.is_some_and(|documents| documents == true);
     manager.set_metadata(metadata);
-    let callback = Callback::open(oauth.port).await?;
+    let ports = oauth.port.as_slice();
+    let redirect = Redirect { host: "127.0.0.1", ports, path: "/callback" };
+    let callback = Callback::open(redirect).await?;
     let scopes = scopes(url, oauth, challenge, &store, &manager).await;
     let document = oauth.client_metadata.as_ref().filter(|_| reads_documents);
     let (request, secret) = request(oauth, document, &mut manager, &callback, scopes).await?;
@@ -220,48 +183,6 @@ async fn request(
     })
 }
 
-/// Waits for the address that consent led to: from the browser, or pasted by its user.
-async fn answer(
-    page: &str,
-    callback: &Callback,
-    consent: &impl Consent,
-    limit: Duration,
-) -> Result<Url, String> {
-    let address = Url::parse(page)
-        .map_err(|error| format!("the address of its consent page is invalid: {error}"))?;
-    if !matches!(address.scheme(), "http" | "https") {
-        return Err("the address of its consent page is not on the web".to_owned());
-    }
-    let state = of(&address, "state").ok_or("the address of its consent page has no `state`")?;
-    let url = tokio::select! {
-        url = callback.answer(&state) => url,
-        told = consent.ask(page) => read(told?.trim(), callback.address(), &state)?,
-        () = tokio::time::sleep(limit) => {
-            let minutes = limit.as_secs() / 60;
-            return Err(format!("there was no consent within {minutes} minutes"));
-        }
-    };
-    let Some(refused) = of(&url, "error") else { return Ok(url) };
-    let about = of(&url, "error_description").map(|about| format!(" ({about})"));
-    let refused = format!("there was no consent: {refused}{}", about.unwrap_or_default());
-    Err(clip(refused, MAX_WHY))
-}
-
-/// Reads a pasted address or code.
-fn read(told: &str, address: &str, state: &str) -> Result<Url, String> {
-    if told.contains("://") {
-        let url = Url::parse(told).map_err(|error| format!("that is not an address: {error}"))?;
-        return match of(&url, "state") {
-            Some(known) if known == state => Ok(url),
-            Some(_) | None => Err(STRANGE.to_owned()),
-        };
-    }
-    let query = [("code", told), ("state", state)];
-    Url::parse_with_params(address, query).map_err(|error| error.to_string())
-}
-
-const STRANGE: &str = "that address belongs to another request (its `state` differs): open the page shown now, and paste the address to which it leads";
-
 /// The error with its sources: the outermost text seldom says what happened.
 fn error_chain(error: &AuthError) -> String {
     let mut said = error.to_string();
@@ -274,68 +195,4 @@ fn error_chain(error: &AuthError) -> String {
         inner = error.source();
     }
     clip(said, MAX_WHY)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Says(Option<&'static str>);
-
-    impl Consent for Says {
-        async fn ask(&self, page: &str) -> Result<String, String> {
-            match self.0 {
-                Some(said) => {
-                    Ok(said.replace("STATE", &of(&Url::parse(page).unwrap(), "state").unwrap()))
-                }
-                None => std::future::pending().await,
-            }
-        }
-    }
-
-    async fn answered(said: Option<&'static str>, limit: Duration) -> Result<Url, String> {
-        let callback = Callback::open(None).await.unwrap();
-        let page = "https://auth.test/authorize?state=s-1&client_id=c";
-        answer(page, &callback, &Says(said), limit).await
-    }
-
-    #[tokio::test]
-    async fn what_is_pasted_is_an_address_with_the_right_state_or_a_code() {
-        for told in ["  c-1 \n", "http://127.0.0.1:1/callback?code=c-1&state=STATE"] {
-            let url = answered(Some(told), CONSENT).await.unwrap();
-            assert_eq!(
-                (of(&url, "code").unwrap(), of(&url, "state").unwrap()),
-                ("c-1".into(), "s-1".into())
-            );
-        }
-        for (told, expected) in [
-            ("http://127.0.0.1:1/callback?code=c-1&state=other", STRANGE),
-            ("http://127.0.0.1:1/callback?code=c-1", STRANGE),
-            (
-                "http://h/?state=STATE&error=access_denied&error_description=no",
-                "there was no consent: access_denied (no)",
-            ),
-        ] {
-            assert_eq!(answered(Some(told), CONSENT).await.unwrap_err(), expected);
-        }
-    }
-
-    #[tokio::test]
-    async fn nobody_is_waited_for_for_ever() {
-        let why = answered(None, Duration::from_millis(20)).await.unwrap_err();
-        assert!(why.starts_with("there was no consent within"), "{why}");
-    }
-
-    /// SPEC X5.
-    #[test]
-    fn consent_may_take_five_minutes() {
-        assert_eq!(CONSENT, Duration::from_millis(300_000));
-    }
-
-    #[tokio::test]
-    async fn a_page_is_one_of_the_web() {
-        let callback = Callback::open(None).await.unwrap();
-        let why = answer("file:///etc/passwd?state=s", &callback, &Says(None), CONSENT).await;
-        assert_eq!(why.unwrap_err(), "the address of its consent page is not on the web");
-    }
 }

@@ -2,15 +2,23 @@
 
 use crate::cli::Consent;
 use std::io::{BufRead, IsTerminal, Write};
-use std::process::{Command, Stdio};
 
 use leftfold_mcp::AutoConsent;
+use leftfold_runtime::note;
+use leftfold_runtime::sign_in::{OPENER, open_browser};
 use leftfold_view::clean::visible_line;
 
 /// The longest accepted answer, in bytes.
 const LONGEST: usize = 64 * 1024;
 
 impl Consent {
+    /// Opens a page in a browser, if that is the way.
+    pub(super) fn open(self, page: &str) {
+        if self == Self::Browser {
+            open(page);
+        }
+    }
+
     /// The way that suits this terminal, without `--consent`.
     pub(super) fn usual() -> Self {
         let shows = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -32,9 +40,7 @@ impl leftfold_mcp::Consent for Consent {
              paste the final address of the page here.",
             visible_line(page)
         );
-        if *self == Self::Browser {
-            open(page);
-        }
+        self.open(page);
         match line().await {
             Some(line) => Ok(line),
             // Without standard input nobody can paste, but the browser may return by itself.
@@ -57,15 +63,9 @@ async fn line() -> Option<String> {
     receiver.await.ok().flatten()
 }
 
+/// Opens a page in a browser; people have its address too.
 fn open(page: &str) {
-    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let mut browser = Command::new(program);
-    browser.arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    match browser.spawn() {
-        // The opener ends once the browser has the address.
-        Ok(mut browser) => drop(std::thread::Builder::new().spawn(move || browser.wait())),
-        Err(error) => {
-            leftfold_runtime::note(&format!("leftfold: `{program}` opens no browser: {error}"));
-        }
+    if let Err(error) = open_browser(page) {
+        note(&format!("leftfold: `{OPENER}` opens no browser: {error}"));
     }
 }
