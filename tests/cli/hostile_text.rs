@@ -167,7 +167,7 @@ fn nothing_of_a_hostile_session_controls_the_terminal() {
     inspect_session(&site, "last");
 }
 
-/// Everything but the codes of Leftfold's own screen and of the line editor.
+/// Everything but the codes of Leftfold's own screen.
 fn without_own_codes(raw: &str) -> String {
     let mut pieces = raw.split("\u{1b}[");
     let mut out = pieces.next().unwrap().to_owned();
@@ -176,11 +176,13 @@ fn without_own_codes(raw: &str) -> String {
         let (codes, rest) = (&piece[..=end], &piece[end + 1..]);
         let numbers = codes.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let known = match &codes[end..] {
-            "m" => numbers
-                .split(';')
-                .all(|n| matches!(n, "" | "0" | "1" | "2" | "3" | "31" | "32" | "33" | "36")),
-            "A" | "C" | "D" | "J" | "K" => numbers.parse::<u16>().is_ok() || numbers.is_empty(),
-            "h" | "l" => matches!(numbers, "?2004" | "?2026"),
+            "m" => numbers.split(';').all(|n| {
+                matches!(n, "" | "0" | "1" | "2" | "3" | "4" | "7" | "9")
+                    || n.parse().is_ok_and(|n: u8| (30..38).contains(&n))
+            }),
+            "A" | "B" | "C" | "J" | "K" => numbers.parse::<u16>().is_ok() || numbers.is_empty(),
+            "h" | "l" => matches!(numbers, "?2004" | "?2026" | "?1004" | "?25"),
+            "u" => matches!(numbers, ">1" | "<"),
             _ => false,
         };
         assert!(known && codes != "2J", "{codes:?} in {raw:?}");

@@ -94,6 +94,14 @@ impl Terminal {
         self
     }
 
+    /// Gives the terminal another width.
+    pub fn resize(&mut self, columns: u16) -> &mut Self {
+        self.pty.as_ref().unwrap().resize(pty_process::Size::new(ROWS, columns)).unwrap();
+        let size = |n| std::num::NonZero::new(n).unwrap();
+        self.parser.screen_mut().set_size(size(ROWS), size(columns));
+        self
+    }
+
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();

@@ -184,9 +184,9 @@ fn of_two_terminals_the_first_answer_counts_and_the_other_is_told() {
     first.until_prompt().press("hi\r").until("Hello.").until_prompt();
     let mut second = site.terminal(&["--continue"], 100);
     second.until("Hello.").until_prompt().press("make it\r").until("[o]nce");
-    // the first terminal could type a prompt, but sees the question and answers it
-    first.until("make it").until("? bash printf made").until("Enter on an empty line");
-    first.press("\r").until("[o]nce").press("o").until("Done.").until_prompt();
+    // the first terminal sees the question of the other one's turn, and answers it
+    first.until("make it").until("? bash printf made").until("[o]nce");
+    first.press("o").until("Done.").until_prompt();
     second.until("allowed once by terminal").until("Done.").until_prompt();
     first.press("again\r").until("Again.");
     second.until("› again").until("Again.").press("\x04");

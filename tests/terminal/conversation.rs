@@ -103,13 +103,14 @@ fn typing_while_a_question_appears_neither_answers_it_nor_gets_lost() {
         terminal.press(key);
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    terminal.until("(you are typing: \"also add docs\" — Enter keeps it");
+    terminal.until("› also add docs").until("keys do not answer while you write");
     std::thread::sleep(std::time::Duration::from_millis(900));
-    terminal.press(", a").until("docs, a\"").press("\x7f\x7f\x7f").until("docs\"");
+    terminal.press(", a").until("› also add docs, a").press("\x7f\x7f\x7f").until("docs\n");
     assert!(!terminal.shown().contains("[o]nce"), "{}", terminal.shown());
-    terminal.press("\r").until("[o]nce");
+    // the text is the next prompt, which waits for the end of the turn
+    terminal.press("\r").until("queued: also add docs").until("[o]nce");
     assert!(!common::exists(&site.project().join("made")));
-    terminal.press("o").until("Made.").until("› also add docs").press("\r").until("Docs too.");
+    terminal.press("o").until("Made.").until("› also add docs").until("Docs too.");
     terminal.until_prompt().press(CTRL_D);
     assert_eq!(terminal.wait(), 0);
     let events = site.exported();
@@ -127,17 +128,18 @@ fn a_paste_answers_no_question_and_becomes_a_draft() {
     terminal.until_prompt().press("make it\r").until("[o]nce");
     let (on, off) = (terminal.raw.rfind("\x1b[?2004h"), terminal.raw.rfind("\x1b[?2004l"));
     assert!(on > off, "pastes are not marked");
-    terminal.press("\x1b[200~o\x1b[201~").until("(you are typing: \"o\"");
-    terminal.press("\x1b").until("[o]nce");
+    terminal.press("\x1b[200~o\x1b[201~").until("› o").until("keys do not answer");
+    terminal.press("\x1b").until("aside: o").until("[o]nce");
     terminal.press("a").until("[y] allows it from now on");
-    terminal.press("\x1b[200~y\x1b[201~").until("(you are typing: \"y\"");
-    terminal.press("\x1b").until("[o]nce").press("\x1b[200~\r\x1b[201~");
+    terminal.press("\x1b[200~y\x1b[201~").until("› y");
+    terminal.press("\x1b").until("aside: o … 1 more lines").until("[o]nce");
     assert!(!common::exists(&site.project().join("made")));
-    terminal.until("[o]nce");
     std::thread::sleep(std::time::Duration::from_millis(900));
-    terminal.press("o").until("Made.").until("› o\ny").press("\r").until("Well.");
+    terminal.press("o").until("Made.").until("› o\n  y").press("\r").until("Well.");
     terminal.until_prompt().press(CTRL_D);
     assert_eq!(terminal.wait(), 0);
+    let prompts = site.exported();
+    assert_eq!(all(&prompts, "turn.prompted")[1]["data"]["parts"][0]["text"], "o\ny");
     site.assert_sound();
 }
 
@@ -316,16 +318,21 @@ fn a_tool_does_not_drive_the_terminal() {
 
 #[test]
 fn plain_where_colours_are_not_wanted() {
-    let replies = script(json!([says("# Title\n\nsome **bold** word")]));
-    for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+    let replies = script(json!([says("# Title\n\nsome **bold** word\n\n`code`")]));
+    for (name, value, text) in
+        [("NO_COLOR", "1", "some bold word"), ("TERM", "dumb", "some **bold** word")]
+    {
         let site = Site::scripted(&replies).env(name, value);
         let mut terminal = site.terminal(&[], 80);
-        terminal.until_prompt().press("go\n");
-        terminal.until("# Title").until("some **bold** word").until_prompt().press(CTRL_D);
+        terminal.until_prompt().press("go\r");
+        terminal.until("Title").until(text).until_prompt().press(CTRL_D);
         assert_eq!(terminal.wait(), 0);
-        let colours = terminal.raw.split("\x1b[").skip(1).filter(|code| {
-            code.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
-        });
+        let is_colour = |code: &str| {
+            let end = code.find(|c: char| !c.is_ascii_digit() && c != ';').unwrap_or(code.len());
+            let codes = code[..end].split(';').filter_map(|code| code.parse::<u8>().ok());
+            code[end..].starts_with('m') && codes.into_iter().any(|code| code >= 30)
+        };
+        let colours = terminal.raw.split("\x1b[").skip(1).filter(|code| is_colour(code));
         assert_eq!(colours.count(), 0, "{:?}", terminal.raw);
         assert!(name != "TERM" || !terminal.raw.contains('\x1b'), "{:?}", terminal.raw);
     }
@@ -365,4 +372,138 @@ fn the_changes_of_a_turn_and_of_the_session_are_shown() {
     terminal.until_prompt().press("/exit\r");
     assert_eq!(terminal.wait(), 0);
     site.assert_sound();
+}
+
+#[test]
+fn a_dumb_terminal_asks_and_shows_what_is_typed() {
+    let site = asking(json!([bash("echo 1"), says("Done.")])).env("TERM", "dumb");
+    let mut terminal = site.terminal(&[], 80);
+    terminal.until_prompt().press("make itt").until("› make itt").press("\x7f");
+    terminal.until_so("shorter", |screen| screen.contents().trim_end().ends_with("› make it"));
+    terminal.press("\r").until("? bash echo 1").until("[o]nce").press("a").until("[y] allows it");
+    terminal
+        .press("n")
+        .until_so("the keys again", |screen| screen.contents().matches("[o]nce").count() == 2);
+    terminal.press("o").until("allowed once").until("Done.").until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    assert!(!terminal.raw.contains('\x1b'), "{:?}", terminal.raw);
+    site.assert_sound();
+}
+
+#[test]
+fn prompts_are_queued_while_the_model_works_and_come_back_after_an_interrupt() {
+    let site = Site::scripted(&script(json!([
+        bash("while [ ! -e go ]; do sleep 0.05; done"),
+        says("First."),
+        says("Second."),
+        endless("third"),
+    ])));
+    let mut terminal = site.terminal(&[], 80);
+    terminal.until_prompt().press("first\r").until("bash while");
+    terminal.press("second\r").until("queued: second").press("third\r").until("queued: third");
+    // the last one is changed
+    terminal.press("\x1b[A").until("› third").press(" one\r").until("queued: third one");
+    site.file("go", "");
+    terminal.until("First.").until("› second").until("Second.").until("› third one");
+    terminal.until("word word").press("fourth\r").until("queued: fourth").press("draft");
+    terminal.until("› draft").press(CTRL_C).until("Cleared").press(CTRL_C).until("interrupted");
+    terminal.until("› fourth").press("\x15").until_prompt().press("\x1b[A").until("› draft");
+    terminal.press(CTRL_C).until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    let events = site.exported();
+    let prompts = all(&events, "turn.prompted").into_iter();
+    let prompts = prompts.map(|prompt| prompt["data"]["parts"][0]["text"].as_str().unwrap());
+    assert_eq!(prompts.collect::<Vec<_>>(), ["first", "second", "third one"]);
+    site.assert_sound();
+}
+
+#[test]
+fn a_resize_draws_the_live_rows_again() {
+    let site = Site::scripted(&script(json!([endless("go")]))).env("XTERM_VERSION", "vt100");
+    let mut terminal = site.terminal(&[], 80);
+    terminal.until_prompt().press("go\r").until("word word").press("a draft");
+    for columns in [40, 30, 1, 120] {
+        terminal.resize(columns).press(".");
+        std::thread::sleep(std::time::Duration::from_millis(300));
+    }
+    terminal.until("› a draft....");
+    terminal.until_so("one composer", |screen| screen.contents().matches("› a draft").count() == 1);
+    terminal.press(CTRL_C).press(CTRL_C).until("interrupted").until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+}
+
+#[test]
+fn a_command_line_of_the_user_runs_without_a_question_and_the_model_reads_it() {
+    let site = asking(json!([says("I see.")]));
+    let mut terminal = site.terminal(&[], 80);
+    terminal
+        .until_prompt()
+        .press("!printf 'by hand'\r")
+        .until("✓ bash printf")
+        .until("    by hand");
+    terminal.until_prompt();
+    assert!(!terminal.shown().contains("[o]nce"), "{}", terminal.shown());
+    assert!(all(&site.exported(), "model.requested").is_empty());
+    terminal.press("well?\r").until("I see.").until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    assert_eq!(only(&site.exported(), "tool.finished")["data"]["output"], "by hand");
+    site.assert_sound();
+}
+
+#[test]
+fn the_prompt_is_written_in_an_editor() {
+    let site = Site::scripted(&script(json!([says("Heard.")])));
+    let editor = site.file("editor", "#!/bin/sh\nprintf ' and more\\nlines\\n' >> \"$1\"\n");
+    std::fs::set_permissions(&editor, PermissionsExt::from_mode(0o755)).unwrap();
+    let site = site.env("VISUAL", editor.to_str().unwrap());
+    let mut terminal = site.terminal(&[], 80);
+    terminal.until_prompt().press("some text").until("› some text").press("\x07");
+    terminal.until("› some text and more\n  lines").press("\r").until("Heard.");
+    terminal.until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    let text = only(&site.exported(), "turn.prompted")["data"]["parts"][0]["text"].clone();
+    assert_eq!(text, "some text and more\nlines");
+}
+
+#[test]
+fn an_earlier_prompt_is_taken_back() {
+    let site = Site::scripted(&script(json!([says("One."), says("Two."), says("Three.")])))
+        .setting("/snapshot", json!(true));
+    let mut terminal = site.terminal(&[], 80);
+    prompt(&mut terminal, "first", "One.");
+    prompt(&mut terminal, "second", "Two.");
+    terminal.until_prompt().press("\x1b").until("Esc again").press("\x1b").until("> second");
+    terminal.press("\x1b[B").until("> first").press("\r").until("[done: ").until("› first");
+    terminal.press(" again\r").until("\n› first again\nOne.").until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    only(&site.exported(), "files.revert_asked");
+    site.assert_sound();
+}
+
+#[test]
+fn a_killed_conversation_leaves_a_terminal_that_the_next_one_repairs() {
+    let site = Site::scripted(&script(json!([says("One.")])));
+    let mut terminal = site.terminal(&[], 80);
+    terminal.until_prompt();
+    for code in ["\x1b[?2004h", "\x1b[?1004h", "\x1b[>1u"] {
+        assert!(terminal.raw.contains(code), "{code:?}");
+    }
+    terminal.press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    for code in ["\x1b[?2004l", "\x1b[?1004l", "\x1b[<u", "\x1b[?25h"] {
+        assert!(terminal.raw.contains(code), "{code:?}");
+    }
+}
+
+#[test]
+fn a_fork_continues_before_an_earlier_prompt() {
+    let site = Site::scripted(&script(json!([says("One."), says("Two."), says("Another.")])));
+    let mut terminal = site.terminal(&[], 100);
+    prompt(&mut terminal, "first", "One.");
+    prompt(&mut terminal, "second", "Two.");
+    terminal.until_prompt().press("\x1b").until("Esc again").press("\x1b").until("> second");
+    terminal.press("f").until("[a fork; `leftfold --session ").until("› second");
+    terminal.press(" again\r").until("› second again").until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    assert_eq!(site.run(&["sessions"]).ok().stdout.lines().count(), 2, "{}", terminal.shown());
 }

@@ -75,8 +75,8 @@ pub use sandbox::{ProgramSandbox, SandboxMode, SandboxSettings};
 pub use schema::schema;
 pub use secrecy::{Secret, has_credential, masked};
 pub use settings::{
-    Compaction, Experimental, Retry, Search, SearchProvider, Settings, Share, SkillFolder, Task,
-    ToolOutput, WebFetch,
+    Compaction, Experimental, Notify, Retry, Search, SearchProvider, Settings, Share, SkillFolder,
+    StatusItem, Task, Terminal, ToolOutput, WebFetch,
 };
 pub use source::{Env, Kind, SettingPlace, Source, environment, is_outside};
 pub use tree::Reference;

@@ -76,6 +76,7 @@ pub struct Settings {
     sandbox: Option<Sandbox>,
     pub compaction: Compaction,
     pub retry: Retry,
+    pub terminal: Terminal,
     /// Values that must not come into a log, by name.
     #[serde(deserialize_with = "set_secrets")]
     pub secrets: IndexMap<String, Secret>,
@@ -357,6 +358,64 @@ impl Default for Retry {
     fn default() -> Self {
         Self { attempts: 10 }
     }
+}
+
+/// The conversation on a terminal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub struct Terminal {
+    /// The parts of the status line, in this order. An empty list: there is no status line.
+    pub status: Option<Vec<StatusItem>>,
+    /// How to call a user whose terminal has not the focus, when a turn has ended or a question waits.
+    pub notify: Notify,
+    /// Whether lines are only added, and nothing is drawn in place: for screen readers.
+    pub plain: bool,
+}
+
+/// A part of the status line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StatusItem {
+    Agent,
+    /// Also the variant.
+    Model,
+    /// How much of the model's context is used.
+    Context,
+    /// US dollars.
+    Cost,
+    /// Of the turn.
+    Time,
+    /// How many prompts wait.
+    Queue,
+    /// How permission questions are treated.
+    Permissions,
+    /// The branch that is checked out.
+    Branch,
+}
+
+impl StatusItem {
+    pub const ALL: [Self; 8] = [
+        Self::Agent,
+        Self::Model,
+        Self::Context,
+        Self::Cost,
+        Self::Time,
+        Self::Queue,
+        Self::Permissions,
+        Self::Branch,
+    ];
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Notify {
+    /// The terminal's bell.
+    #[default]
+    Bell,
+    /// A notification of the desktop, by OSC 9.
+    Osc9,
+    Off,
 }
 
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {

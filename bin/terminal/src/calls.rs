@@ -4,16 +4,19 @@ use leftfold_events::event::Finished;
 use leftfold_runtime::session_diff::SessionDiff;
 use leftfold_tools::FilePreview;
 use leftfold_view::{Call, FileDiff, LineKind, file_changes, words};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
 
-use super::style::{Face, Look};
-use super::wrap::exact;
+use super::look::Look;
 use leftfold_view::clean::{clean, clean_line, clip, visible, visible_code, visible_line};
 
 /// The number of lines to show of a diff or of a command's last output.
 const EXCERPT: usize = 12;
 /// The most lines of a session's changes to print.
 const LONGEST_DIFF: usize = 2_000;
+const INDENT: &str = "    ";
 
 /// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +31,7 @@ pub(super) enum CallMark {
 #[derive(Clone, Copy)]
 pub(super) struct CallBlock<'a> {
     pub(super) call: &'a Call,
-    pub(super) look: Look,
+    pub(super) look: &'a Look,
 }
 
 impl CallBlock<'_> {
@@ -59,15 +62,19 @@ impl CallBlock<'_> {
 
     /// The rows of a question below its heading, whole: the changes, or the arguments if no more is
     /// known. The main argument is among them if it has several lines.
-    pub(super) fn details(self, change: &[FilePreview], arguments: &[(String, String)]) -> String {
+    pub(super) fn details(
+        self,
+        change: &[FilePreview],
+        arguments: &[(String, String)],
+    ) -> Vec<Line<'static>> {
         if !change.is_empty() {
             let lines = leftfold_runtime::preview::lines(change);
-            return lines.iter().map(|line| self.painted(line)).collect();
+            return lines.iter().flat_map(|line| self.painted(line)).collect();
         }
         let mut arguments: Vec<_> = arguments.iter().collect();
         // the text before a change comes first
         arguments.sort_by_key(|(name, _)| name == "newString");
-        let mut rows = String::new();
+        let mut rows = Vec::new();
         for (name, value) in arguments {
             let shown = visible(value);
             let mut lines: Vec<String> = shown.split('\n').map(str::to_owned).collect();
@@ -88,37 +95,37 @@ impl CallBlock<'_> {
                     " "
                 }
             };
-            rows.extend(lines.iter().map(|line| self.painted(&format!("{sign}{line}"))));
+            rows.extend(lines.iter().flat_map(|line| self.painted(&format!("{sign}{line}"))));
         }
         rows
     }
 
     /// A line of a diff, whole.
-    fn painted(self, line: &str) -> String {
-        exact(self.look, (Face::PLAIN, "    "), (face_of(line), line))
+    fn painted(self, line: &str) -> Vec<Line<'static>> {
+        self.look.exact((Style::default(), INDENT), (self.look.of_change(line), line))
     }
 
     /// The heading of an ended call.
-    pub(super) fn ended(self, mark: CallMark, note: &str) -> String {
-        let (face, sign) = match mark {
-            CallMark::Well => (Face::GREEN, "✓"),
-            CallMark::Failed => (Face::RED, "✗"),
-            CallMark::NotRun => (Face::YELLOW, "–"),
+    pub(super) fn ended(self, mark: CallMark, note: &str) -> Line<'static> {
+        let look = self.look;
+        let (style, sign) = match mark {
+            CallMark::Well => (look.theme.success, look.sign("✓", "+")),
+            CallMark::Failed => (look.theme.error, look.sign("✗", "x")),
+            CallMark::NotRun => (look.theme.warning, look.sign("–", "-")),
         };
-        let Look { style, columns } = self.look;
-        let room = columns.saturating_sub(3);
+        let room = look.width.saturating_sub(2);
         let note = clip(&clean_line(note), room / 2);
-        let heading = clip(&self.heading(), room.saturating_sub(note.chars().count() + 2));
-        let mut line = format!("{} {heading}", style.paint(face, sign));
+        let heading = clip(&self.heading(), room.saturating_sub(note.width() + 2));
+        let mut spans = vec![Span::styled(sign, style), Span::raw(format!(" {heading}"))];
         if !note.is_empty() {
-            line.push_str("  ");
-            style.write(&mut line, Face::DIM, &note);
+            spans.push(Span::raw("  "));
+            spans.push(Span::styled(note, look.theme.dim));
         }
-        line
+        Line::from(spans)
     }
 
     /// All lines of a finished call. With `previewed`, a question has already shown its changes.
-    pub(super) fn finished(self, finished: &Finished, previewed: bool) -> Vec<String> {
+    pub(super) fn finished(self, finished: &Finished, previewed: bool) -> Vec<Line<'static>> {
         let metadata = finished.metadata.value();
         let exit = metadata.get("exit").and_then(Value::as_i64).filter(|exit| *exit != 0);
         let failed = finished.is_error || exit.is_some();
@@ -161,63 +168,51 @@ fn diff_lines(files: &[FileDiff]) -> Vec<String> {
     changes.map(|line| clean(&line.text)).collect()
 }
 
-/// The colour of a line of a diff.
-fn face_of(line: &str) -> Face {
-    match line.chars().next() {
-        Some('+') => Face::GREEN,
-        Some('-') => Face::RED,
-        _ => Face::DIM,
-    }
-}
-
 /// The first lines of a diff, in colours.
-fn changes(lines: &[String], most: usize, look: Look) -> Vec<String> {
-    let Look { style, columns } = look;
-    let painted = |line: &String| {
-        format!("    {}", style.paint(face_of(line), &clip(line, columns.saturating_sub(5))))
-    };
-    let mut shown: Vec<String> = lines.iter().take(most).map(painted).collect();
+fn changes(lines: &[String], most: usize, look: &Look) -> Vec<Line<'static>> {
+    let painted = |line: &String| indented(look.of_change(line), line, look);
+    let mut shown: Vec<_> = lines.iter().take(most).map(painted).collect();
     if lines.len() > most {
         let more = format!("… {} more lines", lines.len() - most);
-        shown.push(format!("    {}", style.paint(Face::DIM, &more)));
+        shown.push(indented(look.theme.dim, &more, look));
     }
     shown
 }
 
+fn indented(style: Style, text: &str, look: &Look) -> Line<'static> {
+    let text = clip(text, look.width.saturating_sub(INDENT.len()));
+    Line::from(vec![Span::raw(INDENT), Span::styled(text, style)])
+}
+
 /// The changes of a session to files, in colours, with the numbers of changed lines below.
-pub(super) fn diff(diff: &SessionDiff, look: Look) -> String {
-    let Look { style, .. } = look;
-    let mut text = String::new();
+pub(super) fn diff(diff: &SessionDiff, look: &Look) -> Vec<Line<'static>> {
+    let mut shown = Vec::new();
     let unified = diff.unified();
     let mut lines = unified.lines();
     for line in lines.by_ref().take(LONGEST_DIFF) {
-        let shown = visible_code(line.trim_end_matches('\r'));
-        text += &exact(look, (Face::PLAIN, "  "), (face_of(line), &shown));
+        let text = visible_code(line.trim_end_matches('\r'));
+        shown.extend(look.exact((Style::default(), "  "), (look.of_change(line), &text)));
     }
     let more = lines.count();
     let more = (more > 0).then(|| format!("… {more} more lines: leftfold diff {}", diff.session));
     let none = diff.files.is_empty().then(|| "no file was changed".to_owned());
     let sum = none.unwrap_or_else(|| file_changes::sum(&diff.figures()));
     for note in more.iter().chain(&diff.notes).chain(&diff.gaps).chain([&sum]) {
-        text += &format!("  {}\n", style.paint(Face::DIM, &clean_line(note)));
+        shown.extend(look.note(look.theme.dim, &format!("  {}", clean_line(note))));
     }
-    text
+    shown
 }
 
 /// The last lines of a command's output.
-fn output(output: &str, look: Look) -> Vec<String> {
-    let Look { style, columns } = look;
+fn output(output: &str, look: &Look) -> Vec<Line<'static>> {
     let text = clean(output);
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let mut shown = Vec::new();
     let left_out = lines.len().saturating_sub(EXCERPT);
     if left_out > 0 {
-        let more = format!("… {left_out} lines before");
-        shown.push(format!("    {}", style.paint(Face::DIM, &more)));
+        shown.push(indented(look.theme.dim, &format!("… {left_out} lines before"), look));
     }
-    shown.extend(lines[left_out..].iter().map(|line| {
-        format!("    {}", style.paint(Face::DIM, &clip(line, columns.saturating_sub(5))))
-    }));
+    shown.extend(lines[left_out..].iter().map(|line| indented(look.theme.dim, line, look)));
     shown
 }
 
@@ -229,4 +224,9 @@ pub(super) fn duration(millis: u64) -> String {
         10_000..60_000 => format!("{} s", millis / 1000),
         _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1000),
     }
+}
+
+/// As [`duration`], in whole seconds, because fractions would only flicker.
+pub(super) fn elapsed(millis: u64) -> String {
+    if millis < 60_000 { format!("{} s", millis / 1000) } else { duration(millis) }
 }

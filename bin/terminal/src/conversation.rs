@@ -1,49 +1,42 @@
-//! The conversation: turns typed lines into prompts and answers, and shows observed events.
+//! The conversation: performs what the keys ask for, feeds observed events to the [`App`], and draws it.
 
-use std::collections::HashSet;
 use std::io;
+use std::process::Command;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use leftfold_actors::{Observation, Recorded, WatchScope};
-use leftfold_events::event::{Event, PromptPart, Session, Turn};
+use leftfold_actors::{Answered, Observation, QuestionReply, Recorded};
+use leftfold_config::Notify;
+use leftfold_events::event::{Event, Session, SessionChoices, Turn};
 use leftfold_events::{Envelope, Seq, Time};
-use ractor::ActorRef;
-
-use super::BY;
-use super::choosing::Choosing;
-use super::input::{Input, LineKind, Typed};
-use super::input_events::{InputEvent, InputEvents};
-use super::keys::Mode;
-use super::render::Renderer;
-use super::screen::{self, Screen};
-use leftfold_runtime::client::Client;
 use leftfold_runtime::project::Project;
+use leftfold_runtime::redact_output;
+use leftfold_runtime::session_paths::SessionPlace;
 use leftfold_runtime::session_setup::SessionSetup;
-use leftfold_runtime::socket::SessionRegistry;
 use leftfold_runtime::turn_config::Overrides;
-use leftfold_view::{AnswerGate, QuestionId};
+use leftfold_store::Reader;
+use leftfold_view::QuestionId;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+use rustix::process::{Signal, getpid, kill_process};
 
-/// Identifies a question for the gate. `None` is the question whether to resume the turn.
-pub(super) type GateId = Option<QuestionId>;
+use super::app::{Action, App, Leaving};
+use super::calls;
+use super::commands::Entered;
+use super::events::{InputEvent, InputEvents};
+use super::jobs::{self, Done, Job, SessionCommand};
+use super::keys::Keys;
+use super::link::NewClient;
+use super::plain_screen::PlainScreen;
+use super::surface::Surface;
+use super::terminal_mode::{TerminalMode, size};
+use super::{BY, last_turn};
 
-/// The current use of the terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// Showing the last turn, up to this event.
-    History(Seq),
-    Prompt,
-    /// A turn is running. `running` is set once this terminal's own prompt is in it.
-    Turn {
-        running: bool,
-    },
-    /// A key answers the question of this intent.
-    Question(QuestionId),
-    /// The user types the reason of a rejection, or an answer.
-    Reason(QuestionId),
-    /// A key says whether to resume the interrupted turn.
-    Resume,
-}
+/// The shortest time from one frame to the next.
+const FRAME: Duration = Duration::from_millis(16);
+/// How often the screen is drawn while something runs.
+const TICK: Duration = Duration::from_millis(250);
 
 /// Why a conversation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,333 +48,554 @@ pub(super) enum ExitReason {
     Gone,
 }
 
+#[derive(Debug)]
+pub(super) enum Screen {
+    Inline(Surface),
+    Plain(PlainScreen),
+}
+
+impl Screen {
+    /// Prints a line, with nothing below it.
+    pub(super) fn say(&mut self, line: Line<'static>) -> io::Result<()> {
+        match self {
+            Self::Inline(surface) => surface.draw(&[line], &Buffer::empty(Rect::ZERO), None),
+            Self::Plain(screen) => screen.lines(&[line]),
+        }
+    }
+}
+
 pub(super) struct Conversation {
-    pub(super) setup: SessionSetup,
-    /// Includes the choices for the next prompts.
-    pub(super) project: Project,
-    /// Whether the choices must be logged before the next prompt.
-    pub(super) unlogged: bool,
-    /// The options of every prompt.
-    pub(super) overrides: Overrides,
-    pub(super) sessions: Arc<SessionRegistry>,
-    pub(super) sink: ActorRef<Observation>,
-    pub(super) client: Option<Client>,
-    pub(super) input_events: InputEvents,
-    pub(super) input: Input,
-    pub(super) renderer: Renderer,
+    pub(super) app: App,
+    pub(super) job: Job,
+    pub(super) events: InputEvents,
     pub(super) screen: Screen,
-    pub(super) mode: Mode,
-    pub(super) stage: Stage,
-    /// A turn was interrupted; the next prompt closes it.
-    pub(super) unfinished: bool,
-    /// The last Ctrl-C met an empty line.
-    pub(super) warned: bool,
-    /// The questions that were answered here.
-    pub(super) answered: HashSet<QuestionId>,
-    /// The options chosen for the current question.
-    pub(super) choosing: Choosing,
-    /// Decides which keys answer; has the text that was typed and is no answer.
-    pub(super) gate: AnswerGate<GateId, Instant>,
-    /// The questions that were shown above the line that is being typed.
-    pub(super) announced: HashSet<QuestionId>,
-    /// Sent with the next prompt.
-    pub(super) files: Vec<PromptPart>,
-    /// The last observed event.
-    seen: Seq,
-    /// Lines to print once no line is being typed.
-    held: String,
+    pub(super) mode: TerminalMode,
+    pub(super) notify: Notify,
+    /// The command line that the user has entered with `!`, until its call was asked about.
+    shell: Option<String>,
+    /// It has suspended itself and has taken the terminal again.
+    is_back: bool,
+    /// Whether the screen has to be drawn, and from when on it may be.
+    is_stale: bool,
+    next_frame: Instant,
 }
 
 impl Conversation {
     pub(super) fn new(
-        setup: SessionSetup,
-        (project, overrides): (Project, Overrides),
-        sessions: Arc<SessionRegistry>,
-        (input_events, sink): (InputEvents, ActorRef<Observation>),
-        input: Input,
-        renderer: Renderer,
+        app: App,
+        job: Job,
+        events: InputEvents,
         screen: Screen,
+        mode: TerminalMode,
+        notify: Notify,
     ) -> Self {
+        let next_frame = Instant::now();
         Self {
-            setup,
-            project,
-            unlogged: false,
-            overrides,
-            sessions,
-            sink,
-            client: None,
-            input_events,
-            input,
-            renderer,
+            app,
+            job,
+            events,
             screen,
-            mode: Mode::found(),
-            stage: Stage::Prompt,
-            unfinished: false,
-            warned: false,
-            answered: HashSet::new(),
-            choosing: Choosing::default(),
-            gate: AnswerGate::default(),
-            announced: HashSet::new(),
-            files: Vec::new(),
-            seen: 0,
-            held: String::new(),
+            mode,
+            notify,
+            shell: None,
+            is_back: false,
+            is_stale: true,
+            next_frame,
         }
     }
 
     /// Continues an existing session, and shows its last turn, which begins at `from`.
-    pub(super) async fn continue_session(&mut self, from: Seq) -> anyhow::Result<()> {
-        let head = self.open(Some(from)).await?;
-        self.client()?.takes(&self.overrides.options())?;
-        self.stage = Stage::History(head);
-        Ok(())
-    }
-
-    /// Sends the first prompt, if there is one, and handles input events until the user leaves.
-    pub(super) async fn run(&mut self, first: Option<String>) -> anyhow::Result<ExitReason> {
-        if let Some(prompt) = first {
-            if let Some(leave) = self.typed(Typed::Line(prompt)).await? {
-                return Ok(leave);
-            }
-        } else if self.stage == Stage::Prompt {
-            self.take_prompt()?;
-        }
-        loop {
-            let ticking = matches!(self.stage, Stage::Turn { .. });
-            let alarm = self.gate.counts_from(Instant::now());
-            let event = self.input_events.next(ticking, alarm).await;
-            let left = match event {
-                InputEvent::Observed(observation) => self.observe(observation)?,
-                InputEvent::Typed(typed) => self.typed(typed).await?,
-                InputEvent::Keys(pressed) => self.keys(&pressed).await?,
-                InputEvent::Signal("SIGINT") => self.interrupt().await?,
-                InputEvent::Signal(name) => Some(ExitReason::Signal(name)),
-                InputEvent::Continued => self.continued()?,
-                InputEvent::Tick if self.is_asking() => self.show_keys()?,
-                InputEvent::Tick => self.paint("")?,
-                InputEvent::Closed(reason) => anyhow::bail!("the session is closed: {reason}"),
-            };
-            if let Some(leave) = left {
-                return Ok(leave);
-            }
-        }
-    }
-
-    /// Opens the session, here or through the node that has it, and watches it: from `from`, or
-    /// from the last watched event, or from the next one. Answers the session's head.
-    pub(super) async fn open(&mut self, from: Option<Seq>) -> anyhow::Result<Seq> {
-        let session = self.setup.place.session;
-        let (client, opened) = match &self.client {
-            None => self.sessions.open(session).await?,
-            mine => match self.sessions.client_for(session, mine.as_ref()).await? {
-                (client, Some(opened)) => (client, opened),
-                (_, None) => return Ok(self.seen),
-            },
-        };
-        let head = opened.head;
-        self.unfinished = opened.unfinished;
-        self.renderer.me = client.name(BY);
-        let next = if self.client.is_some() { self.seen } else { head } + 1;
-        client.watch(from.unwrap_or(next), self.sink.clone(), WatchScope::Live).await?;
-        self.seen = self.seen.max(from.unwrap_or(next) - 1);
-        self.client = Some(client);
-        self.input_events.watch_close(opened);
-        Ok(head)
-    }
-
-    fn observe(&mut self, observation: Observation) -> anyhow::Result<Option<ExitReason>> {
-        let Observation { events, done } = observation;
-        self.renderer.resize(screen::columns());
-        let mut text = String::new();
-        let mut last = None;
-        // A session that was opened again is watched again, so events may repeat.
-        let seen = self.seen;
-        for event in events.iter().map(Recorded::masked) {
-            let own = self.renderer.transcript.is_root(event);
-            if own && event.seq <= seen {
-                continue;
-            }
-            text += &self.renderer.show(event);
-            if own {
-                last = self.follow(event).or(last);
-                self.seen = self.seen.max(event.seq);
-            }
-        }
-        self.held.push_str(&text);
-        self.close_question()?;
-        let gone = self.paint("")?;
-        // The hub may have ended with the node.
-        let _ = done.send(());
-        match last {
-            Some(Stage::Resume) => self.ask_to_resume()?,
-            Some(Stage::Prompt) => self.take_prompt()?,
-            Some(Stage::Turn { .. }) => self.join_turn()?,
-            _ => self.update_question()?,
-        }
-        Ok(gone)
-    }
-
-    /// Shows an event; answers the stage that it leads to.
-    fn follow(&mut self, event: &Envelope) -> Option<Stage> {
-        let resumed = matches!(
-            event.event,
-            Event::Session(Session::Resumed { .. } | Session::ResumedImported { .. })
+    pub(super) fn continue_session(&mut self, from: Seq, head: Seq) {
+        self.app.show_past(head);
+        let job = self.job.clone();
+        self.start(
+            "opening the session",
+            Box::pin(async move {
+                match job.open(from).await {
+                    Ok(_) => Done::Accepted,
+                    Err(error) => Done::Failed(error),
+                }
+            }),
         );
-        if let Stage::History(head) = self.stage {
-            let under_way = self.renderer.turn().is_some();
-            return (event.seq >= head).then_some(match (self.unfinished, under_way) {
-                (true, _) => Stage::Resume,
-                (false, true) => Stage::Turn { running: true },
-                (false, false) => Stage::Prompt,
-            });
-        }
-        self.unfinished &= !resumed;
-        match &event.event {
-            Event::Turn(Turn::Prompted { by, .. }) if *by == self.renderer.me => {
-                if self.stage == (Stage::Turn { running: false }) {
-                    self.stage = Stage::Turn { running: true };
-                }
-                None
+    }
+
+    /// Handles input events until the user leaves.
+    pub(super) async fn run(&mut self) -> anyhow::Result<ExitReason> {
+        loop {
+            if let Some(leave) = self.catch_up()? {
+                return Ok(leave);
             }
-            Event::Turn(Turn::Switched { agent, .. }) => {
-                // The next prompts go to the agent that has taken over.
-                if let Err(error) = self.switched(agent) {
-                    tracing::warn!("the agent {agent} cannot be prompted: {error:#}");
-                }
-                None
+            let event = self.events.next(self.alarm()).await;
+            self.is_stale = true;
+            if let Some(leave) = self.handle(event).await? {
+                return Ok(leave);
             }
-            // By this terminal or another client.
-            Event::Session(Session::Configured { choices, .. }) => {
-                if *choices != self.project.choices
-                    && let Err(error) = self.take_choices(choices.clone())
-                {
-                    tracing::warn!("the choice cannot be taken: {error:#}");
-                }
-                None
-            }
-            // Another client has resumed the turn.
-            Event::Session(_) if resumed && self.stage == Stage::Resume => {
-                Some(Stage::Turn { running: true })
-            }
-            Event::Turn(Turn::Ended(_)) => match self.stage {
-                Stage::Turn { running: true } | Stage::Question(_) => Some(Stage::Prompt),
-                // The line comes first.
-                Stage::Reason(_) => None,
-                Stage::Turn { .. } | Stage::Prompt | Stage::Resume | Stage::History(_) => None,
-            },
-            Event::Session(_)
-            | Event::Turn(_)
-            | Event::Model(_)
-            | Event::Tool(_)
-            | Event::Permission(_)
-            | Event::Compaction(_)
-            | Event::Subagent(_)
-            | Event::Todo(_)
-            | Event::Files(_)
-            | Event::Hook(_) => None,
         }
     }
 
-    /// Follows the running turn, whichever client started it.
-    pub(super) fn join_turn(&mut self) -> anyhow::Result<()> {
-        self.stop_asking();
-        self.mode.watch();
-        if self.renderer.turn().is_none() {
-            // It has ended in the meantime.
-            return self.take_prompt();
-        }
-        self.paint("")?;
-        self.update_question()
-    }
-
-    pub(super) fn client(&self) -> anyhow::Result<&Client> {
-        self.client.as_ref().ok_or_else(|| anyhow::anyhow!("the session is not open"))
-    }
-
-    /// Handles Ctrl-C while no line is read.
-    async fn interrupt(&mut self) -> anyhow::Result<Option<ExitReason>> {
-        match self.stage {
-            Stage::Turn { .. } | Stage::Question(_) if self.warned => {
-                return Ok(Some(ExitReason::Signal("SIGINT")));
+    async fn handle(&mut self, event: InputEvent) -> anyhow::Result<Option<ExitReason>> {
+        match event {
+            InputEvent::Observed(observation) => self.observe(observation),
+            InputEvent::Keys(batch) => {
+                let actions = self.app.input(batch, Instant::now());
+                for action in actions {
+                    if let Some(leave) = self.perform(action).await? {
+                        return Ok(Some(leave));
+                    }
+                }
             }
-            Stage::Turn { .. } | Stage::Question(_) => {
-                self.warned = true;
-                self.client()?.interrupt("SIGINT").await?;
+            InputEvent::Gone => return Ok(Some(ExitReason::Gone)),
+            InputEvent::Signal("SIGINT") => {
+                for action in self.app.interrupted() {
+                    if let Some(leave) = self.perform(action).await? {
+                        return Ok(Some(leave));
+                    }
+                }
             }
-            Stage::Resume | Stage::History(_) => return Ok(Some(ExitReason::Done)),
-            // Without line editing, the terminal sends the signal to the program.
-            Stage::Prompt | Stage::Reason(_) => return self.interrupted_prompt(true),
+            InputEvent::Signal(name) => return Ok(Some(ExitReason::Signal(name))),
+            InputEvent::Continued => self.continued()?,
+            InputEvent::Resized => self.resized()?,
+            InputEvent::Opened(new) => self.opened(*new),
+            InputEvent::Done(done) => return self.done(done).await,
+            InputEvent::Tick => {}
+            InputEvent::Closed(reason) => anyhow::bail!("the session is closed: {reason}"),
         }
         Ok(None)
     }
 
-    /// Restores the terminal's mode, with the cursor at the beginning of a line.
-    pub(super) fn release_terminal(&mut self) {
-        self.stop_asking_keys();
-        if self.types() {
-            self.input.abandon();
+    /// Shows the next question, sends the next prompt, and draws.
+    fn catch_up(&mut self) -> anyhow::Result<Option<ExitReason>> {
+        let now = Instant::now();
+        if self.app.wants_to_resume() && self.events.job.is_none() {
+            self.app.ask_to_resume(now);
         }
-        // If the terminal is gone, there is nothing to restore.
-        let column = self.renderer.markdown.column();
-        let mut text = if self.is_asking() { self.take_held() } else { String::new() };
-        if column > 0 || self.types() {
-            text.push('\n');
+        while let Some(question) = self.app.next_question() {
+            if self.is_own_shell(&question) {
+                self.app.answered_by_typing(question.id);
+                let reply = QuestionReply {
+                    answer: leftfold_events::event::Answer::Once,
+                    feedback: None,
+                    by: BY.to_owned(),
+                };
+                self.answer_later(question.id, reply);
+                break;
+            }
+            let change = question.change.as_ref();
+            let files =
+                change.and_then(|call| leftfold_tools::preview(call, &self.job.setup.workspace));
+            self.app.ask(&question, &files.unwrap_or_default(), now);
         }
-        let _ = self.screen.paint(&text, 0, Vec::new());
-        self.mode.restore();
+        if self.events.job.is_none()
+            && let Some(Action::Submit(text)) = self.app.next_prompt()
+        {
+            if Entered::of(&text) == Entered::Exit {
+                return Ok(Some(ExitReason::Done));
+            }
+            self.submit(text)?;
+        }
+        if std::mem::take(&mut self.app.calls_for_attention) && !self.app.status.focused {
+            self.call_for_attention();
+        }
+        if self.is_stale && now >= self.next_frame {
+            self.is_stale = false;
+            self.next_frame = now + FRAME;
+            return Ok(is_gone(self.draw()));
+        }
+        Ok(None)
     }
 
-    fn continued(&mut self) -> anyhow::Result<Option<ExitReason>> {
-        if !self.types() {
-            self.mode.watch();
-        }
-        self.paint("")
+    /// When the screen changes by itself.
+    fn alarm(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let frame = self.is_stale.then_some(self.next_frame);
+        let is_busy = self.app.is_working() || self.app.job.is_some();
+        let tick = (is_busy && matches!(self.screen, Screen::Inline(_))).then(|| now + TICK);
+        [frame, tick, self.app.alarm(now)].into_iter().flatten().min()
     }
 
-    pub(super) fn take_prompt(&mut self) -> anyhow::Result<()> {
-        self.stop_asking_keys();
-        self.stage = Stage::Turn { running: false };
-        self.paint("")?;
-        self.mode.restore();
-        (self.stage, self.warned) = (Stage::Prompt, false);
-        self.input.read(LineKind::Prompt(self.gate.take_text()));
+    fn draw(&mut self) -> io::Result<()> {
+        let finished = self.app.take();
+        let now = Instant::now();
+        match &mut self.screen {
+            Screen::Plain(screen) => screen.draw(&finished, &self.app, now),
+            Screen::Inline(surface) => {
+                let live = self.app.live(surface.height(), now, Time::from(SystemTime::now()));
+                surface.draw(&finished, &live.rows, live.cursor)
+            }
+        }
+    }
+
+    fn observe(&mut self, Observation { events, done }: Observation) {
+        for event in events.iter().map(Recorded::masked) {
+            let own = self.app.blocks.transcript.is_root(event);
+            let is_new = own && event.seq > self.app.seen();
+            self.app.observe(event);
+            if is_new {
+                self.follow(event);
+            }
+        }
+        self.job.link.seen = self.app.seen();
+        // The hub may have ended with the node.
+        let _ = done.send(());
+    }
+
+    /// Takes what an event says of the next prompts.
+    fn follow(&mut self, event: &Envelope) {
+        if let Event::Turn(Turn::Ended(_)) = event.event {
+            self.shell = None;
+        }
+        let taken = match &event.event {
+            // The next prompts go to the agent that has taken over.
+            Event::Turn(Turn::Switched { agent, .. }) => self.switched(agent),
+            // By this terminal or another client.
+            Event::Session(Session::Configured { choices, .. })
+                if *choices != self.job.project.choices =>
+            {
+                self.take_choices(choices.clone())
+            }
+            _ => Ok(()),
+        };
+        if let Err(error) = taken {
+            tracing::warn!("the choice cannot be taken: {error:#}");
+        }
+    }
+
+    fn opened(&mut self, NewClient { client, opened, known }: NewClient) {
+        self.app.unfinished = opened.unfinished;
+        self.app.blocks.me = client.name(BY);
+        self.job.link.client = Some(client);
+        self.events.watch_close(opened);
+        // the job may have been given up
+        let _ = known.send(());
+    }
+
+    async fn perform(&mut self, action: Action) -> anyhow::Result<Option<ExitReason>> {
+        match action {
+            Action::Submit(text) => {
+                if Entered::of(&text) == Entered::Exit {
+                    self.app.settle(false);
+                    return Ok(Some(ExitReason::Done));
+                }
+                self.submit(text)?;
+            }
+            Action::Interrupt => {
+                if let Some(client) = &self.job.link.client {
+                    client.interrupt("SIGINT").await?;
+                }
+            }
+            Action::Answer(of, reply) => self.answer(of, reply).await?,
+            Action::Resume => self.job.link.client()?.resume(&self.job.setup)?,
+            Action::ListPrompts => self.begin("reading the prompts", |job| Box::pin(job.prompts())),
+            Action::Revert(seq) => {
+                let command = SessionCommand::Revert(seq);
+                self.begin("going back", move |job| Box::pin(job.command(command)));
+            }
+            Action::Fork(seq, draft) => {
+                self.begin("making a fork", move |job| Box::pin(job.fork(seq, draft)));
+            }
+            Action::Edit(text) => self.edit(&text)?,
+            Action::Suspend => self.suspend()?,
+            Action::Redraw => self.redraw()?,
+            Action::Leave(Leaving::Done) => return Ok(Some(ExitReason::Done)),
+            Action::Leave(Leaving::Interrupted) => return Ok(Some(ExitReason::Signal("SIGINT"))),
+        }
+        Ok(None)
+    }
+
+    /// Carries out a line that the user has entered.
+    fn submit(&mut self, text: String) -> anyhow::Result<()> {
+        match Entered::of(&text) {
+            Entered::Prompt => self.prompt(text),
+            Entered::Shell(line) => {
+                let line = line.to_owned();
+                self.shell = Some(line.clone());
+                self.begin("sending the command", |job| Box::pin(job.shell(line)));
+            }
+            Entered::Exit => {}
+            Entered::Session(command) => {
+                self.begin("asking the session", move |job| Box::pin(job.command(command)));
+            }
+            Entered::Help => {
+                self.app.settle(false);
+                self.help();
+            }
+            Entered::Status => {
+                self.app.settle(false);
+                self.status();
+            }
+            Entered::Agent(name) => {
+                self.app.settle(false);
+                match self.choose_agent(name) {
+                    Ok(said) => self.show(&format!("  {said}")),
+                    Err(error) => self.show(&format!("  {error:#}")),
+                }
+                if self.job.unlogged.is_some() && self.events.job.is_none() {
+                    self.begin("choosing the agent", |job| Box::pin(job.configure()));
+                }
+            }
+            Entered::Diff(argument) if !self.has_own("/diff") => match Self::diff_range(argument) {
+                Some(range) => {
+                    self.begin("comparing files", move |job| Box::pin(job.diff(range)));
+                }
+                None => {
+                    self.app.settle(false);
+                    self.show("  /diff takes `session`, or the number of a turn");
+                }
+            },
+            Entered::Diff(_) => self.prompt(text),
+            Entered::Other(command) if self.has_own(command) => self.prompt(text),
+            Entered::Other(command) => {
+                let command = command.to_owned();
+                self.app.settle(false);
+                self.unknown(&command);
+            }
+        }
         Ok(())
     }
 
-    /// Whether a question with keys is on the screen.
-    pub(super) fn is_asking(&self) -> bool {
-        matches!(self.stage, Stage::Question(_) | Stage::Resume)
+    fn prompt(&mut self, text: String) {
+        self.begin("sending the prompt", |job| Box::pin(job.prompt(text)));
     }
 
-    /// Whether a line is being edited; the line editor then owns the screen.
-    pub(super) fn types(&self) -> bool {
-        matches!(self.stage, Stage::Prompt | Stage::Reason(_))
+    fn begin(
+        &mut self,
+        what: &str,
+        work: impl FnOnce(Job) -> futures::future::LocalBoxFuture<'static, Done>,
+    ) {
+        let work = work(self.job.clone());
+        self.start(what, work);
     }
 
-    /// Prints `text` and, below it, the status. Between a question and its keys nothing is printed:
-    /// `text` then waits until the question is closed.
-    pub(super) fn paint(&mut self, text: &str) -> anyhow::Result<Option<ExitReason>> {
-        self.held.push_str(text);
-        if self.types() {
-            self.input.print_above(&mut self.held, self.stage == Stage::Prompt);
-            return Ok(None);
+    fn start(&mut self, what: &str, work: futures::future::LocalBoxFuture<'static, Done>) {
+        self.app.job = Some((what.to_owned(), Instant::now()));
+        self.events.job = Some(work);
+    }
+
+    async fn done(&mut self, done: Done) -> anyhow::Result<Option<ExitReason>> {
+        self.app.job = None;
+        match done {
+            Done::Prompted => {
+                self.job.unlogged = None;
+                if self.shell.is_none() {
+                    self.job.files.clear();
+                }
+                self.app.settle(false);
+            }
+            Done::Configured => self.job.unlogged = None,
+            Done::Accepted => self.app.settle(false),
+            Done::Prompts(prompts) => self.app.choose_prompt(prompts),
+            Done::Diff(diff) => {
+                self.app.settle(false);
+                let lines = calls::diff(&diff, &self.app.blocks.look);
+                self.app.blocks.add(lines);
+            }
+            Done::Forked { place, draft } => {
+                self.app.settle(false);
+                self.app.keep(&draft);
+                let before = self.job.place.session;
+                self.switch(place).await?;
+                self.app
+                    .note(&format!("[a fork; `leftfold --session {before}` continues the other]"));
+            }
+            Done::Refused(why) => {
+                self.app.settle(false);
+                self.app.warn(&format!("  {}", redact_output::clean(&why)));
+            }
+            Done::NotSent(error) => {
+                self.shell = None;
+                self.app.settle(true);
+                let style = self.app.blocks.look.theme.error;
+                let text = format!("not sent: {error:#}");
+                self.app.blocks.note(style, &redact_output::clean(&text));
+            }
+            Done::Failed(error) => return Err(error),
         }
-        if self.is_asking() {
-            return self.show_keys();
-        }
-        let now = Time::from(SystemTime::now());
-        let text = std::mem::take(&mut self.held);
-        let column = self.renderer.markdown.column();
-        Ok(is_gone(self.screen.paint(&text, column, self.renderer.live(now))))
+        Ok(None)
     }
 
-    /// The text that waits to be printed.
-    pub(super) fn take_held(&mut self) -> String {
-        std::mem::take(&mut self.held)
+    /// Continues in another session of the same store.
+    async fn switch(&mut self, place: SessionPlace) -> anyhow::Result<()> {
+        let past = Reader::open(&place.store)?.read(place.session, 1)?;
+        let project = Project::of(&place)?;
+        let job = &mut self.job;
+        job.setup = SessionSetup::new(place.clone(), &project, &job.overrides, false)?;
+        let known = Arc::new(project.clone());
+        job.link.sessions.learn(place.clone(), known, job.overrides.clone());
+        job.link.sink = self.events.listen_anew().await?;
+        (job.link.session, job.link.client, job.link.seen) = (place.session, None, 0);
+        (job.place, job.project, job.unlogged) = (place, project, None);
+        self.app.switch(job.link.session);
+        self.app.take_setup(&job.setup);
+        self.app.status.take(&job.setup, job.project.choices.variant.clone());
+        if let Some((from, head)) = last_turn(&past).zip(past.last().map(|event| event.seq)) {
+            self.continue_session(from, head);
+        }
+        Ok(())
+    }
+
+    /// Whether it is about the command line that the user has just entered: entering it was the answer.
+    fn is_own_shell(&self, question: &leftfold_view::OpenQuestion) -> bool {
+        let (session, _) = question.id;
+        let Some(line) = self.shell.as_ref().filter(|_| session == self.job.place.session) else {
+            return false;
+        };
+        let view = self.app.blocks.transcript.root();
+        let call = view.and_then(|view| view.call(question.call));
+        question.question.is_none()
+            && question.by.is_none()
+            && call.is_some_and(|call| {
+                call.known && call.parent.is_some() && call.input["command"].as_str() == Some(line)
+            })
+    }
+
+    fn answer_later(&mut self, of: QuestionId, reply: QuestionReply) {
+        let Some(client) = self.job.link.client.clone() else { return };
+        tokio::spawn(async move {
+            if let Err(error) = client.answer(of, reply).await {
+                tracing::warn!("the command line cannot be allowed: {error:#}");
+            }
+        });
+    }
+
+    async fn answer(&mut self, of: QuestionId, reply: QuestionReply) -> anyhow::Result<()> {
+        let answered = self.job.link.client()?.answer(of, reply).await?;
+        match answered {
+            Answered::Accepted => {}
+            Answered::Already { .. } | Answered::NotOpen | Answered::Repeated { .. } => {
+                self.app.warn(&format!("  {answered}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Another agent has taken over and gets the next prompts.
+    fn switched(&mut self, agent: &str) -> anyhow::Result<()> {
+        let mut choices = self.job.project.choices.clone();
+        choices.agent = choices.agent.map(|_| agent.to_owned());
+        self.job.project.agent = Some(agent.to_owned());
+        self.job.overrides.agent = None;
+        self.take_choices(choices)
+    }
+
+    /// Applies the choices to the next prompts.
+    pub(super) fn take_choices(&mut self, choices: SessionChoices) -> anyhow::Result<()> {
+        let job = &mut self.job;
+        let agent = job.overrides.agent.clone().filter(|_| choices.agent.is_none());
+        let overrides = Overrides { agent, ..job.overrides.clone() };
+        let project = Project { choices, ..job.project.clone() };
+        job.setup = SessionSetup::new(job.place.clone(), &project, &overrides, false)?;
+        let session = job.place.session;
+        job.link.sessions.configure(session, project.choices.clone());
+        job.link.sessions.set_overrides(session, overrides.clone());
+        (job.project, job.overrides) = (project, overrides);
+        self.app.take_setup(&job.setup);
+        self.app.status.take(&job.setup, job.project.choices.variant.clone());
+        Ok(())
+    }
+
+    /// Reads no keys, and leaves the terminal as it was found, with the cursor below the finished lines.
+    pub(super) fn release_terminal(&mut self) {
+        self.events.keys = None;
+        let finished = self.app.take();
+        // If the terminal is gone, there is nothing to restore.
+        let _ = match &mut self.screen {
+            Screen::Inline(surface) => surface.draw(&finished, &Buffer::empty(Rect::ZERO), None),
+            Screen::Plain(screen) => screen.lines(&finished),
+        };
+        self.mode.off();
+    }
+
+    /// Takes the terminal again, after another program had it.
+    fn take_terminal(&mut self) -> anyhow::Result<()> {
+        self.mode.on()?;
+        if let Screen::Inline(surface) = &mut self.screen {
+            surface.forget();
+        }
+        if self.events.keys.is_none() {
+            self.events.keys = Some(Keys::start()?);
+        }
+        self.resized()
+    }
+
+    /// Another process has stopped the program and continued it.
+    fn continued(&mut self) -> anyhow::Result<()> {
+        if std::mem::take(&mut self.is_back) {
+            return Ok(());
+        }
+        self.take_terminal()
+    }
+
+    fn resized(&mut self) -> anyhow::Result<()> {
+        let size = size();
+        if let Screen::Inline(surface) = &mut self.screen {
+            if is_gone(surface.resize(size)).is_some() {
+                return Ok(());
+            }
+            let width = usize::from(surface.width());
+            self.app.blocks.resize(width);
+        }
+        Ok(())
+    }
+
+    fn redraw(&mut self) -> anyhow::Result<()> {
+        if let Screen::Inline(surface) = &mut self.screen {
+            let _ = is_gone(surface.clear());
+        }
+        Ok(())
+    }
+
+    /// Stops the program, as Ctrl-Z does in other programs. It goes on when the shell continues it.
+    fn suspend(&mut self) -> anyhow::Result<()> {
+        self.release_terminal();
+        kill_process(getpid(), Signal::TSTP)?;
+        self.is_back = true;
+        self.take_terminal()
+    }
+
+    /// Lets the user write the prompt in an editor.
+    fn edit(&mut self, text: &str) -> anyhow::Result<()> {
+        let variable = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+        let Some(editor) = variable("VISUAL").or_else(|| variable("EDITOR")) else {
+            self.app.hint =
+                Some("Set VISUAL or EDITOR to the editor that Ctrl-G starts.".to_owned());
+            return Ok(());
+        };
+        let (_folder, file) = jobs::draft_file(text)?;
+        self.release_terminal();
+        // the variable may have arguments, as for other programs
+        let line = format!("{editor} \"$1\"");
+        let run = || Command::new("sh").args(["-c", &line, "sh"]).arg(&file).status();
+        let ran = tokio::task::block_in_place(run);
+        self.take_terminal()?;
+        match ran {
+            Ok(status) if status.success() => {
+                let edited = std::fs::read(&file)?;
+                self.app.edited(&String::from_utf8_lossy(&edited));
+            }
+            Ok(status) => {
+                self.app.hint =
+                    Some(format!("The editor has failed: {status}. The text is as it was."))
+            }
+            Err(error) => self.app.hint = Some(format!("The editor cannot be started: {error}.")),
+        }
+        Ok(())
+    }
+
+    fn call_for_attention(&mut self) {
+        let code = match self.notify {
+            Notify::Off => return,
+            Notify::Bell => "\x07",
+            Notify::Osc9 if self.app.asked.is_some() => "\x1b]9;Leftfold has a question\x07",
+            Notify::Osc9 => "\x1b]9;Leftfold has finished\x07",
+        };
+        if let Screen::Inline(surface) = &mut self.screen {
+            let _ = surface.code(code);
+        }
     }
 }
 
 /// A terminal that cannot be written to is gone.
-pub(super) fn is_gone(painted: io::Result<()>) -> Option<ExitReason> {
+fn is_gone(painted: io::Result<()>) -> Option<ExitReason> {
     let error = painted.err()?;
     tracing::debug!("cannot write to the terminal: {error}");
     Some(ExitReason::Gone)

@@ -1,61 +1,80 @@
 //! `leftfold` without a subcommand: a conversation on a terminal.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `app` | the state: a function of events and keys, without I/O or clock |
+//! | `blocks`, `calls`, `lines` | what is finished, as lines that never change again |
+//! | `live`, `status_line` | the rows below: what runs, the open question, the queue, the composer, the status |
+//! | `render`, `theme`, `look` | Markdown, changes and others as lines; styles and width |
+//! | `composer`, `prompt_history`, `choosing` | what the user writes; earlier prompts; the options of a question |
+//! | `surface`, `plain_screen` | draws on a terminal in place, or only adds lines |
+//! | `terminal_mode`, `keys`, `key_parser`, `events` | the terminal's mode, its keys, and everything else that is waited for |
+//! | `conversation`, `commands`, `jobs`, `link` | performs what the user asks for |
+//! | `trust` | the question whether to trust the project's settings |
 
+mod app;
+mod blocks;
 mod calls;
 mod choosing;
+mod commands;
 #[allow(dead_code, reason = "the conversation is moved to it piece by piece")]
 mod completion;
+mod composer;
 mod conversation;
+mod events;
 #[allow(dead_code, reason = "the conversation is moved to it piece by piece")]
 mod file_search;
 #[allow(dead_code, reason = "the conversation is moved to it piece by piece")]
 mod fuzzy;
-mod inline;
-mod input;
-mod input_events;
+mod jobs;
+mod key_parser;
 mod keys;
-mod markdown;
+mod lines;
+mod link;
+mod live;
+mod look;
 #[allow(dead_code, reason = "the conversation is moved to it piece by piece")]
 mod picker;
-mod question;
-mod question_prompt;
+mod plain_screen;
+mod prompt_history;
 #[allow(dead_code, unused_imports, reason = "the conversation is moved to it piece by piece")]
 mod render;
-mod renderer;
-mod screen;
-mod session_commands;
-mod status;
-mod style;
+mod status_line;
+mod surface;
+mod terminal_mode;
 #[cfg(test)]
 mod tests;
 #[allow(dead_code, reason = "the conversation is moved to it piece by piece")]
 mod theme;
 pub mod trust;
-mod typing;
-mod wrap;
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use leftfold_actors::NodeMessage;
 use leftfold_events::event::{Event, PromptPart, Turn};
 use leftfold_events::{Envelope, Seq};
-use leftfold_store::Reader;
-
-use self::conversation::{Conversation, ExitReason};
-use self::input::Input;
-use self::input_events::InputEvents;
-use self::renderer::Renderer;
-use self::screen::Screen;
-pub use self::screen::columns;
-use self::style::{Face, Look};
-use leftfold_runtime::Usage;
-use leftfold_runtime::client;
 use leftfold_runtime::project::{self, Project};
-use leftfold_runtime::session_paths;
 use leftfold_runtime::session_setup::SessionSetup;
 use leftfold_runtime::socket::{SessionRegistry, Sockets};
 use leftfold_runtime::turn_config::Overrides;
+use leftfold_runtime::{Usage, client, resolved_settings, session_paths};
+use leftfold_store::Reader;
+use ratatui::text::Line;
+
+use self::app::App;
+use self::conversation::{Conversation, ExitReason, Screen};
+use self::events::InputEvents;
+use self::jobs::Job;
+use self::link::Link;
+use self::look::Look;
+use self::plain_screen::PlainScreen;
+use self::prompt_history::PromptHistory;
+use self::surface::Surface;
+use self::terminal_mode::TerminalMode;
+pub use self::terminal_mode::columns;
+use self::theme::{ColorDepth, Theme, ThemeName};
 
 /// The `by` of prompts and answers from here.
 const BY: &str = "terminal";
@@ -74,7 +93,7 @@ pub struct Start {
 
 /// Holds a conversation on this terminal until the user leaves it.
 pub fn run_conversation(start: Start) -> anyhow::Result<ExitCode> {
-    if !std::io::stdin().is_terminal() {
+    if !io::stdin().is_terminal() {
         return Err(Usage(
             "a conversation needs a terminal, but standard input is not one: \
              to run one prompt from a pipe, use `leftfold run -`"
@@ -90,7 +109,7 @@ pub fn run_conversation(start: Start) -> anyhow::Result<ExitCode> {
         Some(place) => Project::of(place)?,
         None => Project::new(directory, worktree),
     };
-    let history = match &found {
+    let past = match &found {
         Some(place) => Reader::open(&place.store)?.read(place.session, 1)?,
         None => Vec::new(),
     };
@@ -99,7 +118,7 @@ pub fn run_conversation(start: Start) -> anyhow::Result<ExitCode> {
     let project = Arc::new(project);
     leftfold_runtime::run_async(async {
         let setup = SessionSetup::new(place, &project, &start.overrides, false)?;
-        converse(setup, &project, start, &history, typed).await
+        converse(setup, &project, start, &past, &typed).await
     })?
 }
 
@@ -107,61 +126,79 @@ async fn converse(
     setup: SessionSetup,
     project: &Arc<Project>,
     start: Start,
-    history: &[Envelope],
-    typed_before: String,
+    past: &[Envelope],
+    typed_before: &str,
 ) -> anyhow::Result<ExitCode> {
-    let Start { overrides, mut prompt, files, .. } = start;
-    let look = Look { style: screen::style(), columns: screen::columns() };
-    let (typed, lines) = tokio::sync::mpsc::unbounded_channel();
+    let Start { overrides, prompt, files, .. } = start;
     let home = session_paths::data_dir()?;
     std::fs::create_dir_all(&home)?;
-    let input = Input::start(home.join("history"), look.style, typed)?;
-    let mut screen = Screen::new();
-    screen.print(&greeting(&setup, look))?;
-    let head = history.last().map_or(0, |event| event.seq);
-    let renderer = Renderer::new(look, setup.place.session, head);
-    let (node, input_events) = (client::node().await?, InputEvents::new(lines).await?);
+    let settings =
+        resolved_settings::settings(&setup.turn_settings.directory, &setup.extensions.plugins)?;
+    let is_plain = settings.terminal.plain || !terminal_mode::has_codes();
+    let size = terminal_mode::size();
+    let env = |name: &str| std::env::var(name).ok();
+    let theme = match is_plain {
+        true => Theme::new(ThemeName::Auto, ColorDepth::Plain, None),
+        false => Theme::detect(ThemeName::Auto, env),
+    };
+    let (screen, width) = match is_plain {
+        true => (Screen::Plain(PlainScreen::new()), size.width.saturating_sub(1)),
+        false => {
+            let surface = Surface::new(size, terminal_mode::rewraps());
+            let width = surface.width();
+            (Screen::Inline(surface), width)
+        }
+    };
+    let look = Look {
+        theme: Arc::new(theme),
+        width: usize::from(width.max(1)),
+        unicode: terminal_mode::has_unicode(),
+    };
+    let history = PromptHistory::open(&home.join("history"));
+    let session = setup.place.session;
+    let mut app = App::new(look, session, history);
+    if let Some(items) = settings.terminal.status {
+        app.status.items = items;
+    }
+    app.take_setup(&setup);
+    app.status.take(&setup, project.choices.variant.clone());
+    let greeting = greeting(&setup);
+    app.note(&greeting);
+    app.keep(typed_before);
+    let node = client::node().await?;
     let sessions = SessionRegistry::new(node.clone(), None);
     sessions.learn(setup.place.clone(), Arc::clone(project), overrides.clone());
     node.cast(NodeMessage::Keep(Arc::new(Sockets(sessions.clone()))))?;
-    let mut conversation = Conversation::new(
-        setup,
-        (project.as_ref().clone(), overrides),
-        sessions,
-        input_events,
-        input,
-        renderer,
-        screen,
-    );
-    conversation.gate.keep(typed_before);
-    conversation.files = files;
-    if let Some(from) = last_turn(history) {
-        if let Some(draft) = prompt.take() {
-            conversation.gate.keep(draft);
-        }
-        conversation.continue_session(from).await?;
+    let mode = TerminalMode::set(!is_plain)?;
+    let (events, sink, opened) = InputEvents::new().await?;
+    let link = Link { session, sessions, client: None, sink, seen: 0, opened };
+    let (place, project) = (setup.place.clone(), project.as_ref().clone());
+    let job = Job { link, place, project, overrides, setup, unlogged: None, files };
+    let mut conversation =
+        Conversation::new(app, job, events, screen, mode, settings.terminal.notify);
+    if let Some((from, head)) = last_turn(past).zip(past.last().map(|event| event.seq)) {
+        conversation.continue_session(from, head);
+        conversation.app.keep(&prompt.unwrap_or_default());
+    } else if let Some(prompt) = prompt {
+        conversation.app.queue.push_back(prompt);
     }
-    let left = conversation.run(prompt).await;
+    let left = conversation.run().await;
     conversation.leave(left).await
 }
 
-fn greeting(setup: &SessionSetup, look: Look) -> String {
+fn greeting(setup: &SessionSetup) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let (model, directory) =
         (setup.turn_settings.model.name(), setup.turn_settings.directory.display());
     let line = format!("leftfold {version} · {model} · {directory} · /help");
-    let line = leftfold_view::clean::clip(
-        &leftfold_view::clean::clean_line(&line),
-        look.columns.saturating_sub(1),
-    );
-    format!("{}\n", look.style.paint(Face::DIM, &line))
+    leftfold_view::clean::clean_line(&line)
 }
 
 /// The seq at which the last turn begins.
-fn last_turn(history: &[Envelope]) -> Option<Seq> {
+fn last_turn(past: &[Envelope]) -> Option<Seq> {
     let mut begins = None;
     let mut over = true;
-    for event in history {
+    for event in past {
         if matches!(event.event, Event::Turn(Turn::Prompted { .. })) && over {
             (begins, over) = (Some(event.seq), false);
         }
@@ -173,10 +210,13 @@ fn last_turn(history: &[Envelope]) -> Option<Seq> {
 impl Conversation {
     /// Restores the terminal, ends servers and processes, and says how to continue the session.
     async fn leave(mut self, left: anyhow::Result<ExitReason>) -> anyhow::Result<ExitCode> {
+        for text in self.app.unsent() {
+            self.app.remember(&text);
+        }
         self.release_terminal();
-        if let Some(client) = &self.client {
+        if let Some(client) = &self.job.link.client {
             // In the node of another process the turn continues.
-            let cut = self.renderer.turn().is_some() || self.unfinished;
+            let cut = self.app.blocks.turn().is_some() || self.app.unfinished;
             let cut = cut && client.remote().is_none();
             // An interrupted call must not report an outcome: the node stops first, then its
             // processes.
@@ -185,9 +225,9 @@ impl Conversation {
             tokio::task::spawn_blocking(leftfold_process::end_descendants).await?;
             leftfold_process::settled().await;
             let line = farewell(&client.session.to_string(), cut);
-            let line = self.renderer.look.style.paint(Face::DIM, &line);
             // If the terminal is gone, the message is dropped.
-            let _ = self.screen.print(&format!("{line}\n"));
+            let dim = self.app.blocks.look.theme.dim;
+            let _ = self.screen.say(Line::from(blocks::span(dim, line)));
         }
         Ok(ExitCode::from(match left? {
             ExitReason::Done => 0,

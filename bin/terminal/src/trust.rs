@@ -6,16 +6,18 @@ use std::path::Path;
 use std::time::Instant;
 
 use leftfold_runtime::trust;
+use leftfold_view::clean::{clip, guarded};
 use leftfold_view::{AnswerGate, GateKind, GateOutcome, GateRow};
 use rustix::process::{Signal, getpid, kill_process};
 use rustix::termios::{QueueSelector, tcflush};
 
-use super::keys::{CTRL_C, Mode, Pressed, Reader};
-use super::question::{QUIET, draft_row};
-use super::screen;
+use super::keys::{Batch, Input, Reader, is_control, typed};
+use super::terminal_mode::{self, TerminalMode};
 
 /// The row of the question.
 const KEYS: &str = "Trust these settings? [y/N] ";
+/// Shown until keys count.
+const QUIET: &str = "  …";
 /// Moves to the start of the row and erases it.
 const ERASE: &str = "\r\x1b[K";
 
@@ -31,14 +33,14 @@ pub fn ask(directory: &Path) -> anyhow::Result<String> {
     if review.is_whole() || !io::stdin().is_terminal() || !screen.is_terminal() {
         return Ok(String::new());
     }
-    let mode = Mode::found();
-    mode.take_all_keys();
+    let codes = terminal_mode::has_codes();
+    writeln!(screen, "{}", trust::question(&review))?;
+    let mode = TerminalMode::set(codes)?;
     // These keys were meant for the shell.
     tcflush(io::stdin(), QueueSelector::IFlush)?;
-    writeln!(screen, "{}", trust::question(&review))?;
     let mut gate = AnswerGate::default();
     gate.show((), GateKind::Consent { enter_is_no: true }, Instant::now());
-    let answer = answer(&mut gate, &mut screen);
+    let answer = answer(&mut gate, &mut screen, codes);
     drop(mode);
     writeln!(screen)?;
     match answer? {
@@ -51,9 +53,12 @@ pub fn ask(directory: &Path) -> anyhow::Result<String> {
 }
 
 /// Whether the user trusts the settings; `None` after Ctrl-C.
-fn answer(gate: &mut AnswerGate<(), Instant>, screen: &mut impl Write) -> io::Result<Option<bool>> {
+fn answer(
+    gate: &mut AnswerGate<(), Instant>,
+    screen: &mut impl Write,
+    codes: bool,
+) -> io::Result<Option<bool>> {
     let mut reader = Reader::new(Instant::now());
-    let moves = !screen::is_dumb();
     let mut shown = String::new();
     loop {
         let now = Instant::now();
@@ -61,23 +66,33 @@ fn answer(gate: &mut AnswerGate<(), Instant>, screen: &mut impl Write) -> io::Re
         let text = match row {
             GateRow::Keys | GateRow::Confirm => KEYS.to_owned(),
             GateRow::Quiet => QUIET.to_owned(),
-            GateRow::Draft(draft) => draft_row(draft, screen::columns()),
+            GateRow::Draft(draft) => draft_row(draft),
         };
-        let erase = match (moves, row) {
+        let erase = match (codes, row) {
             (true, _) => ERASE,
-            (false, GateRow::Keys) => "\n",
+            (false, GateRow::Keys) => "\r\n",
             // a screen that only grows shows nothing that changes with every key
             (false, GateRow::Confirm | GateRow::Quiet | GateRow::Draft(_)) => "",
         };
         if text != shown && !erase.is_empty() {
-            write!(screen, "{erase}{text}")?;
+            write!(screen, "{erase}{}", guarded(&text))?;
             screen.flush()?;
         }
         shown = text;
         let quiet = gate.counts_from(now).map(|from| from.saturating_duration_since(now));
-        let Some(Pressed { keys, at, pasted }) = reader.next_within(None, quiet)? else { continue };
-        if keys.contains(CTRL_C) && !pasted {
-            return Ok(None);
+        let Some(Batch { inputs, at }) = reader.next(None, quiet)? else { continue };
+        let mut keys = String::new();
+        let mut pasted = false;
+        for input in inputs {
+            match input {
+                Input::Key(key) if is_control(key, 'c') => return Ok(None),
+                Input::Key(key) => keys.extend(typed(key)),
+                Input::Paste(text) => {
+                    keys += &text;
+                    pasted = true;
+                }
+                Input::Focus(_) => {}
+            }
         }
         let outcome = if pasted { gate.paste(&keys, at) } else { gate.press(&keys, at) };
         match outcome {
@@ -91,4 +106,14 @@ fn answer(gate: &mut AnswerGate<(), Instant>, screen: &mut impl Write) -> io::Re
             | GateOutcome::Words(_) => {}
         }
     }
+}
+
+/// The row for a draft. The end of a long one is shown.
+fn draft_row(draft: &str) -> String {
+    const HINT: &str = "\" — Enter keeps it for the first prompt, then answer)";
+    const START: &str = "  (you are typing: \"";
+    let room = terminal_mode::columns().saturating_sub(START.len() + HINT.len()).max(8);
+    let back: String = draft.chars().rev().collect();
+    let end: String = clip(&back, room).chars().rev().collect();
+    format!("{START}{end}{HINT}")
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use leftfold_events::event::Resolution;
-use leftfold_events::rules::{NETWORK, UNSANDBOXED};
+use leftfold_events::rules::{NETWORK, Rule, UNSANDBOXED};
 use leftfold_events::{Seq, SessionId, form};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -158,6 +158,8 @@ pub struct OpenQuestion {
     pub arguments: Vec<(String, String)>,
     /// For a permission that a running call asks for: the tool or plugin that asks.
     pub by: Option<String>,
+    /// The rule because of which the call asks. `None`: no rule matches, or the rule is not known.
+    pub rule: Option<Rule>,
 }
 
 impl OpenQuestion {
@@ -173,6 +175,7 @@ impl OpenQuestion {
             change: None,
             arguments: Vec::new(),
             by: None,
+            rule: None,
         }
     }
 

@@ -9,7 +9,7 @@ use leftfold_events::event::{
     HookPoint, Model, ModelRef, PartKind, Permission, PromptPart, Purpose, Resolution, Session,
     StreamedInput, StreamedPart, Todo, TodoItem, Tool, Turn, Usage, Wanted,
 };
-use leftfold_events::rules::Action;
+use leftfold_events::rules::{Action, Rule};
 use leftfold_events::state::Figures;
 use leftfold_events::turn_config::ModelSpec;
 use leftfold_events::{Envelope, Json, Seq, SessionId, Time, context, form};
@@ -183,6 +183,8 @@ pub struct Call {
     pub paths: Vec<String>,
     /// Whether a person was asked about it, or by it.
     pub asked: bool,
+    /// The rule because of which a person is asked.
+    pub rule: Option<Rule>,
     /// When it last started to run.
     pub started: Option<Time>,
     pub ended: Option<Time>,
@@ -828,7 +830,12 @@ impl SessionView {
             Permission::Ruled { action: Action::Deny, .. } => {
                 self.end_call(of, Outcome::Denied, at)
             }
-            Permission::Ruled { .. } => Vec::new(),
+            Permission::Ruled { action, rule, .. } => {
+                if let Some(call) = self.calls.get_mut(&of).filter(|_| *action == Action::Ask) {
+                    call.rule.clone_from(rule);
+                }
+                Vec::new()
+            }
             Permission::Asked { permission, patterns, always, .. } => {
                 self.links.insert(envelope.seq, of);
                 let id = (self.id, envelope.seq);
@@ -851,6 +858,7 @@ impl SessionView {
                         None => words::arguments(&call.name, &call.input),
                     },
                     by,
+                    rule: call.rule.clone(),
                 };
                 self.questions.insert(envelope.seq, question);
                 self.open.push(envelope.seq);

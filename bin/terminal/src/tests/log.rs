@@ -7,8 +7,12 @@ use leftfold_events::event::{
 use leftfold_events::{Envelope, Json, Notes, Seq, SessionId, Sha256, Time};
 use serde_json::Value;
 
-use crate::render::Renderer;
-use crate::style::{Look, Style};
+use std::sync::Arc;
+
+use crate::blocks::Blocks;
+use crate::lines::plain;
+use crate::look::Look;
+use crate::theme::{ColorDepth, Theme, ThemeName};
 
 /// A log that grows by one event a second.
 #[derive(Default)]
@@ -138,9 +142,16 @@ impl Log {
         );
     }
 
-    pub(super) fn shown(&self, colour: bool, columns: usize) -> String {
-        let look = Look { style: Style { colour }, columns };
-        let mut renderer = Renderer::new(look, SessionId::default(), 0);
-        self.events.iter().map(|event| renderer.show(event)).collect()
+    /// The text that is left on the screen.
+    pub(super) fn shown(&self, width: usize) -> String {
+        let mut blocks = Blocks::new(look(width), SessionId::default());
+        self.events.iter().for_each(|event| drop(blocks.apply(event)));
+        blocks.text_ends();
+        blocks.take().iter().map(|line| plain(line) + "\n").collect()
     }
+}
+
+pub(super) fn look(width: usize) -> Look {
+    let theme = Theme::new(ThemeName::Auto, ColorDepth::Ansi16, None);
+    Look { theme: Arc::new(theme), width, unicode: true }
 }

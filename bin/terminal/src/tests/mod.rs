@@ -1,109 +1,30 @@
-//! Feeds events in, and checks the terminal's text with and without colours, and the cursor's
-//! movements.
+//! Feeds events and keys in, and checks the lines, the live rows and the actions.
 
 mod log;
 
 use std::cell::RefCell;
 use std::io::Write;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
-use leftfold_events::SessionId;
 use leftfold_events::event::{Answer, EndReason, Model, Permission, Session, StreamedInput, Tool};
-use leftfold_events::rules::Action;
+use leftfold_events::rules::Action as RuleAction;
+use leftfold_events::{Seq, SessionId, Time};
+use proptest::prelude::*;
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::layout::{Rect, Size};
+use ratatui::text::Line;
 use serde_json::json;
 
-use self::log::Log;
-use super::render::Renderer;
-use super::screen::Screen;
-use super::style::{Look, Style};
-
-/// A log with a reply in pieces of `chunk` characters.
-fn reply(text: &str, chunk: usize) -> Log {
-    let mut log = Log::default();
-    log.prompted("go", "terminal");
-    let asked = log.requested();
-    let chars: Vec<char> = text.chars().collect();
-    chars.chunks(chunk).for_each(|piece| log.streamed(asked, &piece.iter().collect::<String>()));
-    log.ended(EndReason::Completed, None);
-    log
-}
-
-const TEXT: &str = "\
-# A *heading*
-
-Some **bold text** and `code`, in a paragraph that is long enough to be wrapped at eighty columns, and 漢字 too.
-- an item that is long enough to be wrapped as well, so that its second line is indented
-  2. a nested one
-> quoted
-
-```rust
-let not_wrapped = \"**no markup**, however long the line of code may be, it stays as it was written\";
-```
-| a | b |
-|---|---|
-***
-the end";
-
-const PLAIN_80: &str = "\
-# A *heading*
-
-Some **bold text** and `code`, in a paragraph that is long enough to be wrapped
-at eighty columns, and 漢字 too.
-- an item that is long enough to be wrapped as well, so that its second line is
-  indented
-  2. a nested one
-> quoted
-
-```rust
-let not_wrapped = \"**no markup**, however long the line of code may be, it stays as it was written\";
-```
-| a | b |
-|---|---|
-***
-the end
-6,200 in (5,000 cached) · 30 out · $0.0123";
-
-const COLOUR_200: &str = "\
-<1;36>A<> <1;3;36>heading<>
-
-Some <1>bold<> <1>text<> and <36>code<>, in a paragraph that is long enough to be wrapped at eighty columns, and 漢
-字 too.
-<2>• <>an item that is long enough to be wrapped as well, so that its second line is indented
-<2>  2. <>a nested one
-<2>│ <><2>quoted<>
-
-<2>```rust<>
-let not_wrapped = \"**no markup**, however long the line of code may be, it stays as it was written\";
-<2>```<>
-| a | b |
-|---|---|
-<2>────────────────────────────────────────<>
-the end
-<2>6,200 in (5,000 cached) · 30 out · $0.0123";
-
-/// Makes colour codes readable.
-fn legible(text: &str) -> String {
-    let mut out = String::new();
-    for (i, piece) in text.split("\x1b[").enumerate() {
-        match piece.split_once('m').filter(|_| i > 0) {
-            Some(("0", rest)) => out.extend(["<>", rest]),
-            Some((code, rest)) => out.extend(["<", code, ">", rest]),
-            None => out.push_str(piece),
-        }
-    }
-    out
-}
-
-#[test]
-fn markdown_is_the_same_however_it_streams() {
-    for chunk in [1, 2, 3, 7, 40, 5_000] {
-        let log = reply(TEXT, chunk);
-        let plain = log.shown(false, 80);
-        assert!(plain.starts_with(PLAIN_80), "{chunk}: {plain}");
-        let coloured = legible(&log.shown(true, 200));
-        assert!(coloured.starts_with(COLOUR_200), "{chunk}: {coloured}");
-    }
-}
+use self::log::{Log, look};
+use super::app::{Action, App, Entry, Leaving};
+use super::blocks::Blocks;
+use super::keys::{Batch, Input};
+use super::lines::plain;
+use super::live::Live;
+use super::prompt_history::PromptHistory;
+use super::surface::Surface;
 
 #[test]
 fn calls_and_how_they_end() {
@@ -128,28 +49,29 @@ fn calls_and_how_they_end() {
     log.finished(run, "it broke", &json!({}), true);
     let ruled = log.called(asked, "bash", &json!({ "command": "rm -rf /" }), None);
     let (call, rule) = ("c".to_owned(), None);
-    log.add(Some(ruled), Permission::Ruled { call, action: Action::Deny, rule });
+    log.add(Some(ruled), Permission::Ruled { call, action: RuleAction::Deny, rule });
     let lost = log.called(asked, "bash", &json!({ "command": "sleep 9" }), None);
     log.started(lost);
     log.add(Some(lost), Tool::Lost { call: "c".to_owned(), attempt: 1 });
     log.ended(EndReason::Error, Some("out of\nideas"));
     assert_eq!(
-        legible(&log.shown(true, 80)),
+        log.shown(79),
         "\
+› go
 I look
-<31>✗<> bash cargo test …  <2>exit 3 · 2.0 s<>
-    <2>a<>
-    <2>b<>
-<32>✓<> edit src/a.rs  <2>+1 -1 · 1.0 s<>
-    <2> ctx<>
-    <31>-old<>
-    <32>+new<>
-<31>✗<> read src/a.rs  <2>no such file<>
-<31>✗<> read src/a.rs  <2>it broke · 1.0 s<>
-<33>–<> bash rm -rf /  <2>denied by the rules<>
-<33>–<> bash sleep 9  <2>outcome unknown after a crash<>
-<31>error: out of ideas<>
-<2>6,200 in (5,000 cached) · 30 out · $0.0123 · 31 s<>
+✗ bash cargo test …  exit 3 · 2.0 s
+    a
+    b
+✓ edit src/a.rs  +1 -1 · 1.0 s
+     ctx
+    -old
+    +new
+✗ read src/a.rs  no such file
+✗ read src/a.rs  it broke · 1.0 s
+– bash rm -rf /  denied by the rules
+– bash sleep 9  outcome unknown after a crash
+error: out of ideas
+6,200 in (5,000 cached) · 30 out · $0.0123 · 31 s
 "
     );
 }
@@ -174,7 +96,7 @@ fn questions_and_answers() {
     log.add(Some(question), Session::DeadlinePassed {});
     log.ended(EndReason::Aborted, None);
     assert_eq!(
-        log.shown(false, 80),
+        log.shown(79),
         "\
 › go  (by cli)
   allowed once
@@ -239,11 +161,13 @@ fn a_question_shows_all_that_it_is_about() {
         let name = if input.get("script").is_some() { "srv_x" } else { "bash" };
         let called = log.called(asked, name, &input, None);
         log.asked(called, "bash", &patterns);
-        let look = Look { style: Style::default(), columns: 80 };
-        let mut renderer = Renderer::new(look, SessionId::default(), 0);
-        log.events.iter().for_each(|event| drop(renderer.show(event)));
-        let question = renderer.transcript.open_questions().next().cloned().unwrap();
-        assert_eq!(renderer.question(&question, &[]), expected);
+        let mut blocks = Blocks::new(look(79), SessionId::default());
+        log.events.iter().for_each(|event| drop(blocks.apply(event)));
+        drop(blocks.take());
+        let question = blocks.transcript.open_questions().next().cloned().unwrap();
+        blocks.question(&question, &[]);
+        let shown: String = blocks.take().iter().map(|line| plain(line) + "\n").collect();
+        assert_eq!(shown, expected);
     }
 }
 
@@ -258,16 +182,338 @@ fn a_retry_says_that_the_text_above_is_void() {
     log.streamed(asked, "half");
     log.add(Some(asked), retry());
     assert_eq!(
-        log.shown(false, 80),
-        "[retrying in 30 s, attempt 2: busy]\nhalf\n[retrying in 30 s, attempt 2: busy; the text above is void]\n"
+        log.shown(79),
+        "› go\n[retrying in 30 s, attempt 2: busy]\nhalf\n[retrying in 30 s, attempt 2: busy; the text above is \
+         void]\n"
     );
 }
 
-/// Bytes on their way to a terminal.
-#[derive(Clone, Default)]
-struct Painted(Rc<RefCell<Vec<u8>>>);
+/// An app that has seen the events.
+fn app(log: &Log, width: usize) -> App {
+    let mut app = App::new(look(width), SessionId::default(), PromptHistory::default());
+    log.events.iter().for_each(|event| app.observe(event));
+    app
+}
 
-impl Write for Painted {
+/// The live rows, without blanks at their ends.
+fn live(app: &mut App, at: Time) -> Vec<String> {
+    let Live { rows, .. } = app.live(40, Instant::now(), at);
+    let width = usize::from(rows.area.width);
+    let cells: Vec<&str> = rows.content().iter().map(|cell| cell.symbol()).collect();
+    cells.chunks(width).map(|row| row.concat().trim_end().to_owned()).collect()
+}
+
+#[test]
+fn a_running_call_has_one_row_that_changes() {
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let asked = log.requested();
+    let rows = |log: &Log| live(&mut app(log, 79), log.events.last().unwrap().at);
+    assert_eq!(rows(&log)[0], "⠋ waiting for the model · 0 s");
+    log.streamed(asked, "I look");
+    assert_eq!(rows(&log)[0], "I look");
+    let bash = log.called(asked, "bash", &json!({ "command": "make" }), None);
+    let run = log.started(bash);
+    log.add(Some(run), Tool::Progressed { tail: format!("1\n{}\x1b[A", "2".repeat(100)) });
+    let row = rows(&log)[0].clone();
+    assert!(row.contains("bash make · 1 s · 222") && row.ends_with('…'), "{row}");
+    log.finished(run, "done", &json!({ "exit": 0 }), false);
+    assert!(!rows(&log).concat().contains("222"));
+    assert!(log.shown(79).ends_with("I look\n✓ bash make  2.0 s\n    done\n"));
+}
+
+#[test]
+fn a_call_that_the_model_writes_grows() {
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let asked = log.requested();
+    let written = |bytes| {
+        let calls = vec![StreamedInput { id: "c".to_owned(), name: "write".to_owned(), bytes }];
+        Tool::InputStreamed { calls }
+    };
+    let rows = |log: &Log| live(&mut app(log, 79), log.events.last().unwrap().at);
+    log.add(Some(asked), written(900));
+    assert!(rows(&log)[0].ends_with(" writing write (900 B) · 1 s"), "{:?}", rows(&log));
+    log.add(Some(asked), written(12_340));
+    assert!(rows(&log)[0].ends_with(" writing write (12.3 kB) · 2 s"), "{:?}", rows(&log));
+    let call = log.called(asked, "write", &json!({ "filePath": "a" }), None);
+    log.started(call);
+    assert!(!rows(&log).concat().contains("kB"), "{:?}", rows(&log));
+}
+
+/// The inputs of these keys; `^x` is Ctrl-x, `⎋` Esc.
+fn batch(keys: &str, at: Instant) -> Batch {
+    let mut inputs = Vec::new();
+    let mut chars = keys.chars();
+    while let Some(c) = chars.next() {
+        let (code, modifiers) = match c {
+            '\n' => (KeyCode::Enter, KeyModifiers::NONE),
+            '⎋' => (KeyCode::Esc, KeyModifiers::NONE),
+            '⇧' => (KeyCode::Enter, KeyModifiers::SHIFT),
+            '↑' => (KeyCode::Up, KeyModifiers::NONE),
+            '↓' => (KeyCode::Down, KeyModifiers::NONE),
+            '^' => (KeyCode::Char(chars.next().unwrap()), KeyModifiers::CONTROL),
+            c => (KeyCode::Char(c), KeyModifiers::NONE),
+        };
+        inputs.push(Input::Key(KeyEvent::new(code, modifiers)));
+    }
+    Batch { inputs, at }
+}
+
+/// Presses the keys one by one, or at once.
+fn press(app: &mut App, keys: &str, now: Instant) -> Vec<Action> {
+    let inputs = batch(keys, now).inputs.into_iter();
+    inputs.flat_map(|input| app.input(Batch { inputs: vec![input], at: now }, now)).collect()
+}
+
+fn submitted(actions: &[Action]) -> Vec<&str> {
+    let texts = actions.iter().filter_map(|action| match action {
+        Action::Submit(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+#[test]
+fn prompts_wait_for_the_end_of_the_turn() {
+    let now = Instant::now();
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let mut app = app(&log, 79);
+    assert!(press(&mut app, "one\ntwo\nthree", now).is_empty());
+    assert_eq!(app.queue, ["one", "two"]);
+    let rows = live(&mut app, Time::default());
+    assert!(rows.contains(&"  queued: two".to_owned()), "{rows:?}");
+    assert!(app.next_prompt().is_none());
+    // the last one can be changed
+    press(&mut app, "^u↑ more\n", now);
+    assert_eq!(app.queue, ["one", "two more"]);
+    log.ended(EndReason::Completed, None);
+    app.observe(log.events.last().unwrap());
+    let next = app.next_prompt().into_iter().collect::<Vec<_>>();
+    assert_eq!(submitted(&next), ["one"]);
+    // not before that one is in the log
+    assert!(app.next_prompt().is_none());
+    let rows = live(&mut app, Time::default());
+    assert!(rows.contains(&"  sending: one".to_owned()), "{rows:?}");
+}
+
+#[test]
+fn an_interrupt_gives_everything_back() {
+    let now = Instant::now();
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let mut app = app(&log, 79);
+    press(&mut app, "one\ntwo\ndraft", now);
+    assert!(matches!(press(&mut app, "⎋", now)[..], [Action::Interrupt]));
+    log.ended(EndReason::Aborted, None);
+    app.observe(log.events.last().unwrap());
+    assert_eq!(app.composer.text(), "one\ntwo\ndraft");
+    assert!(app.queue.is_empty() && app.next_prompt().is_none());
+    // a prompt that was not sent comes back too
+    assert_eq!(submitted(&press(&mut app, "\n", now)), ["one\ntwo\ndraft"]);
+    app.settle(true);
+    assert_eq!(app.composer.text(), "one\ntwo\ndraft");
+}
+
+#[test]
+fn control_c_clears_then_interrupts_then_leaves() {
+    let now = Instant::now();
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let mut app = app(&log, 79);
+    assert!(press(&mut app, "text^c", now).is_empty());
+    assert!(app.hint.as_ref().unwrap().contains("again interrupts"), "{:?}", app.hint);
+    assert!(matches!(press(&mut app, "^c", now)[..], [Action::Interrupt]));
+    assert!(app.hint.as_ref().unwrap().contains("again leaves"));
+    assert!(matches!(press(&mut app, "^c", now)[..], [Action::Leave(Leaving::Interrupted)]));
+    log.ended(EndReason::Aborted, None);
+    app.observe(log.events.last().unwrap());
+    assert!(press(&mut app, "^c", now).is_empty());
+    assert!(matches!(press(&mut app, "^c", now)[..], [Action::Leave(Leaving::Done)]));
+    assert!(press(&mut app, "^cx", now).is_empty());
+    // the text that was cleared is the last entry of the history
+    press(&mut app, "^u↑", now);
+    assert_eq!(app.composer.text(), "text");
+}
+
+#[test]
+fn escape_goes_back_only_if_it_is_pressed_twice_at_rest() {
+    let now = Instant::now();
+    let later = now + Duration::from_secs(2);
+    let mut app = App::new(look(79), SessionId::default(), PromptHistory::default());
+    assert!(press(&mut app, "⎋", now).is_empty());
+    assert!(press(&mut app, "⎋", later).is_empty());
+    assert!(matches!(press(&mut app, "⎋", later)[..], [Action::ListPrompts]));
+    app.choose_prompt(vec![(9, "second".to_owned()), (2, "first".to_owned())]);
+    let rows = live(&mut app, Time::default());
+    assert!(rows.contains(&"> second".to_owned()), "{rows:?}");
+    assert!(matches!(press(&mut app, "↓↓\n", now)[..], [Action::Revert(2)]));
+    assert_eq!(app.composer.text(), "first");
+    press(&mut app, "⎋⎋", now);
+    assert_eq!(app.composer.text(), "first");
+}
+
+/// A turn that asks whether a command may run.
+fn asking() -> (Log, App, Seq) {
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let asked = log.requested();
+    let bash = log.called(asked, "bash", &json!({ "command": "git push" }), None);
+    let question = log.asked(bash, "bash", &["git push"]);
+    let app = app(&log, 79);
+    (log, app, question)
+}
+
+fn show(app: &mut App, now: Instant) {
+    let question = app.next_question().unwrap();
+    app.ask(&question, &[], now);
+}
+
+fn answers(actions: &[Action]) -> Vec<Answer> {
+    let answers = actions.iter().filter_map(|action| match action {
+        Action::Answer(_, reply) => Some(reply.answer),
+        _ => None,
+    });
+    answers.collect()
+}
+
+#[test]
+fn text_goes_on_into_the_composer_and_answers_nothing() {
+    let now = Instant::now();
+    let after = now + Duration::from_secs(1);
+    let (mut log, mut app, question) = asking();
+    press(&mut app, "al", now);
+    show(&mut app, now);
+    assert!(answers(&press(&mut app, "so", after)).is_empty());
+    assert_eq!(app.composer.text(), "also");
+    assert!(live(&mut app, Time::default())[0].contains("keys do not answer while you write"));
+    // put aside, and the question begins anew
+    press(&mut app, "⎋", after);
+    assert!(answers(&press(&mut app, "o", after + Duration::from_millis(699))).is_empty());
+    press(&mut app, "⎋", after);
+    let late = after + Duration::from_secs(3);
+    assert_eq!(app.keys_text(late), "  allow? [o]nce  [a]lways  [n]o  no [b]ecause…");
+    // keys at once are pasted or typed ahead
+    assert!(answers(&app.input(batch("oo", late), late)).is_empty());
+    press(&mut app, "⎋", late);
+    let later = late + Duration::from_secs(1);
+    assert_eq!(answers(&press(&mut app, "o", later)), [Answer::Once]);
+    assert_eq!(app.composer.text(), "also\no\noo");
+    // no other question until the answer is in the log
+    assert!(app.next_question().is_none());
+    log.answered(question, Answer::Once, None, "terminal");
+    app.observe(log.events.last().unwrap());
+    assert!(app.next_question().is_none() && app.asked.is_none());
+}
+
+#[test]
+fn a_word_that_begins_with_a_is_kept_whole() {
+    let now = Instant::now();
+    let (_, mut app, _) = asking();
+    show(&mut app, now);
+    let after = now + Duration::from_secs(1);
+    assert!(answers(&press(&mut app, "also", after)).is_empty());
+    assert_eq!(app.composer.text(), "also");
+}
+
+#[test]
+fn always_shows_what_it_allows_and_takes_a_second_key() {
+    let now = Instant::now();
+    let (_, mut app, _) = asking();
+    show(&mut app, now);
+    drop(app.take());
+    let after = now + Duration::from_secs(1);
+    assert!(answers(&press(&mut app, "a", after)).is_empty());
+    let shown: Vec<String> = app.take().iter().map(plain).collect();
+    assert_eq!(shown, ["  always, in this project, without asking again:", "    bash: git *"]);
+    assert_eq!(app.keys_text(after), "  [y] allows it from now on; any other key goes back");
+    assert_eq!(answers(&press(&mut app, "y", after)), [Answer::Always]);
+}
+
+#[test]
+fn a_paste_is_a_draft_while_a_question_is_open() {
+    let now = Instant::now();
+    let after = now + Duration::from_secs(1);
+    let (_, mut app, _) = asking();
+    show(&mut app, now);
+    for text in ["o", "\n", "o\ny"] {
+        let inputs = vec![Input::Paste(text.to_owned())];
+        assert!(answers(&app.input(Batch { inputs, at: after }, after)).is_empty());
+        assert!(answers(&press(&mut app, "", after)).is_empty());
+    }
+    assert_eq!(app.composer.text(), "o\no\ny");
+}
+
+#[test]
+fn a_reason_is_typed_after_because() {
+    let now = Instant::now();
+    let after = now + Duration::from_secs(1);
+    let (_, mut app, _) = asking();
+    show(&mut app, now);
+    press(&mut app, "b", after);
+    assert_eq!(app.sign(), "  because: ");
+    let actions = press(&mut app, "too soon\n", after);
+    assert!(
+        matches!(&actions[..], [Action::Answer(_, reply)]
+            if reply.answer == Answer::Reject && reply.feedback.as_deref() == Some("too soon")),
+        "{actions:?}"
+    );
+}
+
+#[test]
+fn nothing_is_finished_between_a_question_and_its_keys() {
+    let now = Instant::now();
+    let (mut log, mut app, question) = asking();
+    drop(app.take());
+    show(&mut app, now);
+    let shown: Vec<String> = app.take().iter().map(plain).collect();
+    assert_eq!(shown, ["? bash git push"]);
+    let read = log.called(2, "read", &json!({ "filePath": "a" }), Some("gone"));
+    log.events[usize::try_from(read).unwrap() - 1..].iter().for_each(|event| app.observe(event));
+    assert!(app.take().is_empty());
+    log.answered(question, Answer::Reject, None, "editor");
+    app.observe(log.events.last().unwrap());
+    let shown: Vec<String> = app.take().iter().map(plain).collect();
+    assert_eq!(shown[0], "  → closed: answered elsewhere, or no longer asked");
+    assert_eq!(shown[1..], ["✗ read a  gone", "– bash git push  rejected by editor"]);
+}
+
+#[test]
+fn the_screen_fits_any_terminal() {
+    for columns in [1, 2, 5, 30, 40, 80, 120] {
+        for height in [1, 2, 3, 5, 10, 60] {
+            let (_, mut app, _) = asking();
+            press(
+                &mut app,
+                "some text that is longer than most of these terminals are wide",
+                Instant::now(),
+            );
+            app.blocks.resize(columns);
+            let live = app.live(height, Instant::now(), Time::default());
+            assert!(
+                live.rows.area.height <= height && usize::from(live.rows.area.width) == columns
+            );
+            let cursor = live.cursor.unwrap();
+            assert!(cursor.y < height, "{columns} {height} {cursor}");
+            show(&mut app, Instant::now());
+            let live = app.live(height, Instant::now(), Time::default());
+            assert!(live.rows.area.height <= height);
+        }
+    }
+}
+
+/// What a surface has written, as a terminal shows it.
+struct Drawn {
+    parser: vt100::Parser,
+    surface: Surface<Shared>,
+    written: Shared,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Shared(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.borrow_mut().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -278,81 +524,147 @@ impl Write for Painted {
     }
 }
 
-/// The screen of a terminal with `columns`, after each event was painted `after` that many
-/// milliseconds.
-fn screens(log: &Log, columns: u16, after: u64) -> Vec<String> {
-    let size = |n| std::num::NonZero::new(n).unwrap();
-    let mut parser = vt100::Parser::new(size(40), size(columns), 0);
-    let look = Look { style: Style { colour: true }, columns: usize::from(columns) };
-    let mut renderer = Renderer::new(look, SessionId::default(), 0);
-    let painted = Painted::default();
-    let mut screen = Screen::on(painted.clone(), true);
-    let shown = log.events.iter().map(|event| {
-        let text = renderer.show(event);
-        let live = renderer.live(event.at.plus(after));
-        screen.paint(&text, renderer.markdown.column(), live).unwrap();
-        let bytes = String::from_utf8(painted.0.take()).unwrap();
-        // As a terminal's driver does.
-        parser.process(bytes.replace('\n', "\r\n").as_bytes());
-        parser.screen().contents()
-    });
-    shown.collect()
-}
+impl Drawn {
+    fn new(columns: u16, rows: u16) -> Self {
+        let size = |n| std::num::NonZero::new(n).unwrap();
+        let written = Shared::default();
+        let surface = Surface::on(written.clone(), Size::new(columns, rows), false);
+        Self { parser: vt100::Parser::new(size(rows), size(columns), 0), surface, written }
+    }
 
-#[test]
-fn what_is_painted_in_place_leaves_nothing_behind() {
-    for columns in [20, 80, 200] {
-        for chunk in [1, 3, 11] {
-            let log = reply(TEXT, chunk);
-            let expected: String = legible(&log.shown(true, usize::from(columns)))
-                .split_inclusive('>')
-                .fold(String::new(), |out, piece| {
-                    out + piece.split('<').next().unwrap_or_default()
-                });
-            let shown = screens(&log, columns, 2000).pop().unwrap();
-            let flat = |text: &str| text.replace([' ', '\n'], "");
-            assert_eq!(flat(&shown), flat(&expected), "{columns} {chunk}:\n{shown}");
+    fn draw(&mut self, finished: &[Line<'_>], live: &[&str], cursor: (u16, u16)) -> String {
+        let area = Rect::new(0, 0, self.surface.width(), u16::try_from(live.len()).unwrap());
+        let mut rows = Buffer::empty(area);
+        for (y, line) in (0..).zip(live) {
+            rows.set_line(0, y, &Line::from(*line), area.width);
         }
+        self.surface.draw(finished, &rows, Some(cursor.into())).unwrap();
+        self.parser.process(&self.written.0.take());
+        let (y, x) = self.parser.screen().cursor_position();
+        format!("{}@{x},{y}", self.parser.screen().contents())
     }
 }
 
 #[test]
-fn a_running_call_has_one_line_that_changes() {
-    let mut log = Log::default();
-    log.prompted("go", "terminal");
-    let asked = log.requested();
-    log.streamed(asked, "I **lo");
-    let bash = log.called(asked, "bash", &json!({ "command": "make" }), None);
-    let run = log.started(bash);
-    log.add(Some(run), Tool::Progressed { tail: format!("1\n{}\x1b[A", "2".repeat(100)) });
-    log.finished(run, "done", &json!({ "exit": 0 }), false);
-    let shown = screens(&log, 80, 0);
-    assert_eq!(shown[1], "⠋ waiting for the model · 0 s");
-    assert_eq!(shown[2], "I **lo");
-    assert_eq!(shown[3].lines().next(), Some("I **lo"));
-    let (text, status) = shown[7].split_once('\n').unwrap();
-    assert_eq!(text, "I **lo");
-    assert!(status.contains("bash make · 1 s · 222") && status.ends_with('…'), "{status}");
-    assert_eq!(status.lines().count(), 1);
-    assert!(shown[8].starts_with("I **lo\n✓ bash make  2.0 s\n    done\n"), "{}", shown[8]);
-    assert!(!shown[8].contains("222"));
+fn finished_lines_stay_above_rows_that_are_drawn_in_place() {
+    let mut drawn = Drawn::new(20, 6);
+    assert_eq!(drawn.draw(&[], &["› "], (2, 0)), "› @2,0".replace("› @", "›@"));
+    assert_eq!(
+        drawn.draw(&[Line::from("one")], &["working", "› x"], (3, 1)),
+        "one\nworking\n› x@3,2"
+    );
+    assert_eq!(drawn.draw(&[], &["work", "› xy"], (4, 1)), "one\nwork\n› xy@4,2");
+    assert_eq!(drawn.draw(&[Line::from("two")], &["›"], (2, 0)), "one\ntwo\n›@2,2");
+    let long = Line::from("a line that the terminal wraps");
+    let shown = drawn.draw(&[long], &["›"], (2, 0));
+    assert_eq!(shown, "one\ntwo\na line that the terminal wraps\n›@2,4");
+    // more than the screen has
+    let many: Vec<Line<'_>> = (0..9).map(|n| Line::from(n.to_string())).collect();
+    assert_eq!(drawn.draw(&many, &["a", "›"], (2, 1)), "5\n6\n7\n8\na\n›@2,5");
+    // another size: the live rows are drawn again
+    drawn.surface.resize(Size::new(30, 6)).unwrap();
+    drawn.parser.process(&drawn.written.0.take());
+    assert_eq!(drawn.draw(&[], &["b", "›"], (2, 1)), "5\n6\n7\n8\nb\n›@2,5");
 }
 
 #[test]
-fn a_call_that_the_model_writes_grows_in_the_status() {
-    let mut log = Log::default();
-    log.prompted("go", "terminal");
-    let asked = log.requested();
-    let written = |bytes| {
-        let calls = vec![StreamedInput { id: "c".to_owned(), name: "write".to_owned(), bytes }];
-        Tool::InputStreamed { calls }
-    };
-    log.add(Some(asked), written(900));
-    log.add(Some(asked), written(12_340));
-    let call = log.called(asked, "write", &json!({ "filePath": "a" }), None);
-    log.started(call);
-    let shown = screens(&log, 80, 0);
-    assert!(shown[2].ends_with(" writing write (900 B) · 1 s"), "{}", shown[2]);
-    assert!(shown[3].ends_with(" writing write (12.3 kB) · 2 s"), "{}", shown[3]);
-    assert!(!shown.last().unwrap().contains("kB"), "{shown:?}");
+fn nothing_in_a_line_drives_the_terminal() {
+    let mut drawn = Drawn::new(60, 6);
+    let hostile = "a\x1b[2Jb\x1b]0;t\x07\u{202e}c\u{9b}31m";
+    let shown = drawn.draw(&[Line::from(hostile)], &[hostile], (0, 0));
+    assert!(shown.starts_with("a\\x1b[2Jb\\x1b]0;t\\x07\\u{202e}c\\u{9b}31m\n"), "{shown}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Keys, pastes, resizes, events and questions in any order.
+    #[test]
+    fn a_random_typist_loses_nothing_and_answers_no_question_unseen(
+        steps in prop::collection::vec((0_u64..1_500, 0_usize..16, 1_u16..130), 1..120),
+    ) {
+        let mut now = Instant::now();
+        let mut log = Log::default();
+        let mut app = App::new(look(79), SessionId::default(), PromptHistory::default());
+        let (mut typed, mut sent) = (Vec::new(), String::new());
+        let (mut shown_at, mut open, mut request) = (now, None, 0);
+        for (n, (wait, step, size)) in steps.into_iter().enumerate() {
+            now += Duration::from_millis(wait);
+            let had_draft = !app.composer.is_empty() && app.entry == Entry::Prompt;
+            let word = format!("<{n}>");
+            let actions = match step {
+                0..=2 => {
+                    typed.push(word.clone());
+                    press(&mut app, &word, now)
+                }
+                3 => {
+                    typed.push(word.clone());
+                    app.input(batch(&word, now), now)
+                }
+                4 => {
+                    typed.push(word.clone());
+                    app.input(Batch { inputs: vec![Input::Paste(word)], at: now }, now)
+                }
+                5 | 6 => press(&mut app, "\n", now),
+                7 => press(&mut app, "⎋", now),
+                8 => press(&mut app, "^c", now),
+                9 => press(&mut app, ["o", "y", "a", "n", "b"][usize::from(size) % 5], now),
+                10 => {
+                    app.blocks.resize(usize::from(size));
+                    Vec::new()
+                }
+                11 if !app.is_working() => {
+                    log.prompted("go", "terminal");
+                    request = log.requested();
+                    Vec::new()
+                }
+                12 if app.is_working() && open.is_none() => {
+                    let call = log.called(request, "bash", &json!({ "command": "x" }), None);
+                    open = Some(log.asked(call, "bash", &["x"]));
+                    Vec::new()
+                }
+                13 if app.is_working() => {
+                    log.ended([EndReason::Completed, EndReason::Aborted][usize::from(size) % 2], None);
+                    open = None;
+                    Vec::new()
+                }
+                14 => press(&mut app, "⇧", now),
+                _ => app.next_prompt().into_iter().collect(),
+            };
+            for action in actions {
+                match action {
+                    Action::Submit(text) => {
+                        sent += &text;
+                        app.settle(usize::from(size) % 3 == 0);
+                    }
+                    Action::Answer(_, reply) => {
+                        let is_reason = reply.feedback.is_some();
+                        sent += &reply.feedback.unwrap_or_default();
+                        prop_assert!(app.asked.is_none());
+                        prop_assert!(is_reason || (now >= shown_at + leftfold_view::QUIET && !had_draft));
+                        if let Some(question) = open.take() {
+                            log.answered(question, reply.answer, None, "terminal");
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            let seen = usize::try_from(app.seen()).unwrap();
+            log.events[seen..].iter().for_each(|event| app.observe(event));
+            if app.next_question().is_some() {
+                show(&mut app, now);
+                shown_at = now;
+            }
+            app.live(size, now, Time::default());
+            drop(app.take());
+        }
+        let history = app.history_text();
+        let rest = app.unsent().concat();
+        for word in typed {
+            prop_assert!(
+                sent.contains(&word) || rest.contains(&word) || history.contains(&word),
+                "{word} is in none of {sent:?}, {rest:?}, {history:?}"
+            );
+        }
+    }
 }

@@ -1,0 +1,924 @@
+//! The state of a conversation on a terminal: a function of the session's events and of the keys. It does no I/O and
+//! reads no clock: its caller performs the [`Action`]s, and draws what [`App::live`] and [`App::take`] answer.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use leftfold_actors::QuestionReply;
+use leftfold_events::event::{Answer, EndReason, Event, Session, Turn};
+use leftfold_events::{Envelope, Seq, SessionId};
+use leftfold_runtime::client;
+use leftfold_runtime::session_setup::SessionSetup;
+use leftfold_tools::FilePreview;
+use leftfold_view::{
+    AnswerGate, Change, ESCAPE, GateKind, GateOutcome, GateRow, OpenQuestion, QuestionId,
+};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::text::Line;
+
+use super::BY;
+use super::blocks::Blocks;
+use super::choosing::{Choosing, KeyAction};
+use super::composer::{Composer, Edit};
+use super::keys::{Batch, Input, is_control, typed};
+use super::look::Look;
+use super::prompt_history::PromptHistory;
+use super::status_line::StatusLine;
+
+/// Two presses of Esc within this time go back to an earlier prompt, and two of Ctrl-C leave.
+const TWICE: Duration = Duration::from_secs(1);
+/// Shown below a question that was closed without an answer from here.
+const CLOSED: &str = "  → closed: answered elsewhere, or no longer asked";
+
+/// A question on the screen. Identifies it for the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Question(QuestionId),
+    /// Whether to resume the interrupted turn.
+    Resume,
+}
+
+/// What Enter does with the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    Prompt,
+    /// It is the reason of a rejection.
+    Because(QuestionId),
+    /// It answers the question.
+    Answer(QuestionId),
+}
+
+/// What the caller has to do.
+#[derive(Clone, Debug)]
+pub(super) enum Action {
+    /// A prompt or a command. [`App::handed`] says what became of a prompt.
+    Submit(String),
+    Interrupt,
+    Answer(QuestionId, QuestionReply),
+    Resume,
+    /// Show the earlier prompts of the session with [`App::choose_prompt`].
+    ListPrompts,
+    /// Go back to the prompt at this seq.
+    Revert(Seq),
+    /// Continue in a fork that ends before this seq, with this draft.
+    Fork(Seq, String),
+    /// Edit the text in the user's editor.
+    Edit(String),
+    Suspend,
+    Redraw,
+    Leave(Leaving),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leaving {
+    Done,
+    Interrupted,
+}
+
+/// What a first key announced that a second one does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Armed {
+    Interrupted,
+    Leave,
+    EndOfInput,
+    Back(Instant),
+}
+
+/// Search in the history.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    pub(super) query: String,
+    /// The index of the entry that was found.
+    pub(super) found: Option<usize>,
+    draft: String,
+}
+
+/// The earlier prompts, of which one is chosen.
+#[derive(Debug)]
+pub(super) struct PromptList {
+    /// Each prompt with its seq; the last one first.
+    pub(super) prompts: Vec<(Seq, String)>,
+    pub(super) selected: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct App {
+    pub(super) blocks: Blocks,
+    pub(super) composer: Composer,
+    pub(super) entry: Entry,
+    /// The prompts to send once the turn is over.
+    pub(super) queue: VecDeque<String>,
+    /// The prompt that was handed over and is not in the log yet.
+    pub(super) handed: Option<String>,
+    pub(super) asked: Option<Asked>,
+    pub(super) gate: AnswerGate<Asked, Instant>,
+    pub(super) choosing: Choosing,
+    pub(super) status: StatusLine,
+    /// Shown instead of the status until the next key.
+    pub(super) hint: Option<String>,
+    pub(super) search: Option<Search>,
+    pub(super) prompts: Option<PromptList>,
+    /// What the caller works on, with the time of its start.
+    pub(super) job: Option<(String, Instant)>,
+    /// A turn was interrupted and not resumed; the next prompt closes it.
+    pub(super) unfinished: bool,
+    /// The user does not want to resume it.
+    declined: bool,
+    /// Text that was put aside while a question is open.
+    pub(super) aside: String,
+    /// The past is being shown, up to this event.
+    past: Option<Seq>,
+    history: PromptHistory,
+    /// The entry of the history in the composer, and the draft that it replaced.
+    browsing: Option<(usize, String)>,
+    armed: Option<Armed>,
+    /// The questions that were answered here, until the log says so.
+    answered: HashSet<QuestionId>,
+    /// Finished lines that wait until the question is closed.
+    held: Vec<Line<'static>>,
+    finished: Vec<Line<'static>>,
+    /// The last event of the session that was applied.
+    seen: Seq,
+    /// A turn has ended or a question is asked, and nobody was told.
+    pub(super) calls_for_attention: bool,
+}
+
+impl App {
+    pub(super) fn new(look: Look, root: SessionId, history: PromptHistory) -> Self {
+        Self {
+            blocks: Blocks::new(look, root),
+            composer: Composer::default(),
+            entry: Entry::Prompt,
+            queue: VecDeque::new(),
+            handed: None,
+            asked: None,
+            gate: AnswerGate::default(),
+            choosing: Choosing::default(),
+            status: StatusLine::default(),
+            hint: None,
+            search: None,
+            prompts: None,
+            job: None,
+            unfinished: false,
+            declined: false,
+            aside: String::new(),
+            past: None,
+            history,
+            browsing: None,
+            armed: None,
+            answered: HashSet::new(),
+            held: Vec::new(),
+            finished: Vec::new(),
+            seen: 0,
+            calls_for_attention: false,
+        }
+    }
+
+    /// Takes where the rules stand.
+    pub(super) fn take_setup(&mut self, setup: &SessionSetup) {
+        let settings = &setup.turn_settings;
+        let rules = settings.rules.iter().cloned().zip(settings.rule_sources.iter().cloned());
+        self.blocks.rule_sources = rules.filter(|(_, source)| !source.is_empty()).collect();
+    }
+
+    /// Continues with another session. What the user writes stays.
+    pub(super) fn switch(&mut self, root: SessionId) {
+        self.finish();
+        self.blocks = Blocks::new(self.blocks.look.clone(), root);
+        (self.unfinished, self.declined, self.past, self.seen) = (false, false, None, 0);
+        self.answered.clear();
+    }
+
+    /// Whether a turn is running.
+    pub(super) fn is_working(&self) -> bool {
+        self.past.is_none() && self.blocks.turn().is_some() && !self.unfinished
+    }
+
+    /// Whether a prompt would be sent at once.
+    fn takes_prompts(&self) -> bool {
+        self.past.is_none()
+            && !self.is_working()
+            && self.handed.is_none()
+            && self.job.is_none()
+            && self.asked.is_none()
+    }
+
+    /// The last event that was applied.
+    pub(super) fn seen(&self) -> Seq {
+        self.seen
+    }
+
+    /// The events up to `head` are the past: the last turn is shown from them.
+    pub(super) fn show_past(&mut self, head: Seq) {
+        self.past = Some(head);
+    }
+
+    /// The lines that are finished. They go above the live part and never change.
+    pub(super) fn take(&mut self) -> Vec<Line<'static>> {
+        let mut lines = std::mem::take(&mut self.finished);
+        let new = self.blocks.take();
+        match self.asked {
+            Some(_) => self.held.extend(new),
+            None => lines.extend(new),
+        }
+        lines
+    }
+
+    pub(super) fn note(&mut self, text: &str) {
+        let dim = self.blocks.look.theme.dim;
+        self.blocks.note(dim, text);
+    }
+
+    pub(super) fn warn(&mut self, text: &str) {
+        let style = self.blocks.look.theme.warning;
+        self.blocks.note(style, text);
+    }
+
+    /// Applies an event.
+    pub(super) fn observe(&mut self, event: &Envelope) {
+        let own = self.blocks.transcript.is_root(event);
+        // a session that was opened again is watched again, so events may repeat
+        if own && event.seq <= self.seen {
+            return;
+        }
+        let changes = self.blocks.apply(event);
+        if own {
+            self.seen = event.seq;
+            self.follow(event);
+        }
+        for change in changes {
+            match change {
+                Change::Asked(_) => self.calls_for_attention = true,
+                Change::TurnEnded { ended, .. } => self.turn_ended(ended.reason),
+                Change::Prompted { by, .. } if by == self.blocks.me => self.handed = None,
+                _ => {}
+            }
+        }
+        self.close_question();
+    }
+
+    fn follow(&mut self, event: &Envelope) {
+        let resumed = matches!(
+            event.event,
+            Event::Session(Session::Resumed { .. } | Session::ResumedImported { .. })
+        );
+        if let Some(head) = self.past {
+            if event.seq >= head {
+                self.past = None;
+            }
+            return;
+        }
+        self.unfinished &= !resumed;
+        if let Event::Turn(Turn::Prompted { .. }) = event.event {
+            (self.unfinished, self.declined) = (false, false);
+        }
+        // another client has resumed the turn
+        if resumed && self.asked == Some(Asked::Resume) {
+            self.stop_asking();
+        }
+    }
+
+    fn turn_ended(&mut self, reason: EndReason) {
+        if self.past.is_some() {
+            return;
+        }
+        self.calls_for_attention = true;
+        self.armed = None;
+        self.hint = None;
+        let is_done = reason == EndReason::Completed
+            || (self.blocks.is_shell && reason == EndReason::MaxSteps);
+        if !is_done {
+            self.take_back_queue();
+        }
+    }
+
+    /// Puts all queued prompts back into the composer.
+    fn take_back_queue(&mut self) {
+        if self.queue.is_empty() {
+            return;
+        }
+        let queue: Vec<String> = self.queue.drain(..).collect();
+        self.composer.put_before(&queue.join("\n"));
+    }
+
+    /// Whether the caller should ask to resume the turn.
+    pub(super) fn wants_to_resume(&self) -> bool {
+        self.past.is_none() && self.unfinished && !self.declined && self.asked.is_none()
+    }
+
+    pub(super) fn ask_to_resume(&mut self, now: Instant) {
+        self.warn("The last turn was interrupted.");
+        self.finish();
+        self.asked = Some(Asked::Resume);
+        self.gate.show(Asked::Resume, GateKind::Consent { enter_is_no: false }, now);
+    }
+
+    /// The next question to show, if there is one and none is on the screen.
+    pub(super) fn next_question(&self) -> Option<OpenQuestion> {
+        if self.asked.is_some() || self.past.is_some() || self.unfinished {
+            return None;
+        }
+        let mut open = self.blocks.transcript.open_questions();
+        // an answer that was given here is shown before the next question
+        if self.blocks.transcript.open_questions().any(|open| self.answered.contains(&open.id)) {
+            return None;
+        }
+        open.next().cloned()
+    }
+
+    /// The number of open questions.
+    pub(super) fn waiting(&self) -> usize {
+        self.blocks.transcript.open_questions().count()
+    }
+
+    /// Shows a question, with the changes that its call would make to the files as they are. From here on nothing
+    /// is finished between it and its keys.
+    pub(super) fn ask(&mut self, question: &OpenQuestion, change: &[FilePreview], now: Instant) {
+        self.blocks.question(question, change);
+        self.finish();
+        self.choosing = Choosing::default();
+        self.entry = Entry::Prompt;
+        let asked = Asked::Question(question.id);
+        self.asked = Some(asked);
+        self.gate.close();
+        self.gate.show(asked, kind_of(question), now);
+        self.calls_for_attention = true;
+    }
+
+    /// Everything so far is finished.
+    fn finish(&mut self) {
+        let new = self.blocks.take();
+        self.finished.extend(new);
+    }
+
+    /// Removes the keys of a question that is no longer open, and says so.
+    fn close_question(&mut self) {
+        let open: Vec<QuestionId> =
+            self.blocks.transcript.open_questions().map(|open| open.id).collect();
+        self.answered.retain(|id| open.contains(id));
+        let Some(Asked::Question(asked)) = self.asked else { return };
+        if open.contains(&asked) {
+            return;
+        }
+        let dim = self.blocks.look.theme.dim;
+        let note = self.blocks.look.note(dim, CLOSED);
+        self.finished.extend(note);
+        self.stop_asking();
+    }
+
+    /// No question is on the screen. The lines that waited for that are finished.
+    fn stop_asking(&mut self) {
+        self.asked = None;
+        self.entry = Entry::Prompt;
+        self.gate.close();
+        self.finished.append(&mut self.held);
+        let text = self.gate.take_text();
+        let aside = std::mem::take(&mut self.aside);
+        self.composer.put_before(&joined(&aside, &text));
+    }
+
+    /// The next prompt of the queue, once it can be sent.
+    pub(super) fn next_prompt(&mut self) -> Option<Action> {
+        if !self.takes_prompts() || self.wants_to_resume() {
+            return None;
+        }
+        let prompt = self.queue.pop_front()?;
+        Some(self.submit(prompt))
+    }
+
+    fn submit(&mut self, text: String) -> Action {
+        self.handed = Some(text.clone());
+        Action::Submit(text)
+    }
+
+    /// The prompt was not sent: it is in the composer again. Or it was a command, and is done.
+    pub(super) fn settle(&mut self, give_back: bool) {
+        if let Some(text) = self.handed.take().filter(|_| give_back) {
+            self.composer.put_before(&text);
+        }
+    }
+
+    /// Text that was typed before the conversation began.
+    pub(super) fn keep(&mut self, text: &str) {
+        self.composer.put_before(text);
+    }
+
+    /// Every text that was not sent. It is put into the history, so that the next conversation has it.
+    pub(super) fn unsent(&mut self) -> Vec<String> {
+        let handed = self.handed.take();
+        let aside = Some(std::mem::take(&mut self.aside));
+        let draft = Some(self.composer.take());
+        let texts = handed.into_iter().chain(self.queue.drain(..)).chain(aside).chain(draft);
+        texts.filter(|text| !text.trim().is_empty()).collect()
+    }
+
+    pub(super) fn remember(&mut self, text: &str) {
+        let stored = leftfold_runtime::redact_output::clean(text).into_owned();
+        self.history.add(text, &stored);
+    }
+
+    #[cfg(test)]
+    pub(super) fn history_text(&self) -> String {
+        self.history.entries().concat()
+    }
+
+    /// A question that needs no key: the user has just entered its command line.
+    pub(super) fn answered_by_typing(&mut self, question: QuestionId) {
+        self.answered.insert(question);
+    }
+
+    /// Handles the signal that Ctrl-C sends in other modes of the terminal.
+    pub(super) fn interrupted(&mut self) -> Vec<Action> {
+        let armed = self.armed.take();
+        self.control_c(armed).into_iter().collect()
+    }
+
+    /// Shows the earlier prompts, to go back to one of them.
+    pub(super) fn choose_prompt(&mut self, prompts: Vec<(Seq, String)>) {
+        if prompts.is_empty() {
+            self.hint = Some("There is no earlier prompt.".to_owned());
+        } else {
+            self.prompts = Some(PromptList { prompts, selected: 0 });
+        }
+    }
+
+    /// Handles everything that was read at once.
+    pub(super) fn input(&mut self, batch: Batch, now: Instant) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let mut inputs = VecDeque::from(batch.inputs);
+        while let Some(input) = inputs.pop_front() {
+            match input {
+                Input::Focus(focus) => self.status.focused = focus,
+                Input::Paste(text) => self.paste(&text, batch.at),
+                Input::Key(key) => {
+                    if self.gate_decides(key, now) {
+                        // keys at once are text, so the gate gets them at once
+                        let mut keys: String = typed(key).into_iter().collect();
+                        while let Some(Input::Key(key)) = inputs.front()
+                            && self.gate_decides(*key, now)
+                        {
+                            keys.extend(typed(*key));
+                            inputs.pop_front();
+                        }
+                        self.hint = None;
+                        actions.extend(self.gate_keys(&keys, batch.at, now));
+                    } else {
+                        actions.extend(self.key(key, batch.at, now));
+                    }
+                }
+            }
+        }
+        actions
+    }
+
+    /// Whether a key is for the question: nothing is being written, and the key is text or ends text.
+    fn gate_decides(&self, key: KeyEvent, now: Instant) -> bool {
+        if self.asked.is_none()
+            || self.entry != Entry::Prompt
+            || !self.composer.is_empty()
+            || self.search.is_some()
+        {
+            return false;
+        }
+        let Some(c) = typed(key) else { return false };
+        // Esc interrupts, unless it leads back from "always"
+        c != ESCAPE || matches!(self.gate.row(now), GateRow::Confirm)
+    }
+
+    fn gate_keys(&mut self, keys: &str, at: Instant, now: Instant) -> Option<Action> {
+        let was_confirming = self.gate.row(now) == GateRow::Confirm;
+        let outcome = self.gate.press(keys, at);
+        let asked = self.asked?;
+        match (asked, outcome) {
+            (_, GateOutcome::Redraw) => {
+                let confirms = self.gate.row(now) == GateRow::Confirm;
+                if confirms && !was_confirming {
+                    self.show_always();
+                }
+                // the gate may still need a key that it has seen as the start of a word
+                let is_single = was_confirming && keys.chars().count() == 1;
+                if !confirms && !is_single {
+                    let text = self.gate.take_text();
+                    self.composer.insert(&text);
+                } else if let GateRow::Draft(_) = self.gate.row(now) {
+                    let text = self.gate.take_text();
+                    self.composer.insert(&text);
+                }
+                None
+            }
+            (Asked::Question(of), GateOutcome::Answer(answer)) => {
+                let by = BY.to_owned();
+                self.answer(of, QuestionReply { answer, feedback: None, by })
+            }
+            (Asked::Question(of), GateOutcome::Because) => {
+                self.entry = Entry::Because(of);
+                None
+            }
+            (Asked::Question(of), GateOutcome::Words(words)) => {
+                self.entry = Entry::Answer(of);
+                self.composer.paste(&words);
+                None
+            }
+            (Asked::Question(of), GateOutcome::Keys(keys)) => self.choose(of, &keys),
+            (Asked::Resume, GateOutcome::Yes) => {
+                self.stop_asking();
+                self.unfinished = false;
+                Some(Action::Resume)
+            }
+            (Asked::Resume, GateOutcome::No) => {
+                self.stop_asking();
+                self.declined = true;
+                self.note("Your next prompt closes it.");
+                None
+            }
+            (_, _) => None,
+        }
+    }
+
+    fn choose(&mut self, of: QuestionId, keys: &str) -> Option<Action> {
+        let question = self.blocks.open_question(of)?.question.clone()?;
+        match self.choosing.press(&question, keys) {
+            KeyAction::Chosen => None,
+            KeyAction::Answer => {
+                let answer = question.chosen(&self.choosing.places);
+                self.answer(of, client::reply(Some(answer), BY))
+            }
+            KeyAction::Dismiss => self.answer(of, client::reply(None, BY)),
+            KeyAction::Words(words) => {
+                self.entry = Entry::Answer(of);
+                self.composer.insert(&words);
+                None
+            }
+        }
+    }
+
+    fn answer(&mut self, of: QuestionId, reply: QuestionReply) -> Option<Action> {
+        self.answered.insert(of);
+        self.stop_asking();
+        Some(Action::Answer(of, reply))
+    }
+
+    /// Prints what an "always" would allow, between the question and the row that asks for the second key.
+    fn show_always(&mut self) {
+        let Some(Asked::Question(of)) = self.asked else { return };
+        let Some(open) = self.blocks.open_question(of).cloned() else { return };
+        let before = self.blocks.take();
+        self.held.extend(before);
+        self.blocks.always(&open);
+        self.finish();
+    }
+
+    fn paste(&mut self, text: &str, at: Instant) {
+        self.hint = None;
+        if let Some(search) = &mut self.search {
+            search.query.push_str(&leftfold_view::clean::clean_line(text));
+            return self.find(false);
+        }
+        let is_draft = self.entry == Entry::Prompt && self.asked.is_some();
+        if is_draft && self.composer.is_empty() {
+            // it may begin an answer in words; it never answers by itself
+            if let Some(Asked::Question(of)) = self.asked
+                && let GateOutcome::Words(words) = self.gate.paste(text, at)
+            {
+                self.entry = Entry::Answer(of);
+                return self.composer.paste(&words);
+            }
+            drop(self.gate.take_text());
+            self.restart_gate(at);
+        }
+        self.browsing = None;
+        self.composer.paste(text);
+    }
+
+    /// The question takes keys again only after a while.
+    fn restart_gate(&mut self, at: Instant) {
+        let Some(asked) = self.asked else { return };
+        let kind = match asked {
+            Asked::Resume => Some(GateKind::Consent { enter_is_no: false }),
+            Asked::Question(of) => self.blocks.open_question(of).map(kind_of),
+        };
+        self.gate.close();
+        if let Some(kind) = kind {
+            self.gate.show(asked, kind, at);
+        }
+    }
+
+    fn key(&mut self, key: KeyEvent, at: Instant, now: Instant) -> Vec<Action> {
+        if self.search.is_some() {
+            return self.search_key(key);
+        }
+        if self.prompts.is_some() {
+            return self.list_key(key);
+        }
+        let had_text = !self.composer.is_empty();
+        self.hint = None;
+        let armed = self.armed.take();
+        let actions = match key.code {
+            _ if is_control(key, 'c') => self.control_c(armed),
+            KeyCode::Esc => self.escape(armed, now),
+            _ if is_control(key, 'd') && self.composer.is_empty() => self.control_d(armed),
+            KeyCode::Enter if starts_line(key) => {
+                self.composer.insert("\n");
+                None
+            }
+            KeyCode::Enter => self.enter(),
+            _ if is_control(key, 'g') => Some(Action::Edit(self.composer.text())),
+            _ if is_control(key, 'l') => Some(Action::Redraw),
+            _ if is_control(key, 'z') => Some(Action::Suspend),
+            _ if is_control(key, 'r') => {
+                let draft = self.composer.text();
+                self.search = Some(Search { draft, ..Search::default() });
+                None
+            }
+            _ if is_control(key, 'p') => self.earlier(),
+            _ if is_control(key, 'n') => self.later(),
+            _ => match self.composer.key(key, self.composer_width()) {
+                Edit::Above => self.earlier(),
+                Edit::Below => self.later(),
+                Edit::Done => {
+                    if !matches!(key.code, KeyCode::Up | KeyCode::Down) {
+                        self.browsing = None;
+                    }
+                    None
+                }
+                Edit::Unknown => None,
+            },
+        };
+        // a draft is over: the question begins anew
+        if had_text && self.composer.is_empty() && self.entry == Entry::Prompt {
+            self.restart_gate(at);
+        }
+        actions.into_iter().collect()
+    }
+
+    /// The columns for the text beside its sign.
+    pub(super) fn composer_width(&self) -> usize {
+        self.blocks.look.width.saturating_sub(self.sign().chars().count()).max(2)
+    }
+
+    /// The sign before the text.
+    pub(super) fn sign(&self) -> &'static str {
+        match self.entry {
+            Entry::Prompt => self.blocks.look.sign("› ", "> "),
+            Entry::Because(_) => "  because: ",
+            Entry::Answer(_) => "  answer: ",
+        }
+    }
+
+    fn control_c(&mut self, armed: Option<Armed>) -> Option<Action> {
+        if !self.composer.is_empty() {
+            let text = self.composer.take();
+            self.remember(&text);
+            self.browsing = None;
+            let next = if self.is_working() { "interrupts" } else { "leaves" };
+            self.hint = Some(format!("Cleared; Up brings it back. Ctrl-C again {next}."));
+            return None;
+        }
+        if self.is_working() {
+            if armed == Some(Armed::Interrupted) {
+                return Some(Action::Leave(Leaving::Interrupted));
+            }
+            self.armed = Some(Armed::Interrupted);
+            self.hint = Some("Interrupting. Ctrl-C again leaves.".to_owned());
+            return Some(Action::Interrupt);
+        }
+        if armed == Some(Armed::Leave) || self.asked.is_some() || self.past.is_some() {
+            return Some(Action::Leave(Leaving::Done));
+        }
+        self.armed = Some(Armed::Leave);
+        self.hint = Some("To leave, press Ctrl-C again or Ctrl-D, or type /exit.".to_owned());
+        None
+    }
+
+    fn control_d(&mut self, armed: Option<Armed>) -> Option<Action> {
+        if self.entry != Entry::Prompt {
+            self.leave_entry();
+            return None;
+        }
+        if self.is_working() && armed != Some(Armed::EndOfInput) {
+            self.armed = Some(Armed::EndOfInput);
+            self.hint =
+                Some("A turn is running. Ctrl-D again leaves; the turn can be resumed.".to_owned());
+            return None;
+        }
+        Some(Action::Leave(Leaving::Done))
+    }
+
+    fn escape(&mut self, armed: Option<Armed>, now: Instant) -> Option<Action> {
+        if self.entry != Entry::Prompt {
+            self.leave_entry();
+            return None;
+        }
+        if self.asked.is_some() && !self.composer.is_empty() {
+            let text = self.composer.take();
+            self.aside = joined(&self.aside, &text);
+            return None;
+        }
+        if let Some(prompt) = self.queue.pop_back_if(|_| self.composer.is_empty()) {
+            self.composer.set(&prompt);
+            return None;
+        }
+        if self.is_working() {
+            if self.asked.is_some() && self.gate.row(now) == GateRow::Quiet {
+                return None;
+            }
+            self.hint = Some("Interrupting.".to_owned());
+            return Some(Action::Interrupt);
+        }
+        if !self.composer.is_empty() || self.asked.is_some() || self.past.is_some() {
+            return None;
+        }
+        if let Some(Armed::Back(since)) = armed
+            && now.saturating_duration_since(since) <= TWICE
+        {
+            return Some(Action::ListPrompts);
+        }
+        self.armed = Some(Armed::Back(now));
+        self.hint = Some("Esc again goes back to an earlier prompt.".to_owned());
+        None
+    }
+
+    /// Leaves the question open. The text stays as a draft.
+    fn leave_entry(&mut self) {
+        self.entry = Entry::Prompt;
+        let text = self.composer.take();
+        self.aside = joined(&self.aside, &text);
+        self.restart_gate(Instant::now());
+    }
+
+    fn enter(&mut self) -> Option<Action> {
+        if self.composer.continues_line() {
+            return None;
+        }
+        if self.composer.is_blank() {
+            if self.entry != Entry::Prompt {
+                self.leave_entry();
+            }
+            return None;
+        }
+        self.browsing = None;
+        match self.entry {
+            Entry::Because(of) => {
+                let why = self.composer.take().trim().to_owned();
+                let (answer, by) = (Answer::Reject, BY.to_owned());
+                self.answer(of, QuestionReply { answer, feedback: Some(why), by })
+            }
+            Entry::Answer(of) => {
+                let text = self.composer.text();
+                let asked = self.blocks.open_question(of)?.question.clone()?;
+                let answer = asked.parse_answer(&text)?;
+                drop(self.composer.take());
+                self.answer(of, client::reply(Some(answer), BY))
+            }
+            Entry::Prompt => {
+                let text = self.composer.take();
+                self.remember(&text);
+                if self.takes_prompts() && self.queue.is_empty() {
+                    return Some(self.submit(text));
+                }
+                if super::commands::is_immediate(&text) && self.handed.is_none() {
+                    return Some(Action::Submit(text));
+                }
+                self.queue.push_back(text);
+                None
+            }
+        }
+    }
+
+    /// The last queued prompt, or an earlier entry of the history.
+    fn earlier(&mut self) -> Option<Action> {
+        // beside a question, a cursor key must not begin a draft
+        if self.entry != Entry::Prompt || (self.asked.is_some() && self.composer.is_empty()) {
+            return None;
+        }
+        if self.composer.is_empty()
+            && self.browsing.is_none()
+            && let Some(prompt) = self.queue.pop_back()
+        {
+            self.composer.set(&prompt);
+            return None;
+        }
+        let entries = self.history.entries();
+        let (place, draft) = match self.browsing.take() {
+            Some((place, draft)) => (place.checked_sub(1), draft),
+            None => (entries.len().checked_sub(1), self.composer.text()),
+        };
+        match place {
+            Some(place) => {
+                self.composer.set(&entries[place]);
+                self.browsing = Some((place, draft));
+            }
+            None if !entries.is_empty() => self.browsing = Some((0, draft)),
+            None => {}
+        }
+        None
+    }
+
+    fn later(&mut self) -> Option<Action> {
+        let (place, draft) = self.browsing.take()?;
+        match self.history.entries().get(place + 1) {
+            Some(entry) => {
+                self.composer.set(entry);
+                self.browsing = Some((place + 1, draft));
+            }
+            None => self.composer.set(&draft),
+        }
+        None
+    }
+
+    fn search_key(&mut self, key: KeyEvent) -> Vec<Action> {
+        let Some(search) = &mut self.search else { return Vec::new() };
+        match key.code {
+            KeyCode::Esc => self.end_search(false),
+            _ if is_control(key, 'c') || is_control(key, 'g') => self.end_search(false),
+            _ if is_control(key, 'r') => self.find(true),
+            KeyCode::Backspace => {
+                search.query.pop();
+                search.found = None;
+                self.find(false);
+            }
+            KeyCode::Char(c)
+                if !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) =>
+            {
+                search.query.push(c);
+                self.find(false);
+            }
+            _ => self.end_search(true),
+        }
+        Vec::new()
+    }
+
+    /// Finds the last entry with the query; with `older` one before the entry that was found.
+    fn find(&mut self, older: bool) {
+        let Some(search) = &mut self.search else { return };
+        let entries = self.history.entries();
+        let end = match search.found {
+            Some(found) if older => found,
+            Some(found) => found + 1,
+            None => entries.len(),
+        };
+        let query = search.query.to_lowercase();
+        let mut before = entries.iter().enumerate().take(end).rev();
+        let found = before.find(|(_, entry)| entry.to_lowercase().contains(&query));
+        if let Some((place, entry)) = found {
+            search.found = Some(place);
+            self.composer.set(entry);
+        }
+    }
+
+    fn end_search(&mut self, take: bool) {
+        let Some(search) = self.search.take() else { return };
+        if !take || search.found.is_none() {
+            self.composer.set(&search.draft);
+        }
+    }
+
+    fn list_key(&mut self, key: KeyEvent) -> Vec<Action> {
+        let Some(list) = &mut self.prompts else { return Vec::new() };
+        let last = list.prompts.len().saturating_sub(1);
+        let chosen = list.prompts.get(list.selected).cloned();
+        match key.code {
+            KeyCode::Up | KeyCode::Char('k') => list.selected = list.selected.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => list.selected = (list.selected + 1).min(last),
+            KeyCode::Enter | KeyCode::Char('f') => {
+                self.prompts = None;
+                let Some((seq, text)) = chosen else { return Vec::new() };
+                if key.code == KeyCode::Enter {
+                    self.composer.put_before(&text);
+                    return vec![Action::Revert(seq)];
+                }
+                return vec![Action::Fork(seq, text)];
+            }
+            _ => self.prompts = None,
+        }
+        Vec::new()
+    }
+
+    /// The text of the editor replaces the draft.
+    pub(super) fn edited(&mut self, text: &str) {
+        self.composer.set(text.strip_suffix('\n').unwrap_or(text));
+    }
+
+    /// When something on the screen changes by itself, at the latest.
+    pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
+        self.gate.counts_from(now).filter(|_| self.composer.is_empty())
+    }
+}
+
+/// Enter with a modifier begins another line.
+fn starts_line(key: KeyEvent) -> bool {
+    key.modifiers.intersects(KeyModifiers::SHIFT | KeyModifiers::ALT | KeyModifiers::CONTROL)
+}
+
+fn kind_of(question: &OpenQuestion) -> GateKind {
+    match question.question {
+        Some(_) => GateKind::Choice,
+        None => GateKind::Permission { always: !question.always.is_empty() },
+    }
+}
+
+/// Two texts with a line end between them.
+fn joined(first: &str, second: &str) -> String {
+    let texts = [first, second].into_iter().filter(|text| !text.trim().is_empty());
+    texts.collect::<Vec<_>>().join("\n")
+}

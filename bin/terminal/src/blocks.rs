@@ -1,0 +1,473 @@
+//! What the session's changes leave behind on the screen: finished lines, which never change again. It needs no
+//! terminal and no clock.
+
+use std::collections::HashSet;
+
+use leftfold_events::event::{
+    Answer, EndReason, Ended, PartKind, PromptKind, PromptPart, Purpose, as_typed,
+};
+use leftfold_events::rules::Rule;
+use leftfold_events::{Envelope, Seq, SessionId, Time};
+use leftfold_view::clean::{Cleaner, clean, clean_line, visible_line};
+use leftfold_view::text::stopped;
+use leftfold_view::words::first_line;
+use leftfold_view::{
+    CallStep, Change, CompactionEnd, OpenQuestion, Outcome, Question, QuestionId, Transcript,
+};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::BY;
+use super::calls::{CallBlock, CallMark, duration};
+use super::jobs::shell_line;
+use super::look::Look;
+use super::render::MarkdownStream;
+
+/// Follows a session and its subagents.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    pub(super) look: Look,
+    /// This terminal's `by` in the log.
+    pub(super) me: String,
+    pub(super) transcript: Transcript,
+    /// The user's rules, and where they stand.
+    pub(super) rule_sources: Vec<(Rule, String)>,
+    /// The calls whose changes a question has already shown.
+    pub(super) previewed: HashSet<(SessionId, Seq)>,
+    /// The text of the model that is not finished.
+    text: MarkdownStream,
+    cleaner: Cleaner,
+    /// Whether the prompt of the turn is a command line of the user, so that the model is not asked.
+    pub(super) is_shell: bool,
+    /// Characters of reasoning in this reply.
+    reasoning: usize,
+    /// The context in use before the current compaction, in tokens.
+    before_compaction: Option<u64>,
+    /// Finished lines that were not taken yet.
+    finished: Vec<Line<'static>>,
+}
+
+impl Blocks {
+    pub(super) fn new(look: Look, root: SessionId) -> Self {
+        Self {
+            me: BY.to_owned(),
+            transcript: Transcript::live(root),
+            rule_sources: Vec::new(),
+            previewed: HashSet::new(),
+            text: MarkdownStream::new(columns(&look), &look.theme),
+            cleaner: Cleaner::default(),
+            is_shell: false,
+            reasoning: 0,
+            before_compaction: None,
+            finished: Vec::new(),
+            look,
+        }
+    }
+
+    /// When the running turn began.
+    pub(super) fn turn(&self) -> Option<Time> {
+        self.transcript.root()?.turn
+    }
+
+    /// The open question with this id.
+    pub(super) fn open_question(&self, id: QuestionId) -> Option<&OpenQuestion> {
+        self.transcript.open_questions().find(|open| open.id == id)
+    }
+
+    pub(super) fn take(&mut self) -> Vec<Line<'static>> {
+        // blocks of Markdown that are complete are finished
+        let lines = self.text.take_finished();
+        self.finished.extend(lines);
+        std::mem::take(&mut self.finished)
+    }
+
+    pub(super) fn add(&mut self, lines: impl IntoIterator<Item = Line<'static>>) {
+        self.text_ends();
+        self.finished.extend(lines);
+    }
+
+    pub(super) fn note(&mut self, style: Style, text: &str) {
+        let lines = self.look.note(style, text);
+        self.add(lines);
+    }
+
+    /// The text that still grows.
+    pub(super) fn growing(&mut self) -> Vec<Line<'static>> {
+        self.text.live()
+    }
+
+    /// Sets the width of lines that are not finished.
+    pub(super) fn resize(&mut self, width: usize) {
+        self.look.width = width;
+        self.text.resize(columns(&self.look));
+    }
+
+    /// The tokens of the reasoning that streams, about four characters each; 0 once text follows.
+    pub(super) fn reasoning_tokens(&self) -> usize {
+        self.reasoning.div_ceil(4)
+    }
+
+    /// Applies an event. A subagent's text is left out, because it is for its parent.
+    pub(super) fn apply(&mut self, event: &Envelope) -> Vec<Change> {
+        let before = self.transcript.root().and_then(|root| root.context_used);
+        let changes = self.transcript.apply(event);
+        if !self.transcript.is_root(event) {
+            return Vec::new();
+        }
+        for change in &changes {
+            if matches!(change, Change::CompactionStarted(_)) {
+                self.before_compaction = before;
+            }
+            self.change(change, event);
+        }
+        changes
+    }
+
+    fn change(&mut self, change: &Change, event: &Envelope) {
+        let theme = std::sync::Arc::clone(&self.look.theme);
+        match change {
+            Change::Prompted { by, parts } | Change::Noted { by, parts } => {
+                self.prompted(by, parts);
+            }
+            Change::AgentSwitched { agent, model } => {
+                self.note(theme.dim, &format!("[agent: {agent}, {model}]"));
+            }
+            Change::Resumed { close: false } => self.note(theme.dim, "[resumed]"),
+            Change::Requested(_) => self.reasoning = 0,
+            Change::Streamed {
+                kind: PartKind::Reasoning, text, purpose: Purpose::Turn, ..
+            } => {
+                self.reasoning += text.chars().count();
+            }
+            Change::Streamed { kind: PartKind::Text, text, purpose, .. } => {
+                if *purpose != Purpose::Compaction {
+                    self.reasoning = 0;
+                }
+                let text = self.cleaner.clean(text);
+                self.text.push(&text);
+            }
+            Change::Call { call, step: CallStep::Called } => {
+                let call = self.transcript.root().and_then(|session| session.call(*call));
+                if call.is_some_and(|call| call.parent.is_none()) {
+                    self.text_ends();
+                }
+            }
+            Change::Call { call, step: CallStep::Ended { outcome, first: true } } => {
+                self.call_ended(*call, outcome);
+            }
+            Change::Replied { .. } | Change::RequestFailed => {
+                self.reasoning = 0;
+                self.text_ends();
+            }
+            Change::Retry { attempt, error, until, void_text, .. } => {
+                let void = if *void_text { "; the text above is void" } else { "" };
+                let wait = until.map(|until| duration(until.since(event.at)));
+                let wait = wait.map(|wait| format!(" in {wait}")).unwrap_or_default();
+                let error = clean_line(error);
+                let note = format!("[retrying{wait}, attempt {attempt}: {error}{void}]");
+                self.note(theme.warning, &note);
+            }
+            Change::Answered { question, reply, feedback, by } => {
+                self.answered(*question, *reply, feedback.as_deref(), by);
+            }
+            Change::QuestionTimedOut(_) => self.note(theme.dim, "  → nobody answered in time"),
+            Change::CompactionStarted(_) => {
+                let tokens = self.before_compaction.map(tokens);
+                let what = tokens.map_or_else(
+                    || "writing a summary".to_owned(),
+                    |tokens| format!("summarising {tokens} tokens"),
+                );
+                self.note(theme.dim, &format!("[compacting: {what}]"));
+            }
+            Change::CompactionEnded { end: CompactionEnd::Failed { message }, .. } => {
+                self.note(theme.warning, &format!("[no summary: {}]", clean_line(message)));
+            }
+            Change::CompactionEnded { end: CompactionEnd::Finished { summary }, .. } => {
+                self.compacted(summary);
+            }
+            Change::Notice(line) => self.note(theme.dim, &clean_line(line)),
+            Change::TurnEnded { ended, since, .. } => {
+                self.ended(ended, event.at.since(since.unwrap_or(event.at)));
+            }
+            Change::Resumed { .. }
+            | Change::Titled(_)
+            | Change::Forked
+            | Change::PartStarted { .. }
+            | Change::PartEnded { .. }
+            | Change::InputStreamed { .. }
+            | Change::Streamed { .. }
+            | Change::Call { .. }
+            | Change::Asked(_)
+            | Change::QuestionClosed(_)
+            | Change::CompactionAsked { .. }
+            | Change::CompactionEnded { .. }
+            | Change::Todos
+            | Change::Restored(_) => {}
+        }
+    }
+
+    pub(super) fn text_ends(&mut self) {
+        self.cleaner = Cleaner::default();
+        let lines = self.text.finish();
+        self.finished.extend(lines);
+    }
+
+    fn prompted(&mut self, by: &str, parts: &[PromptPart]) {
+        let typed = as_typed(parts);
+        // attachments by their names
+        let shown = |part: &PromptPart| match &part.name {
+            Some(name) => format!("[{}]", clean_line(name)),
+            None if part.kind == PromptKind::Media => "[media]".to_owned(),
+            None => clean(&part.text),
+        };
+        let shell = shell_line(parts);
+        self.is_shell = shell.is_some();
+        let text = match shell {
+            Some(line) => format!("!{}", visible_line(line)),
+            None => typed.iter().map(shown).collect::<Vec<_>>().join(" "),
+        };
+        let from = if by == self.me { String::new() } else { format!("  (by {})", clean_line(by)) };
+        let theme = std::sync::Arc::clone(&self.look.theme);
+        let sign = self.look.sign("› ", "> ");
+        let mut lines = Vec::new();
+        let all: Vec<&str> = text.trim().split('\n').collect();
+        for (n, line) in all.iter().enumerate() {
+            let begin = if n == 0 { sign } else { "  " };
+            let mut line = vec![span(theme.accent, begin), span(theme.text, (*line).to_owned())];
+            if n + 1 == all.len() && !from.is_empty() {
+                line.push(span(theme.dim, from.clone()));
+            }
+            // the terminal wraps it, so that every blank stays
+            lines.push(Line::from(line));
+        }
+        self.add(lines);
+    }
+
+    fn compacted(&mut self, summary: &str) {
+        let size = self.transcript.root().map_or(0, |root| root.context_size);
+        // about four characters a token
+        let after = u64::try_from(summary.len().div_ceil(4)).unwrap_or(u64::MAX);
+        if let Some(before) = self.before_compaction.take() {
+            let of = |used: u64| match used.saturating_mul(100).checked_div(size) {
+                Some(percent) => format!("{percent} %"),
+                None => format!("{} tokens", tokens(used)),
+            };
+            let note = format!("[context: {} -> about {}]", of(before), of(after));
+            self.note(self.look.theme.clone().dim, &note);
+        }
+    }
+
+    fn ended(&mut self, ended: &Ended, millis: u64) {
+        self.text_ends();
+        self.previewed.clear();
+        self.reasoning = 0;
+        let theme = std::sync::Arc::clone(&self.look.theme);
+        let is_done = self.is_shell && ended.reason == EndReason::MaxSteps;
+        if let Some(reason) = stopped(ended.reason).filter(|_| !is_done) {
+            let style = if ended.reason == EndReason::Error { theme.error } else { theme.warning };
+            let error = ended.error.as_deref().map(|error| format!(": {}", clean_line(error)));
+            self.note(style, &format!("{reason}{}", error.unwrap_or_default()));
+        }
+        self.note(theme.dim, &spent(ended, millis));
+    }
+
+    fn call_ended(&mut self, seq: Seq, outcome: &Outcome) {
+        let session = self.transcript.root();
+        let call = session.and_then(|session| session.call(seq)).filter(|call| call.known);
+        let Some((call, session)) = call.zip(session) else { return };
+        let block = CallBlock { call, look: &self.look };
+        let lines = match outcome {
+            Outcome::Finished(finished) => {
+                let previewed = self.previewed.contains(&(session.id, seq));
+                block.finished(finished, previewed)
+            }
+            Outcome::Unresolved(error) => vec![block.ended(CallMark::Failed, first_line(error))],
+            Outcome::Denied => vec![block.ended(CallMark::NotRun, "denied by the rules")],
+            // The answer already says it.
+            Outcome::Rejected { in_words: true, .. } => return,
+            Outcome::Rejected { by, feedback, .. } => {
+                let why = feedback.as_deref().map(|why| format!(": {}", clean_line(why)));
+                let note = format!("rejected{}{}", self.by(by), why.unwrap_or_default());
+                vec![block.ended(CallMark::NotRun, &note)]
+            }
+            Outcome::TimedOut { asked: true } => {
+                vec![block.ended(CallMark::NotRun, "denied: nobody answered in time")]
+            }
+            Outcome::TimedOut { asked: false } => vec![block.ended(CallMark::NotRun, "timed out")],
+            Outcome::Lost => vec![block.ended(CallMark::NotRun, "outcome unknown after a crash")],
+            Outcome::Cancelled => vec![block.ended(CallMark::NotRun, "stopped")],
+        };
+        self.add(lines);
+    }
+
+    fn answered(&mut self, question: Seq, reply: Answer, feedback: Option<&str>, by: &str) {
+        let by = self.by(by);
+        let dim = self.look.theme.dim;
+        let open = self.transcript.root().and_then(|session| session.question(question));
+        if open.is_some_and(|open| open.question.is_some()) {
+            let text = clean_line(feedback.unwrap_or_default());
+            let answer = match reply {
+                Answer::Reject if text.is_empty() => format!("  → dismissed{by}"),
+                Answer::Reject => format!("  → not answered{by}: {text}"),
+                Answer::Once | Answer::Always => format!("  → {text}{by}"),
+            };
+            return self.note(dim, &answer);
+        }
+        let note = match reply {
+            // The end of the call says it.
+            Answer::Reject => return,
+            Answer::Once => format!("  allowed once{by}"),
+            Answer::Always => {
+                let always = open.map(|open| open.always.iter().map(|text| visible_line(text)));
+                let always: Vec<String> = always.into_iter().flatten().collect();
+                format!("  allowed from now on{by}: {}", always.join(", "))
+            }
+        };
+        self.note(dim, &note);
+    }
+
+    /// The client that answered, if it was not this terminal.
+    fn by(&self, by: &str) -> String {
+        if by == self.me { String::new() } else { format!(" by {}", clean_line(by)) }
+    }
+
+    /// Shows a question whole, above its keys. `change` are the changes that its call would make, if known.
+    pub(super) fn question(&mut self, open: &OpenQuestion, change: &[leftfold_tools::FilePreview]) {
+        self.text_ends();
+        let look = self.look.clone();
+        let theme = &look.theme;
+        let mut out = Vec::new();
+        if let Some(status) = self.transcript.subagent(open.id.0) {
+            out.extend(look.note(theme.dim, &format!("  {} asks:", visible_line(&status.agent))));
+        }
+        if let Some(question) = &open.question {
+            out.extend(in_words(question, &look));
+            return self.add(out);
+        }
+        let (session, _) = open.id;
+        let mut argument = String::new();
+        let call = self.transcript.session(session).and_then(|view| view.call(open.call));
+        if let Some(call) = call.filter(|call| call.known) {
+            let block = CallBlock { call, look: &look };
+            argument = block.argument();
+            let several = argument.contains('\n');
+            let shown =
+                if several { block.heading() } else { format!("{} {argument}", block.name()) };
+            out.extend(look.exact((theme.warning, "? "), (theme.text, &shown)));
+            let details = block.details(change, &open.arguments);
+            if !details.is_empty() {
+                self.previewed.insert((session, open.call));
+            }
+            out.extend(details);
+        }
+        let patterns: Vec<String> = open.patterns.iter().map(|text| visible_line(text)).collect();
+        let words = open.in_words(visible_line);
+        let source = self.rule_sources.iter().find(|(rule, _)| open.rule.as_ref() == Some(rule));
+        if words.is_some() || patterns != [argument] {
+            let named = || format!("{}: {}", visible_line(&open.permission), patterns.join(", "));
+            let what = words.unwrap_or_else(named);
+            out.extend(look.exact((theme.text, "  "), (theme.warning, &what)));
+        }
+        if let Some(rule) = open.rule.as_ref().filter(|_| open.by.is_none()) {
+            let place = source.map(|(_, source)| format!(" ({})", visible_line(source)));
+            let (permission, pattern) =
+                (visible_line(&rule.permission), visible_line(&rule.pattern));
+            let why = format!("asked by the rule `{permission}`: `{pattern}`");
+            let why = format!("{why}{}", place.unwrap_or_default());
+            out.extend(look.exact((theme.text, "  "), (theme.dim, &why)));
+        }
+        self.add(out);
+    }
+
+    /// Shows everything that an "always" to this question would allow, whole.
+    pub(super) fn always(&mut self, open: &OpenQuestion) {
+        let agent = self.transcript.subagent(open.id.0);
+        let agent = agent.map(|status| format!(" (asked by {})", visible_line(&status.agent)));
+        let heading =
+            format!("always, in this project, without asking again{}:", agent.unwrap_or_default());
+        let permission = visible_line(&open.permission);
+        let rules = open.always.iter().map(|text| format!("{permission}: {}", visible_line(text)));
+        let look = self.look.clone();
+        let (warning, text) = (look.theme.warning, look.theme.text);
+        let all = std::iter::once(("  ", heading)).chain(rules.map(|rule| ("    ", rule)));
+        self.add(all.flat_map(|(begin, line)| look.exact((warning, begin), (text, &line))));
+    }
+}
+
+fn columns(look: &Look) -> u16 {
+    u16::try_from(look.width).unwrap_or(u16::MAX)
+}
+
+/// The question and its options, on as many rows as needed.
+fn in_words(question: &Question, look: &Look) -> Vec<Line<'static>> {
+    let theme = &look.theme;
+    let mut out = Vec::new();
+    for (n, line) in clean(&question.titled()).trim().lines().enumerate() {
+        let begin = if n == 0 { "? " } else { "  " };
+        out.extend(super::lines::wrap(
+            (theme.warning, begin),
+            &[(theme.heading, line)],
+            look.width,
+        ));
+    }
+    let digits = question.options.len().to_string().len();
+    for (option, number) in question.options.iter().zip(1_usize..) {
+        let label = clean_line(&option.label);
+        let description = clean_line(&option.description);
+        let about = format!(" – {description}");
+        let mut pieces = vec![(theme.text, label.as_str())];
+        if !description.is_empty() {
+            pieces.push((theme.dim, &about));
+        }
+        let begin = format!("  {number:>digits$}. ");
+        out.extend(super::lines::wrap((theme.warning, &begin), &pieces, look.width));
+    }
+    out
+}
+
+/// The tokens, cost and time of a turn.
+fn spent(ended: &Ended, millis: u64) -> String {
+    let usage = &ended.usage;
+    let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
+    let cached = match usage.cache_read {
+        0 => String::new(),
+        cached => format!(" ({} cached)", thousands(cached)),
+    };
+    let mut parts = Vec::new();
+    if usage.total() > 0 {
+        parts.push(format!("{} in{cached}", thousands(input)));
+        parts.push(format!("{} out", thousands(usage.output.saturating_add(usage.reasoning))));
+    }
+    if ended.cost > 0.0 {
+        parts.push(format!("${:.4}", ended.cost));
+    }
+    parts.push(duration(millis));
+    parts.join(" · ")
+}
+
+fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A number of tokens in few characters: `950`, `12.3k`, `1.2M`.
+pub(super) fn tokens(n: u64) -> String {
+    match n {
+        0..1_000 => n.to_string(),
+        1_000..100_000 => format!("{}.{}k", n / 1_000, n % 1_000 / 100),
+        100_000..1_000_000 => format!("{}k", n / 1_000),
+        _ => format!("{}.{}M", n / 1_000_000, n % 1_000_000 / 100_000),
+    }
+}
+
+/// Text on the screen that no line of the log has, as a span.
+pub(super) fn span(style: Style, text: impl Into<String>) -> Span<'static> {
+    Span::styled(text.into(), style)
+}

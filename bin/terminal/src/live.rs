@@ -1,0 +1,419 @@
+//! The rows below the finished lines: what streams and what runs, the open question, the queue, the composer and the
+//! status line.
+
+use std::time::Instant;
+
+use leftfold_events::Time;
+use leftfold_events::event::{Purpose, TodoStatus};
+use leftfold_view::clean::{clean, clean_line, clip, visible_line};
+use leftfold_view::{GateRow, OpenQuestion, Question, Request, Retry, SubagentStatus, words};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
+
+use super::app::{App, Asked, Entry};
+use super::blocks::{span, tokens};
+use super::calls::{CallBlock, elapsed};
+use super::choosing::DIGITS;
+use super::lines;
+
+const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠧", "⠇", "⠏"];
+const SPINNER_ASCII: [&str; 4] = ["|", "/", "-", "\\"];
+/// Milliseconds for one frame of the spinner.
+const FRAME: u64 = 250;
+/// Milliseconds without new text before a wait is shown.
+const PAUSE: u64 = 1500;
+/// The most rows of each list.
+const LONGEST_LIST: usize = 8;
+/// The most rows of the composer, unless the terminal has few.
+const LONGEST_DRAFT: usize = 12;
+
+/// The keys of the question whether to resume an interrupted turn.
+const RESUME: &str = "  resume it? [y]es  [n]o";
+/// The keys that confirm an "always".
+const CONFIRM: &str = "  [y] allows it from now on; any other key goes back";
+/// Shown until keys count.
+const QUIET: &str = "  …";
+/// Shown while text is being written, instead of the keys.
+const WRITING: &str =
+    "  (keys do not answer while you write: Enter queues the text, Esc puts it aside)";
+
+/// The rows, and the place of the cursor in them.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Live {
+    pub(super) rows: Buffer,
+    pub(super) cursor: Option<Position>,
+}
+
+impl App {
+    /// The rows for a terminal with room for `height` of them.
+    pub(super) fn live(&mut self, height: u16, now: Instant, time: Time) -> Live {
+        let height = usize::from(height.max(1));
+        let width = self.blocks.look.width;
+        let (mut composer, row, column) = self.composer_rows((height / 3).clamp(1, LONGEST_DRAFT));
+        let keys = self.question_rows(now);
+        let status = self.status_row(time);
+        let fixed = keys.len() + composer.len() + status.len();
+        let mut room = height.saturating_sub(fixed);
+        let mut queue = self.queue_rows();
+        queue.truncate(room);
+        room -= queue.len();
+        let mut work = self.work_rows(now, time);
+        work.drain(..work.len().saturating_sub(room));
+        let mut all = match self.asked {
+            // no text of another one stands between a question and its keys
+            Some(_) => [keys, work].concat(),
+            None => work,
+        };
+        all.extend(queue);
+        let top = all.len() + row;
+        all.append(&mut composer);
+        all.extend(status);
+        // a terminal with too few rows shows the last ones
+        let cut = all.len().saturating_sub(height);
+        all.drain(..cut);
+        let size = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+        let area = Rect::new(0, 0, size(width), size(all.len()));
+        let mut rows = Buffer::empty(area);
+        for (y, line) in (0..).zip(&all) {
+            rows.set_line(0, y, line, area.width);
+        }
+        let place = Position::new(size(column).min(area.width), size(top.saturating_sub(cut)));
+        let cursor = self.prompts.is_none().then_some(place);
+        Live { rows, cursor }
+    }
+
+    fn row(&self, style: ratatui::style::Style, text: &str) -> Line<'static> {
+        Line::from(span(style, clip(text, self.blocks.look.width)))
+    }
+
+    /// The composer within this many rows, and the row and column of the cursor.
+    fn composer_rows(&self, most: usize) -> (Vec<Line<'static>>, usize, usize) {
+        let look = &self.blocks.look;
+        let (theme, sign) = (&look.theme, self.sign());
+        if let Some(search) = &self.search {
+            let begin = format!("  search: {} ", search.query);
+            let found = match search.found {
+                None if !search.query.is_empty() => "no earlier prompt has it".to_owned(),
+                _ => self.composer.text().lines().next().unwrap_or_default().to_owned(),
+            };
+            let column = begin.trim_end().width() + usize::from(search.query.is_empty());
+            let line = Line::from(vec![span(theme.accent, begin), span(theme.text, clean(&found))]);
+            return (vec![line], 0, column);
+        }
+        let (rows, (row, column)) = self.composer.rows(self.composer_width());
+        let indent = sign.width();
+        let first = (row + 1).saturating_sub(most);
+        let mut shown = Vec::new();
+        for (n, composed) in rows.iter().enumerate().skip(first).take(most) {
+            let begin = if n == 0 { sign.to_owned() } else { " ".repeat(indent) };
+            let mut spans = vec![span(theme.accent, begin)];
+            spans.extend(composed.pieces.iter().map(|(text, is_fold)| {
+                span(if *is_fold { theme.dim } else { theme.text }, text.clone())
+            }));
+            shown.push(Line::from(spans));
+        }
+        if self.composer.is_empty()
+            && let Some(hint) = self.placeholder()
+            && let Some(line) = shown.first_mut()
+        {
+            let room = look.width.saturating_sub(indent);
+            line.push_span(span(theme.dim, clip(hint, room)));
+        }
+        (shown, row - first, indent + column)
+    }
+
+    /// Shown in an empty composer.
+    fn placeholder(&self) -> Option<&'static str> {
+        match self.entry {
+            Entry::Because(_) => Some("why not? The model reads it; Esc goes back"),
+            Entry::Answer(_) => Some("Enter answers; Esc goes back"),
+            Entry::Prompt if self.asked.is_some() => Some("a question waits"),
+            Entry::Prompt if self.is_working() => Some("Enter queues a prompt · Esc interrupts"),
+            Entry::Prompt if self.handed.is_some() || self.job.is_some() => {
+                Some("Enter queues a prompt")
+            }
+            Entry::Prompt => None,
+        }
+    }
+
+    fn status_row(&self, time: Time) -> Vec<Line<'static>> {
+        let theme = &self.blocks.look.theme;
+        if let Some(hint) = &self.hint {
+            return vec![self.row(theme.warning, hint)];
+        }
+        let text = self.status_text(time);
+        if text.is_empty() { Vec::new() } else { vec![self.row(theme.dim, &text)] }
+    }
+
+    /// The row with the keys of the question.
+    fn question_rows(&self, now: Instant) -> Vec<Line<'static>> {
+        if self.asked.is_none() {
+            return Vec::new();
+        }
+        let look = &self.blocks.look;
+        lines::note(look.theme.heading, &self.keys_text(now), look.width)
+    }
+
+    /// The keys of the question, if they count.
+    pub(super) fn keys_text(&self, now: Instant) -> String {
+        if self.entry != Entry::Prompt {
+            return String::new();
+        }
+        if !self.composer.is_empty() {
+            return WRITING.to_owned();
+        }
+        let text = match self.gate.row(now) {
+            GateRow::Quiet | GateRow::Draft(_) => return QUIET.to_owned(),
+            GateRow::Confirm => CONFIRM.to_owned(),
+            GateRow::Keys => match self.asked {
+                Some(Asked::Question(of)) => match self.blocks.open_question(of) {
+                    Some(OpenQuestion { question: Some(asked), .. }) => {
+                        choice_keys(asked, &self.choosing.places)
+                    }
+                    Some(open) => permission_keys(!open.always.is_empty()).to_owned(),
+                    None => String::new(),
+                },
+                Some(Asked::Resume) => RESUME.to_owned(),
+                None => String::new(),
+            },
+        };
+        match self.waiting() {
+            0 | 1 => text,
+            waiting => format!("{text}  ({} more waiting)", waiting - 1),
+        }
+    }
+
+    /// The prompts that wait, and the list of earlier ones.
+    fn queue_rows(&self) -> Vec<Line<'static>> {
+        let theme = &self.blocks.look.theme;
+        let mut rows = Vec::new();
+        if let Some(list) = &self.prompts {
+            let first = list.selected.saturating_sub(LONGEST_LIST - 1);
+            rows.push(self.row(theme.heading, "Go back to a prompt: Enter takes it back with its changes to files, f forks before it, Esc leaves"));
+            for (n, (_, text)) in list.prompts.iter().enumerate().skip(first).take(LONGEST_LIST) {
+                let style = if n == list.selected { theme.selection } else { theme.text };
+                let mark = if n == list.selected { ">" } else { " " };
+                rows.push(self.row(style, &format!("{mark} {}", clean_line(text))));
+            }
+            return rows;
+        }
+        let first = |text: &str| {
+            let mut lines = text.trim().lines();
+            let first = clean_line(lines.next().unwrap_or_default());
+            match lines.count() {
+                0 => first,
+                more => format!("{first} … {more} more lines"),
+            }
+        };
+        if !self.aside.is_empty() {
+            rows.push(self.row(theme.dim, &format!("  aside: {}", first(&self.aside))));
+        }
+        if let Some(handed) = self.handed.as_ref().filter(|text| !text.starts_with('/')) {
+            rows.push(self.row(theme.dim, &format!("  sending: {}", first(handed))));
+        }
+        let hidden = self.queue.len().saturating_sub(LONGEST_LIST);
+        let queued = self.queue.iter().take(LONGEST_LIST);
+        rows.extend(queued.map(|text| self.row(theme.dim, &format!("  queued: {}", first(text)))));
+        if hidden > 0 {
+            rows.push(self.row(theme.dim, &format!("  and {hidden} more queued")));
+        }
+        rows
+    }
+
+    /// What streams, what runs, and for how long.
+    fn work_rows(&mut self, now: Instant, time: Time) -> Vec<Line<'static>> {
+        let mut rows = if self.asked.is_some() { Vec::new() } else { self.blocks.growing() };
+        let theme = &self.blocks.look.theme;
+        rows.extend(self.running_rows(time));
+        rows.extend(self.subagent_rows());
+        rows.extend(self.todo_rows());
+        if let Some(job) = self.job_text(now) {
+            rows.push(self.row(theme.dim, &format!("{} {job}", self.spinner(time))));
+        }
+        rows
+    }
+
+    fn spinner(&self, time: Time) -> &'static str {
+        let frame = usize::try_from(time.millis() / FRAME).unwrap_or(0);
+        match self.blocks.look.unicode {
+            true => SPINNER[frame % SPINNER.len()],
+            false => SPINNER_ASCII[frame % SPINNER_ASCII.len()],
+        }
+    }
+
+    /// The running calls, or the request that is waited for.
+    fn running_rows(&self, time: Time) -> Vec<Line<'static>> {
+        let look = &self.blocks.look;
+        let (theme, spinner) = (&look.theme, self.spinner(time));
+        let Some(session) = self.blocks.transcript.root().filter(|_| self.is_working()) else {
+            return Vec::new();
+        };
+        if let Some(Retry { attempt, until, error }) = &session.retry {
+            let left = until.since(time).div_ceil(1000);
+            let error = clean_line(error);
+            let text = format!("{spinner} retrying in {left} s, attempt {attempt}: {error}");
+            return vec![self.row(theme.warning, &text)];
+        }
+        let mut rows = Vec::new();
+        for call in session.calls().filter(|call| call.is_running()) {
+            let since = elapsed(time.since(call.started.unwrap_or(time)));
+            let block = CallBlock { call, look };
+            let tail = if call.subagent.is_some() { String::new() } else { block.tail() };
+            let heading = clip(&block.heading(), look.width / 2);
+            let separator = if tail.is_empty() { "" } else { " · " };
+            let text = format!(" {heading} · {since}{separator}{tail}");
+            let text = clip(&text, look.width.saturating_sub(1));
+            rows.push(Line::from(vec![span(theme.accent, spinner), span(theme.dim, text)]));
+        }
+        let hidden = rows.len().saturating_sub(LONGEST_LIST);
+        if hidden > 0 {
+            rows.truncate(LONGEST_LIST);
+            rows.push(self.row(theme.dim, &format!("  and {hidden} more")));
+        }
+        if !rows.is_empty() || self.asked.is_some() {
+            return rows;
+        }
+        if let Some(input) = session.writing().last() {
+            let written = clean_line(&words::written(input));
+            let since = session.request.map_or(time, |request| request.since);
+            let text = format!("{spinner} writing {written} · {}", elapsed(time.since(since)));
+            return vec![self.row(theme.dim, &text)];
+        }
+        let Some(Request { since: asked, purpose, text_at, .. }) = session.request else {
+            return rows;
+        };
+        let since = text_at.unwrap_or(asked);
+        let waited = elapsed(time.since(since));
+        let text = match (purpose, self.blocks.reasoning_tokens()) {
+            (Purpose::Turn, thought @ 1..) => {
+                let thought = tokens(u64::try_from(thought).unwrap_or(u64::MAX));
+                format!("{spinner} thinking, about {thought} tokens · {waited}")
+            }
+            _ if since != asked && time.since(since) < PAUSE => return rows,
+            (Purpose::Turn, 0) => format!("{spinner} waiting for the model · {waited}"),
+            (Purpose::Title, _) => format!("{spinner} generating a title · {waited}"),
+            (Purpose::SessionSummary, _) => format!("{spinner} summing up the session · {waited}"),
+            (Purpose::Compaction, _) => match session.context_used {
+                Some(used) => {
+                    format!("{spinner} summarising {} tokens · {waited}", tokens(used))
+                }
+                None => format!("{spinner} writing a summary · {waited}"),
+            },
+        };
+        vec![self.row(theme.dim, &text)]
+    }
+
+    /// The running subagents as a tree, one line each.
+    fn subagent_rows(&self) -> Vec<Line<'static>> {
+        let theme = &self.blocks.look.theme;
+        let running = self.blocks.transcript.subagents().filter(|(_, status)| status.works);
+        let said = |status: &SubagentStatus| {
+            let calls = match status.calls {
+                0 => "begins".to_owned(),
+                1 => format!("{} (1 call)", status.last),
+                calls => format!("{} ({calls} calls)", status.last),
+            };
+            let indent = "  ".repeat(status.depth.min(8));
+            let branch = self.blocks.look.sign("└ ", "- ");
+            format!("{indent}{branch}{}", clean_line(&format!("{}: {calls}", status.agent)))
+        };
+        let mut rows: Vec<Line<'static>> =
+            running.map(|(_, status)| self.row(theme.dim, &said(status))).collect();
+        let hidden = rows.len().saturating_sub(LONGEST_LIST);
+        if hidden > 0 {
+            rows.truncate(LONGEST_LIST);
+            rows.push(self.row(theme.dim, &format!("  and {hidden} more subagents")));
+        }
+        rows
+    }
+
+    /// The list of tasks while a turn works on it.
+    fn todo_rows(&self) -> Vec<Line<'static>> {
+        let look = &self.blocks.look;
+        let theme = &look.theme;
+        let Some(session) = self.blocks.transcript.root().filter(|_| self.is_working()) else {
+            return Vec::new();
+        };
+        let is_open = |status| matches!(status, TodoStatus::Pending | TodoStatus::InProgress);
+        if !session.todos.iter().any(|todo| is_open(todo.status)) {
+            return Vec::new();
+        }
+        let done = session.todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
+        let current = session.todos.iter().position(|todo| todo.status == TodoStatus::InProgress);
+        let first = current.unwrap_or(done).saturating_sub(LONGEST_LIST / 2);
+        let first = first.min(session.todos.len().saturating_sub(LONGEST_LIST));
+        let mut rows =
+            vec![self.row(theme.dim, &format!("  {done} of {} done", session.todos.len()))];
+        for todo in session.todos.iter().skip(first).take(LONGEST_LIST) {
+            let (mark, style) = match todo.status {
+                TodoStatus::Completed => (look.sign("✓", "x"), theme.success),
+                TodoStatus::InProgress => (look.sign("▸", ">"), theme.accent),
+                TodoStatus::Pending => (look.sign("·", "."), theme.dim),
+                TodoStatus::Cancelled => (look.sign("–", "-"), theme.dim),
+            };
+            let text = clip(&clean_line(&todo.content), look.width.saturating_sub(4));
+            let of_text = if is_open(todo.status) { theme.text } else { theme.dim };
+            rows.push(Line::from(vec![
+                Span::raw("  "),
+                span(style, mark),
+                span(of_text, format!(" {text}")),
+            ]));
+        }
+        rows
+    }
+}
+
+/// The keys of a permission question.
+fn permission_keys(always: bool) -> &'static str {
+    match always {
+        true => "  allow? [o]nce  [a]lways  [n]o  no [b]ecause…",
+        false => "  allow? [o]nce  [n]o  no [b]ecause…",
+    }
+}
+
+/// The line that shows the chosen options and the keys.
+fn choice_keys(question: &Question, chosen: &[usize]) -> String {
+    if !chosen.is_empty() {
+        let numbers: Vec<_> = chosen.iter().map(|place| (place + 1).to_string()).collect();
+        let answer = visible_line(&question.chosen(chosen));
+        return format!("  [Enter] answers {}: {answer}", numbers.join(", "));
+    }
+    let count = question.options.len();
+    let choose = match count {
+        0 => "type an answer".to_owned(),
+        1 => "[1] chooses, or type an answer".to_owned(),
+        2..=DIGITS if question.multiple => format!("[1-{count}] choose, or type an answer"),
+        2..=DIGITS => format!("[1-{count}] chooses, or type an answer"),
+        _ => "type a number or an answer".to_owned(),
+    };
+    format!("  {choose}; [Ctrl-D] dismisses")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_keys_are_named() {
+        let question = |options: usize, multiple: bool| -> Question {
+            let options: Vec<_> =
+                (1..=options).map(|n| json!({ "label": format!("l{n}") })).collect();
+            let question = json!({ "question": "?", "options": options, "multiple": multiple });
+            serde_json::from_value(question).unwrap()
+        };
+        for (options, multiple, chosen, expected) in [
+            (0, false, &[][..], "  type an answer; [Ctrl-D] dismisses"),
+            (3, false, &[], "  [1-3] chooses, or type an answer; [Ctrl-D] dismisses"),
+            (3, true, &[], "  [1-3] choose, or type an answer; [Ctrl-D] dismisses"),
+            (12, false, &[], "  type a number or an answer; [Ctrl-D] dismisses"),
+            (3, false, &[1], "  [Enter] answers 2: l2"),
+            (3, true, &[0, 2], "  [Enter] answers 1, 3: l1, l3"),
+        ] {
+            assert_eq!(choice_keys(&question(options, multiple), chosen), expected);
+        }
+    }
+}
