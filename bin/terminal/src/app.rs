@@ -20,7 +20,8 @@ use super::BY;
 use super::blocks::Blocks;
 use super::choosing::{Choosing, KeyAction};
 use super::composer::{Composer, Edit};
-use super::keys::{Batch, Input, is_control, typed};
+use super::key_parser::Input;
+use super::keys::{Batch, is_control, typed};
 use super::look::Look;
 use super::prompt_history::PromptHistory;
 use super::status_line::StatusLine;
@@ -776,7 +777,7 @@ impl App {
                 if self.takes_prompts() && self.queue.is_empty() {
                     return Some(self.submit(text));
                 }
-                if super::commands::is_immediate(&text) && self.handed.is_none() {
+                if super::entered::is_immediate(&text) && self.handed.is_none() {
                     return Some(Action::Submit(text));
                 }
                 self.queue.push_back(text);

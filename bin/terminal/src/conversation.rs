@@ -23,7 +23,7 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use super::app::{Action, App, Leaving};
 use super::calls;
-use super::commands::Entered;
+use super::entered::Entered;
 use super::events::{InputEvent, InputEvents};
 use super::jobs::{self, Done, Job, SessionCommand};
 use super::keys::Keys;

@@ -4,7 +4,14 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::keys::Input;
+/// Something that was typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    Key(KeyEvent),
+    /// Text that the terminal has marked as pasted.
+    Paste(String),
+    Focus(bool),
+}
 
 const ESCAPE: u8 = 0x1b;
 /// A terminal that marks pastes sends these before and after the text.

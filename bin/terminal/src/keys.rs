@@ -10,19 +10,10 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::mpsc;
 
-use super::key_parser::KeyParser;
+use super::key_parser::{Input, KeyParser};
 
 /// After ESC alone, the rest of a sequence arrives within this time.
 const SEQUENCE: Duration = Duration::from_millis(30);
-
-/// Something that was typed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Input {
-    Key(KeyEvent),
-    /// Text that the terminal has marked as pasted.
-    Paste(String),
-    Focus(bool),
-}
 
 /// Everything that was read at once, pressed at `at` at the earliest.
 #[derive(Clone, Debug, PartialEq, Eq)]

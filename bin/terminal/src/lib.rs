@@ -9,7 +9,7 @@
 //! | `composer`, `prompt_history`, `choosing` | what the user writes; earlier prompts; the options of a question |
 //! | `surface`, `plain_screen` | draws on a terminal in place, or only adds lines |
 //! | `terminal_mode`, `keys`, `key_parser`, `events` | the terminal's mode, its keys, and everything else that is waited for |
-//! | `conversation`, `commands`, `jobs`, `link` | performs what the user asks for |
+//! | `conversation`, `entered`, `commands`, `jobs`, `link` | performs what the user asks for |
 //! | `trust` | the question whether to trust the project's settings |
 
 mod app;
@@ -21,6 +21,7 @@ mod commands;
 mod completion;
 mod composer;
 mod conversation;
+mod entered;
 mod events;
 #[allow(dead_code, reason = "the conversation is moved to it piece by piece")]
 mod file_search;

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use leftfold_config::StatusItem;
 use leftfold_events::Time;
 use leftfold_events::event::{Purpose, TodoStatus};
 use leftfold_view::clean::{clean, clean_line, clip, visible_line};
@@ -362,6 +363,58 @@ impl App {
             ]));
         }
         rows
+    }
+}
+
+impl App {
+    /// The status in one line; empty if there is nothing to say.
+    pub(super) fn status_text(&self, now: Time) -> String {
+        let items = self.status.items.iter();
+        items.filter_map(|item| self.status_item(*item, now)).collect::<Vec<_>>().join(" · ")
+    }
+
+    fn status_item(&self, item: StatusItem, now: Time) -> Option<String> {
+        let status = &self.status;
+        let root = self.blocks.transcript.root();
+        let text = match item {
+            StatusItem::Agent => clean_line(&status.agent),
+            StatusItem::Model => match &status.variant {
+                Some(variant) => clean_line(&format!("{} {variant}", status.model)),
+                None => clean_line(&status.model),
+            },
+            StatusItem::Context => {
+                let used = root?.context_used?;
+                let size = root.map(|root| root.context_size).filter(|size| *size > 0);
+                match used.saturating_mul(100).checked_div(size.unwrap_or(status.context)) {
+                    Some(percent) => format!("{percent} % {}", tokens(used)),
+                    None => format!("{} tokens", tokens(used)),
+                }
+            }
+            StatusItem::Cost => {
+                let cost = root?.cost + self.blocks.transcript.subagent_cost;
+                if cost <= 0.0 {
+                    return None;
+                }
+                format!("${cost:.4}")
+            }
+            StatusItem::Time => {
+                elapsed(now.since(self.blocks.turn().filter(|_| self.is_working())?))
+            }
+            StatusItem::Queue => match self.queue.len() {
+                0 => return None,
+                queued => format!("{queued} queued"),
+            },
+            StatusItem::Permissions => status.permissions.to_owned(),
+            StatusItem::Branch => clean_line(status.branch.as_deref()?),
+        };
+        Some(text).filter(|text| !text.is_empty())
+    }
+
+    /// How long the caller has been working on something, and on what.
+    pub(super) fn job_text(&self, now: Instant) -> Option<String> {
+        let (what, since) = self.job.as_ref()?;
+        let millis = u64::try_from(now.saturating_duration_since(*since).as_millis()).ok()?;
+        (millis >= 1_000).then(|| format!("{what} · {}", elapsed(millis)))
     }
 }
 

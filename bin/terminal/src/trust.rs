@@ -11,7 +11,8 @@ use leftfold_view::{AnswerGate, GateKind, GateOutcome, GateRow};
 use rustix::process::{Signal, getpid, kill_process};
 use rustix::termios::{QueueSelector, tcflush};
 
-use super::keys::{Batch, Input, Reader, is_control, typed};
+use super::key_parser::Input;
+use super::keys::{Batch, Reader, is_control, typed};
 use super::terminal_mode::{self, TerminalMode};
 
 /// The row of the question.

@@ -22,7 +22,6 @@ mod table;
 pub(crate) mod tests;
 pub(crate) mod wrap;
 
-pub(crate) use super::renderer::Renderer;
 pub(crate) use context::context;
 pub(crate) use diff::{DiffOptions, diff};
 pub(crate) use markdown::markdown;
