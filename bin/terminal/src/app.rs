@@ -248,11 +248,13 @@ impl App {
             self.follow(event);
         }
         for change in changes {
-            match change {
-                Change::Asked(_) => self.calls_for_attention = true,
-                Change::TurnEnded { ended, .. } => self.turn_ended(ended.reason),
-                Change::Prompted { by, .. } if by == self.blocks.me => self.handed = None,
-                _ => {}
+            if let Change::TurnEnded { ended, .. } = &change {
+                self.turn_ended(ended.reason);
+            }
+            if let Change::Prompted { by, .. } = &change
+                && *by == self.blocks.me
+            {
+                self.handed = None;
             }
         }
         self.close_question();
@@ -604,6 +606,7 @@ impl App {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
     fn key(&mut self, key: KeyEvent, at: Instant, now: Instant) -> Vec<Action> {
         if self.search.is_some() {
             return self.search_key(key);
@@ -715,7 +718,9 @@ impl App {
             self.aside = joined(&self.aside, &text);
             return None;
         }
-        if let Some(prompt) = self.queue.pop_back_if(|_| self.composer.is_empty()) {
+        if self.composer.is_empty()
+            && let Some(prompt) = self.queue.pop_back()
+        {
             self.composer.set(&prompt);
             return None;
         }
@@ -827,6 +832,7 @@ impl App {
         None
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all other keys end the search")]
     fn search_key(&mut self, key: KeyEvent) -> Vec<Action> {
         let Some(search) = &mut self.search else { return Vec::new() };
         match key.code {
@@ -874,6 +880,7 @@ impl App {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all other keys close the list")]
     fn list_key(&mut self, key: KeyEvent) -> Vec<Action> {
         let Some(list) = &mut self.prompts else { return Vec::new() };
         let last = list.prompts.len().saturating_sub(1);

@@ -155,6 +155,7 @@ impl Composer {
     }
 
     /// Edits the text as readline does. `width` is that of the rows on the screen.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
     pub(super) fn key(&mut self, key: KeyEvent, width: usize) -> Edit {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let alt = key.modifiers.contains(KeyModifiers::ALT);

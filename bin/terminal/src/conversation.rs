@@ -253,7 +253,16 @@ impl Conversation {
             {
                 self.take_choices(choices.clone())
             }
-            _ => Ok(()),
+            Event::Session(_)
+            | Event::Turn(_)
+            | Event::Model(_)
+            | Event::Tool(_)
+            | Event::Permission(_)
+            | Event::Compaction(_)
+            | Event::Subagent(_)
+            | Event::Todo(_)
+            | Event::Files(_)
+            | Event::Hook(_) => Ok(()),
         };
         if let Err(error) = taken {
             tracing::warn!("the choice cannot be taken: {error:#}");
@@ -329,7 +338,9 @@ impl Conversation {
                     Ok(said) => self.show(&format!("  {said}")),
                     Err(error) => self.show(&format!("  {error:#}")),
                 }
-                if self.job.unlogged.is_some() && self.events.job.is_none() {
+                // a session without a log gets the choice with its first prompt
+                let is_open = self.job.link.client.is_some();
+                if self.job.unlogged.is_some() && is_open && self.events.job.is_none() {
                     self.begin("choosing the agent", |job| Box::pin(job.configure()));
                 }
             }
@@ -573,8 +584,8 @@ impl Conversation {
                 self.app.edited(&String::from_utf8_lossy(&edited));
             }
             Ok(status) => {
-                self.app.hint =
-                    Some(format!("The editor has failed: {status}. The text is as it was."))
+                let hint = format!("The editor has failed: {status}. The text is as it was.");
+                self.app.hint = Some(hint);
             }
             Err(error) => self.app.hint = Some(format!("The editor cannot be started: {error}.")),
         }

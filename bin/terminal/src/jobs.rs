@@ -163,9 +163,7 @@ impl Job {
 
     /// Logs the choices.
     pub(super) async fn configure(mut self) -> Done {
-        let Some(choices) = self.unlogged.take().filter(|_| self.link.client.is_some()) else {
-            return Done::Configured;
-        };
+        let Some(choices) = self.unlogged.take() else { return Done::Configured };
         let configured = self
             .link
             .with_client(async |client: &Client| client.configure(choices.clone(), BY).await);

@@ -148,6 +148,7 @@ fn read() -> io::Result<Vec<u8>> {
 
 /// The character that a key types, as `AnswerGate` takes it: Enter, Backspace, Esc, Ctrl-D and Ctrl-U are the
 /// characters that they send.
+#[allow(clippy::wildcard_enum_match_arm, reason = "other keys type nothing")]
 pub(super) fn typed(key: KeyEvent) -> Option<char> {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     let alt = key.modifiers.contains(KeyModifiers::ALT);
