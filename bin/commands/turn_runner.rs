@@ -109,7 +109,7 @@ pub(crate) async fn run_turn(
         asks,
         prompts_as,
         is_structured,
-        verdicts: Verdicts::new(session, setup.config()),
+        verdicts: Verdicts::new(session, setup.rules()),
         live: live.clone(),
     };
     let (sink, _) = Actor::spawn(None, Printer, printing).await?;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use leftfold_events::event::{Denial, DenialClass, Event, Permission};
 use leftfold_events::rules::{Action, LEFTFOLD, Rule};
+use leftfold_events::turn_config::RuleSource;
 use leftfold_events::{Envelope, Seq, SessionId, State, TurnConfig};
 use leftfold_view::clean::printable_line;
 use leftfold_view::{QuestionId, words};
@@ -21,10 +22,11 @@ pub(crate) struct Verdicts {
 }
 
 impl Verdicts {
-    /// `config` is the configuration of the root's next turn. Events before it need not come.
-    pub(crate) fn new(root: SessionId, config: TurnConfig) -> Self {
+    /// `rules` are those of the root's next turn, with their sources. Events before it need not come.
+    pub(crate) fn new(root: SessionId, rules: (Vec<Rule>, Vec<RuleSource>)) -> Self {
         let mut state = State::default();
-        (state.session, state.config) = (root, config);
+        state.session = root;
+        (state.config.rules, state.config.options.sources.rules) = rules;
         Self { states: HashMap::from([(root, state)]), asking: HashMap::new() }
     }
 

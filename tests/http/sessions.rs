@@ -130,8 +130,8 @@ fn a_prompt_is_taken_in_full() {
     };
     let last_user = || {
         let listed = server.get(&format!("{path}/message")).ok();
-        let users = listed.as_array().unwrap().iter().filter(|one| one["info"]["role"] == "user");
-        users.last().unwrap().clone()
+        let mut users = listed.as_array().unwrap().iter().rev();
+        users.find(|one| one["info"]["role"] == "user").unwrap().clone()
     };
     assert_eq!(ask(json!({ "system": "Speak like a pirate." }), "in style"), "Arr.");
     assert_eq!(ask(json!({}), "in style"), "Fine.", "it holds for one prompt");

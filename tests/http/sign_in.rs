@@ -56,7 +56,8 @@ fn a_client_signs_in_with_a_browser_or_a_code() {
     assert_eq!(authorization.faults(), [""; 0]);
     let session = served.session();
     served.prompt(&session, "go");
-    assert_eq!(authorization.requests().len(), 1);
+    // the answer and the session's title
+    assert_eq!(authorization.requests().len(), 2);
     for (answered, says) in [
         (end("openai"), "authorize first"),
         (begin("openai", 2), "expected one that signs in"),

@@ -168,7 +168,7 @@ fn tool_turn(
     replies: &[String; 2],
     (ending, split): Arrival,
 ) -> (Site, Server, Tokens) {
-    let answers = replies.into_iter().map(|reply| Answer::Stream(ending(&reply), split)).collect();
+    let answers = replies.iter().map(|reply| Answer::Stream(ending(reply), split)).collect();
     let (server, tokens) = (Server::start(answers), Tokens::start(3_600));
     let site = site_with_key(&server, &tokens.uri());
     site.file("größe.txt", "Sie ist klein 🐁.\n");

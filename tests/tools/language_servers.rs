@@ -321,7 +321,7 @@ fn a_killed_node_leaves_no_server_behind() {
         let site = Site::scripted(&script(&turn));
         let site = if is_sandboxed { site.sandboxed() } else { site.unsandboxed() };
         let site = served(site, &format!("deaf {nap}"));
-        let mut live = site.start(&["run", "--yes", "--format", "json", "go"]);
+        let live = site.start(&["run", "--yes", "--format", "json", "go"]);
         wait_until("the server runs", || sleeping(&nap) == 1);
         live.signal(Signal::KILL);
         live.wait();
@@ -344,7 +344,7 @@ fn checks(site: &Site, file: &str, broken: &str, right: &str, said: &str) {
 }
 
 /// A trusted project in which programs from npm are found.
-fn with_npm(setting: Value) -> Option<Site> {
+fn with_npm(setting: &Value) -> Option<Site> {
     let peers = Peers::with_language_servers()?;
     let site = Site::bare().sandboxed();
     std::os::unix::fs::symlink(
@@ -360,7 +360,7 @@ fn with_npm(setting: Value) -> Option<Site> {
 
 #[test]
 fn pyright_checks_files_in_the_sandbox() {
-    let Some(site) = with_npm(json!(true)) else { return };
+    let Some(site) = with_npm(&json!(true)) else { return };
     let right = "count: int = 1\n";
     checks(
         &site,
@@ -373,7 +373,7 @@ fn pyright_checks_files_in_the_sandbox() {
 
 #[test]
 fn typescript_checks_files_in_the_sandbox() {
-    let Some(site) = with_npm(json!(true)) else { return };
+    let Some(site) = with_npm(&json!(true)) else { return };
     site.file("tsconfig.json", r#"{ "compilerOptions": { "strict": true, "types": [] } }"#);
     let right = "const count: number = 1;\nexport { count };\n";
     let broken = "const count: number = \"one\";\nexport { count };\n";

@@ -95,7 +95,7 @@ pub fn gather(turn_settings: TurnSettings, now: Time) -> (TurnConfig, Vec<String
 }
 
 /// The rules in merge order, and where they come from.
-fn merged(turn_settings: &TurnSettings) -> (Vec<Rule>, Vec<RuleSource>) {
+pub(crate) fn merged(turn_settings: &TurnSettings) -> (Vec<Rule>, Vec<RuleSource>) {
     let TurnSettings { agent, plan, worktree, options, .. } = turn_settings;
     let user = turn_settings.rules.iter().enumerate().map(|(at, rule)| {
         let source = turn_settings.rule_sources.get(at).filter(|source| !source.is_empty());

@@ -7,7 +7,7 @@ use leftfold_actors::{Models, OpenSession, World};
 use leftfold_config::Settings;
 use leftfold_events::event::{ModelRef, Session};
 use leftfold_events::rules::{self, Rule};
-use leftfold_events::turn_config::AskMode;
+use leftfold_events::turn_config::{AskMode, RuleSource};
 use leftfold_events::{POLICY, SessionId, TurnConfig};
 use leftfold_providers::Provider;
 use leftfold_tools::Workspace;
@@ -95,6 +95,11 @@ impl SessionSetup {
     /// The configuration in force right now.
     pub fn config(&self) -> TurnConfig {
         turn_config::gather(self.turn_settings.clone(), &self.extensions)
+    }
+
+    /// The permission rules of the configuration and where they come from. Unlike `config`, it waits for nothing.
+    pub fn rules(&self) -> (Vec<Rule>, Vec<RuleSource>) {
+        gather::merged(&self.turn_settings)
     }
 
     /// The configuration for prompts after this setup's own.

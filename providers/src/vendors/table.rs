@@ -173,7 +173,7 @@ pub(crate) const VENDORS: &[Vendor] = &[
         names: &["github-copilot", "copilot"],
         hosts: &["githubcopilot.com"],
         base: Some("https://api.githubcopilot.com"),
-        builtin: chat("github-copilot", &[], "COPILOT_BASE_URL", ""),
+        builtin: chat("github-copilot", &[], "COPILOT_BASE_URL", "", None),
         marks: Marks::Claude,
         mark_place: MarkPlace::Message,
         headers: &[

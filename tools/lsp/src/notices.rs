@@ -354,7 +354,7 @@ mod tests {
         Notices::new(Path::new("/p"), Path::new("/p"), &json!({ "a": { "b": 1 } }))
     }
 
-    fn publish(notices: &Notices, path: &str, version: Option<i64>, items: Vec<Value>) {
+    fn publish(notices: &Notices, path: &str, version: Option<i64>, items: &[Value]) {
         let params =
             json!({ "uri": format!("file://{path}"), "version": version, "diagnostics": items });
         notices.notification("textDocument/publishDiagnostics", params);
@@ -368,11 +368,11 @@ mod tests {
         let sent = Sent { version: 2, at: Instant::now() };
         let found = || notices.of(path, sent, TEXT).map(|file| file.errors);
         assert_eq!(found(), None);
-        publish(&notices, "/p/a", Some(1), vec![item(0, 1, "old")]);
+        publish(&notices, "/p/a", Some(1), &[item(0, 1, "old")]);
         assert_eq!(found(), None);
-        publish(&notices, "/p/a", Some(2), vec![item(0, 1, "new"), item(0, 2, "mild")]);
+        publish(&notices, "/p/a", Some(2), &[item(0, 1, "new"), item(0, 2, "mild")]);
         assert_eq!((found(), notices.has(path, sent, false)), (Some(1), true));
-        publish(&notices, "/p/a", None, vec![]);
+        publish(&notices, "/p/a", None, &[]);
         assert_eq!(found(), Some(0));
         let later = Sent { version: 3, at: Instant::now() };
         assert_eq!(notices.of(path, later, TEXT), None, "it is older than the text");
@@ -387,7 +387,7 @@ mod tests {
     fn what_a_server_publishes_and_answers_is_joined() {
         let (notices, path) = (notices(), Path::new("/p/a"));
         let sent = Sent { version: 1, at: Instant::now() };
-        publish(&notices, "/p/a", Some(1), vec![item(1, 1, "both"), item(0, 2, "mild")]);
+        publish(&notices, "/p/a", Some(1), &[item(1, 1, "both"), item(0, 2, "mild")]);
         notices.pulled(path, 1, &json!([item(1, 1, "both"), item(0, 1, "first")]));
         let found = notices.of(path, sent, TEXT).unwrap();
         let messages: Vec<&str> = found.items.iter().map(|item| item.message.as_str()).collect();
@@ -400,19 +400,19 @@ mod tests {
         let (notices, path) = (notices(), Path::new("/p/a"));
         let sent = Sent { version: 1, at: Instant::now() };
         for uri in ["/etc/passwd", "/p/../etc/x", "/px/a"] {
-            publish(&notices, uri, Some(1), vec![item(0, 1, "outside")]);
+            publish(&notices, uri, Some(1), &[item(0, 1, "outside")]);
         }
         assert_eq!(notices.with_errors(), []);
         let mut items: Vec<Value> =
             (0..1_000).map(|_| item(u32::MAX, 1, &"x".repeat(9_000))).collect();
         items.extend([json!(null), json!({ "message": 1 }), item(0, 77, "odd")]);
-        publish(&notices, "/p/a", Some(1), items);
+        publish(&notices, "/p/a", Some(1), &items);
         let found = notices.of(path, sent, TEXT).unwrap();
         assert_eq!((found.errors, found.rest), (1_000 - 199, 1), "equal ones count once");
         assert_eq!(found.items[0].range, [(2, 0), (2, 0)], "it is moved into the file");
         assert!(found.items[0].message.len() < 5_000);
         for at in 0..3_000 {
-            publish(&notices, &format!("/p/{at}"), None, vec![item(0, 1, "many")]);
+            publish(&notices, &format!("/p/{at}"), None, &[item(0, 1, "many")]);
         }
         assert_eq!(notices.with_errors().len(), MAX_FILES);
         for at in 0..3_000 {

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use leftfold_events::providers::{Builtin, KnownProviders, KnownWire, Parameter};
+use leftfold_events::providers::{Builtin, KnownProviders, KnownSignIn, KnownWire, Parameter};
 
 const WIRES: [(&str, Option<&str>); 5] = [
     ("anthropic", Some("@ai-sdk/anthropic")),
@@ -92,7 +92,9 @@ pub(super) fn known() -> &'static KnownProviders {
             ..Builtin::PLAIN
         }));
         let usual_wire = wires.iter().copied().find(|wire| wire.name == "openai-chat");
-        KnownProviders { wires, builtin, usual_wire }
+        let sign_ins =
+            vec![KnownSignIn { provider: "openai", label: "ChatGPT", vendor: "chatgpt" }];
+        KnownProviders { wires, builtin, sign_ins, usual_wire }
     });
     &KNOWN
 }
