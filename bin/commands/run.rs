@@ -233,13 +233,19 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Reads standard input to its end, and says so if that takes long.
 fn read_input() -> std::io::Result<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
-    let reading = std::thread::Builder::new().name("input".into()).spawn(move || {
+    let reading = std::thread::Builder::new().name("input".into());
+    let reading = reading.spawn(move || {
         let mut bytes = Vec::new();
         let read = std::io::stdin().take(attach::MOST_INPUT).read_to_end(&mut bytes);
         // Nobody waits any more if this process is about to end.
         let _ = sender.send(read.map(|_| bytes));
     });
-    reading?;
+    if reading.is_err() {
+        // without a thread nothing can be said while it waits
+        let mut bytes = Vec::new();
+        std::io::stdin().take(attach::MOST_INPUT).read_to_end(&mut bytes)?;
+        return Ok(bytes);
+    }
     let bytes = receiver.recv_timeout(PATIENCE).or_else(|_| {
         note("leftfold: waiting for the end of standard input, which goes with the prompt (`</dev/null` gives none)");
         receiver.recv()

@@ -54,13 +54,12 @@ pub fn options(settings: &Settings) -> SandboxOptions {
         SandboxMode::Off => (Backend::Off, String::new()),
         SandboxMode::External => (Backend::External, String::new()),
     };
-    let credentials = leftfold_providers::credential_files();
     SandboxOptions {
         backend,
         why,
         allow: said.allow,
         write: texts(&said.write),
-        hide: [texts(&said.hide), texts(&credentials)].concat(),
+        hide: hidden(&said.hide, &[&said.show]),
         show: texts(&said.show),
         processes: said.processes,
         ..SandboxOptions::default()
@@ -80,6 +79,8 @@ pub(crate) fn of_program(
     if !options.backend.confines() {
         return None;
     }
+    let of_all = settings.sandbox();
+    options.hide = hidden(&of_all.hide, &[&of_all.show, &said.show]);
     options.show.extend(texts(&said.show));
     options.write.extend(texts(&said.write));
     let files = settings.sources.iter().filter(|it| it.kind == Kind::File && !it.of_project);
@@ -96,6 +97,15 @@ pub(crate) fn of_program(
         settings: files.map(|it| PathBuf::from(&it.name)).filter(is_settings).collect(),
         environment: settings.environment(),
     })
+}
+
+/// What settings hide, and the vendors' files of credentials unless they are shown.
+fn hidden(hide: &[PathBuf], show: &[&Vec<PathBuf>]) -> Vec<String> {
+    let is_shown =
+        |file: &PathBuf| show.iter().any(|paths| paths.iter().any(|path| file.starts_with(path)));
+    let mut credentials = leftfold_providers::credential_files();
+    credentials.retain(|file| !is_shown(file));
+    [texts(hide), texts(&credentials)].concat()
 }
 
 fn texts(paths: &[PathBuf]) -> Vec<String> {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// A name, and the function that plays the session.
 pub(super) type Played = (&'static str, fn() -> Site);
 
-pub(super) const MORE: [Played; 9] = [
+pub(super) const MORE: [Played; 10] = [
     ("summary", summary),
     ("recorded", recorded),
     ("clients", clients),
@@ -21,6 +21,7 @@ pub(super) const MORE: [Played; 9] = [
     ("adopted", adopted),
     ("files", files),
     ("imported", imported),
+    ("bundled", bundled),
     ("failed", failed),
     ("blocked", blocked),
 ];
@@ -180,6 +181,23 @@ fn imported() -> Site {
     site.file("theirs.jsonl", foreign::as_lines(&records));
     let (session, _) = foreign::import(&site, "theirs.jsonl");
     site.run(&["run", "--session", &session, "Is that so?"]).ok();
+    site
+}
+
+/// A session that has moved with its snapshots, and is reverted to its prompt.
+fn bundled() -> Site {
+    let write = call("write", json!({ "filePath": "a.txt", "content": "new\n" }));
+    let site = Site::scripted(&json!({ "replies": [write, says("Done.")] }))
+        .setting("/snapshot", json!(true));
+    let events = site.run(&["run", "--yes", "--format", "json", "go"]).ok().events();
+    let prompted = only(&events, "turn.prompted");
+    let session = prompted["session"].as_str().unwrap();
+    let bundle = site.run(&["export", session, "--unmasked", "--bundle"]).ok().stdout;
+    std::fs::remove_dir_all(site.path("home")).unwrap();
+    std::fs::write(site.path("session.bundle"), bundle).unwrap();
+    site.run(&["import", site.path("session.bundle").to_str().unwrap()]).ok();
+    site.run(&["revert", session, "--to", &prompted["seq"].to_string()]).ok();
+    assert!(!site.project().join("a.txt").exists());
     site
 }
 
