@@ -113,7 +113,7 @@ fn changed(manner: &str, document: &Value, text: Option<&str>) {
             publish(uri, &json!(-1), vec![diagnostic(0, 1, &"x".repeat(10_000))]);
         },
         "huge" => put("Content-Length: 1000000000\r\n\r\n"),
-        "junk" => put("starting up: this is a log, not a message\n"),
+        "junk" => put("this is a log, not a message\n"),
         "lies" => {
             publish(&json!("file:///etc/passwd"), version, vec![diagnostic(0, 1, "outside")]);
             publish(uri, &json!(999), vec![diagnostic(0, 1, "of another version")]);

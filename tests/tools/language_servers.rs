@@ -139,7 +139,7 @@ fn a_bad_server_is_named_and_costs_a_turn_two_seconds_at_most() {
         ("huge", "cannot be used: it has written a message of more than 16777216 bytes"),
         (
             "junk",
-            "cannot be used: it has written something else than a message: \"starting up: this is a log, not a message\"",
+            "cannot be used: it has written something else than a message: \"this is a log, not a message\"",
         ),
     ] {
         let turn = json!([

@@ -116,7 +116,7 @@ mod tests {
             }
         }
         assert_eq!(all(&"a: b\n".repeat(40), 64).await, [no_length("")]);
-        let [Ok(Content::NoLength(first))] = &all(&"x".repeat(5_000), 64).await[..] else {
+        let [Ok(Content::NoLength(first))] = &all(&("x".repeat(5_000) + "\n"), 64).await[..] else {
             panic!("it was read");
         };
         assert!(first.len() <= 5_000);
