@@ -60,7 +60,7 @@ fn the_first_difference_is_named_and_what_came_of_it() {
         "data.call.input.command",
         "-tool.called bash echo one",
         "+tool.called bash echo two",
-        "2 requests, 1 call:",
+        "2 requests, 1 call,",
         "completed",
     ] {
         assert!(text.contains(part), "{part}: {text}");

@@ -38,6 +38,9 @@ pub(crate) fn right(tool: &str) -> Value {
         "task" => json!({
             "description": "Look", "prompt": "Look around.", "subagentType": "general", "taskId": "t",
         }),
+        "lsp" => json!({
+            "operation": "documentSymbol", "filePath": "f", "line": 1, "character": 1, "query": "a",
+        }),
         "todoread" | "plan_enter" | "plan_exit" => json!({}),
         other => panic!("what are right arguments of {other}?"),
     }

@@ -87,6 +87,11 @@ const ROWS: &[(&str, &str, &[&str])] = &[
     ),
     ("websearch", r#"{"query":" rust 2 * "}"#, &["websearch rust 2 * > *"]),
     ("codesearch", r#"{"query":"a"}"#, &["codesearch a > *"]),
+    (
+        "lsp",
+        r#"{"operation":"hover","filePath":"f","line":1,"character":1}"#,
+        &["read f > f", "lsp * > *"],
+    ),
     ("skill", r#"{"name":"s"}"#, &["skill s > s"]),
     ("task", r#"{"prompt":"x","subagentType":"general"}"#, &["task general > general"]),
     (
