@@ -127,7 +127,7 @@ fn ask(offers: &[Offer], missing: Option<&str>) -> anyhow::Result<Option<ExitCod
     text += &format!("  k  store a key, such as one of {}\n", printable_line(provider));
     text += "  q  leave; `leftfold demo` shows Leftfold at work without a model\n\n";
     write_note(&text);
-    // What was typed before was meant for the shell.
+    // Keys that were typed before this were meant for the shell.
     tcflush(io::stdin(), QueueSelector::IFlush)?;
     loop {
         write_note("Your choice: ");

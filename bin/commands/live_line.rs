@@ -69,7 +69,7 @@ impl LiveLine {
         line
     }
 
-    /// What runs now. Its time counts from the first call with this `what`.
+    /// Names the work that runs now. Its time counts from the first call with this `what`.
     pub(crate) fn say(&self, what: &str, detail: &str) {
         let mut row = locked(&self.0);
         match &mut row.work {

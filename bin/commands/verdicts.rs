@@ -86,7 +86,7 @@ fn denial(state: &State, rule: Option<&Rule>, reason: Option<String>) -> Vec<Str
     std::iter::once(because + nobody).chain(remedy(denial, *class)).collect()
 }
 
-/// What would allow the call.
+/// Says which option or setting would allow the call.
 fn remedy(denial: &Denial, class: DenialClass) -> Option<String> {
     let pattern = denial.patterns.first()?;
     let setting = json!({ "permission": { &denial.permission: { pattern: "allow" } } });

@@ -121,7 +121,7 @@ impl Keys {
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignedIn {
     pub access: Secret,
-    /// The same as `access` if it cannot be refreshed.
+    /// The access token again, if the vendor gave no refresh token.
     pub refresh: Secret,
     /// Milliseconds since 1970; 0: it does not expire.
     pub expires: u64,

@@ -17,7 +17,7 @@ use crate::sandbox;
 pub struct ServerStatus {
     pub id: String,
     pub extensions: Vec<String>,
-    /// What starts it here; the error says why it is off, in words for people.
+    /// The command that starts the server here, or the reason for people why it is off.
     pub spec: Result<ServerSpec, String>,
     /// Whether it would start if it were installed, or settings were right.
     pub is_wanted: bool,

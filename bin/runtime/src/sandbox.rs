@@ -99,7 +99,7 @@ pub(crate) fn of_program(
     })
 }
 
-/// What settings hide, and the vendors' files of credentials unless they are shown.
+/// The paths that settings hide, and the vendors' credential files unless settings show them.
 fn hidden(hide: &[PathBuf], show: &[&Vec<PathBuf>]) -> Vec<String> {
     let is_shown =
         |file: &PathBuf| show.iter().any(|paths| paths.iter().any(|path| file.starts_with(path)));

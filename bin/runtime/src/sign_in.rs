@@ -166,7 +166,7 @@ struct StoredTokens {
     memory: Mutex<Memory>,
 }
 
-/// What this process knows of the tokens beside the file.
+/// The tokens that this process keeps in memory, beside those in the file.
 #[derive(Default)]
 struct Memory {
     /// The last access token that the API did not accept.

@@ -39,7 +39,7 @@ pub(super) enum Asked {
     Resume,
 }
 
-/// What Enter does with the text.
+/// The action of Enter on the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     Prompt,
