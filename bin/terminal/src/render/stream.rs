@@ -129,7 +129,10 @@ impl MarkdownStream {
                 let first = laid_out.rows.first().map_or(last, |row| row.at);
                 laid_out.rows.retain(|row| row.at >= self.taken);
                 let item = laid_out.item.filter(|_| self.source.len() > LONG_LIST);
-                let start = item.unwrap_or(laid_out.block).min(last);
+                let start = item.unwrap_or(laid_out.block);
+                // A last block that shows nothing yet, such as an empty fence, says nothing of where the one before it
+                // begins, and a list or quote that is cut in its middle reads otherwise.
+                let start = if start > last { 0 } else { start };
                 // The indent of a line says what it is.
                 let start = self.source[..start].rfind('\n').map_or(0, |end| end + 1);
                 // Rows of the part that is dropped are still to be handed out.
