@@ -19,7 +19,7 @@ pub(crate) struct ConversationArgs {
     /// Continue this session
     #[arg(long, value_name = "SESSION", conflicts_with = "continue")]
     pub(crate) session: Option<String>,
-    /// Continue the project's latest session
+    /// Continue the project's latest session, with the prompt if there is one
     #[arg(long, short = 'c')]
     pub(crate) r#continue: bool,
     /// The model to use, as PROVIDER/MODEL

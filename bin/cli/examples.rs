@@ -6,6 +6,7 @@ Examples:
   leftfold \"Why does the test fail?\"      a conversation that begins with a prompt
   leftfold @plan.md \"Do the first step.\"  with a file
   leftfold --continue                     the latest session of this project
+  leftfold -c \"Now repair it.\"           the latest session, with another prompt
   git diff | leftfold run \"Review this\"   one prompt, then exit
 
 `leftfold COMMAND --help` describes a command.";

@@ -4,7 +4,6 @@
 use std::process::ExitCode;
 
 use leftfold_events::providers::KnownWire;
-use leftfold_events::turn_config::{Limit, Prices};
 use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr;
 
@@ -125,53 +124,10 @@ fn cells(row: &Row) -> [String; 6] {
     let variants = if row.variants.is_empty() { "-".to_owned() } else { row.variants.join(" ") };
     [
         super::cell(&row.name, super::NAME),
-        limits(row.limit),
-        price(&row.cost),
+        row.limits(),
+        row.price(),
         abilities.join(" "),
         super::cell(&variants, super::NAME),
         super::cell(&place, super::SENTENCE),
     ]
-}
-
-/// The context window and the longest answer.
-fn limits(limit: Limit) -> String {
-    let context = if limit.context == 0 { "?".to_owned() } else { tokens(limit.context) };
-    format!("{context} / {}", tokens(limit.output))
-}
-
-fn tokens(count: u64) -> String {
-    match count {
-        0..1_000 => count.to_string(),
-        1_000..1_000_000 => format!("{}k", count / 1_000),
-        _ if count % 1_000_000 < 10_000 => format!("{}M", count / 1_000_000),
-        _ => format!("{}.{:02}M", count / 1_000_000, count % 1_000_000 / 10_000),
-    }
-}
-
-/// The prices of input and output for a million tokens.
-fn price(cost: &Prices) -> String {
-    if cost.input == 0.0 && cost.output == 0.0 {
-        return "-".to_owned();
-    }
-    format!("${} / ${}", cost.input, cost.output)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_of_tokens_are_short() {
-        for (count, shown) in [
-            (0, "0"),
-            (999, "999"),
-            (8_192, "8k"),
-            (200_000, "200k"),
-            (1_000_000, "1M"),
-            (1_048_576, "1.04M"),
-            (1_050_000, "1.05M"),
-        ] {
-            assert_eq!(tokens(count), shown);
-        }
-    }
 }

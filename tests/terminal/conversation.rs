@@ -368,7 +368,7 @@ fn the_changes_of_a_turn_and_of_the_session_are_shown() {
     terminal.until_prompt().press("/diff session\r").until("+first").until("+second");
     terminal.until("2 files changed, +2 -0");
     terminal.until_prompt().press("/diff 3\r").until("there is no turn 3: the session has 2");
-    terminal.until_prompt().press("/diff x\r").until("takes `session`, or the number of a turn");
+    terminal.until_prompt().press("/diff x\r").until("/diff [N|session]: ");
     terminal.until_prompt().press("/exit\r");
     assert_eq!(terminal.wait(), 0);
     site.assert_sound();
@@ -473,7 +473,8 @@ fn an_earlier_prompt_is_taken_back() {
     prompt(&mut terminal, "first", "One.");
     prompt(&mut terminal, "second", "Two.");
     terminal.until_prompt().press("\x1b").until("Esc again").press("\x1b").until("> second");
-    terminal.press("\x1b[B").until("> first").press("\r").until("[done: ").until("› first");
+    terminal.press("\x1b[B").until("> first").press("\r").until("> take it back").press("\r");
+    terminal.until("took back: first").until("[done: ").until("› first");
     terminal.press(" again\r").until("\n› first again\nOne.").until_prompt().press(CTRL_D);
     assert_eq!(terminal.wait(), 0);
     only(&site.exported(), "files.revert_asked");
@@ -502,7 +503,12 @@ fn a_fork_continues_before_an_earlier_prompt() {
     prompt(&mut terminal, "first", "One.");
     prompt(&mut terminal, "second", "Two.");
     terminal.until_prompt().press("\x1b").until("Esc again").press("\x1b").until("> second");
-    terminal.press("f").until("[a fork; `leftfold --session ").until("› second");
+    terminal
+        .press("\r")
+        .until("> take it back")
+        .press("\x1b[B")
+        .until("> fork before it, and leave");
+    terminal.press("\r").until("[a fork; `leftfold --session ").until("› second");
     terminal.press(" again\r").until("› second again").until_prompt().press(CTRL_D);
     assert_eq!(terminal.wait(), 0);
     assert_eq!(site.run(&["sessions"]).ok().stdout.lines().count(), 2, "{}", terminal.shown());

@@ -2,4 +2,5 @@
 #![cfg(test)]
 
 mod conversation;
+mod menus;
 mod question;

@@ -11,11 +11,9 @@ use agent_client_protocol::v1::schema::{
 };
 use leftfold_runtime::gather::Agent;
 
-use leftfold_config::Settings;
 use leftfold_events::event::{ModelRef, SessionChoices};
 use leftfold_runtime::Usage;
 use leftfold_runtime::agents::Agents;
-use leftfold_runtime::model;
 use leftfold_runtime::model_list;
 use leftfold_runtime::project::Project;
 use leftfold_runtime::resolved_settings;
@@ -101,7 +99,7 @@ impl AvailableChoices {
         let primary = agents
             .iter()
             .filter(|known| !known.agent.hidden && agents.to_prompt(&known.agent.name).is_ok());
-        let models = usable(&settings);
+        let models = model_list::usable(&settings);
         let model = setup.turn_settings.model.name().to_string();
         let mut rows = models.iter().flat_map(|(_, models)| models);
         let row = rows.find(|row| row.name == model);
@@ -201,18 +199,4 @@ fn choice(value: &str, name: &str) -> SessionConfigSelectOption {
 /// A model's name without its provider's.
 fn short(name: &str) -> &str {
     name.split_once('/').map_or(name, |(_, id)| id)
-}
-
-/// The models of the providers that have a key, or need none.
-fn usable(settings: &Settings) -> Vec<(String, Vec<model_list::Row>)> {
-    let default = settings.default_name(&model::environment);
-    let providers = settings
-        .provider_summaries(&model::environment)
-        .into_iter()
-        .filter(|summary| summary.is_usable());
-    let rows = providers.map(|summary| {
-        let rows = model_list::rows(settings, &summary, default.as_deref());
-        (summary.name, rows)
-    });
-    rows.filter(|(_, rows)| !rows.is_empty()).collect()
 }

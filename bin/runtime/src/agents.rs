@@ -133,7 +133,7 @@ impl Agents {
     }
 
     /// The agents that people can choose.
-    fn visible(&self) -> impl Iterator<Item = &Agent> {
+    pub fn visible(&self) -> impl Iterator<Item = &Agent> {
         let all = self.iter().map(|known| &known.agent);
         all.filter(|agent| agent.mode.is_primary() && !agent.hidden)
     }

@@ -67,12 +67,15 @@ pub mod warnings;
 mod watchers;
 pub mod why;
 
+use std::sync::{Mutex, PoisonError};
+
 pub use embed::{Leftfold, Session, end_all};
 pub use leftfold_actors::{Answered, Observation, QuestionReply, Recorded};
 pub use leftfold_events as events;
 pub use leftfold_process::{close_descriptors_on_exec, hide_memory};
 pub use leftfold_sandbox::become_helper;
 pub use ractor;
+use tokio::sync::mpsc::UnboundedSender;
 pub use turn_config::{Overrides, PromptOptions};
 
 /// The name of the hidden command that becomes a call's shell, in a terminal that an editor has
@@ -96,10 +99,24 @@ pub use leftfold_process::raise_open_files;
 /// Columns of a line of a note. Names in it may be of any length.
 const NOTE: usize = 4_000;
 
+/// Where notes go instead of standard error.
+static NOTES: Mutex<Option<UnboundedSender<String>>> = Mutex::new(None);
+
+/// Sends notes there from now on, because the screen is drawn by somebody who shows them; `None`: to standard error
+/// again.
+pub fn send_notes(to: Option<UnboundedSender<String>>) {
+    *NOTES.lock().unwrap_or_else(PoisonError::into_inner) = to;
+}
+
 /// Writes a line for people to standard error, without secrets and tokens, and with control and
 /// invisible characters as escapes.
 pub fn note(line: &str) {
     let lines = redact_output::clean(line);
+    if let Some(notes) = &*NOTES.lock().unwrap_or_else(PoisonError::into_inner)
+        && notes.send(leftfold_view::clean::printable(&lines).into_owned()).is_ok()
+    {
+        return;
+    }
     let lines = lines.split('\n').map(|line| leftfold_view::clean::clip(line, NOTE) + "\n");
     write_note(&lines.collect::<String>());
 }

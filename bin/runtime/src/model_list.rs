@@ -24,6 +24,47 @@ pub struct Row {
     pub default: bool,
 }
 
+impl Row {
+    /// The context window and the longest answer, in tokens.
+    pub fn limits(&self) -> String {
+        let Limit { context, output, .. } = self.limit;
+        let context = if context == 0 { "?".to_owned() } else { tokens(context) };
+        format!("{context} / {}", tokens(output))
+    }
+
+    /// The prices of input and output for a million tokens.
+    pub fn price(&self) -> String {
+        let Prices { input, output, .. } = self.cost;
+        if input == 0.0 && output == 0.0 {
+            return "-".to_owned();
+        }
+        format!("${input} / ${output}")
+    }
+}
+
+fn tokens(count: u64) -> String {
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..1_000_000 => format!("{}k", count / 1_000),
+        _ if count % 1_000_000 < 10_000 => format!("{}M", count / 1_000_000),
+        _ => format!("{}.{:02}M", count / 1_000_000, count % 1_000_000 / 10_000),
+    }
+}
+
+/// The models of the providers that have a key, or need none.
+pub fn usable(settings: &Settings) -> Vec<(String, Vec<Row>)> {
+    let default = settings.default_name(&model::environment);
+    let providers = settings
+        .provider_summaries(&model::environment)
+        .into_iter()
+        .filter(ProviderSummary::is_usable);
+    let rows = providers.map(|summary| {
+        let rows = rows(settings, &summary, default.as_deref());
+        (summary.name, rows)
+    });
+    rows.filter(|(_, rows)| !rows.is_empty()).collect()
+}
+
 /// The models of a provider: those in settings, then the built-in list, then the default if it is
 /// in neither.
 pub fn rows(settings: &Settings, summary: &ProviderSummary, default: Option<&str>) -> Vec<Row> {
@@ -87,5 +128,25 @@ fn row(name: String, wire: Wire, vendor: &str, called: &str, own: &Model, defaul
         variants: variants.into_iter().map(|(name, _)| name).collect(),
         place: None,
         default,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_tokens_are_short() {
+        for (count, shown) in [
+            (0, "0"),
+            (999, "999"),
+            (8_192, "8k"),
+            (200_000, "200k"),
+            (1_000_000, "1M"),
+            (1_048_576, "1.04M"),
+            (1_050_000, "1.05M"),
+        ] {
+            assert_eq!(tokens(count), shown);
+        }
     }
 }

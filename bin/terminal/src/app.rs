@@ -2,6 +2,7 @@
 //! reads no clock: its caller performs the [`Action`]s, and draws what [`App::live`] and [`App::take`] answer.
 
 use std::collections::{HashSet, VecDeque};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use leftfold_actors::QuestionReply;
@@ -17,12 +18,18 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
 
 use super::BY;
+use super::attachments;
 use super::blocks::Blocks;
+use super::choices::{self, Choices, Pick, PromptsFor};
 use super::choosing::{Choosing, KeyAction};
+use super::completion::{Context, Menu};
 use super::composer::{Composer, Edit};
+use super::entered::{Needs, needs};
+use super::file_search::Found;
 use super::key_parser::Input;
 use super::keys::{Batch, is_control, typed};
 use super::look::Look;
+use super::picker::{Picked, Picker};
 use super::prompt_history::PromptHistory;
 use super::status_line::StatusLine;
 
@@ -59,10 +66,17 @@ pub(super) enum Action {
     Resume,
     /// Show the earlier prompts of the session with [`App::choose_prompt`].
     ListPrompts,
-    /// Go back to the prompt at this seq.
-    Revert(Seq),
-    /// Continue in a fork that ends before this seq, with this draft.
-    Fork(Seq, String),
+    /// Take back the approval with this id.
+    Forget(String),
+    NextAgent,
+    NextMode,
+    /// Attach the file at this path, or else insert the pasted text that names it.
+    Attach {
+        path: PathBuf,
+        pasted: String,
+    },
+    /// Attach the image of the clipboard.
+    AttachClipboard,
     /// Edit the text in the user's editor.
     Edit(String),
     Suspend,
@@ -94,14 +108,6 @@ pub(super) struct Search {
     draft: String,
 }
 
-/// The earlier prompts, of which one is chosen.
-#[derive(Debug)]
-pub(super) struct PromptList {
-    /// Each prompt with its seq; the last one first.
-    pub(super) prompts: Vec<(Seq, String)>,
-    pub(super) selected: usize,
-}
-
 #[derive(Debug)]
 pub(super) struct App {
     pub(super) blocks: Blocks,
@@ -118,7 +124,25 @@ pub(super) struct App {
     /// Shown instead of the status until the next key.
     pub(super) hint: Option<String>,
     pub(super) search: Option<Search>,
-    pub(super) prompts: Option<PromptList>,
+    /// A list to choose from, instead of the composer.
+    pub(super) picker: Option<Picker<Pick>>,
+    /// What the text before the cursor can be completed to.
+    pub(super) menu: Menu,
+    /// What there is to complete to.
+    pub(super) choices: Choices,
+    /// The files for the mention that is being written, as far as they are found.
+    files: Found,
+    /// The mention that is being written.
+    mention: Option<String>,
+    is_completing: bool,
+    /// Files to search for, for [`App::files_found`].
+    pub(super) wanted_files: Option<String>,
+    /// Somebody should read the choices again.
+    pub(super) wants_choices: bool,
+    /// The screen has no rows for menus and lists.
+    pub(super) is_plain: bool,
+    /// The user's home folder, for pasted paths.
+    pub(super) home: Option<PathBuf>,
     /// What the caller works on, with the time of its start.
     pub(super) job: Option<(String, Instant)>,
     /// A turn was interrupted and not resumed; the next prompt closes it.
@@ -158,7 +182,16 @@ impl App {
             status: StatusLine::default(),
             hint: None,
             search: None,
-            prompts: None,
+            picker: None,
+            menu: Menu::default(),
+            choices: Choices::default(),
+            files: Found::default(),
+            mention: None,
+            is_completing: false,
+            wanted_files: None,
+            wants_choices: false,
+            is_plain: false,
+            home: None,
             job: None,
             unfinished: false,
             declined: false,
@@ -341,6 +374,7 @@ impl App {
         self.finish();
         self.choosing = Choosing::default();
         self.entry = Entry::Prompt;
+        self.picker = None;
         let asked = Asked::Question(question.id);
         self.asked = Some(asked);
         self.gate.close();
@@ -437,11 +471,115 @@ impl App {
     }
 
     /// Shows the earlier prompts, to go back to one of them.
-    pub(super) fn choose_prompt(&mut self, prompts: Vec<(Seq, String)>) {
+    pub(super) fn choose_prompt(&mut self, prompts: &[(Seq, String)], wanted: PromptsFor) {
         if prompts.is_empty() {
             self.hint = Some("There is no earlier prompt.".to_owned());
         } else {
-            self.prompts = Some(PromptList { prompts, selected: 0 });
+            self.pick(choices::prompts(prompts, wanted));
+        }
+    }
+
+    /// Shows a list to choose from.
+    pub(super) fn pick(&mut self, picker: Picker<Pick>) {
+        match self.asked {
+            Some(_) => self.hint = Some("Answer the question first.".to_owned()),
+            None => self.picker = Some(picker),
+        }
+    }
+
+    /// Takes what a search for files has found.
+    pub(super) fn files_found(&mut self, found: Found) {
+        self.files = found;
+        self.update_menu();
+    }
+
+    /// Takes what there is to complete to.
+    pub(super) fn take_choices(&mut self, choices: Choices) {
+        self.choices = choices;
+        self.update_menu();
+    }
+
+    /// Completes the text that is being written, unless it is not the user's own.
+    fn update_menu(&mut self) {
+        let is_off = self.is_plain
+            || self.entry != Entry::Prompt
+            || self.asked.is_some()
+            || self.search.is_some()
+            || self.picker.is_some()
+            || self.browsing.is_some();
+        let before = if is_off { "" } else { self.composer.before_cursor() };
+        let context = Context::of(before);
+        self.wants_choices |= context.is_some() && !self.is_completing;
+        self.is_completing = context.is_some();
+        let mention = match context {
+            Some(Context::Mention(query)) => Some(query.to_owned()),
+            Some(Context::Command(_) | Context::Argument { .. }) | None => None,
+        };
+        if mention != self.mention {
+            self.wanted_files.clone_from(&mention);
+            self.mention = mention;
+        }
+        let Choices { commands, mentions } = &self.choices;
+        self.menu.update(before, commands, mentions, &self.files);
+    }
+
+    /// Takes the selected entry of the menu. Answers whether the text is a whole command now.
+    fn complete(&mut self) -> bool {
+        let Some(replacement) = self.menu.replacement() else { return false };
+        self.composer.replace_before(replacement.range, &replacement.text);
+        self.browsing = None;
+        replacement.is_complete
+    }
+
+    /// Handles a key for the menu.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all other keys edit the text")]
+    fn menu_key(&mut self, key: KeyEvent) -> Option<Vec<Action>> {
+        match key.code {
+            KeyCode::Esc => self.menu.close(),
+            KeyCode::Up => self.menu.move_by(-1),
+            KeyCode::Down => self.menu.move_by(1),
+            _ if is_control(key, 'p') => self.menu.move_by(-1),
+            _ if is_control(key, 'n') => self.menu.move_by(1),
+            KeyCode::Tab => {
+                self.complete();
+            }
+            KeyCode::Enter if !starts_line(key) && self.menu.is_partial() => {
+                if self.complete() {
+                    return Some(self.enter().into_iter().collect());
+                }
+            }
+            _ => return None,
+        }
+        Some(Vec::new())
+    }
+
+    fn picker_key(&mut self, key: KeyEvent) -> Vec<Action> {
+        let Some(picker) = &mut self.picker else { return Vec::new() };
+        match picker.key(key) {
+            Picked::Nothing
+            | Picked::Chosen(Pick::Approval(_))
+            | Picked::Removed(Pick::Run(_) | Pick::Prompt(_) | Pick::Fork(_)) => Vec::new(),
+            Picked::Closed => {
+                self.picker = None;
+                Vec::new()
+            }
+            Picked::Chosen(Pick::Prompt(seq)) => {
+                self.picker = Some(choices::steps_back(seq));
+                Vec::new()
+            }
+            Picked::Chosen(Pick::Fork(seq)) => {
+                self.picker = Some(choices::fork_at(seq));
+                Vec::new()
+            }
+            Picked::Chosen(Pick::Run(line)) => {
+                self.picker = None;
+                self.send(line).into_iter().collect()
+            }
+            Picked::Removed(Pick::Approval(id)) => match self.job {
+                // it is read already
+                Some(_) => Vec::new(),
+                None => vec![Action::Forget(id)],
+            },
         }
     }
 
@@ -452,7 +590,7 @@ impl App {
         while let Some(input) = inputs.pop_front() {
             match input {
                 Input::Focus(focus) => self.status.focused = focus,
-                Input::Paste(text) => self.paste(&text, batch.at),
+                Input::Paste(text) => actions.extend(self.paste(&text, batch.at)),
                 Input::Key(key) => {
                     if self.gate_decides(key, now) {
                         // keys at once are text, so the gate gets them at once
@@ -470,6 +608,7 @@ impl App {
                     }
                 }
             }
+            self.update_menu();
         }
         actions
     }
@@ -480,6 +619,7 @@ impl App {
             || self.entry != Entry::Prompt
             || !self.composer.is_empty()
             || self.search.is_some()
+            || self.picker.is_some()
         {
             return false;
         }
@@ -571,11 +711,16 @@ impl App {
         self.finish();
     }
 
-    fn paste(&mut self, text: &str, at: Instant) {
+    fn paste(&mut self, text: &str, at: Instant) -> Option<Action> {
         self.hint = None;
         if let Some(search) = &mut self.search {
             search.query.push_str(&leftfold_view::clean::clean_line(text));
-            return self.find(false);
+            self.find(false);
+            return None;
+        }
+        if let Some(picker) = &mut self.picker {
+            picker.paste(text);
+            return None;
         }
         let is_draft = self.entry == Entry::Prompt && self.asked.is_some();
         if is_draft && self.composer.is_empty() {
@@ -584,13 +729,31 @@ impl App {
                 && let GateOutcome::Words(words) = self.gate.paste(text, at)
             {
                 self.entry = Entry::Answer(of);
-                return self.composer.paste(&words);
+                self.composer.paste(&words);
+                return None;
             }
             drop(self.gate.take_text());
             self.restart_gate(at);
         }
+        if self.entry == Entry::Prompt
+            && self.asked.is_none()
+            && let Some(path) = attachments::path_of(text, self.home.as_deref())
+        {
+            return Some(Action::Attach { path, pasted: text.to_owned() });
+        }
+        self.insert_pasted(text);
+        None
+    }
+
+    pub(super) fn insert_pasted(&mut self, text: &str) {
         self.browsing = None;
         self.composer.paste(text);
+    }
+
+    /// Inserts the marker of a file that goes with the text.
+    pub(super) fn insert_marker(&mut self, marker: &str) {
+        self.browsing = None;
+        self.composer.insert(&format!("{marker} "));
     }
 
     /// The question takes keys again only after a while.
@@ -611,8 +774,13 @@ impl App {
         if self.search.is_some() {
             return self.search_key(key);
         }
-        if self.prompts.is_some() {
-            return self.list_key(key);
+        if self.picker.is_some() {
+            return self.picker_key(key);
+        }
+        if self.menu.is_open()
+            && let Some(actions) = self.menu_key(key)
+        {
+            return actions;
         }
         let had_text = !self.composer.is_empty();
         self.hint = None;
@@ -626,8 +794,13 @@ impl App {
                 None
             }
             KeyCode::Enter => self.enter(),
+            KeyCode::Tab if self.takes_choices() => Some(Action::NextAgent),
+            KeyCode::BackTab if self.entry == Entry::Prompt => Some(Action::NextMode),
             _ if is_control(key, 'g') => Some(Action::Edit(self.composer.text())),
             _ if is_control(key, 'l') => Some(Action::Redraw),
+            _ if is_control(key, 'v') && self.entry == Entry::Prompt => {
+                Some(Action::AttachClipboard)
+            }
             _ if is_control(key, 'z') => Some(Action::Suspend),
             _ if is_control(key, 'r') => {
                 let draft = self.composer.text();
@@ -653,6 +826,11 @@ impl App {
             self.restart_gate(at);
         }
         actions.into_iter().collect()
+    }
+
+    /// Whether a key may choose for the next prompt, because nothing is written.
+    fn takes_choices(&self) -> bool {
+        self.entry == Entry::Prompt && self.asked.is_none() && self.composer.is_empty()
     }
 
     /// The columns for the text beside its sign.
@@ -779,16 +957,26 @@ impl App {
             Entry::Prompt => {
                 let text = self.composer.take();
                 self.remember(&text);
-                if self.takes_prompts() && self.queue.is_empty() {
-                    return Some(self.submit(text));
-                }
-                if super::entered::is_immediate(&text) && self.handed.is_none() {
-                    return Some(Action::Submit(text));
-                }
-                self.queue.push_back(text);
-                None
+                self.send(text)
             }
         }
+    }
+
+    /// Sends a prompt or carries out a command, or queues it.
+    fn send(&mut self, text: String) -> Option<Action> {
+        if self.takes_prompts() && self.queue.is_empty() {
+            return Some(self.submit(text));
+        }
+        let can = match needs(&text) {
+            Needs::Nothing => true,
+            Needs::Job => self.handed.is_none() && self.job.is_none() && self.asked.is_none(),
+            Needs::Rest => false,
+        };
+        if can {
+            return Some(Action::Submit(text));
+        }
+        self.queue.push_back(text);
+        None
     }
 
     /// The last queued prompt, or an earlier entry of the history.
@@ -878,28 +1066,6 @@ impl App {
         if !take || search.found.is_none() {
             self.composer.set(&search.draft);
         }
-    }
-
-    #[allow(clippy::wildcard_enum_match_arm, reason = "all other keys close the list")]
-    fn list_key(&mut self, key: KeyEvent) -> Vec<Action> {
-        let Some(list) = &mut self.prompts else { return Vec::new() };
-        let last = list.prompts.len().saturating_sub(1);
-        let chosen = list.prompts.get(list.selected).cloned();
-        match key.code {
-            KeyCode::Up | KeyCode::Char('k') => list.selected = list.selected.saturating_sub(1),
-            KeyCode::Down | KeyCode::Char('j') => list.selected = (list.selected + 1).min(last),
-            KeyCode::Enter | KeyCode::Char('f') => {
-                self.prompts = None;
-                let Some((seq, text)) = chosen else { return Vec::new() };
-                if key.code == KeyCode::Enter {
-                    self.composer.put_before(&text);
-                    return vec![Action::Revert(seq)];
-                }
-                return vec![Action::Fork(seq, text)];
-            }
-            _ => self.prompts = None,
-        }
-        Vec::new()
     }
 
     /// The text of the editor replaces the draft.

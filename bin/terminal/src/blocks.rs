@@ -2,6 +2,7 @@
 //! terminal and no clock.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use leftfold_events::event::{
     Answer, EndReason, Ended, PartKind, PromptKind, PromptPart, Purpose, as_typed,
@@ -22,6 +23,7 @@ use super::calls::{CallBlock, CallMark, duration};
 use super::jobs::shell_line;
 use super::look::Look;
 use super::render::MarkdownStream;
+use super::theme::Theme;
 
 /// Follows a session and its subagents.
 #[derive(Debug)]
@@ -94,6 +96,13 @@ impl Blocks {
     /// The text that still grows.
     pub(super) fn growing(&mut self) -> Vec<Line<'static>> {
         self.text.live()
+    }
+
+    /// Sets the styles of lines that are not finished.
+    pub(super) fn take_theme(&mut self, theme: Theme) {
+        self.text_ends();
+        self.look.theme = Arc::new(theme);
+        self.text = MarkdownStream::new(columns(&self.look), &self.look.theme);
     }
 
     /// Sets the width of lines that are not finished.

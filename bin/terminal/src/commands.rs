@@ -1,32 +1,47 @@
 //! The commands of the conversation itself. Others are prompts of the project or of its servers.
 
+use leftfold_config::Settings;
+use leftfold_events::Seq;
+use leftfold_events::event::{ModelRef, SessionChoices, TodoStatus};
+use leftfold_events::turn_config::AskMode;
+use leftfold_mcp::ServerStatus;
 use leftfold_runtime::agents::Agents;
-use leftfold_runtime::resolved_settings;
 use leftfold_runtime::session_diff::DiffRange;
-use leftfold_runtime::slash;
-use leftfold_view::clean::clean_line;
+use leftfold_runtime::turn_config::Overrides;
+use leftfold_runtime::{Usage, model, resolved_settings, slash};
+use leftfold_view::ContextUse;
+use leftfold_view::clean::{clean, clean_line};
 use ratatui::text::Line;
 
 use super::blocks::span;
-use super::conversation::Conversation;
-use leftfold_events::event::SessionChoices;
+use super::choices::{self, FILES, HERE, Mode, PLAIN, Pick, PromptsFor};
+use super::conversation::{Conversation, Screen};
+use super::entered::{Argument, OWN, Own, OwnCommand};
+use super::jobs::{Back, Done, List};
+use super::picker::Picker;
+use super::render;
+use super::theme::{Background, Theme, ThemeName};
 
-pub(super) const HELP: &str = "\
-  /exit, Ctrl-D   leave; the session is kept
-  /agent [NAME]   use another agent for the next prompts; without NAME list them
-  /status         show the session, its model, its context and its cost
-  /undo, /redo    revert the last prompt and its file changes; undo that revert
-  /diff [N]       show the changes of the last turn to files, of turn N, or of the whole `session`
-  /compact        replace the conversation so far with a summary
+/// The keys, below the commands of the help.
+const KEYS: &str = "\
+  /NAME           a command of the project, a skill or a prompt of an MCP server; `/` lists them
+  @PATH, @AGENT   attach a file or folder; ask a subagent
   !COMMAND        run a command line; the model sees its output with the next prompt
+  Tab             complete; on an empty line: the next agent
+  Shift-Tab       the next way to treat permission questions
   Enter           send; while a turn is running, queue the prompt
   Alt-Enter       start a new line (Shift-Enter, Ctrl-J; or end the line with \\)
   Esc             interrupt the turn; twice on an empty line: go back to an earlier prompt
   Ctrl-C          clear the line; interrupt the turn; leave
+  Ctrl-D          leave
   up, Ctrl-R      recall queued and earlier prompts; search them
+  Ctrl-V          attach the image of the clipboard; a pasted path of an image attaches it too
   Ctrl-G          write the prompt in $VISUAL or $EDITOR
   Ctrl-Z          suspend
 ";
+
+/// The longest text that is copied to the clipboard, in bytes: terminals take no more.
+const MOST_COPIED: usize = 70_000;
 
 impl Conversation {
     /// Whether the project or a server may have this command.
@@ -40,12 +55,362 @@ impl Conversation {
         slash::list(&setup.turn_settings.directory, &setup.extensions).unwrap_or_default()
     }
 
-    pub(super) fn help(&mut self) {
-        let mut text = HELP.to_owned();
-        for (name, about) in self.own_commands() {
-            text += &format!("  {}\n", clean_line(&format!("/{name}: {about}")));
+    /// Carries out a command of the conversation.
+    pub(super) fn own_command(&mut self, own: &OwnCommand, argument: &str) {
+        if own.argument == Argument::Required && argument.is_empty() {
+            self.app.settle(false);
+            return self.show(&format!("  /{} {}: {}", own.name, own.usage, own.about));
         }
-        self.show(&text);
+        let argument = argument.to_owned();
+        match own.command {
+            Own::Exit => {}
+            Own::Help => self.at_once(Self::help),
+            Own::Status => self.at_once(Self::status),
+            Own::Todo => self.at_once(Self::todos),
+            Own::Mcp => self.at_once(Self::servers),
+            Own::Agent if argument.is_empty() => self.list("reading the agents", List::Agents),
+            Own::Model if argument.is_empty() => self.list("reading the models", List::Models),
+            Own::Variant if argument.is_empty() => self.list("reading variants", List::Variants),
+            Own::Sessions if argument.is_empty() => self.list("reading sessions", List::Sessions),
+            Own::Permissions if argument.is_empty() => {
+                self.list("reading approvals", List::Permissions);
+            }
+            Own::Theme if argument.is_empty() => {
+                self.app.settle(false);
+                self.pick(choices::themes(self.theme));
+            }
+            Own::Agent => self.choose(|it| it.choose_agent(&argument)),
+            Own::Model => self.choose(|it| it.choose_model(&argument)),
+            Own::Variant => self.choose(|it| it.choose_variant(&argument)),
+            Own::Permissions => self.choose(|it| it.choose_mode(&argument)),
+            Own::Theme => self.choose(|it| it.choose_theme(&argument)),
+            Own::Sessions => self.begin("opening it", |job| Box::pin(job.find(argument))),
+            Own::New => self.begin("beginning a session", |_| Box::pin(async { Done::Left })),
+            Own::Rename => self.begin("renaming", |job| Box::pin(job.rename(argument))),
+            Own::Undo => self.begin("going back", |job| Box::pin(job.back(Back::Undo))),
+            Own::Redo => self.begin("going forward", |job| Box::pin(job.back(Back::Redo))),
+            Own::Revert if argument.is_empty() => self.list_prompts(PromptsFor::Revert),
+            Own::Revert => match argument.parse() {
+                Ok(seq) => {
+                    self.begin("going back", move |job| Box::pin(job.back(Back::Revert(seq))));
+                }
+                Err(_) => self.wrong(own),
+            },
+            Own::Fork if argument.is_empty() => self.list_prompts(PromptsFor::Fork),
+            Own::Fork => match fork_of(&argument) {
+                Some((before, files)) => {
+                    self.begin("making a fork", move |job| Box::pin(job.fork(before, files)));
+                }
+                None => self.wrong(own),
+            },
+            Own::Compact => self.begin("asking the session", |job| Box::pin(job.compact())),
+            Own::Context => self.begin("reading the session", |job| Box::pin(job.context())),
+            Own::Cost => self.begin("reading the session", |job| Box::pin(job.cost())),
+            Own::Copy => self.begin("reading the session", |job| Box::pin(job.last_answer())),
+            Own::Why => self.begin("reading the session", |job| Box::pin(job.why())),
+            Own::Diff => match diff_range(&argument) {
+                Some(range) => self.begin("comparing files", move |job| Box::pin(job.diff(range))),
+                None => self.wrong(own),
+            },
+            Own::Explain => match argument.parse::<Seq>() {
+                Ok(seq) => {
+                    let session = self.job.place.session.to_string();
+                    let plain = ["--no-pager", "--color", "never"].map(str::to_owned);
+                    let event = ["explain".to_owned(), session, seq.to_string()];
+                    let arguments = event.into_iter().chain(plain).collect();
+                    let nothing = "  there is nothing to explain".to_owned();
+                    self.begin("explaining", |job| Box::pin(job.program(arguments, nothing)));
+                }
+                Err(_) => self.wrong(own),
+            },
+            Own::Export => self.export(argument),
+        }
+    }
+
+    /// Writes the session to a file, which must not exist.
+    fn export(&mut self, file: String) {
+        let session = self.job.place.session.to_string();
+        let file = if file.is_empty() { format!("leftfold-{session}.jsonl") } else { file };
+        let path = self.job.setup.turn_settings.directory.join(&file);
+        if path.symlink_metadata().is_ok() {
+            self.app.settle(false);
+            return self.app.warn(&format!("  /export: {} exists", path.display()));
+        }
+        let written = format!("  written to {}", path.display());
+        let arguments = ["export", &session, "--output", &file].map(str::to_owned).to_vec();
+        self.begin("exporting", |job| Box::pin(job.program(arguments, written)));
+    }
+
+    /// Does something that takes no time.
+    fn at_once(&mut self, work: impl FnOnce(&mut Self)) {
+        self.app.settle(false);
+        work(self);
+    }
+
+    fn list(&mut self, what: &str, list: List) {
+        self.begin(what, move |job| Box::pin(job.list(list)));
+    }
+
+    pub(super) fn list_prompts(&mut self, wanted: PromptsFor) {
+        self.begin("reading the prompts", move |job| Box::pin(job.prompts(wanted)));
+    }
+
+    /// Says how a command is used.
+    fn wrong(&mut self, own: &OwnCommand) {
+        self.app.settle(false);
+        self.app.warn(&format!("  /{} {}: {}", own.name, own.usage, own.about));
+    }
+
+    /// Shows a list to choose from. A screen that only adds lines gets it as text.
+    pub(super) fn pick(&mut self, picker: Picker<Pick>) {
+        match self.screen {
+            Screen::Inline(_) => self.app.pick(picker),
+            Screen::Plain(_) => {
+                let look = &self.app.blocks.look;
+                let columns = u16::try_from(look.width).unwrap_or(u16::MAX);
+                let lines = picker.all_lines(columns, &look.theme, command_of);
+                self.app.blocks.add(lines);
+            }
+        }
+    }
+
+    pub(super) fn choose_prompt(&mut self, prompts: &[(Seq, String)], wanted: PromptsFor) {
+        match self.screen {
+            Screen::Plain(_) if !prompts.is_empty() => {
+                self.pick(choices::prompts(prompts, wanted));
+            }
+            Screen::Plain(_) | Screen::Inline(_) => self.app.choose_prompt(prompts, wanted),
+        }
+    }
+
+    /// Makes a choice for the next prompts, and says what it is.
+    fn choose(&mut self, choose: impl FnOnce(&mut Self) -> anyhow::Result<String>) {
+        self.app.settle(false);
+        match choose(self) {
+            Ok(said) => self.app.note(&format!("  {said}")),
+            Err(error) => self.app.warn(&format!("  {error:#}")),
+        }
+        self.log_choices();
+    }
+
+    /// Logs what was chosen. A session without a log gets it with its first prompt.
+    fn log_choices(&mut self) {
+        let is_open = self.job.link.client.is_some();
+        if self.job.unlogged.is_some() && is_open && self.events.job.is_none() {
+            self.begin("logging the choice", |job| Box::pin(job.configure()));
+        }
+    }
+
+    fn settings(&self) -> anyhow::Result<Settings> {
+        let setup = &self.job.setup;
+        resolved_settings::settings(&setup.turn_settings.directory, &setup.extensions.plugins)
+    }
+
+    /// The next prompts are run so, also those of other clients (SPEC A5).
+    fn apply(&mut self, choices: SessionChoices) -> anyhow::Result<()> {
+        self.take_choices(choices.clone())?;
+        self.job.unlogged = Some(choices);
+        Ok(())
+    }
+
+    fn choose_agent(&mut self, name: &str) -> anyhow::Result<String> {
+        Agents::of(&self.settings()?).to_prompt(name).map_err(anyhow::Error::new)?;
+        let agent = Some(name.to_owned());
+        self.apply(SessionChoices { agent, ..self.job.project.choices.clone() })?;
+        Ok(format!("agent: {name}, {}", self.job.setup.turn_settings.model.name()))
+    }
+
+    fn choose_model(&mut self, name: &str) -> anyhow::Result<String> {
+        let chosen = model::choose(&self.settings()?, Some(name))?.spec.name();
+        // another model may not have the variant
+        let choices = self.job.project.choices.clone();
+        let model = ModelRef { provider: chosen.provider, id: chosen.id };
+        self.apply(SessionChoices { model: Some(model), variant: None, ..choices })?;
+        Ok(format!("model: {}", self.job.setup.turn_settings.model.name()))
+    }
+
+    fn choose_variant(&mut self, name: &str) -> anyhow::Result<String> {
+        let names = choices::variant_names(&self.job.setup)?;
+        if !names.iter().any(|known| known == name) {
+            let model = self.job.setup.turn_settings.model.name();
+            let names = names.join(", ");
+            let why = format!("{model} has no variant `{name}`: choose one of {names}");
+            return Err(Usage(why).into());
+        }
+        let variant = Some(name.to_owned()).filter(|name| name != PLAIN);
+        self.apply(SessionChoices { variant, ..self.job.project.choices.clone() })?;
+        Ok(format!("variant: {name}"))
+    }
+
+    /// The agent that follows gets the next prompts.
+    pub(super) fn next_agent(&mut self) {
+        let next = self.settings().map(|settings| {
+            let agents = Agents::of(&settings);
+            let names: Vec<String> = agents.visible().map(|agent| agent.name.clone()).collect();
+            let current = &self.job.setup.turn_settings.agent.name;
+            let place = names.iter().position(|name| name == current);
+            names.get(place.map_or(0, |place| (place + 1) % names.len())).cloned()
+        });
+        let chosen = match next {
+            Ok(Some(name)) => self.choose_agent(&name),
+            Ok(None) => return,
+            Err(error) => Err(error),
+        };
+        self.hint_at(chosen);
+    }
+
+    /// The next way to treat permission questions.
+    pub(super) fn next_mode(&mut self) {
+        let agent = &self.job.setup.turn_settings.agent.name;
+        let current = Mode::of(&self.job.overrides, agent);
+        let chosen = self.set_mode(current.map_or(Mode::Ask, Mode::next));
+        self.hint_at(chosen);
+    }
+
+    /// Says what a key has chosen, where the status stands.
+    fn hint_at(&mut self, chosen: anyhow::Result<String>) {
+        self.app.hint = Some(match chosen {
+            Ok(said) => clean_line(&said),
+            Err(error) => clean_line(&format!("{error:#}")),
+        });
+        self.log_choices();
+    }
+
+    fn choose_mode(&mut self, name: &str) -> anyhow::Result<String> {
+        let Some(mode) = Mode::parse(name) else {
+            let names = Mode::ALL.map(Mode::name).join(", ");
+            return Err(Usage(format!("there is no mode `{name}`: choose one of {names}")).into());
+        };
+        self.set_mode(mode)
+    }
+
+    fn set_mode(&mut self, mode: Mode) -> anyhow::Result<String> {
+        let settings = self.settings()?;
+        let agents = Agents::of(&settings);
+        let plan = Mode::Plan.name();
+        let current = self.job.setup.turn_settings.agent.name.clone();
+        let agent = match mode {
+            Mode::Plan => Some(agents.to_prompt(plan).map_err(anyhow::Error::new)?.name.clone()),
+            Mode::Ask | Mode::AcceptEdits | Mode::Sandbox if current == plan => {
+                Some(agents.default(&settings).map_err(anyhow::Error::new)?.name.clone())
+            }
+            Mode::Ask | Mode::AcceptEdits | Mode::Sandbox => None,
+        };
+        let before = self.job.overrides.clone();
+        self.job.overrides = Overrides {
+            ask: AskMode::Ask,
+            accept_edits: mode == Mode::AcceptEdits,
+            allow_in_sandbox: mode == Mode::Sandbox,
+            ..before.clone()
+        };
+        let choices = self.job.project.choices.clone();
+        let taken = match agent {
+            Some(agent) => self.apply(SessionChoices { agent: Some(agent), ..choices }),
+            None => self.take_choices(choices),
+        };
+        if let Err(error) = taken {
+            self.job.overrides = before;
+            return Err(error);
+        }
+        let agent = &self.job.setup.turn_settings.agent.name;
+        Ok(format!("permissions: {}, for the next prompts of the agent {agent}", mode.name()))
+    }
+
+    fn choose_theme(&mut self, name: &str) -> anyhow::Result<String> {
+        let Some(theme) = ThemeName::parse(name) else {
+            let names = ThemeName::ALL.map(ThemeName::as_str).join(", ");
+            return Err(Usage(format!("there is no theme `{name}`: choose one of {names}")).into());
+        };
+        self.theme = theme;
+        let depth = self.app.blocks.look.theme.depth;
+        let background = Background::of_environment(|name| std::env::var(name).ok());
+        self.app.blocks.take_theme(Theme::new(theme, depth, background));
+        Ok(format!("theme: {name}; it is for what comes from here on"))
+    }
+
+    fn help(&mut self) {
+        let line = |own: &OwnCommand| {
+            let usage = format!("/{} {}", own.name, own.usage);
+            format!("  {usage:<20} {}\n", own.about)
+        };
+        let mut text: String = OWN.iter().map(line).collect();
+        for (name, about) in self.own_commands() {
+            if OWN.iter().all(|own| own.name != name || own.yields) {
+                text += &format!("  {}\n", clean_line(&format!("/{name}: {about}")));
+            }
+        }
+        self.show(&(text + KEYS));
+    }
+
+    fn todos(&mut self) {
+        let root = self.app.blocks.transcript.root();
+        let todos = root.map(|root| root.todos.as_slice()).unwrap_or_default();
+        let line = |todo: &leftfold_events::event::TodoItem| {
+            let mark = match todo.status {
+                TodoStatus::Completed => "[x]",
+                TodoStatus::InProgress => "[>]",
+                TodoStatus::Pending => "[ ]",
+                TodoStatus::Cancelled => "[-]",
+            };
+            format!("  {mark} {}\n", clean_line(&todo.content))
+        };
+        let text: String = todos.iter().map(line).collect();
+        self.show(if text.is_empty() { "  there are no tasks" } else { &text });
+    }
+
+    fn servers(&mut self) {
+        let mut text = String::new();
+        for report in self.job.setup.extensions.mcp.reports() {
+            let status = match &report.status {
+                ServerStatus::Connected => "connected".to_owned(),
+                ServerStatus::Idle => "idle".to_owned(),
+                ServerStatus::Disabled => "disabled".to_owned(),
+                ServerStatus::Failed(why) => format!("failed: {why}"),
+            };
+            let names: Vec<&str> = report.tools.iter().map(|tool| tool.name.as_str()).collect();
+            text += &format!("  {}\n", clean_line(&format!("{}: {status}", report.name)));
+            if !names.is_empty() {
+                text += &format!("    {}\n", clean_line(&names.join(", ")));
+            }
+        }
+        if text.is_empty() {
+            text = "  no MCP servers are configured: add them under `mcp` in settings".to_owned();
+        }
+        self.show_text(&text);
+    }
+
+    /// What fills the model's context, and how much the provider has counted.
+    pub(super) fn show_context(&mut self, used: &ContextUse) {
+        let measured = self.app.blocks.transcript.root().and_then(|root| root.context_used);
+        let look = &self.app.blocks.look;
+        let columns = u16::try_from(look.width).unwrap_or(u16::MAX);
+        let lines = render::context(used, measured, columns, &look.theme);
+        self.app.blocks.add(lines);
+    }
+
+    /// Puts a text into the clipboard of the terminal.
+    pub(super) fn copy(&mut self, text: &str) {
+        let text = clean(text);
+        let what = format!("{} characters", text.chars().count());
+        let Screen::Inline(surface) = &mut self.screen else {
+            return self.app.warn("  /copy: this terminal takes no control codes");
+        };
+        if text.len() > MOST_COPIED {
+            let why = format!("{what} are too many for the clipboard of a terminal");
+            return self.app.warn(&format!("  /copy: {why}"));
+        }
+        // a terminal that is gone is noticed when the screen is drawn
+        let _ = surface.copy(&text);
+        self.app.note(&format!("  copied {what}, if the terminal allows it (OSC 52)"));
+    }
+
+    /// Shows text of several lines, which may hold anything.
+    pub(super) fn show_text(&mut self, text: &str) {
+        let look = &self.app.blocks.look;
+        let style = look.theme.text;
+        let lines: Vec<Line<'static>> =
+            clean(text).lines().flat_map(|line| look.note(style, line)).collect();
+        self.app.blocks.add(lines);
     }
 
     /// Shows lines of text as they are.
@@ -101,31 +466,60 @@ impl Conversation {
             rows.map(|(name, value)| format!("  {name:<12} {}\n", clean_line(value))).collect();
         self.show(&text);
     }
+}
 
-    /// Sets the agent for the next prompts (SPEC A5), also of other clients; without a name, lists the agents.
-    pub(super) fn choose_agent(&mut self, name: &str) -> anyhow::Result<String> {
-        let setup = &self.job.setup;
-        let directory = &setup.turn_settings.directory;
-        let settings = resolved_settings::settings(directory, &setup.extensions.plugins)?;
-        let agents = Agents::of(&settings);
-        if name.is_empty() {
-            let current = &setup.turn_settings.agent.name;
-            return Ok(format!("agent: {current}; there are {}", agents.primaries()));
-        }
-        agents.to_prompt(name).map_err(anyhow::Error::new)?;
-        let agent = Some(name.to_owned());
-        let choices = SessionChoices { agent, ..self.job.project.choices.clone() };
-        self.take_choices(choices.clone())?;
-        self.job.unlogged = Some(choices);
-        Ok(format!("agent: {name}, {}", self.job.setup.turn_settings.model.name()))
+/// The command line that a row of a list stands for.
+fn command_of(pick: &Pick) -> String {
+    match pick {
+        Pick::Run(line) => line.clone(),
+        Pick::Prompt(seq) => format!("/revert {seq}, /fork {seq}"),
+        Pick::Fork(seq) => format!("/fork {seq}"),
+        Pick::Approval(id) => format!("`leftfold permission forget {id}` takes it back"),
     }
+}
 
-    /// What `/diff` is to show.
-    pub(super) fn diff_range(argument: &str) -> Option<DiffRange> {
-        match argument {
-            "" => Some(DiffRange::LastTurn),
-            "session" => Some(DiffRange::Session),
-            number => number.parse().ok().map(DiffRange::Turn),
+/// What `/diff` is to show.
+fn diff_range(argument: &str) -> Option<DiffRange> {
+    match argument {
+        "" => Some(DiffRange::LastTurn),
+        "session" => Some(DiffRange::Session),
+        number => number.parse().ok().map(DiffRange::Turn),
+    }
+}
+
+/// The prompt before which `/fork` is to fork, if not of everything, and whether it restores files.
+fn fork_of(argument: &str) -> Option<(Option<Seq>, bool)> {
+    let mut words = argument.split_whitespace();
+    let before = match words.next()? {
+        HERE => None,
+        seq => Some(seq.parse().ok()?),
+    };
+    match (words.next(), words.next()) {
+        (None, _) => Some((before, false)),
+        (Some(FILES), None) => Some((before, true)),
+        (Some(_), _) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read() {
+        for (argument, expected) in [
+            ("here", Some((None, false))),
+            ("12", Some((Some(12), false))),
+            ("12 files", Some((Some(12), true))),
+            ("12 fish", None),
+            ("12 files more", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(fork_of(argument), expected, "{argument:?}");
         }
+        assert_eq!(diff_range(""), Some(DiffRange::LastTurn));
+        assert_eq!(diff_range("3"), Some(DiffRange::Turn(3)));
+        assert_eq!(diff_range("x"), None);
     }
 }

@@ -6,6 +6,8 @@ use std::ops::Range;
 use leftfold_view::clean::{clean_line, visible_line};
 use ratatui::text::Line;
 
+use crate::entered::Argument;
+use crate::file_search::Found;
 use crate::fuzzy::Query;
 use crate::render::wrap::{clip, span, width, width_of};
 use crate::theme::Theme;
@@ -26,13 +28,12 @@ pub(crate) struct Entry {
 }
 
 /// A command that begins a line.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Command {
     pub(crate) entry: Entry,
     /// The values that its argument can have, if they are known.
     pub(crate) arguments: Vec<Entry>,
-    /// Whether something can follow its name.
-    pub(crate) takes_argument: bool,
+    pub(crate) argument: Argument,
 }
 
 /// What is being written.
@@ -80,7 +81,7 @@ pub(crate) struct Replacement {
     /// The bytes before the cursor that are replaced.
     pub(crate) range: Range<usize>,
     pub(crate) text: String,
-    /// Whether the line is a whole command now.
+    /// Whether the line is a whole command now, which can be carried out.
     pub(crate) is_complete: bool,
 }
 
@@ -91,37 +92,43 @@ pub(crate) struct Menu {
     before: String,
     mark: &'static str,
     query: String,
-    entries: Vec<(Entry, bool)>,
+    /// Each with what can follow it.
+    entries: Vec<(Entry, Argument)>,
     selected: usize,
+    /// Whether the user has selected it.
+    is_moved: bool,
     /// The text for which the user has closed the menu.
     closed: Option<String>,
 }
 
 impl Menu {
-    /// Finds what fits the text before the cursor. `mentions` are agents and resources; `files` are the
-    /// paths that a search has found for the same text, the best first.
+    /// Finds what fits the text before the cursor. `mentions` are agents; `files` are the paths that a search has
+    /// found last, the best first.
     pub(crate) fn update(
         &mut self,
         before: &str,
         commands: &[Command],
         mentions: &[Entry],
-        files: &[String],
+        files: &Found,
     ) {
         if self.closed.as_deref().is_some_and(|closed| !before.starts_with(closed)) {
             self.closed = None;
         }
         let selected = self.entries.get(self.selected).map(|(entry, _)| entry.clone());
         let same = self.before == before;
-        before.clone_into(&mut self.before);
+        let was_moved = self.is_moved;
         self.entries.clear();
-        self.selected = 0;
-        let Some(context) = Context::of(before).filter(|_| self.closed.is_none()) else { return };
+        (self.selected, self.is_moved) = (0, false);
+        let Some(context) = Context::of(before).filter(|_| self.closed.is_none()) else {
+            self.before.clear();
+            return;
+        };
+        before.clone_into(&mut self.before);
         context.query().clone_into(&mut self.query);
         match context {
             Context::Command(query) => {
                 self.mark = "/";
-                let entries =
-                    commands.iter().map(|command| (&command.entry, !command.takes_argument));
+                let entries = commands.iter().map(|command| (&command.entry, command.argument));
                 self.entries = found(query, entries);
             }
             Context::Argument { command, query } => {
@@ -129,7 +136,8 @@ impl Menu {
                 let command = commands.iter().find(|known| known.entry.name == command);
                 let arguments =
                     command.map(|command| command.arguments.as_slice()).unwrap_or_default();
-                self.entries = found(query, arguments.iter().map(|entry| (entry, true)));
+                self.entries =
+                    found(query, arguments.iter().map(|entry| (entry, Argument::Nothing)));
                 // nothing is left to complete
                 if matches!(self.entries.as_slice(), [(only, _)] if only.name == query) {
                     self.entries.clear();
@@ -137,14 +145,25 @@ impl Menu {
             }
             Context::Mention(query) => {
                 self.mark = "@";
-                self.entries = found(query, mentions.iter().map(|entry| (entry, false)));
+                // text goes on after a name
+                let follows = Argument::Required;
+                self.entries = found(query, mentions.iter().map(|entry| (entry, follows)));
                 let file = |path: &String| Entry { name: path.clone(), about: String::new() };
-                self.entries.extend(files.iter().take(KEPT).map(|path| (file(path), false)));
+                let mut paths: Vec<&String> = files.paths.iter().collect();
+                if files.query != query {
+                    // of an earlier text: what does not fit this one is not offered
+                    let hits = Query::new(query).search(&paths);
+                    paths = hits.iter().map(|hit| paths[hit.index]).collect();
+                }
+                self.entries.extend(paths.into_iter().take(KEPT).map(|path| (file(path), follows)));
             }
         }
-        if same && let Some(selected) = selected {
-            let place = self.entries.iter().position(|(entry, _)| *entry == selected);
-            self.selected = place.unwrap_or(0);
+        if same
+            && was_moved
+            && let Some(selected) = selected
+            && let Some(place) = self.entries.iter().position(|(entry, _)| *entry == selected)
+        {
+            (self.selected, self.is_moved) = (place, true);
         }
     }
 
@@ -159,6 +178,7 @@ impl Menu {
             let count = isize::try_from(count).unwrap_or(isize::MAX);
             let selected = isize::try_from(self.selected).unwrap_or(0);
             self.selected = usize::try_from((selected + rows).rem_euclid(count)).unwrap_or(0);
+            self.is_moved |= rows != 0;
         }
     }
 
@@ -170,28 +190,31 @@ impl Menu {
 
     /// What the selected entry replaces. After a folder its files can follow.
     pub(crate) fn replacement(&self) -> Option<Replacement> {
-        let (entry, is_last) = self.entries.get(self.selected)?;
+        let (entry, argument) = self.entries.get(self.selected)?;
         let start = self.before.len() - self.query.len() - self.mark.len();
         let is_folder = self.mark == "@" && entry.name.ends_with('/');
-        let blank = if is_folder || *is_last { "" } else { " " };
+        let blank = if is_folder || *argument == Argument::Nothing { "" } else { " " };
         Some(Replacement {
             range: start..self.before.len(),
             text: format!("{}{}{blank}", self.mark, entry.name),
-            is_complete: *is_last,
+            is_complete: *argument != Argument::Required,
         })
     }
 
     /// Whether Enter should choose rather than send: the text is not an entry already.
     pub(crate) fn is_partial(&self) -> bool {
-        self.entries.get(self.selected).is_some_and(|(entry, _)| entry.name != self.query)
+        let is_written = |(entry, _): &(Entry, Argument)| entry.name == self.query;
+        let Some(selected) = self.entries.get(self.selected) else { return false };
+        !is_written(selected) && (self.is_moved || !self.entries.iter().any(is_written))
     }
 
-    /// The menu in lines, none wider than `columns`; none while it is closed.
-    pub(crate) fn lines(&self, columns: u16, theme: &Theme) -> Vec<Line<'static>> {
+    /// The menu in at most `height` lines, none wider than `columns`; none while it is closed.
+    pub(crate) fn lines(&self, columns: u16, height: u16, theme: &Theme) -> Vec<Line<'static>> {
         let columns = usize::from(columns).max(1);
-        let first = self.selected.saturating_sub(MOST / 2);
-        let first = first.min(self.entries.len().saturating_sub(MOST));
-        let shown = self.entries.iter().enumerate().skip(first).take(MOST);
+        let most = MOST.min(usize::from(height));
+        let first = self.selected.saturating_sub(most / 2);
+        let first = first.min(self.entries.len().saturating_sub(most));
+        let shown = self.entries.iter().enumerate().skip(first).take(most);
         let names: Vec<(usize, String, String)> = shown
             .map(|(at, (entry, _))| {
                 let name = format!("{}{}", self.mark, visible_line(&entry.name));
@@ -222,8 +245,8 @@ impl Menu {
             }
             lines.push(Line::from(spans));
         }
-        let hidden = self.entries.len().saturating_sub(MOST);
-        if hidden > 0 {
+        let hidden = self.entries.len().saturating_sub(most);
+        if hidden > 0 && lines.len() < usize::from(height) {
             let more = span(&format!("  … {hidden} more"), theme.dim);
             lines.push(Line::from(clip(&[more], columns)));
         }
@@ -232,8 +255,11 @@ impl Menu {
 }
 
 /// The entries that match, those that begin with the query first.
-fn found<'a>(query: &str, entries: impl Iterator<Item = (&'a Entry, bool)>) -> Vec<(Entry, bool)> {
-    let entries: Vec<(&Entry, bool)> = entries.collect();
+fn found<'a>(
+    query: &str,
+    entries: impl Iterator<Item = (&'a Entry, Argument)>,
+) -> Vec<(Entry, Argument)> {
+    let entries: Vec<(&Entry, Argument)> = entries.collect();
     let names: Vec<&str> = entries.iter().map(|(entry, _)| entry.name.as_str()).collect();
     let mut hits = Query::new(query).search(&names);
     hits.sort_by_key(|hit| !names[hit.index].starts_with(query));
@@ -252,24 +278,29 @@ mod tests {
     }
 
     fn commands() -> Vec<Command> {
-        let command = |name, about, takes_argument, arguments: &[&str]| Command {
+        let command = |name, about, argument, arguments: &[&str]| Command {
             entry: entry(name, about),
             arguments: arguments.iter().map(|name| entry(name, "")).collect(),
-            takes_argument,
+            argument,
         };
+        let models = ["anthropic/a", "openai/b"];
         vec![
-            command("model", "Use another model", true, &["anthropic/a", "openai/b"]),
-            command("compact", "Replace the conversation with a summary", false, &[]),
-            command("commit", "Write a commit", true, &[]),
-            command("exit", "Leave", false, &[]),
+            command("model", "Use another model", Argument::Optional, &models),
+            command("compact", "Replace the conversation with a summary", Argument::Nothing, &[]),
+            command("commit", "Write a commit", Argument::Required, &[]),
+            command("exit", "Leave", Argument::Nothing, &[]),
         ]
+    }
+
+    fn files(query: &str, paths: &[&str]) -> Found {
+        let paths = paths.iter().map(|path| (*path).to_owned()).collect();
+        Found { query: query.to_owned(), paths, is_complete: true }
     }
 
     fn menu(before: &str) -> Menu {
         let mut menu = Menu::default();
         let agents = [entry("explore", "Reads much")];
-        let files = ["src/".to_owned(), "src/main.rs".to_owned()];
-        menu.update(before, &commands(), &agents, &files);
+        menu.update(before, &commands(), &agents, &files("s", &["src/", "src/main.rs"]));
         menu
     }
 
@@ -299,7 +330,7 @@ mod tests {
     #[test]
     fn an_entry_replaces_what_was_written() {
         for (before, down, range, text, is_complete) in [
-            ("/mod", 0, 0..4, "/model ", false),
+            ("/mod", 0, 0..4, "/model ", true),
             ("/com", 0, 0..4, "/compact", true),
             ("/com", 1, 0..4, "/commit ", false),
             ("/com", -1, 0..4, "/commit ", false),
@@ -325,17 +356,18 @@ mod tests {
         let mut closed = menu("/m");
         closed.close();
         assert!(!closed.is_open());
-        closed.update("/mo", &commands(), &[], &[]);
+        let none = Found::default();
+        closed.update("/mo", &commands(), &[], &none);
         assert!(!closed.is_open());
-        closed.update("", &commands(), &[], &[]);
-        closed.update("/m", &commands(), &[], &[]);
+        closed.update("", &commands(), &[], &none);
+        closed.update("/m", &commands(), &[], &none);
         assert!(closed.is_open());
     }
 
     #[test]
     fn entries_have_descriptions_and_fit() {
         assert_eq!(
-            marked(&menu("/com").lines(44, &theme())),
+            marked(&menu("/com").lines(44, 20, &theme())),
             [
                 "{selection:> }{selection:/}{selection:com}{selection:pact  }\
                  {selection:Replace the conversation with a…}",
@@ -343,15 +375,37 @@ mod tests {
             ]
         );
         let mut many = Menu::default();
-        let files: Vec<String> = (0..50).map(|n| format!("src/漢字/\u{1b}[31m{n}.rs")).collect();
+        let paths = (0..50).map(|n| format!("src/漢字/\u{1b}[31m{n}.rs")).collect();
+        let files = Found { paths, ..Found::default() };
         many.update("@", &[], &[], &files);
         many.move_by(-1);
-        let lines = marked(&many.lines(80, &theme()));
+        let lines = marked(&many.lines(80, 20, &theme()));
         assert_eq!(lines.len(), MOST + 1);
         assert!(lines[MOST - 1].contains("\\x1b[31m49.rs"), "{lines:?}");
         for columns in 1..60 {
-            assert_fits(&many.lines(columns, &theme()), columns);
-            assert_fits(&menu("/com").lines(columns, &theme()), columns);
+            assert_fits(&many.lines(columns, 20, &theme()), columns);
+            assert_fits(&menu("/com").lines(columns, 20, &theme()), columns);
         }
+        for height in 0..12 {
+            assert!(many.lines(40, height, &theme()).len() <= usize::from(height));
+        }
+    }
+
+    #[test]
+    fn enter_takes_no_entry_of_an_earlier_text_and_none_beside_the_written_one() {
+        let mut menu = Menu::default();
+        let found = files("s", &["src/", "src/main.rs", "docs/"]);
+        let mut partial = |before: &str, down: isize, found: &Found| {
+            menu.update(before, &[], &[], found);
+            menu.move_by(down);
+            menu.is_open().then(|| menu.is_partial())
+        };
+        assert_eq!(partial("@s", 0, &found), Some(true));
+        // the search has not answered yet
+        assert_eq!(partial("@src/lib.rs", 0, &found), None);
+        assert_eq!(partial("@docs/", 0, &found), Some(false));
+        let both = files("src/main.rs", &["src/main.rs.orig", "src/main.rs"]);
+        assert_eq!(partial("@src/main.rs", 0, &both), Some(false));
+        assert_eq!(partial("@src/main.rs", 2, &both), Some(true));
     }
 }

@@ -75,6 +75,23 @@ impl Composer {
         whole
     }
 
+    /// The text before the cursor, with one private character for each long paste.
+    pub(super) fn before_cursor(&self) -> &str {
+        &self.text[..self.cursor]
+    }
+
+    /// Replaces these bytes of the text before the cursor, which is then behind the new text.
+    pub(super) fn replace_before(&mut self, range: Range<usize>, text: &str) {
+        let mut text = cleaned(text);
+        // no second blank before one that is there
+        if text.ends_with(' ') && self.text[range.end..].starts_with(' ') {
+            text.pop();
+        }
+        self.remember(false);
+        self.cursor = range.start + text.len();
+        self.text.replace_range(range, &text);
+    }
+
     /// Removes the text and answers it in full. The removal can be undone.
     pub(super) fn take(&mut self) -> String {
         let text = self.text();

@@ -1,42 +1,52 @@
 //! The conversation: performs what the keys ask for, feeds observed events to the [`App`], and draws it.
 
 use std::io;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use leftfold_actors::{Answered, Observation, QuestionReply, Recorded};
 use leftfold_config::Notify;
-use leftfold_events::event::{Event, Session, SessionChoices, Turn};
+use leftfold_events::event::{Event, PromptKind, Session, SessionChoices, Turn};
 use leftfold_events::{Envelope, Seq, Time};
-use leftfold_runtime::project::Project;
+use leftfold_runtime::attach;
+use leftfold_runtime::project::{self, Project};
 use leftfold_runtime::redact_output;
-use leftfold_runtime::session_paths::SessionPlace;
+use leftfold_runtime::session_paths::{self, SessionPlace};
 use leftfold_runtime::session_setup::SessionSetup;
 use leftfold_runtime::turn_config::Overrides;
 use leftfold_store::Reader;
-use leftfold_view::QuestionId;
+use leftfold_view::clean::clean_line;
+use leftfold_view::{QuestionId, words};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::app::{Action, App, Leaving};
+use super::attachments::Attachments;
 use super::calls;
+use super::choices::{Choices, PromptsFor};
 use super::entered::Entered;
-use super::events::{InputEvent, InputEvents};
-use super::jobs::{self, Done, Job, SessionCommand};
+use super::events::{Background, InputEvent, InputEvents};
+use super::file_search::FileSearch;
+use super::jobs::{self, Done, Job};
 use super::keys::Keys;
 use super::link::NewClient;
 use super::plain_screen::PlainScreen;
 use super::surface::Surface;
 use super::terminal_mode::{TerminalMode, size};
+use super::theme::ThemeName;
 use super::{BY, last_turn};
 
 /// The shortest time from one frame to the next.
 const FRAME: Duration = Duration::from_millis(16);
 /// How often the screen is drawn while something runs.
 const TICK: Duration = Duration::from_millis(250);
+
+/// How long the choices that were read are used.
+const FRESH: Duration = Duration::from_secs(5);
 
 /// Why a conversation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +83,12 @@ pub(super) struct Conversation {
     pub(super) notify: Notify,
     /// The command line that the user has entered with `!`, until its call was asked about.
     shell: Option<String>,
+    /// Finds the files that a prompt can mention, once one is being written.
+    files: Option<FileSearch>,
+    attachments: Attachments,
+    /// When the choices were read.
+    choices_read: Option<Instant>,
+    pub(super) theme: ThemeName,
     /// It has suspended itself and has taken the terminal again.
     is_back: bool,
     /// Whether the screen has to be drawn, and from when on it may be.
@@ -98,6 +114,10 @@ impl Conversation {
             mode,
             notify,
             shell: None,
+            files: None,
+            attachments: Attachments::default(),
+            choices_read: None,
+            theme: ThemeName::Auto,
             is_back: false,
             is_stale: true,
             next_frame,
@@ -157,6 +177,9 @@ impl Conversation {
             InputEvent::Resized => self.resized()?,
             InputEvent::Opened(new) => self.opened(*new),
             InputEvent::Done(done) => return self.done(done).await,
+            InputEvent::Background(Background::Files(found)) => self.app.files_found(found),
+            InputEvent::Background(Background::Choices(choices)) => self.app.take_choices(*choices),
+            InputEvent::Note(note) => self.app.warn(&note),
             InputEvent::Tick => {}
             InputEvent::Closed(reason) => anyhow::bail!("the session is closed: {reason}"),
         }
@@ -188,11 +211,12 @@ impl Conversation {
         if self.events.job.is_none()
             && let Some(Action::Submit(text)) = self.app.next_prompt()
         {
-            if Entered::of(&text) == Entered::Exit {
+            if Entered::of(&text).is_exit() {
                 return Ok(Some(ExitReason::Done));
             }
             self.submit(text)?;
         }
+        self.find_choices(now);
         if std::mem::take(&mut self.app.calls_for_attention) && !self.app.status.focused {
             self.call_for_attention();
         }
@@ -202,6 +226,36 @@ impl Conversation {
             return Ok(is_gone(self.draw()));
         }
         Ok(None)
+    }
+
+    /// Looks for what the text can be completed to, on other threads.
+    fn find_choices(&mut self, now: Instant) {
+        if let Some(query) = self.app.wanted_files.take() {
+            let directory = &self.job.setup.turn_settings.directory;
+            if self.files.is_none() {
+                let finder = self.events.finder.clone();
+                let started = FileSearch::start(directory.clone(), move |found| {
+                    // the conversation may be over
+                    let _ = finder.send(Background::Files(found));
+                });
+                self.files = started
+                    .inspect_err(|error| tracing::warn!("files cannot be searched: {error}"))
+                    .ok();
+            }
+            if let Some(files) = &self.files {
+                files.search(&query);
+            }
+        }
+        let is_fresh = self.choices_read.is_some_and(|read| now.duration_since(read) < FRESH);
+        if std::mem::take(&mut self.app.wants_choices) && !is_fresh {
+            self.choices_read = Some(now);
+            let (setup, finder) = (self.job.setup.clone(), self.events.finder.clone());
+            tokio::task::spawn_blocking(move || match Choices::read(&setup) {
+                // the conversation may be over
+                Ok(choices) => drop(finder.send(Background::Choices(Box::new(choices)))),
+                Err(error) => tracing::warn!("there is nothing to complete to: {error:#}"),
+            });
+        }
     }
 
     /// When the screen changes by itself.
@@ -281,7 +335,7 @@ impl Conversation {
     async fn perform(&mut self, action: Action) -> anyhow::Result<Option<ExitReason>> {
         match action {
             Action::Submit(text) => {
-                if Entered::of(&text) == Entered::Exit {
+                if Entered::of(&text).is_exit() {
                     self.app.settle(false);
                     return Ok(Some(ExitReason::Done));
                 }
@@ -294,13 +348,18 @@ impl Conversation {
             }
             Action::Answer(of, reply) => self.answer(of, reply).await?,
             Action::Resume => self.job.link.client()?.resume(&self.job.setup)?,
-            Action::ListPrompts => self.begin("reading the prompts", |job| Box::pin(job.prompts())),
-            Action::Revert(seq) => {
-                let command = SessionCommand::Revert(seq);
-                self.begin("going back", move |job| Box::pin(job.command(command)));
+            Action::ListPrompts => self.list_prompts(PromptsFor::Any),
+            Action::Forget(id) => {
+                self.begin("taking the approval back", |job| Box::pin(job.forget(id)));
             }
-            Action::Fork(seq, draft) => {
-                self.begin("making a fork", move |job| Box::pin(job.fork(seq, draft)));
+            Action::NextAgent => self.next_agent(),
+            Action::NextMode => self.next_mode(),
+            Action::Attach { path, pasted } => self.attach(path, &pasted),
+            Action::AttachClipboard if self.events.job.is_some() => {
+                self.app.hint = Some("Something else is being done: try again.".to_owned());
+            }
+            Action::AttachClipboard => {
+                self.begin("reading the clipboard", |_| Box::pin(jobs::clipboard()));
             }
             Action::Edit(text) => self.edit(&text)?,
             Action::Suspend => self.suspend()?,
@@ -320,40 +379,10 @@ impl Conversation {
                 self.shell = Some(line.clone());
                 self.begin("sending the command", |job| Box::pin(job.shell(line)));
             }
-            Entered::Exit => {}
-            Entered::Session(command) => {
-                self.begin("asking the session", move |job| Box::pin(job.command(command)));
+            Entered::Own(own, argument, word) if !own.yields || !self.has_own(word) => {
+                self.own_command(own, argument);
             }
-            Entered::Help => {
-                self.app.settle(false);
-                self.help();
-            }
-            Entered::Status => {
-                self.app.settle(false);
-                self.status();
-            }
-            Entered::Agent(name) => {
-                self.app.settle(false);
-                match self.choose_agent(name) {
-                    Ok(said) => self.show(&format!("  {said}")),
-                    Err(error) => self.show(&format!("  {error:#}")),
-                }
-                // a session without a log gets the choice with its first prompt
-                let is_open = self.job.link.client.is_some();
-                if self.job.unlogged.is_some() && is_open && self.events.job.is_none() {
-                    self.begin("choosing the agent", |job| Box::pin(job.configure()));
-                }
-            }
-            Entered::Diff(argument) if !self.has_own("/diff") => match Self::diff_range(argument) {
-                Some(range) => {
-                    self.begin("comparing files", move |job| Box::pin(job.diff(range)));
-                }
-                None => {
-                    self.app.settle(false);
-                    self.show("  /diff takes `session`, or the number of a turn");
-                }
-            },
-            Entered::Diff(_) => self.prompt(text),
+            Entered::Own(..) => self.prompt(text),
             Entered::Other(command) if self.has_own(command) => self.prompt(text),
             Entered::Other(command) => {
                 let command = command.to_owned();
@@ -365,10 +394,31 @@ impl Conversation {
     }
 
     fn prompt(&mut self, text: String) {
-        self.begin("sending the prompt", |job| Box::pin(job.prompt(text)));
+        let files = self.attachments.of(&text);
+        self.begin("sending the prompt", |job| Box::pin(job.prompt(text, files)));
     }
 
-    fn begin(
+    /// A path was pasted. If an image or PDF is there, a marker stands for it.
+    fn attach(&mut self, path: PathBuf, pasted: &str) {
+        let is_file = path.is_file();
+        match attach::files(&[path]) {
+            Ok(mut parts) => match parts.pop().filter(|part| part.kind == PromptKind::Media) {
+                Some(part) => {
+                    let marker = self.attachments.add(part);
+                    self.app.insert_marker(&marker);
+                }
+                None => self.app.insert_pasted(pasted),
+            },
+            Err(error) => {
+                self.app.insert_pasted(pasted);
+                if is_file {
+                    self.app.hint = Some(clean_line(&format!("Not attached: {error}")));
+                }
+            }
+        }
+    }
+
+    pub(super) fn begin(
         &mut self,
         what: &str,
         work: impl FnOnce(Job) -> futures::future::LocalBoxFuture<'static, Done>,
@@ -392,9 +442,52 @@ impl Conversation {
                 }
                 self.app.settle(false);
             }
+            Done::Attached(part) => {
+                let marker = self.attachments.add(*part);
+                self.app.insert_marker(&marker);
+            }
+            Done::NotAttached(why) => {
+                self.app.hint = Some(clean_line(&format!("Nothing is pasted: {why}.")));
+            }
             Done::Configured => self.job.unlogged = None,
             Done::Accepted => self.app.settle(false),
-            Done::Prompts(prompts) => self.app.choose_prompt(prompts),
+            Done::Prompts(prompts, wanted) => {
+                self.app.settle(false);
+                self.choose_prompt(&prompts, wanted);
+            }
+            Done::Pick(picker) => {
+                self.app.settle(false);
+                self.pick(*picker);
+            }
+            Done::Said(text) => {
+                self.app.settle(false);
+                self.show_text(&text);
+            }
+            Done::Context(used) => {
+                self.app.settle(false);
+                self.show_context(&used);
+            }
+            Done::Copy(text) => {
+                self.app.settle(false);
+                self.copy(&text);
+            }
+            Done::Switched(place) => {
+                self.app.settle(false);
+                self.switch(place).await?;
+            }
+            Done::Left => {
+                self.app.settle(false);
+                self.begin_session().await?;
+            }
+            Done::TakenBack(text) => {
+                self.app.settle(false);
+                self.app.note(&format!("  took back: {} (/redo brings it back)", first(&text)));
+                self.app.keep(&text);
+            }
+            Done::BroughtBack(text) => {
+                self.app.settle(false);
+                self.app.note(&format!("  brought back: {}", first(&text)));
+            }
             Done::Diff(diff) => {
                 self.app.settle(false);
                 let lines = calls::diff(&diff, &self.app.blocks.look);
@@ -424,23 +517,48 @@ impl Conversation {
         Ok(None)
     }
 
-    /// Continues in another session of the same store.
+    /// Continues in another session.
     async fn switch(&mut self, place: SessionPlace) -> anyhow::Result<()> {
         let past = Reader::open(&place.store)?.read(place.session, 1)?;
         let project = Project::of(&place)?;
-        let job = &mut self.job;
-        job.setup = SessionSetup::new(place.clone(), &project, &job.overrides, false)?;
-        let known = Arc::new(project.clone());
-        job.link.sessions.learn(place.clone(), known, job.overrides.clone());
-        job.link.sink = self.events.listen_anew().await?;
-        (job.link.session, job.link.client, job.link.seen) = (place.session, None, 0);
-        (job.place, job.project, job.unlogged) = (place, project, None);
-        self.app.switch(job.link.session);
-        self.app.take_setup(&job.setup);
-        self.app.status.take(&job.setup, job.project.choices.variant.clone());
+        self.enter_session(place, project).await?;
         if let Some((from, head)) = last_turn(&past).zip(past.last().map(|event| event.seq)) {
             self.continue_session(from, head);
         }
+        Ok(())
+    }
+
+    /// Begins a new session of the same project, with the same choices.
+    async fn begin_session(&mut self) -> anyhow::Result<()> {
+        let before = self.job.link.client.is_some().then_some(self.job.place.session);
+        let choices = self.job.project.choices.clone();
+        let project = &self.job.project;
+        let mut project = Project::new(project.directory.clone(), project.worktree.clone());
+        project.choices = choices.clone();
+        let place = session_paths::new_place(project::new_id())?;
+        self.enter_session(place, project).await?;
+        self.job.unlogged = Some(choices).filter(|choices| !choices.is_empty());
+        let other =
+            before.map(|before| format!("; `leftfold --session {before}` continues the other"));
+        self.app.note(&format!("[a new session{}]", other.unwrap_or_default()));
+        Ok(())
+    }
+
+    /// The next prompts go to this session, which may have no log yet.
+    async fn enter_session(&mut self, place: SessionPlace, project: Project) -> anyhow::Result<()> {
+        let setup = SessionSetup::new(place.clone(), &project, &self.job.overrides, false)?;
+        let sink = self.events.listen_anew().await?;
+        let job = &mut self.job;
+        job.setup = setup;
+        let known = Arc::new(project.clone());
+        job.link.sessions.learn(place.clone(), known, job.overrides.clone());
+        job.link.sink = sink;
+        (job.link.session, job.link.client, job.link.seen) = (place.session, None, 0);
+        (job.place, job.project, job.unlogged) = (place, project, None);
+        (self.files, self.choices_read) = (None, None);
+        self.app.switch(self.job.link.session);
+        self.app.take_setup(&self.job.setup);
+        self.app.status.take(&self.job.setup, self.job.project.choices.variant.clone());
         Ok(())
     }
 
@@ -491,8 +609,10 @@ impl Conversation {
     /// Applies the choices to the next prompts.
     pub(super) fn take_choices(&mut self, choices: SessionChoices) -> anyhow::Result<()> {
         let job = &mut self.job;
+        // a choice in the conversation is newer than the command line
         let agent = job.overrides.agent.clone().filter(|_| choices.agent.is_none());
-        let overrides = Overrides { agent, ..job.overrides.clone() };
+        let model = job.overrides.model.clone().filter(|_| choices.model.is_none());
+        let overrides = Overrides { agent, model, ..job.overrides.clone() };
         let project = Project { choices, ..job.project.clone() };
         job.setup = SessionSetup::new(job.place.clone(), &project, &overrides, false)?;
         let session = job.place.session;
@@ -603,6 +723,11 @@ impl Conversation {
             let _ = surface.code(code);
         }
     }
+}
+
+/// The start of a prompt, in one line.
+fn first(text: &str) -> String {
+    clean_line(&words::shorten(words::first_line(text), 60))
 }
 
 /// A terminal that cannot be written to is gone.

@@ -1,23 +1,179 @@
 //! What a line that the user has entered is: a prompt, a command or a command line of the user's own.
 
-use super::jobs::SessionCommand;
-
 /// A line that the user has entered.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entered<'a> {
     Prompt,
     /// A shell line of the user's own.
     Shell(&'a str),
-    Exit,
-    Session(SessionCommand),
-    Help,
-    Status,
-    Agent(&'a str),
-    /// A command of the project with this name comes first.
-    Diff(&'a str),
+    /// A command of the conversation, its argument, and the word that names it.
+    Own(&'static OwnCommand, &'a str, &'a str),
     /// A command that the conversation does not have.
     Other(&'a str),
 }
+
+/// A command of the conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Own {
+    Agent,
+    Compact,
+    Context,
+    Copy,
+    Cost,
+    Diff,
+    Exit,
+    Explain,
+    Export,
+    Fork,
+    Help,
+    Mcp,
+    Model,
+    New,
+    Permissions,
+    Redo,
+    Rename,
+    Revert,
+    Sessions,
+    Status,
+    Theme,
+    Todo,
+    Undo,
+    Variant,
+    Why,
+}
+
+/// What may follow the name of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Argument {
+    Nothing,
+    /// Without it the command asks, or does the usual.
+    Optional,
+    Required,
+}
+
+/// What must be over before a line can be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Needs {
+    Nothing,
+    /// Other jobs and open questions, but no turn.
+    Job,
+    /// Everything.
+    Rest,
+}
+
+/// A row of the table of commands.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct OwnCommand {
+    pub(super) command: Own,
+    pub(super) name: &'static str,
+    pub(super) argument: Argument,
+    /// How the argument is written in the help.
+    pub(super) usage: &'static str,
+    pub(super) about: &'static str,
+    /// A command of the project with this name comes first.
+    pub(super) yields: bool,
+    pub(super) needs: Needs,
+}
+
+const fn own(
+    command: Own,
+    name: &'static str,
+    usage: &'static str,
+    about: &'static str,
+) -> OwnCommand {
+    let argument = match usage.as_bytes() {
+        [] => Argument::Nothing,
+        [b'[', ..] => Argument::Optional,
+        [..] => Argument::Required,
+    };
+    let yields = match command {
+        Own::Context
+        | Own::Copy
+        | Own::Cost
+        | Own::Diff
+        | Own::Explain
+        | Own::Export
+        | Own::Fork
+        | Own::New
+        | Own::Rename
+        | Own::Revert
+        | Own::Theme
+        | Own::Todo
+        | Own::Why => true,
+        Own::Agent
+        | Own::Compact
+        | Own::Exit
+        | Own::Help
+        | Own::Mcp
+        | Own::Model
+        | Own::Permissions
+        | Own::Redo
+        | Own::Sessions
+        | Own::Status
+        | Own::Undo
+        | Own::Variant => false,
+    };
+    let needs = match command {
+        Own::Exit | Own::Help | Own::Status | Own::Todo => Needs::Nothing,
+        // these replace the session, its messages or the look of a text that streams
+        Own::Compact
+        | Own::Fork
+        | Own::New
+        | Own::Redo
+        | Own::Revert
+        | Own::Sessions
+        | Own::Theme
+        | Own::Undo => Needs::Rest,
+        Own::Agent
+        | Own::Context
+        | Own::Copy
+        | Own::Cost
+        | Own::Diff
+        | Own::Explain
+        | Own::Export
+        | Own::Mcp
+        | Own::Model
+        | Own::Permissions
+        | Own::Rename
+        | Own::Variant
+        | Own::Why => Needs::Job,
+    };
+    OwnCommand { command, name, argument, usage, about, yields, needs }
+}
+
+/// All commands of the conversation, in the order of the help.
+pub(super) static OWN: [OwnCommand; 25] = [
+    own(Own::Model, "model", "[NAME]", "use another model for the next prompts"),
+    own(Own::Variant, "variant", "[NAME]", "use another variant of the model, such as `high`"),
+    own(Own::Agent, "agent", "[NAME]", "use another agent for the next prompts"),
+    own(Own::Permissions, "permissions", "[MODE]", "who allows calls; take approvals back"),
+    own(Own::Sessions, "sessions", "[ID]", "continue another session"),
+    own(Own::New, "new", "", "begin a new session"),
+    own(Own::Rename, "rename", "TITLE", "give the session another title"),
+    own(Own::Fork, "fork", "[SEQ] [files]", "continue in a fork that ends before a prompt"),
+    own(Own::Undo, "undo", "", "take back the last prompt and its changes to files"),
+    own(Own::Redo, "redo", "", "bring back the prompt that was taken back last"),
+    own(Own::Revert, "revert", "[SEQ]", "take back everything from an earlier prompt on"),
+    own(Own::Compact, "compact", "", "replace the conversation so far with a summary"),
+    own(Own::Context, "context", "", "show what fills the model's context"),
+    own(Own::Cost, "cost", "", "show what the session has cost"),
+    own(
+        Own::Diff,
+        "diff",
+        "[N|session]",
+        "show the changes of the last turn, turn N or the session",
+    ),
+    own(Own::Todo, "todo", "", "show the list of tasks"),
+    own(Own::Status, "status", "", "show the session, its model, context and cost"),
+    own(Own::Mcp, "mcp", "", "show the MCP servers and their tools"),
+    own(Own::Why, "why", "", "show what the session waits for"),
+    own(Own::Explain, "explain", "SEQ", "explain an event of the session"),
+    own(Own::Copy, "copy", "", "copy the last answer to the clipboard"),
+    own(Own::Export, "export", "[FILE]", "write the session to a file, as JSON lines"),
+    own(Own::Theme, "theme", "[NAME]", "use other colours"),
+    own(Own::Help, "help", "", "show the commands and keys"),
+    own(Own::Exit, "exit", "", "leave; the session is kept"),
+];
 
 impl<'a> Entered<'a> {
     pub(super) fn of(line: &'a str) -> Self {
@@ -25,19 +181,17 @@ impl<'a> Entered<'a> {
         {
             return Self::Shell(command);
         }
-        let Some(command) = command(line) else { return Self::Prompt };
-        let argument = line[command.len()..].trim();
-        match command {
-            "/exit" | "/quit" => Self::Exit,
-            "/compact" => Self::Session(SessionCommand::Compact),
-            "/undo" => Self::Session(SessionCommand::Undo),
-            "/redo" => Self::Session(SessionCommand::Redo),
-            "/help" => Self::Help,
-            "/status" => Self::Status,
-            "/agent" => Self::Agent(argument),
-            "/diff" => Self::Diff(argument),
-            _ => Self::Other(command),
+        let Some(word) = command(line) else { return Self::Prompt };
+        let argument = line[word.len()..].trim();
+        let name = if word == "/quit" { "exit" } else { &word[1..] };
+        match OWN.iter().find(|own| own.name == name) {
+            Some(own) => Self::Own(own, argument, word),
+            None => Self::Other(word),
         }
+    }
+
+    pub(super) fn is_exit(&self) -> bool {
+        matches!(self, Self::Own(OwnCommand { command: Own::Exit, .. }, ..))
     }
 }
 
@@ -47,9 +201,12 @@ fn command(line: &str) -> Option<&str> {
     (!word.contains('/')).then(|| &line[..=word.len()])
 }
 
-/// Whether the line can be carried out while a turn is running.
-pub(super) fn is_immediate(line: &str) -> bool {
-    matches!(Entered::of(line), Entered::Exit | Entered::Help | Entered::Status | Entered::Agent(_))
+/// What must be over before the line can be carried out.
+pub(super) fn needs(line: &str) -> Needs {
+    match Entered::of(line) {
+        Entered::Own(own, ..) => own.needs,
+        Entered::Prompt | Entered::Shell(_) | Entered::Other(_) => Needs::Rest,
+    }
 }
 
 #[cfg(test)]
@@ -58,20 +215,49 @@ mod tests {
 
     #[test]
     fn a_line_is_a_command_a_shell_line_or_a_prompt() {
+        let own = |line| match Entered::of(line) {
+            Entered::Own(own, argument, _) => Some((own.command, argument)),
+            Entered::Prompt | Entered::Shell(_) | Entered::Other(_) => None,
+        };
+        for (line, expected) in
+            [("/exit", Own::Exit), ("/quit ", Own::Exit), ("/undo", Own::Undo), ("/new", Own::New)]
+        {
+            assert_eq!(own(line), Some((expected, "")), "{line:?}");
+        }
+        assert_eq!(own("/agent plan "), Some((Own::Agent, "plan")));
+        assert_eq!(own("/rename  a title"), Some((Own::Rename, "a title")));
         for (line, expected) in [
             ("hello", Entered::Prompt),
             (" /help", Entered::Prompt),
             ("/etc/hosts is wrong", Entered::Prompt),
-            ("/exit", Entered::Exit),
-            ("/undo", Entered::Session(SessionCommand::Undo)),
-            ("/agent plan ", Entered::Agent("plan")),
-            ("/diff", Entered::Diff("")),
             ("/nonsense x", Entered::Other("/nonsense")),
             ("/", Entered::Other("/")),
             ("! git status ", Entered::Shell("git status")),
             ("!", Entered::Prompt),
         ] {
             assert_eq!(Entered::of(line), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_table_has_each_command_once() {
+        for own in &OWN {
+            assert_eq!(
+                OWN.iter().filter(|other| other.name == own.name).count(),
+                1,
+                "{}",
+                own.name
+            );
+            assert_eq!(OWN.iter().filter(|other| other.command == own.command).count(), 1);
+            assert!(own.about.len() < 60 && !own.about.ends_with('.'), "{}", own.about);
+        }
+        for (line, expected) in [
+            ("/exit", Needs::Nothing),
+            ("/model", Needs::Job),
+            ("/new", Needs::Rest),
+            ("a", Needs::Rest),
+        ] {
+            assert_eq!(needs(line), expected, "{line}");
         }
     }
 }

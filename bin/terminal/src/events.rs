@@ -10,9 +10,18 @@ use ractor::ActorRef;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
+use super::choices::Choices;
+use super::file_search::Found;
 use super::jobs::Done;
 use super::keys::{Batch, Keys};
 use super::link::NewClient;
+
+/// What other threads have found or want to say.
+#[derive(Debug)]
+pub(super) enum Background {
+    Files(Found),
+    Choices(Box<Choices>),
+}
 
 #[derive(Debug)]
 pub(super) enum InputEvent {
@@ -27,6 +36,9 @@ pub(super) enum InputEvent {
     Resized,
     Opened(Box<NewClient>),
     Done(Done),
+    Background(Background),
+    /// A note for people, from any part of the program.
+    Note(String),
     Tick,
     /// The session is closed for good, for this reason.
     Closed(String),
@@ -40,6 +52,10 @@ pub(super) struct InputEvents {
     resized: Signal,
     clients: mpsc::UnboundedReceiver<NewClient>,
     opened: Option<Opened>,
+    found: mpsc::UnboundedReceiver<Background>,
+    /// Where other threads send what they have found.
+    pub(super) finder: mpsc::UnboundedSender<Background>,
+    notes: mpsc::UnboundedReceiver<String>,
     /// The work under way.
     pub(super) job: Option<LocalBoxFuture<'static, Done>>,
 }
@@ -54,8 +70,22 @@ impl InputEvents {
         let continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
         let (signals, resized) = (Signals::new()?, signal(SignalKind::window_change())?);
         let keys = Some(Keys::start()?);
-        let events =
-            Self { observed, keys, signals, continued, resized, clients, opened: None, job: None };
+        let (finder, found) = mpsc::unbounded_channel();
+        let (note, notes) = mpsc::unbounded_channel();
+        leftfold_runtime::send_notes(Some(note));
+        let events = Self {
+            observed,
+            keys,
+            signals,
+            continued,
+            resized,
+            clients,
+            opened: None,
+            found,
+            finder,
+            notes,
+            job: None,
+        };
         Ok((events, sink, new_client))
     }
 
@@ -66,6 +96,12 @@ impl InputEvents {
         Ok(sink)
     }
 
+    /// The notes that were not shown. Later ones go to standard error again.
+    pub(super) fn take_notes(&mut self) -> Vec<String> {
+        leftfold_runtime::send_notes(None);
+        std::iter::from_fn(|| self.notes.try_recv().ok()).collect()
+    }
+
     /// Also reports when this session is closed.
     pub(super) fn watch_close(&mut self, opened: Opened) {
         self.opened = Some(opened);
@@ -73,7 +109,8 @@ impl InputEvents {
 
     /// The next event; a tick at `alarm`.
     pub(super) async fn next(&mut self, alarm: Option<Instant>) -> InputEvent {
-        let Self { observed, keys, signals, continued, resized, clients, opened, job } = self;
+        let Self { observed, keys, signals, continued, resized, clients, opened, job, .. } = self;
+        let (found, notes) = (&mut self.found, &mut self.notes);
         let event = tokio::select! {
             biased;
             name = signals.next() => InputEvent::Signal(name),
@@ -81,6 +118,8 @@ impl InputEvents {
             Some(()) = resized.recv() => InputEvent::Resized,
             batch = pressed(keys) => batch.map_or(InputEvent::Gone, InputEvent::Keys),
             Some(client) = clients.recv() => InputEvent::Opened(Box::new(client)),
+            Some(background) = found.recv() => InputEvent::Background(background),
+            Some(note) = notes.recv() => InputEvent::Note(note),
             () = ring(alarm) => InputEvent::Tick,
             Some(observation) = observed.recv() => InputEvent::Observed(observation),
             done = finished(job) => InputEvent::Done(done),
@@ -90,6 +129,12 @@ impl InputEvents {
             self.job = None;
         }
         event
+    }
+}
+
+impl Drop for InputEvents {
+    fn drop(&mut self) {
+        leftfold_runtime::send_notes(None);
     }
 }
 

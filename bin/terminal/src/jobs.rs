@@ -2,24 +2,33 @@
 //! events, and tells the conversation what became of it.
 
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 use leftfold_actors::Answered;
-use leftfold_events::event::{PromptKind, PromptPart, SessionChoices};
-use leftfold_events::state::Message;
-use leftfold_events::{Seq, State, fold};
+use leftfold_events::event::{PromptKind, PromptPart, SessionChoices, as_typed};
+use leftfold_events::state::{Message, ReplyPart};
+use leftfold_events::{Seq, State, Time, fold};
 use leftfold_runtime::client::Client;
 use leftfold_runtime::fork::{self, ForkRequest};
 use leftfold_runtime::project::Project;
+use leftfold_runtime::remote::Remote;
 use leftfold_runtime::session_diff::{DiffRange, SessionDiff};
-use leftfold_runtime::session_paths::SessionPlace;
+use leftfold_runtime::session_list;
+use leftfold_runtime::session_paths::{self, SessionPlace};
 use leftfold_runtime::session_setup::SessionSetup;
 use leftfold_runtime::slash::{OptionsFor, Prepared};
 use leftfold_runtime::turn_config::{Overrides, PromptOptions};
 use leftfold_runtime::user_message::UserMessage;
+use leftfold_runtime::{approvals, why};
 use leftfold_store::Reader;
+use leftfold_view::{ContextUse, Transcript};
 
 use super::BY;
+use super::attachments;
+use super::choices::{self, Pick, PromptsFor};
 use super::link::Link;
+use super::picker::Picker;
 
 /// Everything that a job takes with it.
 #[derive(Clone)]
@@ -42,14 +51,32 @@ pub(super) enum Done {
     Prompted,
     /// The choices were logged.
     Configured,
-    /// A turn has begun, or files are restored.
+    /// A turn has begun, or the session is open.
     Accepted,
-    Prompts(Vec<(Seq, String)>),
+    Prompts(Vec<(Seq, String)>, PromptsFor),
+    /// A list to choose from.
+    Pick(Box<Picker<Pick>>),
+    /// Text to show as it is.
+    Said(String),
+    Context(Box<ContextUse>),
+    /// Text for the clipboard.
+    Copy(String),
     Diff(Box<SessionDiff>),
+    /// The image of the clipboard.
+    Attached(Box<PromptPart>),
+    NotAttached(String),
     Forked {
         place: SessionPlace,
         draft: String,
     },
+    /// This session is to be continued.
+    Switched(SessionPlace),
+    /// A new session is to begin.
+    Left,
+    /// This prompt was taken back, with everything after it.
+    TakenBack(String),
+    /// This prompt was brought back.
+    BroughtBack(String),
     /// The command was refused, for this reason.
     Refused(String),
     /// The prompt was not sent.
@@ -58,25 +85,35 @@ pub(super) enum Done {
     Failed(anyhow::Error),
 }
 
-/// What the session does for a command.
+/// What is taken back, or brought back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SessionCommand {
-    Compact,
-    /// Revert the last prompt.
+pub(super) enum Back {
+    /// The last prompt.
     Undo,
+    /// The first prompt that was taken back is brought back.
     Redo,
+    /// Everything from the prompt at this seq on.
     Revert(Seq),
 }
 
-impl SessionCommand {
+impl Back {
     fn name(self) -> &'static str {
         match self {
-            Self::Compact => "/compact",
             Self::Undo => "/undo",
             Self::Redo => "/redo",
-            Self::Revert(_) => "going back",
+            Self::Revert(_) => "/revert",
         }
     }
+}
+
+/// A list that is read for a picker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum List {
+    Agents,
+    Models,
+    Variants,
+    Sessions,
+    Permissions,
 }
 
 /// The start of the text for the model before a command line of the user.
@@ -97,7 +134,8 @@ pub(super) fn shell_line(parts: &[PromptPart]) -> Option<&str> {
 const BEGUN: &str = "the session has only begun";
 
 impl Job {
-    pub(super) async fn prompt(mut self, text: String) -> Done {
+    /// Sends a prompt, with files that go with it.
+    pub(super) async fn prompt(mut self, text: String, files: Vec<PromptPart>) -> Done {
         let project = self.project.clone();
         let (place, overrides) = (self.place.clone(), self.overrides.clone());
         let line = text.clone();
@@ -112,6 +150,7 @@ impl Job {
             let (prepared, setup) = prepared.await?;
             let mut parts = prepared.parts(&setup, vec![PromptPart::text(text)]).await?;
             parts.append(&mut self.files);
+            parts.extend(files);
             self.send(&setup, parts, &PromptOptions::default()).await
         };
         let sent = sent.await;
@@ -169,49 +208,228 @@ impl Job {
             .with_client(async |client: &Client| client.configure(choices.clone(), BY).await);
         match configured.await {
             Ok(_) => Done::Configured,
-            Err(error) => Done::Refused(format!("/agent: {error:#}")),
+            Err(error) => Done::Refused(format!("the choice is not logged: {error:#}")),
         }
     }
 
-    pub(super) async fn command(mut self, command: SessionCommand) -> Done {
-        let refused = |why: String| Done::Refused(format!("{}: {why}", command.name()));
+    pub(super) async fn compact(mut self) -> Done {
+        let refused = |why: String| Done::Refused(format!("/compact: {why}"));
+        if self.link.client.is_none() {
+            return refused(BEGUN.to_owned());
+        }
+        let setup = self.setup.clone();
+        let compacted = self.link.with_client(async |client: &Client| {
+            client.compact(setup.prompt_config(), BY, false).await
+        });
+        match compacted.await {
+            Ok(Answered::Accepted) => Done::Accepted,
+            Ok(_) => refused("there is nothing to be summed up".to_owned()),
+            Err(error) => refused(format!("{error:#}")),
+        }
+    }
+
+    /// Takes prompts back, or brings one back.
+    pub(super) async fn back(mut self, back: Back) -> Done {
+        let refused = |why: String| Done::Refused(format!("{}: {why}", back.name()));
         if self.link.client.is_none() {
             return refused(BEGUN.to_owned());
         }
         let (setup, place) = (self.setup.clone(), self.place.clone());
         let done = self.link.with_client(async |client: &Client| {
-            if command == SessionCommand::Compact {
-                let told = client.compact(setup.prompt_config(), BY, false).await?;
-                let nothing = || "there is nothing to be summed up".to_owned();
-                return Ok((told == Answered::Accepted).then_some(()).ok_or_else(nothing));
-            }
-            let back = match command {
-                SessionCommand::Revert(seq) => Some(seq),
-                SessionCommand::Undo => match prompts(&state(client, &place).await?).first() {
-                    Some((prompt, _)) => Some(*prompt),
+            let (to, text) = match back {
+                Back::Redo => {
+                    let place = place.clone();
+                    let hidden = blocking(move || hidden_prompts(&place)).await?;
+                    let text = hidden.first().map(|(_, text)| text.clone());
+                    (hidden.get(1).map(|(seq, _)| *seq), text.unwrap_or_default())
+                }
+                Back::Undo => match prompts(&state(client, &place).await?).first() {
+                    Some((seq, text)) => (Some(*seq), text.clone()),
                     None => return Ok(Err("there is no prompt to go back to".to_owned())),
                 },
-                SessionCommand::Redo | SessionCommand::Compact => None,
+                Back::Revert(wanted) => {
+                    let known = prompts(&state(client, &place).await?);
+                    let text = known.into_iter().find(|(seq, _)| *seq == wanted);
+                    (Some(wanted), text.map(|(_, text)| text).unwrap_or_default())
+                }
             };
-            client.revert(setup.prompt_config(), back, BY).await
+            Ok(client.revert(setup.prompt_config(), to, BY).await?.map(|()| text))
         });
         match done.await {
-            Ok(Ok(())) => Done::Accepted,
+            Ok(Ok(text)) if back == Back::Redo => Done::BroughtBack(text),
+            Ok(Ok(text)) => Done::TakenBack(text),
             Ok(Err(why)) => refused(why),
             Err(error) => refused(format!("{error:#}")),
         }
     }
 
-    /// The prompts of the conversation, the last one first.
-    pub(super) async fn prompts(mut self) -> Done {
-        if self.link.client.is_none() {
-            return Done::Prompts(Vec::new());
-        }
+    /// The session's state.
+    async fn state(&mut self) -> anyhow::Result<State> {
+        anyhow::ensure!(self.link.client.is_some(), BEGUN);
         let place = self.place.clone();
-        let state = self.link.with_client(async |client: &Client| state(client, &place).await);
-        match state.await {
-            Ok(state) => Done::Prompts(prompts(&state)),
+        self.link.with_client(async |client: &Client| state(client, &place).await).await
+    }
+
+    /// The prompts of the conversation, the last one first.
+    pub(super) async fn prompts(mut self, wanted: PromptsFor) -> Done {
+        if self.link.client.is_none() {
+            return Done::Prompts(Vec::new(), wanted);
+        }
+        match self.state().await {
+            Ok(state) => Done::Prompts(prompts(&state), wanted),
             Err(error) => Done::Refused(format!("{error:#}")),
+        }
+    }
+
+    /// Reads a list to choose from.
+    pub(super) async fn list(self, list: List) -> Done {
+        let Self { setup, overrides, place, .. } = self;
+        let read = blocking(move || match list {
+            List::Agents => choices::agents(&setup),
+            List::Models => choices::models(&setup),
+            List::Variants => choices::variants(&setup),
+            List::Permissions => choices::permissions(&setup, &overrides),
+            List::Sessions => {
+                let worktree = &setup.turn_settings.worktree;
+                choices::sessions(worktree, place.session, Time::from(SystemTime::now()))
+            }
+        });
+        match read.await {
+            Ok(picker) => Done::Pick(Box::new(picker)),
+            Err(error) => Done::Refused(format!("{error:#}")),
+        }
+    }
+
+    /// The session of this id, or of a prefix of one.
+    pub(super) async fn find(self, session: String) -> Done {
+        let (worktree, current) = (self.project.worktree, self.place.session);
+        match blocking(move || session_paths::find(&session, &worktree)).await {
+            Ok(place) if place.session == current => {
+                Done::Refused("/sessions: this is the session".to_owned())
+            }
+            Ok(place) => Done::Switched(place),
+            Err(error) => Done::Refused(format!("/sessions: {error:#}")),
+        }
+    }
+
+    /// Takes a remembered approval back, and lists the others.
+    pub(super) async fn forget(self, id: String) -> Done {
+        let worktree = leftfold_config::worktree_of(&self.setup.turn_settings.directory);
+        let forget = move || approvals::forget(&worktree, |rule| approvals::id(rule) == id);
+        match blocking(forget).await {
+            Ok(_) => self.list(List::Permissions).await,
+            Err(error) => Done::Refused(format!("/permissions: {error:#}")),
+        }
+    }
+
+    pub(super) async fn rename(mut self, title: String) -> Done {
+        if self.link.client.is_none() {
+            return Done::Refused(format!("/rename: {BEGUN}"));
+        }
+        let renamed = self.link.with_client(async |client: &Client| client.rename(&title).await);
+        match renamed.await {
+            Ok(()) => Done::Said(format!("  title: {title}")),
+            Err(error) => Done::Refused(format!("/rename: {error:#}")),
+        }
+    }
+
+    /// What fills the model's context.
+    pub(super) async fn context(mut self) -> Done {
+        match self.state().await {
+            Ok(state) => Done::Context(Box::new(ContextUse::of(&state))),
+            Err(error) => Done::Refused(format!("/context: {error:#}")),
+        }
+    }
+
+    /// What the session and its subagents have cost.
+    pub(super) async fn cost(mut self) -> Done {
+        let state = match self.state().await {
+            Ok(state) => state,
+            Err(error) => return Done::Refused(format!("/cost: {error:#}")),
+        };
+        let place = self.place;
+        let all = blocking(move || {
+            let heads = leftfold_store::heads(&place.store);
+            let own = heads.iter().find(|head| head.session == place.session);
+            Ok(own.map_or(0.0, |head| session_list::cost(&place.store, head)))
+        });
+        let usage = &state.usage;
+        let cached = usage.cache_read;
+        let sent = usage.input.saturating_add(cached).saturating_add(usage.cache_write);
+        let received = usage.output.saturating_add(usage.reasoning);
+        let mut text = format!("  tokens       {sent} in ({cached} cached), {received} out\n");
+        let all = all.await.unwrap_or_default().max(state.cost);
+        if all > 0.0 {
+            text += &format!("  cost         ${all:.4}");
+            // in amounts below this, both look the same
+            if all - state.cost >= 0.00005 {
+                text += &format!(", of it ${:.4} for subagents", all - state.cost);
+            }
+        } else {
+            text += "  cost         unknown: the model has no price";
+        }
+        Done::Said(text)
+    }
+
+    /// The text of the last answer.
+    pub(super) async fn last_answer(mut self) -> Done {
+        let state = match self.state().await {
+            Ok(state) => state,
+            Err(error) => return Done::Refused(format!("/copy: {error:#}")),
+        };
+        let text = |message: &Message| {
+            let parts = message.reply()?.parts.iter().filter_map(|part| match part {
+                ReplyPart::Text { text, .. } => Some(text.trim()),
+                ReplyPart::Reasoning { .. } | ReplyPart::Call(_) => None,
+            });
+            let text: Vec<&str> = parts.filter(|text| !text.is_empty()).collect();
+            (!text.is_empty()).then(|| text.join("\n\n"))
+        };
+        match state.messages.iter().rev().find_map(text) {
+            Some(text) => Done::Copy(text),
+            None => Done::Refused("/copy: there is no answer yet".to_owned()),
+        }
+    }
+
+    /// What the session waits for.
+    pub(super) async fn why(self) -> Done {
+        let Some(client) = self.link.client.clone() else {
+            return Done::Refused(format!("/why: {BEGUN}"));
+        };
+        let holder = match client.remote() {
+            Some(remote) => Remote::pid(remote),
+            None => i32::try_from(std::process::id()).ok(),
+        };
+        let place = self.place;
+        match blocking(move || why::text(&place, || holder)).await {
+            Ok(text) => Done::Said(text),
+            Err(error) => Done::Refused(format!("/why: {error:#}")),
+        }
+    }
+
+    /// Runs a command of this program about the session, and shows its output or else `done`.
+    pub(super) async fn program(self, arguments: Vec<String>, done: String) -> Done {
+        let name = format!("/{}", arguments.first().map(String::as_str).unwrap_or_default());
+        if self.link.client.is_none() {
+            return Done::Refused(format!("{name}: {BEGUN}"));
+        }
+        let directory = self.setup.turn_settings.directory.clone();
+        let run = move || {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(&arguments).current_dir(directory).stdin(Stdio::null());
+            Ok(command.output()?)
+        };
+        match blocking(run).await {
+            Ok(ran) if ran.status.success() => {
+                let text = String::from_utf8_lossy(&ran.stdout).trim_end().to_owned();
+                Done::Said(if text.is_empty() { done } else { text })
+            }
+            Ok(ran) => {
+                let text = String::from_utf8_lossy(&ran.stderr);
+                let text = text.trim().trim_start_matches("leftfold: ");
+                Done::Refused(format!("{name}: {text}"))
+            }
+            Err(error) => Done::Refused(format!("{name}: {error:#}")),
         }
     }
 
@@ -227,13 +445,20 @@ impl Job {
         }
     }
 
-    /// A fork that ends before the prompt at this seq.
-    pub(super) async fn fork(self, before: Seq, draft: String) -> Done {
+    /// A fork that ends before the prompt at this seq, which is the draft there; without one, of everything.
+    pub(super) async fn fork(mut self, before: Option<Seq>, files: bool) -> Done {
+        let refused = |error: anyhow::Error| Done::Refused(format!("/fork: {error:#}"));
+        let known = match self.state().await {
+            Ok(state) => prompts(&state),
+            Err(error) => return refused(error),
+        };
+        let prompt = before.and_then(|before| known.into_iter().find(|(seq, _)| *seq == before));
+        let draft = prompt.map(|(_, text)| text).unwrap_or_default();
+        let wanted = ForkRequest { at: before.map(|before| before.saturating_sub(1)), files };
         let place = self.place;
-        let wanted = ForkRequest { at: before.checked_sub(1), files: false };
         match blocking(move || fork::begin(&place, wanted)).await {
             Ok(place) => Done::Forked { place, draft },
-            Err(error) => Done::Refused(format!("the fork: {error:#}")),
+            Err(error) => refused(error),
         }
     }
 
@@ -242,6 +467,14 @@ impl Job {
         let head = self.link.open(Some(from)).await?;
         self.link.client()?.takes(&self.overrides.options())?;
         Ok(head)
+    }
+}
+
+/// The image of the clipboard.
+pub(super) async fn clipboard() -> Done {
+    match attachments::of_clipboard().await {
+        Ok(part) => Done::Attached(Box::new(part)),
+        Err(error) => Done::NotAttached(format!("{error:#}")),
     }
 }
 
@@ -270,14 +503,34 @@ async fn state(client: &Client, place: &SessionPlace) -> anyhow::Result<State> {
 /// The prompts that were not reverted, the last one first.
 fn prompts(state: &State) -> Vec<(Seq, String)> {
     let prompt = |message: &Message| match message {
-        Message::User(prompt) => {
-            let text = prompt.parts.iter().filter(|part| part.kind == PromptKind::Text);
-            let text: Vec<&str> = text.map(|part| part.text.as_str()).collect();
-            Some((prompt.seq, text.join("\n")))
-        }
+        Message::User(prompt) => Some((prompt.seq, typed_text(&prompt.parts))),
         Message::Assistant(_) | Message::Summary { .. } | Message::Note { .. } => None,
     };
     state.messages.iter().rev().filter_map(prompt).collect()
+}
+
+/// The prompts that a revert hides, the first one first.
+fn hidden_prompts(place: &SessionPlace) -> anyhow::Result<Vec<(Seq, String)>> {
+    let events = Reader::open(&place.store)?.read(place.session, 1)?;
+    let mut transcript = Transcript::full(place.session);
+    events.iter().for_each(|event| drop(transcript.apply(event)));
+    let Some((root, first)) = transcript.root().and_then(|root| Some((root, root.reverted()?)))
+    else {
+        return Ok(Vec::new());
+    };
+    let prompt = |message: &leftfold_view::Message| match message {
+        leftfold_view::Message::User(prompt) => Some((prompt.seq, typed_text(&prompt.parts))),
+        leftfold_view::Message::Assistant(_) | leftfold_view::Message::Summary { .. } => None,
+    };
+    let prompts = root.all_messages().filter_map(prompt);
+    Ok(prompts.filter(|(seq, _)| *seq >= first).collect())
+}
+
+/// The text that the user has typed, without what goes with it.
+fn typed_text(parts: &[PromptPart]) -> String {
+    let typed = as_typed(parts);
+    let own = typed.iter().filter(|part| part.kind == PromptKind::Text && part.name.is_none());
+    own.map(|part| part.text.as_str()).collect::<Vec<_>>().join("\n")
 }
 
 /// A place for the text of an editor, which only this user can read.

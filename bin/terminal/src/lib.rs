@@ -7,25 +7,27 @@
 //! | `live`, `status_line` | the rows below: what runs, the open question, the queue, the composer, the status |
 //! | `render`, `theme`, `look` | Markdown, changes and others as lines; styles and width |
 //! | `composer`, `prompt_history`, `choosing` | what the user writes; earlier prompts; the options of a question |
+//! | `completion`, `picker`, `fuzzy` | the menu that completes the text; lists to choose from; their search |
+//! | `attachments` | images and PDFs that go with a prompt |
+//! | `choices`, `file_search` | what there is to choose from, read beside the keys |
 //! | `surface`, `plain_screen` | draws on a terminal in place, or only adds lines |
 //! | `terminal_mode`, `keys`, `key_parser`, `events` | the terminal's mode, its keys, and everything else that is waited for |
 //! | `conversation`, `entered`, `commands`, `jobs`, `link` | performs what the user asks for |
 //! | `trust` | the question whether to trust the project's settings |
 
 mod app;
+mod attachments;
 mod blocks;
 mod calls;
+mod choices;
 mod choosing;
 mod commands;
-#[allow(dead_code, reason = "the conversation is moved to it piece by piece")]
 mod completion;
 mod composer;
 mod conversation;
 mod entered;
 mod events;
-#[allow(dead_code, reason = "the conversation is moved to it piece by piece")]
 mod file_search;
-#[allow(dead_code, reason = "the conversation is moved to it piece by piece")]
 mod fuzzy;
 mod jobs;
 mod key_parser;
@@ -34,7 +36,6 @@ mod lines;
 mod link;
 mod live;
 mod look;
-#[allow(dead_code, reason = "the conversation is moved to it piece by piece")]
 mod picker;
 mod plain_screen;
 mod prompt_history;
@@ -86,7 +87,7 @@ pub struct Start {
     /// The session to continue: an id, a unique prefix of one, `last`, or a folder.
     pub session: Option<String>,
     pub overrides: Overrides,
-    /// Sent at once. In a session that is continued it is a draft.
+    /// Sent at once; in a session with an interrupted turn once the user has said whether to resume it.
     pub prompt: Option<String>,
     /// Sent with the first prompt.
     pub files: Vec<PromptPart>,
@@ -165,6 +166,8 @@ async fn converse(
     app.status.take(&setup, project.choices.variant.clone());
     let greeting = greeting(&setup);
     app.note(&greeting);
+    app.is_plain = is_plain;
+    app.home = std::env::var_os("HOME").map(Into::into);
     app.keep(typed_before);
     let node = client::node().await?;
     let sessions = SessionRegistry::new(node.clone(), None);
@@ -179,8 +182,8 @@ async fn converse(
         Conversation::new(app, job, events, screen, mode, settings.terminal.notify);
     if let Some((from, head)) = last_turn(past).zip(past.last().map(|event| event.seq)) {
         conversation.continue_session(from, head);
-        conversation.app.keep(&prompt.unwrap_or_default());
-    } else if let Some(prompt) = prompt {
+    }
+    if let Some(prompt) = prompt {
         conversation.app.queue.push_back(prompt);
     }
     let left = conversation.run().await;
@@ -215,6 +218,11 @@ impl Conversation {
             self.app.remember(&text);
         }
         self.release_terminal();
+        let dim = self.app.blocks.look.theme.dim;
+        for note in self.events.take_notes() {
+            // If the terminal is gone, the message is dropped.
+            let _ = self.screen.say(Line::from(blocks::span(dim, note)));
+        }
         if let Some(client) = &self.job.link.client {
             // In the node of another process the turn continues.
             let cut = self.app.blocks.turn().is_some() || self.app.unfinished;
@@ -226,8 +234,6 @@ impl Conversation {
             tokio::task::spawn_blocking(leftfold_process::end_descendants).await?;
             leftfold_process::settled().await;
             let line = farewell(&client.session.to_string(), cut);
-            // If the terminal is gone, the message is dropped.
-            let dim = self.app.blocks.look.theme.dim;
             let _ = self.screen.say(Line::from(blocks::span(dim, line)));
         }
         Ok(ExitCode::from(match left? {

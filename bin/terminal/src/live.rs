@@ -27,6 +27,8 @@ const FRAME: u64 = 250;
 const PAUSE: u64 = 1500;
 /// The most rows of each list.
 const LONGEST_LIST: usize = 8;
+/// The most rows of a list to choose from.
+const LONGEST_PICKER: usize = 14;
 /// The most rows of the composer, unless the terminal has few.
 const LONGEST_DRAFT: usize = 12;
 
@@ -52,9 +54,14 @@ impl App {
     pub(super) fn live(&mut self, height: u16, now: Instant, time: Time) -> Live {
         let height = usize::from(height.max(1));
         let width = self.blocks.look.width;
-        let (mut composer, row, column) = self.composer_rows((height / 3).clamp(1, LONGEST_DRAFT));
+        let (mut composer, row, column) = match self.picker_rows(height) {
+            Some(list) => (list, 0, 0),
+            None => self.composer_rows((height / 3).clamp(1, LONGEST_DRAFT)),
+        };
         let keys = self.question_rows(now);
-        let status = self.status_row(time);
+        let menu = self.menu_rows(height.saturating_sub(composer.len()));
+        // the menu stands where the status does
+        let status = if menu.is_empty() { self.status_row(time) } else { menu };
         let fixed = keys.len() + composer.len() + status.len();
         let mut room = height.saturating_sub(fixed);
         let mut queue = self.queue_rows();
@@ -81,7 +88,7 @@ impl App {
             rows.set_line(0, y, line, area.width);
         }
         let place = Position::new(size(column).min(area.width), size(top.saturating_sub(cut)));
-        let cursor = self.prompts.is_none().then_some(place);
+        let cursor = self.picker.is_none().then_some(place);
         Live { rows, cursor }
     }
 
@@ -186,20 +193,25 @@ impl App {
         }
     }
 
-    /// The prompts that wait, and the list of earlier ones.
+    /// The list to choose from.
+    fn picker_rows(&self, height: usize) -> Option<Vec<Line<'static>>> {
+        let look = &self.blocks.look;
+        let most = height.saturating_sub(1).clamp(1, LONGEST_PICKER);
+        let size = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+        Some(self.picker.as_ref()?.lines(size(look.width), size(most), &look.theme))
+    }
+
+    /// What the text can be completed to.
+    fn menu_rows(&self, most: usize) -> Vec<Line<'static>> {
+        let look = &self.blocks.look;
+        let size = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+        self.menu.lines(size(look.width), size(most), &look.theme)
+    }
+
+    /// The prompts that wait.
     fn queue_rows(&self) -> Vec<Line<'static>> {
         let theme = &self.blocks.look.theme;
         let mut rows = Vec::new();
-        if let Some(list) = &self.prompts {
-            let first = list.selected.saturating_sub(LONGEST_LIST - 1);
-            rows.push(self.row(theme.heading, "Go back to a prompt: Enter takes it back with its changes to files, f forks before it, Esc leaves"));
-            for (n, (_, text)) in list.prompts.iter().enumerate().skip(first).take(LONGEST_LIST) {
-                let style = if n == list.selected { theme.selection } else { theme.text };
-                let mark = if n == list.selected { ">" } else { " " };
-                rows.push(self.row(style, &format!("{mark} {}", clean_line(text))));
-            }
-            return rows;
-        }
         let first = |text: &str| {
             let mut lines = text.trim().lines();
             let first = clean_line(lines.next().unwrap_or_default());

@@ -193,6 +193,25 @@ impl<T: Clone> Picker<T> {
         lines
     }
 
+    /// All rows, for a screen on which nothing can be chosen. `name` says how a row is chosen there.
+    pub(crate) fn all_lines(
+        &self,
+        width: u16,
+        theme: &Theme,
+        name: impl Fn(&T) -> String,
+    ) -> Vec<Line<'static>> {
+        let width = usize::from(width).max(1);
+        let indent = Indent::hanging(vec![span("  ", theme.dim)]);
+        let mut lines = vec![Line::from(clip(&[span(&self.title, theme.heading)], width))];
+        for row in &self.rows {
+            let cells: Vec<&str> =
+                row.cells.iter().map(String::as_str).filter(|cell| !cell.is_empty()).collect();
+            let text = format!("{}: {}", clean_line(&name(&row.value)), cells.join(" · "));
+            lines.extend(wrap(&[span(&text, theme.text)], width, &indent, Break::Words));
+        }
+        lines
+    }
+
     fn head(&self, width: usize, theme: &Theme) -> Line<'static> {
         let count = format!("  {} of {}", self.found.len(), self.rows.len());
         let head = [

@@ -12,6 +12,7 @@ use ratatui::layout::{Position, Rect, Size};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 
+use leftfold_tools::base64;
 use leftfold_view::clean::guarded;
 
 /// Begins and ends a change that the terminal shows at once.
@@ -119,6 +120,14 @@ impl<W: Write> Surface<W> {
         self.live = Buffer::empty(Rect::ZERO);
         self.written.clear();
         self.cursor = Position::ORIGIN;
+    }
+
+    /// Puts a text into the terminal's clipboard (OSC 52).
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub(super) fn copy(&mut self, text: &str) -> io::Result<()> {
+        self.write(&format!("\x1b]52;c;{}\x07", base64(text.as_bytes())))
     }
 
     /// A code that the terminal does not show.

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use leftfold_events::event::{PromptKind, PromptPart};
 use serde_json::json;
 
-use super::{PartReader, subtask, template};
+use super::{PartReader, not_attached, subtask, template};
 use crate::session_setup::SessionSetup;
-use crate::warnings;
 
 /// The most mentions of a prompt that are attached.
 const MOST: usize = 50;
@@ -88,7 +87,7 @@ impl Mentions<'_> {
         if known.len() > MOST {
             known.truncate(MOST);
             let why = format!("only the first {MOST} mentions of the prompt are attached");
-            warnings::print_once(&[why]);
+            crate::note(&format!("leftfold: {why}"));
         }
         let config = self.setup.config();
         let reader = PartReader { whose: "the prompt".to_owned(), setup: self.setup, config };
@@ -121,7 +120,7 @@ impl Mentions<'_> {
         let Some((path, range)) = self.place(mention) else { return Ok(Vec::new()) };
         match self.file(path, range, reader).await {
             Err(error) if !self.is_command => {
-                warnings::print_once(&[format!("`@{mention}` is not attached: {error:#}")]);
+                not_attached(mention, &format!("{error:#}"));
                 Ok(Vec::new())
             }
             read => read,
@@ -172,7 +171,7 @@ impl Mentions<'_> {
         let output = reader.run("read", &input).await?;
         if output.is_error {
             let why = output.output.trim_end();
-            warnings::print_once(&[format!("`@{name}` is not attached: {why}")]);
+            not_attached(&name, why);
             return Ok(Vec::new());
         }
         if !output.attachments.is_empty() {

@@ -232,6 +232,11 @@ pub fn template<'a>(name: &str, settings: &'a Settings) -> Option<&'a str> {
     said.or_else(|| builtin::find(name).map(|builtin| builtin.template))
 }
 
+/// Says, for each prompt anew, that what it mentions does not go with it.
+fn not_attached(mention: &str, why: &str) {
+    crate::note(&format!("leftfold: `@{mention}` is not attached: {why}"));
+}
+
 /// The built-in ones first.
 fn names(settings: &Settings) -> impl Iterator<Item = &str> {
     let said = settings.commands.keys().map(String::as_str);

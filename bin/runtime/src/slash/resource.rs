@@ -10,8 +10,7 @@ use leftfold_events::event::{CallSpec, PromptKind, PromptPart};
 use leftfold_tools::{Context, Output};
 use serde_json::json;
 
-use super::PartReader;
-use crate::warnings;
+use super::{PartReader, not_attached};
 
 impl PartReader<'_> {
     /// The parts for a mentioned resource; empty if it is not a server's resource or cannot be
@@ -26,7 +25,7 @@ impl PartReader<'_> {
         Ok(match read {
             Ok(output) => parts(&server, uri, output),
             Err(why) => {
-                warnings::print_once(&[format!("`@{mention}` is not attached: {why}")]);
+                not_attached(mention, &why);
                 Vec::new()
             }
         })

@@ -23,12 +23,16 @@ use serde_json::json;
 use self::log::{Log, look};
 use super::app::{Action, App, Entry, Leaving};
 use super::blocks::Blocks;
+use super::choices::{self, Choices, PromptsFor};
+use super::completion;
+use super::file_search::Found;
 use super::key_parser::Input;
 use super::keys::Batch;
 use super::lines::plain;
 use super::live::Live;
 use super::prompt_history::PromptHistory;
 use super::surface::Surface;
+use super::theme::ThemeName;
 
 #[test]
 fn calls_and_how_they_end() {
@@ -256,6 +260,8 @@ fn batch(keys: &str, at: Instant) -> Batch {
             '⇧' => (KeyCode::Enter, KeyModifiers::SHIFT),
             '↑' => (KeyCode::Up, KeyModifiers::NONE),
             '↓' => (KeyCode::Down, KeyModifiers::NONE),
+            '⇥' => (KeyCode::Tab, KeyModifiers::NONE),
+            '⇤' => (KeyCode::BackTab, KeyModifiers::SHIFT),
             '^' => (KeyCode::Char(chars.next().unwrap()), KeyModifiers::CONTROL),
             c => (KeyCode::Char(c), KeyModifiers::NONE),
         };
@@ -349,13 +355,133 @@ fn escape_goes_back_only_if_it_is_pressed_twice_at_rest() {
     assert!(press(&mut app, "⎋", now).is_empty());
     assert!(press(&mut app, "⎋", later).is_empty());
     assert!(matches!(press(&mut app, "⎋", later)[..], [Action::ListPrompts]));
-    app.choose_prompt(vec![(9, "second".to_owned()), (2, "first".to_owned())]);
+    let prompts = [(9, "second".to_owned()), (2, "first".to_owned())];
+    app.choose_prompt(&prompts, PromptsFor::Any);
     let rows = live(&mut app, Time::default());
-    assert!(rows.contains(&"> second".to_owned()), "{rows:?}");
-    assert!(matches!(press(&mut app, "↓↓\n", now)[..], [Action::Revert(2)]));
-    assert_eq!(app.composer.text(), "first");
-    press(&mut app, "⎋⎋", now);
-    assert_eq!(app.composer.text(), "first");
+    assert!(rows.iter().any(|row| row.starts_with("> second")), "{rows:?}");
+    assert!(press(&mut app, "↓\n", now).is_empty());
+    let rows = live(&mut app, Time::default());
+    assert!(rows.iter().any(|row| row.starts_with("> take it back")), "{rows:?}");
+    assert_eq!(submitted(&press(&mut app, "\n", now)), ["/revert 2"]);
+    app.settle(false);
+    app.choose_prompt(&prompts, PromptsFor::Any);
+    press(&mut app, "\n↓↓", now);
+    assert_eq!(submitted(&press(&mut app, "\n", now)), ["/fork 9 files"]);
+    app.settle(false);
+    app.choose_prompt(&prompts, PromptsFor::Any);
+    press(&mut app, "⎋draft", now);
+    assert_eq!(app.composer.text(), "draft");
+}
+
+/// An app without a session.
+fn fresh() -> App {
+    App::new(look(79), SessionId::default(), PromptHistory::default())
+}
+
+#[test]
+fn commands_are_completed_as_they_are_typed() {
+    let now = Instant::now();
+    let mut app = fresh();
+    press(&mut app, "/mo", now);
+    let rows = live(&mut app, Time::default());
+    assert!(rows[0] == "› /mo" && rows[1].starts_with("> /model"), "{rows:?}");
+    assert!(rows[1].ends_with("use another model for the next prompts"), "{rows:?}");
+    assert!(std::mem::take(&mut app.wants_choices));
+    // Tab writes the name, Enter carries it out
+    press(&mut app, "⇥", now);
+    assert_eq!(app.composer.text(), "/model ");
+    assert_eq!(submitted(&press(&mut app, "^u/mo\n", now)), ["/model "]);
+    app.settle(false);
+    // a command that needs an argument waits for it
+    assert!(press(&mut app, "/ren\n", now).is_empty());
+    assert_eq!(app.composer.text(), "/rename ");
+    assert_eq!(submitted(&press(&mut app, "a title\n", now)), ["/rename a title"]);
+    app.settle(false);
+    // Esc closes the menu, and Enter sends the line as it is
+    press(&mut app, "/mo⎋", now);
+    assert!(!live(&mut app, Time::default()).concat().contains("/model"));
+    assert_eq!(submitted(&press(&mut app, "\n", now)), ["/mo"]);
+    app.settle(false);
+    // an earlier command is no text that is being written
+    press(&mut app, "↑", now);
+    assert!(!live(&mut app, Time::default()).concat().contains("/model"));
+    press(&mut app, "↑", now);
+    assert_eq!(app.composer.text(), "/rename a title");
+}
+
+#[test]
+fn files_and_agents_are_completed_after_an_at_sign() {
+    let now = Instant::now();
+    let mut app = fresh();
+    let about = "Reads much".to_owned();
+    let mentions = vec![completion::Entry { name: "explore".to_owned(), about }];
+    app.take_choices(Choices { mentions, ..Choices::default() });
+    press(&mut app, "see @", now);
+    assert_eq!(app.wanted_files.take().as_deref(), Some(""));
+    let rows = live(&mut app, Time::default());
+    assert_eq!(rows[1], "> @explore  Reads much");
+    press(&mut app, "ma", now);
+    assert_eq!(app.wanted_files.take().as_deref(), Some("ma"));
+    let found = |query: &str, paths: &[&str]| Found {
+        query: query.to_owned(),
+        paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+        is_complete: true,
+    };
+    app.files_found(found("ma", &["src/main.rs", "src/mapping/", "Makefile"]));
+    // an answer asks for nothing
+    assert_eq!(app.wanted_files, None);
+    assert_eq!(
+        live(&mut app, Time::default())[1..],
+        ["> @src/main.rs", "  @src/mapping/", "  @Makefile"]
+    );
+    // a folder can go on
+    press(&mut app, "↓\n", now);
+    assert_eq!(app.composer.text(), "see @src/mapping/");
+    app.files_found(found("src/mapping/", &["src/mapping/a.rs"]));
+    press(&mut app, "\n", now);
+    assert_eq!(app.composer.text(), "see @src/mapping/a.rs ");
+    assert_eq!(submitted(&press(&mut app, "please\n", now)), ["see @src/mapping/a.rs please"]);
+    app.settle(false);
+    // Enter right behind text that was typed fast sends that text
+    assert_eq!(submitted(&press(&mut app, "@src/lib.rs\n", now)), ["@src/lib.rs"]);
+}
+
+#[test]
+fn a_list_closes_when_a_question_appears() {
+    let now = Instant::now();
+    let (_, mut app, _) = asking();
+    app.pick(choices::themes(ThemeName::Auto));
+    assert!(live(&mut app, Time::default()).concat().contains("> auto"));
+    show(&mut app, now);
+    assert!(app.picker.is_none());
+    let late = now + Duration::from_secs(1);
+    // and none opens beside it
+    app.pick(choices::themes(ThemeName::Auto));
+    assert!(app.picker.is_none());
+    assert_eq!(answers(&press(&mut app, "o", late)), [Answer::Once]);
+}
+
+#[test]
+fn keys_choose_the_agent_and_the_mode() {
+    let now = Instant::now();
+    let mut app = fresh();
+    assert!(matches!(press(&mut app, "⇥", now)[..], [Action::NextAgent]));
+    assert!(matches!(press(&mut app, "⇤", now)[..], [Action::NextMode]));
+    assert!(press(&mut app, "text⇥", now).is_empty());
+}
+
+#[test]
+fn commands_run_beside_a_turn_unless_they_need_its_end() {
+    let now = Instant::now();
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let mut app = app(&log, 79);
+    assert_eq!(submitted(&press(&mut app, "/model x\n", now)), ["/model x"]);
+    assert!(press(&mut app, "/new\n", now).is_empty());
+    assert_eq!(app.queue, ["/new"]);
+    app.job = Some(("something".to_owned(), now));
+    assert!(press(&mut app, "/model y\n", now).is_empty());
+    assert_eq!(submitted(&press(&mut app, "/help\n", now)), ["/help"]);
 }
 
 /// A turn that asks whether a command may run.

@@ -1,0 +1,490 @@
+//! What there is to choose from: commands, agents, models, variants, sessions, approvals. It is read from settings and
+//! from the heads of sessions. That takes a while, so callers do it on another thread.
+
+use std::path::Path;
+
+use leftfold_config::worktree_of;
+use leftfold_events::rules::Rule;
+use leftfold_events::turn_config::AskMode;
+use leftfold_events::{Seq, SessionId, Time};
+use leftfold_runtime::agents::Agents;
+use leftfold_runtime::approvals;
+use leftfold_runtime::model_list::{self, Row as ModelRow};
+use leftfold_runtime::resolved_settings;
+use leftfold_runtime::session_list;
+use leftfold_runtime::session_paths;
+use leftfold_runtime::session_setup::SessionSetup;
+use leftfold_runtime::slash;
+use leftfold_runtime::turn_config::Overrides;
+use leftfold_store::Head;
+use leftfold_view::words::first_line;
+
+use super::completion::{Command, Entry};
+use super::entered::{Argument, OWN, Own};
+use super::picker::{Picker, Row};
+use super::theme::ThemeName;
+
+/// The name of no variant.
+pub(super) const PLAIN: &str = "default";
+/// The sessions that are offered, the newest first.
+const MOST_SESSIONS: usize = 500;
+
+/// What a row of a list is chosen for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Pick {
+    /// This command line does it.
+    Run(String),
+    /// An earlier prompt: ask what to do with it.
+    Prompt(Seq),
+    /// A place to fork at: ask for what becomes of the files.
+    Fork(Seq),
+    /// A remembered approval. Choosing it does nothing; it can be removed.
+    Approval(String),
+}
+
+/// How permission questions are treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Ask,
+    AcceptEdits,
+    Sandbox,
+    Plan,
+}
+
+impl Mode {
+    pub(super) const ALL: [Self; 4] = [Self::Ask, Self::AcceptEdits, Self::Sandbox, Self::Plan];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::AcceptEdits => "accept-edits",
+            Self::Sandbox => "sandbox",
+            Self::Plan => "plan",
+        }
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Ask => "ask about each call that a rule asks about",
+            Self::AcceptEdits => "make edits inside the project without asking",
+            Self::Sandbox => "run commands that stay in the sandbox without asking",
+            Self::Plan => "use the agent `plan`, which changes no files",
+        }
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == text)
+    }
+
+    /// The mode in force. `None`: another one, which the command line has set.
+    pub(super) fn of(overrides: &Overrides, agent: &str) -> Option<Self> {
+        match overrides.ask {
+            AskMode::Allow | AskMode::Deny => None,
+            AskMode::Ask if agent == Self::Plan.name() => Some(Self::Plan),
+            AskMode::Ask if overrides.accept_edits => Some(Self::AcceptEdits),
+            AskMode::Ask if overrides.allow_in_sandbox => Some(Self::Sandbox),
+            AskMode::Ask => Some(Self::Ask),
+        }
+    }
+
+    /// The mode that follows.
+    pub(super) fn next(self) -> Self {
+        let place = Self::ALL.iter().position(|mode| *mode == self).unwrap_or(0);
+        Self::ALL[(place + 1) % Self::ALL.len()]
+    }
+}
+
+/// What the menu completes to.
+#[derive(Clone, Debug)]
+pub(super) struct Choices {
+    pub(super) commands: Vec<Command>,
+    /// Subagents.
+    pub(super) mentions: Vec<Entry>,
+}
+
+fn entry(name: &str, about: &str) -> Entry {
+    Entry { name: name.to_owned(), about: about.to_owned() }
+}
+
+impl Default for Choices {
+    /// What is known without reading anything.
+    fn default() -> Self {
+        let themes = ThemeName::ALL.map(|name| entry(name.as_str(), ""));
+        let modes = Mode::ALL.map(|mode| entry(mode.name(), mode.about()));
+        let command = |own: &super::entered::OwnCommand| Command {
+            entry: entry(own.name, own.about),
+            arguments: if own.command == Own::Theme {
+                themes.to_vec()
+            } else if own.command == Own::Permissions {
+                modes.to_vec()
+            } else {
+                Vec::new()
+            },
+            argument: own.argument,
+        };
+        Self { commands: OWN.iter().map(command).collect(), mentions: Vec::new() }
+    }
+}
+
+impl Choices {
+    /// Reads settings and the heads of sessions. Waits for plugins.
+    ///
+    /// # Errors
+    /// The settings are wrong.
+    pub(super) fn read(setup: &SessionSetup) -> anyhow::Result<Self> {
+        let settings = &setup.turn_settings;
+        let directory = &settings.directory;
+        let mut choices = Self::default();
+        let resolved = resolved_settings::settings(directory, &setup.extensions.plugins)?;
+        let models: Vec<ModelRow> =
+            model_list::usable(&resolved).into_iter().flat_map(|(_, rows)| rows).collect();
+        let current = settings.model.name().to_string();
+        let variants = models.iter().find(|row| row.name == current);
+        let sessions = newest_sessions()?;
+        for command in &mut choices.commands {
+            let of_own = OWN.iter().find(|own| own.name == command.entry.name);
+            command.arguments = match of_own.map(|own| own.command) {
+                Some(Own::Model) => models.iter().map(model_entry).collect(),
+                Some(Own::Agent) => {
+                    let agents = Agents::of(&resolved);
+                    agents.visible().map(|agent| entry(&agent.name, &agent.description)).collect()
+                }
+                Some(Own::Variant) => {
+                    let names = variants.into_iter().flat_map(|row| &row.variants);
+                    names.map(|name| entry(name, "")).chain([entry(PLAIN, "")]).collect()
+                }
+                Some(Own::Sessions) => {
+                    let about = |(_, head): &(_, Head)| {
+                        entry(&head.session.to_string(), &session_list::title(head))
+                    };
+                    sessions.iter().map(about).collect()
+                }
+                _ => continue,
+            };
+        }
+        for (name, about) in slash::list(directory, &setup.extensions)? {
+            let own = OWN.iter().find(|own| own.name == name);
+            match own {
+                Some(own) if !own.yields => continue,
+                Some(_) => choices.commands.retain(|command| command.entry.name != name),
+                None => {}
+            }
+            let (entry, arguments) = (entry(&name, first_line(&about)), Vec::new());
+            choices.commands.push(Command { entry, arguments, argument: Argument::Optional });
+        }
+        let agents = settings.subagents.iter();
+        choices.mentions = agents.map(|(name, about)| entry(name, first_line(about))).collect();
+        Ok(choices)
+    }
+}
+
+fn model_entry(row: &ModelRow) -> Entry {
+    entry(&row.name, &format!("{} · {}", row.limits(), row.price()))
+}
+
+type Sessions = Vec<(std::path::PathBuf, Head)>;
+
+fn newest_sessions() -> anyhow::Result<Sessions> {
+    let mut sessions = session_paths::listed()?;
+    sessions.sort_by_key(|(_, head)| std::cmp::Reverse(head.at));
+    sessions.truncate(MOST_SESSIONS);
+    Ok(sessions)
+}
+
+fn run(command: &str, argument: &str) -> Pick {
+    Pick::Run(format!("/{command} {argument}"))
+}
+
+fn place_of<T>(rows: &[T], is_current: impl Fn(&T) -> bool) -> usize {
+    rows.iter().position(is_current).unwrap_or(0)
+}
+
+/// The models that can be used, with their context windows and prices.
+///
+/// # Errors
+/// The settings are wrong.
+pub(super) fn models(setup: &SessionSetup) -> anyhow::Result<Picker<Pick>> {
+    let directory = &setup.turn_settings.directory;
+    let settings = resolved_settings::settings(directory, &setup.extensions.plugins)?;
+    let models: Vec<ModelRow> =
+        model_list::usable(&settings).into_iter().flat_map(|(_, rows)| rows).collect();
+    let current = setup.turn_settings.model.name().to_string();
+    let row = |model: &ModelRow| {
+        let abilities =
+            [(!model.tools, "no tools"), (model.images, "images"), (model.reasoning, "reasoning")];
+        let has = abilities.into_iter().filter(|(has, _)| *has).map(|(_, name)| name);
+        let mut preview = vec![format!(
+            "{}: context / longest answer {} tokens; ${} in, ${} out for a million tokens",
+            model.name,
+            model.limits(),
+            model.cost.input,
+            model.cost.output
+        )];
+        if model.cost.input == 0.0 && model.cost.output == 0.0 {
+            preview = vec![format!("{}: no price is known", model.name)];
+        }
+        if !model.variants.is_empty() {
+            preview.push(format!("variants: {}", model.variants.join(", ")));
+        }
+        Row {
+            value: run("model", &model.name),
+            cells: vec![
+                model.name.clone(),
+                model.limits(),
+                model.price(),
+                has.collect::<Vec<_>>().join(" "),
+            ],
+            preview,
+        }
+    };
+    let place = place_of(&models, |model| model.name == current);
+    Ok(Picker::new("Model", models.iter().map(row).collect(), place))
+}
+
+/// The variants of the current model.
+///
+/// # Errors
+/// The settings are wrong.
+pub(super) fn variants(setup: &SessionSetup) -> anyhow::Result<Picker<Pick>> {
+    let names = variant_names(setup)?;
+    let current = setup.turn_settings.options.variant.as_deref().unwrap_or(PLAIN).to_owned();
+    let row = |name: &String| Row {
+        value: run("variant", name),
+        cells: vec![name.clone()],
+        preview: Vec::new(),
+    };
+    let place = place_of(&names, |name| *name == current);
+    let title = format!("Variant of {}", setup.turn_settings.model.name());
+    Ok(Picker::new(&title, names.iter().map(row).collect(), place))
+}
+
+/// The names of the current model's variants, and the one of none.
+///
+/// # Errors
+/// The settings are wrong.
+pub(super) fn variant_names(setup: &SessionSetup) -> anyhow::Result<Vec<String>> {
+    let directory = &setup.turn_settings.directory;
+    let settings = resolved_settings::settings(directory, &setup.extensions.plugins)?;
+    let current = setup.turn_settings.model.name().to_string();
+    let mut models = model_list::usable(&settings).into_iter().flat_map(|(_, rows)| rows);
+    let variants = models.find(|row| row.name == current).map(|row| row.variants);
+    Ok([PLAIN.to_owned()].into_iter().chain(variants.unwrap_or_default()).collect())
+}
+
+/// The agents that take prompts of people.
+///
+/// # Errors
+/// The settings are wrong.
+pub(super) fn agents(setup: &SessionSetup) -> anyhow::Result<Picker<Pick>> {
+    let directory = &setup.turn_settings.directory;
+    let settings = resolved_settings::settings(directory, &setup.extensions.plugins)?;
+    let agents = Agents::of(&settings);
+    let row = |agent: &leftfold_runtime::gather::Agent| Row {
+        value: run("agent", &agent.name),
+        cells: vec![agent.name.clone(), first_line(&agent.description).to_owned()],
+        preview: agent.model.iter().map(|model| format!("its model: {model}")).collect(),
+    };
+    let rows: Vec<Row<Pick>> = agents.visible().map(row).collect();
+    let current = &setup.turn_settings.agent.name;
+    let place = place_of(&rows, |row| row.cells[0] == *current);
+    Ok(Picker::new("Agent", rows, place))
+}
+
+/// The sessions of all projects, those of this one first.
+///
+/// # Errors
+/// The data folder cannot be read.
+pub(super) fn sessions(
+    worktree: &Path,
+    current: SessionId,
+    now: Time,
+) -> anyhow::Result<Picker<Pick>> {
+    let (own, others): (Sessions, Sessions) =
+        newest_sessions()?.into_iter().partition(|(_, head)| {
+            head.summary.as_ref().is_some_and(|summary| Path::new(&summary.worktree) == worktree)
+        });
+    let all: Sessions = own.into_iter().chain(others).collect();
+    let rows = all.iter().map(|(store, head)| session_row(store, head, now)).collect();
+    let place = place_of(&all, |(_, head)| head.session == current);
+    Ok(Picker::new("Session", rows, place))
+}
+
+fn session_row(store: &Path, head: &Head, now: Time) -> Row<Pick> {
+    let summary = head.summary.clone().unwrap_or_default();
+    let project = Path::new(&summary.worktree).file_name().unwrap_or_default().to_string_lossy();
+    let cost = session_list::cost(store, head);
+    // a model without a price
+    let cost = if cost > 0.0 { format!("${cost:.4}") } else { String::new() };
+    let fork = summary.fork_of.map(|_| "fork".to_owned()).unwrap_or_default();
+    let mut preview = vec![format!("{} in {}", head.session, summary.directory)];
+    preview.extend(summary.summary.or(summary.prompt).map(|text| first_line(&text).to_owned()));
+    if let Some(of) = summary.fork_of {
+        preview.push(format!("a fork of {of}"));
+    }
+    Row {
+        value: run("sessions", &head.session.to_string()),
+        cells: vec![
+            session_list::title(head),
+            project.into_owned(),
+            age(now.since(head.at)),
+            session_list::state(store, head).to_owned(),
+            cost,
+            fork,
+        ],
+        preview,
+    }
+}
+
+/// How long ago something was.
+fn age(millis: u64) -> String {
+    const MINUTE: u64 = 60_000;
+    const HOUR: u64 = 60 * MINUTE;
+    const DAY: u64 = 24 * HOUR;
+    match millis {
+        0..MINUTE => "now".to_owned(),
+        MINUTE..HOUR => format!("{} min", millis / MINUTE),
+        HOUR..DAY => format!("{} h", millis / HOUR),
+        _ => format!("{} d", millis / DAY),
+    }
+}
+
+/// The ways to treat permission questions, and the remembered approvals of the project.
+///
+/// # Errors
+/// The approvals cannot be read.
+pub(super) fn permissions(
+    setup: &SessionSetup,
+    overrides: &Overrides,
+) -> anyhow::Result<Picker<Pick>> {
+    let worktree = worktree_of(&setup.turn_settings.directory);
+    let current = Mode::of(overrides, &setup.turn_settings.agent.name);
+    let mode = |mode: Mode| Row {
+        value: run("permissions", mode.name()),
+        cells: vec![mode.name().to_owned(), mode.about().to_owned()],
+        preview: Vec::new(),
+    };
+    let approval = |rule: &Rule| {
+        let id = approvals::id(rule);
+        let said = format!("always allowed: {} {}", rule.permission, rule.pattern);
+        let preview = vec!["Delete takes it back: calls like it are asked about again".to_owned()];
+        Row { value: Pick::Approval(id.clone()), cells: vec![id, said], preview }
+    };
+    let approved = approvals::stored(&worktree)?.approved;
+    let has_approvals = !approved.is_empty();
+    let rows = Mode::ALL.into_iter().map(mode).chain(approved.iter().map(approval)).collect();
+    let place = place_of(&Mode::ALL, |mode| Some(*mode) == current);
+    let picker = Picker::new("Permissions", rows, place);
+    Ok(if has_approvals { picker.removing() } else { picker })
+}
+
+/// The themes.
+pub(super) fn themes(current: ThemeName) -> Picker<Pick> {
+    let row = |name: ThemeName| Row {
+        value: run("theme", name.as_str()),
+        cells: vec![name.as_str().to_owned()],
+        preview: Vec::new(),
+    };
+    let place = place_of(&ThemeName::ALL, |name| *name == current);
+    Picker::new("Theme", ThemeName::ALL.map(row).into(), place)
+}
+
+/// What a list of earlier prompts is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PromptsFor {
+    /// To be said next.
+    Any,
+    Revert,
+    Fork,
+}
+
+/// The prompts of the session, the last one first.
+pub(super) fn prompts(prompts: &[(Seq, String)], wanted: PromptsFor) -> Picker<Pick> {
+    let title = match wanted {
+        PromptsFor::Any => "Go back to",
+        PromptsFor::Revert => "Take back from",
+        PromptsFor::Fork => "Fork before",
+    };
+    let row = |(seq, text): &(Seq, String)| {
+        let lines: Vec<&str> = text.trim().lines().collect();
+        let more: Vec<String> = lines.iter().skip(1).take(3).map(|&line| line.to_owned()).collect();
+        Row {
+            value: match wanted {
+                PromptsFor::Any => Pick::Prompt(*seq),
+                PromptsFor::Revert => run("revert", &seq.to_string()),
+                PromptsFor::Fork => Pick::Fork(*seq),
+            },
+            cells: vec![first_line(text).to_owned(), format!("event {seq}")],
+            preview: more,
+        }
+    };
+    let here = (wanted == PromptsFor::Fork).then(|| Row {
+        value: run("fork", HERE),
+        cells: vec!["everything so far".to_owned(), String::new()],
+        preview: Vec::new(),
+    });
+    Picker::new(title, here.into_iter().chain(prompts.iter().map(row)).collect(), 0)
+}
+
+/// The argument of `/fork` for a fork of the whole session.
+pub(super) const HERE: &str = "here";
+/// The argument of `/fork` that restores the files.
+pub(super) const FILES: &str = "files";
+
+/// What can be done with an earlier prompt.
+pub(super) fn steps_back(seq: Seq) -> Picker<Pick> {
+    let row = |value, text: &str| Row { value, cells: vec![text.to_owned()], preview: Vec::new() };
+    let back = run("revert", &seq.to_string());
+    let mut rows =
+        vec![row(back, "take it back, with everything after it and its changes to files")];
+    rows.extend(fork_rows(seq));
+    Picker::new("What to do", rows, 0)
+}
+
+/// What becomes of the files when a fork is made.
+pub(super) fn fork_at(seq: Seq) -> Picker<Pick> {
+    Picker::new("Fork", fork_rows(seq), 0)
+}
+
+fn fork_rows(seq: Seq) -> Vec<Row<Pick>> {
+    let row = |value, text: &str| Row { value, cells: vec![text.to_owned()], preview: Vec::new() };
+    vec![
+        row(run("fork", &seq.to_string()), "fork before it, and leave the files as they are"),
+        row(
+            run("fork", &format!("{seq} {FILES}")),
+            "fork before it, and restore the files as they were then",
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_short() {
+        for (seconds, expected) in [
+            (0, "now"),
+            (59, "now"),
+            (60, "1 min"),
+            (3_600, "1 h"),
+            (86_399, "23 h"),
+            (86_400 * 9, "9 d"),
+        ] {
+            assert_eq!(age(seconds * 1_000), expected);
+        }
+    }
+
+    #[test]
+    fn modes_follow_each_other() {
+        let mut mode = Mode::Ask;
+        for expected in ["accept-edits", "sandbox", "plan", "ask"] {
+            mode = mode.next();
+            assert_eq!(mode.name(), expected);
+            assert_eq!(Mode::parse(expected), Some(mode));
+        }
+        let overrides = |accept_edits, ask| Overrides { accept_edits, ask, ..Overrides::default() };
+        assert_eq!(Mode::of(&overrides(true, AskMode::Ask), "build"), Some(Mode::AcceptEdits));
+        assert_eq!(Mode::of(&overrides(false, AskMode::Ask), "plan"), Some(Mode::Plan));
+        assert_eq!(Mode::of(&overrides(false, AskMode::Allow), "build"), None);
+    }
+}

@@ -1,0 +1,332 @@
+//! Menus, lists to choose from, and the commands of a conversation, on a pseudo-terminal.
+
+use common::{Site, Terminal, all, bash, kinds, only, says, script};
+use serde_json::{Value, json};
+
+const CTRL_D: &str = "\x04";
+const DOWN: &str = "\x1b[B";
+const DELETE: &str = "\x1b[3~";
+const SHIFT_TAB: &str = "\x1b[Z";
+
+fn leave(terminal: &mut Terminal) {
+    terminal.until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+}
+
+/// Sends a prompt that gets this answer.
+fn prompt(terminal: &mut Terminal, prompt: &str, answer: &str) {
+    terminal.until_prompt().press(prompt).press("\r").until(answer).until_prompt();
+}
+
+fn texts(events: &[Value]) -> Vec<String> {
+    let text = |prompt: &&Value| prompt["data"]["parts"][0]["text"].as_str().unwrap().to_owned();
+    all(events, "turn.prompted").iter().map(text).collect()
+}
+
+#[test]
+fn a_file_is_found_by_a_few_letters_and_goes_with_the_prompt() {
+    let site = Site::scripted(&script(json!([says("Read.")])));
+    site.file("src/main.rs", "fn main() {}\n");
+    site.file("target/main.o", "no");
+    site.file(".gitignore", "target\n");
+    let mut terminal = site.terminal(&[], 80);
+    terminal.until_prompt().press("see @sma").until("> @src/main.rs");
+    assert!(!terminal.shown().contains("target"), "{}", terminal.shown());
+    terminal.press("\t").until("› see @src/main.rs").press("now\r").until("Read.");
+    leave(&mut terminal);
+    let prompted = only(&site.exported(), "turn.prompted")["data"]["parts"].clone();
+    assert_eq!(prompted[0]["text"], "see @src/main.rs now");
+    assert!(prompted[1]["text"].as_str().unwrap().starts_with("<file path=\"src/main.rs\">"));
+    site.assert_sound();
+}
+
+#[test]
+fn what_is_not_attached_is_said_on_the_screen() {
+    let site = Site::scripted(&script(json!([says("One."), says("Two.")])));
+    site.file("data.bin", [0, 159, 146, 150, 0, 1, 2, 3]);
+    let mut terminal = site.terminal(&[], 80);
+    for answer in ["One.", "Two."] {
+        prompt(&mut terminal, "see @data.bin now", answer);
+    }
+    // each prompt says so, in whole rows
+    let shown = terminal.shown();
+    let said =
+        shown.lines().filter(|line| line.starts_with("leftfold: `@data.bin` is not attached"));
+    assert_eq!(said.count(), 2, "{shown}");
+    leave(&mut terminal);
+}
+
+#[test]
+fn a_model_is_chosen_from_a_list_with_its_price_and_window() {
+    let models = json!({
+        "m": { "limit": { "context": 100_000, "output": 8_000 } },
+        "large": { "limit": { "context": 1_000_000, "output": 64_000 }, "cost": { "input": 3, "output": 15 } },
+    });
+    let site = Site::scripted(&script(json!([says("Here."), says("There.")])))
+        .setting("/provider/double/models", models);
+    for columns in [40, 80, 120] {
+        let mut terminal = site.terminal(&[], columns);
+        prompt(&mut terminal, "one", "Here.");
+        terminal.press("/model\r").until("> double/m").until("double/large");
+        let shown = terminal.shown();
+        assert_eq!(shown.contains("1M / 64k"), columns > 40, "{shown}");
+        assert_eq!(shown.contains("$3 / $15"), columns > 40, "{shown}");
+        terminal
+            .press("lar")
+            .until("1 of 2")
+            .until("$3 in")
+            .press("\r")
+            .until("model: double/large");
+        // the status line and the next prompt have it
+        terminal.until("build · double/large");
+        prompt(&mut terminal, "two", "There.");
+        leave(&mut terminal);
+        let events = site.exported();
+        let prompts = all(&events, "turn.prompted");
+        let models: Vec<&Value> =
+            prompts.iter().map(|prompt| &prompt["data"]["model"]["id"]).collect();
+        assert_eq!(models, [&json!("m"), &json!("large")]);
+        site.assert_sound();
+    }
+}
+
+#[test]
+fn what_does_not_exist_is_not_chosen() {
+    let site = Site::scripted(&script(json!([says("Never.")])));
+    let mut terminal = site.terminal(&[], 100);
+    for (line, said) in [
+        ("/model nowhere/x\r", "there is no provider `nowhere`"),
+        ("/agent nobody\r", "there is no agent `nobody`"),
+        ("/variant huge\r", "has no variant `huge`: choose one of default"),
+        ("/permissions none\r", "there is no mode `none`: choose one of ask"),
+        ("/theme pink\r", "there is no theme `pink`: choose one of auto"),
+        ("/sessions 01NOTHING\r", "/sessions: "),
+        ("/fork\r", "There is no earlier prompt."),
+        ("/fork x\r", "/fork [SEQ] [files]: "),
+        ("/revert x\r", "/revert [SEQ]: "),
+        ("/rename \r", "/rename TITLE: "),
+        ("/undo\r", "/undo: the session has only begun"),
+        ("/context\r", "/context: the session has only begun"),
+        ("/copy\r", "/copy: the session has only begun"),
+        ("/why\r", "/why: the session has only begun"),
+        ("/export\r", "/export: the session has only begun"),
+    ] {
+        terminal.until_prompt().press(line).until(said);
+    }
+    leave(&mut terminal);
+    assert_eq!(site.sessions().len(), 0);
+}
+
+#[test]
+fn keys_change_the_agent_and_the_permissions() {
+    let site = Site::scripted(&script(json!([says("Planned.")])));
+    let mut terminal = site.terminal(&[], 120);
+    terminal.until_prompt().until("build · double/m").press("\t").until("agent: plan");
+    terminal.press("\x1b[D").until("plan · double/m");
+    terminal.press("\t").until("agent: build");
+    terminal
+        .press(SHIFT_TAB)
+        .until("permissions: accept-edits")
+        .press("\x1b[D")
+        .until("accepts edits");
+    terminal.press(SHIFT_TAB).until("permissions: sandbox");
+    terminal.press(SHIFT_TAB).until("permissions: plan, for the next prompts of the agent plan");
+    prompt(&mut terminal, "one", "Planned.");
+    terminal
+        .press("/permissions ask\r")
+        .until("permissions: ask, for the next prompts of the agent build");
+    leave(&mut terminal);
+    assert_eq!(only(&site.exported(), "turn.prompted")["data"]["agent"], "plan");
+    site.assert_sound();
+}
+
+#[test]
+fn accepted_edits_ask_no_more() {
+    let write = |file: &str| {
+        let input = json!({ "filePath": file, "content": "x" });
+        json!({ "parts": [{ "call": { "name": "write", "input": input } }] })
+    };
+    let site = Site::scripted(&script(json!([write("a"), says("A."), write("b"), says("B.")])))
+        .setting("/permission", json!({ "edit": "ask" }));
+    let mut terminal = site.terminal(&[], 100);
+    terminal.until_prompt().press("one\r").until("[o]nce").press("o").until("A.").until_prompt();
+    terminal
+        .press("/permissions\r")
+        .until("> ask")
+        .press("acc\r")
+        .until("permissions: accept-edits");
+    prompt(&mut terminal, "two", "B.");
+    leave(&mut terminal);
+    only(&site.exported(), "permission.asked");
+    assert!(common::exists(&site.project().join("b")));
+}
+
+#[test]
+fn an_approval_is_taken_back_in_the_list() {
+    let site = Site::scripted(&script(json!([bash("echo 1"), says("Done.")])))
+        .setting("/permission", json!({ "bash": "ask" }));
+    let mut terminal = site.terminal(&[], 100);
+    terminal
+        .until_prompt()
+        .press("one\r")
+        .until("[o]nce")
+        .press("a")
+        .until("[y] allows")
+        .press("y");
+    terminal.until("Done.").until_prompt();
+    assert!(site.run(&["permission", "list"]).ok().stdout.contains("echo *"));
+    terminal.press("/permissions\r").until("always allowed: bash echo *").until("Delete remove");
+    terminal.press("echo").until("> ").until("1 of 5").press(DELETE).until("0 of 4");
+    terminal.press("\x1b");
+    leave(&mut terminal);
+    assert!(!site.run(&["permission", "list"]).ok().stdout.contains("echo"));
+}
+
+#[test]
+fn sessions_are_begun_named_found_and_continued() {
+    let site = Site::scripted(&script(json!([says("One."), says("Two.")])));
+    let mut terminal = site.terminal(&[], 120);
+    prompt(&mut terminal, "first", "One.");
+    terminal.press("/rename The older one\r").until("title: The older one").until_prompt();
+    terminal.press("/new\r").until("[a new session; `leftfold --session ");
+    prompt(&mut terminal, "second", "Two.");
+    terminal.press("/sessions\r").until("> second").until("The older one");
+    let shown = terminal.shown();
+    assert!(
+        shown.lines().any(|line| {
+            line.contains("The older one") && line.contains("project") && line.contains("completed")
+        }),
+        "{shown}"
+    );
+    terminal.press("older").until("1 of 2").press("\r").until("› first\nOne.").until_prompt();
+    terminal.press("/fork here\r").until("[a fork; `leftfold --session ").until_prompt();
+    terminal.press("/sessions\r").until("(fork #1)").until("3 of 3").press("\x1b");
+    leave(&mut terminal);
+    assert_eq!(site.run(&["sessions"]).ok().stdout.lines().count(), 3);
+}
+
+#[test]
+fn prompts_are_taken_back_and_brought_back_one_by_one() {
+    let site = Site::scripted(&script(json!([
+        bash("echo 1 > a"),
+        says("One."),
+        bash("echo 2 > a"),
+        says("Two.")
+    ])))
+    .setting("/snapshot", json!(true));
+    let mut terminal = site.terminal(&[], 100);
+    prompt(&mut terminal, "first", "One.");
+    prompt(&mut terminal, "second", "Two.");
+    let clear = "\x15";
+    terminal.press("/undo\r").until("took back: second").until("› second").press(clear);
+    terminal
+        .until_prompt()
+        .press("/undo\r")
+        .until("took back: first")
+        .until("› first")
+        .press(clear);
+    assert!(!common::exists(&site.project().join("a")));
+    terminal.until_prompt().press("/redo\r").until("brought back: first").until_prompt();
+    common::wait_until("the file is as after the first prompt", || site.text("a") == "1\n");
+    terminal.press("/redo\r").until("brought back: second").until_prompt();
+    common::wait_until("the file is as after the second prompt", || site.text("a") == "2\n");
+    terminal.press("/redo\r").until("/redo: ");
+    leave(&mut terminal);
+    site.assert_sound();
+}
+
+#[test]
+fn commands_show_what_the_session_is() {
+    let reply = json!({ "parts": [{ "text": "The *answer*." }],
+        "usage": { "input": 1_000, "output": 50 } });
+    let site = Site::scripted(&script(json!([reply])))
+        .setting("/provider/double/models/m/cost", json!({ "input": 3, "output": 15 }));
+    let mut terminal = site.terminal(&[], 100);
+    prompt(&mut terminal, "go", "The answer.");
+    terminal.press("/context\r").until("of 100000 tokens").until("instructions").until_prompt();
+    terminal.press("/cost\r").until("1000 in (0 cached), 50 out").until("$0.0037").until_prompt();
+    terminal.press("/why\r").until("idle; last turn: completed").until_prompt();
+    terminal.press("/todo\r").until("there are no tasks").until_prompt();
+    terminal.press("/mcp\r").until("no MCP servers are configured").until_prompt();
+    let asked = only(&site.exported(), "model.requested")["seq"].to_string();
+    terminal.press(&format!("/explain {asked}\r")).until("double/m").until_prompt();
+    terminal.press("/copy\r").until("copied 13 characters").until_prompt();
+    // VGhlICphbnN3ZXIqLg== is "The *answer*."
+    assert!(terminal.raw.contains("\x1b]52;c;VGhlICphbnN3ZXIqLg==\x07"));
+    terminal.press("/export out.jsonl\r").until("written to ").until("out.jsonl").until_prompt();
+    assert!(site.text("out.jsonl").contains("turn.prompted"));
+    terminal.press("/export out.jsonl\r").until("out.jsonl exists").until_prompt();
+    terminal.press("/help\r").until("/permissions [MODE]").until("Shift-Tab");
+    leave(&mut terminal);
+    site.assert_sound();
+}
+
+#[test]
+fn a_continued_session_gets_the_prompt_of_the_command_line() {
+    let site = Site::scripted(&script(json!([says("One."), says("Two."), says("Three.")])));
+    let mut terminal = site.terminal(&["first"], 80);
+    terminal.until("One.");
+    leave(&mut terminal);
+    let mut terminal = site.terminal(&["-c", "and the second"], 80);
+    terminal.until("› first\nOne.").until("› and the second").until("Two.");
+    leave(&mut terminal);
+    assert_eq!(texts(&site.exported()), ["first", "and the second"]);
+    site.assert_sound();
+}
+
+#[test]
+fn the_prompt_of_the_command_line_waits_until_it_is_clear_whether_to_resume() {
+    let site = Site::scripted(&script(json!([bash("touch ready; sleep 1000"), says("New.")])));
+    let mut terminal = site.terminal(&[], 80);
+    terminal.until_prompt().press("go\r");
+    common::wait_until("the command runs", || common::exists(&site.project().join("ready")));
+    terminal.signal(rustix::process::Signal::KILL);
+    terminal.wait();
+    let mut terminal = site.terminal(&["--continue", "something else"], 80);
+    terminal.until("The last turn was interrupted.").until("queued: something else");
+    terminal.until("[y]es").press("n").until("New.");
+    leave(&mut terminal);
+    let events = site.exported();
+    assert_eq!(texts(&events), ["go", "something else"], "{:?}", kinds(&events));
+    site.assert_sound();
+}
+
+#[test]
+fn a_command_of_the_project_is_in_the_menu_and_comes_before_one_that_yields() {
+    let site = Site::scripted(&script(json!([says("Written."), says("Explained.")])));
+    site.file(
+        ".leftfold/commands/changelog.md",
+        "---\ndescription: Write the changelog\n---\nWrite it.",
+    );
+    site.file(".leftfold/commands/explain.md", "Explain the project.");
+    site.file(".leftfold/commands/model.md", "Never sent.");
+    let mut terminal = site.terminal(&[], 80);
+    terminal.until_prompt().press("/chlog").until("> /changelog").until("Write the changelog");
+    terminal.press("\r").until("Written.").until_prompt().press("/explain\r").until("Explained.");
+    terminal.until_prompt().press("/model\r").until("> double/m").press("\x1b");
+    leave(&mut terminal);
+    assert_eq!(texts(&site.exported()), ["Write it.", "Explain the project."]);
+}
+
+#[test]
+fn a_terminal_without_codes_lists_what_there_is() {
+    let site = Site::scripted(&script(json!([says("One.")]))).env("TERM", "dumb");
+    let mut terminal = site.terminal(&[], 100);
+    terminal.until_prompt().press("/model\r").until("/model double/m: double/m · 100k / 8k");
+    terminal.until_prompt().press("go\r").until("One.").until_prompt();
+    terminal.press("/revert\r").until("/revert 3: go").until_prompt().press("/copy\r");
+    terminal.until("this terminal takes no control codes");
+    leave(&mut terminal);
+    assert!(!terminal.raw.contains('\x1b'), "{:?}", terminal.raw);
+}
+
+#[test]
+fn the_menu_moves_with_the_keys() {
+    let site = Site::scripted(&script(json!([says("Never.")])));
+    let mut terminal = site.terminal(&[], 40);
+    terminal.until_prompt().press("/").until("> /model").until("more");
+    terminal.press(DOWN).until("> /variant").press("\x1b[A\x1b[A").until("> /exit");
+    terminal.press("\x1b").until_so("closed", |screen| !screen.contents().contains("/exit"));
+    terminal.press("\x15");
+    leave(&mut terminal);
+}
