@@ -196,7 +196,16 @@ fn nothing_of_a_hostile_session_controls_a_conversation() {
     let site = hostile_session();
     let mut terminal = site.terminal(&[], 120);
     terminal.until_prompt().press("Hello\r").until("bye").until_prompt();
-    terminal.press("/agent\r").until("there are").until_prompt();
+    for (list, first) in
+        [("/agent", "> build"), ("/sessions", "Session › "), ("/revert", "> Hello")]
+    {
+        terminal.press(list).press("\r").until(first).press("\x1b").until_prompt();
+    }
+    for (mark, first) in [("/", "> /model"), ("@", "> @")] {
+        terminal.press(mark).until(first).press("\x1b");
+        terminal.until_so("closed", |screen| !screen.contents().contains(first));
+        terminal.press("\x15").until_prompt();
+    }
     terminal.press("/help\r").until("/exit").until_prompt();
     terminal.press("\u{4}");
     terminal.wait();

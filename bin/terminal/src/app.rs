@@ -13,6 +13,7 @@ use leftfold_runtime::session_setup::SessionSetup;
 use leftfold_tools::FilePreview;
 use leftfold_view::{
     AnswerGate, Change, ESCAPE, GateKind, GateOutcome, GateRow, OpenQuestion, QuestionId,
+    SessionView,
 };
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
@@ -153,6 +154,8 @@ pub(super) struct App {
     pub(super) aside: String,
     /// The past is being shown, up to this event.
     past: Option<Seq>,
+    /// The session before the turn from which it is shown.
+    pub(super) before: SessionView,
     history: PromptHistory,
     /// The entry of the history in the composer, and the draft that it replaced.
     browsing: Option<(usize, String)>,
@@ -197,6 +200,7 @@ impl App {
             declined: false,
             aside: String::new(),
             past: None,
+            before: SessionView::default(),
             history,
             browsing: None,
             armed: None,
@@ -220,6 +224,7 @@ impl App {
         self.finish();
         self.blocks = Blocks::new(self.blocks.look.clone(), root);
         (self.unfinished, self.declined, self.past, self.seen) = (false, false, None, 0);
+        self.before = SessionView::default();
         self.answered.clear();
     }
 

@@ -181,10 +181,7 @@ mod tests {
             ..PromptPart::text("x")
         };
         let mut attachments = Attachments::default();
-        assert_eq!(
-            attachments.add(part(Some("a\u{1b}[2J].png"), "image/png")),
-            "[image 1: a.png]"
-        );
+        assert_eq!(attachments.add(part(Some("a\u{1b}[2J].png"), "image/png")), "[image 1: a.png]");
         assert_eq!(attachments.add(part(None, "image/png")), "[image 2]");
         let long = format!("{}.pdf", "x".repeat(100));
         let third = attachments.add(part(Some(&long), "application/pdf"));

@@ -431,10 +431,12 @@ impl Conversation {
     pub(super) fn status(&mut self) {
         let status = &self.app.status;
         let root = self.app.blocks.transcript.root();
+        let before = &self.app.before;
+        let title = root.and_then(|root| root.title.as_ref()).or(before.title.as_ref());
         let variant = status.variant.as_deref().map(|variant| format!(", variant {variant}"));
         let mut rows = vec![
             ("session", self.job.place.session.to_string()),
-            ("title", root.and_then(|root| root.title.clone()).unwrap_or_default()),
+            ("title", title.cloned().unwrap_or_default()),
             ("directory", self.job.setup.turn_settings.directory.display().to_string()),
             ("agent", status.agent.clone()),
             ("model", format!("{}{}", status.model, variant.unwrap_or_default())),
@@ -450,16 +452,15 @@ impl Conversation {
                     None => format!("{used} tokens"),
                 },
             ));
-            let usage = &root.usage;
-            rows.push((
-                "tokens",
-                format!(
-                    "{} in, {} out",
-                    usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write),
-                    usage.output.saturating_add(usage.reasoning)
-                ),
-            ));
-            rows.push(("cost", format!("${:.4}", root.cost)));
+            let mut usage = before.usage;
+            usage += root.usage;
+            let cached = usage.cache_read.saturating_add(usage.cache_write);
+            let (sent, received) =
+                (usage.input.saturating_add(cached), usage.output.saturating_add(usage.reasoning));
+            rows.push(("tokens", format!("{sent} in, {received} out")));
+            // a model without a price
+            let cost = Some(before.cost + root.cost).filter(|cost| *cost > 0.0);
+            rows.push(("cost", cost.map(|cost| format!("${cost:.4}")).unwrap_or_default()));
         }
         let rows = rows.iter().filter(|(_, value)| !value.is_empty());
         let text: String =

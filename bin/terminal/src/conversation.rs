@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use leftfold_actors::{Answered, Observation, QuestionReply, Recorded};
 use leftfold_config::Notify;
 use leftfold_events::event::{Event, PromptKind, Session, SessionChoices, Turn};
-use leftfold_events::{Envelope, Seq, Time};
+use leftfold_events::{Envelope, Time};
 use leftfold_runtime::attach;
 use leftfold_runtime::project::{self, Project};
 use leftfold_runtime::redact_output;
@@ -18,7 +18,7 @@ use leftfold_runtime::session_setup::SessionSetup;
 use leftfold_runtime::turn_config::Overrides;
 use leftfold_store::Reader;
 use leftfold_view::clean::clean_line;
-use leftfold_view::{QuestionId, words};
+use leftfold_view::{QuestionId, SessionView, words};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
@@ -124,9 +124,15 @@ impl Conversation {
         }
     }
 
-    /// Continues an existing session, and shows its last turn, which begins at `from`.
-    pub(super) fn continue_session(&mut self, from: Seq, head: Seq) {
+    /// Continues a session with these events, and shows its last turn.
+    pub(super) fn continue_session(&mut self, past: &[Envelope]) {
+        let Some((from, head)) = last_turn(past).zip(past.last().map(|event| event.seq)) else {
+            return;
+        };
         self.app.show_past(head);
+        // a fork has a cost of its own
+        let own = |event: &&Envelope| event.seq < from && event.session == self.job.place.session;
+        self.app.before = SessionView::of(past.iter().filter(own));
         let job = self.job.clone();
         self.start(
             "opening the session",
@@ -522,9 +528,7 @@ impl Conversation {
         let past = Reader::open(&place.store)?.read(place.session, 1)?;
         let project = Project::of(&place)?;
         self.enter_session(place, project).await?;
-        if let Some((from, head)) = last_turn(&past).zip(past.last().map(|event| event.seq)) {
-            self.continue_session(from, head);
-        }
+        self.continue_session(&past);
         Ok(())
     }
 

@@ -7,9 +7,9 @@ use std::time::SystemTime;
 
 use leftfold_actors::Answered;
 use leftfold_events::event::{PromptKind, PromptPart, SessionChoices, as_typed};
-use leftfold_events::state::{Message, ReplyPart};
+use leftfold_events::state::{Message, NoRevert, ReplyPart};
 use leftfold_events::{Seq, State, Time, fold};
-use leftfold_runtime::client::Client;
+use leftfold_runtime::client::{self, Client};
 use leftfold_runtime::fork::{self, ForkRequest};
 use leftfold_runtime::project::Project;
 use leftfold_runtime::remote::Remote;
@@ -131,6 +131,9 @@ pub(super) fn shell_line(parts: &[PromptPart]) -> Option<&str> {
     }
 }
 
+/// How often to look whether files are restored; together half a minute.
+const RESTORING: usize = 600;
+
 const BEGUN: &str = "the session has only begun";
 
 impl Job {
@@ -236,6 +239,7 @@ impl Job {
         }
         let (setup, place) = (self.setup.clone(), self.place.clone());
         let done = self.link.with_client(async |client: &Client| {
+            let state = rested(client, &place).await?;
             let (to, text) = match back {
                 Back::Redo => {
                     let place = place.clone();
@@ -243,13 +247,12 @@ impl Job {
                     let text = hidden.first().map(|(_, text)| text.clone());
                     (hidden.get(1).map(|(seq, _)| *seq), text.unwrap_or_default())
                 }
-                Back::Undo => match prompts(&state(client, &place).await?).first() {
+                Back::Undo => match prompts(&state).first() {
                     Some((seq, text)) => (Some(*seq), text.clone()),
                     None => return Ok(Err("there is no prompt to go back to".to_owned())),
                 },
                 Back::Revert(wanted) => {
-                    let known = prompts(&state(client, &place).await?);
-                    let text = known.into_iter().find(|(seq, _)| *seq == wanted);
+                    let text = prompts(&state).into_iter().find(|(seq, _)| *seq == wanted);
                     (Some(wanted), text.map(|(_, text)| text).unwrap_or_default())
                 }
             };
@@ -498,6 +501,18 @@ async fn state(client: &Client, place: &SessionPlace) -> anyhow::Result<State> {
         return Ok(*client.view().await?);
     }
     Ok(fold(&Reader::open(&place.store)?.read(client.session, 1)?))
+}
+
+/// The session's state once files are restored, so that one command can follow another.
+async fn rested(client: &Client, place: &SessionPlace) -> anyhow::Result<State> {
+    for _ in 0..RESTORING {
+        let state = state(client, place).await?;
+        if state.may_unrevert() != Err(NoRevert::Restoring) {
+            return Ok(state);
+        }
+        tokio::time::sleep(client::BREATH).await;
+    }
+    state(client, place).await
 }
 
 /// The prompts that were not reverted, the last one first.

@@ -180,9 +180,7 @@ async fn converse(
     let job = Job { link, place, project, overrides, setup, unlogged: None, files };
     let mut conversation =
         Conversation::new(app, job, events, screen, mode, settings.terminal.notify);
-    if let Some((from, head)) = last_turn(past).zip(past.last().map(|event| event.seq)) {
-        conversation.continue_session(from, head);
-    }
+    conversation.continue_session(past);
     if let Some(prompt) = prompt {
         conversation.app.queue.push_back(prompt);
     }

@@ -403,7 +403,8 @@ impl App {
                 }
             }
             StatusItem::Cost => {
-                let cost = root?.cost + self.blocks.transcript.subagent_cost;
+                let own = root?.cost + self.before.cost;
+                let cost = own + self.blocks.transcript.subagent_cost;
                 if cost <= 0.0 {
                     return None;
                 }

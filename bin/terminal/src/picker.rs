@@ -12,7 +12,7 @@ use crate::theme::Theme;
 /// What stands between two columns.
 const GAP: usize = 2;
 /// The least columns of the screen for the first column of a row.
-const NARROWEST: usize = 8;
+const NARROWEST: usize = 24;
 /// Rows that PageUp and PageDown move by.
 const PAGE: usize = 10;
 
@@ -87,8 +87,18 @@ impl<T: Clone> Picker<T> {
     }
 
     fn search(&mut self) {
-        let hits = Query::new(&self.query).search(&self.texts);
-        self.found = hits.into_iter().map(|hit| hit.index).collect();
+        let words = self.query.to_lowercase();
+        let has = |text: &String| {
+            let text = text.to_lowercase();
+            words.split_whitespace().all(|word| text.contains(word))
+        };
+        let texts = self.texts.iter().enumerate();
+        self.found = texts.filter(|(_, text)| has(text)).map(|(index, _)| index).collect();
+        // a few letters are in most long texts, so they count only if nothing has the words
+        if self.found.is_empty() {
+            let hits = Query::new(&self.query).search(&self.texts);
+            self.found = hits.into_iter().map(|hit| hit.index).collect();
+        }
         self.selected = 0;
     }
 
@@ -346,16 +356,27 @@ mod tests {
         assert_eq!(
             marked(&picker.lines(60, 10, &theme())),
             [
-                "{heading:Model }{accent:› }cl{dim:_}{dim:  2 of 3}",
+                "{heading:Model }{accent:› }cl{dim:_}{dim:  1 of 3}",
                 "{selection:> }{selection:anthropic/}{selection:cl}{selection:aude}{selection:  }\
                  {selection:200k}{selection:  }{selection:$3 / $15}",
-                "  lo{matched:c}a{matched:l}/alpha",
                 "{dim:  Reasoning, images}",
                 "{dim:Enter choose · Esc close}",
             ]
         );
         picker.paste("zzz");
         assert_eq!(marked(&picker.lines(60, 10, &theme()))[1], "{dim:  no match}");
+    }
+
+    #[test]
+    fn words_come_before_letters() {
+        for (query, expected) in
+            [("cl", &[0][..]), ("$1 gpt", &[1]), ("AL", &[2]), ("aa", &[0, 2]), ("zz", &[])]
+        {
+            let mut picker = picker();
+            picker.paste(query);
+            picker.found.sort_unstable();
+            assert_eq!(picker.found, expected, "{query}");
+        }
     }
 
     #[test]
