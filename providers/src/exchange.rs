@@ -9,12 +9,12 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use leftfold_events::{Sha256, Time};
 use reqwest::header::HeaderMap;
-use reqwest::{Response, StatusCode, Url};
+use reqwest::{Response, Url};
 
 use crate::authorization::{Credentials, Outgoing};
 use crate::codec::Codec;
 use crate::endpoint::Endpoint;
-use crate::errors::{Failure, Mask};
+use crate::errors::{self, Failure, Mask};
 use crate::exchanged::{Answer, End, Exchanged, KEPT_HEADERS, LARGEST_RECORD};
 use crate::http;
 use crate::reading::{LONGEST_ERROR, Reading};
@@ -195,8 +195,8 @@ impl Exchange {
         }
         let (status, headers) = (response.status(), response.headers());
         let mut failure = self.codec.refused(&self.endpoint.provider, status, headers, &body, at);
-        if let (StatusCode::UNAUTHORIZED, Some(authorization)) =
-            (status, &self.endpoint.authorization)
+        if let Some(authorization) = &self.endpoint.authorization
+            && errors::refuses_credentials(status, headers)
         {
             failure.retryable |= authorization.refused(&self.credentials);
         }

@@ -6,11 +6,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use leftfold_events::event::FailureClass;
-use reqwest::{Client, Url, redirect};
+use reqwest::{Client, RequestBuilder, StatusCode, Url, redirect};
 
 use crate::errors::Failure;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The largest answer of [`ask`], in bytes.
+const LARGEST_ANSWER: usize = 64 * 1024;
 
 /// A client, or the reason why it cannot be built.
 type Built = Result<Client, String>;
@@ -58,6 +61,42 @@ pub(crate) async fn client(url: &Url) -> Result<Client, Failure> {
 pub(crate) fn without_proxy() -> Result<Client, Failure> {
     let built = no_roots().and_then(|builder| finish(builder.no_proxy()));
     built.map_err(|reason| Failure::fatal(FailureClass::Network, reason))
+}
+
+/// The status and the body of a short answer, up to [`LARGEST_ANSWER`]. Failures begin with `what`, which did not work.
+///
+/// # Errors
+/// There is no answer within `timeout`.
+pub(crate) async fn ask(
+    what: &str,
+    request: RequestBuilder,
+    url: &Url,
+    timeout: Duration,
+) -> Result<(StatusCode, Vec<u8>), Failure> {
+    let address = display_url(url);
+    let network = |why: String| Failure::new(FailureClass::Network, format!("{what}: {why}"));
+    let unreachable =
+        |error: reqwest::Error| network(format!("no connection to {address}: {}", chain(&error)));
+    let answer = async {
+        let mut response = request.send().await.map_err(unreachable)?;
+        let mut body = Vec::new();
+        while body.len() < LARGEST_ANSWER
+            && let Some(bytes) = response.chunk().await.map_err(unreachable)?
+        {
+            body.extend_from_slice(&bytes);
+        }
+        Ok((response.status(), body))
+    };
+    tokio::time::timeout(timeout, answer)
+        .await
+        .map_err(|_| network(format!("{address} did not answer within {} s", timeout.as_secs())))?
+}
+
+/// Whether an address is one of this machine, by its number.
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    address.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
 fn build(tls: fn() -> Result<reqwest::ClientBuilder, String>) -> Built {

@@ -62,6 +62,7 @@ mod regions;
 pub mod scripted;
 mod served;
 mod shape;
+mod short_lived;
 mod spans;
 mod stream;
 #[cfg(test)]

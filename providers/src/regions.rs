@@ -13,8 +13,13 @@ pub(crate) fn is_valid(region: &str) -> bool {
 
 /// The host of Bedrock's models.
 pub(crate) fn host(region: &str) -> String {
+    host_of("bedrock-runtime", region)
+}
+
+/// The host of a service of AWS in a region.
+pub(crate) fn host_of(service: &str, region: &str) -> String {
     let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
-    format!("bedrock-runtime.{region}.{domain}")
+    format!("{service}.{region}.{domain}")
 }
 
 /// The region in an address of AWS, such as `https://bedrock-runtime.eu-west-1.amazonaws.com`, also of an

@@ -42,9 +42,12 @@ fn corpus() -> &'static [(&'static str, Logs)] {
     })
 }
 
+const BEDROCK_MODEL: &str = "us.anthropic.claude-sonnet-4-5-20250929-v1:0";
+
 /// One model on each wire, with the name of its format.
-fn wires() -> [(&'static str, Site); 4] {
+fn wires() -> [(&'static str, Site); 5] {
     let thinks = json!({ "thinking": { "type": "enabled", "budget_tokens": 2_048 } });
+    let bedrock_thinks = thinks.clone();
     let (low, high) = (json!({ "effort": "low" }), json!({ "reasoningEffort": "high" }));
     let chat = Site::new(Wire::OPENAI_CHAT, "openai", "gpt-4.1", json!({}));
     [
@@ -52,6 +55,7 @@ fn wires() -> [(&'static str, Site); 4] {
         ("openai-chat", chat),
         ("openai-responses", Site::new(Wire::OPENAI_RESPONSES, "openai", "gpt-5.1", high)),
         ("gemini", Site::new(Wire::GEMINI, "", "gemini-2.5-flash", low)),
+        ("bedrock", Site::new(Wire::BEDROCK, "", BEDROCK_MODEL, bedrock_thinks)),
     ]
 }
 

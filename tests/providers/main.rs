@@ -5,6 +5,7 @@ use common::{Answer, Server, Site, Split, with_crlf};
 use serde_json::Value;
 
 mod abilities;
+mod bedrock_credentials;
 mod keep_alive;
 mod proxy;
 mod retry;

@@ -24,7 +24,7 @@ fn delta(index: usize, delta: &Value) -> Vec<u8> {
 }
 
 /// A part of a reply.
-enum Part {
+pub(super) enum Part {
     Text(&'static str),
     Thought(&'static str, &'static str),
     Read(&'static str, &'static str),
@@ -56,7 +56,7 @@ fn begun(parts: &[Part]) -> Vec<u8> {
     bytes
 }
 
-fn reply(parts: &[Part]) -> Vec<u8> {
+pub(super) fn reply(parts: &[Part]) -> Vec<u8> {
     let calls = parts.iter().any(|part| matches!(part, Part::Read(..)));
     let reason = if calls { "tool_use" } else { "end_turn" };
     let usage = json!({ "inputTokens": 7, "outputTokens": 5, "totalTokens": 16,
@@ -65,11 +65,11 @@ fn reply(parts: &[Part]) -> Vec<u8> {
     [begun(parts), stop, event("metadata", &json!({ "usage": usage }))].concat()
 }
 
-fn good(text: &'static str) -> Answer {
+pub(super) fn good(text: &'static str) -> Answer {
     Answer::Bytes(reply(&[Part::Text(text)]), Split::Whole)
 }
 
-fn refused(status: u16, kind: &str, message: &str) -> Answer {
+pub(super) fn refused(status: u16, kind: &str, message: &str) -> Answer {
     let headers = vec![
         format!("x-amzn-errortype: {kind}:http://internal.amazon.com/coral/com.amazon.bedrock/"),
         "x-amzn-requestid: 0a1b2c3d".to_owned(),
@@ -78,7 +78,7 @@ fn refused(status: u16, kind: &str, message: &str) -> Answer {
     Answer::Status(status, headers, json!({ "message": message }).to_string())
 }
 
-fn header<'a>(request: &'a Recorded, name: &str) -> Option<&'a str> {
+pub(super) fn header<'a>(request: &'a Recorded, name: &str) -> Option<&'a str> {
     let begin = format!("{name}: ");
     request.headers.iter().find_map(|header| header.strip_prefix(&begin))
 }
@@ -94,6 +94,10 @@ fn signature(request: &Recorded) -> Option<[&str; 4]> {
 
 /// Whether the request is signed with this secret, for this region, about now.
 fn is_signed(request: &Recorded, secret: &str, region: &str) -> bool {
+    is_signed_for("bedrock", request, secret, region)
+}
+
+pub(super) fn is_signed_for(service: &str, request: &Recorded, secret: &str, region: &str) -> bool {
     let Some([_, scope, signed, signature]) = signature(request) else { return false };
     let stamp = header(request, "x-amz-date").unwrap_or_default();
     let date = stamp.split('T').next().unwrap_or_default();
@@ -113,12 +117,12 @@ fn is_signed(request: &Recorded, secret: &str, region: &str) -> bool {
     let hash = Sha256::of(canonical.as_bytes());
     let text = format!("AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hash}");
     let mut key = format!("AWS4{secret}").into_bytes();
-    for step in [date, region, "bedrock", "aws4_request", &text] {
+    for step in [date, region, service, "aws4_request", &text] {
         let signer = hmac::Key::new(hmac::HMAC_SHA256, &key);
         key = hmac::sign(&signer, step.as_bytes()).as_ref().to_vec();
     }
     let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    needed && hex == signature && scope == format!("{date}/{region}/bedrock/aws4_request")
+    needed && hex == signature && scope == format!("{date}/{region}/{service}/aws4_request")
 }
 
 /// Gives `answers` in their order to requests that are signed with [`SECRET`] for `region`.
@@ -137,7 +141,7 @@ fn serve(region: &'static str, answers: Vec<Answer>) -> Server {
 }
 
 /// A site with Bedrock at `server`, and without keys.
-fn bare(server: &Server) -> Site {
+pub(super) fn bare(server: &Server) -> Site {
     let limits = json!({ "limit": { "context": 100_000, "output": 8_000 } });
     Site::bare()
         .setting("title", json!(false))

@@ -1,28 +1,35 @@
 //! Signs requests to Amazon Web Services with the keys that other programs for AWS use on this machine.
 //!
-//! Keys are looked for when a request is sent, and never kept: variables and files are read anew for each
-//! request, so that keys which another program has renewed are found. It never runs a program and asks no
-//! server for keys.
+//! The source of the keys is looked for when a request is sent: variables and files are read anew for each request, so that
+//! keys which another program has renewed are found. Keys of a role, an SSO session, a program, a container or a machine
+//! are kept in memory until shortly before they end.
 
+mod answer;
 mod credentials;
 mod profile;
 mod sigv4;
+mod sso;
+mod temporary;
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use leftfold_events::Time;
 use leftfold_events::event::FailureClass;
+use reqwest::Url;
 
 use crate::authorization::{Authorization, Authorize, Credentials, Outgoing};
 use crate::errors::Failure;
 use crate::regions;
-use credentials::{Found, Given, Machine, Missing};
+use crate::short_lived::Shared;
+use answer::{Temporary, auth};
+use credentials::{Found, Given, Machine, Missing, Source};
 use sigv4::{Scope, Unsigned};
 
 /// The most bytes that are read of a file of profiles.
@@ -74,12 +81,58 @@ pub(crate) fn region(parameters: &Parameters) -> Option<String> {
 /// There are no keys, they have expired, or there is no region: what to do.
 pub(crate) fn describe(parameters: &Parameters) -> Result<String, String> {
     let region = region(parameters).ok_or_else(|| NO_REGION.to_owned())?;
-    let found = on_this_machine(|machine| machine.keys(&given(parameters)));
-    let found = found.map_err(|missing| missing.to_string())?;
-    match expired(&found, SystemTime::now().into()) {
-        Some(why) => Err(why),
-        None => Ok(format!("{}; region {region}", found.source)),
+    let source = on_this_machine(|machine| machine.source(&given(parameters)));
+    let source = source.map_err(|missing| missing.to_string())?;
+    let standing = standing(&source, SystemTime::now().into())?;
+    Ok(format!("{source}{standing}; region {region}"))
+}
+
+/// How long the keys of a source or the token for them last, if this machine knows it.
+fn standing(source: &Source, now: Time) -> Result<String, String> {
+    match source {
+        Source::Keys(found) => expired(found, now).map_or_else(|| Ok(String::new()), Err),
+        Source::Role { by, .. } => standing(by, now),
+        Source::WebIdentity { token_file, .. } if !token_file.is_file() => {
+            Err(format!("{source}, but there is no such file"))
+        }
+        Source::Sso(sso) => sso::standing(sso, now).map(|until| format!(", {until}")),
+        Source::WebIdentity { .. }
+        | Source::Process { .. }
+        | Source::Container { .. }
+        | Source::Instance { .. } => Ok(String::new()),
     }
+}
+
+/// The keys of each source that has to be asked for them, for all requests of the process.
+static TEMPORARY: Mutex<Vec<(Source, Arc<Shared<Temporary>>)>> = Mutex::new(Vec::new());
+
+/// The most sources whose keys are kept.
+const MOST_SOURCES: usize = 16;
+
+fn shared(source: &Source) -> Arc<Shared<Temporary>> {
+    let mut known = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, shared)) = known.iter().find(|(known, _)| known == source) {
+        return Arc::clone(shared);
+    }
+    if known.len() == MOST_SOURCES {
+        known.remove(0);
+    }
+    let shared = Arc::new(Shared::default());
+    known.push((source.clone(), Arc::clone(&shared)));
+    shared
+}
+
+async fn keys(source: &Source) -> Result<Temporary, Failure> {
+    if let Source::Keys(_) = source {
+        return temporary::get(source).await;
+    }
+    let fetched = async {
+        let keys = temporary::get(source).await?;
+        let lifetime = keys.lifetime();
+        Ok(Some((keys, lifetime)))
+    };
+    let keys = shared(source).get(fetched).await?;
+    keys.ok_or_else(|| Failure::fatal(FailureClass::Auth, "no AWS keys"))
 }
 
 /// The files in which keys may be.
@@ -124,35 +177,55 @@ impl Authorize for Signer {
         &'a self,
         request: &'a mut Outgoing,
     ) -> BoxFuture<'a, Result<Credentials, Failure>> {
-        // small local files, once for each request
-        let now = Time::from(SystemTime::now());
-        let signed = on_this_machine(|machine| self.sign(machine, request, now));
-        futures::future::ready(signed).boxed()
+        async move {
+            // small local files, once for each request
+            let Some(source) = on_this_machine(|machine| self.source(machine))? else {
+                return Ok(Credentials::default());
+            };
+            let keys = keys(&source).await?;
+            let now = Time::from(SystemTime::now());
+            on_this_machine(|machine| self.sign(machine, keys, request, now))
+        }
+        .boxed()
+    }
+
+    /// Keys that end may have been revoked: others may be accepted if these were accepted before.
+    fn refused(&self, used: &Credentials) -> bool {
+        let is_used =
+            |keys: &Temporary| answer::named(&keys.keys).iter().all(|one| used.0.contains(one));
+        let known = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().find_map(|(_, shared)| shared.refused(is_used)).unwrap_or(false)
+    }
+}
+
+/// The host of a request, with its port.
+fn host_header(url: &Url) -> String {
+    match (url.host_str().unwrap_or_default(), url.port()) {
+        (host, Some(port)) => format!("{host}:{port}"),
+        (host, None) => host.to_owned(),
     }
 }
 
 impl Signer {
+    /// The source of keys; `None`: there is none, and none is required.
+    fn source(&self, machine: Machine<'_>) -> Result<Option<Source>, Failure> {
+        match machine.source(&self.given) {
+            Err(Missing::Nothing { .. }) if !self.required => Ok(None),
+            source => source.map(Some).map_err(|missing| auth(missing.to_string())),
+        }
+    }
+
     fn sign(
         &self,
         machine: Machine<'_>,
+        keys: Temporary,
         request: &mut Outgoing,
         now: Time,
     ) -> Result<Credentials, Failure> {
-        let auth = |why: String| Failure::fatal(FailureClass::Auth, why);
-        let found = match machine.keys(&self.given) {
-            Err(Missing::Nothing { .. }) if !self.required => return Ok(Credentials::default()),
-            found => found.map_err(|missing| auth(missing.to_string()))?,
-        };
-        if let Some(why) = expired(&found, now) {
-            return Err(auth(why));
-        }
         let in_address = regions::of_address(request.url.as_str()).map(str::to_owned);
         let region = in_address.or_else(|| machine.region(&self.given));
         let region = region.ok_or_else(|| auth(NO_REGION.to_owned()))?;
-        let host = match (request.url.host_str().unwrap_or_default(), request.url.port()) {
-            (host, Some(port)) => format!("{host}:{port}"),
-            (host, None) => host.to_owned(),
-        };
+        let host = host_header(&request.url);
         // every header of AWS has to be signed
         let is_signed = |name: &str| name == "content-type" || name.starts_with("x-amz-");
         let own = request.headers.iter().filter(|(name, _)| is_signed(name.as_str()));
@@ -165,16 +238,12 @@ impl Signer {
             body: &request.body,
         };
         let scope = Scope { region: &region, service: SERVICE };
-        for (name, value) in sigv4::sign(&unsigned, &found.keys, scope, now) {
+        for (name, value) in sigv4::sign(&unsigned, &keys.keys, scope, now) {
             request.set(name, &value)?;
         }
-        let credentials::Keys { access_key_id, secret_access_key, session_token } = found.keys;
-        let token = session_token.map(|token| ("aws.sessionToken".to_owned(), token));
-        let keys = [
-            ("aws.accessKeyId".to_owned(), access_key_id),
-            ("aws.secretAccessKey".to_owned(), secret_access_key),
-        ];
-        Ok(Credentials(keys.into_iter().chain(token).collect()))
+        let mut credentials = answer::named(&keys.keys);
+        credentials.extend(keys.secrets);
+        Ok(Credentials(credentials))
     }
 }
 
@@ -182,7 +251,6 @@ impl Signer {
 mod tests {
     use std::collections::HashMap;
 
-    use reqwest::Url;
     use reqwest::header::{HeaderMap, HeaderValue};
 
     use super::*;
@@ -210,7 +278,14 @@ mod tests {
         let env: HashMap<&str, &str> = env.iter().copied().collect();
         let env = |name: &str| env.get(name).map(|value| (*value).to_owned());
         let read = |_: &Path| Err(io::ErrorKind::NotFound.into());
-        signer.sign(Machine { env: &env, read: &read }, request, NOW)
+        let machine = Machine { env: &env, read: &read };
+        let Some(source) = signer.source(machine)? else { return Ok(Credentials::default()) };
+        let Source::Keys(found) = source else { panic!("not keys: {source}") };
+        if let Some(why) = expired(&found, NOW) {
+            return Err(auth(why));
+        }
+        let keys = Temporary { keys: found.keys, expires: None, secrets: Vec::new() };
+        signer.sign(machine, keys, request, NOW)
     }
 
     const KEYS: [(&str, &str); 3] = [

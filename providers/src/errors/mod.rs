@@ -17,6 +17,13 @@ pub(crate) use body::{Details, is_markup};
 pub use hints::LONGEST_WAIT_MS;
 pub(crate) use mask::Mask;
 
+/// Whether a server does not accept the credentials of a request. Amazon does not use the status for it.
+pub(crate) fn refuses_credentials(status: StatusCode, headers: &HeaderMap) -> bool {
+    let kinds = ["ExpiredTokenException", "UnrecognizedClientException"];
+    status == StatusCode::UNAUTHORIZED
+        || status == StatusCode::FORBIDDEN && kinds.contains(&hints::error_type(headers))
+}
+
 /// Why there is no complete reply. `message` contains no key that is in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {

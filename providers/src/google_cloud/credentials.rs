@@ -17,6 +17,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::sign::SigningKey;
 use serde::Deserialize;
 
+use crate::http::is_loopback;
+
 /// The largest accepted file, in bytes. Real ones have 3 KiB.
 const LARGEST: u64 = 64 * 1024;
 
@@ -186,12 +188,6 @@ fn token_uri(given: Option<&str>) -> Result<Url, String> {
         "http" | "https" if is_loopback(&url) && !has_user => Ok(url),
         _ => Err(bad()),
     }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    address.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
 #[cfg(test)]

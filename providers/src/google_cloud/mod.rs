@@ -7,10 +7,8 @@
 mod credentials;
 mod token;
 
-use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::sync::{Arc, LazyLock};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -18,8 +16,8 @@ use leftfold_events::event::FailureClass;
 
 use crate::authorization::{self, Authorization, Authorize, Outgoing};
 use crate::errors::Failure;
+use crate::short_lived::{Lifetime, Shared};
 use credentials::Credentials;
-use token::Token;
 
 /// The file of a sign-in, in gcloud's folder.
 const OF_GCLOUD: &str = "application_default_credentials.json";
@@ -106,25 +104,14 @@ enum Found {
 #[derive(Debug, Default)]
 struct Tokens {
     places: Places,
-    current: Mutex<Option<Current>>,
-    /// Held while a token is on its way: other requests wait for it instead of asking too.
-    asking: tokio::sync::Mutex<()>,
+    current: Shared<Token>,
 }
 
 /// A token, and the secrets of the credentials that it was got with.
 #[derive(Clone)]
-struct Current {
-    token: Token,
+struct Token {
+    value: String,
     secrets: Vec<(String, String)>,
-    /// The number of requests that it was given to.
-    uses: u32,
-}
-
-/// Shows the token's lifetime only.
-impl fmt::Debug for Current {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Current").field("token", &self.token).finish_non_exhaustive()
-    }
 }
 
 /// Authorises requests with the credentials that this process finds. If they are not `required`, a request is sent
@@ -152,31 +139,25 @@ impl Authorize for GoogleCloud {
         request: &'a mut Outgoing,
     ) -> BoxFuture<'a, Result<authorization::Credentials, Failure>> {
         let authorized = async {
-            let Some(current) = self.tokens.get().await? else {
+            let Some(token) = self.tokens.get().await? else {
                 if self.required {
                     return Err(Failure::fatal(FailureClass::Auth, NOTHING));
                 }
                 return Ok(authorization::Credentials::default());
             };
-            let token = current.token.value;
-            request.set("authorization", &format!("Bearer {token}"))?;
-            let mut credentials = current.secrets;
-            credentials.push((TOKEN.to_owned(), token));
+            request.set("authorization", &format!("Bearer {}", token.value))?;
+            let mut credentials = token.secrets;
+            credentials.push((TOKEN.to_owned(), token.value));
             Ok(authorization::Credentials(credentials))
         };
         authorized.boxed()
     }
 
-    /// Another token may be accepted if this one was accepted before.
     fn refused(&self, used: &authorization::Credentials) -> bool {
-        let mut current = self.tokens.current();
-        let is_used = |current: &&Current| {
-            used.0.iter().any(|(name, value)| name == TOKEN && *value == current.token.value)
+        let is_used = |token: &Token| {
+            used.0.iter().any(|(name, value)| name == TOKEN && *value == token.value)
         };
-        let Some(refused) = current.as_ref().filter(is_used) else { return true };
-        let was_accepted = refused.uses > 1;
-        *current = None;
-        was_accepted
+        self.tokens.current.refused(is_used).unwrap_or(true)
     }
 }
 
@@ -205,14 +186,11 @@ pub(crate) fn files() -> Vec<PathBuf> {
 
 impl Tokens {
     /// A token for a request; `None` if there are no credentials.
-    async fn get(&self) -> Result<Option<Current>, Failure> {
-        if let Some(current) = self.fresh() {
-            return Ok(Some(current));
-        }
-        let _asking = self.asking.lock().await;
-        if let Some(current) = self.fresh() {
-            return Ok(Some(current));
-        }
+    async fn get(&self) -> Result<Option<Token>, Failure> {
+        self.current.get(self.fetched()).await
+    }
+
+    async fn fetched(&self) -> Result<Option<(Token, Lifetime)>, Failure> {
         let places = self.places.clone();
         let found = tokio::task::spawn_blocking(move || places.find()).await;
         let (found, from) = match found {
@@ -221,26 +199,13 @@ impl Tokens {
             Ok(Err(why)) => return Err(Failure::fatal(FailureClass::Auth, why)),
             Err(error) => return Err(Failure::new(FailureClass::Other, error.to_string())),
         };
-        let (token, secrets) = match &found {
+        let ((value, lifetime), secrets) = match &found {
             Found::Credentials(credentials) => {
                 (token::get(credentials, &from).await?, credentials.secrets())
             }
             Found::Machine(host) => (token::of_machine(host).await?, Vec::new()),
         };
-        let current = Current { token, secrets, uses: 1 };
-        *self.current() = Some(current.clone());
-        Ok(Some(current))
-    }
-
-    fn fresh(&self) -> Option<Current> {
-        let mut current = self.current();
-        let fresh = current.as_mut().filter(|current| current.token.is_fresh(SystemTime::now()))?;
-        fresh.uses = fresh.uses.saturating_add(1);
-        Some(fresh.clone())
-    }
-
-    fn current(&self) -> MutexGuard<'_, Option<Current>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(Some((Token { value, secrets }, lifetime)))
     }
 }
 
@@ -339,6 +304,8 @@ mod tests {
             used = credentials;
         }
         assert_eq!(count.load(Ordering::Relaxed), 1);
+        let debug = format!("{google:?}");
+        assert!(!debug.contains("token-1") && !debug.contains("PRIVATE"), "{debug}");
         let names: Vec<&str> = used.0.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["private_key", TOKEN]);
         // another may be accepted, once

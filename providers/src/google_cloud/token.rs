@@ -1,13 +1,12 @@
 //! Requests for access tokens and their answers: the signed claim of a service account (RFC 7523), the refresh token of
 //! a user (RFC 6749), and the metadata server of a machine of Google's.
 
-use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use leftfold_events::event::FailureClass;
-use reqwest::{RequestBuilder, Response, Url};
+use reqwest::{RequestBuilder, Url};
 use rustls::SignatureScheme;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,6 +14,7 @@ use serde_json::{Value, json};
 use super::credentials::{Credentials, ServiceAccount};
 use crate::errors::{Failure, Mask, is_markup};
 use crate::http;
+use crate::short_lived::Lifetime;
 
 /// The only scope that the AI Platform accepts.
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
@@ -22,44 +22,20 @@ const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const LIFETIME: Duration = Duration::from_secs(60 * 60);
 /// How long a token is used that does not say when it expires.
 const UNKNOWN_LIFETIME: Duration = Duration::from_secs(5 * 60);
-/// How long before its end a token is no longer used.
-const MARGIN: Duration = Duration::from_secs(4 * 60);
 /// The longest lifetime of a token that is believed.
 const LONGEST_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a token is waited for.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// The machine's own server answers at once, or it is not there.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(3);
-/// The largest answer, in bytes.
-const LARGEST: usize = 64 * 1024;
 /// The longest token, in bytes. Real ones have 1 KiB.
 const LONGEST: usize = 16 * 1024;
 
-/// An access token.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct Token {
-    pub(super) value: String,
-    pub(super) got: SystemTime,
-    pub(super) lifetime: Duration,
-}
-
-/// Shows only its lifetime.
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Token").field("lifetime", &self.lifetime).finish_non_exhaustive()
-    }
-}
-
-impl Token {
-    /// Whether it lasts long enough for a request that starts now.
-    pub(super) fn is_fresh(&self, now: SystemTime) -> bool {
-        let margin = MARGIN.min(self.lifetime / 4);
-        self.got + self.lifetime.saturating_sub(margin) > now
-    }
-}
-
 /// A token for these credentials, which came from the place `from`.
-pub(super) async fn get(credentials: &Credentials, from: &str) -> Result<Token, Failure> {
+pub(super) async fn get(
+    credentials: &Credentials,
+    from: &str,
+) -> Result<(String, Lifetime), Failure> {
     let (url, form, secrets) = match credentials {
         Credentials::ServiceAccount(account) => {
             let assertion = assertion(account, SystemTime::now())
@@ -91,7 +67,7 @@ pub(super) async fn get(credentials: &Credentials, from: &str) -> Result<Token, 
 }
 
 /// A token of the account that this machine of Google's runs as.
-pub(super) async fn of_machine(host: &str) -> Result<Token, Failure> {
+pub(super) async fn of_machine(host: &str) -> Result<(String, Lifetime), Failure> {
     let address =
         format!("http://{host}/computeMetadata/v1/instance/service-accounts/default/token");
     let bad = |why: String| {
@@ -125,19 +101,9 @@ async fn exchange(
     timeout: Duration,
     from: &str,
     mask: &Mask,
-) -> Result<Token, Failure> {
-    let address = http::display_url(url);
-    let answer = async {
-        let response = request.send().await.map_err(|error| unreachable(&address, &error))?;
-        let status = response.status();
-        Ok((status, body(response).await.map_err(|error| unreachable(&address, &error))?))
-    };
+) -> Result<(String, Lifetime), Failure> {
     let got = SystemTime::now();
-    let (status, body) = tokio::time::timeout(timeout, answer).await.map_err(|_| {
-        let seconds = timeout.as_secs();
-        let message = format!("no access token: {address} did not answer within {seconds} s");
-        Failure::new(FailureClass::Network, message)
-    })??;
+    let (status, body) = http::ask("no access token", request, url, timeout).await?;
     let answer: Answer = serde_json::from_slice(&body).unwrap_or_default();
     if let Some(token) = answer.access_token.filter(|_| status.is_success()) {
         let token = token.trim();
@@ -147,7 +113,7 @@ async fn exchange(
         {
             let lifetime = answer.expires_in.map_or(UNKNOWN_LIFETIME, Duration::from_secs);
             let lifetime = lifetime.min(LONGEST_LIFETIME);
-            return Ok(Token { value: token.to_owned(), got, lifetime });
+            return Ok((token.to_owned(), Lifetime::new(got, lifetime)));
         }
     }
     let said = match (answer.error, answer.error_description) {
@@ -170,7 +136,7 @@ async fn exchange(
         }
         (_, _) => "",
     };
-    let said = mask.hide(said);
+    let (said, address) = (mask.hide(said), http::display_url(url));
     let message =
         format!("no access token for {from}: {address} answered {status}: {said}{advice}");
     Err(Failure { status: Some(status.as_u16()), ..Failure::new(class, message) })
@@ -184,22 +150,6 @@ struct Answer {
     expires_in: Option<u64>,
     error: Option<String>,
     error_description: Option<String>,
-}
-
-/// The body, up to a limit.
-async fn body(mut response: Response) -> reqwest::Result<Vec<u8>> {
-    let mut body = Vec::new();
-    while body.len() < LARGEST
-        && let Some(bytes) = response.chunk().await?
-    {
-        body.extend_from_slice(&bytes);
-    }
-    Ok(body)
-}
-
-fn unreachable(address: &str, error: &reqwest::Error) -> Failure {
-    let message = format!("no access token: no connection to {address}: {}", http::chain(error));
-    Failure::new(FailureClass::Network, message)
 }
 
 #[cfg(test)]
@@ -228,22 +178,6 @@ mod tests {
         assert!(failure.message.ends_with("did not answer within 3 s"), "{}", failure.message);
         let failure = of_machine("not a host").await.unwrap_err();
         assert!(failure.message.contains("GCE_METADATA_HOST"), "{}", failure.message);
-    }
-
-    #[test]
-    fn a_token_is_replaced_before_it_ends() {
-        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
-        let token = |lifetime| Token {
-            value: "t".into(),
-            got: at(1_000),
-            lifetime: Duration::from_secs(lifetime),
-        };
-        for (lifetime, last) in [(3_600, 4_359), (400, 1_299), (1, 1_000)] {
-            assert!(token(lifetime).is_fresh(at(last)), "{lifetime}");
-            assert!(!token(lifetime).is_fresh(at(last + 1)), "{lifetime}");
-        }
-        assert!(!token(0).is_fresh(at(1_000)));
-        assert!(!format!("{:?}", token(1)).contains('"'));
     }
 
     #[test]

@@ -11,13 +11,14 @@ use std::thread::JoinHandle;
 use futures::StreamExt;
 use leftfold_events::Sha256;
 use leftfold_events::event::FailureClass;
+use leftfold_framing::eventstream;
 use leftfold_providers::{Config, OnFault, Request, StreamEvent, Wire, build};
 use serde_json::{Value, json};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Each wire, with a model and the shortest good answer.
-const WIRES: [(Wire, &str, &str); 4] = [
+/// Each wire, with a model and the shortest good answer. Lines of Bedrock's are messages.
+const WIRES: [(Wire, &str, &str); 5] = [
     (
         Wire::ANTHROPIC,
         "claude-sonnet-4-5",
@@ -40,7 +41,27 @@ const WIRES: [(Wire, &str, &str); 4] = [
         "gemini-2.5-flash",
         "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Hi\"}]},\"finishReason\":\"STOP\"}]}\n\n",
     ),
+    (
+        Wire::BEDROCK,
+        "anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "messageStart {\"role\":\"assistant\"}\n\
+         contentBlockDelta {\"contentBlockIndex\":0,\"delta\":{\"text\":\"Hi\"}}\n\
+         messageStop {\"stopReason\":\"end_turn\"}\n\
+         metadata {\"usage\":{\"inputTokens\":3,\"outputTokens\":2}}",
+    ),
 ];
+
+/// The bytes of an answer.
+fn bytes(wire: Wire, answer: &str) -> Vec<u8> {
+    if wire != Wire::BEDROCK {
+        return answer.as_bytes().to_vec();
+    }
+    let message = |line: &str| {
+        let (name, data) = line.split_once(' ').unwrap();
+        eventstream::message(&[(":message-type", "event"), (":event-type", name)], data.as_bytes())
+    };
+    answer.lines().flat_map(message).collect()
+}
 
 /// Two calls, of which `answered` have results, and then a user message.
 fn request(model: &str, answered: &[&str]) -> Request {
@@ -72,7 +93,7 @@ fn config(wire: Wire, base: &str, on_fault: OnFault) -> Config {
 }
 
 /// A server that answers one request with `answer`, and returns the body.
-fn serve(answer: &'static str) -> (String, JoinHandle<Vec<u8>>) {
+fn serve(answer: Vec<u8>) -> (String, JoinHandle<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let base = format!("http://{}/v1", listener.local_addr().unwrap());
     let server = std::thread::spawn(move || {
@@ -93,7 +114,8 @@ fn serve(answer: &'static str) -> (String, JoinHandle<Vec<u8>>) {
         reader.read_exact(&mut body).unwrap();
         let head =
             "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
-        reader.into_inner().write_all(format!("{head}{answer}").as_bytes()).unwrap();
+        let answer = [head.as_bytes(), &answer].concat();
+        reader.into_inner().write_all(&answer).unwrap();
         body
     });
     (base, server)
@@ -132,7 +154,7 @@ async fn sent(
     request: Request,
     on_fault: OnFault,
 ) -> (Value, usize) {
-    let (base, server) = serve(answer);
+    let (base, server) = serve(bytes(wire, answer));
     let config = config(wire, &base, on_fault);
     let (model, provider) = (request.model.id.clone(), build(config.clone()).unwrap());
     let announced = provider.body(&request);

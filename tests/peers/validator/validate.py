@@ -1,4 +1,5 @@
-"""Checks bodies of requests against the parameter types of the vendors' own Python SDKs.
+"""Checks bodies of requests against the parameter types of the vendors' own Python SDKs, and Bedrock's against the model of its
+API that Amazon's SDKs are made from.
 
 Reads JSON lines from standard input: {"format": ..., "name": ..., "body": {...}}. Writes a JSON line for each body
 that is refused: {"name": ..., "faults": [[path, message], ...]}, and {"checked": N} at the end. A member that the
@@ -17,6 +18,9 @@ import typing_extensions
 typing.Iterable = typing.List
 
 import anthropic._models
+import botocore.loaders
+import botocore.model
+import botocore.validate
 import openai._models
 from anthropic.types import message_create_params
 from google.genai import types as gemini
@@ -67,8 +71,23 @@ class GeminiBody(pydantic.BaseModel):
     cachedContent: str | None = None
 
 
-def faults(adapter: pydantic.TypeAdapter, body: object) -> list[list[str]]:
+class BedrockBody:
+    """The body of `ConverseStream`. The model is in the address."""
+
+    def __init__(self) -> None:
+        model = botocore.loaders.Loader().load_service_model("bedrock-runtime", "service-2")
+        service = botocore.model.ServiceModel(model)
+        self.shape = service.operation_model("ConverseStream").input_shape
+
+    def faults(self, body: dict) -> list[list[str]]:
+        report = botocore.validate.ParamValidator().validate({"modelId": "m"} | body, self.shape)
+        return [["", report.generate_report()]] if report.has_errors() else []
+
+
+def faults(adapter: pydantic.TypeAdapter | BedrockBody, body: object) -> list[list[str]]:
     """The faults of one body, the deepest first: in a union only the closest alternative is of interest."""
+    if isinstance(adapter, BedrockBody):
+        return adapter.faults(body)
     try:
         adapter.validate_python(body)
         return []
@@ -89,6 +108,7 @@ def main() -> None:
         "gemini": GeminiBody,
     }
     adapters = {name: pydantic.TypeAdapter(of) for name, of in adapters.items()}
+    adapters["bedrock"] = BedrockBody()
     checked = 0
     for line in sys.stdin:
         case = json.loads(line)

@@ -1,0 +1,7 @@
+#![no_main]
+
+use leftfold_providers::Wire;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    leftfold_providers::fuzzing::framed(Wire::BEDROCK, data).unwrap();
+});
