@@ -34,6 +34,10 @@ fn answer(message: &Value) -> Option<Value> {
             answer["result"]["capabilities"]["resources"] = json!({});
             return Some(answer);
         }
+        ("resources/list", _) => json!({ "resources": [
+            { "uri": "note:///a", "name": "a", "description": "The first note\u{1b}[2J" },
+            { "uri": "note:///b c", "name": "cannot be mentioned" },
+        ] }),
         ("resources/read", "note:///a") => text("alpha, see @m:note:///b"),
         ("resources/read", "note:///long") => text(&"a long line\n".repeat(3_000)),
         ("resources/read", "note:///secret") => text(&format!("It is {SECRET}.")),
@@ -76,6 +80,23 @@ fn a_resource_is_attached_once_and_not_searched() {
     assert_eq!(texts(&site, prompt), [prompt, ALPHA]);
     site.assert_sound();
     site.run(&["rerun", "last"]).ok();
+}
+
+#[test]
+fn a_conversation_completes_them() {
+    let site = site();
+    let mut terminal = site.terminal(&[], 100);
+    terminal.until_prompt().press("Hello\r").until("One.").until_prompt();
+    terminal.press("See @m:").until("> @m:note:///a").until("The first note");
+    assert!(!terminal.shown().contains("note:///b c"), "{}", terminal.shown());
+    terminal.press("\t").until("› See @m:note:///a").press("\r").until("Two.");
+    terminal.until_prompt().press("\u{4}");
+    assert_eq!(terminal.wait(), 0);
+    assert!(!terminal.raw.contains("\u{1b}[2J"), "{:?}", terminal.raw);
+    let events = site.exported();
+    let last = common::all(&events, "turn.prompted").pop().unwrap();
+    assert_eq!(last["data"]["parts"][1]["text"], ALPHA);
+    site.assert_sound();
 }
 
 #[test]

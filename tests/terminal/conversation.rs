@@ -503,11 +503,7 @@ fn a_fork_continues_before_an_earlier_prompt() {
     prompt(&mut terminal, "first", "One.");
     prompt(&mut terminal, "second", "Two.");
     terminal.until_prompt().press("\x1b").until("Esc again").press("\x1b").until("> second");
-    terminal
-        .press("\r")
-        .until("> take it back")
-        .press("\x1b[B")
-        .until("> fork before it, and leave");
+    terminal.press("\r").until("> take it back").press("\x1b[B").until("> fork before it, leave");
     terminal.press("\r").until("[a fork; `leftfold --session ").until("› second");
     terminal.press(" again\r").until("› second again").until_prompt().press(CTRL_D);
     assert_eq!(terminal.wait(), 0);

@@ -1,5 +1,7 @@
 //! Menus, lists to choose from, and the commands of a conversation, on a pseudo-terminal.
 
+use std::os::unix::fs::PermissionsExt;
+
 use common::{Site, Terminal, all, bash, kinds, only, says, script};
 use serde_json::{Value, json};
 
@@ -175,7 +177,11 @@ fn an_approval_is_taken_back_in_the_list() {
         .press("y");
     terminal.until("Done.").until_prompt();
     assert!(site.run(&["permission", "list"]).ok().stdout.contains("echo *"));
-    terminal.press("/permissions\r").until("always allowed: bash echo *").until("Delete remove");
+    terminal
+        .press("/permissions\r")
+        .until("bash echo *")
+        .until("always allowed")
+        .until("Delete remove");
     terminal.press("echo").until("> ").until("1 of 5").press(DELETE).until("of 4");
     terminal.press("\x1b");
     leave(&mut terminal);
@@ -329,6 +335,32 @@ fn a_terminal_without_codes_lists_what_there_is() {
     assert!(!terminal.raw.contains('\x1b'), "{:?}", terminal.raw);
 }
 
+/// The text among the bytes of a terminal.
+fn without_codes(raw: &str) -> String {
+    let mut pieces = raw.split("\x1b[");
+    let first = pieces.next().unwrap_or_default().to_owned();
+    let rest =
+        pieces.map(|piece| piece.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).get(1..));
+    (first + &rest.flatten().collect::<String>()).replace('\r', "")
+}
+
+#[test]
+fn the_help_fits_any_width() {
+    let site = Site::scripted(&script(json!([says("Never.")])));
+    for (columns, expected) in [
+        (40, "  /undo\n    take back the last prompt and its\n    changes to files\n"),
+        (80, "  /undo                take back the last prompt and its changes to files\n"),
+    ] {
+        let mut terminal = site.terminal(&[], columns);
+        terminal.until_prompt().press("/help\r").until("Ctrl-Z").until_prompt();
+        terminal.press("/status\r").until("permissions").until_prompt();
+        // what has scrolled away is among the bytes
+        let lines = without_codes(&terminal.raw);
+        assert!(lines.contains(expected), "{lines:?}");
+        leave(&mut terminal);
+    }
+}
+
 #[test]
 fn the_menu_moves_with_the_keys() {
     let site = Site::scripted(&script(json!([says("Never.")])));
@@ -338,6 +370,29 @@ fn the_menu_moves_with_the_keys() {
     terminal.press("\x1b").until_so("closed", |screen| !screen.contents().contains("/agent"));
     terminal.press("\x15");
     leave(&mut terminal);
+}
+
+#[test]
+fn the_image_of_the_clipboard_is_attached() {
+    let site = Site::scripted(&script(json!([says("A shot.")])));
+    let program = site.file("bin/xclip", "#!/bin/sh\nprintf '\\211PNG\\r\\n\\032\\n'\n");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path =
+        format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let site = site.env("PATH", path).env("DISPLAY", ":9").env("WAYLAND_DISPLAY", "");
+    let mut terminal = site.terminal(&[], 100);
+    let control_v = "\x16";
+    terminal.until_prompt().press(control_v).until("› [image 1]").press("what is it?\r");
+    terminal.until("A shot.").until_prompt();
+    std::fs::write(&program, "#!/bin/sh\necho text\n").unwrap();
+    terminal.press(control_v).until("Nothing is pasted: there is no image in the clipboard.");
+    leave(&mut terminal);
+    let parts = only(&site.exported(), "turn.prompted")["data"]["parts"].clone();
+    assert_eq!(parts[0]["text"], "[image 1] what is it?");
+    assert_eq!(
+        (&parts[1]["mime"], &parts[1]["text"]),
+        (&json!("image/png"), &json!("iVBORw0KGgo="))
+    );
 }
 
 #[test]

@@ -21,6 +21,7 @@ use leftfold_view::words::first_line;
 
 use super::completion::{Command, Entry};
 use super::entered::{Argument, OWN, Own};
+use super::file_search::ends_mention;
 use super::picker::{Picker, Row};
 use super::theme::ThemeName;
 
@@ -98,7 +99,7 @@ impl Mode {
 #[derive(Clone, Debug)]
 pub(super) struct Choices {
     pub(super) commands: Vec<Command>,
-    /// Subagents.
+    /// Subagents, and resources of MCP servers.
     pub(super) mentions: Vec<Entry>,
 }
 
@@ -176,6 +177,13 @@ impl Choices {
         choices.mentions = agents.map(|(name, about)| entry(name, first_line(about))).collect();
         Ok(choices)
     }
+}
+
+/// The resources of connected MCP servers that a prompt can mention.
+pub(super) async fn resources(setup: &SessionSetup) -> Vec<Entry> {
+    let resources = setup.extensions.mcp.resources().await.into_iter();
+    let resources = resources.filter(|(name, _)| !name.contains(ends_mention));
+    resources.map(|(name, about)| entry(&name, first_line(&about))).collect()
 }
 
 fn model_entry(row: &ModelRow) -> Entry {
@@ -317,7 +325,9 @@ fn session_row(store: &Path, head: &Head, now: Time) -> Row<Pick> {
     let cost = if cost > 0.0 { format!("${cost:.4}") } else { String::new() };
     let fork = summary.fork_of.map(|_| "fork".to_owned()).unwrap_or_default();
     let mut preview = vec![format!("{} in {}", head.session, summary.directory)];
-    preview.extend(summary.summary.or(summary.prompt).map(|text| first_line(&text).to_owned()));
+    // without a title, the prompt is the first cell
+    let prompt = summary.prompt.filter(|_| summary.title.is_some());
+    preview.extend(summary.summary.or(prompt).map(|text| first_line(&text).to_owned()));
     if let Some(of) = summary.fork_of {
         preview.push(format!("a fork of {of}"));
     }
@@ -365,9 +375,9 @@ pub(super) fn permissions(
     };
     let approval = |rule: &Rule| {
         let id = approvals::id(rule);
-        let said = format!("always allowed: {} {}", rule.permission, rule.pattern);
+        let said = format!("{} {}", rule.permission, rule.pattern);
         let preview = vec!["Delete takes it back: calls like it are asked about again".to_owned()];
-        Row { value: Pick::Approval(id.clone()), cells: vec![id, said], preview }
+        Row { value: Pick::Approval(id), cells: vec![said, "always allowed".to_owned()], preview }
     };
     let approved = approvals::stored(&worktree)?.approved;
     let has_approvals = !approved.is_empty();
@@ -432,26 +442,35 @@ pub(super) const FILES: &str = "files";
 
 /// What can be done with an earlier prompt.
 pub(super) fn steps_back(seq: Seq) -> Picker<Pick> {
-    let row = |value, text: &str| Row { value, cells: vec![text.to_owned()], preview: Vec::new() };
-    let back = run("revert", &seq.to_string());
-    let mut rows =
-        vec![row(back, "take it back, with everything after it and its changes to files")];
-    rows.extend(fork_rows(seq));
-    Picker::new("What to do", rows, 0)
+    let back = Row {
+        value: run("revert", &seq.to_string()),
+        cells: vec!["take it back".to_owned()],
+        preview: vec!["with everything after it, and with its changes to files".to_owned()],
+    };
+    Picker::new("What to do", [back].into_iter().chain(fork_rows(seq)).collect(), 0)
 }
 
 /// What becomes of the files when a fork is made.
 pub(super) fn fork_at(seq: Seq) -> Picker<Pick> {
-    Picker::new("Fork", fork_rows(seq), 0)
+    Picker::new("Fork", fork_rows(seq).into(), 0)
 }
 
-fn fork_rows(seq: Seq) -> Vec<Row<Pick>> {
-    let row = |value, text: &str| Row { value, cells: vec![text.to_owned()], preview: Vec::new() };
-    vec![
-        row(run("fork", &seq.to_string()), "fork before it, and leave the files as they are"),
+fn fork_rows(seq: Seq) -> [Row<Pick>; 2] {
+    let row = |argument: String, text: &str, preview: &str| Row {
+        value: run("fork", &argument),
+        cells: vec![text.to_owned()],
+        preview: vec![preview.to_owned()],
+    };
+    [
         row(
-            run("fork", &format!("{seq} {FILES}")),
-            "fork before it, and restore the files as they were then",
+            seq.to_string(),
+            "fork before it, leave files",
+            "the session up to there is continued in a new one; the files stay as they are",
+        ),
+        row(
+            format!("{seq} {FILES}"),
+            "fork before it, restore files",
+            "the session up to there is continued in a new one, with the files as they were then",
         ),
     ]
 }

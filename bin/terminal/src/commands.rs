@@ -12,6 +12,7 @@ use leftfold_runtime::{Usage, model, resolved_settings, slash};
 use leftfold_view::ContextUse;
 use leftfold_view::clean::{clean, clean_line};
 use ratatui::text::Line;
+use unicode_width::UnicodeWidthStr;
 
 use super::blocks::span;
 use super::choices::{self, FILES, HERE, Mode, PLAIN, Pick, PromptsFor};
@@ -20,25 +21,29 @@ use super::entered::{Argument, OWN, Own, OwnCommand};
 use super::jobs::{Back, Done, List};
 use super::picker::Picker;
 use super::render;
+use super::render::wrap::{Break, Indent, clip, wrap};
 use super::theme::{Background, Theme, ThemeName};
 
 /// The keys, below the commands of the help.
-const KEYS: &str = "\
-  /NAME           a command of the project, a skill or a prompt of an MCP server; `/` lists them
-  @PATH, @AGENT   attach a file or folder; ask a subagent
-  !COMMAND        run a command line; the model sees its output with the next prompt
-  Tab             complete; on an empty line: the next agent
-  Shift-Tab       the next way to treat permission questions
-  Enter           send; while a turn is running, queue the prompt
-  Alt-Enter       start a new line (Shift-Enter, Ctrl-J; or end the line with \\)
-  Esc             interrupt the turn; twice on an empty line: go back to an earlier prompt
-  Ctrl-C          clear the line; interrupt the turn; leave
-  Ctrl-D          leave
-  up, Ctrl-R      recall queued and earlier prompts; search them
-  Ctrl-V          attach the image of the clipboard; a pasted path of an image attaches it too
-  Ctrl-G          write the prompt in $VISUAL or $EDITOR
-  Ctrl-Z          suspend
-";
+const KEYS: [(&str, &str); 14] = [
+    ("/", "list all commands, also of the project, skills and prompts of MCP servers"),
+    ("@PATH, @AGENT", "attach a file or folder; ask a subagent"),
+    ("!COMMAND", "run a command line; the model sees its output with the next prompt"),
+    ("Tab", "complete; on an empty line: the next agent"),
+    ("Shift-Tab", "the next way to treat permission questions"),
+    ("Enter", "send; while a turn is running, queue the prompt"),
+    ("Alt-Enter", "start a new line (Shift-Enter, Ctrl-J; or end the line with \\)"),
+    ("Esc", "interrupt the turn; twice on an empty line: go back to an earlier prompt"),
+    ("Ctrl-C", "clear the line; interrupt the turn; leave"),
+    ("Ctrl-D", "leave"),
+    ("up, Ctrl-R", "recall queued and earlier prompts; search them"),
+    ("Ctrl-V", "attach the image of the clipboard; a pasted path of an image attaches it too"),
+    ("Ctrl-G", "write the prompt in $VISUAL or $EDITOR"),
+    ("Ctrl-Z", "suspend"),
+];
+
+/// The columns that the second column of a table needs at least, to stand beside the first.
+const BESIDE: usize = 28;
 
 /// The longest text that is copied to the clipboard, in bytes: terminals take no more.
 const MOST_COPIED: usize = 70_000;
@@ -59,7 +64,7 @@ impl Conversation {
     pub(super) fn own_command(&mut self, own: &OwnCommand, argument: &str) {
         if own.argument == Argument::Required && argument.is_empty() {
             self.app.settle(false);
-            return self.show(&format!("  /{} {}: {}", own.name, own.usage, own.about));
+            return self.show_text(&format!("  /{} {}: {}", own.name, own.usage, own.about));
         }
         let argument = argument.to_owned();
         match own.command {
@@ -329,17 +334,40 @@ impl Conversation {
     }
 
     fn help(&mut self) {
-        let line = |own: &OwnCommand| {
-            let usage = format!("/{} {}", own.name, own.usage);
-            format!("  {usage:<20} {}\n", own.about)
-        };
-        let mut text: String = OWN.iter().map(line).collect();
+        let own = |own: &OwnCommand| (format!("/{} {}", own.name, own.usage), own.about.to_owned());
+        let mut rows: Vec<(String, String)> = OWN.iter().map(own).collect();
         for (name, about) in self.own_commands() {
             if OWN.iter().all(|own| own.name != name || own.yields) {
-                text += &format!("  {}\n", clean_line(&format!("/{name}: {about}")));
+                rows.push((format!("/{name}"), about));
             }
         }
-        self.show(&(text + KEYS));
+        rows.extend(KEYS.map(|(key, about)| (key.to_owned(), about.to_owned())));
+        self.show_table(&rows);
+    }
+
+    /// Shows rows of a name and a text, below each other if the screen is narrow.
+    fn show_table(&mut self, rows: &[(String, String)]) {
+        let look = &self.app.blocks.look;
+        let theme = &look.theme;
+        let names = rows.iter().map(|(name, _)| clean_line(name).width());
+        let column = names.filter(|columns| *columns <= BESIDE).max().unwrap_or(0);
+        let is_narrow = look.width < column + 4 + BESIDE;
+        let mut lines = Vec::new();
+        for (name, about) in rows {
+            let (name, about) = (clean_line(name), clean_line(about));
+            let blank = " ".repeat(column.saturating_sub(name.width()));
+            let text = |begin: String| {
+                let indent = Indent::hanging(vec![span(theme.text, begin)]);
+                wrap(&[span(theme.text, about.clone())], look.width, &indent, Break::Words)
+            };
+            if is_narrow || name.width() > column {
+                lines.push(Line::from(clip(&[span(theme.text, format!("  {name}"))], look.width)));
+                lines.extend(text("    ".to_owned()));
+            } else {
+                lines.extend(text(format!("  {name}{blank}  ")));
+            }
+        }
+        self.app.blocks.add(lines);
     }
 
     fn todos(&mut self) {
@@ -355,7 +383,7 @@ impl Conversation {
             format!("  {mark} {}\n", clean_line(&todo.content))
         };
         let text: String = todos.iter().map(line).collect();
-        self.show(if text.is_empty() { "  there are no tasks" } else { &text });
+        self.show_text(if text.is_empty() { "  there are no tasks" } else { &text });
     }
 
     fn servers(&mut self) {
@@ -408,15 +436,13 @@ impl Conversation {
     pub(super) fn show_text(&mut self, text: &str) {
         let look = &self.app.blocks.look;
         let style = look.theme.text;
-        let lines: Vec<Line<'static>> =
-            clean(text).lines().flat_map(|line| look.note(style, line)).collect();
+        // columns stay in place, unless there is no room for the line
+        let lines_of = |line: &str| match line.width() <= look.width {
+            true => vec![Line::from(span(style, line.to_owned()))],
+            false => look.note(style, line),
+        };
+        let lines: Vec<Line<'static>> = clean(text).lines().flat_map(lines_of).collect();
         self.app.blocks.add(lines);
-    }
-
-    /// Shows lines of text as they are.
-    pub(super) fn show(&mut self, text: &str) {
-        let style = self.app.blocks.look.theme.text;
-        self.app.blocks.add(text.lines().map(|line| Line::from(span(style, line.to_owned()))));
     }
 
     pub(super) fn unknown(&mut self, command: &str) {
@@ -424,7 +450,7 @@ impl Conversation {
             "  There is no command {}: see /help. To send it as a prompt, put a space before it.",
             clean_line(command)
         );
-        self.show(&text);
+        self.show_text(&text);
     }
 
     /// The session, its model, its context and its cost.
@@ -462,10 +488,10 @@ impl Conversation {
             let cost = Some(before.cost + root.cost).filter(|cost| *cost > 0.0);
             rows.push(("cost", cost.map(|cost| format!("${cost:.4}")).unwrap_or_default()));
         }
-        let rows = rows.iter().filter(|(_, value)| !value.is_empty());
-        let text: String =
-            rows.map(|(name, value)| format!("  {name:<12} {}\n", clean_line(value))).collect();
-        self.show(&text);
+        let rows = rows.into_iter().filter(|(_, value)| !value.is_empty());
+        let rows: Vec<(String, String)> =
+            rows.map(|(name, value)| (name.to_owned(), value)).collect();
+        self.show_table(&rows);
     }
 }
 

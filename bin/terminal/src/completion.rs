@@ -7,7 +7,7 @@ use leftfold_view::clean::{clean_line, visible_line};
 use ratatui::text::Line;
 
 use crate::entered::Argument;
-use crate::file_search::Found;
+use crate::file_search::{Found, ends_mention};
 use crate::fuzzy::Query;
 use crate::render::wrap::{clip, span, width, width_of};
 use crate::theme::Theme;
@@ -63,8 +63,7 @@ impl<'a> Context<'a> {
         let query = &before[at + 1..];
         // as prompts are read: not inside a word, and up to a blank or a bracket
         let joined = |c: char| c.is_alphanumeric() || matches!(c, '_' | '`' | '.');
-        let ends = |c: char| c.is_whitespace() || "`,;\"'()<>[]{}".contains(c);
-        let is_mention = !before[..at].ends_with(joined) && !query.contains(ends);
+        let is_mention = !before[..at].ends_with(joined) && !query.contains(ends_mention);
         is_mention.then_some(Self::Mention(query))
     }
 
@@ -102,7 +101,7 @@ pub(crate) struct Menu {
 }
 
 impl Menu {
-    /// Finds what fits the text before the cursor. `mentions` are agents; `files` are the paths that a search has
+    /// Finds what fits the text before the cursor. `mentions` are agents and resources; `files` are the paths that a search has
     /// found last, the best first.
     pub(crate) fn update(
         &mut self,

@@ -27,7 +27,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use super::app::{Action, App, Leaving};
 use super::attachments::Attachments;
 use super::calls;
-use super::choices::{Choices, PromptsFor};
+use super::choices::{self, Choices, PromptsFor};
 use super::entered::Entered;
 use super::events::{Background, InputEvent, InputEvents};
 use super::file_search::FileSearch;
@@ -256,10 +256,23 @@ impl Conversation {
         if std::mem::take(&mut self.app.wants_choices) && !is_fresh {
             self.choices_read = Some(now);
             let (setup, finder) = (self.job.setup.clone(), self.events.finder.clone());
-            tokio::task::spawn_blocking(move || match Choices::read(&setup) {
+            tokio::spawn(async move {
+                let found = |choices| Background::Choices(Box::new(choices));
+                let of = setup.clone();
+                let read = tokio::task::spawn_blocking(move || Choices::read(&of)).await;
+                let mut choices = match read.map_err(Into::into).flatten() {
+                    Ok(choices) => choices,
+                    Err(error) => {
+                        return tracing::warn!("there is nothing to complete to: {error:#}");
+                    }
+                };
                 // the conversation may be over
-                Ok(choices) => drop(finder.send(Background::Choices(Box::new(choices)))),
-                Err(error) => tracing::warn!("there is nothing to complete to: {error:#}"),
+                let _ = finder.send(found(choices.clone()));
+                let resources = choices::resources(&setup).await;
+                if !resources.is_empty() {
+                    choices.mentions.extend(resources);
+                    let _ = finder.send(found(choices));
+                }
             });
         }
     }

@@ -188,14 +188,18 @@ fn walk(worktree: &Path) -> Walk {
         .build()
 }
 
+/// Whether a mention in a prompt ends here.
+pub(crate) fn ends_mention(c: char) -> bool {
+    c.is_whitespace() || "`,;\"'()<>[]{}".contains(c)
+}
+
 /// The path below the worktree, if a prompt can name it.
 fn path_of(entry: &ignore::DirEntry, worktree: &Path) -> Option<String> {
     let path = entry.path().strip_prefix(worktree).ok()?.to_str()?;
     if path.is_empty() || path.len() > LONGEST_PATH {
         return None;
     }
-    // as mentions end in prompts
-    let ends = |c: char| c.is_whitespace() || c.is_control() || "`,;\"'()<>[]{}".contains(c);
+    let ends = |c: char| c.is_control() || ends_mention(c);
     if path.contains(ends) || path.ends_with(['.', ':', '!', '?']) {
         return None;
     }

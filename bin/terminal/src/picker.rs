@@ -13,6 +13,8 @@ use crate::theme::Theme;
 const GAP: usize = 2;
 /// The least columns of the screen for the first column of a row.
 const NARROWEST: usize = 24;
+/// The columns from which on a cell is a text that can be cut.
+const LONG: usize = 12;
 /// Rows that PageUp and PageDown move by.
 const PAGE: usize = 10;
 
@@ -280,11 +282,19 @@ impl<T: Clone> Picker<T> {
         let mut columns: Vec<usize> = (0..cells).map(widest).collect();
         while columns.len() > 1 {
             let others: usize = columns[1..].iter().map(|columns| columns + GAP).sum();
-            if others + NARROWEST.min(columns[0]) <= width {
+            let first = NARROWEST.min(columns[0]);
+            if others + first <= width {
                 columns[0] = columns[0].min(width - others);
                 return columns;
             }
-            columns.pop();
+            // a long text in the last column is cut
+            let last = columns.pop().unwrap_or_default();
+            let room = width.saturating_sub(others - last + first);
+            if last > LONG && room >= LONG {
+                columns[0] = first;
+                columns.push(room);
+                return columns;
+            }
         }
         columns.iter_mut().for_each(|columns| *columns = (*columns).min(width));
         columns

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use leftfold_events::turn_config::ToolSpec;
 use leftfold_framing::clip;
 use leftfold_process::{Pool as Services, PoolUse, Pools, SharedServices, Supervised};
 use leftfold_tools::{BoxFuture, external};
-use rmcp::model::Tool;
+use rmcp::model::{Resource, Tool};
 
 use super::connect::LaunchContext;
 use super::link::Link;
@@ -19,6 +20,10 @@ use super::spec::{ServerReport, ServerSpec, ServerStatus, ToolReport};
 
 /// Bytes of a tool's description in the turn configuration.
 const MAX_DESCRIPTION: usize = 10_000;
+/// How long servers may take to list their resources.
+const LISTING: Duration = Duration::from_secs(3);
+/// The resources of one server that are listed for people.
+const MOST_RESOURCES: usize = 2_000;
 
 /// The servers of a project. Clones share them. The default has none.
 #[derive(Clone, Default)]
@@ -113,6 +118,25 @@ impl Servers {
             ServerReport { tools: own.map(NamedTool::about).collect(), ..server::report(server) }
         };
         self.members().map(report).collect()
+    }
+
+    /// The resources of the connected servers, which are asked at once: `SERVER:URI`, and what it is.
+    pub async fn resources(&self) -> Vec<(String, String)> {
+        let links = self
+            .members()
+            .filter_map(|server| Some((server.service().spec.name.clone(), server.connection()?)));
+        let asked = links.map(|(server, link)| async move {
+            let listed = tokio::time::timeout(LISTING, link.list_resources()).await;
+            let named = |resource: Resource| {
+                let about = resource.title.clone().or_else(|| resource.description.clone());
+                let about = about.unwrap_or_else(|| resource.name.clone());
+                (format!("{server}:{}", resource.uri), about)
+            };
+            // a server that does not answer in time has none to offer
+            let listed = listed.unwrap_or_default().into_iter().take(MOST_RESOURCES);
+            listed.map(named).collect::<Vec<_>>()
+        });
+        futures::future::join_all(asked).await.concat()
     }
 
     /// The reasons why servers cannot be used, for people.

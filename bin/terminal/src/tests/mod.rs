@@ -711,7 +711,7 @@ proptest! {
     /// Keys, pastes, resizes, events and questions in any order.
     #[test]
     fn a_random_typist_loses_nothing_and_answers_no_question_unseen(
-        steps in prop::collection::vec((0_u64..1_500, 0_usize..16, 1_u16..130), 1..120),
+        steps in prop::collection::vec((0_u64..1_500, 0_usize..19, 1_u16..130), 1..120),
     ) {
         let mut now = Instant::now();
         let mut log = Log::default();
@@ -726,15 +726,18 @@ proptest! {
                 0..=2 => {
                     // the key that leads back from "always" is no text
                     let leads_back = app.asked.is_some() && app.gate.row(now) == GateRow::Confirm;
-                    typed.push(word[usize::from(leads_back)..].to_owned());
+                    // a list is searched for what is typed
+                    if app.picker.is_none() {
+                        typed.push(word[usize::from(leads_back)..].to_owned());
+                    }
                     press(&mut app, &word, now)
                 }
                 3 => {
-                    typed.push(word.clone());
+                    typed.extend(app.picker.is_none().then(|| word.clone()));
                     app.input(batch(&word, now), now)
                 }
                 4 => {
-                    typed.push(word.clone());
+                    typed.extend(app.picker.is_none().then(|| word.clone()));
                     app.input(Batch { inputs: vec![Input::Paste(word)], at: now }, now)
                 }
                 5 | 6 => press(&mut app, "\n", now),
@@ -761,6 +764,17 @@ proptest! {
                     Vec::new()
                 }
                 14 => press(&mut app, "⇧", now),
+                16 => press(&mut app, ["/", "@", "⇥", "↓", "⇤"][usize::from(size) % 5], now),
+                17 => {
+                    let paths = vec!["src/main.rs".to_owned()];
+                    app.files_found(Found { paths, ..Found::default() });
+                    app.take_choices(Choices::default());
+                    Vec::new()
+                }
+                18 => {
+                    app.pick(choices::themes(ThemeName::Auto));
+                    Vec::new()
+                }
                 _ => app.next_prompt().into_iter().collect(),
             };
             for action in actions {
