@@ -121,11 +121,12 @@ fn what_does_not_exist_is_not_chosen() {
 
 #[test]
 fn keys_change_the_agent_and_the_permissions() {
-    let site = Site::scripted(&script(json!([says("Planned.")])));
+    let helper = json!({ "mode": "primary", "description": "Helps" });
+    let site = Site::scripted(&script(json!([says("Planned.")]))).setting("/agent/helper", helper);
     let mut terminal = site.terminal(&[], 120);
     terminal.until_prompt().until("build · double/m").press("\t").until("agent: plan");
     terminal.press("\x1b[D").until("plan · double/m");
-    terminal.press("\t").until("agent: build");
+    terminal.press("\t").until("agent: helper").press("\t").until("agent: build");
     terminal
         .press(SHIFT_TAB)
         .until("permissions: accept-edits")
@@ -137,6 +138,10 @@ fn keys_change_the_agent_and_the_permissions() {
     terminal
         .press("/permissions ask\r")
         .until("permissions: ask, for the next prompts of the agent build");
+    // the agent that had the prompts gets them again
+    terminal.until_prompt().press("/agent helper\r").until("agent: helper").until_prompt();
+    terminal.press("/permissions plan\r").until("plan, for the next prompts of the agent plan");
+    terminal.until_prompt().press(SHIFT_TAB).until("ask, for the next prompts of the agent helper");
     leave(&mut terminal);
     assert_eq!(only(&site.exported(), "turn.prompted")["data"]["agent"], "plan");
     site.assert_sound();

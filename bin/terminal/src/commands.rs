@@ -297,10 +297,16 @@ impl Conversation {
         let agent = match mode {
             Mode::Plan => Some(agents.to_prompt(plan).map_err(anyhow::Error::new)?.name.clone()),
             Mode::Ask | Mode::AcceptEdits | Mode::Sandbox if current == plan => {
-                Some(agents.default(&settings).map_err(anyhow::Error::new)?.name.clone())
+                // the one that had the prompts before, if it is still there
+                let before = self.planned_for.take().filter(|name| agents.to_prompt(name).is_ok());
+                let default = || agents.default(&settings).map(|agent| agent.name.clone());
+                Some(before.map_or_else(default, Ok).map_err(anyhow::Error::new)?)
             }
             Mode::Ask | Mode::AcceptEdits | Mode::Sandbox => None,
         };
+        if mode == Mode::Plan && current != plan {
+            self.planned_for = Some(current);
+        }
         let before = self.job.overrides.clone();
         self.job.overrides = Overrides {
             ask: AskMode::Ask,

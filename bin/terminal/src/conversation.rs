@@ -89,6 +89,8 @@ pub(super) struct Conversation {
     /// When the choices were read.
     choices_read: Option<Instant>,
     pub(super) theme: ThemeName,
+    /// The agent that had the prompts before the mode `plan`.
+    pub(super) planned_for: Option<String>,
     /// It has suspended itself and has taken the terminal again.
     is_back: bool,
     /// Whether the screen has to be drawn, and from when on it may be.
@@ -118,6 +120,7 @@ impl Conversation {
             attachments: Attachments::default(),
             choices_read: None,
             theme: ThemeName::Auto,
+            planned_for: None,
             is_back: false,
             is_stale: true,
             next_frame,

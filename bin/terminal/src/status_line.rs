@@ -50,6 +50,9 @@ impl StatusLine {
             AskMode::Deny => "denies",
             AskMode::Allow => "allows all",
             AskMode::Ask if settings.options.accept_edits => "accepts edits",
+            AskMode::Ask if settings.options.sandbox.as_ref().is_some_and(|it| it.allow) => {
+                "allows in the sandbox"
+            }
             AskMode::Ask => "asks",
         };
         self.branch = branch(&settings.worktree);
