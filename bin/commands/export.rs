@@ -35,7 +35,8 @@ pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
     if args.bundle {
         let origin = origin.context("the session has no beginning")?;
         let snapshots = session_diff::snapshots(&origin, imported)?;
-        lines = bundle::make(&lines, &events, &snapshots, import::LONGEST)?;
+        let outputs = bundle::outputs(&events, &place.store, args.unmasked);
+        lines = bundle::make(&lines, outputs, &events, &snapshots, import::LONGEST)?;
     }
     drop(live);
     match &args.output {

@@ -33,9 +33,9 @@ pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
     let origin = args.from.unwrap_or_else(|| import::origin(&text));
     // what is left out is said while it is read
     live.rest();
-    let mut unpacking = None;
+    let mut beside = Beside::default();
     let sessions = match origin {
-        Origin::Leftfold => read(bundle::checked(&bytes, &name)?, &name, &mut unpacking)?,
+        Origin::Leftfold => read(bundle::checked(&bytes, &name)?, &name, &mut beside)?,
         Origin::Claude | Origin::Codex | Origin::Opencode => {
             foreign(origin, &text, &name, &args.file)?
         }
@@ -48,7 +48,7 @@ pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
     }
     check_times(&sessions, &name)?;
     live.say(&format!("importing {root}"), "");
-    write(&place, &sessions, unpacking)?;
+    write(&place, &sessions, beside)?;
     live.rest();
     note_directory(&sessions);
     super::print(&format!("{root}\n"))
@@ -208,12 +208,16 @@ fn note_left_out(origin: Origin, left_out: &LeftOut) {
 /// The events of each session, in the order in which the sessions begin.
 type Sessions = Vec<(SessionId, Vec<Envelope>)>;
 
-/// Reads the lines of an export. Snapshots go to `unpacking`.
-fn read(
-    lines: impl BufRead,
-    name: &str,
-    unpacking: &mut Option<Unpacking>,
-) -> anyhow::Result<Sessions> {
+/// What a bundle has beside its events.
+#[derive(Default)]
+struct Beside {
+    snapshots: Option<Unpacking>,
+    outputs: Option<bundle::Outputs>,
+}
+
+/// Reads the lines of an export. Snapshots and full texts of outputs go to `beside`.
+fn read(lines: impl BufRead, name: &str, beside: &mut Beside) -> anyhow::Result<Sessions> {
+    let folder = session_paths::data_dir()?.join("sessions");
     let mut sessions: Sessions = Vec::new();
     let mut contents: HashMap<Sha256, Arc<str>> = HashMap::new();
     for (number, text) in lines.lines().enumerate() {
@@ -224,11 +228,15 @@ fn read(
         }
         let piece = bundle::read(&text).map_err(|error| Usage(format!("{}: {error}", at())))?;
         if let Some(piece) = piece {
-            let into = match unpacking {
+            let into = match &mut beside.snapshots {
                 Some(into) => into,
-                None => unpacking.insert(Unpacking::new(&session_paths::data_dir()?)?),
+                None => beside.snapshots.insert(Unpacking::new(&session_paths::data_dir()?)?),
             };
             into.add(&piece).map_err(|error| Usage(format!("{}: {error}", at())))?;
+            continue;
+        }
+        let is_output = bundle::take_output(&text, &mut beside.outputs, &folder);
+        if is_output.map_err(|error| Usage(format!("{}: {error}", at())))? {
             continue;
         }
         match line::read(&text).map_err(|error| Usage(format!("{}: {error}", at())))? {
@@ -282,7 +290,7 @@ fn fill(event: &mut Envelope, contents: &HashMap<Sha256, Arc<str>>) -> Result<()
 fn write(
     place: &SessionPlace,
     sessions: &Sessions,
-    unpacking: Option<Unpacking>,
+    Beside { snapshots: unpacking, outputs }: Beside,
 ) -> anyhow::Result<()> {
     let folder = place.store.parent().context("the data folder has no folder for sessions")?;
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
@@ -293,6 +301,9 @@ fn write(
         store.import(*session, events).with_context(|| format!("session {session}"))?;
     }
     drop(store);
+    if let Some(outputs) = outputs {
+        outputs.keep(&new.join("spill"), sessions.iter().flat_map(|(_, events)| events))?;
+    }
     let events = sessions.first().map(|(_, events)| events.as_slice()).unwrap_or_default();
     let mut accepted = Vec::new();
     if let (Some(unpacking), Some(origin)) = (unpacking, fold(events).origin) {

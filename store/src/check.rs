@@ -136,7 +136,7 @@ impl<'a> Check<'a> {
             self.report.spills.extend(record_fault(self.reader.dir(), envelope));
         } else if let Event::Tool(Tool::Finished(finished)) = &envelope.event {
             self.report.spills.extend(finished.spill.as_ref().and_then(|spill| {
-                let what = spill_fault(self.reader.dir(), spill)?.to_owned();
+                let what = full_text(self.reader.dir(), spill).err()?.to_owned();
                 Some(SpillFault { session, seq, path: spill.path.clone(), what, is_record: false })
             }));
         }
@@ -186,13 +186,19 @@ fn record_fault(dir: &Path, outcome: &Envelope) -> Option<SpillFault> {
     Some(SpillFault { session, seq, path, what: what.to_owned(), is_record: true })
 }
 
-fn spill_fault(dir: &Path, spill: &Spill) -> Option<&'static str> {
+/// The full text of an output of a session in the store `dir`, as it was written.
+///
+/// # Errors
+/// It is `pruned` or `changed`.
+pub fn full_text(dir: &Path, spill: &Spill) -> Result<Vec<u8>, &'static str> {
     // only the name counts: the folder may have been moved
     let here = Path::new(&spill.path).file_name().map(|name| dir.join(files::SPILLS).join(name));
     let path = here.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(&spill.path));
-    match fs::read(path) {
-        Err(_) => Some("pruned"),
-        Ok(bytes) if Sha256::of(&bytes) == spill.sha256 => None,
-        Ok(_) => Some("changed"),
+    let found = fs::metadata(&path).map_err(|_| "pruned")?;
+    // an imported event may name a device
+    if !found.is_file() || found.len() != spill.bytes {
+        return Err("changed");
     }
+    let bytes = fs::read(path).map_err(|_| "pruned")?;
+    if Sha256::of(&bytes) == spill.sha256 { Ok(bytes) } else { Err("changed") }
 }

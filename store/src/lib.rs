@@ -60,7 +60,7 @@ mod store;
 mod tidy;
 mod writer;
 
-pub use check::{Report, SpillFault, check};
+pub use check::{Report, SpillFault, check, full_text};
 pub use codec::{decode, encode, encode_as};
 #[cfg(debug_assertions)]
 #[doc(hidden)]

@@ -89,6 +89,156 @@ fn a_session_moves_with_its_files() {
     assert_eq!(site.run(&["diff", &id]).ok().stdout, diff);
 }
 
+/// A session with two long outputs, one of them with a token, and where the first one's full text is.
+fn long_outputs() -> (Site, String) {
+    let token = format!("seq 1 4000; echo ghp_{}", "a1B2".repeat(9));
+    let bash = |command: &str| call("bash", json!({ "command": command }));
+    let site = Site::scripted(&script(json!([bash("seq 1 5000"), bash(&token), says("Done.")])));
+    let events = site.run(&["run", "--yes", "--format", "json", "go"]).ok().events();
+    let mut paths = events.iter().filter_map(|event| event["data"]["spill"]["path"].as_str());
+    let path = paths.next().unwrap().to_owned();
+    (site, path)
+}
+
+fn spills(site: &Site, id: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = site.path("another-home/sessions").join(id).join("spill");
+    let entries = std::fs::read_dir(folder).into_iter().flatten().map(Result::unwrap);
+    let mut spills: Vec<(String, Vec<u8>)> = entries
+        .map(|entry| {
+            let mode =
+                std::os::unix::fs::PermissionsExt::mode(&entry.metadata().unwrap().permissions());
+            assert_eq!(mode & 0o777, 0o600, "{entry:?}");
+            let name = entry.file_name().into_string().unwrap();
+            (name, std::fs::read(entry.path()).unwrap())
+        })
+        .collect();
+    spills.sort();
+    spills
+}
+
+/// The full texts of outputs move, too: `check` has nothing to say, and the model reads them at the path
+/// that it was told.
+#[test]
+fn a_session_moves_with_its_full_outputs() {
+    let (site, path) = long_outputs();
+    let bundle = bundle(&site);
+    let masked = site.run(&["export", "last", "--bundle"]).ok();
+    let note = "1 of 2 full texts of outputs have tokens, which only --unmasked exports";
+    assert!(masked.stderr.contains(note), "{masked:?}");
+    assert!(!masked.stdout.contains(&"a1B2".repeat(9)), "a token is in the bundle");
+    std::fs::remove_dir_all(site.path("home")).unwrap();
+
+    let read = json!({ "filePath": path, "offset": 4_990 });
+    let grep = json!({ "path": path, "pattern": "^4321$" });
+    let before = [says(""), says(""), says("")];
+    let now = [call("read", read), call("grep", grep), says("Done.")];
+    let later = script(json!([&before[..], &now[..]].concat()));
+    let home = site_home(&site);
+    let site = site.env("LEFTFOLD_HOME", home).setting("/provider/double/options/script", later);
+    let id = import(&site, &bundle).ok().stdout.trim().to_owned();
+    let kept = spills(&site, &id);
+    assert_eq!(kept.len(), 2);
+    let lines: String = (1..=5_000).map(|line| format!("{line}\n")).collect();
+    assert!(kept.iter().any(|(_, bytes)| *bytes == lines.as_bytes()));
+    let check = site.run(&["check", &id]).ok();
+    assert!(!check.stdout.contains("note:"), "{check:?}");
+    assert_eq!(self::bundle(&site), bundle);
+    assert_eq!(entries(&site.path("another-home/sessions")), 1);
+    // no question: it is the session's own folder
+    let events = site.run(&["run", "--session", &id, "--format", "json", "more"]).ok().events();
+    let outputs: Vec<&str> =
+        events.iter().filter_map(|event| event["data"]["output"].as_str()).collect();
+    assert!(outputs.iter().any(|output| output.contains("4999")), "{outputs:?}");
+    assert!(outputs.iter().any(|output| output.contains("4321")), "{outputs:?}");
+    // a bundle without the text with a token has the other one
+    std::fs::remove_dir_all(site.path("another-home")).unwrap();
+    import(&site, &masked.stdout).ok();
+    assert_eq!(spills(&site, &id).len(), 1);
+}
+
+fn site_home(site: &Site) -> String {
+    site.path("another-home").display().to_string()
+}
+
+#[test]
+fn hostile_full_outputs_are_refused_and_nothing_is_left() {
+    let (site, path) = long_outputs();
+    let bundle = bundle(&site);
+    let home = site_home(&site);
+    let site = site.env("LEFTFOLD_HOME", home);
+    let line = |change: &dyn Fn(&mut Value)| {
+        let mut is_changed = false;
+        let lines = opened(&bundle).lines().map(|line| {
+            let mut value: Value = serde_json::from_str(line).unwrap();
+            if value["output"]["base64"].is_string() && !std::mem::replace(&mut is_changed, true) {
+                change(&mut value);
+            }
+            format!("{value}\n")
+        });
+        let lines: String = lines.collect();
+        assert!(is_changed);
+        sealed(&lines)
+    };
+    let named = |to: &str| {
+        let events =
+            opened(&bundle).replace(&format!("\"path\":\"{path}\""), &format!("\"path\":\"{to}\""));
+        assert_ne!(events, opened(&bundle));
+        sealed(&events)
+    };
+    let output = |text: &[u8]| {
+        let output = json!({ "sha256": Sha256::of(text), "base64": leftfold_tools::base64(text) });
+        json!({ "v": 1, "output": output })
+    };
+    let (large, other) = (output(&vec![b'x'; (32 << 20) + 1]), output(b"other"));
+    let twice = {
+        let lines = opened(&bundle).lines();
+        let again = lines.filter(|line| line.contains("\"output\":{\"sha256\""));
+        sealed(
+            &(opened(&bundle).to_owned()
+                + &again.map(|line| format!("{line}\n")).collect::<String>()),
+        )
+    };
+    let no_name = "no name or length of one";
+    for (bundle, says) in [
+        (line(&|value| value["output"]["base64"] = json!("b3RoZXI=")), "the hash of the output"),
+        (line(&|value| value["output"]["base64"] = json!("*")), "`base64` is not base64"),
+        (line(&|value| value["output"]["sha256"] = json!("../x")), "session.bundle"),
+        (line(&|value| *value = large.clone()), "more than 32 MiB"),
+        (line(&|value| *value = other.clone()), "no event has the output"),
+        (named("/x/spill/.."), no_name),
+        (named("/x/spill/socket"), no_name),
+        (named("/x/spill/a b.txt"), no_name),
+        (named(""), no_name),
+        (twice, "the output is there twice"),
+    ] {
+        import(&site, &bundle).with(2).saying(&[says]);
+    }
+    let second = spill_paths(&bundle)[1].clone();
+    import(&site, named(&second)).with(2).saying(&["two outputs have the name"]);
+    let length =
+        format!("\"bytes\":{}", (1..=5_000).map(|n: u32| n.to_string().len() + 1).sum::<usize>());
+    let other_length = opened(&bundle).replace(&length, "\"bytes\":7");
+    assert_ne!(other_length, opened(&bundle));
+    import(&site, sealed(&other_length)).with(2).saying(&[no_name]);
+    assert_eq!(entries(&site.path("another-home/sessions")), 0);
+    let id = import(&site, &bundle).ok().stdout.trim().to_owned();
+    // an export without them may name anything: `check` reads no device
+    std::fs::remove_dir_all(site.path("another-home")).unwrap();
+    let device = named("/dev/zero");
+    let lines = opened(&device).lines().skip(1);
+    let lines = lines.filter(|line| !line.contains("\"output\":{\"sha256\""));
+    import(&site, lines.map(|line| format!("{line}\n")).collect::<String>()).ok();
+    let check = site.run(&["check", &id]).ok();
+    assert!(check.stdout.contains("is changed: /dev/zero"), "{check:?}");
+}
+
+fn spill_paths(bundle: &str) -> Vec<String> {
+    let events = bundle.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let paths =
+        events.filter_map(|event| event["data"]["spill"]["path"].as_str().map(str::to_owned));
+    paths.collect()
+}
+
 /// What a session with an edit and a new file is to be brought back to: the file that was edited, and
 /// whether the new one exists.
 fn files(site: &Site) -> (String, bool) {

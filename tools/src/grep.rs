@@ -22,7 +22,8 @@ use crate::pattern::Pattern;
 use crate::tool::Typed;
 use crate::walk::{self, Unreadable};
 use crate::{
-    Context, Error, Output, Plan, Workspace, args, confined, glob, nearby, paths, text, truncate,
+    Context, Error, Output, Plan, Workspace, args, confined, glob, nearby, paths, spill, text,
+    truncate,
 };
 
 #[cfg(test)]
@@ -85,7 +86,8 @@ impl Typed for Grep {
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         args.parsed()?;
-        let mut target = paths::resolve(args.folder(), cx)?;
+        let moved = spill::moved(args.folder(), &cx.spill_dir);
+        let mut target = paths::resolve(moved.as_deref().unwrap_or(args.folder()), cx)?;
         // the hint under a cut output sends the model to this folder
         target.inside |= paths::real(&cx.spill_dir).is_ok_and(|dir| target.path.starts_with(dir));
         // a named file is shown as by `read`, so it needs the permissions of `read`

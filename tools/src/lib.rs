@@ -96,7 +96,7 @@ pub use protected::is_protected;
 pub use registry::{TOOLS, find, model_tools, resolve, run, run_alone, tools_for_model};
 pub use sandbox::{ProgramConfinement, ProgramKind, ProgramSandbox, probe, remove_unused_folders};
 pub use search_service::{SearchService, SearchVendor};
-pub use spill::prune;
+pub use spill::{MAX_SPILL, is_spill_name, prune};
 pub use structured_output::{check_output_schema, structured_output_tool};
 pub use task::subagents;
 pub use tool::{

@@ -15,7 +15,7 @@ use crate::text_files::TextFiles;
 use crate::tool::Typed;
 use crate::{
     Context, Error, Output, OutputLimits, Plan, Workspace, args, confined, instructions, nearby,
-    paths, seen, skills, text,
+    paths, seen, skills, spill, text,
 };
 
 #[derive(Debug)]
@@ -63,7 +63,8 @@ impl Typed for Read {
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/read.md");
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
-        let mut target = paths::resolve(&args.file_path, cx)?;
+        let moved = spill::moved(&args.file_path, &cx.spill_dir);
+        let mut target = paths::resolve(moved.as_ref().unwrap_or(&args.file_path), cx)?;
         // the hint under a cut output sends the model to this folder
         target.inside |= paths::real(&cx.spill_dir).is_ok_and(|dir| target.path.starts_with(dir));
         // a skill sends the model to the files beside it

@@ -13,7 +13,7 @@ use sha2::Digest;
 use crate::sandbox::prune_temp;
 
 /// Largest file in bytes; the rest is lost.
-pub(crate) const MAX_SPILL: u64 = 32 * 1024 * 1024;
+pub const MAX_SPILL: u64 = 32 * 1024 * 1024;
 
 /// How long a file is kept after the last write to it.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -56,6 +56,28 @@ fn is_old(path: &Path, extensions: &[&str], now: SystemTime) -> Option<bool> {
         found.is_file() && extension.is_some_and(|extension| extensions.contains(&extension));
     let age = now.duration_since(found.modified().ok()?).unwrap_or_default();
     Some(ours && age > KEPT)
+}
+
+/// Whether a file of full text can have this name.
+pub fn is_spill_name(name: &str) -> bool {
+    /// Bytes of the longest name, with its number.
+    const MAX: usize = 120;
+    let stem = name.strip_suffix(".txt").filter(|stem| !stem.is_empty() && name.len() <= MAX);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    stem.is_some_and(|stem| stem.bytes().all(is_plain))
+}
+
+/// Where the full text at `given` is now, if the folder of the session has moved since the model got
+/// this path: the session was imported, or the data folder has another name.
+pub(crate) fn moved(given: &str, folder: &Path) -> Option<String> {
+    let path = Path::new(given);
+    let name = path.file_name()?.to_str().filter(|name| is_spill_name(name))?;
+    if path.parent()?.file_name()? != folder.file_name()? || path.symlink_metadata().is_ok() {
+        return None;
+    }
+    let here = folder.join(name);
+    here.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
+    here.into_os_string().into_string().ok()
 }
 
 /// A file being written, readable by its owner alone.
@@ -136,6 +158,37 @@ mod tests {
         assert_eq!((one.sha256, one.bytes), (Sha256::of(b"one"), 3));
         assert_eq!(std::fs::metadata(&one.path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(std::fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_file_is_found_where_its_folder_is_now() {
+        let site = Site::new();
+        let here = site.file("spill/call_1.txt", "full");
+        let folder = here.parent().unwrap().to_owned();
+        let there = site.file("elsewhere/spill/call_2.txt", "another");
+        site.file("spill/call_2.txt", "mine");
+        std::os::unix::fs::symlink("/etc/passwd", folder.join("link.txt")).unwrap();
+        let at = |given: &str| moved(given, &folder);
+        assert_eq!(at("/gone/spill/call_1.txt"), Some(here.to_string_lossy().into_owned()));
+        assert_eq!(at(&there.to_string_lossy()), None, "it is there");
+        for other in [
+            "/gone/other/call_1.txt",
+            "/gone/spill/call_3.txt",
+            "/gone/spill/link.txt",
+            "/gone/spill/../call_1.txt",
+            "/gone/spill/..",
+            "call_1.txt",
+            "",
+        ] {
+            assert_eq!(at(other), None, "{other}");
+        }
+        let long = format!("{}.txt", "x".repeat(117));
+        for name in
+            ["", ".txt", "a", "a.txt.txt", "..txt", "a b.txt", "a/b.txt", "\u{e4}.txt", &long]
+        {
+            assert!(!is_spill_name(name), "{name}");
+        }
+        assert!(is_spill_name("call_1-2.txt") && is_spill_name(&long[1..]));
     }
 
     #[test]
