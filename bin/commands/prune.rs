@@ -25,14 +25,8 @@ pub(crate) fn prune(args: &Prune) -> anyhow::Result<ExitCode> {
     }
     let mut roots = session_paths::roots()?;
     let is_shared = |store: &Path| session_paths::is_shared(store);
-    let shared = session_paths::shared_store()?;
-    if leftfold_store::in_use(&shared) {
-        leftfold_runtime::note(&format!(
-            "leftfold: a node has the store {}, whose sessions stay: remove them one by one with `leftfold sessions rm`",
-            shared.display()
-        ));
-    }
-    roots.retain(|(store, _)| !leftfold_store::in_use(store));
+    // the node of the shared store removes sessions that rest
+    roots.retain(|(store, _)| is_shared(store) || !leftfold_store::in_use(store));
     let mut freed = 0;
     let mut kept: Vec<PathBuf> = roots.iter().map(|(store, _)| store.clone()).collect();
     kept.dedup();
@@ -47,6 +41,14 @@ pub(crate) fn prune(args: &Prune) -> anyhow::Result<ExitCode> {
         kept.retain(|other| *other != store || is_shared(other));
         let done = if args.dry_run { "would be removed" } else { "removed" };
         super::print(&format!("{} {done}: {size} bytes, idle since {}\n", head.session, head.at))?;
+    }
+    let (held, kept): (Vec<PathBuf>, Vec<PathBuf>) =
+        kept.into_iter().partition(|store| leftfold_store::in_use(store));
+    for store in held {
+        leftfold_runtime::note(&format!(
+            "leftfold: a node has the store {}: files that nothing refers to stay until it ends",
+            store.display()
+        ));
     }
     for store in kept {
         freed += print_removed(&store, &tidy(&store, args.dry_run), args.dry_run)?;

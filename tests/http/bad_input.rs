@@ -70,6 +70,7 @@ fn wrong_bodies_and_ids_are_refused() {
         ("POST", prompt.clone(), r#"{"parts":[{"type":"text","text":"a"}],"messageID":"msg_../x"}"#, 400),
         ("POST", prompt.clone(), r#"{"parts":[{"type":"text","text":"a"}],"agent":"nobody"}"#, 400),
         ("POST", prompt.clone(), r#"{"parts":[{"type":"text","text":"a"}],"model":{"providerID":"no","modelID":"no"}}"#, 400),
+        ("POST", prompt.clone(), r#"{"parts":[{"type":"text","text":"a"}],"variant":"no"}"#, 400),
         ("POST", prompt.clone(), r#"{"parts":[{"type":"text","text":"a"}],"format":{"type":"xml"}}"#, 400),
         ("POST", prompt.clone(), r#"{"parts":[{"type":"text","text":"a"}],"format":{"type":"json_schema","schema":{}}}"#, 400),
         ("POST", prompt.clone(), r#"{"parts":[{"type":"text","text":"a"}],"format":{"type":"json_schema"}}"#, 400),

@@ -161,6 +161,11 @@ impl Served {
         ids.collect()
     }
 
+    /// The feed of the server's directory.
+    pub(crate) fn feed_of_directory(&self) -> SseReader {
+        SseReader { stream: self.send("GET", "/event", &[], None) }
+    }
+
     /// The feed of everything, from its beginning or after a cursor.
     pub(crate) fn feed(&self, after: Option<&str>) -> SseReader {
         let headers: Vec<(&str, &str)> =

@@ -88,6 +88,19 @@ fn a_password_is_needed_where_others_can_come() {
     server.login = Some("Basic b3BlbmNvZGU6c2VjcmV0".to_owned());
     assert_eq!(server.get("/global/health").ok()["healthy"], true);
     server.end();
+    // by the names that OpenCode has for them
+    let site = self::site().env("OPENCODE_SERVER_PASSWORD", "secret");
+    let site = site.env("OPENCODE_SERVER_USERNAME", "me");
+    let mut server = Served::start(&site);
+    for path in ["/session", "/doc", "/event", "/global/event", "/global/health", "/nothing"] {
+        assert_eq!(server.get(path).status, 401, "{path}");
+    }
+    server.login = Some("Basic b3BlbmNvZGU6c2VjcmV0".to_owned());
+    assert_eq!(server.get("/session").status, 401);
+    // me:secret
+    server.login = Some("Basic bWU6c2VjcmV0".to_owned());
+    assert_eq!(server.get("/session").status, 200);
+    server.end();
 }
 
 /// Without a password a command of a session must not use the server that runs it.

@@ -4,13 +4,16 @@
 
 mod bad_input;
 mod client;
+mod feed;
 mod front_end;
 mod guard;
 mod opencode;
+mod proxy;
 mod routes;
 mod sessions;
 mod sign_in;
 mod standby;
 mod start;
+mod stores;
 mod terminals;
 mod web_app;

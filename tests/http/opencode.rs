@@ -10,12 +10,14 @@ use common::{Live, Ran, Site, Terminal, script};
 use serde_json::{Value, json};
 
 use crate::client::Served;
+use crate::proxy::Proxy;
 
 const ENTER: &str = "\r";
 const ESCAPE: &str = "\x1b";
 const TAB: &str = "\t";
 const UP: &str = "\x1b[A";
 const DOWN: &str = "\x1b[B";
+const CTRL_D: &str = "\x04";
 const CTRL_U: &str = "\x15";
 /// Columns at which the terminal shows its sidebar.
 const WIDE: u16 = 140;
@@ -118,14 +120,17 @@ fn sdk(version: &str) {
     let site = site();
     let mut server = Served::start(&site);
     let port = server.port.to_string();
+    let proxy = Proxy::to(server.port);
     let steps = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/opencode/sdk.mjs");
     let mut command = Command::new(peers.node());
     command.arg(steps).arg(peers.folder()).arg(version);
     command.arg(format!("http://127.0.0.1:{port}")).arg(site.project());
+    command.arg(format!("http://127.0.0.1:{}", proxy.port));
     let mut client = Live::start({
         command.stdin(Stdio::piped());
         command
     });
+    let mut input = client.input();
     let (mut passed, mut failed) = (Vec::new(), Vec::new());
     let mut is_done = false;
     while let Some(line) = client.line() {
@@ -133,7 +138,10 @@ fn sdk(version: &str) {
         if said["restart"] == true {
             server.kill();
             server = Served::of(site.command(&["serve", "--port", &port]));
-            std::io::Write::write_all(&mut client.input(), b"go on\n").unwrap();
+            std::io::Write::write_all(&mut input, b"go on\n").unwrap();
+        } else if said["cut"] == true {
+            proxy.cut_while_the_turn_ends(&server);
+            std::io::Write::write_all(&mut input, b"go on\n").unwrap();
         } else if said["error"].is_string() {
             failed.push(said);
         } else {
@@ -353,6 +361,22 @@ fn attach_changes_a_session() {
     server.end();
 }
 
+/// A connection that is cut while the turn goes on: the terminal connects again, and shows the end.
+#[test]
+fn attach_after_a_cut_connection() {
+    let Some(peers) = Peers::with_opencode() else { return };
+    let site = site();
+    let server = Served::start(&site);
+    let proxy = Proxy::to(server.port);
+    let mut screen = Attached::start(&peers, &site, proxy.port, &[]);
+    screen.send("run two").until("Permission required").until("echo ran-two");
+    proxy.cut_while_the_turn_ends(&server);
+    screen.until_gone("Permission required").until("It ran too.");
+    // it works on as before
+    screen.send("say hello").until("Hello from the model, in several pieces.");
+    server.end();
+}
+
 /// Two terminals, an interrupted turn, and a server that is killed.
 #[test]
 fn attach_together_and_again() {
@@ -376,5 +400,9 @@ fn attach_together_and_again() {
     // the terminals connect again by themselves
     first.allow().until("It ran too.");
     second.until("It ran too.");
+    // and one of them deletes the session
+    first.command("/sessions", "Switch session").until("delete ctrl+d").press(CTRL_D);
+    first.until("again to confirm").press(CTRL_D);
+    common::wait_until("it is deleted", || server.sessions().is_empty());
     server.end();
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use common::language_server::{double, serve_if_asked};
-use common::{Site, call, says, script};
+use common::{Site, call, mcp, says, script};
 use serde_json::{Value, json};
 
 use crate::client::{Served, SseFrame};
@@ -41,6 +41,38 @@ fn the_language_servers_that_run_are_listed() {
     assert_eq!(server.get("/lsp").ok(), json!([stub]));
     let messages = server.get(&format!("/session/{session}/message")).ok().to_string();
     assert!(messages.contains(r#""message":"ERROR one""#), "{messages}");
+}
+
+/// An MCP server has its own state: it is not connected because it is in the settings.
+#[test]
+fn the_states_of_mcp_servers_are_shown() {
+    let site = Site::scripted(&script(json!([says("Done.")]))).setting(
+        "/mcp",
+        json!({
+            "works": mcp::local("sessions::mcp_server", ""),
+            "fails": { "type": "local", "command": ["/nothing/here"] },
+            "off": { "type": "local", "command": ["nothing"], "enabled": false },
+        }),
+    );
+    let server = Served::start(&site);
+    let states = || {
+        let all = server.get("/mcp").ok();
+        let state = |name: &str| all[name]["status"].as_str().unwrap_or_default().to_owned();
+        (["works", "fails", "off"].map(state), all)
+    };
+    assert_eq!(states().0, ["pending", "pending", "disabled"], "no prompt has needed them yet");
+    let session = server.session();
+    server.prompt(&session, "go");
+    let (after, all) = states();
+    assert_eq!(after, ["connected", "failed", "disabled"]);
+    assert!(all["fails"]["error"].as_str().unwrap().contains("/nothing/here"), "{all}");
+    server.end();
+}
+
+/// The server that the test above starts.
+#[test]
+fn mcp_server() {
+    mcp::serve_if_asked();
 }
 
 #[test]
@@ -115,7 +147,8 @@ fn a_prompt_is_taken_in_full() {
         { "match": { "prompt": "run it", "answers": 0 }, "parts": bash("echo ran > ran.txt") },
         reply(json!({ "prompt": "" }), "Fine."),
     ])))
-    .setting("/permission", json!("allow"));
+    .setting("/permission", json!("allow"))
+    .setting("/provider/double/models/m/variants", json!({ "high": { "effort": "high" } }));
     let server = Served::start(&site);
     let session = server.session();
     let path = format!("/session/{session}");
@@ -144,6 +177,16 @@ fn a_prompt_is_taken_in_full() {
     let named = last_user();
     let part = named["parts"].as_array().unwrap().iter().find(|part| part["type"] == "agent");
     assert_eq!(part.unwrap()["name"], "general", "{named}");
+
+    let variants = || {
+        site.run(&["export", "last"])
+            .ok()
+            .stdout
+            .replace('\\', "")
+            .matches("\"variant\":\"high\"")
+            .count()
+    };
+    assert_eq!((ask(json!({ "variant": "high" }), "carefully"), variants()), (json!("Fine."), 1));
 
     let before = server.get(&format!("{path}/message")).ok().as_array().unwrap().len();
     let quiet = json!({ "noReply": true, "parts": [{ "type": "text", "text": "a note" }] });
@@ -338,6 +381,37 @@ fn feed_goes_on(server: Served, kill: impl FnOnce(Served) -> Served) {
     server.end();
 }
 
+/// After a kill nothing runs by itself. A prompt goes on, and the model learns what became of the call that ran.
+#[test]
+fn a_prompt_goes_on_with_a_session_that_was_cut_off() {
+    let command = "echo ran >> ran.txt; touch ready; while [ ! -e go ]; do sleep 0.02; done";
+    let bash = json!([{ "call": { "name": "bash", "input": { "command": command } } }]);
+    let site = Site::scripted(&script(json!([
+        { "match": { "prompt": "first" }, "parts": bash },
+        { "match": { "prompt": "second" }, "parts": [{ "text": "The second." }] },
+    ])))
+    .setting("/permission", json!("allow"));
+    let server = Served::start(&site);
+    let session = server.session();
+    server.begin(&session, "first");
+    common::wait_until("its command runs", || site.project().join("ready").exists());
+    server.kill();
+    let server = Served::start(&site);
+    let path = format!("/session/{session}/message");
+    let cut_off = server.get(&path).ok();
+    assert_eq!(cut_off[1]["info"]["error"]["name"], "MessageAbortedError", "{cut_off}");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(server.get(&path).ok(), cut_off, "nothing runs by itself");
+    let answer = server.prompt(&session, "second");
+    assert!(answer.to_string().contains("The second."), "{answer}");
+    let messages = server.get(&path).ok();
+    assert_eq!(messages.as_array().unwrap().len(), 4, "{messages}");
+    assert!(messages[1].to_string().contains("its outcome is unknown"), "{messages}");
+    assert_eq!(site.text("ran.txt"), "ran\n", "no effect happens twice");
+    server.end();
+    site.assert_sound();
+}
+
 /// A client that connects later gets the open question, answers it, and the call runs.
 #[test]
 fn an_open_permission_is_shown_to_who_comes_later() {
@@ -395,6 +469,47 @@ fn ids_of_clients_are_kept() {
     assert_eq!(server.get(&path).ok().as_array().unwrap().len(), 2);
     let wrong = json!({ "messageID": "../x", "parts": [{ "type": "text", "text": "go" }] });
     assert_eq!(server.post(&path, wrong).status, 400);
+    server.end();
+}
+
+/// A client that has drawn its prompt already finds it again by its id and by the time in its ids, as
+/// OpenCode's web app does. A clock that is wrong does not count.
+#[test]
+fn a_prompt_has_the_time_that_its_client_gave_it() {
+    let site = Site::scripted(&script(json!([{ "parts": [{ "text": "Hello." }] }])))
+        .setting("provider/double/options/script/on_end", json!("repeat"));
+    let server = Served::start(&site);
+    let session = server.session();
+    let path = format!("/session/{session}/message");
+    let since = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    let now = || u64::try_from(since().as_millis()).unwrap();
+    let id = |prefix: &str, millis: u64| {
+        format!("{prefix}_{:012x}AAAAAAAAAAAAAA", (millis << 12 | 1) & ((1 << 48) - 1))
+    };
+    let mut feed = server.feed(None);
+    for (behind, counts) in [(0, true), (3, true), (3_600_000, false)] {
+        let before = now();
+        let (message, part) = (before - behind - 2, before - behind);
+        let body = json!({ "messageID": id("msg", message), "parts": [
+            { "id": id("prt", part), "type": "text", "text": "go" },
+        ] });
+        server.post(&path, body).ok();
+        let is_it = |frame: &SseFrame| frame.properties["info"]["id"] == id("msg", message);
+        let sent = feed.until(is_it).pop().unwrap().properties["info"].clone();
+        let created = sent["time"]["created"].as_u64().unwrap();
+        match counts {
+            true => assert_eq!(created, part),
+            false => assert!((before..=now()).contains(&created), "{created}, {before}"),
+        }
+        let messages = server.get(&path).ok();
+        let mut listed = messages.as_array().unwrap().iter().map(|message| &message["info"]);
+        assert_eq!(listed.find(|info| info["id"] == sent["id"]), Some(&sent));
+        // the app sorts by time, too
+        let times = messages.as_array().unwrap().iter();
+        let times = times.map(|message| message["info"]["time"]["created"].as_u64().unwrap());
+        assert!(times.is_sorted(), "{messages}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     server.end();
 }
 

@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
+use common::peers::Peers;
 use common::{Site, program, script, skipped};
 use serde_json::json;
 
@@ -11,6 +12,7 @@ use crate::client::Served;
 
 fn site() -> Site {
     Site::scripted(&script(json!([{ "parts": [{ "text": "Hello." }] }])))
+        .setting("provider/double/options/script/on_end", json!("repeat"))
 }
 
 /// The command that another one runs, in its environment.
@@ -37,6 +39,31 @@ fn a_link_named_opencode_starts_the_server() {
     assert!(line.starts_with("opencode server listening on http://127.0.0.1:"), "{line}");
     live.signal(rustix::process::Signal::TERM);
     assert_eq!(live.wait().code, 0);
+}
+
+/// The SDK itself: it starts the server, asks it, and ends it.
+#[test]
+fn the_sdk_starts_the_server() {
+    let Some(peers) = Peers::with_opencode() else { return };
+    let site = site();
+    let bin = site.path("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    std::os::unix::fs::symlink(program(), bin.join("opencode")).unwrap();
+    let steps = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/opencode/start.mjs");
+    for version in ["v1", "v2"] {
+        let folder = peers.folder().display().to_string();
+        let mut command = like(&site, peers.node().to_str().unwrap(), &[steps, &folder, version]);
+        let others = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::iter::once(bin.clone()).chain(std::env::split_paths(&others));
+        command.env("PATH", std::env::join_paths(path).unwrap());
+        let ran = command.output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert_eq!(said.trim(), "plan: Hello.", "{version}: {ran:?}");
+    }
+    // it has the store for itself again
+    let server = Served::start(&site);
+    assert_eq!(server.sessions().len(), 2);
+    server.end();
 }
 
 /// systemd opens the socket; the address of the command line does not count then.

@@ -240,6 +240,32 @@ fn programs_that_the_server_has_started_open_no_terminal() {
     server.end();
 }
 
+/// With a password it is the password that counts: a person may use a client in a terminal of the server.
+#[test]
+fn a_client_in_a_terminal_needs_the_password() {
+    let site = site().env("LEFTFOLD_SERVER_PASSWORD", "secret");
+    let mut server = Served::start(&site);
+    let login = "Basic b3BlbmNvZGU6c2VjcmV0";
+    server.login = Some(login.to_owned());
+    let ask = |header: &str| {
+        format!(
+            "exec 3<>/dev/tcp/127.0.0.1/{} && printf 'GET /session HTTP/1.1\\r\\nHost: localhost\\r\\n\
+             Connection: close\\r\\n{header}\\r\\n' >&3 && head -n 1 <&3",
+            server.port
+        )
+    };
+    let line = format!("read go; {}; {}", ask(""), ask(&format!("Authorization: {login}\\r\\n")));
+    let id = create(&server, json!({ "command": "bash", "args": ["-c", line] }));
+    let mut socket =
+        Socket::open(&server, &format!("/pty/{id}/connect"), &[("authorization", login)])
+            .1
+            .unwrap();
+    socket.send("\n");
+    socket.until("401 Unauthorized");
+    socket.until("200 OK");
+    server.end();
+}
+
 #[test]
 fn a_ticket_opens_one_terminal_once() {
     let site = site().env("LEFTFOLD_SERVER_PASSWORD", "secret");

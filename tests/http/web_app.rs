@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::client::Served;
 use crate::opencode;
+use crate::proxy::Proxy;
 
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
@@ -28,7 +29,10 @@ fn chromium() -> Option<PathBuf> {
 fn the_web_app() {
     let Some(chromium) = chromium() else { return };
     let Some(peers) = Peers::with_opencode() else { return };
-    let site = opencode::site();
+    // the app offers agents only if there is one of the user's own
+    let scout =
+        json!({ "mode": "primary", "description": "Looks around", "prompt": "Look around." });
+    let site = opencode::site().setting("/agent", json!({ "scout": scout }));
     let mut files = Live::start(opencode::opencode(&peers, &site, &["serve", "--port", "0"]));
     // the first line is a warning
     let web = std::iter::from_fn(|| files.line())
@@ -43,16 +47,21 @@ fn the_web_app() {
     let steps = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/opencode/web.mjs");
     let mut command = Command::new(peers.node());
     command.arg(steps).arg(chromium).arg(&folder);
-    command.arg(format!("http://127.0.0.1:{port}")).arg(site.project());
+    let proxy = Proxy::to(server.port);
+    command.arg(format!("http://127.0.0.1:{}", proxy.port)).arg(site.project());
     command.env("HOME", &folder).stdin(Stdio::piped());
     let mut client = Live::start(command);
+    let mut input = client.input();
     let (mut passed, mut failed, mut done) = (Vec::new(), Vec::new(), Value::Null);
     while let Some(line) = client.line() {
         let said: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
         if said["restart"] == true {
             server.kill();
             server = serve(&port);
-            std::io::Write::write_all(&mut client.input(), b"go on\n").unwrap();
+            std::io::Write::write_all(&mut input, b"go on\n").unwrap();
+        } else if said["cut"] == true {
+            proxy.cut_while_the_turn_ends(&server);
+            std::io::Write::write_all(&mut input, b"go on\n").unwrap();
         } else if said["error"].is_string() {
             failed.push(said);
         } else if said["done"].is_boolean() {

@@ -17,7 +17,6 @@ use super::agent::{AcpAgent, SessionEntry, send_command, unknown};
 use super::content::invalid;
 use super::conversation::SessionCommand;
 use super::errors::to_error;
-use leftfold_runtime::client;
 use leftfold_runtime::only_people;
 use leftfold_runtime::session_list;
 use leftfold_runtime::session_paths::SessionPlace;
@@ -99,7 +98,7 @@ impl AcpAgent {
             agent.close_session(&id).await;
             let removed = match agent.all.keeps(&place.store) {
                 true => agent.remove_here(&place).await,
-                false => remove(&place).await,
+                false => agent.all.remove_other(place).await,
             };
             let removed = removed.map_err(|error| to_error(&error));
             responder.respond_with_result(removed.map(|()| DeleteSessionResponse::new()))
@@ -162,27 +161,6 @@ impl AcpAgent {
             tracing::debug!("the node is gone: {died}");
         }
     }
-}
-
-/// A process that has just read the log may hold the store a moment longer.
-async fn remove(place: &SessionPlace) -> anyhow::Result<()> {
-    let mut left = client::ATTEMPTS;
-    loop {
-        let place = place.clone();
-        let removed = tokio::task::spawn_blocking(move || {
-            let head = place.store.join("heads").join(place.session.to_string());
-            if head.is_file() { session_list::remove(&place).map(|_| ()) } else { Ok(()) }
-        });
-        match removed.await? {
-            Err(error) if is_locked(&error) && left > 0 => left -= 1,
-            removed => return removed,
-        }
-        tokio::time::sleep(client::BREATH).await;
-    }
-}
-
-fn is_locked(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(leftfold_store::Error::Locked { .. }))
 }
 
 fn resolved(cwd: &Path) -> PathBuf {

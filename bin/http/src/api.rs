@@ -106,7 +106,12 @@ impl Api {
 
     /// Removes a root session with its subagents.
     pub(crate) async fn remove(&self, session: SessionId) -> Result<(), ApiError> {
-        Ok(Sessions::remove(&*self.sessions, session).await?)
+        match self.sessions.existing(session) {
+            Some(place) if !self.sessions.keeps(&place.store) => {
+                Ok(self.sessions.remove_other(place).await?)
+            }
+            Some(_) | None => Ok(Sessions::remove(&*self.sessions, session).await?),
+        }
     }
 
     /// Puts every session that is open in this node into the feed, whoever opens it, and drops those that

@@ -3,9 +3,12 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use leftfold_runtime::Usage;
+use leftfold_runtime::client::InAnotherNode;
 use leftfold_runtime::redact_output;
 use leftfold_runtime::socket::RpcError;
 use serde_json::{Value, json};
+
+use crate::opencode::ids;
 
 /// An answer that says why a request was not done.
 #[derive(Debug)]
@@ -58,6 +61,10 @@ impl ApiError {
     pub(crate) fn busy(session: &str) -> Self {
         let message =
             format!("a turn is running in session {session}: abort it, or wait for its end");
+        Self::session_busy(session, &message)
+    }
+
+    fn session_busy(session: &str, message: &str) -> Self {
         let body = json!({ "_tag": "SessionBusyError", "sessionID": session, "message": message });
         Self { status: StatusCode::CONFLICT, body }
     }
@@ -84,6 +91,12 @@ impl ApiError {
 
 impl From<anyhow::Error> for ApiError {
     fn from(error: anyhow::Error) -> Self {
+        if let Some(InAnotherNode(session)) = error.downcast_ref() {
+            let session = ids::of_session(*session);
+            let message =
+                format!("another process runs session {session}: ask there, or wait for its end");
+            return Self::session_busy(&session, &message);
+        }
         let is_params = error.downcast_ref::<RpcError>().is_some_and(RpcError::is_params);
         if error.is::<Usage>() || is_params {
             return Self::bad_request(redact_output::clean(&format!("{error:#}")));

@@ -139,7 +139,7 @@ impl Feed {
             uses: 0,
         };
         Ok(Arc::new(Self {
-            logs: Logs(store),
+            logs: Logs::new(store),
             state: Mutex::new(state),
             replays: Semaphore::new(REPLAYS),
         }))
@@ -161,15 +161,41 @@ impl Feed {
         for (_, head) in wanted {
             self.load(root_of(&parents, head.session));
         }
+        // of the sessions with a store of their own those that clients have as working
+        let is_open = |head: &Head| head.summary.as_ref().is_none_or(|known| known.ended.is_none());
+        for head in self.logs.other_heads() {
+            if unsent(&head) || last.contains_key(&head.session) && is_open(&head) {
+                self.load(self.logs.root_of(head.session).unwrap_or(head.session));
+            }
+        }
     }
 
-    /// Loads a tree from its logs, unless it is there. False: there is no such session.
+    /// Loads a tree from its logs, unless it is there as the logs have it. False: there is no such session.
     pub(crate) fn load(&self, root: SessionId) -> bool {
-        self.load_as(root, OpenTurn::CutOff)
+        let Some(store) = self.logs.other_store(root) else {
+            return self.load_as(root, OpenTurn::CutOff, |_| true);
+        };
+        let open = match leftfold_store::in_use(&store) {
+            true => OpenTurn::Runs,
+            false => OpenTurn::CutOff,
+        };
+        let heads = leftfold_store::heads(&store);
+        let is_current = |tree: &Tree| {
+            let known = |head: &Head| tree.projection.seq(head.session) >= head.seq;
+            let is_of_tree = |head: &&Head| tree.projection.session(head.session).is_some();
+            let mut of_tree = heads.iter().filter(is_of_tree);
+            let is_shown = |(_, known): (SessionId, &SessionProjection)| {
+                known.is_cut_off() || known.status()["type"] == "idle"
+            };
+            let runs = matches!(open, OpenTurn::Runs) || tree.projection.sessions().all(is_shown);
+            tree.is_live || runs && of_tree.all(known)
+        };
+        self.load_as(root, open, is_current)
     }
 
-    fn load_as(&self, root: SessionId, open: OpenTurn) -> bool {
-        if self.lock().touch(root) {
+    /// Loads a tree, unless it is there and `is_current`.
+    fn load_as(&self, root: SessionId, open: OpenTurn, is_current: impl Fn(&Tree) -> bool) -> bool {
+        if self.lock().touch(root, &is_current) {
             return true;
         }
         let events = match self.logs.events_of_tree(root) {
@@ -183,7 +209,7 @@ impl Feed {
             return false;
         }
         let mut state = self.lock();
-        if !state.trees.contains_key(&root) {
+        if !state.trees.get(&root).is_some_and(is_current) {
             state.load(root, &events, open);
         }
         true
@@ -197,10 +223,10 @@ impl Feed {
         interrupted_at: Option<Seq>,
     ) -> anyhow::Result<()> {
         let root = client.session;
-        self.load_as(root, interrupted_at.map_or(OpenTurn::Runs, OpenTurn::CutOffAt));
+        self.load_as(root, interrupted_at.map_or(OpenTurn::Runs, OpenTurn::CutOffAt), |_| true);
         let (from, cursors) = {
             let mut state = self.lock();
-            state.touch(root);
+            state.touch(root, &|_: &Tree| true);
             let tree = state.trees.entry(root).or_insert_with(|| Tree::new(root));
             if std::mem::replace(&mut tree.is_live, true) {
                 return Ok(());
@@ -221,13 +247,26 @@ impl Feed {
             }
         };
         let feed = Arc::clone(self);
+        let client = client.clone();
         tokio::spawn(async move {
-            while let Some(Observation { events, done }) = events.next().await {
+            let gone = other_process_gone(&client);
+            tokio::pin!(gone);
+            loop {
+                let next = tokio::select! {
+                    next = events.next() => next,
+                    () = &mut gone => None,
+                };
+                let Some(Observation { events, done }) = next else { break };
                 feed.lock().send(root, events.iter().map(Recorded::masked));
                 // the hub may have ended with the node
                 let _ = done.send(());
             }
             feed.ended(root);
+            if client.remote().is_some() {
+                // its turn may have been cut off
+                let loaded = tokio::task::spawn_blocking(move || feed.load(root)).await;
+                tracing::debug!("the process of session {root} has ended: {loaded:?}");
+            }
         });
         Ok(())
     }
@@ -467,7 +506,19 @@ impl Feed {
 
     /// The heads of all sessions.
     pub(crate) fn heads(&self) -> Vec<Head> {
-        self.logs.heads()
+        let mut heads = self.logs.heads();
+        heads.extend(self.logs.other_heads());
+        heads
+    }
+}
+
+/// Waits for the end of the process that runs the session, if that is not this one.
+async fn other_process_gone(client: &Client) {
+    if client.remote().is_none() {
+        std::future::pending::<()>().await;
+    }
+    while client.is_live().await {
+        tokio::time::sleep(PATIENCE).await;
     }
 }
 
@@ -519,10 +570,10 @@ impl Tree {
 }
 
 impl FeedState {
-    /// Notes that a tree is used. False: it is not in memory.
-    fn touch(&mut self, root: SessionId) -> bool {
+    /// Notes that a tree is used. False: it is not in memory, or not `is_current`.
+    fn touch(&mut self, root: SessionId, is_current: &impl Fn(&Tree) -> bool) -> bool {
         self.uses += 1;
-        let tree = self.trees.get_mut(&root);
+        let tree = self.trees.get_mut(&root).filter(|tree| is_current(tree));
         tree.map(|tree| tree.used = self.uses).is_some()
     }
 
@@ -544,7 +595,7 @@ impl FeedState {
         self.trees.insert(root, Tree::new(root));
         // the journal does not say so
         self.snapshot = Weak::new();
-        self.touch(root);
+        self.touch(root, &|_: &Tree| true);
         let mut unknown: BTreeMap<SessionId, Seq> = BTreeMap::new();
         let mut missed = Vec::new();
         for event in events {

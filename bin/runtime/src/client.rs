@@ -79,6 +79,18 @@ pub fn names(by: &str) -> [String; 2] {
     [by.to_owned(), remote::name_of(by, i32::try_from(std::process::id()).ok())]
 }
 
+/// Another process runs the session, and this one cannot do so much with it from outside.
+#[derive(Clone, Copy, Debug)]
+pub struct InAnotherNode(pub SessionId);
+
+impl std::fmt::Display for InAnotherNode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "session {} is open in another node", self.0)
+    }
+}
+
+impl std::error::Error for InAnotherNode {}
+
 impl Client {
     /// Opens the setup's session in `node` or, if another process is the node of its store,
     /// attaches through that node's socket. Waits for servers and plugins, so a turn configuration
@@ -238,7 +250,7 @@ impl Client {
     pub(crate) fn here(&self) -> anyhow::Result<&ActorRef<NodeMessage>> {
         match &self.link {
             Link::Here { node, .. } => Ok(node),
-            Link::There(_) => bail!("session {} is open in another node", self.session),
+            Link::There(_) => bail!(InAnotherNode(self.session)),
         }
     }
 

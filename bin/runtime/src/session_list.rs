@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::bail;
 use leftfold_events::event::EndReason;
-use leftfold_events::{Envelope, SessionId};
+use leftfold_events::{Envelope, SessionId, Time};
 use leftfold_store::{Head, Summary, Tidied};
 
 use serde_json::json;
@@ -175,7 +175,14 @@ pub fn state(store: &Path, head: &Head) -> &'static str {
         Some(EndReason::Limit) => "limit",
         Some(EndReason::Incomplete) => "incomplete",
         Some(EndReason::InvalidOutput) => "invalid_output",
-        None if leftfold_store::in_use(store) => "running",
+        None if leftfold_store::in_use(store) && !is_before_node(store, head) => "running",
         None => "interrupted",
     }
+}
+
+/// Whether a session's last event is older than the node that has its store. Then the node has not gone on with
+/// the session's open turn: it runs nothing because it has opened a store.
+fn is_before_node(store: &Path, head: &Head) -> bool {
+    let socket = store.join(session_paths::SOCKET).symlink_metadata();
+    socket.and_then(|made| made.modified()).is_ok_and(|made| head.at < Time::from(made))
 }

@@ -1,23 +1,25 @@
 // OpenCode's SDK on a server, in its first or second version.
 //
-// node sdk.mjs FOLDER v1|v2 URL PROJECT
+// node sdk.mjs FOLDER v1|v2 URL PROJECT TUNNEL
 //
-// Prints one line of JSON for each step: `{"step", "error"?}`. After the step `restart` it prints
-// `{"restart"}`, and goes on when it reads a line. The last line is `{"done"}`.
+// TUNNEL is another URL of the same server. Prints one line of JSON for each step: `{"step", "error"?}`.
+// Where the server is to be killed and started again it prints `{"restart"}`, where the tunnel is to be
+// cut `{"cut"}`, and goes on when it reads a line. The last line is `{"done"}`.
 
 import assert from "node:assert/strict"
 import { appendFileSync, readFileSync } from "node:fs"
 import { createInterface } from "node:readline"
 import { pathToFileURL } from "node:url"
 
-const [folder, version, url, project] = process.argv.slice(2)
+const [folder, version, url, project, tunnel] = process.argv.slice(2)
 const at = { v1: "dist/index.js", v2: "dist/v2/index.js" }[version]
 const sdk = await import(pathToFileURL(`${folder}/node_modules/@opencode-ai/sdk/${at}`))
 const sayJson = (line) => process.stdout.write(`${JSON.stringify(line)}\n`)
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]()
 
 /** The methods under one form: `(session, body) => data`. */
-function adapter() {
-  const client = sdk.createOpencodeClient({ baseUrl: url, directory: project, throwOnError: true })
+function adapter(baseUrl) {
+  const client = sdk.createOpencodeClient({ baseUrl, directory: project, throwOnError: true })
   const data = async (answer) => (await answer).data
   if (version === "v2") {
     const of = (name) => (sessionID, body) => data(client.session[name]({ sessionID, ...body }))
@@ -53,7 +55,7 @@ function adapter() {
   }
 }
 
-const api = adapter()
+const api = adapter(url)
 
 /** The events of a stream, which arrive while other things happen. */
 class Events {
@@ -63,8 +65,8 @@ class Events {
     this.stop = new AbortController()
   }
 
-  async open() {
-    const { stream } = await api.subscribe({ signal: this.stop.signal })
+  async open(from = api) {
+    const { stream } = await from.subscribe({ signal: this.stop.signal })
     const greeted = new Promise((resolve) => (this.greeted = resolve))
     this.pump(stream).catch(() => {})
     await greeted
@@ -379,6 +381,25 @@ const steps = {
     second.stop.abort()
   },
 
+  async "a cut connection"() {
+    const cut = await new Events().open(adapter(tunnel))
+    const session = (await api.create()).id
+    const from = events.all.length
+    const running = ask(session, "run two")
+    await cut.of("permission.asked", session)
+    sayJson({ cut: true })
+    await lines.next()
+    await running
+    await events.of("session.idle", session, from)
+    // it connects again by itself, with Last-Event-ID: each event comes once, and none is missing
+    const mine = (known) => known.all.filter((event) => event.properties.sessionID === session)
+    const whole = mine(events)
+    await cut.until("last event", (event) => event.id === whole.at(-1).id)
+    assert.deepEqual(mine(cut).slice(0, whole.length), whole)
+    assert.equal(cut.all.filter((event) => event.type === "server.connected").length, 2)
+    cut.stop.abort()
+  },
+
   async "kill and restart"() {
     const session = (await api.create()).id
     const from = events.all.length
@@ -386,7 +407,7 @@ const steps = {
     const asked = (await events.of("permission.asked", session, from)).properties
     events.stop.abort()
     sayJson({ restart: true })
-    for await (const _ of createInterface({ input: process.stdin })) break
+    await lines.next()
     const later = await new Events().open()
     const open = await fetch(`${url}/permission?directory=${encodeURIComponent(project)}`).then((answer) => answer.json())
     assert.deepEqual(open.map((question) => question.id), [asked.id])

@@ -9,14 +9,14 @@ use axum::extract::State;
 use leftfold_config::{KeyState, Settings};
 use leftfold_events::event::{ModelRef, SessionChoices};
 use leftfold_events::rules::{self, Rule};
-use leftfold_mcp::Endpoint;
+use leftfold_mcp::ServerStatus;
 use leftfold_plugins::Plugins;
 use leftfold_runtime::agents::{self, Agents};
 use leftfold_runtime::gather::Agent;
 use leftfold_runtime::model;
 use leftfold_runtime::model_list::{Row, rows};
 use leftfold_runtime::turn_config::{self, Extensions};
-use leftfold_runtime::{resolved_settings, session_paths, slash, specs};
+use leftfold_runtime::{redact_output, resolved_settings, session_paths, slash};
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Api, Directory, GivenDirectory, JsonBody, blocking};
@@ -285,17 +285,22 @@ pub(super) async fn tools(Directory(directory): Directory) -> Answer {
     Ok(Json(names.filter(|name| !missing.contains(name)).map(Value::from).collect()))
 }
 
+/// The MCP servers of the directory. None is started for the answer.
 pub(super) async fn servers(Directory(directory): Directory) -> Answer {
     let settings = settings(&directory).await?;
-    let servers = specs::servers(&settings);
-    let named = servers.map(|server| {
-        let status = match server.endpoint {
-            Endpoint::Disabled => json!({ "status": "disabled" }),
-            Endpoint::Unusable(why) => json!({ "status": "failed", "error": why }),
-            // each session starts its own
-            Endpoint::Local { .. } | Endpoint::Remote { .. } => json!({ "status": "connected" }),
+    // those that the sessions of the directory share
+    let servers = leftfold_runtime::project::servers(&directory, &settings, &[]);
+    let named = servers.reports().into_iter().map(|report| {
+        let status = match report.status {
+            ServerStatus::Disabled => json!({ "status": "disabled" }),
+            ServerStatus::Failed(why) => {
+                json!({ "status": "failed", "error": redact_output::clean(&why) })
+            }
+            ServerStatus::Connected => json!({ "status": "connected" }),
+            // the first prompt starts it
+            ServerStatus::Idle => json!({ "status": "pending" }),
         };
-        (server.name, status)
+        (report.name, status)
     });
     Ok(Json(Value::Object(named.collect())))
 }

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use super::questions::{allow, resume_cut_off};
 use super::{Answer, Api, BY, JsonBody, Named, blocking, nothing, yes};
 use crate::error::ApiError;
-use crate::opencode::{Projection, ids};
+use crate::opencode::{ProjectedMessage, Projection, ids};
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -119,7 +119,7 @@ pub(super) async fn prompt(
     JsonBody(body): JsonBody<PromptBody>,
 ) -> Answer {
     let head = send(&api, session, body).await?;
-    ended(&api, session, head).await
+    ended(&api, session, head, Started::Prompt).await
 }
 
 /// Prompts, and answers once the prompt is in the log.
@@ -169,7 +169,7 @@ pub(super) async fn command(
         ..PromptBody::default()
     };
     let head = send(&api, session, prompt).await?;
-    ended(&api, session, head).await
+    ended(&api, session, head, Started::Prompt).await
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -211,7 +211,7 @@ pub(super) async fn shell(
         }
     };
     tokio::select! {
-        done = ended(&api, session, head) => done,
+        done = ended(&api, session, head, Started::Prompt) => done,
         failed = allows => failed,
     }
 }
@@ -241,7 +241,7 @@ pub(super) async fn summarize(
     if client.compact(setup.prompt_config(), BY, false).await? != Answered::Accepted {
         return Err(ApiError::bad_request("there is nothing to summarize"));
     }
-    drop(ended(&api, session, head).await?);
+    drop(ended(&api, session, head, Started::Summary).await?);
     yes()
 }
 
@@ -258,7 +258,7 @@ pub(super) async fn init(
         ..PromptBody::default()
     };
     let head = send(&api, session, prompt).await?;
-    drop(ended(&api, session, head).await?);
+    drop(ended(&api, session, head, Started::Prompt).await?);
     yes()
 }
 
@@ -388,15 +388,27 @@ async fn setup(
     .await
 }
 
-/// Waits for the end of the turn that the prompt after `head` belongs to, and answers with its last
-/// message.
-async fn ended(api: &Arc<Api>, session: SessionId, head: u64) -> Answer {
+/// What a request has started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Started {
+    Prompt,
+    Summary,
+}
+
+/// Waits for the end of the turn that began after the event `head`, and answers with its last message.
+async fn ended(api: &Arc<Api>, session: SessionId, head: u64, started: Started) -> Answer {
     let last = api.feed.when(session, |tree| {
         let known = tree.session(session)?;
         if tree.seq(session) <= head || tree.is_working(session) {
             return None;
         }
         let messages = known.messages();
+        // other events may come first, such as the end of a turn that was cut off
+        let is_there =
+            |message: &ProjectedMessage| message.seq() > head && message.info["role"] == "user";
+        if started == Started::Prompt && !messages.iter().rev().any(is_there) {
+            return None;
+        }
         let mut latest = messages.iter().rev();
         let reply = latest.find(|message| message.info["role"] == "assistant");
         // a message that asks for no answer has none

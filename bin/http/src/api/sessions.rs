@@ -196,7 +196,8 @@ pub(super) async fn diff(
 
 /// The files of a session's diff, each with its patch.
 pub(super) async fn changed_files(api: &Arc<Api>, session: SessionId, range: DiffRange) -> Answer {
-    let place = api.sessions.place(session)?;
+    let missing = || ApiError::not_found(format!("there is no session {session}"));
+    let place = api.sessions.existing(session).ok_or_else(missing)?;
     let feed = Arc::clone(&api.feed);
     let read = move || SessionDiff::read_with(&place, range, &|session| feed.unmasked(session));
     let diff = blocking(read).await?;

@@ -1,21 +1,41 @@
-//! The logs of a store, as the feed reads them.
+//! The logs that the feed shows: those of the store, and those of sessions with a store of their own,
+//! which `leftfold run` and the terminal make.
+//!
+//! The process has the store, so the logs in it change only here. A store of one session may be another
+//! process's at any time. It is read as it is, and read again when a client asks.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use leftfold_actors::Recorded;
 use leftfold_events::{Envelope, Seq, SessionId};
+use leftfold_runtime::history::History;
+use leftfold_runtime::session_paths::{self, SessionPlace};
 use leftfold_store::{Head, LiveReader};
 
 /// Events that are read at a time.
 const CHUNK: usize = 512;
 
 #[derive(Clone, Debug)]
-pub(super) struct Logs(pub(super) LiveReader);
+pub(super) struct Logs {
+    store: LiveReader,
+    /// Whether sessions with stores of their own are shown, too.
+    has_others: bool,
+}
 
 impl Logs {
+    pub(super) fn new(store: LiveReader) -> Self {
+        let has_others = session_paths::is_shared(store.dir());
+        Self { store, has_others }
+    }
+
     /// The events of a root session and of all its subagents, by time.
     pub(super) fn events_of_tree(&self, root: SessionId) -> anyhow::Result<Vec<Envelope>> {
+        if let Some(store) = self.other_store(root) {
+            let (history, _) = History::good(&SessionPlace { store, session: root })?;
+            return Ok(masked(history.by_time()));
+        }
         let (mut events, mut known, mut next) = (Vec::new(), HashSet::new(), vec![root]);
         while let Some(session) = next.pop() {
             if !known.insert(session) {
@@ -31,9 +51,12 @@ impl Logs {
 
     /// All events of a session as they are in the log: secrets are not masked.
     pub(super) fn unmasked(&self, session: SessionId) -> anyhow::Result<Vec<Envelope>> {
+        if let Some(store) = self.other_store(session) {
+            return Ok(leftfold_store::Reader::open(&store)?.read(session, 1)?);
+        }
         let (mut events, mut from) = (Vec::new(), 1);
         loop {
-            let chunk = self.0.read(session, from, CHUNK)?;
+            let chunk = self.store.read(session, from, CHUNK)?;
             let Some(last) = chunk.last() else { return Ok(events) };
             from = last.seq + 1;
             events.extend(chunk);
@@ -43,24 +66,27 @@ impl Logs {
     fn read(&self, session: SessionId, mut from: Seq) -> anyhow::Result<Vec<Envelope>> {
         let mut events = Vec::new();
         loop {
-            let chunk = self.0.read(session, from, CHUNK)?;
+            let chunk = self.store.read(session, from, CHUNK)?;
             let Some(last) = chunk.last() else { return Ok(events) };
             from = last.seq + 1;
-            // secrets are masked as they are for every observer
-            let chunk: Arc<[Envelope]> = chunk.into();
-            events.extend(Recorded::all(&chunk).map(|event| event.masked().clone()));
+            events.extend(masked(chunk));
         }
     }
 
     /// The root of a session, by heads.
     pub(super) fn root_of(&self, session: SessionId) -> Option<SessionId> {
-        let mut head = self.0.head(session)?;
+        let others = self.other_store(session).map(|store| leftfold_store::heads(&store));
+        let head_of = |session: SessionId| match &others {
+            Some(heads) => heads.iter().find(|head| head.session == session).cloned(),
+            None => self.store.head(session),
+        };
+        let mut head = head_of(session)?;
         let mut seen = HashSet::new();
         // a damaged head could name a circle
         while seen.insert(head.session)
             && let Some(parent) = head.summary.as_ref().and_then(|summary| summary.parent)
         {
-            match self.0.head(parent) {
+            match head_of(parent) {
                 Some(above) => head = above,
                 None => return Some(parent),
             }
@@ -68,7 +94,34 @@ impl Logs {
         Some(head.session)
     }
 
+    /// The heads of the store.
     pub(super) fn heads(&self) -> Vec<Head> {
-        self.0.heads()
+        self.store.heads()
     }
+
+    /// The heads of all sessions with a store of their own, of their subagents and their forks.
+    pub(super) fn other_heads(&self) -> Vec<Head> {
+        self.other_stores().flat_map(|store| leftfold_store::heads(&store)).collect()
+    }
+
+    /// The store of a session that is not in the store of this process.
+    pub(super) fn other_store(&self, session: SessionId) -> Option<PathBuf> {
+        if !self.has_others || self.store.head(session).is_some() {
+            return None;
+        }
+        let has = |store: &PathBuf| store.join("heads").join(session.to_string()).is_file();
+        let own = session_paths::new_place(session).ok().map(|place| place.store).filter(has);
+        own.or_else(|| self.other_stores().find(has))
+    }
+
+    fn other_stores(&self) -> impl Iterator<Item = PathBuf> + use<> {
+        let all = if self.has_others { session_paths::stores().ok() } else { None };
+        all.unwrap_or_default().into_iter().filter(|store| !session_paths::is_shared(store))
+    }
+}
+
+/// Secrets are masked as they are for every observer.
+fn masked(events: Vec<Envelope>) -> Vec<Envelope> {
+    let events: Arc<[Envelope]> = events.into();
+    Recorded::all(&events).map(|event| event.masked().clone()).collect()
 }

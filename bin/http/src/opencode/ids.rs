@@ -66,14 +66,30 @@ impl Ids {
     pub(crate) fn pass(&mut self, id: &str, at: Time) {
         /// Milliseconds by which a client's clock may be ahead.
         const AHEAD: u64 = 24 * 60 * 60 * 1_000;
-        let hex = id.split_once('_').and_then(|(_, digits)| digits.get(..HEX));
-        let Some(low) = hex.and_then(|hex| u64::from_str_radix(hex, 16).ok()) else { return };
+        let Some(low) = low_48(id) else { return };
         let now = at.millis() << 12;
         let ahead = low.wrapping_sub(now) & (LOW_48 as u64);
         if ahead < AHEAD << 12 {
             self.last = self.last.max(now + ahead);
         }
     }
+}
+
+/// When a client made an id, if that was just before `at` by this machine's clock.
+pub(crate) fn made(id: &str, at: Time) -> Option<Time> {
+    /// Milliseconds that a prompt may need to the log.
+    const UNDERWAY: u64 = 10_000;
+    /// The milliseconds in an id without the bits that it leaves out.
+    const LOW_36: u64 = (1 << 36) - 1;
+    let low = low_48(id)? >> 12;
+    let ago = (at.millis() & LOW_36).wrapping_sub(low) & LOW_36;
+    (ago <= UNDERWAY).then(|| Time::from_millis(at.millis() - ago))
+}
+
+/// The hexadecimal digits of an id.
+fn low_48(id: &str) -> Option<u64> {
+    let digits = id.split_once('_')?.1.get(..HEX)?;
+    u64::from_str_radix(digits, 16).ok()
 }
 
 /// Whether a client may give this id to what `prefix` names.
@@ -157,6 +173,26 @@ mod tests {
         }
         made.push(ids.next("msg", 5_000, at(1_780_000_000_100)));
         assert!(made.is_sorted_by(|a, b| a < b));
+    }
+
+    #[test]
+    fn an_id_tells_when_a_client_made_it() {
+        let at = 1_790_000_000_000;
+        for (then, expected) in [
+            (at, Some(at)),
+            (at - 3, Some(at - 3)),
+            (at - 10_000, Some(at - 10_000)),
+            (at - 10_001, None),
+            (at - 90_000, None),
+        ] {
+            let id = Ids::new(ulid(1)).next("msg", 1, Time::from_millis(then));
+            let made = made(&id, Time::from_millis(at));
+            assert_eq!(made.map(|time| time.millis()), expected, "{then}");
+        }
+        let ahead = Ids::new(ulid(1)).next("msg", 1, Time::from_millis(at + 1));
+        for id in [ahead.as_str(), "", "msg", "msg_", "msg_zz", "msg_000000000001"] {
+            assert_eq!(made(id, Time::from_millis(at)), None, "{id}");
+        }
     }
 
     #[test]

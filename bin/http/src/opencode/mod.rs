@@ -23,4 +23,4 @@ mod session;
 
 pub(crate) use frame::Frame;
 pub(crate) use projection::Projection;
-pub(crate) use session::{SessionProjection, project_id};
+pub(crate) use session::{ProjectedMessage, SessionProjection, project_id};

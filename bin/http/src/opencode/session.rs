@@ -82,6 +82,16 @@ struct Given {
     parts: Value,
 }
 
+impl Given {
+    /// When the client made the message, by the ids of it. OpenCode's web app draws a prompt before the
+    /// server has it, and finds this copy again only by the time: that of the last part.
+    fn made(&self, at: Time) -> Option<Time> {
+        let parts = self.parts.as_array().into_iter().flatten();
+        let parts = parts.filter_map(|part| part["id"].as_str());
+        parts.chain(self.id.as_deref()).filter_map(|id| ids::made(id, at)).max()
+    }
+}
+
 /// A message as it was sent last.
 #[derive(Debug)]
 pub(crate) struct ProjectedMessage {
@@ -117,6 +127,11 @@ impl MessageKey {
 }
 
 impl ProjectedMessage {
+    /// The event that it comes from.
+    pub(crate) fn seq(&self) -> Seq {
+        self.key.seq()
+    }
+
     /// `{info, parts}`, as lists of messages have it.
     pub(crate) fn whole(&self) -> Value {
         let parts: Vec<&Value> = self.parts.iter().map(|part| &part.value).collect();
@@ -462,7 +477,10 @@ impl SessionProjection {
             match message {
                 Message::User(prompt) => {
                     let given = self.given.remove(&prompt.seq).unwrap_or_default();
-                    let rendered = message::of_prompt(prompt, &given.parts);
+                    let mut rendered = message::of_prompt(prompt, &given.parts);
+                    if let Some(made) = given.made(at).filter(|made| *made > self.newest()) {
+                        rendered.info["time"]["created"] = made.millis().into();
+                    }
                     let id = given.id.unwrap_or_else(|| self.ids.next("msg", prompt.seq, at));
                     self.ids.pass(&id, at);
                     self.add_as(id, MessageKey::Prompt(prompt.seq), at, rendered, frames);
@@ -497,6 +515,12 @@ impl SessionProjection {
         }
         let rendered = self.render_reply(reply, view);
         self.add(MessageKey::Reply(reply.seq), at, rendered, frames);
+    }
+
+    /// When the last message was made.
+    fn newest(&self) -> Time {
+        let last = self.messages.last().and_then(|last| last.info["time"]["created"].as_u64());
+        Time::from_millis(last.unwrap_or_default())
     }
 
     fn add(&mut self, key: MessageKey, at: Time, rendered: Rendered, frames: &mut Vec<Frame>) {

@@ -489,6 +489,31 @@ impl SessionRegistry {
         Ok(heads)
     }
 
+    /// Removes a session in a store that this node does not keep, with its subagents. One that does not
+    /// exist counts as removed.
+    ///
+    /// # Errors
+    /// Another process has the store, or the session has forks.
+    pub async fn remove_other(&self, place: SessionPlace) -> anyhow::Result<()> {
+        let session = place.session;
+        ractor::call!(self.node, |reply| NodeMessage::Close { session, reply })?;
+        self.known().remove(&session);
+        let mut left = client::ATTEMPTS;
+        loop {
+            let place = place.clone();
+            let removed = tokio::task::spawn_blocking(move || match has(&place) {
+                true => session_list::remove(&place).map(|_| ()),
+                false => Ok(()),
+            });
+            match removed.await? {
+                // a process that has just read the log may hold the store a moment longer
+                Err(error) if is_locked(&error) && left > 0 => left -= 1,
+                removed => return removed,
+            }
+            tokio::time::sleep(client::BREATH).await;
+        }
+    }
+
     /// Registers a session with the overrides for its prompts.
     pub fn learn(&self, place: SessionPlace, project: Arc<Project>, overrides: Overrides) {
         let session = place.session;
@@ -605,6 +630,10 @@ impl SessionRegistry {
         self.known().entry(session).or_insert(known);
         Ok(place)
     }
+}
+
+fn is_locked(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(leftfold_store::Error::Locked { .. }))
 }
 
 /// Removes closed sessions from a store. A log is released some time after its session has ended.
