@@ -1,5 +1,6 @@
 //! The observer that prints events to standard output.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -174,7 +175,8 @@ impl Output {
                     text.push('\n');
                 }
             } else if !self.broken && printed.is_ok() {
-                let mut output = self.renderer.render(&self.transcript, event.session, &changes);
+                let told = self.told(&changes);
+                let mut output = self.renderer.render(&self.transcript, event.session, &told);
                 for line in self.verdicts.follow(event) {
                     output.notes.push_str(&format!("    {}\n", clean::printable_line(&line)));
                 }
@@ -208,6 +210,15 @@ impl Output {
             }
         }
         if self.broken { Ok(()) } else { printed.and_then(|()| flush(&mut text)) }
+    }
+
+    /// The changes to print. A person who is asked on this terminal reads each question there.
+    fn told<'a>(&self, changes: &'a [Change]) -> Cow<'a, [Change]> {
+        let is_question = |change: &&Change| matches!(change, Change::Asked(_));
+        if self.asking.is_none() || !changes.iter().any(|change| is_question(&change)) {
+            return Cow::Borrowed(changes);
+        }
+        Cow::Owned(changes.iter().filter(|change| !is_question(change)).cloned().collect())
     }
 
     /// Whether a turn of the root ends that began before the awaited prompt.

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pty_process::blocking::{self, Pty};
 use rustix::process::{Pid, Signal};
@@ -102,6 +102,20 @@ impl Terminal {
         self
     }
 
+    /// The id of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Reads what comes within this time.
+    pub fn read_for(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        while let Ok(bytes) = self.bytes.recv_timeout(end.saturating_duration_since(Instant::now()))
+        {
+            self.take(&bytes);
+        }
+    }
+
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
@@ -114,18 +128,22 @@ impl Terminal {
         status.code().unwrap_or_else(|| -status.signal().unwrap())
     }
 
+    fn take(&mut self, bytes: &[u8]) {
+        let asked = |query: &[u8]| bytes.windows(query.len()).any(|found| found == query);
+        let queries = QUERIES.iter().filter(|(query, _)| self.answers && asked(query));
+        for (_, answer) in queries {
+            // the program may have ended
+            let _ = self.pty.as_mut().map(|pty| pty.write_all(answer));
+        }
+        self.parser.process(bytes);
+        self.raw.push_str(&String::from_utf8_lossy(bytes));
+    }
+
     /// Whether there was more output.
     fn read(&mut self) -> bool {
         match self.bytes.recv_timeout(PATIENCE) {
             Ok(bytes) => {
-                let asked = |query: &[u8]| bytes.windows(query.len()).any(|found| found == query);
-                let queries = QUERIES.iter().filter(|(query, _)| self.answers && asked(query));
-                for (_, answer) in queries {
-                    // the program may have ended
-                    let _ = self.pty.as_mut().map(|pty| pty.write_all(answer));
-                }
-                self.parser.process(&bytes);
-                self.raw.push_str(&String::from_utf8_lossy(&bytes));
+                self.take(&bytes);
                 true
             }
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => false,

@@ -192,6 +192,8 @@ fn a_run_on_a_terminal_takes_no_line_that_was_typed_before() {
     let site = asking(json!([bash("touch made"), says("Done.")]));
     let mut terminal = site.terminal(&["run", "make it"], 100);
     terminal.until("allow bash on touch made?").press("a\r");
+    // the question says it once
+    assert!(!terminal.shown().contains("asks for"), "{}", terminal.shown());
     terminal.until("[o]nce, [a]lways, [n]o");
     assert!(!common::exists(&site.project().join("made")));
     terminal.press("a\r").until("bash: touch *").until("[y] allows it").press("y\r").until("Done.");
@@ -362,10 +364,10 @@ fn the_changes_of_a_turn_and_of_the_session_are_shown() {
     terminal.until_prompt().press("/diff\r").until("the session has only begun");
     prompt(&mut terminal, "one", "Done one.");
     prompt(&mut terminal, "two", "Done two.");
-    terminal.until_prompt().press("/diff\r").until("+++ b/b").until("+second");
+    terminal.until_prompt().press("/diff\r").until("b (new) +1 -0").until("1 + second");
     terminal.until("1 file changed, +1 -0").until_prompt();
-    terminal.press("/diff 1\r").until("+first\\x1b[2J").until("1 file changed, +1 -0");
-    terminal.until_prompt().press("/diff session\r").until("+first").until("+second");
+    terminal.press("/diff 1\r").until("1 + first\\x1b[2J").until("1 file changed, +1 -0");
+    terminal.until_prompt().press("/diff session\r").until("a (new) +1 -0").until("b (new) +1 -0");
     terminal.until("2 files changed, +2 -0");
     terminal.until_prompt().press("/diff 3\r").until("there is no turn 3: the session has 2");
     terminal.until_prompt().press("/diff x\r").until("/diff [N|session]: ");
@@ -415,6 +417,18 @@ fn prompts_are_queued_while_the_model_works_and_come_back_after_an_interrupt() {
     let prompts = prompts.map(|prompt| prompt["data"]["parts"][0]["text"].as_str().unwrap());
     assert_eq!(prompts.collect::<Vec<_>>(), ["first", "second", "third one"]);
     site.assert_sound();
+}
+
+#[test]
+fn the_text_can_be_written_while_a_server_starts_and_the_screen_says_so() {
+    let server = json!({ "type": "local", "command": ["sh", "-c", "sleep 4; exit 1"] });
+    let site = Site::scripted(&script(json!([says("Heard.")]))).setting("/mcp/slow", server);
+    let mut terminal = site.terminal(&[], 100);
+    terminal.until_prompt().press("go\r").until("starting the MCP server slow");
+    terminal.press("more").until("› more");
+    assert!(terminal.shown().contains("starting the MCP server slow"), "{}", terminal.shown());
+    terminal.until("Heard.").press("\x15").until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
 }
 
 #[test]
@@ -475,7 +489,7 @@ fn an_earlier_prompt_is_taken_back() {
     terminal.until_prompt().press("\x1b").until("Esc again").press("\x1b").until("> second");
     terminal.press("\x1b[B").until("> first").press("\r").until("> take it back").press("\r");
     terminal.until("took back: first").until("[done: ").until("› first");
-    terminal.press(" again\r").until("\n› first again\nOne.").until_prompt().press(CTRL_D);
+    terminal.press(" again\r").until("\n› first again\n\nOne.").until_prompt().press(CTRL_D);
     assert_eq!(terminal.wait(), 0);
     only(&site.exported(), "files.revert_asked");
     site.assert_sound();

@@ -211,7 +211,7 @@ fn sessions_are_begun_named_found_and_continued() {
         }),
         "{shown}"
     );
-    terminal.press("older").until("1 of 2").press("\r").until("› first\nOne.").until_prompt();
+    terminal.press("older").until("1 of 2").press("\r").until("› first\n\nOne.").until_prompt();
     terminal.press("/fork here\r").until("[a fork; `leftfold --session ").until_prompt();
     terminal.press("/sessions\r").until("(fork #1)").until("3 of 3").press("\x1b");
     leave(&mut terminal);
@@ -286,7 +286,7 @@ fn a_continued_session_gets_the_prompt_of_the_command_line() {
     prompt(&mut terminal, "first", "One.");
     leave(&mut terminal);
     let mut terminal = site.terminal(&["-c", "and the second"], 80);
-    terminal.until("› first\nOne.").until("› and the second").until("Two.").until_prompt();
+    terminal.until("› first\n\nOne.").until("› and the second").until("Two.").until_prompt();
     // of the turns that are not on the screen too
     terminal.press("/status\r").until("3000 in, 150 out");
     leave(&mut terminal);

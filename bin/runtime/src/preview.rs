@@ -7,19 +7,40 @@ use crate::redact_output;
 use leftfold_view::clean::{visible_code, visible_line};
 use leftfold_view::{FileDiff, LineKind};
 
+/// Ends the diff of a file that is too long to show.
+pub const CUT: &str = "… the rest of its change is too long to show";
+
+/// The change to one file.
+#[derive(Clone, Debug)]
+pub struct FileChange {
+    /// Its name, what becomes of it, and the number of changed lines, in one clean line.
+    pub heading: String,
+    /// Its diff without secrets. The text of its lines may contain control characters.
+    pub diff: Vec<FileDiff>,
+    /// Whether the diff was cut. [`CUT`] says so.
+    pub cut: bool,
+}
+
+/// The changes of a call, file by file.
+pub fn changes(files: &[FilePreview]) -> Vec<FileChange> {
+    let change = |file: &FilePreview| {
+        let diff = FileDiff::parse(&redact_output::masked(&file.diff));
+        let heading = visible_line(&heading(file, diff.first()));
+        FileChange { heading, diff, cut: file.cut }
+    };
+    files.iter().map(change).collect()
+}
+
 /// For each file its name and the number of changed lines, then the hunks of its diff. Control and
 /// invisible characters are escapes, except a carriage return at the end of a line.
 pub fn lines(files: &[FilePreview]) -> Vec<String> {
     let mut lines = Vec::new();
-    for file in files {
-        let diff = FileDiff::parse(&redact_output::masked(&file.diff));
-        lines.push(visible_line(&heading(file, diff.first())));
+    for FileChange { heading, diff, cut } in changes(files) {
+        lines.push(heading);
         let hunks =
             diff.iter().flat_map(|file| &file.0).filter(|line| line.kind != LineKind::Names);
         lines.extend(hunks.map(|line| visible_code(line.text.trim_end_matches('\r'))));
-        if file.cut {
-            lines.push("… the rest of its change is too long to show".to_owned());
-        }
+        lines.extend(cut.then(|| CUT.to_owned()));
     }
     lines
 }

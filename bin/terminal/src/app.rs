@@ -222,7 +222,8 @@ impl App {
     /// Continues with another session. What the user writes stays.
     pub(super) fn switch(&mut self, root: SessionId) {
         self.finish();
-        self.blocks = Blocks::new(self.blocks.look.clone(), root);
+        self.finished.append(&mut self.held);
+        self.blocks = Blocks::new(self.blocks.look.clone(), root).following();
         (self.unfinished, self.declined, self.past, self.seen) = (false, false, None, 0);
         self.before = SessionView::default();
         self.answered.clear();
@@ -256,9 +257,10 @@ impl App {
     pub(super) fn take(&mut self) -> Vec<Line<'static>> {
         let mut lines = std::mem::take(&mut self.finished);
         let new = self.blocks.take();
-        match self.asked {
-            Some(_) => self.held.extend(new),
-            None => lines.extend(new),
+        // the log is to say first what was answered
+        match self.asked.is_some() || !self.answered.is_empty() {
+            true => self.held.extend(new),
+            false => lines.extend(new),
         }
         lines
     }
@@ -280,7 +282,20 @@ impl App {
         if own && event.seq <= self.seen {
             return;
         }
+        if !self.answered.is_empty() {
+            let before = self.blocks.take();
+            self.held.extend(before);
+        }
         let changes = self.blocks.apply(event);
+        let session = self.blocks.transcript.session_of(event);
+        let is_own_answer = |change: &Change| {
+            matches!(change, Change::Answered { question, .. }
+                if self.answered.contains(&(session, *question)))
+        };
+        if changes.iter().any(is_own_answer) {
+            // it stands below its question, before the lines that waited for it
+            self.finish();
+        }
         if own {
             self.seen = event.seq;
             self.follow(event);
@@ -377,6 +392,7 @@ impl App {
     pub(super) fn ask(&mut self, question: &OpenQuestion, change: &[FilePreview], now: Instant) {
         self.blocks.question(question, change);
         self.finish();
+        self.status.asked += 1;
         self.choosing = Choosing::default();
         self.entry = Entry::Prompt;
         self.picker = None;
@@ -398,6 +414,12 @@ impl App {
         let open: Vec<QuestionId> =
             self.blocks.transcript.open_questions().map(|open| open.id).collect();
         self.answered.retain(|id| open.contains(id));
+        if self.asked.is_none() && self.answered.is_empty() {
+            self.finished.append(&mut self.held);
+        }
+        if open.is_empty() {
+            self.status.asked = 0;
+        }
         let Some(Asked::Question(asked)) = self.asked else { return };
         if open.contains(&asked) {
             return;
@@ -410,10 +432,14 @@ impl App {
 
     /// No question is on the screen. The lines that waited for that are finished.
     fn stop_asking(&mut self) {
+        self.put_question_away();
+        self.finished.append(&mut self.held);
+    }
+
+    fn put_question_away(&mut self) {
         self.asked = None;
         self.entry = Entry::Prompt;
         self.gate.close();
-        self.finished.append(&mut self.held);
         let text = self.gate.take_text();
         let aside = std::mem::take(&mut self.aside);
         self.composer.put_before(&joined(&aside, &text));
@@ -702,7 +728,7 @@ impl App {
 
     fn answer(&mut self, of: QuestionId, reply: QuestionReply) -> Option<Action> {
         self.answered.insert(of);
-        self.stop_asking();
+        self.put_question_away();
         Some(Action::Answer(of, reply))
     }
 
@@ -805,6 +831,10 @@ impl App {
             _ if is_control(key, 'l') => Some(Action::Redraw),
             _ if is_control(key, 'v') && self.entry == Entry::Prompt => {
                 Some(Action::AttachClipboard)
+            }
+            _ if is_control(key, 'o') => {
+                self.unfold();
+                None
             }
             _ if is_control(key, 'z') => Some(Action::Suspend),
             _ if is_control(key, 'r') => {

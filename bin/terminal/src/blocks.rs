@@ -13,17 +13,25 @@ use leftfold_view::clean::{Cleaner, clean, clean_line, visible_line};
 use leftfold_view::text::stopped;
 use leftfold_view::words::first_line;
 use leftfold_view::{
-    CallStep, Change, CompactionEnd, OpenQuestion, Outcome, Question, QuestionId, Transcript,
+    CallStep, Change, CompactionEnd, OpenQuestion, Outcome, Question, QuestionId, SessionView,
+    Transcript,
 };
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::BY;
-use super::calls::{CallBlock, CallMark, duration};
+use super::calls::{CallBlock, CallMark, duration, elapsed};
+use super::folds::{Body, Fold, Folds};
 use super::jobs::shell_line;
 use super::look::Look;
 use super::render::MarkdownStream;
+use super::render::wrap::{Break, Indent, wrap};
 use super::theme::Theme;
+
+/// About how many characters a token has.
+const CHARACTERS: u64 = 4;
+/// Follows what was shown in part.
+pub(super) const UNFOLDS: &str = " (Ctrl-O shows it)";
 
 /// Follows a session and its subagents.
 #[derive(Debug)]
@@ -41,12 +49,33 @@ pub(super) struct Blocks {
     cleaner: Cleaner,
     /// Whether the prompt of the turn is a command line of the user, so that the model is not asked.
     pub(super) is_shell: bool,
-    /// Characters of reasoning in this reply.
-    reasoning: usize,
+    /// The reasoning in this reply that no text has followed yet, and when it began.
+    reasoning: String,
+    reasoning_since: Time,
+    /// Characters of this reply so far, reasoning included.
+    written: u64,
+    /// What was shown in part.
+    folds: Folds,
     /// The context in use before the current compaction, in tokens.
     before_compaction: Option<u64>,
     /// Finished lines that were not taken yet.
     finished: Vec<Line<'static>>,
+    /// What the last of them belong to.
+    last: Option<Block>,
+    /// Whether the model's text has begun and not ended.
+    is_text: bool,
+}
+
+/// What lines belong to. A blank line stands between most of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Block {
+    Prompt,
+    Text,
+    /// A call, or the line that is left of reasoning.
+    Call,
+    Question,
+    /// A line about what stands above it.
+    Note,
 }
 
 impl Blocks {
@@ -56,14 +85,24 @@ impl Blocks {
             transcript: Transcript::live(root),
             rule_sources: Vec::new(),
             previewed: HashSet::new(),
-            text: MarkdownStream::new(columns(&look), &look.theme),
+            text: MarkdownStream::new(look.columns(), &look.theme),
             cleaner: Cleaner::default(),
             is_shell: false,
-            reasoning: 0,
+            reasoning: String::new(),
+            reasoning_since: Time::default(),
+            written: 0,
+            folds: Folds::default(),
             before_compaction: None,
             finished: Vec::new(),
+            last: None,
+            is_text: false,
             look,
         }
+    }
+
+    /// Other lines stand above the first ones.
+    pub(super) fn following(self) -> Self {
+        Self { last: Some(Block::Note), ..self }
     }
 
     /// When the running turn began.
@@ -84,8 +123,26 @@ impl Blocks {
     }
 
     pub(super) fn add(&mut self, lines: impl IntoIterator<Item = Line<'static>>) {
-        self.text_ends();
+        self.add_to(Block::Note, lines);
+    }
+
+    fn add_to(&mut self, block: Block, lines: impl IntoIterator<Item = Line<'static>>) {
+        self.begin(block);
         self.finished.extend(lines);
+    }
+
+    fn begin(&mut self, block: Block) {
+        self.text_ends();
+        let is_close = match (self.last, block) {
+            (None, _)
+            | (_, Block::Note)
+            | (Some(Block::Call | Block::Question | Block::Note), Block::Call) => true,
+            (Some(_), Block::Prompt | Block::Text | Block::Call | Block::Question) => false,
+        };
+        if !is_close {
+            self.finished.push(Line::default());
+        }
+        self.last = Some(block);
     }
 
     pub(super) fn note(&mut self, style: Style, text: &str) {
@@ -102,18 +159,47 @@ impl Blocks {
     pub(super) fn take_theme(&mut self, theme: Theme) {
         self.text_ends();
         self.look.theme = Arc::new(theme);
-        self.text = MarkdownStream::new(columns(&self.look), &self.look.theme);
+        self.text = MarkdownStream::new(self.look.columns(), &self.look.theme);
     }
 
     /// Sets the width of lines that are not finished.
     pub(super) fn resize(&mut self, width: usize) {
         self.look.width = width;
-        self.text.resize(columns(&self.look));
+        self.text.resize(self.look.columns());
     }
 
-    /// The tokens of the reasoning that streams, about four characters each; 0 once text follows.
-    pub(super) fn reasoning_tokens(&self) -> usize {
-        self.reasoning.div_ceil(4)
+    /// The tokens of the reasoning that streams; 0 once text follows.
+    pub(super) fn reasoning_tokens(&self) -> u64 {
+        tokens_of(&self.reasoning)
+    }
+
+    /// The tokens of this reply so far, and those of the calls that it is writing.
+    pub(super) fn written_tokens(&self) -> u64 {
+        let writing = self.transcript.root().map(SessionView::writing).unwrap_or_default();
+        let bytes: u64 = writing.iter().map(|input| input.bytes).sum();
+        self.written.saturating_add(bytes).div_ceil(CHARACTERS)
+    }
+
+    /// The end of the reasoning that streams, in at most this many rows.
+    pub(super) fn thoughts(&self, rows: usize) -> Vec<Line<'static>> {
+        let start = self.reasoning.len().saturating_sub(rows * self.look.width * 4);
+        let start = (start..).find(|at| self.reasoning.is_char_boundary(*at)).unwrap_or(0);
+        let style = self.look.theme.quote;
+        let text = clean(&self.reasoning[start..]);
+        let paragraphs = text.lines().filter(|line| !line.trim().is_empty());
+        let mut lines: Vec<_> = paragraphs
+            .flat_map(|line| self.look.note(style, &format!("  {}", line.trim())))
+            .collect();
+        lines.drain(..lines.len().saturating_sub(rows));
+        lines
+    }
+
+    /// Shows whole what was shown in part last; when asked again, what was before. `None` if there is
+    /// nothing more. Otherwise whether there is more.
+    pub(super) fn unfold(&mut self) -> Option<bool> {
+        let lines = self.folds.next()?.lines(&self.look);
+        self.add(lines);
+        Some(self.folds.has_next())
     }
 
     /// Applies an event. A subagent's text is left out, because it is for its parent.
@@ -142,30 +228,45 @@ impl Blocks {
                 self.note(theme.dim, &format!("[agent: {agent}, {model}]"));
             }
             Change::Resumed { close: false } => self.note(theme.dim, "[resumed]"),
-            Change::Requested(_) => self.reasoning = 0,
-            Change::Streamed {
-                kind: PartKind::Reasoning, text, purpose: Purpose::Turn, ..
-            } => {
-                self.reasoning += text.chars().count();
+            Change::Requested(_) => {
+                self.reasoning.clear();
+                self.written = 0;
             }
-            Change::Streamed { kind: PartKind::Text, text, purpose, .. } => {
-                if *purpose != Purpose::Compaction {
-                    self.reasoning = 0;
+            Change::Streamed { kind: PartKind::Reasoning, text, purpose, .. } => {
+                self.count(text);
+                if *purpose == Purpose::Turn {
+                    if self.reasoning.is_empty() {
+                        self.reasoning_since = event.at;
+                    }
+                    self.reasoning.push_str(text);
                 }
+            }
+            Change::Streamed { kind: PartKind::Text, text, .. } => {
+                self.count(text);
+                self.reasoning_ends(event.at);
                 let text = self.cleaner.clean(text);
+                if !self.is_text && !text.trim().is_empty() {
+                    self.begin(Block::Text);
+                    self.is_text = true;
+                }
                 self.text.push(&text);
             }
             Change::Call { call, step: CallStep::Called } => {
                 let call = self.transcript.root().and_then(|session| session.call(*call));
                 if call.is_some_and(|call| call.parent.is_none()) {
                     self.text_ends();
+                    self.reasoning_ends(event.at);
                 }
             }
             Change::Call { call, step: CallStep::Ended { outcome, first: true } } => {
                 self.call_ended(*call, outcome);
             }
-            Change::Replied { .. } | Change::RequestFailed => {
-                self.reasoning = 0;
+            Change::Replied { .. } => {
+                self.text_ends();
+                self.reasoning_ends(event.at);
+            }
+            Change::RequestFailed => {
+                self.reasoning.clear();
                 self.text_ends();
             }
             Change::Retry { attempt, error, until, void_text, .. } => {
@@ -204,7 +305,6 @@ impl Blocks {
             | Change::PartStarted { .. }
             | Change::PartEnded { .. }
             | Change::InputStreamed { .. }
-            | Change::Streamed { .. }
             | Change::Call { .. }
             | Change::Asked(_)
             | Change::QuestionClosed(_)
@@ -216,9 +316,30 @@ impl Blocks {
     }
 
     pub(super) fn text_ends(&mut self) {
+        self.is_text = false;
         self.cleaner = Cleaner::default();
         let lines = self.text.finish();
         self.finished.extend(lines);
+    }
+
+    fn count(&mut self, text: &str) {
+        let characters = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
+        self.written = self.written.saturating_add(characters);
+    }
+
+    /// Leaves one line of the reasoning behind; a key shows all of it.
+    fn reasoning_ends(&mut self, at: Time) {
+        let text = std::mem::take(&mut self.reasoning);
+        if text.trim().is_empty() {
+            return;
+        }
+        let took = elapsed(at.since(self.reasoning_since));
+        let heading = format!("thought for {took}, about {} tokens", tokens(tokens_of(&text)));
+        let sign = self.look.sign("✻ ", "* ");
+        let dim = self.look.theme.dim;
+        let lines = self.look.note(dim, &format!("{sign}{heading}{UNFOLDS}"));
+        self.add_to(Block::Call, lines);
+        self.folds.add(Fold { heading, body: Body::Reasoning(text) });
     }
 
     fn prompted(&mut self, by: &str, parts: &[PromptPart]) {
@@ -226,7 +347,9 @@ impl Blocks {
         // attachments by their names
         let shown = |part: &PromptPart| match &part.name {
             Some(name) => format!("[{}]", clean_line(name)),
-            None if part.kind == PromptKind::Media => "[media]".to_owned(),
+            None if part.kind == PromptKind::Media => {
+                format!("[{}]", clean_line(part.mime.as_deref().unwrap_or("media")))
+            }
             None => clean(&part.text),
         };
         let shell = shell_line(parts);
@@ -249,27 +372,29 @@ impl Blocks {
             // the terminal wraps it, so that every blank stays
             lines.push(Line::from(line));
         }
-        self.add(lines);
+        self.add_to(Block::Prompt, lines);
     }
 
     fn compacted(&mut self, summary: &str) {
         let size = self.transcript.root().map_or(0, |root| root.context_size);
-        // about four characters a token
-        let after = u64::try_from(summary.len().div_ceil(4)).unwrap_or(u64::MAX);
+        let after = tokens_of(summary);
         if let Some(before) = self.before_compaction.take() {
             let of = |used: u64| match used.saturating_mul(100).checked_div(size) {
                 Some(percent) => format!("{percent} %"),
                 None => format!("{} tokens", tokens(used)),
             };
-            let note = format!("[context: {} -> about {}]", of(before), of(after));
+            let change = format!("context: {} -> about {}", of(before), of(after));
+            let note = format!("[{change}]{UNFOLDS}");
             self.note(self.look.theme.clone().dim, &note);
+            let heading = format!("the summary that replaces the conversation, {change}");
+            self.folds.add(Fold { heading, body: Body::Summary(summary.to_owned()) });
         }
     }
 
     fn ended(&mut self, ended: &Ended, millis: u64) {
         self.text_ends();
         self.previewed.clear();
-        self.reasoning = 0;
+        self.reasoning.clear();
         let theme = std::sync::Arc::clone(&self.look.theme);
         let is_done = self.is_shell && ended.reason == EndReason::MaxSteps;
         if let Some(reason) = stopped(ended.reason).filter(|_| !is_done) {
@@ -288,7 +413,9 @@ impl Blocks {
         let lines = match outcome {
             Outcome::Finished(finished) => {
                 let previewed = self.previewed.contains(&(session.id, seq));
-                block.finished(finished, previewed)
+                let (lines, fold) = block.finished(finished, previewed);
+                fold.into_iter().for_each(|fold| self.folds.add(fold));
+                lines
             }
             Outcome::Unresolved(error) => vec![block.ended(CallMark::Failed, first_line(error))],
             Outcome::Denied => vec![block.ended(CallMark::NotRun, "denied by the rules")],
@@ -306,7 +433,7 @@ impl Blocks {
             Outcome::Lost => vec![block.ended(CallMark::NotRun, "outcome unknown after a crash")],
             Outcome::Cancelled => vec![block.ended(CallMark::NotRun, "stopped")],
         };
-        self.add(lines);
+        self.add_to(Block::Call, lines);
     }
 
     fn answered(&mut self, question: Seq, reply: Answer, feedback: Option<&str>, by: &str) {
@@ -351,7 +478,7 @@ impl Blocks {
         }
         if let Some(question) = &open.question {
             out.extend(in_words(question, &look));
-            return self.add(out);
+            return self.add_to(Block::Question, out);
         }
         let (session, _) = open.id;
         let mut argument = String::new();
@@ -385,7 +512,7 @@ impl Blocks {
             let why = format!("{why}{}", place.unwrap_or_default());
             out.extend(look.exact((theme.text, "  "), (theme.dim, &why)));
         }
-        self.add(out);
+        self.add_to(Block::Question, out);
     }
 
     /// Shows everything that an "always" to this question would allow, whole.
@@ -403,33 +530,25 @@ impl Blocks {
     }
 }
 
-fn columns(look: &Look) -> u16 {
-    u16::try_from(look.width).unwrap_or(u16::MAX)
-}
-
 /// The question and its options, on as many rows as needed.
 fn in_words(question: &Question, look: &Look) -> Vec<Line<'static>> {
     let theme = &look.theme;
     let mut out = Vec::new();
+    let mut add = |begin: &str, text: &[Span<'static>]| {
+        let indent = Indent::hanging(vec![span(theme.warning, begin)]);
+        out.extend(wrap(text, look.width, &indent, Break::Words));
+    };
     for (n, line) in clean(&question.titled()).trim().lines().enumerate() {
-        let begin = if n == 0 { "? " } else { "  " };
-        out.extend(super::lines::wrap(
-            (theme.warning, begin),
-            &[(theme.heading, line)],
-            look.width,
-        ));
+        add(if n == 0 { "? " } else { "  " }, &[span(theme.heading, line)]);
     }
     let digits = question.options.len().to_string().len();
     for (option, number) in question.options.iter().zip(1_usize..) {
-        let label = clean_line(&option.label);
+        let mut text = vec![span(theme.text, clean_line(&option.label))];
         let description = clean_line(&option.description);
-        let about = format!(" – {description}");
-        let mut pieces = vec![(theme.text, label.as_str())];
         if !description.is_empty() {
-            pieces.push((theme.dim, &about));
+            text.push(span(theme.dim, format!(" – {description}")));
         }
-        let begin = format!("  {number:>digits$}. ");
-        out.extend(super::lines::wrap((theme.warning, &begin), &pieces, look.width));
+        add(&format!("  {number:>digits$}. "), &text);
     }
     out
 }
@@ -474,6 +593,12 @@ pub(super) fn tokens(n: u64) -> String {
         100_000..1_000_000 => format!("{}k", n / 1_000),
         _ => format!("{}.{}M", n / 1_000_000, n % 1_000_000 / 100_000),
     }
+}
+
+/// About how many tokens a text has.
+fn tokens_of(text: &str) -> u64 {
+    let characters = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
+    characters.div_ceil(CHARACTERS)
 }
 
 /// Text on the screen that no line of the log has, as a span.

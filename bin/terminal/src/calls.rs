@@ -1,19 +1,27 @@
 //! Tool calls on the terminal: a heading with the outcome, and an excerpt of the result.
 
+use std::sync::Arc;
+
 use leftfold_events::event::Finished;
+use leftfold_runtime::preview;
 use leftfold_runtime::session_diff::SessionDiff;
 use leftfold_tools::FilePreview;
-use leftfold_view::{Call, FileDiff, LineKind, file_changes, words};
+use leftfold_view::clean::{clean, clean_line, clip, visible, visible_line};
+use leftfold_view::words::{self, counted};
+use leftfold_view::{Call, FileDiff, file_changes};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
+use super::folds::{Body, Fold};
 use super::look::Look;
-use leftfold_view::clean::{clean, clean_line, clip, visible, visible_code, visible_line};
+use super::render::{self, DiffOptions};
 
 /// The number of lines to show of a diff or of a command's last output.
 const EXCERPT: usize = 12;
+/// The rows for one line of a diff in a result.
+const LONGEST_ROWS: usize = 3;
 /// The most lines of a session's changes to print.
 const LONGEST_DIFF: usize = 2_000;
 const INDENT: &str = "    ";
@@ -68,8 +76,7 @@ impl CallBlock<'_> {
         arguments: &[(String, String)],
     ) -> Vec<Line<'static>> {
         if !change.is_empty() {
-            let lines = leftfold_runtime::preview::lines(change);
-            return lines.iter().flat_map(|line| self.painted(line)).collect();
+            return self.changes(change);
         }
         let mut arguments: Vec<_> = arguments.iter().collect();
         // the text before a change comes first
@@ -95,14 +102,37 @@ impl CallBlock<'_> {
                     " "
                 }
             };
-            rows.extend(lines.iter().flat_map(|line| self.painted(&format!("{sign}{line}"))));
+            let theme = &self.look.theme;
+            let style = match sign {
+                "-" => theme.removed,
+                "+" => theme.added,
+                _ => theme.dim,
+            };
+            let begin = format!("{INDENT}{sign}");
+            rows.extend(
+                lines.iter().flat_map(|line| self.look.exact((style, &begin), (style, line))),
+            );
         }
         rows
     }
 
-    /// A line of a diff, whole.
-    fn painted(self, line: &str) -> Vec<Line<'static>> {
-        self.look.exact((Style::default(), INDENT), (self.look.of_change(line), line))
+    /// The changes that the call would make, whole.
+    fn changes(self, change: &[FilePreview]) -> Vec<Line<'static>> {
+        let look = self.look;
+        let options = DiffOptions { names: false, ..DiffOptions::WHOLE };
+        let mut rows = Vec::new();
+        for file in preview::changes(change) {
+            rows.extend(
+                look.exact((Style::default(), INDENT), (look.theme.heading, &file.heading)),
+            );
+            rows.extend(indented_diff(&file.diff, options, look));
+            if file.cut {
+                rows.extend(
+                    look.exact((Style::default(), INDENT), (look.theme.warning, preview::CUT)),
+                );
+            }
+        }
+        rows
     }
 
     /// The heading of an ended call.
@@ -124,17 +154,28 @@ impl CallBlock<'_> {
         Line::from(spans)
     }
 
-    /// All lines of a finished call. With `previewed`, a question has already shown its changes.
-    pub(super) fn finished(self, finished: &Finished, previewed: bool) -> Vec<Line<'static>> {
+    /// All lines of a finished call, and what of its result they leave out. With `previewed`, a
+    /// question has already shown its changes.
+    pub(super) fn finished(
+        self,
+        finished: &Arc<Finished>,
+        previewed: bool,
+    ) -> (Vec<Line<'static>>, Option<Fold>) {
         let metadata = finished.metadata.value();
-        let exit = metadata.get("exit").and_then(Value::as_i64).filter(|exit| *exit != 0);
+        let status = metadata.get("exit").and_then(Value::as_i64);
+        let exit = status.filter(|exit| *exit != 0);
         let failed = finished.is_error || exit.is_some();
+        let text = clean(&finished.output);
+        let lines = text.trim().lines().count();
+        let files = FileDiff::of_call(finished);
         let mut notes = Vec::new();
         if finished.is_error {
-            notes.push(clean(&finished.output).trim().lines().next().unwrap_or("").to_owned());
+            notes.push(text.trim().lines().next().unwrap_or_default().to_owned());
+        } else if status.is_none() && files.is_none() && lines > 1 {
+            notes.push(counted(lines, "line"));
         }
         notes.extend(exit.map(|exit| format!("exit {exit}")));
-        notes.extend(counted(&metadata));
+        notes.extend(changed_lines(&metadata));
         let times = self.call.started.zip(self.call.ended);
         let took = times.map_or(0, |(started, ended)| ended.since(started));
         if took >= 1000 {
@@ -142,41 +183,69 @@ impl CallBlock<'_> {
         }
         let mark = if failed { CallMark::Failed } else { CallMark::Well };
         let mut block = vec![self.ended(mark, &notes.join(" · "))];
-        match FileDiff::of_call(finished) {
-            Some(_) if previewed => {}
-            Some(files) => block.extend(changes(&diff_lines(&files), EXCERPT, self.look)),
-            None if metadata.get("exit").is_some() => {
-                block.extend(output(&finished.output, self.look));
+        let fold = |body| Some(Fold { heading: self.heading(), body });
+        let mut folded = None;
+        match files {
+            Some(files) => {
+                let all: usize = files.iter().map(render::diff_lines).sum();
+                if !previewed {
+                    let names = files.len() > 1;
+                    let options = DiffOptions {
+                        most: EXCERPT,
+                        rows: LONGEST_ROWS,
+                        names,
+                        hint: ", Ctrl-O shows all",
+                    };
+                    block.extend(indented_diff(&files, options, self.look));
+                }
+                if !previewed && all > EXCERPT {
+                    folded = fold(Body::Diff(files));
+                }
             }
+            None if status.is_some() => {
+                let (lines, is_whole) = output(&text, self.look);
+                block.extend(lines);
+                if !is_whole {
+                    folded = fold(Body::Output(Arc::clone(finished)));
+                }
+            }
+            None if lines > 1 => folded = fold(Body::Output(Arc::clone(finished))),
             None => {}
         }
-        block
+        for attachment in &finished.attachments {
+            let name = clean_line(&attachment.name);
+            let mime = clean_line(&attachment.mime);
+            let size = bytes(attachment.base64.len() / 4 * 3);
+            let named = if name.is_empty() { mime } else { format!("{name}, {mime}") };
+            block.push(indented(self.look.theme.dim, &format!("[{named}, {size}]"), self.look));
+        }
+        (block, folded)
+    }
+}
+
+/// A number of bytes: `900 B`, `12.3 kB`, `4.5 MB`.
+fn bytes(count: usize) -> String {
+    match count {
+        0..1_000 => format!("{count} B"),
+        1_000..1_000_000 => format!("{}.{} kB", count / 1_000, count % 1_000 / 100),
+        _ => format!("{}.{} MB", count / 1_000_000, count % 1_000_000 / 100_000),
     }
 }
 
 /// The numbers of added and removed lines.
-fn counted(metadata: &Value) -> Option<String> {
+fn changed_lines(metadata: &Value) -> Option<String> {
     let number = |key| metadata.get(key).and_then(Value::as_u64);
     let (additions, deletions) = (number("additions")?, number("deletions")?);
     Some(format!("+{additions} -{deletions}"))
 }
 
-/// The lines of a diff, without the first file's names and the head of its first hunk.
-fn diff_lines(files: &[FileDiff]) -> Vec<String> {
-    let lines = files.iter().flat_map(|file| &file.0);
-    let changes = lines.skip_while(|line| line.kind == LineKind::Names).skip(1);
-    changes.map(|line| clean(&line.text)).collect()
-}
-
-/// The first lines of a diff, in colours.
-fn changes(lines: &[String], most: usize, look: &Look) -> Vec<Line<'static>> {
-    let painted = |line: &String| indented(look.of_change(line), line, look);
-    let mut shown: Vec<_> = lines.iter().take(most).map(painted).collect();
-    if lines.len() > most {
-        let more = format!("… {} more lines", lines.len() - most);
-        shown.push(indented(look.theme.dim, &more, look));
-    }
-    shown
+/// A diff below the heading of its call.
+fn indented_diff(files: &[FileDiff], options: DiffOptions, look: &Look) -> Vec<Line<'static>> {
+    let indent = u16::try_from(INDENT.len()).unwrap_or(0);
+    let columns = look.columns().saturating_sub(indent);
+    let mut lines = render::diff(files, options, columns, &look.theme);
+    lines.iter_mut().for_each(|line| line.spans.insert(0, Span::raw(INDENT)));
+    lines
 }
 
 fn indented(style: Style, text: &str, look: &Look) -> Line<'static> {
@@ -186,15 +255,11 @@ fn indented(style: Style, text: &str, look: &Look) -> Line<'static> {
 
 /// The changes of a session to files, in colours, with the numbers of changed lines below.
 pub(super) fn diff(diff: &SessionDiff, look: &Look) -> Vec<Line<'static>> {
-    let mut shown = Vec::new();
-    let unified = diff.unified();
-    let mut lines = unified.lines();
-    for line in lines.by_ref().take(LONGEST_DIFF) {
-        let text = visible_code(line.trim_end_matches('\r'));
-        shown.extend(look.exact((Style::default(), "  "), (look.of_change(line), &text)));
-    }
-    let more = lines.count();
-    let more = (more > 0).then(|| format!("… {more} more lines: leftfold diff {}", diff.session));
+    let files = FileDiff::parse(&diff.unified());
+    let options = DiffOptions { most: LONGEST_DIFF, ..DiffOptions::WHOLE };
+    let mut shown = render::diff(&files, options, look.columns(), &look.theme);
+    let lines: usize = files.iter().map(|file| file.0.len()).sum();
+    let more = (lines > LONGEST_DIFF).then(|| format!("all of it: leftfold diff {}", diff.session));
     let none = diff.files.is_empty().then(|| "no file was changed".to_owned());
     let sum = none.unwrap_or_else(|| file_changes::sum(&diff.figures()));
     for note in more.iter().chain(&diff.notes).chain(&diff.gaps).chain([&sum]) {
@@ -203,17 +268,18 @@ pub(super) fn diff(diff: &SessionDiff, look: &Look) -> Vec<Line<'static>> {
     shown
 }
 
-/// The last lines of a command's output.
-fn output(output: &str, look: &Look) -> Vec<Line<'static>> {
-    let text = clean(output);
+/// The last lines of a command's output, and whether that is all of it.
+fn output(text: &str, look: &Look) -> (Vec<Line<'static>>, bool) {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let mut shown = Vec::new();
     let left_out = lines.len().saturating_sub(EXCERPT);
     if left_out > 0 {
-        shown.push(indented(look.theme.dim, &format!("… {left_out} lines before"), look));
+        let more = format!("… {} above, Ctrl-O shows all", counted(left_out, "line"));
+        shown.push(indented(look.theme.dim, &more, look));
     }
     shown.extend(lines[left_out..].iter().map(|line| indented(look.theme.dim, line, look)));
-    shown
+    let room = look.width.saturating_sub(INDENT.len());
+    (shown, left_out == 0 && lines.iter().all(|line| line.width() <= room))
 }
 
 /// A duration such as `450 ms`, `1.2 s` or `3 min 20 s`.

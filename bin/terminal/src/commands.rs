@@ -25,7 +25,7 @@ use super::render::wrap::{Break, Indent, clip, wrap};
 use super::theme::{Background, Theme, ThemeName};
 
 /// The keys, below the commands of the help.
-const KEYS: [(&str, &str); 14] = [
+const KEYS: [(&str, &str); 15] = [
     ("/", "list all commands, also of the project, skills and prompts of MCP servers"),
     ("@PATH, @AGENT", "attach a file or folder; ask a subagent"),
     ("!COMMAND", "run a command line; the model sees its output with the next prompt"),
@@ -39,6 +39,7 @@ const KEYS: [(&str, &str); 14] = [
     ("up, Ctrl-R", "recall queued and earlier prompts; search them"),
     ("Ctrl-V", "attach the image of the clipboard; a pasted path of an image attaches it too"),
     ("Ctrl-G", "write the prompt in $VISUAL or $EDITOR"),
+    ("Ctrl-O", "show whole what was folded: output, changes, reasoning; again: what was before"),
     ("Ctrl-Z", "suspend"),
 ];
 
@@ -172,7 +173,7 @@ impl Conversation {
             Screen::Inline(_) => self.app.pick(picker),
             Screen::Plain(_) => {
                 let look = &self.app.blocks.look;
-                let columns = u16::try_from(look.width).unwrap_or(u16::MAX);
+                let columns = look.columns();
                 let lines = picker.all_lines(columns, &look.theme, command_of);
                 self.app.blocks.add(lines);
             }
@@ -333,9 +334,11 @@ impl Conversation {
             return Err(Usage(format!("there is no theme `{name}`: choose one of {names}")).into());
         };
         self.theme = theme;
-        let depth = self.app.blocks.look.theme.depth;
+        let before = &self.app.blocks.look.theme;
         let background = Background::of_environment(|name| std::env::var(name).ok());
-        self.app.blocks.take_theme(Theme::new(theme, depth, background));
+        let hyperlinks = before.hyperlinks.clone();
+        let chosen = Theme::new(theme, before.depth, background);
+        self.app.blocks.take_theme(Theme { hyperlinks, ..chosen });
         Ok(format!("theme: {name}; it is for what comes from here on"))
     }
 
@@ -417,7 +420,7 @@ impl Conversation {
     pub(super) fn show_context(&mut self, used: &ContextUse) {
         let measured = self.app.blocks.transcript.root().and_then(|root| root.context_used);
         let look = &self.app.blocks.look;
-        let columns = u16::try_from(look.width).unwrap_or(u16::MAX);
+        let columns = look.columns();
         let lines = render::context(used, measured, columns, &look.theme);
         self.app.blocks.add(lines);
     }

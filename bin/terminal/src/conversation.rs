@@ -10,6 +10,7 @@ use leftfold_actors::{Answered, Observation, QuestionReply, Recorded};
 use leftfold_config::Notify;
 use leftfold_events::event::{Event, PromptKind, Session, SessionChoices, Turn};
 use leftfold_events::{Envelope, Time};
+use leftfold_mcp::ServerStatus;
 use leftfold_runtime::attach;
 use leftfold_runtime::project::{self, Project};
 use leftfold_runtime::redact_output;
@@ -290,8 +291,14 @@ impl Conversation {
     }
 
     fn draw(&mut self) -> io::Result<()> {
+        if let Screen::Inline(surface) = &mut self.screen {
+            // The signal may come later than the new size, and movements are by the rows that the terminal has now.
+            surface.resize(size())?;
+            self.app.blocks.resize(usize::from(surface.width()));
+        }
         let finished = self.app.take();
         let now = Instant::now();
+        self.app.status.starting = self.starting_servers();
         match &mut self.screen {
             Screen::Plain(screen) => screen.draw(&finished, &self.app, now),
             Screen::Inline(surface) => {
@@ -299,6 +306,18 @@ impl Conversation {
                 surface.draw(&finished, &live.rows, live.cursor)
             }
         }
+    }
+
+    /// The MCP servers that the current job may be waiting for. Those of another process are its own.
+    fn starting_servers(&self) -> Vec<String> {
+        let is_remote =
+            self.job.link.client.as_ref().is_some_and(|client| client.remote().is_some());
+        if self.app.job.is_none() || is_remote {
+            return Vec::new();
+        }
+        let reports = self.job.setup.extensions.mcp.reports().into_iter();
+        let starting = reports.filter(|report| report.status == ServerStatus::Idle);
+        starting.map(|report| report.name).collect()
     }
 
     fn observe(&mut self, Observation { events, done }: Observation) {

@@ -197,6 +197,7 @@ impl Job {
             if let Some(choices) = unlogged.clone() {
                 client.configure(choices, BY).await?;
             }
+            ready(client, setup).await;
             let message = UserMessage::prompt(parts.clone(), BY);
             client.send_message(setup, message, options).await
         });
@@ -222,6 +223,7 @@ impl Job {
         }
         let setup = self.setup.clone();
         let compacted = self.link.with_client(async |client: &Client| {
+            ready(client, &setup).await;
             client.compact(setup.prompt_config(), BY, false).await
         });
         match compacted.await {
@@ -256,6 +258,7 @@ impl Job {
                     (Some(wanted), text.map(|(_, text)| text).unwrap_or_default())
                 }
             };
+            ready(client, &setup).await;
             Ok(client.revert(setup.prompt_config(), to, BY).await?.map(|()| text))
         });
         match done.await {
@@ -484,6 +487,14 @@ pub(super) async fn clipboard() -> Done {
 /// Whether the session cannot be used at all, whatever the prompt is.
 fn is_fatal(error: &anyhow::Error) -> bool {
     !error.is::<leftfold_runtime::Usage>()
+}
+
+/// Waits for servers and plugins. The configuration of a turn would wait for them too, but without letting the screen
+/// be drawn meanwhile.
+async fn ready(client: &Client, setup: &SessionSetup) {
+    if client.remote().is_none() {
+        setup.extensions.ready().await;
+    }
 }
 
 async fn blocking<T: Send + 'static>(

@@ -3,9 +3,10 @@
 //! | module | purpose |
 //! |---|---|
 //! | `app` | the state: a function of events and keys, without I/O or clock |
-//! | `blocks`, `calls`, `lines` | what is finished, as lines that never change again |
+//! | `blocks`, `calls`, `folds` | what is finished, as lines that never change again; what they leave out |
 //! | `live`, `status_line` | the rows below: what runs, the open question, the queue, the composer, the status |
 //! | `render`, `theme`, `look` | Markdown, changes and others as lines; styles and width |
+//! | `hyperlink` | addresses that a click opens |
 //! | `composer`, `prompt_history`, `choosing` | what the user writes; earlier prompts; the options of a question |
 //! | `completion`, `picker`, `fuzzy` | the menu that completes the text; lists to choose from; their search |
 //! | `attachments` | images and PDFs that go with a prompt |
@@ -28,25 +29,24 @@ mod conversation;
 mod entered;
 mod events;
 mod file_search;
+mod folds;
 mod fuzzy;
+mod hyperlink;
 mod jobs;
 mod key_parser;
 mod keys;
-mod lines;
 mod link;
 mod live;
 mod look;
 mod picker;
 mod plain_screen;
 mod prompt_history;
-#[allow(dead_code, unused_imports, reason = "the conversation is moved to it piece by piece")]
 mod render;
 mod status_line;
 mod surface;
 mod terminal_mode;
 #[cfg(test)]
 mod tests;
-#[allow(dead_code, reason = "the conversation is moved to it piece by piece")]
 mod theme;
 pub mod trust;
 
@@ -141,20 +141,14 @@ async fn converse(
     let env = |name: &str| std::env::var(name).ok();
     let theme = match is_plain {
         true => Theme::new(ThemeName::Auto, ColorDepth::Plain, None),
-        false => Theme::detect(ThemeName::Auto, env),
+        false => Theme::detect(settings.terminal.theme, env),
     };
-    let (screen, width) = match is_plain {
-        true => (Screen::Plain(PlainScreen::new()), size.width.saturating_sub(1)),
-        false => {
-            let surface = Surface::new(size, terminal_mode::rewraps());
-            let width = surface.width();
-            (Screen::Inline(surface), width)
-        }
-    };
-    let look = Look {
-        theme: Arc::new(theme),
-        width: usize::from(width.max(1)),
-        unicode: terminal_mode::has_unicode(),
+    // the last column stays empty, so that no row wraps by itself
+    let width = usize::from(size.width.saturating_sub(1).max(1));
+    let look = Look { theme: Arc::new(theme), width, unicode: terminal_mode::has_unicode() };
+    let screen = match is_plain {
+        true => Screen::Plain(PlainScreen::new(look.unicode)),
+        false => Screen::Inline(Surface::new(size, terminal_mode::rewraps(), &look)),
     };
     let history = PromptHistory::open(&home.join("history"));
     let session = setup.place.session;
@@ -180,6 +174,7 @@ async fn converse(
     let job = Job { link, place, project, overrides, setup, unlogged: None, files };
     let mut conversation =
         Conversation::new(app, job, events, screen, mode, settings.terminal.notify);
+    conversation.theme = settings.terminal.theme;
     conversation.continue_session(past);
     if let Some(prompt) = prompt {
         conversation.app.queue.push_back(prompt);

@@ -4,10 +4,13 @@
 use std::time::Instant;
 
 use leftfold_config::StatusItem;
-use leftfold_events::Time;
 use leftfold_events::event::{Purpose, TodoStatus};
+use leftfold_events::{Seq, SessionId, Time};
 use leftfold_view::clean::{clean, clean_line, clip, visible_line};
-use leftfold_view::{GateRow, OpenQuestion, Question, Request, Retry, SubagentStatus, words};
+use leftfold_view::{
+    Call, FilesJob, GateRow, OpenQuestion, Question, Request, Retry, SessionView, SubagentStatus,
+    words,
+};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
@@ -17,14 +20,21 @@ use super::app::{App, Asked, Entry};
 use super::blocks::{span, tokens};
 use super::calls::{CallBlock, elapsed};
 use super::choosing::DIGITS;
-use super::lines;
 
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠧", "⠇", "⠏"];
 const SPINNER_ASCII: [&str; 4] = ["|", "/", "-", "\\"];
 /// Milliseconds for one frame of the spinner.
 const FRAME: u64 = 250;
-/// Milliseconds without new text before a wait is shown.
-const PAUSE: u64 = 1500;
+/// Milliseconds after which everything shows that it lives.
+const NOTICED: u64 = 1000;
+/// The rows of a terminal that has room for a blank line above the composer.
+const SPACIOUS: usize = 12;
+/// The running calls whose last lines of output are shown.
+const WITH_OUTPUT: usize = 4;
+/// The rows of reasoning that are shown while it streams.
+const THOUGHTS: usize = 3;
+/// The columns before the deepest subagents.
+const DEEPEST_INDENT: usize = 16;
 /// The most rows of each list.
 const LONGEST_LIST: usize = 8;
 /// The most rows of a list to choose from.
@@ -62,7 +72,8 @@ impl App {
         let menu = self.menu_rows(height.saturating_sub(composer.len()));
         // the menu stands where the status does
         let status = if menu.is_empty() { self.status_row(time) } else { menu };
-        let fixed = keys.len() + composer.len() + status.len();
+        let gap = usize::from(height >= SPACIOUS);
+        let fixed = keys.len() + gap + composer.len() + status.len();
         let mut room = height.saturating_sub(fixed);
         let mut queue = self.queue_rows();
         queue.truncate(room);
@@ -74,6 +85,7 @@ impl App {
             Some(_) => [keys, work].concat(),
             None => work,
         };
+        all.extend(std::iter::repeat_n(Line::default(), gap));
         all.extend(queue);
         let top = all.len() + row;
         all.append(&mut composer);
@@ -90,6 +102,19 @@ impl App {
         let place = Position::new(size(column).min(area.width), size(top.saturating_sub(cut)));
         let cursor = self.picker.is_none().then_some(place);
         Live { rows, cursor }
+    }
+
+    /// Shows whole what was shown in part last.
+    pub(super) fn unfold(&mut self) {
+        if self.asked.is_some() {
+            self.hint = Some("Ctrl-O shows output once the question is answered.".to_owned());
+            return;
+        }
+        self.hint = match self.blocks.unfold() {
+            None => Some("Nothing more is folded.".to_owned()),
+            Some(true) => Some("Ctrl-O again shows what was folded before.".to_owned()),
+            Some(false) => None,
+        };
     }
 
     fn row(&self, style: ratatui::style::Style, text: &str) -> Line<'static> {
@@ -161,7 +186,7 @@ impl App {
             return Vec::new();
         }
         let look = &self.blocks.look;
-        lines::note(look.theme.heading, &self.keys_text(now), look.width)
+        look.note(look.theme.heading, &self.keys_text(now))
     }
 
     /// The keys of the question, if they count.
@@ -187,9 +212,12 @@ impl App {
                 None => String::new(),
             },
         };
-        match self.waiting() {
-            0 | 1 => text,
-            waiting => format!("{text}  ({} more waiting)", waiting - 1),
+        match (self.status.asked, self.waiting()) {
+            (_, 0) | (0 | 1, 1) => text,
+            (asked, waiting) => {
+                let asked = asked.max(1);
+                format!("{text}  ({asked} of {})", asked - 1 + waiting)
+            }
         }
     }
 
@@ -237,10 +265,13 @@ impl App {
 
     /// What streams, what runs, and for how long.
     fn work_rows(&mut self, now: Instant, time: Time) -> Vec<Line<'static>> {
-        let mut rows = if self.asked.is_some() { Vec::new() } else { self.blocks.growing() };
+        let mut rows = Vec::new();
+        if self.asked.is_none() {
+            rows = self.blocks.growing();
+            rows.extend(self.blocks.thoughts(THOUGHTS));
+        }
         let theme = &self.blocks.look.theme;
         rows.extend(self.running_rows(time));
-        rows.extend(self.subagent_rows());
         rows.extend(self.todo_rows());
         if let Some(job) = self.job_text(now) {
             rows.push(self.row(theme.dim, &format!("{} {job}", self.spinner(time))));
@@ -256,90 +287,165 @@ impl App {
         }
     }
 
-    /// The running calls, or the request that is waited for.
-    fn running_rows(&self, time: Time) -> Vec<Line<'static>> {
+    /// A row that says how long something has been under way: the last column of the text is the
+    /// first to go where there is no room.
+    fn progress_row(&self, what: &str, since: Time, time: Time) -> Line<'static> {
         let look = &self.blocks.look;
-        let (theme, spinner) = (&look.theme, self.spinner(time));
+        let since = format!(" · {}", elapsed(time.since(since)));
+        let what = clip(what, look.width.saturating_sub(since.width() + 2));
+        let spinner = span(look.theme.accent, self.spinner(time));
+        Line::from(vec![spinner, span(look.theme.dim, format!(" {what}{since}"))])
+    }
+
+    /// What the session waits for: its calls with their subagents, or a request, or else.
+    fn running_rows(&self, time: Time) -> Vec<Line<'static>> {
+        let theme = &self.blocks.look.theme;
         let Some(session) = self.blocks.transcript.root().filter(|_| self.is_working()) else {
             return Vec::new();
         };
         if let Some(Retry { attempt, until, error }) = &session.retry {
             let left = until.since(time).div_ceil(1000);
             let error = clean_line(error);
+            let spinner = self.spinner(time);
             let text = format!("{spinner} retrying in {left} s, attempt {attempt}: {error}");
             return vec![self.row(theme.warning, &text)];
         }
-        let mut rows = Vec::new();
-        for call in session.calls().filter(|call| call.is_running()) {
-            let since = elapsed(time.since(call.started.unwrap_or(time)));
-            let block = CallBlock { call, look };
-            let tail = if call.subagent.is_some() { String::new() } else { block.tail() };
-            let heading = clip(&block.heading(), look.width / 2);
-            let separator = if tail.is_empty() { "" } else { " · " };
-            let text = format!(" {heading} · {since}{separator}{tail}");
-            let text = clip(&text, look.width.saturating_sub(1));
-            rows.push(Line::from(vec![span(theme.accent, spinner), span(theme.dim, text)]));
-        }
-        let hidden = rows.len().saturating_sub(LONGEST_LIST);
-        if hidden > 0 {
-            rows.truncate(LONGEST_LIST);
-            rows.push(self.row(theme.dim, &format!("  and {hidden} more")));
-        }
+        let mut rows = self.call_rows(session, time);
+        rows.extend(self.subagent_rows(0, time));
         if !rows.is_empty() || self.asked.is_some() {
             return rows;
         }
-        if let Some(input) = session.writing().last() {
-            let written = clean_line(&words::written(input));
-            let since = session.request.map_or(time, |request| request.since);
-            let text = format!("{spinner} writing {written} · {}", elapsed(time.since(since)));
-            return vec![self.row(theme.dim, &text)];
-        }
-        let Some(Request { since: asked, purpose, text_at, .. }) = session.request else {
-            return rows;
-        };
-        let since = text_at.unwrap_or(asked);
-        let waited = elapsed(time.since(since));
-        let text = match (purpose, self.blocks.reasoning_tokens()) {
-            (Purpose::Turn, thought @ 1..) => {
-                let thought = tokens(u64::try_from(thought).unwrap_or(u64::MAX));
-                format!("{spinner} thinking, about {thought} tokens · {waited}")
-            }
-            _ if since != asked && time.since(since) < PAUSE => return rows,
-            (Purpose::Turn, 0) => format!("{spinner} waiting for the model · {waited}"),
-            (Purpose::Title, _) => format!("{spinner} generating a title · {waited}"),
-            (Purpose::SessionSummary, _) => format!("{spinner} summing up the session · {waited}"),
-            (Purpose::Compaction, _) => match session.context_used {
-                Some(used) => {
-                    format!("{spinner} summarising {} tokens · {waited}", tokens(used))
-                }
-                None => format!("{spinner} writing a summary · {waited}"),
-            },
-        };
-        vec![self.row(theme.dim, &text)]
+        rows.extend(self.wait_row(session, time));
+        rows
     }
 
-    /// The running subagents as a tree, one line each.
-    fn subagent_rows(&self) -> Vec<Line<'static>> {
-        let theme = &self.blocks.look.theme;
-        let running = self.blocks.transcript.subagents().filter(|(_, status)| status.works);
-        let said = |status: &SubagentStatus| {
-            let calls = match status.calls {
-                0 => "begins".to_owned(),
-                1 => format!("{} (1 call)", status.last),
-                calls => format!("{} ({calls} calls)", status.last),
-            };
-            let indent = "  ".repeat(status.depth.min(8));
-            let branch = self.blocks.look.sign("└ ", "- ");
-            format!("{indent}{branch}{}", clean_line(&format!("{}: {calls}", status.agent)))
+    /// The running calls, with the last line of their output or their subagents below.
+    fn call_rows(&self, session: &SessionView, time: Time) -> Vec<Line<'static>> {
+        let look = &self.blocks.look;
+        let running: Vec<_> = session.calls().filter(|call| call.is_running()).collect();
+        let mut rows = Vec::new();
+        for call in running.iter().take(LONGEST_LIST) {
+            let block = CallBlock { call, look };
+            rows.push(self.progress_row(&block.heading(), call.started.unwrap_or(time), time));
+            let subagents = self.subagent_rows(call.seq, time);
+            let tail = block.tail();
+            if subagents.is_empty() && !tail.is_empty() && running.len() <= WITH_OUTPUT {
+                let branch = look.sign("└ ", "- ");
+                rows.push(self.row(look.theme.dim, &format!("  {branch}{tail}")));
+            }
+            rows.extend(subagents);
+        }
+        if let Some(hidden @ 1..) = running.len().checked_sub(LONGEST_LIST) {
+            rows.push(self.row(look.theme.dim, &format!("  and {hidden} more")));
+        }
+        rows
+    }
+
+    /// The request that is waited for, or what else takes long.
+    fn wait_row(&self, session: &SessionView, time: Time) -> Option<Line<'static>> {
+        if let Some(FilesJob { since, restores, .. }) = session.files {
+            let what = if restores { "restoring files" } else { "taking a snapshot of the files" };
+            return Some(self.progress_row(what, since, time));
+        }
+        let Some(Request { since, purpose, text_at, .. }) = session.request else {
+            let since = session.turn.filter(|_| time.since(session.at) >= NOTICED)?;
+            return Some(self.progress_row("working", since, time));
         };
-        let mut rows: Vec<Line<'static>> =
-            running.map(|(_, status)| self.row(theme.dim, &said(status))).collect();
+        let written = self.blocks.written_tokens();
+        let what = match (purpose, session.writing().last()) {
+            (Purpose::Turn, Some(input)) => {
+                format!("writing {}", clean_line(&words::written(input)))
+            }
+            (Purpose::Turn, None) if self.blocks.reasoning_tokens() > 0 => "thinking".to_owned(),
+            // the text itself shows that it lives
+            (Purpose::Turn, None) if text_at.is_some() && time.since(since) < NOTICED => {
+                return None;
+            }
+            (Purpose::Turn, None) if text_at.is_some() => "answering".to_owned(),
+            (Purpose::Turn, None) => "waiting for the model".to_owned(),
+            (Purpose::Title, _) => "generating a title".to_owned(),
+            (Purpose::SessionSummary, _) => "summing up the session".to_owned(),
+            (Purpose::Compaction, _) => match session.context_used {
+                Some(used) => format!("summarising {} tokens", tokens(used)),
+                None => "writing a summary".to_owned(),
+            },
+        };
+        let mut row = self.progress_row(&what, since, time);
+        if written > 0 && session.writing().is_empty() {
+            let so_far = format!(" · about {} tokens", tokens(written));
+            row.push_span(span(self.blocks.look.theme.dim, so_far));
+        }
+        Some(row)
+    }
+
+    /// The running subagents of a call as a tree, one line each; for 0 those of no running call.
+    fn subagent_rows(&self, under: Seq, time: Time) -> Vec<Line<'static>> {
+        let transcript = &self.blocks.transcript;
+        let Some(root) = transcript.root() else { return Vec::new() };
+        let is_shown = |seq: Seq| root.call(seq).is_some_and(Call::is_running);
+        let running: Vec<(SessionId, &SubagentStatus)> = transcript
+            .subagents()
+            .filter(|(_, status)| status.works)
+            .filter(|(_, status)| match under {
+                0 => !is_shown(status.under),
+                under => status.under == under,
+            })
+            .collect();
+        let mut rows = Vec::new();
+        let is_running = |id: SessionId| running.iter().any(|(other, _)| *other == id);
+        let tops = running.iter().filter(|(_, status)| !status.parent.is_some_and(is_running));
+        let tops: Vec<_> = tops.collect();
+        for (n, (id, status)) in tops.iter().enumerate() {
+            let is_last = n + 1 == tops.len();
+            self.subagent_branch(&running, (*id, status), ("  ", is_last), time, &mut rows);
+        }
         let hidden = rows.len().saturating_sub(LONGEST_LIST);
         if hidden > 0 {
             rows.truncate(LONGEST_LIST);
-            rows.push(self.row(theme.dim, &format!("  and {hidden} more subagents")));
+            rows.push(
+                self.row(self.blocks.look.theme.dim, &format!("  and {hidden} more subagents")),
+            );
         }
         rows
+    }
+
+    /// One subagent, and below it those that it has started.
+    fn subagent_branch(
+        &self,
+        running: &[(SessionId, &SubagentStatus)],
+        (id, status): (SessionId, &SubagentStatus),
+        (indent, is_last): (&str, bool),
+        time: Time,
+        rows: &mut Vec<Line<'static>>,
+    ) {
+        let look = &self.blocks.look;
+        let calls = match status.calls {
+            0 => "begins".to_owned(),
+            calls => format!("{} · {}", status.last, words::counted(calls, "call")),
+        };
+        let since = self.blocks.transcript.session(id).and_then(|view| view.turn);
+        let since = since.map(|since| format!(" · {}", elapsed(time.since(since))));
+        let since = since.unwrap_or_default();
+        let branch = match is_last {
+            true => look.sign("└ ", "- "),
+            false => look.sign("├ ", "- "),
+        };
+        let room = look.width.saturating_sub(since.width());
+        let said = clean_line(&format!("{}: {calls}", status.agent));
+        let said = clip(&format!("{indent}{branch}{said}"), room);
+        rows.push(self.row(look.theme.dim, &format!("{said}{since}")));
+        // deeper ones are not indented further
+        let below = match (is_last, indent.width() < DEEPEST_INDENT) {
+            (_, false) => indent.to_owned(),
+            (true, true) => format!("{indent}  "),
+            (false, true) => format!("{indent}{}", look.sign("│ ", "  ")),
+        };
+        let own: Vec<_> =
+            running.iter().filter(|(_, status)| status.parent == Some(id)).copied().collect();
+        for (n, child) in own.iter().enumerate() {
+            let is_last = n + 1 == own.len();
+            self.subagent_branch(running, *child, (&below, is_last), time, rows);
+        }
     }
 
     /// The list of tasks while a turn works on it.
@@ -427,7 +533,13 @@ impl App {
     pub(super) fn job_text(&self, now: Instant) -> Option<String> {
         let (what, since) = self.job.as_ref()?;
         let millis = u64::try_from(now.saturating_duration_since(*since).as_millis()).ok()?;
-        (millis >= 1_000).then(|| format!("{what} · {}", elapsed(millis)))
+        let servers = self.status.starting.join(", ");
+        let servers = match self.status.starting.len() {
+            0 => String::new(),
+            1 => format!(" · starting the MCP server {}", clean_line(&servers)),
+            _ => format!(" · starting the MCP servers {}", clean_line(&servers)),
+        };
+        (millis >= NOTICED).then(|| format!("{what} · {}{servers}", elapsed(millis)))
     }
 }
 

@@ -1,12 +1,45 @@
 //! The look of text: the styles, the width, and the characters that the terminal has.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use ratatui::style::Style;
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
 
-use super::lines;
+use super::render::wrap;
 use super::theme::Theme;
+
+/// The text for a terminal that shows only ASCII, with the same width.
+pub(super) fn ascii(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for cluster in text.graphemes(true) {
+        let sign = match cluster {
+            ascii if ascii.is_ascii() => ascii,
+            "›" | "▸" | "→" | "↪" => ">",
+            "─" | "–" | "—" | "├" | "└" | "·" => "-",
+            "•" | "✻" => "*",
+            "│" => "|",
+            "┼" | "✓" => "+",
+            "✗" => "x",
+            "▾" => "v",
+            "…" => ".",
+            "⋮" => ":",
+            "‘" | "’" => "'",
+            "“" | "”" => "\"",
+            other => {
+                shown.extend(std::iter::repeat_n('?', other.width()));
+                continue;
+            }
+        };
+        shown.push_str(sign);
+    }
+    Cow::Owned(shown)
+}
 
 /// The properties of the terminal.
 #[derive(Clone, Debug)]
@@ -25,19 +58,36 @@ impl Look {
     }
 
     pub(super) fn note(&self, style: Style, text: &str) -> Vec<Line<'static>> {
-        lines::note(style, text, self.width)
+        wrap::note(text, style, self.width)
     }
 
+    /// A line to decide on, after `begin`: nothing of it is left out.
     pub(super) fn exact(&self, begin: (Style, &str), line: (Style, &str)) -> Vec<Line<'static>> {
-        lines::exact(begin, line, self.theme.dim, self.width)
+        let ((begin_style, begin), (style, text)) = (begin, line);
+        let begin = Span::styled(begin.to_owned(), begin_style);
+        wrap::exact(begin, text, style, self.theme.dim, self.width)
     }
 
-    /// The style of a line of a diff.
-    pub(super) fn of_change(&self, line: &str) -> Style {
-        match line.chars().next() {
-            Some('+') => self.theme.added,
-            Some('-') => self.theme.removed,
-            _ => self.theme.dim,
+    /// The columns as the renderers take them.
+    pub(super) fn columns(&self) -> u16 {
+        u16::try_from(self.width).unwrap_or(u16::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_without_unicode_gets_signs_of_the_same_width() {
+        for (text, shown) in [
+            ("› a · b…", "> a - b."),
+            ("│ ü 漢 │", "| ? ?? |"),
+            ("e\u{301}👩‍👩‍👧", "???"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(ascii(text), shown);
+            assert_eq!(ascii(text).width(), text.width(), "{text:?}");
         }
     }
 }

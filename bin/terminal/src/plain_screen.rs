@@ -1,6 +1,7 @@
 //! A screen for terminals without codes and for screen readers: lines are only added, and the text that is written is
 //! echoed as it grows.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::time::Instant;
 
@@ -9,6 +10,7 @@ use ratatui::text::Line;
 use unicode_width::UnicodeWidthStr;
 
 use super::app::App;
+use super::look::ascii;
 
 #[derive(Debug)]
 pub(super) struct PlainScreen<W = io::Stdout> {
@@ -19,18 +21,21 @@ pub(super) struct PlainScreen<W = io::Stdout> {
     entered: String,
     /// The keys of the question and the hint that were printed last.
     said: [String; 2],
+    /// Whether the terminal shows characters beyond ASCII.
+    unicode: bool,
 }
 
 impl PlainScreen {
     /// The terminal of standard output.
-    pub(super) fn new() -> Self {
-        Self::on(io::stdout())
+    pub(super) fn new(unicode: bool) -> Self {
+        Self { unicode, ..Self::on(io::stdout()) }
     }
 }
 
 impl<W: Write> PlainScreen<W> {
     pub(super) fn on(out: W) -> Self {
-        Self { out, echoed: String::new(), entered: String::new(), said: Default::default() }
+        let (echoed, entered, said) = (String::new(), String::new(), Default::default());
+        Self { out, echoed, entered, said, unicode: true }
     }
 
     /// Prints what is new.
@@ -95,6 +100,7 @@ impl<W: Write> PlainScreen<W> {
         if bytes.is_empty() {
             return Ok(());
         }
+        let bytes = if self.unicode { Cow::Borrowed(bytes) } else { ascii(bytes) };
         self.out.write_all(bytes.as_bytes())?;
         self.out.flush()
     }

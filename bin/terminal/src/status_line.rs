@@ -21,6 +21,10 @@ pub(super) struct StatusLine {
     pub(super) context: u64,
     /// Whether the terminal has the focus, as far as it says.
     pub(super) focused: bool,
+    /// The MCP servers that are being started.
+    pub(super) starting: Vec<String>,
+    /// The number of the question on the screen, since none was open.
+    pub(super) asked: usize,
 }
 
 impl Default for StatusLine {
@@ -34,6 +38,8 @@ impl Default for StatusLine {
             branch: None,
             context: 0,
             focused: true,
+            starting: Vec::new(),
+            asked: 0,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! whose answer would come between the keys that are typed. (ratatui's own inline viewport asks for it, and cannot
 //! change its height.)
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -14,6 +15,9 @@ use ratatui::text::Line;
 
 use leftfold_tools::base64;
 use leftfold_view::clean::guarded;
+
+use super::hyperlink::Hyperlinks;
+use super::look::{Look, ascii};
 
 /// Begins and ends a change that the terminal shows at once.
 const BEGIN: &str = "\x1b[?2026h";
@@ -32,19 +36,31 @@ pub(super) struct Surface<W = io::Stdout> {
     cursor: Position,
     /// How far each row was written to, blanks included.
     written: Vec<u16>,
+    /// The addresses of links; `None` if the terminal has none.
+    hyperlinks: Option<Hyperlinks>,
+    /// Whether the terminal shows characters beyond ASCII.
+    unicode: bool,
 }
 
 impl Surface {
     /// The terminal of standard output.
-    pub(super) fn new(size: Size, rewraps: bool) -> Self {
-        Self::on(io::stdout(), size, rewraps)
+    pub(super) fn new(size: Size, rewraps: bool, look: &Look) -> Self {
+        let hyperlinks = look.theme.hyperlinks.clone();
+        let unicode = look.unicode;
+        Self { hyperlinks, unicode, ..Self::on(io::stdout(), size, rewraps) }
     }
 }
 
 impl<W: Write> Surface<W> {
     pub(super) fn on(out: W, size: Size, rewraps: bool) -> Self {
         let (live, cursor) = (Buffer::empty(Rect::ZERO), Position::ORIGIN);
-        Self { out, rewraps, size, live, cursor, written: Vec::new() }
+        let (written, hyperlinks, unicode) = (Vec::new(), None, true);
+        Self { out, rewraps, size, live, cursor, written, hyperlinks, unicode }
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_hyperlinks(self, hyperlinks: Hyperlinks) -> Self {
+        Self { hyperlinks: Some(hyperlinks), ..self }
     }
 
     /// The width for rows: the last column stays empty, so that no row wraps by itself.
@@ -93,7 +109,7 @@ impl<W: Write> Surface<W> {
         } else {
             bytes += &self.erased();
             for line in finished {
-                Self::line(line, &mut bytes);
+                self.line(line, &mut bytes);
             }
             self.rows(live, &mut bytes);
         }
@@ -155,10 +171,10 @@ impl<W: Write> Surface<W> {
     }
 
     /// A finished line. The terminal wraps it if it is long.
-    fn line(line: &Line<'_>, bytes: &mut String) {
+    fn line(&self, line: &Line<'_>, bytes: &mut String) {
         for span in &line.spans {
             let style = line.style.patch(span.style);
-            Self::text(style, &guarded(&span.content), bytes);
+            self.text(style, &guarded(&span.content), bytes);
         }
         bytes.push_str("\r\n");
     }
@@ -179,13 +195,13 @@ impl<W: Write> Surface<W> {
                 let cell = cell(x);
                 let style = cell.style();
                 if style != run.0 {
-                    Self::text(run.0, &run.1, bytes);
+                    self.text(run.0, &run.1, bytes);
                     run = (style, String::new());
                 }
                 run.1.push_str(&guarded(cell.symbol()));
                 x += columns(cell);
             }
-            Self::text(run.0, &run.1, bytes);
+            self.text(run.0, &run.1, bytes);
             self.written[usize::from(y)] = end;
             self.cursor = Position::new(x, y);
         }
@@ -206,7 +222,7 @@ impl<W: Write> Surface<W> {
                 continue;
             }
             self.go(Position::new(x, y), bytes);
-            Self::text(cell.style(), &guarded(cell.symbol()), bytes);
+            self.text(cell.style(), &guarded(cell.symbol()), bytes);
             self.cursor.x = x + columns(cell);
             self.set_written(y, end);
         }
@@ -234,12 +250,23 @@ impl<W: Write> Surface<W> {
         self.cursor = to;
     }
 
-    fn text(style: Style, text: &str, bytes: &mut String) {
+    fn text(&self, style: Style, text: &str, bytes: &mut String) {
+        if text.is_empty() {
+            return;
+        }
         let codes = codes(style);
-        if codes.is_empty() || text.is_empty() {
-            bytes.push_str(text);
-        } else {
-            let _ = write!(bytes, "\x1b[{codes}m{text}\x1b[0m");
+        let link = self.hyperlinks.as_ref().and_then(|links| links.address(style));
+        if let Some((number, address)) = &link {
+            // with its number the terminal knows that the rows of a wrapped link belong together
+            let _ = write!(bytes, "\x1b]8;id={number};{address}\x1b\\");
+        }
+        let text = if self.unicode { Cow::Borrowed(text) } else { ascii(text) };
+        match codes.is_empty() {
+            true => bytes.push_str(&text),
+            false => drop(write!(bytes, "\x1b[{codes}m{text}\x1b[0m")),
+        }
+        if link.is_some() {
+            bytes.push_str("\x1b]8;;\x1b\\");
         }
     }
 }

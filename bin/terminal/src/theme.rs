@@ -1,7 +1,10 @@
 //! Named styles for everything on the screen: which colours a terminal has, and which of them to
 //! use. It reads no environment itself: callers pass a look-up.
 
+pub(crate) use leftfold_config::ThemeName;
 use ratatui::style::{Color, Modifier, Style};
+
+use crate::hyperlink::Hyperlinks;
 
 /// How many colours the terminal has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,33 +40,6 @@ impl ColorDepth {
     }
 }
 
-/// The setting `theme`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum ThemeName {
-    /// Light or dark by the terminal's background. If that is unknown, the sixteen colours of the
-    /// terminal's own palette, which suit both.
-    #[default]
-    Auto,
-    Light,
-    Dark,
-}
-
-impl ThemeName {
-    pub(crate) const ALL: [Self; 3] = [Self::Auto, Self::Light, Self::Dark];
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Light => "light",
-            Self::Dark => "dark",
-        }
-    }
-
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|name| name.as_str() == text)
-    }
-}
-
 /// The terminal's background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Background {
@@ -72,12 +48,6 @@ pub(crate) enum Background {
 }
 
 impl Background {
-    /// From the colour that a terminal reports, for example in its answer to OSC 11.
-    pub(crate) fn of_rgb(red: u8, green: u8, blue: u8) -> Self {
-        let luma = 299 * u32::from(red) + 587 * u32::from(green) + 114 * u32::from(blue);
-        if luma > 128 * 1000 { Self::Light } else { Self::Dark }
-    }
-
     /// From `COLORFGBG`, such as `15;0`: foreground and background as numbers of the palette.
     pub(crate) fn of_environment(env: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let value = env("COLORFGBG")?;
@@ -131,6 +101,8 @@ pub(crate) struct Theme {
     /// The characters that match a search.
     pub(crate) matched: Style,
     pub(crate) syntax: CodeTheme,
+    /// The addresses that a click opens; `None` if the terminal has no links.
+    pub(crate) hyperlinks: Option<Hyperlinks>,
 }
 
 /// One colour in each palette.
@@ -248,12 +220,14 @@ impl Theme {
                 function: color(BLUE),
                 name: color(CYAN),
             },
+            hyperlinks: None,
         }
     }
 
     /// The theme for a terminal with this environment.
     pub(crate) fn detect(name: ThemeName, env: impl Fn(&str) -> Option<String>) -> Self {
-        Self::new(name, ColorDepth::detect(&env), Background::of_environment(&env))
+        let theme = Self::new(name, ColorDepth::detect(&env), Background::of_environment(&env));
+        Self { hyperlinks: has_hyperlinks(env).then(Hyperlinks::default), ..theme }
     }
 
     /// Whether the screen has no attributes at all, so that only the text can tell things apart.
@@ -269,7 +243,7 @@ impl Theme {
 
 /// Whether the terminal shows OSC 8 links, by the names that terminals leave in the environment.
 /// Others would show nothing of a link's address, or its control sequence.
-pub(crate) fn has_hyperlinks(env: impl Fn(&str) -> Option<String>) -> bool {
+fn has_hyperlinks(env: impl Fn(&str) -> Option<String>) -> bool {
     let value = |name| env(name).unwrap_or_default();
     let at_least =
         |name, least: u32| value(name).parse().is_ok_and(|version: u32| version >= least);
@@ -353,8 +327,6 @@ mod tests {
         assert_eq!(of("15;0"), Some(Background::Dark));
         assert_eq!(of("0;default;15"), Some(Background::Light));
         assert_eq!(of("0;default"), None);
-        assert_eq!(Background::of_rgb(0xfd, 0xf6, 0xe3), Background::Light);
-        assert_eq!(Background::of_rgb(0x00, 0x2b, 0x36), Background::Dark);
     }
 
     /// All colours of a theme.

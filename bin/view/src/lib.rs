@@ -48,7 +48,7 @@ pub use diff::{DiffLine, FileDiff, LineKind};
 pub use question::{Choice, OpenQuestion, Question, QuestionId};
 pub use reason::reason;
 pub use session::{
-    Call, CallStatus, Message, Part, PartText, Prompt, Reply, Request, Retry, SessionView,
+    Call, CallStatus, FilesJob, Message, Part, PartText, Prompt, Reply, Request, Retry, SessionView,
 };
 pub use status::Status;
 pub use transcript::{SubagentStatus, Transcript};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use leftfold_events::event::Resolution;
 use leftfold_events::rules::{NETWORK, Rule, UNSANDBOXED};
-use leftfold_events::{Seq, SessionId, form};
+use leftfold_events::{Seq, SessionId, Time, form};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -144,6 +144,8 @@ impl Question {
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenQuestion {
     pub id: QuestionId,
+    /// When it was asked.
+    pub at: Time,
     /// The seq of the call that it is about, or that asks it.
     pub call: Seq,
     pub permission: String,
@@ -167,6 +169,7 @@ impl OpenQuestion {
     pub fn of_access(id: QuestionId, permission: &str, patterns: &[String]) -> Self {
         Self {
             id,
+            at: Time::default(),
             call: 0,
             permission: permission.to_owned(),
             patterns: patterns.to_vec(),

@@ -38,6 +38,8 @@ pub struct SessionView {
     pub retry: Option<Retry>,
     /// The `compaction.started` of the current compaction.
     pub compaction: Option<Seq>,
+    /// The snapshot or restore in progress.
+    pub files: Option<FilesJob>,
     pub todos: Vec<TodoItem>,
     /// Tokens that the last exchange used in the model's context; `None` before the first exchange
     /// and after a summary.
@@ -58,8 +60,6 @@ pub struct SessionView {
     reverted: Option<Seq>,
     /// The target of the current restore.
     restoring: Option<Seq>,
-    /// The snapshot or restore in progress.
-    files_open: Option<Seq>,
     calls: BTreeMap<Seq, Call>,
     /// The questions of this turn.
     questions: BTreeMap<Seq, OpenQuestion>,
@@ -91,6 +91,14 @@ pub struct Request {
     pub purpose: Purpose,
     /// When text last arrived.
     pub text_at: Option<Time>,
+}
+
+/// A snapshot or a restore of the project's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilesJob {
+    pub seq: Seq,
+    pub since: Time,
+    pub restores: bool,
 }
 
 /// A failed model request that will be made again.
@@ -358,7 +366,7 @@ impl SessionView {
                 self.todos.clone_from(todos);
                 vec![Change::Todos]
             }
-            Event::Files(files) => self.files(files, event.seq),
+            Event::Files(files) => self.files_event(files, event.seq, event.at),
             Event::Hook(plugin) => self.plugin(plugin, event),
             Event::Subagent(_) => Vec::new(),
         }
@@ -399,7 +407,7 @@ impl SessionView {
 
     /// The deadline of the intent at `of` has passed.
     fn elapsed(&mut self, of: Seq, at: Time) -> Vec<Change> {
-        if self.files_open.take_if(|open| *open == of).is_some() {
+        if self.files.take_if(|open| open.seq == of).is_some() {
             return vec![Change::Restored(Err(file_changes::TIMED_OUT.to_owned()))];
         }
         let asked = self.close_question(of);
@@ -846,6 +854,7 @@ impl SessionView {
                 let by = wants.as_ref().map(|(by, _)| by.clone());
                 let question = OpenQuestion {
                     id,
+                    at: envelope.at,
                     call: of,
                     permission: permission.clone(),
                     patterns: patterns.clone(),
@@ -905,17 +914,20 @@ impl SessionView {
         vec![Change::CompactionEnded { compaction: self.compaction.take(), end }]
     }
 
-    fn files(&mut self, files: &Files, seq: Seq) -> Vec<Change> {
+    fn files_event(&mut self, files: &Files, seq: Seq, at: Time) -> Vec<Change> {
         let mut changes: Vec<Change> =
             file_changes::notices(files).into_iter().map(Change::Notice).collect();
         match files {
-            Files::SnapshotStarted {} | Files::RestoreStarted { .. } => self.files_open = Some(seq),
+            Files::SnapshotStarted {} | Files::RestoreStarted { .. } => {
+                let restores = matches!(files, Files::RestoreStarted { .. });
+                self.files = Some(FilesJob { seq, since: at, restores });
+            }
             Files::Snapshotted { .. }
             | Files::SnapshotFailed { .. }
             | Files::SnapshotFailedAs { .. }
             | Files::Restored { .. }
             | Files::RestoreFailed { .. }
-            | Files::RestoreFailedAs { .. } => self.files_open = None,
+            | Files::RestoreFailedAs { .. } => self.files = None,
             Files::RevertAsked { .. }
             | Files::UnrevertAsked { .. }
             | Files::CheckoutAsked { .. }

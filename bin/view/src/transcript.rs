@@ -102,13 +102,16 @@ impl Transcript {
         self.subagents().map(|(_, status)| status).filter(|status| status.works)
     }
 
-    /// Every open question, the root's own first. After a crash, questions of a subagent count once
-    /// it is resumed.
+    /// Every open question, in the order in which they were asked. After a crash, questions of a
+    /// subagent count once it is resumed.
     pub fn open_questions(&self) -> impl Iterator<Item = &OpenQuestion> {
         let resumed = self.root().map(|root| root.resumed).unwrap_or_default();
         let children = self.sessions.values().map(|(view, _)| view);
         let children = children.filter(move |view| view.id != self.root && view.at >= resumed);
-        self.root().into_iter().chain(children).flat_map(SessionView::open_questions)
+        let all = self.root().into_iter().chain(children).flat_map(SessionView::open_questions);
+        let mut all: Vec<&OpenQuestion> = all.collect();
+        all.sort_by_key(|open| open.at);
+        all.into_iter()
     }
 
     /// Applies an event. Returns the changes for people in the event's session, in the order in

@@ -25,11 +25,14 @@ pub(crate) struct DiffOptions {
     pub(crate) rows: usize,
     /// Whether each file has a line with its name.
     pub(crate) names: bool,
+    /// Follows the number of hidden lines.
+    pub(crate) hint: &'static str,
 }
 
 impl DiffOptions {
     /// Everything, for somebody who decides about it.
-    pub(crate) const WHOLE: Self = Self { most: usize::MAX, rows: usize::MAX, names: true };
+    pub(crate) const WHOLE: Self =
+        Self { most: usize::MAX, rows: usize::MAX, names: true, hint: "" };
 }
 
 /// The changes, none wider than `width`.
@@ -53,7 +56,7 @@ pub(crate) fn diff(
         }
         let numbered = numbered(file);
         let is_change = |line: &&Numbered<'_>| line.line.kind != LineKind::Hunk;
-        let all = numbered.iter().filter(is_change).count();
+        let all = lines_of(file);
         let shown = all.min(left);
         (left, hidden) = (left - shown, hidden + all - shown);
         let until = numbered.iter().enumerate().filter(|(_, line)| is_change(line)).nth(shown);
@@ -62,10 +65,16 @@ pub(crate) fn diff(
     }
     if hidden > 0 {
         let s = if hidden == 1 { "" } else { "s" };
-        let more = span(&format!("… {hidden} more line{s}"), theme.dim);
+        let more = span(&format!("… {hidden} more line{s}{}", options.hint), theme.dim);
         lines.extend(wrap(&[more], width.into(), &Indent::default(), Break::Words));
     }
     lines
+}
+
+/// How many lines of a file [`DiffOptions::most`] counts.
+pub(crate) fn lines_of(file: &FileDiff) -> usize {
+    let is_line = |line: &&DiffLine| !matches!(line.kind, LineKind::Names | LineKind::Hunk);
+    file.0.iter().filter(is_line).count()
 }
 
 /// The name of the file, what becomes of it, and how many lines change.
@@ -348,7 +357,11 @@ fn differing(old: &str, new: &str) -> Option<(Pieces, Pieces)> {
     if old.len().max(new.len()) > LONGEST_COMPARED {
         return None;
     }
-    let words = |text| UnicodeSegmentation::split_word_bounds(text).collect::<Vec<&str>>();
+    // in code, a dot ends a name
+    let words = |text| -> Vec<&str> {
+        let words = UnicodeSegmentation::split_word_bounds(text);
+        words.flat_map(|word| word.split_inclusive(['.', ':'])).collect()
+    };
     let (old, new) = (words(old), words(new));
     let (mut before, mut after) = (Vec::new(), Vec::new());
     let mut equal = 0;

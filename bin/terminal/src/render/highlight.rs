@@ -86,16 +86,6 @@ impl Highlighter {
         Self::new(theme, || SYNTAXES.find_syntax_by_token(token).filter(|_| !token.is_empty()))
     }
 
-    /// By the name of a file.
-    pub(super) fn of_path(path: &str, theme: &Theme) -> Self {
-        Self::new(theme, || {
-            let name = path.rsplit('/').next().unwrap_or(path);
-            let extension = name.rsplit_once('.').map(|(_, extension)| extension);
-            let by_name = SYNTAXES.find_syntax_by_extension(name);
-            by_name.or_else(|| SYNTAXES.find_syntax_by_extension(extension?))
-        })
-    }
-
     fn new(theme: &Theme, find: impl FnOnce() -> Option<&'static SyntaxReference>) -> Self {
         let syntax = if theme.depth >= ColorDepth::Ansi16 { find() } else { None };
         let state = syntax.map(|syntax| (ParseState::new(syntax), ScopeStack::new()));
@@ -190,15 +180,6 @@ mod tests {
         ] {
             let highlighter = Highlighter::of_language(language, &theme());
             assert_eq!(highlighted(highlighter, code), expected, "{language}: {code}");
-        }
-        for (path, expected) in
-            [("src/a.rs", "{keyword:fn}"), ("Dockerfile", "fn"), ("a", "fn"), ("x/Makefile", "fn")]
-        {
-            assert_eq!(
-                highlighted(Highlighter::of_path(path, &theme()), "fn"),
-                [expected],
-                "{path}"
-            );
         }
     }
 

@@ -4,8 +4,7 @@
 use std::ops::Range;
 
 use pulldown_cmark::{
-    Alignment, BlockQuoteKind, CodeBlockKind, CowStr, Event, HeadingLevel, LinkType, Options,
-    Parser, Tag, TagEnd,
+    BlockQuoteKind, CodeBlockKind, Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd,
 };
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -13,6 +12,7 @@ use ratatui::text::{Line, Span};
 use super::highlight::Highlighter;
 use super::table::{self, Table};
 use super::wrap::{Break, Indent, span, width_of, wrap};
+use crate::hyperlink::looks_like_address;
 use crate::theme::Theme;
 
 /// The widest prose in columns; wider text is hard to read.
@@ -173,6 +173,16 @@ struct Code {
     pieces: Vec<(usize, usize)>,
 }
 
+/// A link or an image.
+#[derive(Debug)]
+struct Link {
+    address: String,
+    /// Whether its text is its address.
+    is_bare: bool,
+    /// Where its text begins.
+    from: usize,
+}
+
 #[derive(Debug)]
 struct Layout<'a> {
     source: &'a str,
@@ -191,8 +201,8 @@ struct Layout<'a> {
     inline: Vec<Span<'static>>,
     at: Option<usize>,
     styles: Vec<Style>,
-    /// The addresses of the links and images around the text, with the place of their texts.
-    links: Vec<(String, usize)>,
+    /// The links and images around the text.
+    links: Vec<Link>,
     code: Option<Code>,
     table: Option<Table>,
 }
@@ -331,15 +341,18 @@ impl<'a> Layout<'a> {
             Tag::Strong => self.styled("**", Modifier::BOLD, range.start),
             Tag::Strikethrough => self.styled("~~", Modifier::CROSSED_OUT, range.start),
             Tag::Link { link_type, dest_url, .. } => {
-                let is_text = matches!(link_type, LinkType::Autolink | LinkType::Email);
-                let shown = if is_text { String::new() } else { dest_url.to_string() };
+                let is_mail = link_type == LinkType::Email;
+                let address =
+                    if is_mail { format!("mailto:{dest_url}") } else { dest_url.to_string() };
+                let is_bare = is_mail || link_type == LinkType::Autolink;
                 self.mark(range.start);
-                self.links.push((shown, self.inline.len()));
+                self.links.push(Link { address, is_bare, from: self.inline.len() });
                 self.styles.push(theme.link);
             }
             Tag::Image { dest_url, .. } => {
                 self.text("[image: ", theme.marker, range.start);
-                self.links.push((dest_url.to_string(), self.inline.len()));
+                let (address, from) = (dest_url.to_string(), self.inline.len());
+                self.links.push(Link { address, is_bare: false, from });
                 self.styles.push(theme.dim);
             }
             Tag::Superscript
@@ -372,7 +385,7 @@ impl<'a> Layout<'a> {
             TagEnd::Item | TagEnd::FootnoteDefinition => self.end_item(),
             TagEnd::Table => self.end_table(),
             TagEnd::TableCell => {
-                let cell = std::mem::take(&mut self.inline);
+                let cell = self.take_inline();
                 if let Some(table) = &mut self.table {
                     table.push(cell);
                 }
@@ -460,20 +473,38 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Ends the text of a link or an image, and shows the address unless the text is the address.
+    /// Ends the text of a link or an image. Its address follows unless the text is the address, or a
+    /// click opens the address and the text cannot be taken for another one.
     fn end_link(&mut self, close: &str) {
-        let Some((address, from)) = self.links.pop() else { return };
-        let texts = self.inline.get(from..).unwrap_or_default();
+        let Some(Link { address, is_bare, from }) = self.links.pop() else { return };
+        let texts = self.inline.get_mut(from..).unwrap_or_default();
         let text: String = texts.iter().map(|span| span.content.as_ref()).collect();
+        let mut opens = false;
+        if let Some(hyperlinks) = &self.theme.hyperlinks {
+            for span in texts {
+                if let Some(style) = hyperlinks.style(span.style, &address) {
+                    (span.style, opens) = (style, true);
+                }
+            }
+        }
         if !close.is_empty() {
             self.inline.push(span(close, self.theme.marker));
         }
-        let is_same = address == text || address.strip_prefix("mailto:") == Some(text.as_str());
-        if address.is_empty() || is_same {
+        let is_same = is_bare || address == text || address.strip_prefix("mailto:") == Some(&*text);
+        if address.is_empty() || is_same || (opens && !looks_like_address(&text)) {
             return;
         }
         let address = leftfold_view::clean::clip(&address, LONGEST_ADDRESS);
         self.inline.push(span(&format!(" ({address})"), self.theme.dim));
+    }
+
+    /// The text of a block or a cell, with links where it names addresses.
+    fn take_inline(&mut self) -> Vec<Span<'static>> {
+        let inline = std::mem::take(&mut self.inline);
+        match &self.theme.hyperlinks {
+            Some(hyperlinks) => hyperlinks.linked(inline, self.theme.link),
+            None => inline,
+        }
     }
 
     fn alert(&mut self, kind: BlockQuoteKind, at: usize) {
@@ -513,7 +544,7 @@ impl<'a> Layout<'a> {
 
     /// Ends the paragraph, the heading, or the text of an item.
     fn end_paragraph(&mut self) {
-        let mut inline = std::mem::take(&mut self.inline);
+        let mut inline = self.take_inline();
         let at = self.at.take();
         if let Some(at) = at.filter(|_| !inline.is_empty()) {
             while inline.pop_if(|last| last.content.trim_end().is_empty()).is_some() {}

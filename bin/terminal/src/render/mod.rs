@@ -23,6 +23,6 @@ pub(crate) mod tests;
 pub(crate) mod wrap;
 
 pub(crate) use context::context;
-pub(crate) use diff::{DiffOptions, diff};
+pub(crate) use diff::{DiffOptions, diff, lines_of as diff_lines};
 pub(crate) use markdown::markdown;
 pub(crate) use stream::MarkdownStream;

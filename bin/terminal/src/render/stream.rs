@@ -69,10 +69,6 @@ impl MarkdownStream {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.source.is_empty() && !self.follows
-    }
-
     /// The lines that are finished. Each is handed out once.
     pub(crate) fn take_finished(&mut self) -> Vec<Line<'static>> {
         self.advance();
@@ -266,6 +262,8 @@ fn closed(text: &str) -> Option<String> {
         }
         match c {
             '[' => link = Some(at),
+            // brackets without an address are text
+            ']' if !rest[1..].is_empty() && !rest[1..].starts_with('(') => link = None,
             ')' => link = None,
             _ => {}
         }
@@ -314,6 +312,8 @@ mod tests {
             ("```\na\n```\n**b", "```\na\n```\n**b**"),
             ("a \\** b", "a \\** b"),
             ("ü **ö", "ü **ö**"),
+            ("- [ ] ``[a](b)``", "- [ ] ``[a](b)``"),
+            ("- [ ] [the page](https://exa", "- [ ] the page"),
         ] {
             assert_eq!(completed(source), expected, "{source:?}");
         }

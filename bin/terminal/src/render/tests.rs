@@ -12,6 +12,7 @@ use ratatui::text::Line;
 
 use super::wrap::width_of;
 use super::*;
+use crate::hyperlink::Hyperlinks;
 use crate::theme::{CodeTheme, ColorDepth, Theme, ThemeName};
 
 /// The names of the styles of [`theme`], by their colours.
@@ -75,6 +76,7 @@ pub(crate) fn theme() -> Theme {
             function: style("function"),
             name: style("name"),
         },
+        hyperlinks: None,
     }
 }
 
@@ -166,6 +168,40 @@ fn without_attributes_the_markup_stays() {
 }
 
 #[test]
+fn a_link_that_opens_hides_its_address_unless_it_looks_like_another() {
+    let hyperlinks = Hyperlinks::default();
+    let theme = Theme { hyperlinks: Some(hyperlinks.clone()), ..theme() };
+    for (text, expected, addresses) in [
+        ("[the manual](https://a.b/c)", "{link:the manual}", &["https://a.b/c"][..]),
+        (
+            "[a.b](https://evil.x)",
+            "{link:a.b}{dim: (}{link:https://evil.x}{dim:)}",
+            &["https://evil.x", "https://evil.x"],
+        ),
+        ("[a `b`](https://a.b)", "{link:a }{code:b}", &["https://a.b", "https://a.b"]),
+        ("[run](javascript:x)", "{link:run}{dim: (javascript:x)}", &[]),
+        ("[src/a.rs](src/a.rs)", "{link:src/a.rs}", &[]),
+        ("<x@y.z>", "{link:x@y.z}", &["mailto:x@y.z"]),
+        ("<https://a.b/_c_>", "{link:https://a.b/_c_}", &["https://a.b/_c_"]),
+        ("at https://a.b/c_d_e.", "at {link:https://a.b/c_d_e}.", &["https://a.b/c_d_e"]),
+        ("![a](https://a.b/c.png)", "{marker:[image: }{dim:a}{marker:]}", &["https://a.b/c.png"]),
+        ("[a](https://a.b/&#27;]8;;x)", "{link:a}{dim: (https://a.b/\\x1b]8;;x)}", &[]),
+    ] {
+        let lines = markdown(text, 80, &theme);
+        assert_eq!(marked(&lines), [expected], "{text:?}");
+        let spans = lines.iter().flat_map(|line| &line.spans);
+        let opened = spans.filter_map(|span| Some(hyperlinks.address(span.style)?.1.to_string()));
+        assert_eq!(opened.collect::<Vec<_>>(), addresses, "{text:?}");
+    }
+    // each line of a wrapped address opens the whole
+    let long = format!("https://a.b/{}", "c".repeat(50));
+    let lines = markdown(&long, 20, &theme);
+    assert_eq!(lines.len(), 4);
+    let addresses = lines.iter().map(|line| hyperlinks.address(line.spans[0].style).unwrap().1);
+    assert!(addresses.into_iter().all(|address| *address == *long));
+}
+
+#[test]
 fn hostile_text_stays_text() {
     for (text, expected) in [
         ("&#27;[2J &#x202e;x &#7;", &["\\x1b[2J \\u{202e}x \\x07"][..]),
@@ -217,6 +253,14 @@ fn a_block_without_end_is_cut() {
 }
 
 #[test]
+fn a_task_that_begins_with_code_is_not_lost() {
+    let pieces = ["- [ ] ", "``", "[ö](u:λ)", "``"];
+    let whole = marked(&markdown(&pieces.concat(), 20, &theme()));
+    assert_eq!(whole, ["{marker:• [ ] }{code:[ö](u:λ)}"]);
+    assert_eq!(marked(&streamed(&pieces, 20, &theme())), whole);
+}
+
+#[test]
 fn a_new_width_counts_for_what_is_not_finished() {
     let mut stream = MarkdownStream::new(40, &theme());
     stream.push("one two three\n\n- four five six\n- seven eight nine");
@@ -255,7 +299,8 @@ proptest! {
     #[test]
     fn any_text_fits_any_width(pieces in fragments(), width in 0_u16..130) {
         let text = pieces.concat();
-        for theme in [theme(), Theme::new(ThemeName::Auto, ColorDepth::Plain, None)] {
+        let linked = Theme { hyperlinks: Some(Hyperlinks::default()), ..theme() };
+        for theme in [theme(), linked, Theme::new(ThemeName::Auto, ColorDepth::Plain, None)] {
             assert_fits(&markdown(&text, width, &theme), width);
         }
     }
@@ -290,7 +335,7 @@ proptest! {
 #[test]
 fn changes_look_as_recorded() {
     let files = FileDiff::parse(&document("changes.diff"));
-    let options = DiffOptions { most: 200, rows: 3, names: true };
+    let options = DiffOptions { most: 200, rows: 3, names: true, hint: "" };
     for width in [30, 40, 80, 120] {
         let lines = diff(&files, options, width, &theme());
         assert_fits(&lines, width);
@@ -306,7 +351,7 @@ fn folded_changes_say_how_much_is_hidden() {
     let all = files.iter().flat_map(|file| &file.0);
     let all = all.filter(|line| !matches!(line.kind, LineKind::Names | LineKind::Hunk)).count();
     for most in 0..all {
-        let options = DiffOptions { most, rows: usize::MAX, names: false };
+        let options = DiffOptions { most, rows: usize::MAX, names: false, hint: "" };
         let lines = marked(&diff(&files, options, 200, &theme()));
         let s = if all - most == 1 { "" } else { "s" };
         let more = format!("{{dim:… {} more line{s}}}", all - most);
@@ -316,7 +361,8 @@ fn folded_changes_say_how_much_is_hidden() {
     }
     let long =
         FileDiff::parse(&format!("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+{}\n", "x".repeat(10_000)));
-    let lines = diff(&long, DiffOptions { most: 10, rows: 2, names: false }, 30, &theme());
+    let lines =
+        diff(&long, DiffOptions { most: 10, rows: 2, names: false, hint: "" }, 30, &theme());
     assert_eq!(marked(&lines).last().unwrap(), "    {dim:… 9948 more characters}");
 }
 
@@ -355,7 +401,7 @@ proptest! {
         most in 0_usize..20,
     ) {
         let files = FileDiff::parse(&lines.join("\n"));
-        assert_fits(&diff(&files, DiffOptions { most, rows: 2, names: true }, width, &theme()), width);
+        assert_fits(&diff(&files, DiffOptions { most, rows: 2, names: true, hint: "" }, width, &theme()), width);
         assert_fits(&diff(&files, DiffOptions::WHOLE, width, &theme()), width);
     }
 }

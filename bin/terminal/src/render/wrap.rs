@@ -99,6 +99,65 @@ pub(crate) fn clip(text: &[Span<'static>], columns: usize) -> Vec<Span<'static>>
     clipped.spans
 }
 
+/// One text in one style. Its blanks at the beginning are the indent of all its lines.
+pub(crate) fn note(text: &str, style: Style, width: usize) -> Vec<Line<'static>> {
+    let bare = text.trim_start();
+    let indent = span(&text[..text.len() - bare.len()], style);
+    let indent = Indent { first: vec![indent.clone()], rest: vec![indent] };
+    wrap(&[span(bare, style)], width, &indent, Break::Words)
+}
+
+/// The mark of a line that continues the line above. It is left of the text, where no text can be.
+const CONTINUED: &str = "↪ ";
+/// The least columns of a text to decide on, however narrow the screen is.
+const LEAST_EXACT: usize = 10;
+
+/// One line of a text to decide on, after `begin`. No character is left out or added. A line ends
+/// before blanks, so that they are seen at the start of the next one.
+pub(crate) fn exact(
+    begin: Span<'static>,
+    text: &str,
+    style: Style,
+    mark: Style,
+    columns: usize,
+) -> Vec<Line<'static>> {
+    let indent = width(&begin.content).max(width(CONTINUED));
+    let room = columns.saturating_sub(indent).max(LEAST_EXACT);
+    let mut lines = Vec::new();
+    let mut line = vec![begin];
+    let mut rest = text;
+    while width(rest) > room {
+        let most = fitting(rest, room);
+        let (head, tail) = rest.split_at(most);
+        let at_blanks = match head.rfind(' ') {
+            _ if tail.starts_with(' ') => head.trim_end_matches(' ').len(),
+            Some(blank) => head[..blank].trim_end_matches(' ').len(),
+            None => 0,
+        };
+        let (shown, next) = rest.split_at(if at_blanks > 0 { at_blanks } else { most });
+        line.push(Span::styled(shown.to_owned(), style));
+        lines.push(Line::from(std::mem::take(&mut line)));
+        let continued = format!("{}{CONTINUED}", " ".repeat(indent - width(CONTINUED)));
+        line.push(Span::styled(continued, mark));
+        rest = next;
+    }
+    line.push(Span::styled(rest.to_owned(), style));
+    lines.push(Line::from(line));
+    lines
+}
+
+/// The bytes at the beginning of `text` that fit into `columns`; at least one cluster.
+fn fitting(text: &str, columns: usize) -> usize {
+    let mut used = 0;
+    for (at, cluster) in text.grapheme_indices(true) {
+        used += cluster.width();
+        if used > columns && at > 0 {
+            return at;
+        }
+    }
+    text.len()
+}
+
 /// Pieces of text with their width.
 #[derive(Debug, Default)]
 struct Clusters {
@@ -293,6 +352,41 @@ mod tests {
         assert_eq!(clipped("abcdef", 4), "abc…");
         assert_eq!(clipped("漢字漢字", 6), "漢字…");
         assert_eq!(clipped("abc", 0), "");
+    }
+
+    #[test]
+    fn a_note_keeps_its_indent() {
+        let lines = note("  one two three", Style::new(), 11);
+        let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        assert_eq!(lines, ["  one two", "  three"]);
+    }
+
+    #[test]
+    fn text_to_decide_on_keeps_every_blank() {
+        let shown = |text: &str, width| {
+            let plain = Style::new();
+            let lines = exact(Span::raw("? "), text, plain, plain, width);
+            lines.iter().map(|line| format!("{line}\n")).collect::<String>()
+        };
+        for (text, expected) in [
+            ("'My  Docs'", "? 'My  Docs'\n"),
+            ("rm -rf My  Docs now", "? rm -rf My\n↪   Docs now\n"),
+            ("rm 'My Docs' now", "? rm 'My Docs'\n↪  now\n"),
+            ("rm -rf abcde fghij", "? rm -rf abcde\n↪  fghij\n"),
+            ("rm -rf abcdefgh ij", "? rm -rf\n↪  abcdefgh ij\n"),
+            ("abcdefghijklmnop", "? abcdefghijklm\n↪ nop\n"),
+            ("a               b", "? a\n↪              \n↪   b\n"),
+            ("漢字漢字漢字漢", "? 漢字漢字漢字\n↪ 漢\n"),
+        ] {
+            assert_eq!(shown(text, 15), expected, "{text:?}");
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        for blanks in 0..60 {
+            for before in 0..20 {
+                let text = format!("{}{}z", "a".repeat(before), " ".repeat(blanks));
+                assert!(seen.insert(shown(&text, 15)), "{text:?}");
+            }
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use leftfold_events::event::{
     Answer, CallKind, CallSpec, Class, EndReason, Ended, Event, Finished, Model, ModelRef,
-    PartKind, Permission, PromptPart, Purpose, Resolution, StreamedPart, Tool, Turn, Usage,
+    PartKind, Permission, PromptPart, Purpose, Resolution, StreamedPart, Subagent, Tool, Turn,
+    Usage,
 };
 use leftfold_events::{Envelope, Json, Notes, Seq, SessionId, Sha256, Time};
 use serde_json::Value;
@@ -10,7 +11,6 @@ use serde_json::Value;
 use std::sync::Arc;
 
 use crate::blocks::Blocks;
-use crate::lines::plain;
 use crate::look::Look;
 use crate::theme::{ColorDepth, Theme, ThemeName};
 
@@ -50,14 +50,37 @@ impl Log {
     }
 
     pub(super) fn streamed(&mut self, of: Seq, text: &str) {
+        self.streamed_as(of, PartKind::Text, text);
+    }
+
+    pub(super) fn streamed_as(&mut self, of: Seq, kind: PartKind, text: &str) {
         let part = StreamedPart {
             id: "0".to_owned(),
-            kind: PartKind::Text,
+            kind,
             text: text.to_owned(),
             signature: None,
             redacted: false,
         };
         self.add(Some(of), Model::Streamed { parts: vec![part] });
+    }
+
+    /// A subagent that works for a call of `parent`, with the events of `begin`.
+    pub(super) fn spawned(
+        &mut self,
+        parent: SessionId,
+        call: Seq,
+        agent: &str,
+        begin: impl FnOnce(&mut Self),
+    ) -> SessionId {
+        let place = self.events.len();
+        let session = SessionId::default().child(place as Seq, Time::from_millis(place as u64));
+        let (id, agent) = ("c".to_owned(), agent.to_owned());
+        self.add(Some(call), Subagent::Spawned { call: id, session, agent, max_cost: None });
+        self.events[place].session = parent;
+        let place = self.events.len();
+        begin(self);
+        self.events[place..].iter_mut().for_each(|event| event.session = session);
+        session
     }
 
     /// Adds the events of a call up to its resolution; answers the seq of `tool.called`.
@@ -147,7 +170,7 @@ impl Log {
         let mut blocks = Blocks::new(look(width), SessionId::default());
         self.events.iter().for_each(|event| drop(blocks.apply(event)));
         blocks.text_ends();
-        blocks.take().iter().map(|line| plain(line) + "\n").collect()
+        blocks.take().iter().map(|line| format!("{line}\n")).collect()
     }
 }
 

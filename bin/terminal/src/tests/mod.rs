@@ -3,6 +3,9 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "a test looks for one kind of action")]
 
 mod log;
+mod rewrapping;
+mod screens;
+mod typist;
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -28,7 +31,6 @@ use super::completion;
 use super::file_search::Found;
 use super::key_parser::Input;
 use super::keys::Batch;
-use super::lines::plain;
 use super::live::Live;
 use super::prompt_history::PromptHistory;
 use super::surface::Surface;
@@ -66,14 +68,16 @@ fn calls_and_how_they_end() {
         log.shown(79),
         "\
 › go
+
 I look
+
 ✗ bash cargo test …  exit 3 · 2.0 s
     a
     b
 ✓ edit src/a.rs  +1 -1 · 1.0 s
-     ctx
-    -old
-    +new
+    1   ctx
+    2 - old
+    2 + new
 ✗ read src/a.rs  no such file
 ✗ read src/a.rs  it broke · 1.0 s
 – bash rm -rf /  denied by the rules
@@ -174,8 +178,8 @@ fn a_question_shows_all_that_it_is_about() {
         drop(blocks.take());
         let question = blocks.transcript.open_questions().next().cloned().unwrap();
         blocks.question(&question, &[]);
-        let shown: String = blocks.take().iter().map(|line| plain(line) + "\n").collect();
-        assert_eq!(shown, expected);
+        let shown: String = blocks.take().iter().map(|line| format!("{line}\n")).collect();
+        assert_eq!(shown, format!("\n{expected}"));
     }
 }
 
@@ -191,7 +195,7 @@ fn a_retry_says_that_the_text_above_is_void() {
     log.add(Some(asked), retry());
     assert_eq!(
         log.shown(79),
-        "› go\n[retrying in 30 s, attempt 2: busy]\nhalf\n[retrying in 30 s, attempt 2: busy; the text above is \
+        "› go\n[retrying in 30 s, attempt 2: busy]\n\nhalf\n[retrying in 30 s, attempt 2: busy; the text above is \
          void]\n"
     );
 }
@@ -203,12 +207,13 @@ fn app(log: &Log, width: usize) -> App {
     app
 }
 
-/// The live rows, without blanks at their ends.
+/// The live rows, without blanks at their ends, and without a blank one at the top.
 fn live(app: &mut App, at: Time) -> Vec<String> {
     let Live { rows, .. } = app.live(40, Instant::now(), at);
     let width = usize::from(rows.area.width);
     let cells: Vec<&str> = rows.content().iter().map(|cell| cell.symbol()).collect();
-    cells.chunks(width).map(|row| row.concat().trim_end().to_owned()).collect()
+    let rows = cells.chunks(width).map(|row| row.concat().trim_end().to_owned());
+    rows.skip_while(String::is_empty).collect()
 }
 
 #[test]
@@ -223,11 +228,12 @@ fn a_running_call_has_one_row_that_changes() {
     let bash = log.called(asked, "bash", &json!({ "command": "make" }), None);
     let run = log.started(bash);
     log.add(Some(run), Tool::Progressed { tail: format!("1\n{}\x1b[A", "2".repeat(100)) });
-    let row = rows(&log)[0].clone();
-    assert!(row.contains("bash make · 1 s · 222") && row.ends_with('…'), "{row}");
+    let shown = rows(&log);
+    assert_eq!(shown[0], "⠋ bash make · 1 s");
+    assert!(shown[1].starts_with("  └ 222") && shown[1].ends_with('…'), "{shown:?}");
     log.finished(run, "done", &json!({ "exit": 0 }), false);
     assert!(!rows(&log).concat().contains("222"));
-    assert!(log.shown(79).ends_with("I look\n✓ bash make  2.0 s\n    done\n"));
+    assert!(log.shown(79).ends_with("I look\n\n✓ bash make  2.0 s\n    done\n"));
 }
 
 #[test]
@@ -555,7 +561,7 @@ fn always_shows_what_it_allows_and_takes_a_second_key() {
     drop(app.take());
     let after = now + Duration::from_secs(1);
     assert!(answers(&press(&mut app, "a", after)).is_empty());
-    let shown: Vec<String> = app.take().iter().map(plain).collect();
+    let shown: Vec<String> = app.take().iter().map(Line::to_string).collect();
     assert_eq!(shown, ["  always, in this project, without asking again:", "    bash: git *"]);
     assert_eq!(app.keys_text(after), "  [y] allows it from now on; any other key goes back");
     assert_eq!(answers(&press(&mut app, "y", after)), [Answer::Always]);
@@ -597,14 +603,14 @@ fn nothing_is_finished_between_a_question_and_its_keys() {
     let (mut log, mut app, question) = asking();
     drop(app.take());
     show(&mut app, now);
-    let shown: Vec<String> = app.take().iter().map(plain).collect();
-    assert_eq!(shown, ["? bash git push"]);
+    let shown: Vec<String> = app.take().iter().map(Line::to_string).collect();
+    assert_eq!(shown, ["", "? bash git push"]);
     let read = log.called(2, "read", &json!({ "filePath": "a" }), Some("gone"));
     log.events[usize::try_from(read).unwrap() - 1..].iter().for_each(|event| app.observe(event));
     assert!(app.take().is_empty());
     log.answered(question, Answer::Reject, None, "editor");
     app.observe(log.events.last().unwrap());
-    let shown: Vec<String> = app.take().iter().map(plain).collect();
+    let shown: Vec<String> = app.take().iter().map(Line::to_string).collect();
     assert_eq!(shown[0], "  → closed: answered elsewhere, or no longer asked");
     assert_eq!(shown[1..], ["✗ read a  gone", "– bash git push  rejected by editor"]);
 }

@@ -1,0 +1,360 @@
+//! Whole screens: what is finished, a rule, and the rows that change, with the styles of the finished
+//! lines. Their golden files stand beside those of the renderers.
+
+use leftfold_events::Sha256;
+use leftfold_events::event::{Files, PartKind, Purpose, Todo, TodoItem, TodoPriority, TodoStatus};
+use leftfold_events::rules::Rule;
+use leftfold_tools::FilePreview;
+
+use super::*;
+use crate::look::Look;
+use crate::render::tests::{golden, theme};
+use crate::surface::Surface;
+
+const WIDTHS: [u16; 3] = [40, 80, 120];
+
+const ANSWER: &str = "\
+## What I found
+
+The lexer **loses** a line end; see [the manual](https://example.org/lexer) and `src/lexer.rs`.
+
+1. `next` skips it
+   - twice in ~~comments~~ strings
+   - once at the end
+2. the tests do not cover it
+
+| file | lines | what changes |
+|------|------:|--------------|
+| src/lexer.rs | 3 | the loop counts every line end, also those in strings |
+| src/lib.rs | 120 | nothing |
+
+```rust
+fn next(&mut self) -> Option<char> {
+    self.chars.next() // the next one
+}
+```
+";
+
+const DIFF: &str = "\
+--- a/src/lexer.rs
++++ b/src/lexer.rs
+@@ -40,7 +40,8 @@ impl Lexer {
+     fn next(&mut self) -> Option<char> {
+-        let c = self.chars.next()?;
++        let c = self.chars.next_char()?;
+         if c == '\\n' {
+-            self.line += 1;
++            self.line = self.line.saturating_add(1);
++            self.column = 0;
+         }
+         Some(c)
+     }
+";
+
+/// The finished lines, and the rows below a rule.
+fn screen(log: &Log, width: u16, change: &[FilePreview]) -> Vec<Line<'static>> {
+    let now = Instant::now();
+    let look = Look { theme: theme().into(), width: usize::from(width), unicode: true };
+    let mut app = App::new(look, SessionId::default(), PromptHistory::default());
+    app.status.agent = "build".to_owned();
+    app.status.model = "acme/large".to_owned();
+    log.events.iter().for_each(|event| app.observe(event));
+    if let Some(question) = app.next_question() {
+        app.blocks.rule_sources =
+            question.rule.iter().map(|rule| (rule.clone(), "leftfold.json:7".to_owned())).collect();
+        app.ask(&question, change, now);
+    }
+    let mut lines = app.take();
+    lines.push(Line::from("─".repeat(usize::from(width))));
+    let at = log.events.last().unwrap().at.plus(11_000);
+    let later = now + Duration::from_secs(2);
+    let live = app.live(40, later, at).rows;
+    let cells: Vec<&str> = live.content().iter().map(|cell| cell.symbol()).collect();
+    let rows = cells.chunks(usize::from(width)).map(|row| row.concat().trim_end().to_owned());
+    lines.extend(rows.map(Line::from));
+    lines
+}
+
+fn check(name: &str, log: &Log, change: &[FilePreview]) {
+    for width in WIDTHS {
+        golden(&format!("screen-{name}-{width}.txt"), &screen(log, width, change));
+    }
+}
+
+fn conversation() -> Log {
+    let mut log = Log::default();
+    log.prompted("Why does the lexer count wrong?\nPlease fix it.", "terminal");
+    let asked = log.requested();
+    log.streamed_as(asked, PartKind::Reasoning, "I should read the lexer.\n\nThen its tests.");
+    log.streamed(asked, "I run the tests first.");
+    let bash = log.called(asked, "bash", &json!({ "command": "cargo test --package lexer" }), None);
+    let run = log.started(bash);
+    let output: String = (1..=40).map(|n| format!("test lexer::case_{n} ... ok\n")).collect();
+    let output = output + "test result: FAILED. 39 passed; 1 failed; finished in 0.02s\n";
+    log.finished(run, &output, &json!({ "exit": 101 }), false);
+    let read = log.called(asked, "read", &json!({ "filePath": "src/lexer.rs" }), None);
+    let run = log.started(read);
+    log.finished(run, "1: use std;\n2: mod x;\n3: fn a() {}\n", &json!({}), false);
+    let asked = log.requested();
+    let edit = log.called(asked, "edit", &json!({ "filePath": "src/lexer.rs" }), None);
+    let run = log.started(edit);
+    let metadata = json!({ "additions": 3, "deletions": 2, "diff": DIFF });
+    log.finished(run, "", &metadata, false);
+    let asked = log.requested();
+    log.streamed(asked, ANSWER);
+    log
+}
+
+#[test]
+fn a_conversation_looks_as_recorded() {
+    let mut log = conversation();
+    log.ended(EndReason::Completed, None);
+    check("conversation", &log, &[]);
+}
+
+#[test]
+fn a_question_looks_as_recorded() {
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let asked = log.requested();
+    let input = json!({ "filePath": "src/lexer.rs", "oldString": "a", "newString": "b" });
+    let edit = log.called(asked, "edit", &input, None);
+    let rule = Rule {
+        permission: "edit".to_owned(),
+        pattern: "src/*".to_owned(),
+        action: RuleAction::Ask,
+    };
+    let call = "c".to_owned();
+    log.add(Some(edit), Permission::Ruled { call, action: RuleAction::Ask, rule: Some(rule) });
+    log.asked(edit, "edit", &["src/lexer.rs"]);
+    let bash = log.called(asked, "bash", &json!({ "command": "rm -rf target" }), None);
+    log.asked(bash, "bash", &["rm -rf target"]);
+    let change = FilePreview {
+        name: "src/lexer.rs".to_owned(),
+        path: "/p/src/lexer.rs".into(),
+        additions: 3,
+        deletions: 2,
+        diff: DIFF.to_owned(),
+        cut: false,
+    };
+    check("question", &log, &[change]);
+}
+
+#[test]
+fn work_looks_as_recorded() {
+    let root = SessionId::default();
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let asked = log.requested();
+    log.streamed(asked, "I look at it with others.");
+    let todo = |content: &str, status| TodoItem {
+        content: content.to_owned(),
+        status,
+        priority: TodoPriority::Medium,
+    };
+    let todos = vec![
+        todo("read the lexer", TodoStatus::Completed),
+        todo("find where the line end is lost", TodoStatus::InProgress),
+        todo("fix it and add a test for every kind of string there is", TodoStatus::Pending),
+    ];
+    log.add(None, Todo::Updated { todos });
+    let bash = log.called(asked, "bash", &json!({ "command": "cargo test" }), None);
+    let run = log.started(bash);
+    log.add(Some(run), Tool::Progressed { tail: "Compiling\n   Running tests".to_owned() });
+    let task = log.called(asked, "task", &json!({ "description": "explore the lexer" }), None);
+    log.started(task);
+    let works = |log: &mut Log, calls: usize| {
+        log.prompted("look", "leftfold");
+        let asked = log.requested();
+        for n in 0..calls {
+            let path = json!({ "filePath": format!("src/file_{n}.rs") });
+            log.called(asked, "read", &path, None);
+        }
+    };
+    let first = log.spawned(root, task, "explore", |log| works(log, 2));
+    log.spawned(first, 2, "search", |log| works(log, 1));
+    log.spawned(root, task, "review", |log| works(log, 0));
+    check("work", &log, &[]);
+}
+
+#[test]
+fn a_key_shows_whole_what_was_folded() {
+    let now = Instant::now();
+    let mut log = conversation();
+    log.ended(EndReason::Completed, None);
+    let mut app = app(&log, 79);
+    let before: Vec<String> = app.take().iter().map(Line::to_string).collect();
+    let before = before.join("\n");
+    assert!(before.contains("✻ thought for 1 s, about 11 tokens"), "{before}");
+    assert!(before.contains("… 29 lines above, Ctrl-O shows all\n    test lexer::case_30"));
+    assert!(before.contains("✓ read src/lexer.rs  3 lines"), "{before}");
+    let mut unfold = || {
+        press(&mut app, "^o", now);
+        let lines: Vec<String> = app.take().iter().map(Line::to_string).collect();
+        (lines, app.hint.clone())
+    };
+    // the diff was shown whole, so the last one is what was read
+    let (lines, hint) = unfold();
+    assert_eq!(
+        lines,
+        ["▾ read src/lexer.rs  3 lines", "  1: use std;", "  2: mod x;", "  3: fn a() {}"]
+    );
+    assert_eq!(hint.as_deref(), Some("Ctrl-O again shows what was folded before."));
+    let (lines, _) = unfold();
+    assert_eq!(lines.len(), 42);
+    assert_eq!(
+        lines[..2],
+        ["▾ bash cargo test --package lexer  41 lines", "  test lexer::case_1 ... ok"]
+    );
+    let (lines, hint) = unfold();
+    let thoughts = ["▾ thought for 1 s, about 11 tokens  3 lines", "  I should read the lexer."];
+    assert_eq!(lines[..2], thoughts);
+    assert_eq!(hint, None);
+    let (lines, hint) = unfold();
+    assert!(lines.is_empty());
+    assert_eq!(hint.as_deref(), Some("Nothing more is folded."));
+}
+
+#[test]
+fn folded_output_is_clean_and_waits_for_the_answer_to_a_question() {
+    let now = Instant::now();
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let asked = log.requested();
+    let bash = log.called(asked, "bash", &json!({ "command": "x" }), None);
+    let run = log.started(bash);
+    let output = format!("\x1b]0;t\x07{}\n\x1b[2Jb\u{202e}\n", "a\n".repeat(20));
+    log.finished(run, &output, &json!({ "exit": 0 }), false);
+    let bash = log.called(asked, "bash", &json!({ "command": "y" }), None);
+    let question = log.asked(bash, "bash", &["y"]);
+    let mut app = app(&log, 79);
+    show(&mut app, now);
+    drop(app.take());
+    press(&mut app, "^o", now + Duration::from_secs(2));
+    assert!(app.take().is_empty());
+    assert!(app.hint.as_ref().unwrap().contains("once the question is answered"));
+    log.answered(question, Answer::Once, None, "terminal");
+    app.observe(log.events.last().unwrap());
+    drop(app.take());
+    press(&mut app, "^o", now + Duration::from_secs(3));
+    let text: String = app.take().iter().map(|line| format!("{line}\n")).collect();
+    assert!(text.starts_with("▾ bash x") && text.ends_with("b\n"), "{text:?}");
+    assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+}
+
+#[test]
+fn questions_come_in_the_order_of_asking_and_are_counted() {
+    let root = SessionId::default();
+    let now = Instant::now();
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let asked = log.requested();
+    let task = log.called(asked, "task", &json!({ "description": "look" }), None);
+    log.started(task);
+    let mut in_child = 0;
+    let child = log.spawned(root, task, "explore", |log| {
+        log.prompted("look", "leftfold");
+        let asked = log.requested();
+        let bash = log.called(asked, "bash", &json!({ "command": "first" }), None);
+        in_child = log.asked(bash, "bash", &["first"]);
+    });
+    let bash = log.called(asked, "bash", &json!({ "command": "second" }), None);
+    let second = log.asked(bash, "bash", &["second"]);
+    let mut app = app(&log, 79);
+    let keys = |app: &App, n: u64| app.keys_text(now + Duration::from_secs(n));
+    show(&mut app, now);
+    let shown: Vec<String> = app.take().iter().map(Line::to_string).collect();
+    assert!(
+        shown.ends_with(&["  explore asks:".to_owned(), "? bash first".to_owned()]),
+        "{shown:?}"
+    );
+    assert!(keys(&app, 1).ends_with("(1 of 2)"), "{}", keys(&app, 1));
+    log.answered(in_child, Answer::Once, None, "terminal");
+    log.events.last_mut().unwrap().session = child;
+    app.observe(log.events.last().unwrap());
+    show(&mut app, now + Duration::from_secs(2));
+    assert!(keys(&app, 4).ends_with("(2 of 2)"), "{}", keys(&app, 4));
+    // one more, while this one waits
+    let bash = log.called(asked, "bash", &json!({ "command": "third" }), None);
+    log.asked(bash, "bash", &["third"]);
+    let new = log.events.len() - 4;
+    log.events[new..].iter().for_each(|event| app.observe(event));
+    assert!(keys(&app, 4).ends_with("(2 of 3)"), "{}", keys(&app, 4));
+    log.answered(second, Answer::Once, None, "terminal");
+    app.observe(log.events.last().unwrap());
+    show(&mut app, now + Duration::from_secs(5));
+    assert!(keys(&app, 7).ends_with("(3 of 3)"), "{}", keys(&app, 7));
+}
+
+#[test]
+fn an_answer_stands_below_its_question() {
+    let now = Instant::now();
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let asked = log.requested();
+    let other = log.called(asked, "bash", &json!({ "command": "first" }), None);
+    let run = log.started(other);
+    let bash = log.called(asked, "bash", &json!({ "command": "second" }), None);
+    let question = log.asked(bash, "bash", &["second"]);
+    let mut app = app(&log, 79);
+    show(&mut app, now);
+    drop(app.take());
+    // the first one ends while the second one asks
+    log.finished(run, "", &json!({ "exit": 0 }), false);
+    app.observe(log.events.last().unwrap());
+    assert!(app.take().is_empty());
+    assert_eq!(answers(&press(&mut app, "o", now + Duration::from_secs(1))), [Answer::Once]);
+    assert!(app.take().is_empty());
+    log.answered(question, Answer::Once, None, "terminal");
+    app.observe(log.events.last().unwrap());
+    let shown: Vec<String> = app.take().iter().map(Line::to_string).collect();
+    assert_eq!(shown, ["  allowed once", "✓ bash first  5.0 s"]);
+}
+
+#[test]
+fn everything_over_a_second_shows_that_it_lives() {
+    let rows = |log: &Log, after: u64| {
+        let at = log.events.last().unwrap().at.plus(after);
+        live(&mut app(log, 79), at).join("\n")
+    };
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    assert!(rows(&log, 2_000).contains(" working · 2 s"), "{}", rows(&log, 2_000));
+    let snapshot = log.add(None, Files::SnapshotStarted {});
+    assert!(rows(&log, 3_000).contains(" taking a snapshot of the files · 3 s"));
+    let (tree, files, left_out) = (String::new(), Vec::new(), Vec::new());
+    log.add(Some(snapshot), Files::Snapshotted { tree, files, left_out });
+    let asked = log.requested();
+    assert!(rows(&log, 4_000).contains(" waiting for the model · 4 s"));
+    log.streamed_as(asked, PartKind::Reasoning, &"thought ".repeat(100));
+    let shown = rows(&log, 4_000);
+    assert!(shown.contains(" thinking · 5 s · about 200 tokens"), "{shown}");
+    assert!(shown.contains("\n  thought thought"), "{shown}");
+    log.streamed(asked, &"word ".repeat(40));
+    let shown = rows(&log, 4_000);
+    assert!(shown.contains(" answering · 6 s · about 250 tokens"), "{shown}");
+    let (model, request_sha256) = (Default::default(), Sha256::of(b""));
+    let purpose = Purpose::Compaction;
+    log.add(None, Model::Requested { model, step: 1, attempt: 1, purpose, request_sha256 });
+    assert!(rows(&log, 4_000).contains(" writing a summary · 4 s"), "{}", rows(&log, 4_000));
+}
+
+#[test]
+fn links_open_their_addresses_and_nothing_else() {
+    let links = crate::hyperlink::Hyperlinks::default();
+    let style = links.style(Default::default(), "https://a.b/c").unwrap();
+    let written = Shared::default();
+    let surface = Surface::on(written.clone(), Size::new(40, 9), false);
+    let mut surface = surface.with_hyperlinks(links);
+    let line = Line::from(vec![
+        ratatui::text::Span::raw("see "),
+        ratatui::text::Span::styled("here", style),
+    ]);
+    let mut rows = Buffer::empty(Rect::new(0, 0, 39, 1));
+    rows.set_line(0, 0, &line, 39);
+    surface.draw(&[line], &rows, None).unwrap();
+    let bytes = String::from_utf8(written.0.take()).unwrap();
+    let linked = "see \x1b]8;id=0;https://a.b/c\x1b\\here\x1b]8;;\x1b\\";
+    assert_eq!(bytes.matches(linked).count(), 2, "{bytes:?}");
+    assert_eq!(bytes.matches("\x1b]").count(), 4, "{bytes:?}");
+}
