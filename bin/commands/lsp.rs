@@ -140,6 +140,8 @@ fn file_as_text(file: &FileDiagnostics) -> String {
         let Diagnostic { range: [(line, _), _], column, severity, message, source, code } = item;
         let of: Vec<&str> = [source, code].into_iter().flatten().map(String::as_str).collect();
         let of = if of.is_empty() { String::new() } else { format!(" [{}]", of.join(" ")) };
+        // a message of several lines is one here
+        let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
         text += &format!(
             "{}:{}:{} {}: {}\n",
             cell(&file.path.display().to_string(), SENTENCE),

@@ -39,6 +39,12 @@ impl KnownProviders {
         self.sign_ins.iter().find(|sign_in| sign_in.provider == provider)
     }
 
+    /// The wire format of a model at a built-in provider, if it is not that of the provider.
+    pub fn wire_of_model(&self, builtin: &Builtin, model: &str) -> Option<KnownWire> {
+        let (_, wire) = builtin.wires.iter().find(|(begin, _)| model.starts_with(begin))?;
+        self.wire(wire)
+    }
+
     /// The wire format of a provider with this name.
     pub fn wire_of(&self, provider: &str) -> Option<KnownWire> {
         let is_called =
@@ -84,6 +90,8 @@ pub struct Builtin {
     pub aliases: &'static [&'static str],
     /// The name of its wire format.
     pub wire: &'static str,
+    /// The names of the wire formats of some models, by the beginning of the model's id. The first one counts.
+    pub wires: &'static [(&'static str, &'static str)],
     /// Environment variables with a key; the first one that is set is used.
     pub keys: &'static [&'static str],
     /// The environment variable with a different base URL; empty: none.
@@ -111,6 +119,7 @@ impl Builtin {
         name: "",
         aliases: &[],
         wire: "",
+        wires: &[],
         keys: &[],
         base_url: "",
         model: "",

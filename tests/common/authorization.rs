@@ -175,8 +175,9 @@ impl Authorization {
         state.asked.push(format!("{} {}", request.method, request.path));
         let answered = match (request.method.as_str(), request.path.as_str()) {
             ("GET", "/oauth/authorize") => state.authorize(&request.query),
-            ("POST", "/codex-api/responses") => state.api(request, true),
-            ("POST", "/copilot-api/chat/completions") => state.api(request, false),
+            ("POST", "/codex-api/responses") => state.api(request, true, responses),
+            ("POST", "/copilot-api/responses") => state.api(request, false, responses),
+            ("POST", "/copilot-api/chat/completions") => state.api(request, false, chat),
             (_, _) if matches!(state.mood, Mood::Status(_)) => {
                 let Mood::Status(status) = state.mood else { unreachable!() };
                 Ok((status, String::new(), "<html>down</html>".to_owned()))
@@ -383,7 +384,12 @@ impl State {
         }
     }
 
-    fn api(&mut self, request: &Request, is_chatgpt: bool) -> Result<Answer, String> {
+    fn api(
+        &mut self,
+        request: &Request,
+        is_chatgpt: bool,
+        stream: fn(&str) -> String,
+    ) -> Result<Answer, String> {
         let body: Value = serde_json::from_str(&request.body).map_err(|error| error.to_string())?;
         self.requests.push((request.headers.clone(), body));
         let has = |header: &str| request.headers.iter().any(|known| known == header);
@@ -402,8 +408,7 @@ impl State {
             [last] => last.clone(),
             _ => self.replies.pop().unwrap(),
         };
-        let stream = if is_chatgpt { responses(&text) } else { chat(&text) };
-        Ok((200, "content-type: text/event-stream\r\n".to_owned(), stream))
+        Ok((200, "content-type: text/event-stream\r\n".to_owned(), stream(&text)))
     }
 }
 

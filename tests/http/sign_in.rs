@@ -73,3 +73,49 @@ fn a_client_signs_in_with_a_browser_or_a_code() {
     assert!(authorization.secrets().iter().all(|secret| !told.contains(secret)));
     served.end();
 }
+
+/// A client that has got tokens by itself hands them over.
+#[test]
+fn tokens_of_a_client_are_stored_like_those_of_a_sign_in() {
+    let authorization = Authorization::start(Mood::Good, 3_600);
+    let site = site(&authorization);
+    let served = Served::start(&site);
+    let json_type = [("content-type", "application/json")];
+    let put = |provider: &str, body: &Value| {
+        let path = format!("/auth/{provider}");
+        served.request("PUT", &path, &json_type, Some(&body.to_string()))
+    };
+    let (access, refresh) = ("canary-access-0123456789", "canary-refresh-0123456789");
+    let tokens = json!({ "type": "oauth", "access": access, "refresh": refresh, "expires": 0,
+        "accountId": "account-0123" });
+    let with = |name: &str, value: Value| {
+        let mut tokens = tokens.clone();
+        tokens[name] = value;
+        tokens
+    };
+    let copilot = with("enterpriseUrl", json!("https://company.ghe.com/"));
+    assert_eq!(put("openai", &tokens).ok(), json!(true));
+    assert_eq!(put("github-copilot", &copilot).ok(), json!(true));
+    let path = site.path("home/auth.json");
+    let stored: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let mut expected = copilot.clone();
+    expected["enterpriseUrl"] = json!("company.ghe.com");
+    assert_eq!((&stored["openai"], &stored["github-copilot"]), (&tokens, &expected));
+    let list = site.run(&["auth", "list"]).ok().stdout;
+    assert!(list.contains("signed in with ChatGPT"), "{list}");
+    for (provider, body) in [
+        ("anthropic", &tokens),
+        ("openai", &with("access", json!(""))),
+        ("openai", &with("refresh", json!("two words canary"))),
+        ("openai", &with("expires", json!(-1))),
+        ("openai", &with("enterpriseUrl", json!("company.test"))),
+        ("github-copilot", &with("enterpriseUrl", json!("http://evil.test"))),
+        ("github-copilot", &with("enterpriseUrl", json!("a@evil.test/x"))),
+        ("openai", &json!({ "type": "wellknown", "key": "K", "token": "canary" })),
+    ] {
+        let answer = put(provider, body);
+        assert_eq!(answer.status, 400, "{provider} {body}: {answer:?}");
+        assert!(!answer.body.contains("canary"), "{answer:?}");
+    }
+    served.end();
+}

@@ -8,7 +8,9 @@ use common::{Editor, Live, Ran, Site, all, end};
 use serde_json::{Value, json};
 
 const CHATGPT: &str = "openai/gpt-6.2-sol";
+/// The newer models of OpenAI are served over Responses, all others over Chat Completions.
 const COPILOT: &str = "github-copilot/gpt-5.6";
+const OVER_CHAT: &str = "github-copilot/claude-sonnet-4.6";
 
 /// Far longer than a test, and shorter than the time before its end at which a token is refreshed.
 const LONG: u64 = 3_600;
@@ -84,6 +86,7 @@ fn a_code_is_enough_where_there_is_no_browser() {
     for (provider, label, model, code) in [
         ("openai", "ChatGPT", CHATGPT, "WXYZ-1234"),
         ("github-copilot", "GitHub Copilot", COPILOT, "ABCD-5678"),
+        ("github-copilot", "GitHub Copilot", OVER_CHAT, "ABCD-5678"),
     ] {
         let server = Authorization::start(Mood::Pending(2), 0);
         let site = site(&server, model);
@@ -98,8 +101,14 @@ fn a_code_is_enough_where_there_is_no_browser() {
 /// The requests of one prompt with a call, of a subagent, and with an image.
 #[test]
 fn copilot_learns_who_asks_and_for_what() {
+    for model in [COPILOT, OVER_CHAT] {
+        learns_who_asks_and_for_what(model);
+    }
+}
+
+fn learns_who_asks_and_for_what(model: &str) {
     let server = Authorization::start(Mood::Good, 0);
-    let site = site(&server, COPILOT);
+    let site = site(&server, model);
     with_code(&site, "github-copilot").ok();
     server.reply(&["$ echo one", "done", "an image"]);
     site.prompt("go").ok();
@@ -115,6 +124,9 @@ fn copilot_learns_who_asks_and_for_what() {
         assert!(has(&server, request, "openai-intent: conversation-edits"), "{request}");
         let vision = has(&server, request, "copilot-vision-request: true");
         assert_eq!(vision, has_image, "{request}: {:?}", server.requests()[request]);
+        let body = &server.requests()[request].1;
+        assert_eq!(body.get("input").is_some(), model == COPILOT, "{body}");
+        assert_eq!(body.get("messages").is_some(), model == OVER_CHAT, "{body}");
     }
     let logout = site.run(&["auth", "logout", "github-copilot"]).ok();
     assert!(logout.stderr.contains("may still accept the tokens"), "{logout:?}");

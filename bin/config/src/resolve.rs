@@ -382,7 +382,7 @@ impl<'a> Candidate<'a> {
     fn choose(&self, id: &str, model: Model, env: Env<'_>) -> Result<Chosen, Error> {
         let settings = self.settings;
         let (provider, path) = (self.name.to_owned(), below("provider", self.name));
-        let Some(wire) = self.wire() else {
+        let Some(wire) = self.wire_of_model(model.id.as_deref().unwrap_or(id)) else {
             let wires: Vec<&str> = self.known.wires.iter().map(|wire| wire.name).collect();
             let npm = settings.npm.as_ref();
             let npm = npm.map(|name| format!(" (its npm package `{name}` is not known)"));
@@ -447,6 +447,13 @@ impl<'a> Candidate<'a> {
         let named = settings.wire.as_ref().and_then(|name| known.wire(name.text()));
         let found = named.or_else(by_npm).or_else(|| known.wire_of(self.name));
         found.or(known.usual_wire.filter(|_| is_bare))
+    }
+
+    /// The wire format of a model. Some providers have several, unless settings name one.
+    fn wire_of_model(&self, model: &str) -> Option<KnownWire> {
+        let is_named = self.settings.wire.is_some() || self.settings.npm.is_some();
+        let of_model = || self.known.wire_of_model(self.builtin?, model);
+        if is_named { self.wire() } else { of_model().or_else(|| self.wire()) }
     }
 
     /// The value of a part of the address: from settings, else from a variable, else the default.

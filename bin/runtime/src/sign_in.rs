@@ -76,11 +76,19 @@ impl Pending {
     /// There is no consent within some minutes, or the tokens cannot be stored.
     pub async fn finish(self, consent: &impl Consent) -> anyhow::Result<()> {
         let tokens = self.started.finish(consent).await?;
-        let signed_in = entry(tokens, None, self.host.as_deref());
-        learn(self.row.provider, &signed_in);
-        auth::store_sign_in(&environment, self.row.provider, &signed_in)?;
-        Ok(())
+        store(self.row, &entry(tokens, None, self.host.as_deref()))
     }
+}
+
+/// Stores tokens in the place of an earlier key or sign-in.
+///
+/// # Errors
+/// Their host cannot be used, or they cannot be stored.
+pub fn store(row: &'static SignIn, signed_in: &SignedIn) -> anyhow::Result<()> {
+    server(row, signed_in.host.as_deref()).map_err(Usage)?;
+    learn(row.provider, signed_in);
+    auth::store_sign_in(&environment, row.provider, signed_in)?;
+    Ok(())
 }
 
 /// Ends a sign-in: removes its tokens, and has the vendor revoke them if it offers that.

@@ -49,9 +49,11 @@ impl Protocol for OpenaiResponses {
         openai_chat::vendor(config)
     }
 
-    /// A vendor without a list of its own most likely resells OpenAI's models.
+    /// A vendor without a list of its own most likely resells OpenAI's models. A subscription to models of several vendors
+    /// has other limits, and no prices.
     fn models(&self, vendor: &Vendor) -> &'static [Model] {
-        if vendor.models.is_empty() { GPTS } else { vendor.models }
+        let has_other_wires = vendor.builtin.is_some_and(|builtin| !builtin.wires.is_empty());
+        if vendor.models.is_empty() && !has_other_wires { GPTS } else { vendor.models }
     }
 
     fn unlisted_efforts(&self, model: &str) -> &'static [&'static str] {

@@ -106,7 +106,7 @@ pub(crate) const ANTHROPIC: &[Model] = &[
     claude("claude-sonnet-4-5", LARGE, prices(3.0, 15.0, 0.3), Budget).with_sampling(),
     claude("claude-sonnet-4", LARGE, prices(3.0, 15.0, 0.3), Budget).with_sampling(),
     claude("claude-3-7-sonnet", LARGE, prices(3.0, 15.0, 0.3), Budget).with_sampling(),
-    claude("claude-haiku-5-5", NEW, prices(0.1, 0.5, 0.01), SANS_XHIGH),
+    claude("claude-haiku-5-5", NEW, prices(0.1, 0.5, 0.01), TO_MAX),
     claude("claude-haiku-4-5", LARGE, prices(1.0, 5.0, 0.1), Budget).with_sampling(),
     claude("claude-3-5-haiku", (200_000, 8_192), prices(0.8, 4.0, 0.08), Never).with_sampling(),
 ];

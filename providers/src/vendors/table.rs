@@ -173,7 +173,19 @@ pub(crate) const VENDORS: &[Vendor] = &[
         names: &["github-copilot", "copilot"],
         hosts: &["githubcopilot.com"],
         base: Some("https://api.githubcopilot.com"),
-        builtin: chat("github-copilot", &[], "COPILOT_BASE_URL", "", None),
+        builtin: Some(Builtin {
+            name: "github-copilot",
+            wire: "openai-chat",
+            // as OpenCode decides
+            wires: &[
+                ("gpt-5-mini", "openai-chat"),
+                ("gpt-5", "openai-responses"),
+                ("gpt-6", "openai-responses"),
+                ("gpt-7", "openai-responses"),
+            ],
+            base_url: "COPILOT_BASE_URL",
+            ..Builtin::PLAIN
+        }),
         marks: Marks::Claude,
         mark_place: MarkPlace::Message,
         headers: &[

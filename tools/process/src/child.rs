@@ -252,18 +252,45 @@ async fn end_orphans_once() {
     let _ = tokio::task::spawn_blocking(end).await;
 }
 
-/// The last lines that a program has written to standard error. A task reads them as long as the
-/// program writes.
+/// The last lines that a program has written to standard error, and the first one that names an error: a trace may follow
+/// it. A task reads them as long as the program writes.
 #[derive(Debug)]
 pub struct StderrTail {
-    lines: Arc<Mutex<VecDeque<String>>>,
+    lines: Arc<Mutex<Lines>>,
     reading: tokio::task::JoinHandle<()>,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    first_error: Option<String>,
+    last: VecDeque<String>,
+}
+
+impl Lines {
+    fn add(&mut self, line: String) {
+        if self.first_error.is_none() && line.to_ascii_lowercase().contains("error") {
+            self.first_error = Some(line.clone());
+        }
+        self.last.push_back(line);
+        if self.last.len() > LINES {
+            self.last.pop_front();
+        }
+    }
+
+    /// All lines in their order.
+    fn text(&self) -> String {
+        let last = self.last.iter().filter(|line| !line.is_empty());
+        let error = self.first_error.as_ref().filter(|error| !self.last.contains(error));
+        let gap = error.map(|_| "…");
+        let all = error.map(String::as_str).into_iter().chain(gap);
+        all.chain(last.map(String::as_str)).collect::<Vec<_>>().join(" | ")
+    }
 }
 
 impl StderrTail {
     /// Starts to read `stderr`. `name` is the program's name in logs.
     fn of(name: &str, stderr: ChildStderr) -> Self {
-        let lines = Arc::new(Mutex::new(VecDeque::new()));
+        let lines = Arc::new(Mutex::new(Lines::default()));
         let (kept, name) = (Arc::clone(&lines), name.to_owned());
         let reading = tokio::spawn(async move {
             let mut stderr = BufReader::new(stderr);
@@ -274,10 +301,7 @@ impl StderrTail {
                 line.clear();
                 tracing::debug!(program = %name, "{said}");
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                kept.push_back(said);
-                if kept.len() > LINES {
-                    kept.pop_front();
-                }
+                kept.add(said);
             }
         });
         Self { lines, reading }
@@ -288,10 +312,27 @@ impl StderrTail {
         // a process that the program has left running may hold the pipe open
         let _ = tokio::time::timeout(STDERR_WAIT, self.reading).await;
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let said: Vec<&str> = lines.iter().map(String::as_str).filter(|l| !l.is_empty()).collect();
-        match said.as_slice() {
-            [] => why.to_owned(),
-            said => format!("{why}; it said: {}", said.join(" | ")),
+        match lines.text().as_str() {
+            "" => why.to_owned(),
+            said => format!("{why}; it said: {said}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_is_said_also_if_a_trace_follows_it() {
+        let said = |all: &[&str]| {
+            let mut lines = Lines::default();
+            all.iter().for_each(|line| lines.add((*line).to_owned()));
+            lines.text()
+        };
+        assert_eq!(said(&[]), "");
+        assert_eq!(said(&["a", "", "Error: b"]), "a | Error: b");
+        let traced = ["info", "error: unknown binary", "0: a", "1: b", "2: c", "3: error", "4: e"];
+        assert_eq!(said(&traced), "error: unknown binary | … | 1: b | 2: c | 3: error | 4: e");
     }
 }
