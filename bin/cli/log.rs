@@ -123,8 +123,11 @@ pub(crate) struct Unshare {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExportFormat {
+    /// Events as JSON lines, which `leftfold import` reads
     #[default]
     Jsonl,
+    /// A page that shows the run in a browser, always masked, as one file
+    Html,
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,5 @@
-//! `leftfold export`: writes the log as JSON lines, with the contents behind hashes. `leftfold share` writes them,
-//! masked, to a file for other people.
+//! `leftfold export`: writes the log as JSON lines, with the contents behind hashes, or as a page for a browser.
+//! `leftfold share` writes the lines, masked, to a file for other people.
 
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
@@ -14,39 +14,56 @@ use leftfold_events::{Envelope, Event, SessionId, fold};
 use super::live_line::LiveLine;
 use super::{bundle, import, whole_file};
 use crate::cli::{Export, ExportFormat, Share, Unshare};
+use leftfold_runtime::Usage;
 use leftfold_runtime::history::History;
 use leftfold_runtime::lines::Lines;
 use leftfold_runtime::resolved_settings;
 use leftfold_runtime::session_diff;
-use leftfold_runtime::session_paths;
+use leftfold_runtime::session_paths::{self, SessionPlace};
 
 pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
-    let ExportFormat::Jsonl = args.format;
+    if args.format == ExportFormat::Html && (args.unmasked || args.bundle) {
+        anyhow::bail!(Usage(
+            "a page is always masked and has no snapshots: use `--format jsonl`".to_owned()
+        ));
+    }
     let place = super::place(&args.session)?;
     let live = LiveLine::about(&format!("exporting {}", place.session));
     let (history, damage) = History::good(&place)?;
     if let Some(damage) = damage.as_ref().filter(|_| args.bundle) {
         anyhow::bail!("the log is damaged, so it makes no bundle: {damage}");
     }
-    let origin = fold(history.root()).origin;
-    let imported = leftfold_store::imported(&place.store, history.root());
-    let events = history.by_time();
-    let mut lines = lines(&events, args.unmasked);
-    if args.bundle {
-        let origin = origin.context("the session has no beginning")?;
-        let snapshots = session_diff::snapshots(&origin, imported)?;
-        let outputs = bundle::outputs(&events, &place.store, args.unmasked);
-        lines = bundle::make(&lines, outputs, &events, &snapshots, import::LONGEST)?;
-    }
+    let exported = match args.format {
+        ExportFormat::Html => page(&history)?,
+        ExportFormat::Jsonl => json_lines(args, &place, history)?,
+    };
     drop(live);
     match &args.output {
-        Some(file) => whole_file::write(file, &lines, whole_file::FOR_OWNER)?,
-        None => drop(super::print_exact(&lines)?),
+        Some(file) => whole_file::write(file, &exported, whole_file::FOR_OWNER)?,
+        None => drop(super::print_exact(&exported)?),
     }
     match damage {
         None => Ok(ExitCode::SUCCESS),
         Some(damage) => anyhow::bail!("the log is damaged after the last printed event: {damage}"),
     }
+}
+
+fn page(history: &History) -> anyhow::Result<String> {
+    Ok(leftfold_page::page(&history.sessions().collect::<Vec<_>>())?)
+}
+
+fn json_lines(args: &Export, place: &SessionPlace, history: History) -> anyhow::Result<String> {
+    let origin = fold(history.root()).origin;
+    let imported = leftfold_store::imported(&place.store, history.root());
+    let events = history.by_time();
+    let lines = lines(&events, args.unmasked);
+    if !args.bundle {
+        return Ok(lines);
+    }
+    let origin = origin.context("the session has no beginning")?;
+    let snapshots = session_diff::snapshots(&origin, imported)?;
+    let outputs = bundle::outputs(&events, &place.store, args.unmasked);
+    bundle::make(&lines, outputs, &events, &snapshots, import::LONGEST)
 }
 
 /// Prints the path of the file.

@@ -8,10 +8,9 @@ use leftfold_events::rules::{Action, LEFTFOLD, Rule};
 use leftfold_events::turn_config::RuleSource;
 use leftfold_events::{Envelope, Seq, SessionId, State, TurnConfig};
 use leftfold_view::clean::printable_line;
+use leftfold_view::explain::configuration::{of_rule, shown};
 use leftfold_view::{QuestionId, words};
 use serde_json::json;
-
-use super::explain::{of_rule, shown};
 
 /// The sessions of a run, as far as their events have come.
 #[derive(Debug)]

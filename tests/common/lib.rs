@@ -14,6 +14,7 @@
 pub mod aftermath;
 mod again;
 pub mod authorization;
+pub mod browser;
 mod canary;
 mod chance;
 pub mod corpus;

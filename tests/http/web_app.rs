@@ -1,29 +1,17 @@
 //! OpenCode's web app in Chromium: `opencode serve` has its files, and `leftfold serve --web` forwards
 //! to it. Skipped if npm cannot install OpenCode, or if there is no Chromium.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::Live;
+use common::browser::chromium;
 use common::peers::Peers;
 use serde_json::{Value, json};
 
 use crate::client::Served;
 use crate::opencode;
 use crate::proxy::Proxy;
-
-const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
-
-fn chromium() -> Option<PathBuf> {
-    let all = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&all)
-        .flat_map(|folder| BROWSERS.map(|name| folder.join(name)))
-        .find(|program| program.is_file());
-    if found.is_none() {
-        common::skipped(&format!("browsers are not installed: one of {}", BROWSERS.join(", ")));
-    }
-    found
-}
 
 #[test]
 fn the_web_app() {

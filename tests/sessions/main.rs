@@ -10,6 +10,7 @@ mod fork_children;
 mod fork_files;
 mod fork_node;
 mod log;
+mod page;
 mod replay;
 mod rerun;
 mod rerun_ways;

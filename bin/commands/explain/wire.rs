@@ -13,10 +13,10 @@ use leftfold_providers::{Codec, Place, Span};
 use serde_json::{Value, json};
 use similar::TextDiff;
 
-use super::configuration;
 use crate::cli::{Explain, Format};
 use leftfold_runtime::Usage;
 use leftfold_runtime::session_paths::SessionPlace;
+use leftfold_view::explain::configuration;
 
 /// Lines around each difference of two bodies.
 const CONTEXT: usize = 3;

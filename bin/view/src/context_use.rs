@@ -30,7 +30,11 @@ pub struct ContextUse {
 
 impl ContextUse {
     pub fn of(state: &State) -> Self {
-        let request = context::request(state);
+        Self::of_request(state, &context::request(state))
+    }
+
+    /// The parts of the request that this state leads to.
+    pub fn of_request(state: &State, request: &Request) -> Self {
         let instructions: usize = state
             .config
             .options
@@ -42,7 +46,7 @@ impl ContextUse {
             .sum();
         let system: usize = request.system.iter().map(String::len).sum();
         let instructions = instructions.min(system);
-        let (messages, results) = of_messages(&request);
+        let (messages, results) = of_messages(request);
         Self {
             system: tokens(system - instructions),
             instructions: tokens(instructions),

@@ -12,6 +12,7 @@
 //! | `question` | the questions that a session asks people, and the parsing of typed answers |
 //! | `text` | changes as plain text, for `run` and `observe`, and lines about subagents |
 //! | `event_line`, `reason` | an event in one line, and the reason for it, for `replay` and others |
+//! | `explain` | why an event happened, and what a request was made of |
 //! | `context_use` | what fills the model's context |
 //! | `diff` | a unified diff as files, hunks and typed lines |
 //! | `file_changes` | changed files in words |
@@ -28,6 +29,7 @@ mod context_use;
 mod derived;
 mod diff;
 pub mod event_line;
+pub mod explain;
 pub mod file_changes;
 pub mod fuzzing;
 pub mod question;

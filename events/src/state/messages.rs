@@ -26,7 +26,7 @@ impl Messages {
     }
 
     /// Entries that are the same object (not only equal) have not changed.
-    pub(crate) fn shared(&self) -> &[Arc<Message>] {
+    pub fn shared(&self) -> &[Arc<Message>] {
         &self.0
     }
 

@@ -5,67 +5,85 @@ use std::fmt::Write;
 
 use leftfold_events::event::{Compaction, Event, Model, Permission, Tool, Turn};
 use leftfold_events::rules::Rule;
-use leftfold_events::{Envelope, Seq, State, TurnConfig, fold, line, next};
-use leftfold_view::clean::printable_line;
-use leftfold_view::event_line;
+use leftfold_events::{Envelope, Seq, State, TurnConfig, line, next};
 use serde_json::{Value, json};
 
 use super::configuration;
+use super::links::Links;
+use crate::clean::printable_line;
+use crate::event_line;
+use crate::reason::reason;
 
 /// The longest list of outcomes.
 const OUTCOMES: usize = 8;
 
-/// The explanation of one event.
-pub(super) struct EventReport<'a> {
-    events: &'a [Envelope],
-    event: &'a Envelope,
-    /// For an intent: the fact on which it was decided, and whether today's code decides the same.
-    decided: Option<(Seq, bool)>,
-    reason: Option<String>,
-    rule: Option<&'a Rule>,
+/// What an event follows from, and what followed from it.
+#[derive(Debug)]
+pub struct EventLinks<'a> {
+    /// For an intent, the fact on which it was decided.
+    pub decided_on: Option<Seq>,
+    pub reason: Option<String>,
+    pub rule: Option<&'a Rule>,
     /// The settings file and line, or the part of Leftfold, that the rule comes from.
-    rule_source: Option<String>,
+    pub rule_source: Option<String>,
+    /// The events that it follows from, in order of seq.
+    pub from: Vec<Seq>,
+    /// For a fact, the intents decided on it; for an intent, its outcomes.
+    pub then: Vec<Seq>,
+}
+
+impl<'a> EventLinks<'a> {
+    /// The links of the event at index `at`; `before` is the state right before it.
+    pub fn new(links: &Links<'a>, before: &State, at: usize) -> Self {
+        let event = &links.events[at];
+        let rule = rule(&event.event);
+        Self {
+            decided_on: decided_on(links.events, at).filter(|_| event.event.is_intent()),
+            reason: reason(before, event),
+            rule,
+            rule_source: rule.and_then(|rule| configuration::of_rule(&before.config, rule)),
+            from: Sources { links, at, found: BTreeSet::new() }.of(before),
+            then: then(links, at),
+        }
+    }
+}
+
+/// The explanation of one event.
+#[derive(Debug)]
+pub struct EventReport<'a> {
+    links: &'a Links<'a>,
+    event: &'a Envelope,
+    linked: EventLinks<'a>,
+    /// For an intent: whether today's code decides the same.
+    same_today: bool,
     /// For a `turn.configured`, the configuration.
     config: Option<Box<TurnConfig>>,
-    /// The events that it follows from, in order of seq.
-    from: Vec<Seq>,
-    /// For a fact, the intents decided on it; for an intent, its outcomes.
-    then: Vec<Seq>,
     /// Whether it still waits for its outcome.
     waits: bool,
 }
 
 impl<'a> EventReport<'a> {
-    /// Explains the event at index `at`.
-    pub(super) fn new(events: &'a [Envelope], at: usize) -> Self {
-        let event = &events[at];
-        let before = fold(&events[..at]);
-        let decided = decided_on(events, at).filter(|_| event.event.is_intent());
-        let same = || next(&before).as_ref() == Some(event);
-        let open = fold(events).open();
+    /// Explains the event at index `at`; `before` is the state right before it.
+    pub fn new(links: &'a Links<'a>, before: &State, at: usize) -> Self {
+        let event = &links.events[at];
+        let configured = || {
+            let mut after = before.clone();
+            after.apply(event);
+            Box::new(after.config)
+        };
         Self {
-            events,
+            links,
             event,
-            decided: decided.map(|fact| (fact, same())),
-            reason: leftfold_view::reason(&before, event),
-            rule: rule(&event.event),
-            rule_source: rule(&event.event)
-                .and_then(|rule| configuration::of_rule(&before.config, rule)),
-            config: matches!(event.event, Event::Turn(Turn::Configured(_)))
-                .then(|| Box::new(fold(&events[..=at]).config)),
-            from: Sources { events, at, found: BTreeSet::new() }.of(&before),
-            then: then(events, at),
-            waits: open.iter().any(|(_, wait)| wait.intent == event.seq),
+            linked: EventLinks::new(links, before, at),
+            same_today: event.event.is_intent() && next(before).as_ref() == Some(event),
+            config: matches!(event.event, Event::Turn(Turn::Configured(_))).then(configured),
+            waits: links.is_open(event.seq),
         }
     }
 
-    fn named(&self, seq: Seq) -> Option<&Envelope> {
-        self.events.iter().find(|event| event.seq == seq)
-    }
-
-    pub(super) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let each = |seqs: &[Seq]| -> Vec<Value> {
-            let events = seqs.iter().filter_map(|seq| self.named(*seq));
+            let events = seqs.iter().filter_map(|seq| self.links.event(*seq));
             let as_json = |e: &Envelope| json!({ "seq": e.seq, "type": line::type_of(&e.event), "what": event_line::detail(&e.event) });
             events.map(as_json).collect()
         };
@@ -73,35 +91,36 @@ impl<'a> EventReport<'a> {
             "seq": self.event.seq,
             "type": line::type_of(&self.event.event),
             "what": event_line::detail(&self.event.event),
-            "decided_on": self.decided.map(|(fact, _)| fact),
-            "same_today": self.decided.map(|(_, same)| same),
-            "reason": self.reason,
-            "rule": self.rule,
-            "rule_source": self.rule_source,
+            "decided_on": self.linked.decided_on,
+            "same_today": self.linked.decided_on.map(|_| self.same_today),
+            "reason": self.linked.reason,
+            "rule": self.linked.rule,
+            "rule_source": self.linked.rule_source,
             "configuration": self.config.as_deref().map(configuration::as_json),
-            "from": each(&self.from),
-            "then": each(&self.then),
+            "from": each(&self.linked.from),
+            "then": each(&self.linked.then),
             "until": self.event.until,
             "waits": self.waits,
         })
     }
 
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let mut text = format!("event {}\n", event_text(self.event));
-        let _ = match self.decided {
-            Some((fact, true)) => {
+        let linked = &self.linked;
+        let _ = match linked.decided_on {
+            Some(fact) if self.same_today => {
                 writeln!(text, "decided on event {fact}, and today's code decides the same")
             }
-            Some((fact, false)) => {
+            Some(fact) => {
                 writeln!(text, "decided on event {fact}; today's code does NOT decide the same")
             }
             None => writeln!(text, "{}", source(self.event)),
         };
-        if let Some(reason) = &self.reason {
+        if let Some(reason) = &linked.reason {
             let _ = writeln!(text, "because: {}", printable_line(reason));
         }
-        if let Some(rule) = self.rule {
-            let source = self.rule_source.as_ref();
+        if let Some(rule) = linked.rule {
+            let source = linked.rule_source.as_ref();
             let source = source.map(|source| format!(" ({})", printable_line(source)));
             let source = source.unwrap_or_default();
             let _ = writeln!(text, "rule: {}{source}", configuration::shown(rule));
@@ -110,11 +129,11 @@ impl<'a> EventReport<'a> {
             let how = if self.waits { "waits" } else { "waited at most" };
             let _ = writeln!(text, "{how} until {until}");
         }
-        for (name, seqs) in [("from", &self.from), ("then", &self.then)] {
+        for (name, seqs) in [("from", &linked.from), ("then", &linked.then)] {
             if !seqs.is_empty() {
                 let _ = writeln!(text, "{name}:");
             }
-            for event in seqs.iter().filter_map(|seq| self.named(*seq)) {
+            for event in seqs.iter().filter_map(|seq| self.links.event(*seq)) {
                 let _ = writeln!(text, "  {}", event_text(event));
             }
         }
@@ -145,13 +164,13 @@ fn rule(event: &Event) -> Option<&Rule> {
 }
 
 /// The last fact before the event; an intent was decided on it.
-pub(super) fn decided_on(events: &[Envelope], at: usize) -> Option<Seq> {
+pub fn decided_on(events: &[Envelope], at: usize) -> Option<Seq> {
     events[..at].iter().rfind(|event| !event.event.is_intent()).map(|event| event.seq)
 }
 
 /// The intents decided on a fact, or the outcomes of an intent without streamed pieces.
-fn then(events: &[Envelope], at: usize) -> Vec<Seq> {
-    let (event, later) = (&events[at], &events[at + 1..]);
+fn then(links: &Links<'_>, at: usize) -> Vec<Seq> {
+    let (event, later) = (&links.events[at], &links.events[at + 1..]);
     if !event.event.is_intent() {
         let decided = later.iter().take_while(|event| event.event.is_intent());
         return decided.take(OUTCOMES).map(|event| event.seq).collect();
@@ -163,23 +182,23 @@ fn then(events: &[Envelope], at: usize) -> Vec<Seq> {
                 | Event::Tool(Tool::Progressed { .. } | Tool::InputStreamed { .. })
         )
     };
-    let outcome = |e: &&Envelope| e.of == Some(event.seq) && !is_piece(&e.event);
-    later.iter().filter(outcome).take(OUTCOMES).map(|event| event.seq).collect()
+    let outcomes = links.about(event.seq).filter(|event| !is_piece(&event.event));
+    outcomes.take(OUTCOMES).map(|event| event.seq).collect()
 }
 
 /// Collects the events that an event follows from.
-struct Sources<'a> {
-    events: &'a [Envelope],
+struct Sources<'a, 'b> {
+    links: &'b Links<'a>,
     at: usize,
     found: BTreeSet<Seq>,
 }
 
-impl Sources<'_> {
+impl Sources<'_, '_> {
     fn of(mut self, before: &State) -> Vec<Seq> {
-        let event = &self.events[self.at];
+        let event = &self.links.events[self.at];
         let call = self.follow(event.of);
         if event.event.is_intent() {
-            self.found.extend(decided_on(self.events, self.at));
+            self.found.extend(decided_on(self.links.events, self.at));
             let way = call.map(|call| self.way_of(call)).unwrap_or_default();
             self.found.extend(way);
             let turn = before.turn.as_ref();
@@ -190,7 +209,7 @@ impl Sources<'_> {
                 }
                 Event::Permission(Permission::Ruled { rule, .. }) => {
                     let config = self.last(|e| matches!(e, Event::Turn(Turn::Configured(_))));
-                    [config, rule.as_ref().and_then(|rule| self.approval(rule))]
+                    [config, rule.as_ref().and_then(|rule| self.links.approval(rule, event.seq))]
                 }
                 Event::Compaction(Compaction::Started { .. }) => {
                     [self.last(|e| matches!(e, Event::Model(Model::Finished { .. }))), None]
@@ -214,10 +233,11 @@ impl Sources<'_> {
     /// Follows `of` from event to event, and collects them. Answers the call at the end, if there
     /// is one.
     fn follow(&mut self, of: Option<Seq>) -> Option<Seq> {
+        let before = self.links.events[self.at].seq;
         let mut next = of;
         let mut call = None;
         while let Some(seq) = next.filter(|seq| self.found.insert(*seq)) {
-            let about = self.events[..self.at].iter().find(|event| event.seq == seq)?;
+            let about = self.links.event(seq).filter(|about| about.seq < before)?;
             if let Event::Tool(Tool::Called { .. } | Tool::Batched { .. }) = &about.event {
                 call = Some(seq);
             }
@@ -228,39 +248,26 @@ impl Sources<'_> {
 
     /// The events so far that resolved, judged and answered a call.
     fn way_of(&self, call: Seq) -> Vec<Seq> {
-        let before = &self.events[..self.at];
-        let intents: BTreeSet<Seq> = before
-            .iter()
-            .filter(|event| event.of == Some(call) && event.event.is_intent())
-            .map(|event| event.seq)
-            .collect();
+        let before = |event: &&Envelope| event.seq < self.links.events[self.at].seq;
+        let of_call = || self.links.about(call).filter(before);
+        let intents = of_call().filter(|event| event.event.is_intent());
+        let answers = intents.flat_map(|intent| self.links.about(intent.seq)).filter(before);
         let counts = |event: &&Envelope| {
-            let about = event.of.is_some_and(|of| of == call || intents.contains(&of));
-            about
-                && matches!(
-                    &event.event,
-                    Event::Tool(Tool::Resolved(_) | Tool::ElicitationRequested { .. })
-                        | Event::Permission(
-                            Permission::Ruled { .. }
-                                | Permission::Answered { .. }
-                                | Permission::RejectedWith { .. }
-                        )
-                )
+            matches!(
+                &event.event,
+                Event::Tool(Tool::Resolved(_) | Tool::ElicitationRequested { .. })
+                    | Event::Permission(
+                        Permission::Ruled { .. }
+                            | Permission::Answered { .. }
+                            | Permission::RejectedWith { .. }
+                    )
+            )
         };
-        before.iter().filter(counts).map(|event| event.seq).collect()
+        of_call().chain(answers).filter(counts).map(|event| event.seq).collect()
     }
 
     fn last(&self, wanted: impl Fn(&Event) -> bool) -> Option<Seq> {
-        let found = self.events[..self.at].iter().rfind(|event| wanted(&event.event));
+        let found = self.links.events[..self.at].iter().rfind(|event| wanted(&event.event));
         found.map(|event| event.seq)
-    }
-
-    /// The answer in this session that created the rule, if one did.
-    fn approval(&self, rule: &Rule) -> Option<Seq> {
-        let mut state = State::default();
-        self.events[..self.at].iter().find_map(|event| {
-            state.apply(event);
-            state.approved.contains(rule).then_some(event.seq)
-        })
     }
 }

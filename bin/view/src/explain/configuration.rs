@@ -7,9 +7,10 @@ use std::fmt::Write;
 use leftfold_events::TurnConfig;
 use leftfold_events::rules::Rule;
 use leftfold_events::turn_config::PromptPiece;
-use leftfold_view::clean::{printable_line, visible_line};
-use leftfold_view::words;
 use serde_json::{Value, json};
+
+use crate::clean::{printable_line, visible_line};
+use crate::words;
 
 const UNKNOWN: &str = "source not recorded";
 
@@ -62,7 +63,7 @@ fn source(piece: &PromptPiece) -> String {
 }
 
 /// A line for each piece of a block of the system prompt; frames are left out.
-pub(super) fn block(config: &TurnConfig, block: usize) -> String {
+pub fn block(config: &TurnConfig, block: usize) -> String {
     let named = pieces(config, block);
     let lines =
         named.iter().filter(|piece| !piece.is_frame).map(|Piece { text, source, .. }| {
@@ -73,14 +74,14 @@ pub(super) fn block(config: &TurnConfig, block: usize) -> String {
 }
 
 /// The pieces of a block as JSON, in order: each with its source and length.
-pub(super) fn block_json(config: &TurnConfig, block: usize) -> Value {
+pub fn block_json(config: &TurnConfig, block: usize) -> Value {
     let piece =
         |Piece { text, source, .. }: &Piece<'_>| json!({ "source": source, "bytes": text.len() });
     pieces(config, block).iter().map(piece).collect()
 }
 
 /// Where the rule comes from that decided: the last one that is equal to it, or else a restriction.
-pub(in crate::commands) fn of_rule(config: &TurnConfig, rule: &Rule) -> Option<String> {
+pub fn of_rule(config: &TurnConfig, rule: &Rule) -> Option<String> {
     let sources = &config.options.sources;
     let at = config.rules.iter().rposition(|other| other == rule);
     let source = at.and_then(|at| sources.of_rule(at)).filter(|source| !source.is_empty());
@@ -92,7 +93,7 @@ pub(in crate::commands) fn of_rule(config: &TurnConfig, rule: &Rule) -> Option<S
 }
 
 /// Everything in a turn configuration, with its sources.
-pub(super) fn text(config: &TurnConfig) -> String {
+pub fn text(config: &TurnConfig) -> String {
     let sources = &config.options.sources;
     let mut text = format!(
         "model: {}{}\n",
@@ -149,7 +150,7 @@ fn in_brackets(source: Option<&str>) -> String {
 }
 
 /// A line for each server and plugin, with its tools.
-pub(super) fn of_tools(config: &TurnConfig) -> String {
+pub fn of_tools(config: &TurnConfig) -> String {
     let mut of_source: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for tool in &config.tools {
         if let Some(source) = config.options.sources.tools.get(&tool.name) {
@@ -163,7 +164,7 @@ pub(super) fn of_tools(config: &TurnConfig) -> String {
 }
 
 /// Like [`text`], as JSON.
-pub(super) fn as_json(config: &TurnConfig) -> Value {
+pub fn as_json(config: &TurnConfig) -> Value {
     let rules =
         config.rules.iter().enumerate().map(
             |(at, rule)| json!({ "rule": rule, "source": config.options.sources.of_rule(at) }),
@@ -178,7 +179,7 @@ pub(super) fn as_json(config: &TurnConfig) -> Value {
 }
 
 /// `deny edit `*``.
-pub(in crate::commands) fn shown(Rule { permission, pattern, action }: &Rule) -> String {
+pub fn shown(Rule { permission, pattern, action }: &Rule) -> String {
     let action = json!(action);
     let action = action.as_str().unwrap_or_default();
     format!("{action} {} `{}`", visible_line(permission), visible_line(pattern))

@@ -1,0 +1,45 @@
+//! The page that shows a run in a browser, as one file without network access.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `html` | the file: markup, style, script and the data in blocks |
+//! | `run_data` | the blocks: all logs of a run |
+//! | `log_data` | the columns and chunks of one log |
+//! | `state_trace` | the state after each event, as patches between key frames |
+//! | `patch` | differences of two JSON values |
+//! | `spans` | the bars of the timeline |
+//! | `requests` | what each request was made of |
+//! | `pool` | texts and values that are stored once |
+//!
+//! The front end is in `web/`: ES modules without a build step. It renders and decides nothing; it has
+//! no fold of its own. Everything that leaves this crate is masked as in every export.
+//!
+//! Invariant: nothing here does I/O or reads a clock.
+
+mod html;
+mod log_data;
+mod patch;
+mod pool;
+mod requests;
+mod run_data;
+mod spans;
+mod state_trace;
+#[cfg(test)]
+mod tests;
+
+use leftfold_events::{Envelope, Seq, SessionId};
+
+pub use html::page;
+
+/// The log of a session: shared events of its parent first, if it is a fork.
+pub type Log<'a> = (SessionId, &'a [Envelope]);
+
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    #[error("the patches do not lead to the state of session {session} after event {seq}")]
+    Differs { session: SessionId, seq: Seq },
+    #[error("a patch does not fit: {0}")]
+    Patch(#[from] patch::Misfit),
+    #[error("the data cannot be written as JSON")]
+    Json(#[from] serde_json::Error),
+}

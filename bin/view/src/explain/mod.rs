@@ -1,0 +1,11 @@
+//! Why an event happened, and what a request was made of: the events, rules, files and lines that it
+//! comes from. `explain` and the page show it.
+
+pub mod configuration;
+mod event;
+mod links;
+mod request;
+
+pub use event::{EventLinks, EventReport, decided_on};
+pub use links::Links;
+pub use request::{RequestReport, left_out, messages};

@@ -1,0 +1,175 @@
+use std::fmt::Write;
+
+use leftfold_events::context::{self, Built};
+use leftfold_events::event::{Compaction, Event, Purpose};
+use leftfold_events::request::{AssistantPart, Request, RequestMessage};
+use leftfold_events::{Envelope, Seq, Sha256, State, TurnConfig};
+use serde_json::{Value, json};
+
+use super::configuration;
+use crate::clean::printable_line;
+use crate::words;
+
+/// The explanation of one request: its pieces, the events that they come from, and what it leaves out.
+#[derive(Debug)]
+pub struct RequestReport<'a> {
+    pub built: &'a Built,
+    /// The turn configuration in force.
+    pub config: &'a TurnConfig,
+    /// Length of the request's canonical JSON in bytes.
+    pub bytes: usize,
+    pub recorded: Sha256,
+    pub rebuilt: Sha256,
+    /// The fact on which the request was decided, and the reason.
+    pub decided: (Option<Seq>, Option<String>),
+    pub left_out: Vec<(Seq, &'static str)>,
+}
+
+impl RequestReport<'_> {
+    pub fn json(&self, seq: Seq) -> Value {
+        let Request { model, max_output, system, tools, purpose, .. } = &self.built.request;
+        let messages = messages(self.built).map(|(role, content, of, bytes)| {
+            json!({ "role": role, "from": of, "bytes": bytes, "text": content })
+        });
+        json!({
+            "seq": seq,
+            "purpose": purpose,
+            "model": model,
+            "bytes": self.bytes,
+            "decided_on": self.decided.0,
+            "reason": self.decided.1,
+            "sha256": { "recorded": self.recorded, "rebuilt": self.rebuilt },
+            "max_output": max_output,
+            "system": system.iter().map(String::len).collect::<Vec<_>>(),
+            "sources": system.iter().map(|block| self.sources(block)).collect::<Vec<_>>(),
+            "tools": tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
+            "messages": messages.collect::<Vec<_>>(),
+            "left_out": self.left_out.iter()
+                .map(|(seq, what)| json!({ "seq": seq, "what": what })).collect::<Vec<_>>(),
+        })
+    }
+
+    pub fn text(&self, session: &str, seq: Seq) -> String {
+        let Request { model, system, tools, purpose, .. } = &self.built.request;
+        let same = if self.rebuilt == self.recorded { "as logged" } else { "NOT as logged" };
+        let purpose = json!(purpose);
+        let mut text = format!(
+            "request {seq} of {session}: {} to {model}, {} bytes, sha256 {} ({same})\n",
+            purpose.as_str().unwrap_or_default(),
+            self.bytes,
+            self.rebuilt
+        );
+        if let (Some(fact), reason) = &self.decided {
+            let reason = reason.as_ref().map(|why| format!(": {}", printable_line(why)));
+            let reason = reason.unwrap_or_default();
+            let _ = writeln!(text, "decided on event {fact}{reason}");
+        }
+        for (index, block) in system.iter().enumerate() {
+            let _ = writeln!(text, "system {}: {} bytes, {}", index + 1, block.len(), first(block));
+            match self.block(block) {
+                Some(at) => text += &configuration::block(self.config, at),
+                None if self.built.request.purpose == Purpose::Turn => {
+                    text += "  changed by a plugin\n";
+                }
+                None => {}
+            }
+        }
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        let _ = writeln!(text, "tools: {}", printable_line(&names.join(", ")));
+        text += &configuration::of_tools(self.config);
+        for (role, content, of, bytes) in messages(self.built) {
+            let from = match of {
+                [] => "written for this request".to_owned(),
+                of => {
+                    format!("from {}", of.iter().map(Seq::to_string).collect::<Vec<_>>().join(", "))
+                }
+            };
+            let _ = writeln!(text, "{role}, {from}, {bytes} bytes: {}", first(&content));
+        }
+        match self.left_out.as_slice() {
+            [] => text.push_str("left out: nothing\n"),
+            left_out => {
+                text.push_str("left out:\n");
+                for (seq, what) in left_out {
+                    let _ = writeln!(text, "  {seq}: {what}");
+                }
+            }
+        }
+        text
+    }
+
+    /// The block of the configuration's system prompt with this text. A plugin may have written another
+    /// one.
+    fn block(&self, text: &str) -> Option<usize> {
+        self.config.system.iter().position(|block| block == text)
+    }
+
+    /// The sources of a block of the system prompt; null for a block that is not the configuration's.
+    fn sources(&self, text: &str) -> Value {
+        self.block(text).map_or(Value::Null, |at| configuration::block_json(self.config, at))
+    }
+}
+
+/// Role, text, sources and length in bytes of each message.
+pub fn messages(built: &Built) -> impl Iterator<Item = (&'static str, String, &[Seq], usize)> {
+    built.request.messages.iter().zip(&built.sources).map(|(message, of)| {
+        let bytes = serde_json::to_vec(message).map_or(0, |bytes| bytes.len());
+        let (role, content) = role_and_text(message);
+        (role, content, of.as_slice(), bytes)
+    })
+}
+
+fn first(text: &str) -> String {
+    words::quoted(text.trim())
+}
+
+fn role_and_text(message: &RequestMessage) -> (&'static str, String) {
+    match message {
+        RequestMessage::User { parts } => {
+            ("user", parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join("\n"))
+        }
+        RequestMessage::Assistant { parts } => {
+            let part = |part: &AssistantPart| match part {
+                AssistantPart::Text { text } => text.clone(),
+                AssistantPart::Reasoning { .. } => "[reasoning]".to_owned(),
+                AssistantPart::Call { name, input, .. } => {
+                    format!("[{name} {}]", words::brief(&input.value()))
+                }
+            };
+            ("assistant", parts.iter().map(part).collect::<Vec<_>>().join("\n"))
+        }
+        RequestMessage::Tool { results } => {
+            let result = results.iter().map(|result| result.output.as_str());
+            ("tool", result.collect::<Vec<_>>().join("\n"))
+        }
+    }
+}
+
+/// The events that a request leaves out, and why. `state` is the fold up to the request; of the `events` up to
+/// there, those of compactions are enough.
+pub fn left_out<'a>(
+    state: &State,
+    events: impl IntoIterator<Item = &'a Envelope>,
+) -> Vec<(Seq, &'static str)> {
+    let mut left_out = context::left_out(state);
+    left_out.extend(summed_up(events));
+    left_out.sort_by_key(|(seq, _)| *seq);
+    left_out
+}
+
+/// The events that summaries stand for.
+fn summed_up<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Vec<(Seq, &'static str)> {
+    let mut out = Vec::new();
+    let mut through = 0;
+    for event in events {
+        if let Event::Compaction(Compaction::Started { through: last, .. }) = &event.event {
+            through = *last;
+        } else if let Event::Compaction(Compaction::Finished { .. }) = &event.event {
+            out.retain(|(_, what)| *what != SUMMED_UP);
+            out.push((through, SUMMED_UP));
+        }
+    }
+    out
+}
+
+const SUMMED_UP: &str = "everything up to this event, for which a summary stands";
