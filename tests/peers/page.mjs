@@ -47,7 +47,10 @@ class Walk {
       const walk = async (panel, view) => {
         await this.at("1", panel, view)
         for (let at = 1; at < Math.min(places, 80); at++) await this.tab.press("ArrowDown")
-        this.texts.push(await this.tab.run("document.querySelectorAll('#panel details').forEach((one) => { one.open = true }), document.querySelector('main').innerText"))
+        await this.tab.run("document.querySelectorAll('#panel details').forEach((one) => { one.open = true })")
+        // what opens is filled a moment later
+        await pause(50)
+        this.texts.push(await this.tab.run("document.querySelector('main').innerText"))
       }
       for (const panel of PANELS) await walk(panel)
       for (const view of VIEWS) await walk("State", view)

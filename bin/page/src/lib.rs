@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `html` | the file: markup, style, script and the data in blocks |
 //! | `run_data` | the blocks: all logs of a run |
-//! | `log_data` | the columns and chunks of one log |
+//! | `log_data` | one log: a summary with columns, and its chunks |
+//! | `chunks` | events with the states around them, which are read when they are shown |
 //! | `state_trace` | the state after each event, as patches between key frames |
 //! | `patch` | differences of two JSON values |
 //! | `spans` | the bars of the timeline |
@@ -16,6 +17,7 @@
 //!
 //! Invariant: nothing here does I/O or reads a clock.
 
+mod chunks;
 mod html;
 mod log_data;
 mod patch;

@@ -1,11 +1,11 @@
 //! One log as data for the page: columns with a value for each event, which the timeline needs at
-//! once, and chunks with everything about some of the events, which are read when they are shown.
+//! once, and chunks, which are read when they are shown.
 
 use std::collections::BTreeSet;
 
 use leftfold_events::event::{Event, Files, Model, Tool};
 use leftfold_events::state::Messages;
-use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, Time, line, mask, next};
+use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, Time, line, next};
 use leftfold_view::clean::printable_line;
 use leftfold_view::explain::{EventLinks, Links};
 use leftfold_view::{FileDiff, event_line};
@@ -13,15 +13,11 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::PageError;
-use crate::patch::{Op, Step};
+use crate::chunks::Chunks;
 use crate::pool::{Pool, masked};
 use crate::requests::Requests;
 use crate::spans::Spans;
 use crate::state_trace::StateTrace;
-
-/// The most events in a chunk, and the bytes of JSON after which it ends.
-const EVENTS: usize = 256;
-const BYTES: usize = 256 << 10;
 
 #[derive(Debug)]
 pub(crate) struct LogData {
@@ -29,33 +25,6 @@ pub(crate) struct LogData {
     pub(crate) summary: Value,
     /// Each a block of its own.
     pub(crate) chunks: Vec<Value>,
-}
-
-/// Events with the state before the first of them.
-#[derive(Debug)]
-struct Chunk {
-    first: usize,
-    key_frame: Value,
-    events: Vec<Value>,
-    patches: Vec<Value>,
-    about: Vec<Value>,
-    bytes: usize,
-}
-
-impl Chunk {
-    fn is_full(&self) -> bool {
-        self.events.len() >= EVENTS || self.bytes >= BYTES
-    }
-
-    fn json(self) -> Value {
-        json!({
-            "first": self.first,
-            "key_frame": self.key_frame,
-            "events": self.events,
-            "patches": self.patches,
-            "about": self.about,
-        })
-    }
 }
 
 impl LogData {
@@ -68,15 +37,15 @@ impl LogData {
     ) -> Result<Self, PageError> {
         let links = Links::new(events);
         let mut trace = StateTrace::new(session)?;
-        let (mut spans, mut requests) = (Spans::default(), Requests::default());
+        let mut spans = Spans::default();
+        let mut requests = Requests::default();
         let mut columns = Columns::default();
-        let (mut chunks, mut starts) = (Vec::new(), Vec::new());
+        let mut chunks = Chunks::default();
         let mut edits = Vec::new();
-        let mut chunk: Option<Chunk> = None;
         for (at, event) in events.iter().enumerate() {
             let mut about = about(&links, &trace, at)?;
             let decided = decided_request(event, &trace.state);
-            let is_first = begin_chunk(&mut chunk, &mut chunks, at, &mut trace, pool)?;
+            chunks.begin(at, &mut trace, pool)?;
             let patch = trace.apply(event)?;
             spans.apply(event);
             if let Some(request) = requests.describe(event, decided, &trace.state, pool)? {
@@ -90,42 +59,29 @@ impl LogData {
                 follow_revert(&mut edits, event.seq, &trace.state);
             }
             columns.push(event, types);
-            let line = mask::shown(event).line;
-            if is_first {
-                starts.push(at);
-            }
-            if let Some(chunk) = &mut chunk {
-                chunk.bytes += line.len();
-                chunk.events.push(pool.encode(without_columns(serde_json::from_str(&line)?)));
-                chunk.patches.push(pool.encode(patch_json(event, patch, &trace.state)?));
-                chunk.about.push(pool.encode(Value::Object(about)));
-            }
+            chunks.push(event, patch, about, &trace.state, pool)?;
         }
-        chunks.extend(chunk.map(Chunk::json));
         trace.check()?;
         let state = &trace.state;
-        let origin = state.origin.as_ref();
         let summary = json!({
             "session": session,
-            "parent": origin.and_then(|origin| origin.parent),
-            "directory": origin.map(|origin| &origin.directory),
-            "title": state.title,
-            "agent": state.agent,
-            "model": state.config.model.name().to_string(),
+            "title": state.title.as_deref().map(printable_line),
+            "agent": printable_line(&state.agent),
+            "model": printable_line(&state.config.model.name().to_string()),
             "usage": state.usage,
             "cost": state.cost,
             "delegated_cost": state.delegated.cost,
             "ended": state.ended.as_ref().filter(|_| state.turn.is_none()).map(|e| e.reason),
             "running": state.turn.is_some(),
             "first_seq": events.first().map_or(1, |event| event.seq),
-            "chunks": starts,
+            "chunks": chunks.starts,
             "columns": columns.json(),
             "context": requests.context,
             "edits": edits,
         });
         let mut summary = masked(&summary)?;
         summary["spans"] = serde_json::to_value(spans.finish())?;
-        Ok(Self { summary, chunks })
+        Ok(Self { summary, chunks: chunks.finish() })
     }
 }
 
@@ -135,57 +91,6 @@ fn decided_request(event: &Envelope, before: &State) -> Option<Sha256> {
     let decided = next(before)?;
     let Event::Model(Model::Requested { request_sha256, .. }) = decided.event else { return None };
     Some(request_sha256)
-}
-
-/// An event as exported, without the members that are in the columns.
-fn without_columns(mut event: Value) -> Value {
-    if let Some(members) = event.as_object_mut() {
-        members.retain(|name, _| !matches!(name.as_str(), "v" | "session" | "seq" | "at" | "type"));
-    }
-    event
-}
-
-/// A patch for a page that takes seq and time from the event first, as nearly every event sets both.
-fn patch_json(
-    event: &Envelope,
-    mut ops: Vec<Op>,
-    state: &State,
-) -> Result<Value, serde_json::Error> {
-    let path = |key: &str| vec![Step::Key(key.to_owned())];
-    let is_of_event =
-        |op: &Op| matches!(op, Op::Set(at, _) if *at == path("seq") || *at == path("at"));
-    ops.retain(|op| !is_of_event(op));
-    if state.seq != event.seq {
-        ops.push(Op::Set(path("seq"), json!(state.seq)));
-    }
-    // a clock may have been set back
-    if state.at != event.at {
-        ops.push(Op::Set(path("at"), json!(state.at)));
-    }
-    serde_json::to_value(ops)
-}
-
-/// Begins a chunk if the last one is full.
-fn begin_chunk(
-    chunk: &mut Option<Chunk>,
-    chunks: &mut Vec<Value>,
-    at: usize,
-    trace: &mut StateTrace,
-    pool: &mut Pool,
-) -> Result<bool, PageError> {
-    if chunk.as_ref().is_some_and(|chunk| !chunk.is_full()) {
-        return Ok(false);
-    }
-    chunks.extend(chunk.take().map(Chunk::json));
-    *chunk = Some(Chunk {
-        first: at,
-        key_frame: trace.key_frame(pool)?,
-        events: Vec::new(),
-        patches: Vec::new(),
-        about: Vec::new(),
-        bytes: 0,
-    });
-    Ok(true)
 }
 
 /// The event in one line, and what it follows from.

@@ -16,8 +16,10 @@ pub(crate) struct Block {
 
 /// The blocks of a run; the first log is that of the root session.
 pub(crate) fn blocks(logs: &[Log<'_>]) -> Result<Vec<Block>, PageError> {
-    let (mut pool, mut types) = (Pool::default(), Vec::new());
-    let (mut summaries, mut chunks) = (Vec::new(), Vec::new());
+    let mut pool = Pool::default();
+    let mut types = Vec::new();
+    let mut summaries = Vec::new();
+    let mut chunks = Vec::new();
     for (index, (session, events)) in logs.iter().enumerate() {
         let log = LogData::new(*session, events, &mut types, &mut pool)?;
         summaries.push(log.summary);

@@ -21,6 +21,13 @@ export function byId(id) {
   return document.getElementById(id)
 }
 
+/** Something that opens; `make` gives its content when it does so for the first time. */
+export function opening(kind, summary, make) {
+  const details = h("details", { class: kind }, summary)
+  details.addEventListener("toggle", () => details.append(...[make()].flat(Infinity).filter(Boolean)), { once: true })
+  return details
+}
+
 /** Colours of the style sheet, as a canvas takes them. */
 export function colours(names) {
   const probe = h("span", { hidden: true })

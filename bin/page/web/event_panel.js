@@ -1,5 +1,5 @@
 // Everything about one event: why it happened, what led to it and what came of it, and its data.
-import { button, h } from "./dom.js"
+import { button, h, opening } from "./dom.js"
 import { diffBlock, splitDiff } from "./diff.js"
 import { concern } from "./event_list.js"
 import { clock, duration, printedJson, textBlock, visible } from "./text.js"
@@ -28,7 +28,7 @@ export class EventPanel {
       section("Led to", links[1]),
       typeof diff === "string" && h("section", {}, h("h3", {}, "Change"), splitDiff(diff).map((file) => diffBlock(file.lines))),
       h("section", {}, h("h3", {}, "Data"), fields(event.data ?? {})),
-      h("details", {}, h("summary", {}, "As JSON"), textBlock(printedJson(event), "code")),
+      opening("", h("summary", {}, "As JSON"), () => textBlock(printedJson(event), "code")),
     ]
   }
 }

@@ -122,6 +122,8 @@ class Page {
     // another event or tab was chosen in the meantime
     if (this.tab !== tab || this.position !== position) return
     panel.element.replaceChildren(...content.flat(Infinity).filter(Boolean))
+    // of a conversation, the last words are those that belong to the event
+    byId("panel").scrollTop = panel.endsWithLatest ? byId("panel").scrollHeight : 0
     document.body.dataset.shown = `${placeName(place.log, place.index)} ${tab}`
   }
 

@@ -1,5 +1,5 @@
 // A model's request, opened up: its pieces in order, where each is from, its size, and what was left out.
-import { button, h } from "./dom.js"
+import { button, h, opening } from "./dom.js"
 import { bytes, count, dollars, printedJson, textBlock, tokens, visible } from "./text.js"
 import { eventLinks } from "./event_panel.js"
 
@@ -89,10 +89,11 @@ function sizeBar(parts, total) {
 
 function systemBlock({ bytes: size, sources, text }, number) {
   const pieces = sources?.map((piece) => h("li", {}, h("code", {}, visible(piece.source)), ` ${bytes(piece.bytes)}`))
-  return h("details", { class: "piece" },
-    h("summary", {}, `Block ${number + 1}`, h("span", { class: "size" }, bytes(size)), h("span", { class: "line" }, visible(firstLine(text)))),
+  const summary = h("summary", {}, `Block ${number + 1}`, h("span", { class: "size" }, bytes(size)), h("span", { class: "line" }, visible(firstLine(text))))
+  return opening("piece", summary, () => [
     pieces ? h("ul", { class: "plain" }, pieces) : h("p", { class: "none" }, "changed by a plugin"),
-    textBlock(text))
+    textBlock(text),
+  ])
 }
 
 function toolList(tools) {
@@ -101,11 +102,13 @@ function toolList(tools) {
 }
 
 function messageList(messages, from) {
-  const row = ({ role, from: seqs, bytes: size, text }, number) => h("details", { class: "piece" },
-    h("summary", {},
-      h("span", { class: `role ${role}` }, role), h("span", { class: "size" }, bytes(size)), h("span", { class: "line" }, visible(firstLine(text)))),
-    h("p", { class: "facts" }, `message ${number + 1}, `, seqs.length > 0 ? ["from ", from(seqs)] : "written for this request"),
-    textBlock(text))
+  const row = ({ role, from: seqs, bytes: size, text }, number) => {
+    const summary = h("summary", {}, h("span", { class: `role ${role}` }, role), h("span", { class: "size" }, bytes(size)), h("span", { class: "line" }, visible(firstLine(text))))
+    return opening("piece", summary, () => [
+      h("p", { class: "facts" }, `message ${number + 1}, `, seqs.length > 0 ? ["from ", from(seqs)] : "written for this request"),
+      textBlock(text),
+    ])
+  }
   const first = Math.max(0, messages.length - MESSAGES_SHOWN)
   const list = h("div", {}, messages.slice(first).map((message, at) => row(message, first + at)))
   if (first === 0) return list

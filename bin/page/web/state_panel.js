@@ -1,6 +1,6 @@
 // The session as it was after an event: conversation, todo, files, permissions, cost. Everything is
 // read from the state that Rust has folded.
-import { button, h } from "./dom.js"
+import { button, h, opening } from "./dom.js"
 import { diffBlock, splitDiff } from "./diff.js"
 import { ruleText } from "./event_panel.js"
 import { lastAtMost } from "./run.js"
@@ -8,7 +8,7 @@ import { count, dollars, printedJson, textBlock, tokens, visible } from "./text.
 
 const VIEWS = ["Conversation", "Todo", "Files", "Permissions", "Cost", "JSON"]
 // Messages that are shown at once, of those at the end.
-const LATEST_MESSAGES = 40
+const LATEST_MESSAGES = 24
 
 export class StatePanel {
   constructor(run, go, changed) {
@@ -18,6 +18,10 @@ export class StatePanel {
       this.view = name
       changed()
     })))
+  }
+
+  get endsWithLatest() {
+    return this.view === "Conversation"
   }
 
   async show({ log, index }) {
@@ -109,11 +113,12 @@ function callBox(call, go) {
   const outcome = call.phase.done
   const status = outcome ? (outcome.is_error ? "failed" : "done") : phase.replace("_", " ")
   const output = outcome?.output ?? call.tail
-  return h("details", { class: `call ${status.replace(" ", "-")}` },
-    h("summary", {}, h("b", {}, visible(call.name)), h("span", { class: "line" }, visible(mainArgument(call.input))), h("span", { class: "status" }, call.pruned ? `${status}, pruned` : status)),
+  const summary = h("summary", {}, h("b", {}, visible(call.name)), h("span", { class: "line" }, visible(mainArgument(call.input))), h("span", { class: "status" }, call.pruned ? `${status}, pruned` : status))
+  return opening(`call ${status.replace(" ", "-")}`, summary, () => [
     h("p", { class: "facts" }, "call ", button(String(call.seq), () => go(call.seq), { class: "link", title: `Event ${call.seq}` })),
     textBlock(printedJson(call.input), "code"),
-    output && textBlock(output))
+    output && textBlock(output),
+  ])
 }
 
 function mainArgument(input) {
@@ -123,7 +128,7 @@ function mainArgument(input) {
 }
 
 function folded(title, text) {
-  return h("details", { class: "folded" }, h("summary", {}, title), textBlock(text))
+  return opening("folded", h("summary", {}, title), () => textBlock(text))
 }
 
 const TODO_MARKS = { completed: "✓", in_progress: "▸", cancelled: "×" }

@@ -9,6 +9,8 @@ const ROW = 22
 const BAR = 15
 const AXIS = 20
 const MAP = 40
+// Room at the right, for the playhead at the last event.
+const EDGE = 8
 // The narrowest view: a thousandth of a thousandth of the run.
 const NARROWEST = 1e-6
 // The least distance between two words of the axis, in pixels.
@@ -161,7 +163,7 @@ export class Timeline {
 
   dragMap(_, to) {
     const [left, right] = this.view
-    const centre = to / this.map.clientWidth
+    const centre = to / (this.map.clientWidth - EDGE)
     this.show(centre - (right - left) / 2, centre + (right - left) / 2)
   }
 
@@ -242,7 +244,7 @@ export class Timeline {
   drawLanes() {
     const { clientHeight: height, scrollTop } = this.lanes
     const pen = this.pen(this.canvas, height)
-    this.width = this.canvas.clientWidth
+    this.width = this.canvas.clientWidth - EDGE
     const first = Math.max(0, Math.floor(scrollTop / ROW))
     const last = Math.min(this.rows.length, Math.ceil((scrollTop + height) / ROW) + 1)
     const tops = (at) => AXIS + at * ROW - scrollTop
@@ -251,7 +253,7 @@ export class Timeline {
     this.drawGrid(pen, ticks, height)
     pen.save()
     pen.beginPath()
-    pen.rect(0, AXIS, this.width, height)
+    pen.rect(0, AXIS, this.width + EDGE, height)
     pen.clip()
     for (let at = first; at < last; at++) {
       if (this.rows[at].head && at > 0) this.rule(pen, tops(at), this.colours.line)
@@ -465,7 +467,7 @@ export class Timeline {
 
   drawMap() {
     const pen = this.pen(this.map, MAP)
-    const width = this.map.clientWidth
+    const width = this.map.clientWidth - EDGE
     const { colours } = this
     const rowsOf = { turn: 0, request: 1, retry: 1, compaction: 1, call: 2, wait: 2 }
     const lines = [6, 14, 24]

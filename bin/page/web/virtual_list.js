@@ -6,15 +6,23 @@ const ROWS_AROUND = 6
 export class VirtualList {
   /** `row(index)` makes the content of a row, all of which have the same height. */
   constructor({ label, rowHeight, row, choose }) {
-    Object.assign(this, { rowHeight, row, choose, count: 0, chosen: -1, shown: new Map() })
+    // place and height are kept, as asking the browser for them makes it lay out the page each time
+    Object.assign(this, { rowHeight, row, choose, count: 0, chosen: -1, shown: new Map(), top: 0, height: 0 })
     this.space = h("div", { class: "list-space", role: "presentation" })
     this.element = h("div", { class: "list", role: "listbox", tabindex: "0", "aria-label": label }, this.space)
-    this.element.addEventListener("scroll", () => this.draw())
+    this.element.addEventListener("scroll", () => {
+      this.top = this.element.scrollTop
+      this.draw()
+    })
     this.element.addEventListener("click", (event) => {
       const row = event.target.closest("[role=option]")
       if (row) this.choose(Number(row.dataset.index))
     })
-    new ResizeObserver(() => this.draw()).observe(this.element)
+    new ResizeObserver(([{ contentRect }]) => {
+      this.height = contentRect.height
+      if (this.chosen >= 0) this.select(this.chosen)
+      else this.draw()
+    }).observe(this.element)
     this.id = `list-${label.replace(/\W+/g, "-")}`
   }
 
@@ -35,19 +43,23 @@ export class VirtualList {
     this.shown.get(this.chosen)?.setAttribute("aria-selected", "false")
     this.chosen = index
     if (index < 0) return
-    const top = index * this.rowHeight
-    const { scrollTop, clientHeight } = this.element
-    if (top < scrollTop) this.element.scrollTop = Math.max(0, top - clientHeight / 4)
-    else if (top + this.rowHeight > scrollTop + clientHeight) this.element.scrollTop = top - clientHeight * 0.75
+    const place = index * this.rowHeight
+    if (place < this.top) this.scroll(place - this.height / 4)
+    else if (place + this.rowHeight > this.top + this.height) this.scroll(place - this.height * 0.75)
     this.draw()
     this.shown.get(index)?.setAttribute("aria-selected", "true")
     this.element.setAttribute("aria-activedescendant", `${this.id}-${index}`)
   }
 
+  scroll(top) {
+    const most = Math.max(this.count * this.rowHeight - this.height, 0)
+    this.top = Math.min(Math.max(top, 0), most)
+    this.element.scrollTop = this.top
+  }
+
   draw() {
-    const { scrollTop, clientHeight } = this.element
-    const from = Math.max(0, Math.floor(scrollTop / this.rowHeight) - ROWS_AROUND)
-    const to = Math.min(this.count, Math.ceil((scrollTop + clientHeight) / this.rowHeight) + ROWS_AROUND)
+    const from = Math.max(0, Math.floor(this.top / this.rowHeight) - ROWS_AROUND)
+    const to = Math.min(this.count, Math.ceil((this.top + this.height) / this.rowHeight) + ROWS_AROUND)
     for (const [index, row] of this.shown) {
       if (index >= from && index < to) continue
       row.remove()
