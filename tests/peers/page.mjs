@@ -59,7 +59,7 @@ class Walk {
     states: async () => {
       for (const { place, state } of this.states) {
         await this.at(place, "State", "JSON")
-        const shown = JSON.parse(await this.tab.run("document.getElementById('state-json').textContent"))
+        const shown = JSON.parse(await this.tab.run("document.querySelector('#panel .more')?.click(), document.querySelector('.state-json').textContent"))
         assert.deepEqual(shown, state, `the state at ${place}`)
       }
     },

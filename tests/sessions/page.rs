@@ -158,7 +158,7 @@ fn exported(site: &Site) -> String {
 }
 
 /// Places of the page, each with the state that `replay` prints for it.
-fn states(site: &Site, random: &mut Random) -> Vec<Value> {
+fn states(site: &Site, random: &mut Random, most: usize) -> Vec<Value> {
     let events = site.exported();
     let root = site.session().file_name().unwrap().to_str().unwrap().to_owned();
     let mut places: Vec<(String, u64)> = events
@@ -166,7 +166,7 @@ fn states(site: &Site, random: &mut Random) -> Vec<Value> {
         .filter_map(|event| Some((event["session"].as_str()?.to_owned(), event["seq"].as_u64()?)))
         .collect();
     random.shuffle(&mut places);
-    places.truncate(STATES);
+    places.truncate(most);
     let state = |(session, seq): &(String, u64)| {
         let at = seq.to_string();
         let printed = if *session == root {
@@ -230,8 +230,10 @@ fn the_page_in_a_browser() {
     for Shown { name, site, shows, hides } in sessions() {
         let file = folder.path().join(format!("{name}.html"));
         std::fs::write(&file, exported(&site)).unwrap();
-        let states = states(&site, &mut random);
-        assert!(states.len() >= 10, "{name}");
+        // a browser takes seconds to lay out a state of a megabyte
+        let most = if name == "huge" { 3 } else { STATES };
+        let states = states(&site, &mut random, most);
+        assert!(states.len() >= 3, "{name}");
         plan.push(json!({
             "name": name, "file": file, "states": states, "shows": shows, "hides": hides,
         }));

@@ -38,9 +38,9 @@ class Page {
     this.makeTabs()
     this.help()
     document.addEventListener("keydown", (event) => this.key(event))
-    addEventListener("hashchange", () => this.fromAddress())
+    addEventListener("hashchange", (event) => this.fromAddress(new URL(event.newURL).hash))
     this.choose("Event")
-    if (!this.fromAddress()) this.show(run.length - 1)
+    if (!this.fromAddress(location.hash)) this.show(run.length - 1)
   }
 
   head() {
@@ -147,8 +147,8 @@ class Page {
   }
 
   /** Goes to the event that the address names. */
-  fromAddress() {
-    const [, session, seq] = /^#(?:(\w+)\.)?(\d+)$/.exec(location.hash) ?? []
+  fromAddress(hash) {
+    const [, session, seq] = /^#(?:(\w+)\.)?(\d+)$/.exec(hash) ?? []
     const log = session ? this.run.logs.find((log) => log.session === session) : this.run.logs[0]
     if (!log?.has(Number(seq))) return false
     this.go(log, Number(seq))

@@ -9,6 +9,8 @@ import { count, dollars, printedJson, textBlock, tokens, visible } from "./text.
 const VIEWS = ["Conversation", "Todo", "Files", "Permissions", "Cost", "JSON"]
 // Messages that are shown at once, of those at the end.
 const LATEST_MESSAGES = 24
+// Characters of a state's JSON that are shown at once.
+const LONG_JSON = 100_000
 
 export class StatePanel {
   constructor(run, go, changed) {
@@ -34,7 +36,7 @@ export class StatePanel {
       Files: () => this.files(state, log, seq),
       Permissions: () => permissions(state),
       Cost: () => costs(state, log, seq),
-      JSON: () => h("pre", { class: "text code", id: "state-json", tabindex: "0" }, printedJson(state)),
+      JSON: () => textBlock(printedJson(state), "code state-json", LONG_JSON),
     }
     return [
       h("h2", {}, `State after event ${seq}`, log.depth > 0 && h("span", { class: "facts" }, `subagent ${log.tag}`)),

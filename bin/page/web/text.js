@@ -24,9 +24,9 @@ export function printedJson(value) {
 const LONG_TEXT = 6000
 
 /** A text as it is, in a box of its own. A long one is shown in full on request. */
-export function textBlock(text, kind = "") {
-  const block = h("pre", { class: `text ${kind}`, dir: "auto", tabindex: "0" }, visible(text.slice(0, LONG_TEXT)))
-  if (text.length <= LONG_TEXT) return block
+export function textBlock(text, kind = "", most = LONG_TEXT) {
+  const block = h("pre", { class: `text ${kind}`, dir: "auto", tabindex: "0" }, visible(text.slice(0, most)))
+  if (text.length <= most) return block
   const more = h("button", { type: "button", class: "more" }, `Show all ${count(text.length, "character")}`)
   more.addEventListener("click", () => {
     block.replaceChildren(...visible(text))
