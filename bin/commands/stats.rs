@@ -69,9 +69,9 @@ pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
 
 /// The sessions that `--project` selects.
 pub(super) enum ProjectFilter {
-    /// Those of the current project, by its folder.
+    /// Sessions of the current project, by its folder.
     Current(String),
-    /// Those whose folder is `path`, or is called `name`.
+    /// Sessions whose folder is `path`, or is called `name`.
     Named { name: String, path: String },
 }
 

@@ -63,7 +63,7 @@ struct Exchange {
     url: Url,
     /// Replaces key, secret headers and credentials in everything that the server sends.
     mask: Mask,
-    /// Those of this request, if they are not fixed.
+    /// The credentials of this request, if they are not fixed.
     credentials: Credentials,
     phase: Phase,
     reading: Reading,

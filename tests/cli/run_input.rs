@@ -1,5 +1,4 @@
-//! What goes into a run beside the prompt, and what people learn from it: standard input, files for the answer, denials,
-//! time that is over.
+//! Inputs and outputs of `run` besides the prompt: standard input, `--output`, denials and timeouts.
 
 use std::io::Write;
 use std::process::Stdio;

@@ -19,7 +19,7 @@ const COPILOT: &str = "Ov23li8tweQw6odWQebz";
 /// The account of the id token.
 pub const ACCOUNT: &str = "account-0123";
 
-/// What the server does instead of what it should.
+/// A fault that the server has on purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mood {
     #[default]
@@ -49,7 +49,7 @@ struct State {
     mood: Mood,
     /// Seconds that tokens last; 0: it does not say.
     lifetime: u64,
-    /// What was wrong in requests.
+    /// Errors that were found in requests.
     faults: Vec<String>,
     /// Method and path of each request.
     asked: Vec<String>,

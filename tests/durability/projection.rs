@@ -157,7 +157,7 @@ fn read_text(tally: &Tally, site: &Site, mut live: Live, place: &str, until: Opt
 struct Updates {
     /// The text of each kind and message.
     texts: BTreeMap<(String, String), String>,
-    /// What can come only once.
+    /// Ids of updates that may come only once.
     known: HashSet<String>,
     retries: usize,
     questions: usize,
@@ -229,7 +229,7 @@ impl Updates {
         }
     }
 
-    /// What can come only once, of this message.
+    /// The id of this message, if it may come only once.
     fn once(message: &Value) -> Option<String> {
         let update = &message["params"]["update"];
         let (kind, id, status) =

@@ -28,7 +28,7 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/store/tests/golden/se
 const KEPT_OF_2: [&str; 8] =
     ["tools", "children", "compaction", "permissions", "plan", "revert", "mixed", "sandbox"];
 
-/// Those that were exported when events had other names.
+/// Sessions that were exported when events had other names.
 const FORMER: [&str; 7] =
     ["tools", "children", "compaction", "permissions", "plan", "revert", "mixed"];
 

@@ -239,8 +239,7 @@ fn spill_paths(bundle: &str) -> Vec<String> {
     paths.collect()
 }
 
-/// What a session with an edit and a new file is to be brought back to: the file that was edited, and
-/// whether the new one exists.
+/// The expected state after a restore: the text of the edited file, and whether the new file exists.
 fn files(site: &Site) -> (String, bool) {
     (site.text("src/a.txt"), site.project().join("new.txt").exists())
 }

@@ -143,7 +143,7 @@ fn an_organization_has_a_host_of_its_own() {
         .saying(&["ChatGPT has no other hosts"]);
 }
 
-/// What happens to somebody who signs in, and what is said. Nothing is stored, and no token, code or verifier is shown.
+/// Failed sign-ins and their messages. Nothing is stored, and no token, code or verifier is shown.
 #[test]
 fn a_sign_in_that_fails_says_why() {
     type Login = fn(&Site) -> Ran;

@@ -150,7 +150,7 @@ impl<'a> Watcher<'a> {
         tally.add("of observers", 1);
     }
 
-    /// What the observer must have printed of these events.
+    /// The events that the observer must have printed.
     fn expected(&self, events: &Events) -> Events {
         let mut expected = events.clone();
         match &self.wanted {

@@ -1,4 +1,4 @@
-//! What this crate asks of language servers. The crate `leftfold-lsp` answers.
+//! The interface to language servers. The crate `leftfold-lsp` implements it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -56,7 +56,7 @@ pub(crate) struct Confinement {
     /// The files that decide what later runs do, before the command.
     #[serde(skip)]
     before: Watched,
-    /// What the permissions of the call open for changes.
+    /// Paths that the permissions of the call open for changes.
     #[serde(skip)]
     opened: Vec<PathBuf>,
 }

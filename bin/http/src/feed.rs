@@ -88,7 +88,7 @@ struct FeedState {
     uses: u64,
 }
 
-/// What became of the open turn of a session that is loaded.
+/// The state of the open turn of a session that is loaded.
 #[derive(Clone, Copy, Debug)]
 enum OpenTurn {
     Runs,
@@ -721,7 +721,7 @@ impl FeedState {
     }
 }
 
-/// What a client gets first.
+/// The first frames of a client.
 enum First {
     /// With the journal if something has changed since the snapshot.
     State(Arc<Snapshot>, Option<Records>),

@@ -57,7 +57,7 @@ pub(super) enum Entry {
     Answer(QuestionId),
 }
 
-/// What the caller has to do.
+/// A task for the caller.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
     /// A prompt or a command. [`App::handed`] says what became of a prompt.
@@ -91,7 +91,7 @@ pub(super) enum Leaving {
     Interrupted,
 }
 
-/// What a first key announced that a second one does.
+/// The effect that a second press of the same key would have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Armed {
     Interrupted,
@@ -144,7 +144,7 @@ pub(super) struct App {
     pub(super) is_plain: bool,
     /// The user's home folder, for pasted paths.
     pub(super) home: Option<PathBuf>,
-    /// What the caller works on, with the time of its start.
+    /// The caller's current work, and when it started.
     pub(super) job: Option<(String, Instant)>,
     /// A turn was interrupted and not resumed; the next prompt closes it.
     pub(super) unfinished: bool,

@@ -1,5 +1,5 @@
-//! What the session's changes leave behind on the screen: finished lines, which never change again. It needs no
-//! terminal and no clock.
+//! Finished lines on the screen, made from the session's changes. They never change again. Needs no terminal and no
+//! clock.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -514,7 +514,7 @@ fn command_of(pick: &Pick) -> String {
     }
 }
 
-/// What `/diff` is to show.
+/// The changes that `/diff` shows.
 fn diff_range(argument: &str) -> Option<DiffRange> {
     match argument {
         "" => Some(DiffRange::LastTurn),

@@ -22,7 +22,7 @@ const WIDEST_NAME: usize = 40;
 /// Something to complete to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// What is inserted, without its mark (`/`, `@`).
+    /// The text to insert, without its mark (`/`, `@`).
     pub(crate) name: String,
     pub(crate) about: String,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Command {
     pub(crate) argument: Argument,
 }
 
-/// What is being written.
+/// The kind of word at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Context<'a> {
     /// The name of a command, after its slash.
@@ -187,7 +187,7 @@ impl Menu {
         self.entries.clear();
     }
 
-    /// What the selected entry replaces. After a folder its files can follow.
+    /// The text that the selected entry replaces. After a folder its files can follow.
     pub(crate) fn replacement(&self) -> Option<Replacement> {
         let (entry, argument) = self.entries.get(self.selected)?;
         let start = self.before.len() - self.query.len() - self.mark.len();

@@ -21,7 +21,7 @@ const LONG_BYTES: usize = 1_000;
 /// The number of changes that can be undone.
 const UNDONE: usize = 200;
 
-/// What a key did.
+/// The effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edit {
     /// The text or the cursor changed.

@@ -1,4 +1,4 @@
-//! What a line that the user has entered is: a prompt, a command or a command line of the user's own.
+//! Sorts an entered line into a prompt, a command of the conversation, or a command line for the shell.
 
 /// A line that the user has entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,7 +23,7 @@ const FRESH: Duration = Duration::from_secs(5);
 /// The time between two answers to a query, while files are still read.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What was found so far.
+/// The matches so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) query: String,
@@ -65,7 +65,7 @@ struct Search {
     walk: Option<Walk>,
     read_at: Option<Instant>,
     paths: Vec<String>,
-    /// What was typed, and what it matches.
+    /// The query.
     text: String,
     query: Query,
     /// The paths that were searched.

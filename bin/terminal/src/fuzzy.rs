@@ -9,7 +9,7 @@ use unicode_segmentation::UnicodeSegmentation;
 /// Letters of a query that count.
 const LONGEST: usize = 100;
 
-/// What is searched for. A capital letter in it makes case count.
+/// A query. A capital letter in it makes case count.
 #[derive(Debug)]
 pub(crate) struct Query {
     matcher: Matcher,

@@ -44,7 +44,7 @@ pub(super) struct Job {
     pub(super) files: Vec<PromptPart>,
 }
 
-/// What became of a job.
+/// The outcome of a job.
 #[derive(Debug)]
 pub(super) enum Done {
     /// It is in the log; its effects are shown when they are observed.

@@ -26,7 +26,7 @@ pub(super) struct KeyParser {
     searched: usize,
 }
 
-/// What the first bytes are: their number, and the input if it means something.
+/// The number of bytes that were parsed, and the input if it means something.
 type Parsed = Option<(usize, Option<Input>)>;
 
 impl KeyParser {
@@ -95,7 +95,7 @@ fn cut_off(rest: &[u8]) -> (usize, Option<Input>) {
     }
 }
 
-/// What begins with ESC.
+/// Parses a sequence that begins with ESC.
 fn sequence(rest: &[u8]) -> Parsed {
     match rest.get(1)? {
         b'[' => {

@@ -263,7 +263,7 @@ impl App {
         rows
     }
 
-    /// What streams, what runs, and for how long.
+    /// The text that streams and the calls that run, with their elapsed time.
     fn work_rows(&mut self, now: Instant, time: Time) -> Vec<Line<'static>> {
         let mut rows = Vec::new();
         if self.asked.is_none() {

@@ -9,7 +9,7 @@ use crate::fuzzy::Query;
 use crate::render::wrap::{Break, Indent, clip, span, width_of, wrap};
 use crate::theme::Theme;
 
-/// What stands between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
 /// The least columns of the screen for the first column of a row.
 const NARROWEST: usize = 24;
@@ -21,7 +21,7 @@ const PAGE: usize = 10;
 /// A row of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row<T> {
-    /// What is chosen with it.
+    /// The value that choosing this row returns.
     pub(crate) value: T,
     /// The first one is the name, and is never left out.
     pub(crate) cells: Vec<String>,
@@ -29,7 +29,7 @@ pub(crate) struct Row<T> {
     pub(crate) preview: Vec<String>,
 }
 
-/// What a key has done.
+/// The effect of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Picked<T> {
     /// The list stays open.
@@ -44,7 +44,7 @@ pub(crate) enum Picked<T> {
 pub(crate) struct Picker<T> {
     title: String,
     rows: Vec<Row<T>>,
-    /// What is searched in each row.
+    /// The searchable text of each row.
     texts: Vec<String>,
     query: String,
     /// The rows that match, the best first.

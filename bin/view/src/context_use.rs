@@ -1,4 +1,4 @@
-//! What fills the model's context: the next request, by kind of content.
+//! The use of the model's context: the next request, by kind of content.
 
 use leftfold_events::event::{PromptKind, PromptPart};
 use leftfold_events::request::{AssistantPart, RequestMessage};

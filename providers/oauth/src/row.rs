@@ -1,4 +1,4 @@
-//! What differs between the vendors that people sign in at.
+//! The description of one vendor's sign-in.
 
 /// A way to sign in at a vendor.
 #[derive(Debug, PartialEq, Eq)]

@@ -35,7 +35,7 @@ pub enum Error {
     Unavailable(String),
 }
 
-/// What a server has granted.
+/// The tokens that a server granted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Tokens {
     pub access: String,

@@ -143,7 +143,7 @@ fn host(url: &Url) -> String {
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// What settings say about AWS.
+/// The settings for AWS.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Given {
     pub(super) region: Option<String>,

@@ -18,7 +18,7 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 const RESERVED_IN_PATH: &AsciiSet = &RESERVED.remove(b'/');
 
-/// What a signature is valid for.
+/// The scope of a signature.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope<'a> {
     pub(super) region: &'a str,

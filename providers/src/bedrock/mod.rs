@@ -28,7 +28,7 @@ use crate::regions;
 use crate::stream::{Decoder, Provider};
 use crate::vendors::{self, Model, Vendor};
 
-/// What a model's id keeps in an address.
+/// The characters of a model's id that are percent-encoded in a URL.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 #[derive(Debug)]

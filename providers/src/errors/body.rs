@@ -23,7 +23,7 @@ pub(crate) struct Details {
     pub(crate) passes_soon: Option<bool>,
     /// Where a limit of free use can be lifted. Never taken from the body.
     pub(crate) link: Option<&'static str>,
-    /// What the user can do, if the body shows it. Never taken from the body.
+    /// Advice for the user, if the body shows the cause. Its words are never taken from the body.
     pub(crate) advice: Option<&'static str>,
 }
 

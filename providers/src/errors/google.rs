@@ -46,7 +46,7 @@ pub(super) fn lacks_billing(error: &Value) -> bool {
     reason(error) == Some("BILLING_DISABLED")
 }
 
-/// What the user can do about an error of Vertex AI. Never taken from the body.
+/// Advice for the user about an error of Vertex AI. Its words are never taken from the body.
 pub(super) fn advice(error: &Value, message: &str) -> Option<&'static str> {
     let message = message.to_lowercase();
     match reason(error) {

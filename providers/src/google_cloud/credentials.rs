@@ -97,7 +97,7 @@ struct Json {
 /// Reads a file of credentials.
 ///
 /// # Errors
-/// What is wrong with it, without its path.
+/// The error says what is wrong with the file, without its path.
 pub(super) fn read(path: &Path) -> Result<Credentials, String> {
     let failed = |error: io::Error| format!("it cannot be read: {error}");
     // a pipe would never end

@@ -102,9 +102,9 @@ pub(crate) enum When {
     ByUser,
     /// All others: after calls, of subagents, for titles and summaries.
     ByAgent,
-    /// Those with an image.
+    /// Requests with an image.
     Images,
-    /// Those to Anthropic's models, some of which think between calls.
+    /// Requests to Anthropic's models, some of which think between calls.
     Claude,
 }
 

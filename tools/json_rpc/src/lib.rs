@@ -23,7 +23,7 @@ const GRACE: Duration = Duration::from_millis(500);
 const MAX_WHY: usize = 1_000;
 /// The time over which [`Protocol::most_bytes`] are counted.
 const PERIOD: Duration = Duration::from_secs(10);
-/// What a message counts at least, in bytes.
+/// The least that a message counts against the limit of the queue, in bytes.
 const LEAST: usize = 1_024;
 
 /// The error code for a method that does not exist.
@@ -31,7 +31,7 @@ pub const METHOD_NOT_FOUND: i64 = -32_601;
 /// The error code for parameters that are wrong.
 pub const INVALID_PARAMS: i64 = -32_602;
 
-/// What differs from protocol to protocol.
+/// The settings of one protocol.
 #[derive(Clone, Debug)]
 pub struct Protocol {
     pub framing: Framing,

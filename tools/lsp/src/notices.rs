@@ -1,4 +1,4 @@
-//! What a server has said by itself: diagnostics of files, and whether it is busy. Everything is bounded, and kept only
+//! Notifications of a server: diagnostics of files, and whether it is busy. Everything is bounded, and kept only
 //! for files of the project.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,7 +57,7 @@ struct Known {
     last: Option<Instant>,
 }
 
-/// What a server has said so far.
+/// The notifications of a server so far.
 #[derive(Debug)]
 pub(crate) struct Notices {
     worktree: PathBuf,

@@ -22,7 +22,7 @@ use crate::server::{MAX_TEXT, Running};
 const MAX_ITEMS: usize = 1_000;
 const MAX_DEPTH: usize = 16;
 
-/// What a server must be able to do for this operation.
+/// The capability that a server needs for this operation.
 pub(crate) fn capability(operation: CodeOperation) -> &'static str {
     match operation {
         CodeOperation::GoToDefinition => "definitionProvider",

@@ -133,7 +133,7 @@ impl fmt::Debug for Servers {
     }
 }
 
-/// What one server has found.
+/// The findings of one server.
 #[derive(Default)]
 struct Found {
     files: Vec<FileDiagnostics>,

@@ -33,8 +33,7 @@ pub(crate) enum Ids {
     Own,
     /// There is no user namespace.
     Unmapped,
-    /// Those that `bwrap` leaves, which has made namespaces and mounts: all for root, otherwise the
-    /// user's own.
+    /// The ids that `bwrap` leaves, which made the namespaces and mounts: all for root, otherwise the user's own.
     LeftByBwrap,
 }
 

@@ -150,7 +150,7 @@ impl Profile {
     /// The profile as one line of JSON.
     ///
     /// # Errors
-    /// Those of `serde_json`; none are known.
+    /// Errors of `serde_json`; none are known.
     pub fn to_line(&self) -> Result<String, String> {
         serde_json::to_string(self).map_err(|error| error.to_string())
     }

@@ -19,7 +19,7 @@ pub(super) struct BuiltIn {
     pub(super) runs_project: bool,
 }
 
-/// What a project must have, besides the program on this machine.
+/// The file or dependency that a project must have, besides the program on this machine.
 #[derive(Debug)]
 enum Needs {
     Nothing,

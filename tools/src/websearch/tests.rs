@@ -1,4 +1,4 @@
-//! What becomes of the services' answers, and of settings that name no service.
+//! Answers of the services, and settings that name no service.
 
 use serde_json::json;
 

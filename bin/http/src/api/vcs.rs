@@ -1,4 +1,4 @@
-//! What git says of the files of a directory. The repository is untrusted: none of its hooks, monitors,
+//! Git's status and branch of a directory. The repository is untrusted: none of its hooks, monitors,
 //! filters or diff programs runs, and nothing is fetched.
 
 use std::io::Read;

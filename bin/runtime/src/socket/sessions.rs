@@ -38,7 +38,7 @@ pub struct Spoken {
     pub output: OwnedWriteHalf,
     /// The client's process.
     pub pid: Option<i32>,
-    /// What the client says about its connection, in the protocol's own terms.
+    /// The client's description of its connection, in the protocol's own terms.
     pub options: Value,
 }
 

@@ -1,4 +1,4 @@
-//! What fills the model's context, as a bar and a list.
+//! The use of the model's context, as a bar and a list.
 
 use leftfold_view::ContextUse;
 use ratatui::style::Style;

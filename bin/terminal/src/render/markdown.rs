@@ -153,7 +153,7 @@ impl CodeCache {
     }
 }
 
-/// What a block is in.
+/// A container of blocks.
 #[derive(Debug)]
 enum Container {
     /// `rows` is the number of rows before it.
@@ -612,7 +612,7 @@ impl<'a> Layout<'a> {
         self.blank = Some(line);
     }
 
-    /// What stands before the lines of the outer containers, without markers of items.
+    /// The prefix of the lines of the outer containers, without markers of items.
     fn prefix(&self, containers: usize) -> Vec<Span<'static>> {
         let shown = self.containers.iter().take(containers.min(DEEPEST));
         let prefix = shown.map(|container| match container {

@@ -10,7 +10,7 @@ use crate::theme::Theme;
 
 /// Columns of text that a column of the table has at least.
 const NARROWEST: usize = 4;
-/// What stands between two columns.
+/// Width of the separator between two columns.
 const GAP: usize = 3;
 
 #[derive(Debug)]

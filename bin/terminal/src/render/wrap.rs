@@ -14,7 +14,7 @@ const LONGEST_CLUSTER: usize = 64;
 /// Replaces a cluster that is wider than a line.
 const TOO_WIDE: &str = "?";
 
-/// What stands before the text of its first line, and of the lines after it.
+/// The prefix of the first line, and of the lines after it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Indent {
     pub(crate) first: Vec<Span<'static>>,

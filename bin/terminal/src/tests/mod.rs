@@ -639,7 +639,7 @@ fn the_screen_fits_any_terminal() {
     }
 }
 
-/// What a surface has written, as a terminal shows it.
+/// The output of a surface, as a terminal shows it.
 struct Drawn {
     parser: vt100::Parser,
     surface: Surface<Shared>,
