@@ -179,7 +179,7 @@ fn a_conversations_prompts_are_commands_too() {
         )
         .setting("permission", json!({ "bash": { "rm *": "deny" } }));
     let mut terminal = site.terminal(&[], 100);
-    terminal.until_prompt().press("/help\r").until("/hello: Says hello.");
+    terminal.until_prompt().press("/help\r").until("/hello ").until("Says hello.");
     terminal.until_prompt().press("/rm\r").until("rm a").until("One.");
     terminal.until_prompt().press("/hello you all\r").until("Two.");
     terminal.until_prompt().press("/exit\r");

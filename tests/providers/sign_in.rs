@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use common::authorization::{ACCOUNT, Authorization, Mood};
-use common::{Editor, Live, Ran, Site, all, end};
+use common::{Answer, Editor, Live, Ran, Server, Site, all, end};
 use serde_json::{Value, json};
 
 const CHATGPT: &str = "openai/gpt-6.2-sol";
@@ -334,4 +334,36 @@ fn an_editor_can_let_its_person_sign_in() {
     assert_eq!(stored(&site)["openai"]["access"], server.access().as_str());
     let id = editor.ask("authenticate", json!({ "methodId": "leftfold-sign-in-nobody" }));
     assert_eq!(editor.error(id)["code"], -32602);
+}
+
+/// Settings name another address, as a trusted project could do by mistake.
+#[test]
+fn tokens_go_to_the_vendor_whatever_settings_say() {
+    let server = Authorization::start(Mood::Good, LONG);
+    let site = signed_in(&server);
+    let stranger = Server::answering(|_| Answer::Status(500, vec![], "not the vendor".into()));
+    let url = stranger.url();
+    for openai in [
+        json!({ "options": { "baseURL": url } }),
+        json!({ "api": url }),
+        json!({ "options": { "baseURL": url }, "npm": "@ai-sdk/openai-compatible" }),
+        json!({ "options": { "baseURL": url }, "vendor": "openrouter", "wire": "openai-responses" }),
+    ] {
+        site.file("leftfold.json", json!({ "provider": { "openai": openai } }).to_string());
+        let before = server.requests().len();
+        site.prompt("go");
+        assert!(stranger.requests().is_empty(), "{openai}: {:?}", stranger.requests());
+        if openai == json!({ "options": { "baseURL": url } }) {
+            assert!(server.requests().len() > before, "the vendor was not asked");
+        }
+    }
+    // with a key of its own the address counts again, and no token goes there
+    let key = json!({ "options": { "baseURL": url, "apiKey": "sk-own-0123456789" } });
+    site.file("leftfold.json", json!({ "provider": { "openai": key } }).to_string());
+    site.prompt("go").with(1);
+    let headers: Vec<String> = stranger.requests().into_iter().flat_map(|it| it.headers).collect();
+    assert!(headers.contains(&"authorization: Bearer sk-own-0123456789".to_owned()), "{headers:?}");
+    for secret in server.secrets() {
+        assert!(!headers.iter().any(|header| header.contains(&secret)), "{headers:?}");
+    }
 }

@@ -7,6 +7,7 @@ use common::{Editor, Live, Site, all, call, only, says, script};
 use serde_json::{Value, json};
 
 const CTRL_D: &str = "\x04";
+const CTRL_U: &str = "\x15";
 const PATCH: &str =
     "*** Begin Patch\n*** Update File: a\n@@\n-two\n+2\n*** Add File: b\n+new\n*** End Patch";
 
@@ -31,7 +32,7 @@ fn a_conversation_shows_the_diff_of_the_files_as_they_are() {
     let mut terminal = site.terminal(&[], 80);
     terminal.until_prompt().press("go\r").until("[o]nce");
     let shown = terminal.shown();
-    let diff = "    a +1 -1\n    @@ -1,3 +1,3 @@\n     one\n    -two\n    +2\n     three\n";
+    let diff = "    a +1 -1\n    1   one\n    2 - two\n    2 + 2\n    3   three\n";
     assert!(shown.contains(&format!("? write a\n{diff}")), "{shown}");
     terminal.press("n").until("rejected").until_prompt().press(CTRL_D);
     assert_eq!(terminal.wait(), 0);
@@ -121,6 +122,8 @@ fn a_prompt_is_taken_back_and_comes_again() {
     assert_eq!(site.text("a"), "changed\n");
     terminal.press("/undo\r").until("[done: 1 file changed, +1 -1]");
     assert_eq!(site.text("a"), "first\n");
+    // the prompt is in the composer again
+    terminal.until("› go").press(CTRL_U);
     terminal.until_prompt().press("/undo\r").until("no prompt to go back to");
     terminal.until_prompt().press("/redo\r");
     terminal.until_so("redone", |screen| screen.contents().matches("[done: 1 file").count() == 2);

@@ -1,8 +1,7 @@
 //! The file: markup, style and script of the front end, and the data as blocks of JSON.
 //!
-//! Nothing in the data can become markup or code: each `<` in it is written as an escape of JSON (a packed
-//! block has none), and
-//! the page's policy allows exactly one script and one style, by their hashes, and no connection.
+//! Nothing in the data can become markup or code: each `<` in it is written as an escape of JSON (a packed block has
+//! none), and the page's policy allows exactly one script and one style, by their hashes, and no connection.
 
 use std::fmt::Write;
 
