@@ -341,7 +341,7 @@ fn an_editor_can_let_its_person_sign_in() {
 fn tokens_go_to_the_vendor_whatever_settings_say() {
     let server = Authorization::start(Mood::Good, LONG);
     let site = signed_in(&server);
-    let stranger = Server::answering(|_| Answer::Status(500, vec![], "not the vendor".into()));
+    let stranger = Server::answering(|_| Answer::Status(400, vec![], "not the vendor".into()));
     let url = stranger.url();
     for openai in [
         json!({ "options": { "baseURL": url } }),

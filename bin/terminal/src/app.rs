@@ -550,7 +550,7 @@ impl App {
             self.wanted_files.clone_from(&mention);
             self.mention = mention;
         }
-        let Choices { commands, mentions } = &self.choices;
+        let Choices { commands, mentions, .. } = &self.choices;
         self.menu.update(before, commands, mentions, &self.files);
     }
 
@@ -574,7 +574,12 @@ impl App {
             KeyCode::Tab => {
                 self.complete();
             }
-            KeyCode::Enter if !starts_line(key) && self.menu.is_partial() => {
+            // before all commands are known, the text may be one of the others
+            KeyCode::Enter
+                if !starts_line(key)
+                    && self.menu.is_partial()
+                    && (self.choices.has_all || self.menu.is_moved()) =>
+            {
                 if self.complete() {
                     return Some(self.enter().into_iter().collect());
                 }

@@ -101,6 +101,8 @@ pub(super) struct Choices {
     pub(super) commands: Vec<Command>,
     /// Subagents, and resources of MCP servers.
     pub(super) mentions: Vec<Entry>,
+    /// Whether the commands of the project, the skills and the prompts of servers have been read.
+    pub(super) has_all: bool,
 }
 
 fn entry(name: &str, about: &str) -> Entry {
@@ -123,7 +125,7 @@ impl Default for Choices {
             },
             argument: own.argument,
         };
-        Self { commands: OWN.iter().map(command).collect(), mentions: Vec::new() }
+        Self { commands: OWN.iter().map(command).collect(), mentions: Vec::new(), has_all: false }
     }
 }
 
@@ -175,6 +177,7 @@ impl Choices {
         }
         let agents = settings.subagents.iter();
         choices.mentions = agents.map(|(name, about)| entry(name, first_line(about))).collect();
+        choices.has_all = true;
         Ok(choices)
     }
 }

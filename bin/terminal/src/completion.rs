@@ -181,6 +181,11 @@ impl Menu {
         }
     }
 
+    /// Whether the user has selected an entry.
+    pub(crate) fn is_moved(&self) -> bool {
+        self.is_moved
+    }
+
     /// Closes the menu until another text is written.
     pub(crate) fn close(&mut self) {
         self.closed = Some(self.before.clone());

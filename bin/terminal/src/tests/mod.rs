@@ -388,6 +388,10 @@ fn fresh() -> App {
 fn commands_are_completed_as_they_are_typed() {
     let now = Instant::now();
     let mut app = fresh();
+    // `/rm` may be a command of the project, which has not been read yet
+    assert_eq!(submitted(&press(&mut app, "/rm\n", now)), ["/rm"]);
+    app.settle(false);
+    app.take_choices(Choices { has_all: true, ..Choices::default() });
     press(&mut app, "/mo", now);
     let rows = live(&mut app, Time::default());
     assert!(rows[0] == "› /mo" && rows[1].starts_with("> /model"), "{rows:?}");
@@ -421,7 +425,7 @@ fn files_and_agents_are_completed_after_an_at_sign() {
     let mut app = fresh();
     let about = "Reads much".to_owned();
     let mentions = vec![completion::Entry { name: "explore".to_owned(), about }];
-    app.take_choices(Choices { mentions, ..Choices::default() });
+    app.take_choices(Choices { mentions, has_all: true, ..Choices::default() });
     press(&mut app, "see @", now);
     assert_eq!(app.wanted_files.take().as_deref(), Some(""));
     let rows = live(&mut app, Time::default());
