@@ -208,7 +208,7 @@ fn note_left_out(origin: Origin, left_out: &LeftOut) {
 /// The events of each session, in the order in which the sessions begin.
 type Sessions = Vec<(SessionId, Vec<Envelope>)>;
 
-/// What a bundle has beside its events.
+/// The parts of a bundle other than its events.
 #[derive(Default)]
 struct Beside {
     snapshots: Option<Unpacking>,

@@ -67,7 +67,7 @@ impl<T: Clone> Shared<T> {
     /// not answer, the current one is used to its end.
     ///
     /// # Errors
-    /// Those of `fetch`.
+    /// The errors of `fetch`.
     pub(crate) async fn get(
         &self,
         fetch: impl Future<Output = Result<Option<(T, Lifetime)>, Failure>>,

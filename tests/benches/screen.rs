@@ -13,7 +13,7 @@ const ROUNDS: usize = 15;
 /// How long the stream is watched.
 const WATCHED: Duration = Duration::from_secs(10);
 const PIECE: &str = "word ";
-/// What begins a frame.
+/// The sequence that begins a frame.
 const FRAME: &str = "\x1b[?2026h";
 /// Clock ticks a second in `/proc`.
 const TICKS: f64 = 100.0;

@@ -32,7 +32,7 @@ fn frames(file: &Path) -> Vec<(String, Value)> {
     whole.split("\n\n").filter_map(frame).collect()
 }
 
-/// What `curl -N` shows before and after each kill is together every event once, in one order.
+/// `curl -N` prints every event once and in order, before and after each kill taken together.
 #[test]
 fn curl_shows_every_event_once_across_kills() {
     if Command::new("curl").arg("--version").output().is_err() {

@@ -1,5 +1,5 @@
-//! What each request was made of: the pieces of the system prompt, tools and messages with their
-//! origins, and what was left out. Pieces that requests share are stored once.
+//! The parts of each request: the pieces of the system prompt, tools and messages with their origins, and the parts that
+//! were left out. Pieces that requests share are stored once.
 
 use leftfold_events::context::{self, Built};
 use leftfold_events::event::{Event, Model, Purpose};
@@ -18,7 +18,7 @@ pub(crate) struct Requests<'a> {
     /// The request before, and the numbers of its messages in the pool.
     last: Option<(Built, Vec<usize>)>,
     compactions: Vec<&'a Envelope>,
-    /// What filled the context at each request of a turn: the points of the chart.
+    /// The use of the context at each request of a turn: the points of the chart.
     pub(crate) context: Vec<Value>,
 }
 
@@ -103,7 +103,7 @@ fn head(state: &State, request: &Request) -> Value {
     })
 }
 
-/// What fills the context at a request, in tokens.
+/// The use of the context at a request, in tokens.
 fn context_use(seq: Seq, state: &State, request: &Request) -> Value {
     let used = ContextUse::of_request(state, request);
     let parts = used.parts().map(|(_, tokens)| tokens);

@@ -26,7 +26,7 @@ const MESSAGES: &str = "messages";
 pub(crate) struct StateTrace {
     session: SessionId,
     pub(crate) state: State,
-    /// What the page has after the patches so far.
+    /// The state that the page computes from the patches so far.
     value: Value,
     config: Large<TurnConfig>,
     files: Large<Files>,

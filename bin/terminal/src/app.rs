@@ -127,9 +127,9 @@ pub(super) struct App {
     pub(super) search: Option<Search>,
     /// A list to choose from, instead of the composer.
     pub(super) picker: Option<Picker<Pick>>,
-    /// What the text before the cursor can be completed to.
+    /// The completions of the text before the cursor.
     pub(super) menu: Menu,
-    /// What there is to complete to.
+    /// All commands and mentions that the menu can offer.
     pub(super) choices: Choices,
     /// The files for the mention that is being written, as far as they are found.
     files: Found,

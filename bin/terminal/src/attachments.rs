@@ -13,7 +13,7 @@ use percent_encoding::percent_decode_str;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
-/// What a path must end with. What a file is, its contents say.
+/// The extensions of a pasted path. The contents of the file decide its type.
 const ENDINGS: [&str; 6] = ["png", "jpg", "jpeg", "gif", "webp", "pdf"];
 /// Bytes of the longest path.
 const LONGEST_PATH: usize = 4_096;

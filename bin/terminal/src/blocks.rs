@@ -54,19 +54,19 @@ pub(super) struct Blocks {
     reasoning_since: Time,
     /// Characters of this reply so far, reasoning included.
     written: u64,
-    /// What was shown in part.
+    /// Blocks that were folded.
     folds: Folds,
     /// The context in use before the current compaction, in tokens.
     before_compaction: Option<u64>,
     /// Finished lines that were not taken yet.
     finished: Vec<Line<'static>>,
-    /// What the last of them belong to.
+    /// The block of the last finished lines.
     last: Option<Block>,
     /// Whether the model's text has begun and not ended.
     is_text: bool,
 }
 
-/// What lines belong to. A blank line stands between most of them.
+/// A kind of block. A blank line separates most of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Block {
     Prompt,

@@ -1,4 +1,4 @@
-//! What there is to choose from: commands, agents, models, variants, sessions, approvals. It is read from settings and
+//! The rows of menus and lists: commands, agents, models, variants, sessions, approvals. They are read from settings and
 //! from the heads of sessions. That takes a while, so callers do it on another thread.
 
 use std::path::Path;
@@ -30,7 +30,7 @@ pub(super) const PLAIN: &str = "default";
 /// The sessions that are offered, the newest first.
 const MOST_SESSIONS: usize = 500;
 
-/// What a row of a list is chosen for.
+/// The effect of choosing a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Pick {
     /// This command line does it.
@@ -95,7 +95,7 @@ impl Mode {
     }
 }
 
-/// What the menu completes to.
+/// The entries of the menu.
 #[derive(Clone, Debug)]
 pub(super) struct Choices {
     pub(super) commands: Vec<Command>,
@@ -110,7 +110,7 @@ fn entry(name: &str, about: &str) -> Entry {
 }
 
 impl Default for Choices {
-    /// What is known without reading anything.
+    /// The conversation's own commands, which are known without reading anything.
     fn default() -> Self {
         let themes = ThemeName::ALL.map(|name| entry(name.as_str(), ""));
         let modes = Mode::ALL.map(|mode| entry(mode.name(), mode.about()));
@@ -401,7 +401,7 @@ pub(super) fn themes(current: ThemeName) -> Picker<Pick> {
     Picker::new("Theme", ThemeName::ALL.map(row).into(), place)
 }
 
-/// What a list of earlier prompts is for.
+/// The purpose of a list of earlier prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PromptsFor {
     /// To be said next.
@@ -443,7 +443,7 @@ pub(super) const HERE: &str = "here";
 /// The argument of `/fork` that restores the files.
 pub(super) const FILES: &str = "files";
 
-/// What can be done with an earlier prompt.
+/// The ways back to an earlier prompt.
 pub(super) fn steps_back(seq: Seq) -> Picker<Pick> {
     let back = Row {
         value: run("revert", &seq.to_string()),
@@ -453,7 +453,7 @@ pub(super) fn steps_back(seq: Seq) -> Picker<Pick> {
     Picker::new("What to do", [back].into_iter().chain(fork_rows(seq)).collect(), 0)
 }
 
-/// What becomes of the files when a fork is made.
+/// Whether a fork restores the project's files.
 pub(super) fn fork_at(seq: Seq) -> Picker<Pick> {
     Picker::new("Fork", fork_rows(seq).into(), 0)
 }

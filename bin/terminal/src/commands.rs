@@ -416,7 +416,7 @@ impl Conversation {
         self.show_text(&text);
     }
 
-    /// What fills the model's context, and how much the provider has counted.
+    /// Shows the use of the model's context, and the provider's own count.
     pub(super) fn show_context(&mut self, used: &ContextUse) {
         let measured = self.app.blocks.transcript.root().and_then(|root| root.context_used);
         let look = &self.app.blocks.look;

@@ -42,7 +42,7 @@ pub(super) enum Own {
     Why,
 }
 
-/// What may follow the name of a command.
+/// Whether a command takes an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Argument {
     Nothing,
@@ -51,7 +51,7 @@ pub(super) enum Argument {
     Required,
 }
 
-/// What must be over before a line can be carried out.
+/// The work that must have ended before a line is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
     Nothing,
@@ -201,7 +201,7 @@ fn command(line: &str) -> Option<&str> {
     (!word.contains('/')).then(|| &line[..=word.len()])
 }
 
-/// What must be over before the line can be carried out.
+/// The condition under which the line can be carried out.
 pub(super) fn needs(line: &str) -> Needs {
     match Entered::of(line) {
         Entered::Own(own, ..) => own.needs,

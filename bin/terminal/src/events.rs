@@ -16,7 +16,7 @@ use super::jobs::Done;
 use super::keys::{Batch, Keys};
 use super::link::NewClient;
 
-/// What other threads have found or want to say.
+/// A result or a note of another thread.
 #[derive(Debug)]
 pub(super) enum Background {
     Files(Found),

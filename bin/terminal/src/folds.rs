@@ -18,13 +18,13 @@ use super::render::{self, DiffOptions};
 const MOST: usize = 50;
 /// Lines of one text to show. Results are far shorter; this bounds what a server of others may send.
 const LONGEST: usize = 20_000;
-/// What stands before each line.
+/// The prefix of each line.
 const INDENT: &str = "  ";
 
 /// A text that was shown in part.
 #[derive(Clone, Debug)]
 pub(super) struct Fold {
-    /// What it is, in one line.
+    /// The title, in one line.
     pub(super) heading: String,
     pub(super) body: Body,
 }

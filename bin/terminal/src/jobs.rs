@@ -85,7 +85,7 @@ pub(super) enum Done {
     Failed(anyhow::Error),
 }
 
-/// What is taken back, or brought back.
+/// A step back or forward through the prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Back {
     /// The last prompt.
@@ -339,7 +339,7 @@ impl Job {
         }
     }
 
-    /// What fills the model's context.
+    /// Reads the use of the model's context.
     pub(super) async fn context(mut self) -> Done {
         match self.state().await {
             Ok(state) => Done::Context(Box::new(ContextUse::of(&state))),
@@ -347,7 +347,7 @@ impl Job {
         }
     }
 
-    /// What the session and its subagents have cost.
+    /// Adds up the cost of the session and its subagents.
     pub(super) async fn cost(mut self) -> Done {
         let state = match self.state().await {
             Ok(state) => state,
@@ -397,7 +397,7 @@ impl Job {
         }
     }
 
-    /// What the session waits for.
+    /// Reads what the session waits for.
     pub(super) async fn why(self) -> Done {
         let Some(client) = self.link.client.clone() else {
             return Done::Refused(format!("/why: {BEGUN}"));

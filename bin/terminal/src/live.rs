@@ -229,7 +229,7 @@ impl App {
         Some(self.picker.as_ref()?.lines(size(look.width), size(most), &look.theme))
     }
 
-    /// What the text can be completed to.
+    /// The rows of the menu.
     fn menu_rows(&self, most: usize) -> Vec<Line<'static>> {
         let look = &self.blocks.look;
         let size = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
@@ -297,7 +297,7 @@ impl App {
         Line::from(vec![spinner, span(look.theme.dim, format!(" {what}{since}"))])
     }
 
-    /// What the session waits for: its calls with their subagents, or a request, or else.
+    /// The rows of pending work: a retry, calls with their subagents, a request or a snapshot.
     fn running_rows(&self, time: Time) -> Vec<Line<'static>> {
         let theme = &self.blocks.look.theme;
         let Some(session) = self.blocks.transcript.root().filter(|_| self.is_working()) else {

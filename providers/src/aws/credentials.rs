@@ -100,7 +100,7 @@ pub(super) struct Api {
     pub(super) region: String,
 }
 
-/// What a container's server of credentials wants to see.
+/// The authorization that a container's credential server requires.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum ContainerToken {
     Unneeded,

@@ -388,7 +388,7 @@ async fn setup(
     .await
 }
 
-/// What a request has started.
+/// The work that a request started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Started {
     Prompt,

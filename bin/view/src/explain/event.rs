@@ -17,7 +17,7 @@ use crate::reason::reason;
 /// The longest list of outcomes.
 const OUTCOMES: usize = 8;
 
-/// What an event follows from, and what followed from it.
+/// The causes of an event, and its consequences.
 #[derive(Debug)]
 pub struct EventLinks<'a> {
     /// For an intent, the fact on which it was decided.
