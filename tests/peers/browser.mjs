@@ -17,7 +17,10 @@ export async function until(what, wanted) {
   }
 }
 
-/** A browser whose files and screenshots are in `folder`. It can resolve no name, and reaches only this machine. */
+/**
+ * A browser whose files and screenshots are in `folder`. It can resolve no name, and reaches only this machine. Its tabs are
+ * of `Kind`, a `Tab` whose static function `prepare` also runs in each page before the page's own scripts.
+ */
 export class Browser {
   constructor(chromium, folder, Kind = Tab) {
     Object.assign(this, { chromium, folder, Kind })
@@ -60,7 +63,8 @@ export class Browser {
     this.pages.set(sessionId, page)
     for (const domain of ["Page", "Runtime", "Network", "Log"]) await page.send(`${domain}.enable`)
     await page.send("Emulation.setFocusEmulationEnabled", { enabled: true })
-    await page.send("Page.addScriptToEvaluateOnNewDocument", { source: `(${prepare})()` })
+    const scripts = [prepare, this.Kind.prepare].filter(Boolean)
+    for (const script of scripts) await page.send("Page.addScriptToEvaluateOnNewDocument", { source: `(${script})()` })
     await page.send("Page.navigate", { url: address })
     return page
   }
