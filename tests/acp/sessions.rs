@@ -4,9 +4,10 @@
 use common::{
     Editor, Site, all, asking, bash, call, exists, kinds, only, says, script, wait_until,
 };
+use leftfold_events::Time;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::time::SystemTime;
 
 fn events(site: &Site, session: &str) -> Vec<Value> {
     site.run(&["export", session]).ok().events()
@@ -469,12 +470,16 @@ fn whoever_looks_at_a_turn_that_was_cut_off_does_not_go_on_with_it() {
     drop(live);
     let session = started["session"].as_str().unwrap();
     let before = events(&site, session);
-    // the call's deadline has passed, but only a client that continues the turn acts on it
-    std::thread::sleep(Duration::from_millis(500));
+    // after the call's deadline, only a client that continues the turn acts on it
+    let deadline: Time = serde_json::from_value(started["until"].clone()).unwrap();
+    wait_until("the deadline of the call has passed", || Time::from(SystemTime::now()) > deadline);
     let mut editor = Editor::start(&site, &[]);
     load(&mut editor, &site, session);
+    // a node that went on by itself would do so as it opens the session, before this is logged
     set_mode(&mut editor, session, "plan");
-    std::thread::sleep(Duration::from_millis(500));
+    wait_until("the choice is logged", || {
+        kinds(&events(&site, session)).contains(&"session.configured")
+    });
     editor.leave();
     let after = events(&site, session);
     assert_eq!(after[..before.len()], before);
