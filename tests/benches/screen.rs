@@ -42,7 +42,7 @@ fn first_frame() {
 }
 
 fn stream() {
-    let text = PIECE.repeat(40_000);
+    let text = PIECE.repeat(20_000);
     let reply = json!({ "chunk": PIECE.len(), "delay_ms": 1, "parts": [{ "text": text }] });
     let site = Site::scripted(&script(json!([reply])));
     let mut terminal = site.terminal(&[], 80);
