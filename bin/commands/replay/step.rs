@@ -9,7 +9,7 @@ use leftfold_events::{Envelope, Seq, State, Time, line, mask, next};
 use super::Filter;
 use leftfold_runtime::redact_output;
 use leftfold_view::clean::{escape_json, printable};
-use leftfold_view::words::counted;
+use leftfold_view::words::{counted, variant_words};
 use leftfold_view::{SessionView, event_line};
 
 /// Events between two stored states, so that a step back folds only the events after the nearest
@@ -112,8 +112,9 @@ impl<'a> Walk<'a> {
             None if state.turn.is_none() => "idle".to_owned(),
             None => {
                 let waits = state.open().into_iter();
-                let waits = waits.map(|(kind, wait)| format!("{kind:?} {}", wait.intent));
-                format!("waits for {}", waits.collect::<Vec<_>>().join(", ")).to_lowercase()
+                let waits =
+                    waits.map(|(kind, wait)| format!("{} {}", variant_words(kind), wait.intent));
+                format!("waits for {}", waits.collect::<Vec<_>>().join(", "))
             }
         };
         let messages = counted(state.messages.len(), "message");

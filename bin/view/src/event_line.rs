@@ -15,7 +15,7 @@ use crate::file_changes;
 use crate::reason::reason;
 use crate::session::SessionView;
 use crate::text::{answer_text, excerpt};
-use crate::words::{brief, counted, first_line, quoted, shorten, written};
+use crate::words::{brief, counted, first_line, quoted, shorten, variant_words, written};
 
 /// One event of a replay: seq, time since the session began, details and the reason for a decision.
 /// Changes of a file, or the last output of a failed command, follow below. `before` is the state
@@ -167,8 +167,7 @@ pub fn detail(event: &Event) -> String {
         Event::Session(Session::Configured { choices, by }) => choices_detail(choices, by),
         Event::Session(Session::RulesSet { rules, by }) => {
             let actions = rules.iter().map(|rule| {
-                let action = format!("{:?}", rule.action).to_lowercase();
-                format!("{action} {} `{}`", rule.permission, rule.pattern)
+                format!("{} {} `{}`", variant_words(rule.action), rule.permission, rule.pattern)
             });
             let listed = actions.collect::<Vec<_>>().join(", ");
             format!("{} by {by}", if listed.is_empty() { "none" } else { &listed })
@@ -186,13 +185,13 @@ pub fn detail(event: &Event) -> String {
         }
         Event::Turn(Turn::Interrupted { by }) => format!("by {by}"),
         Event::Turn(Turn::Switched { agent, model }) => format!("to {agent}, {model}"),
-        Event::Turn(Turn::Continued { finish, .. }) => format!("after {finish:?}").to_lowercase(),
+        Event::Turn(Turn::Continued { finish, .. }) => format!("after {}", variant_words(finish)),
         Event::Turn(Turn::Ended(ended)) => end_detail(ended),
         Event::Model(event) => model_detail(event),
         Event::Tool(event) => tool_detail(event),
         Event::Permission(Permission::Ruled { action, rule, .. }) => {
             let rule = rule.as_ref().map(|r| format!(" by {} `{}`", r.permission, r.pattern));
-            format!("{action:?}{}", rule.unwrap_or_default()).to_lowercase()
+            format!("{}{}", variant_words(action), rule.unwrap_or_default())
         }
         Event::Permission(Permission::Asked { permission, patterns, .. }) => {
             format!("{permission}: {}", patterns.join(", "))
@@ -242,14 +241,14 @@ fn subagent_detail(event: &Subagent) -> String {
         Subagent::Spawned { session, agent, .. } => format!("{agent}, session {session}"),
         Subagent::Ended { answer, reason, .. }
         | Subagent::EndedUncounted { answer, reason, .. } => {
-            format!("{}: {}", format!("{reason:?}").to_lowercase(), quoted(answer))
+            format!("{}: {}", variant_words(reason), quoted(answer))
         }
     }
 }
 
 fn end_detail(ended: &Ended) -> String {
     let mut detail =
-        format!("{:?} after {}", ended.reason, counted(ended.steps, "step")).to_lowercase();
+        format!("{} after {}", variant_words(ended.reason), counted(ended.steps, "step"));
     if ended.cost > 0.0 {
         let _ = write!(detail, ", ${:.4}", ended.cost);
     }
@@ -276,7 +275,8 @@ fn model_detail(event: &Model) -> String {
         Model::Finished { finish, usage, cost, .. } => {
             let cost = if *cost > 0.0 { format!(", ${cost:.4}") } else { String::new() };
             let (taken, given) = (usage.total() - usage.output, usage.output);
-            format!("{finish:?}, {} in, {given} out{cost}", counted(taken, "token")).to_lowercase()
+            let finish = variant_words(finish);
+            format!("{finish}, {} in, {given} out{cost}", counted(taken, "token"))
         }
         Model::Failed { class, message, .. } => format!("{class:?}: {message}"),
         Model::RetryScheduled { attempt, error } => format!("after attempt {attempt}: {error}"),
@@ -314,7 +314,7 @@ fn tool_detail(event: &Tool) -> String {
         Tool::ElicitationAnswered { consent: Consent::Accepted, content, .. } => {
             format!("accepted {content}")
         }
-        Tool::ElicitationAnswered { consent, .. } => format!("{consent:?}").to_lowercase(),
+        Tool::ElicitationAnswered { consent, .. } => variant_words(consent),
         Tool::ResolveStarted { .. } | Tool::Lost { .. } | Tool::Cancelled { .. } => String::new(),
     }
 }

@@ -184,6 +184,7 @@ fn end_reason(before: &State, ended: &Ended) -> Option<String> {
         EndReason::Completed if before.structured_output().is_some() => {
             "the model gave an answer that fits the schema".to_owned()
         }
+        EndReason::Completed if ended.steps == 0 => "it needed no answer of the model".to_owned(),
         EndReason::Completed => "the model answered without a call".to_owned(),
         EndReason::Aborted => "the turn was interrupted".to_owned(),
         EndReason::MaxSteps => {

@@ -628,3 +628,23 @@ fn a_restore_whose_deadline_passed_has_failed() {
     let changes: Vec<Change> = log.events.iter().flat_map(|event| view.apply(event)).collect();
     assert!(matches!(changes[..], [Change::Restored(Err(_))]), "{changes:?}");
 }
+
+#[test]
+fn an_event_in_one_line_has_words_and_keeps_names_as_they_are() {
+    let mut log = Log::default();
+    let request = log.requested("turn");
+    let usage =
+        json!({ "input": 10, "output": 2, "reasoning": 0, "cache_read": 0, "cache_write": 0 });
+    log.add(
+        request,
+        "model.finished",
+        &json!({
+            "finish": "tool_calls", "usage": usage, "cost": 0.0, "body_sha256": "0".repeat(64),
+        }),
+    );
+    let rule = json!({ "permission": "edit", "pattern": "src/README.md", "action": "deny" });
+    log.add(request, "permission.ruled", &json!({ "call": "c", "action": "deny", "rule": rule }));
+    let lines = log.events[1..].iter().map(|event| crate::event_line::detail(&event.event));
+    let lines: Vec<String> = lines.collect();
+    assert_eq!(lines, ["tool calls, 10 tokens in, 2 out", "deny by edit `src/README.md`"]);
+}

@@ -2,7 +2,7 @@
 //! one.
 
 use std::borrow::Cow;
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 
 use leftfold_events::event::StreamedInput;
 use leftfold_events::mask;
@@ -73,6 +73,18 @@ pub fn shorten(text: &str, most: usize) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.into_owned(),
     }
+}
+
+/// The name of a variant without fields as words: `ToolCalls` is `tool calls`.
+pub fn variant_words(variant: impl Debug) -> String {
+    let mut words = String::new();
+    for (at, letter) in format!("{variant:?}").char_indices() {
+        if at > 0 && letter.is_uppercase() {
+            words.push(' ');
+        }
+        words.extend(letter.to_lowercase());
+    }
+    words
 }
 
 /// A number and its noun: `1 event`, `2 events`.
