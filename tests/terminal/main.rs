@@ -2,5 +2,6 @@
 #![cfg(test)]
 
 mod conversation;
+mod look;
 mod menus;
 mod question;

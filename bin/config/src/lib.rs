@@ -16,6 +16,7 @@
 //! | `tree`, `markdown`, `legacy` | a source as a tree of values with their places |
 //! | `typed` | a tree read into Rust types by serde |
 //! | `settings`, `provider`, `agent`, `extensions`, `permission` | these types |
+//! | `keys` | the keys of the conversation |
 //! | `schema` | the same types as a JSON Schema |
 //! | `load` | all sources read and merged |
 //! | `resolve` | providers, models and keys |
@@ -32,6 +33,7 @@ mod credentials;
 mod error;
 mod extensions;
 pub mod fuzzing;
+mod keys;
 mod legacy;
 mod load;
 mod markdown;
@@ -67,6 +69,7 @@ pub use extensions::{
     Client, Formatter, Formatters, LanguageServer, LanguageServers, Mcp, McpKind, OAuth, Plugin,
     PluginProgram,
 };
+pub use keys::{Key, KeyAction, KeyName, KeySettings, Keymap};
 pub use load::{Layers, load, load_with, review};
 pub use provider::{Abilities, Costs, Limits, Model, NEVER, Provider, Script};
 pub use redacted_view::{Item, Origin, RedactedView, VisibleValue, redacted_view};

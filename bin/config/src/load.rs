@@ -246,6 +246,7 @@ pub(crate) fn merge(
     settings.warnings.extend(left_out.iter().map(|(place, path)| {
         format!("{place}: `{path}` is not a setting of Leftfold and has no effect")
     }));
+    settings.warnings.extend(settings.terminal.keys.keymap()?.1);
     settings.find_skills(directory);
     settings.find_shell(env);
     settings.warnings.extend(layers.warnings.iter().cloned());

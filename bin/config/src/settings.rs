@@ -19,6 +19,7 @@ use crate::agent::{Agent, BUILT_IN_AGENTS, Command, GENERAL, Mode, PRIMARY_AGENT
 use crate::auth::Keys;
 use crate::error::{Error, in_quotes};
 use crate::extensions::{Formatters, LanguageServers, Mcp, Plugin, Skills};
+use crate::keys::KeySettings;
 use crate::permission::{self, Permission, PlacedRule};
 use crate::provider::{NEVER, Provider};
 use crate::sandbox::{Sandbox, SandboxSettings};
@@ -361,7 +362,7 @@ impl Default for Retry {
 }
 
 /// The conversation on a terminal.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(inline)]
 pub struct Terminal {
@@ -372,6 +373,7 @@ pub struct Terminal {
     /// Whether lines are only added, and nothing is drawn in place: for screen readers.
     pub plain: bool,
     pub theme: ThemeName,
+    pub keys: KeySettings,
 }
 
 /// The colours of the conversation.
@@ -445,6 +447,8 @@ pub enum Notify {
     Bell,
     /// A notification of the desktop, by OSC 9.
     Osc9,
+    /// The same by OSC 777.
+    Osc777,
     Off,
 }
 
@@ -657,6 +661,7 @@ impl Settings {
         self.sandbox.iter().try_for_each(Sandbox::check)?;
         self.formatter.iter().try_for_each(|formatters| formatters.check())?;
         self.lsp.iter().try_for_each(|servers| servers.check())?;
+        self.terminal.keys.keymap()?;
         match self.environment.iter().find(|name| is_credential(name)) {
             Some(name) => Err(name.wrong(
                 "a variable that is not a key, token or password (commands never get those)",

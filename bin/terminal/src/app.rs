@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use leftfold_actors::QuestionReply;
+use leftfold_config::KeyAction;
 use leftfold_events::event::{Answer, EndReason, Event, Session, Turn};
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_runtime::client;
@@ -22,17 +23,18 @@ use super::BY;
 use super::attachments;
 use super::blocks::Blocks;
 use super::choices::{self, Choices, Pick, PromptsFor};
-use super::choosing::{Choosing, KeyAction};
+use super::choosing::{ChoiceAction, Choosing};
 use super::completion::{Context, Menu};
 use super::composer::{Composer, Edit};
 use super::entered::{Needs, needs};
 use super::file_search::Found;
 use super::key_parser::Input;
-use super::keys::{Batch, is_control, typed};
+use super::keys::{Batch, is_control, named, typed};
 use super::look::Look;
 use super::picker::{Picked, Picker};
 use super::prompt_history::PromptHistory;
 use super::status_line::StatusLine;
+use super::theme::Background;
 
 /// Two presses of Esc within this time go back to an earlier prompt, and two of Ctrl-C leave.
 const TWICE: Duration = Duration::from_secs(1);
@@ -167,6 +169,8 @@ pub(super) struct App {
     finished: Vec<Line<'static>>,
     /// The last event of the session that was applied.
     seen: Seq,
+    /// The terminal's background, once it has told it, until the theme follows it.
+    pub(super) background: Option<Background>,
     /// A turn has ended or a question is asked, and nobody was told.
     pub(super) calls_for_attention: bool,
 }
@@ -208,6 +212,7 @@ impl App {
             held: Vec::new(),
             finished: Vec::new(),
             seen: 0,
+            background: None,
             calls_for_attention: false,
         }
     }
@@ -232,6 +237,11 @@ impl App {
     /// Whether a turn is running.
     pub(super) fn is_working(&self) -> bool {
         self.past.is_none() && self.blocks.turn().is_some() && !self.unfinished
+    }
+
+    /// Whether something runs that changes the screen by itself.
+    pub(super) fn is_busy(&self) -> bool {
+        self.is_working() || self.job.is_some()
     }
 
     /// Whether a prompt would be sent at once.
@@ -485,6 +495,11 @@ impl App {
         self.history.add(text, &stored);
     }
 
+    pub(super) fn remember_unsent(&mut self, text: &str) {
+        let stored = leftfold_runtime::redact_output::clean(text).into_owned();
+        self.history.add_unsent(text, &stored);
+    }
+
     #[cfg(test)]
     pub(super) fn history_text(&self) -> String {
         self.history.entries().concat()
@@ -575,10 +590,9 @@ impl App {
                 self.complete();
             }
             // before all commands are known, the text may be one of the others
-            KeyCode::Enter
-                if !starts_line(key)
-                    && self.menu.is_partial()
-                    && (self.choices.has_all || self.menu.is_moved()) =>
+            _ if self.action(key) == Some(KeyAction::Send)
+                && self.menu.is_partial()
+                && (self.choices.has_all || self.menu.is_moved()) =>
             {
                 if self.complete() {
                     return Some(self.enter().into_iter().collect());
@@ -626,6 +640,7 @@ impl App {
         while let Some(input) = inputs.pop_front() {
             match input {
                 Input::Focus(focus) => self.status.focused = focus,
+                Input::Background(background) => self.background = Some(background),
                 Input::Paste(text) => actions.extend(self.paste(&text, batch.at)),
                 Input::Key(key) => {
                     if self.gate_decides(key, now) {
@@ -717,13 +732,13 @@ impl App {
     fn choose(&mut self, of: QuestionId, keys: &str) -> Option<Action> {
         let question = self.blocks.open_question(of)?.question.clone()?;
         match self.choosing.press(&question, keys) {
-            KeyAction::Chosen => None,
-            KeyAction::Answer => {
+            ChoiceAction::Chosen => None,
+            ChoiceAction::Answer => {
                 let answer = question.chosen(&self.choosing.places);
                 self.answer(of, client::reply(Some(answer), BY))
             }
-            KeyAction::Dismiss => self.answer(of, client::reply(None, BY)),
-            KeyAction::Words(words) => {
+            ChoiceAction::Dismiss => self.answer(of, client::reply(None, BY)),
+            ChoiceAction::Words(words) => {
                 self.entry = Entry::Answer(of);
                 self.composer.insert(&words);
                 None
@@ -805,7 +820,16 @@ impl App {
         }
     }
 
-    #[allow(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
+    /// What a key does to the text as it is.
+    fn action(&self, key: KeyEvent) -> Option<KeyAction> {
+        self.blocks.look.keys.action(named(key)?, self.composer.is_empty())
+    }
+
+    /// The first key of an action, as people write it; "" if it has none.
+    fn key_of(&self, action: KeyAction) -> String {
+        self.blocks.look.key(action).unwrap_or_default()
+    }
+
     fn key(&mut self, key: KeyEvent, at: Instant, now: Instant) -> Vec<Action> {
         if self.search.is_some() {
             return self.search_key(key);
@@ -821,39 +845,36 @@ impl App {
         let had_text = !self.composer.is_empty();
         self.hint = None;
         let armed = self.armed.take();
-        let actions = match key.code {
-            _ if is_control(key, 'c') => self.control_c(armed),
-            KeyCode::Esc => self.escape(armed, now),
-            _ if is_control(key, 'd') && self.composer.is_empty() => self.control_d(armed),
-            KeyCode::Enter if starts_line(key) => {
-                self.composer.insert("\n");
-                None
-            }
-            KeyCode::Enter => self.enter(),
-            KeyCode::Tab if self.takes_choices() => Some(Action::NextAgent),
-            KeyCode::BackTab if self.entry == Entry::Prompt => Some(Action::NextMode),
-            _ if is_control(key, 'g') => Some(Action::Edit(self.composer.text())),
-            _ if is_control(key, 'l') => Some(Action::Redraw),
-            _ if is_control(key, 'v') && self.entry == Entry::Prompt => {
+        let action = self.action(key);
+        let actions = match action {
+            Some(KeyAction::Cancel) => self.control_c(armed),
+            Some(KeyAction::Interrupt) => self.escape(armed, now),
+            Some(KeyAction::Leave) => self.control_d(armed),
+            Some(KeyAction::Send) => self.enter(),
+            Some(KeyAction::NextAgent) if self.takes_choices() => Some(Action::NextAgent),
+            Some(KeyAction::NextMode) if self.entry == Entry::Prompt => Some(Action::NextMode),
+            Some(KeyAction::Editor) => Some(Action::Edit(self.composer.text())),
+            Some(KeyAction::Redraw) => Some(Action::Redraw),
+            Some(KeyAction::PasteImage) if self.entry == Entry::Prompt => {
                 Some(Action::AttachClipboard)
             }
-            _ if is_control(key, 'o') => {
+            Some(KeyAction::Expand) => {
                 self.unfold();
                 None
             }
-            _ if is_control(key, 'z') => Some(Action::Suspend),
-            _ if is_control(key, 'r') => {
+            Some(KeyAction::Suspend) => Some(Action::Suspend),
+            Some(KeyAction::SearchPrompts) => {
                 let draft = self.composer.text();
                 self.search = Some(Search { draft, ..Search::default() });
                 None
             }
-            _ if is_control(key, 'p') => self.earlier(),
-            _ if is_control(key, 'n') => self.later(),
-            _ => match self.composer.key(key, self.composer_width()) {
+            Some(KeyAction::PreviousPrompt) => self.earlier(),
+            Some(KeyAction::NextPrompt) => self.later(),
+            action => match self.composer.key(key, action, self.composer_width()) {
                 Edit::Above => self.earlier(),
                 Edit::Below => self.later(),
                 Edit::Done => {
-                    if !matches!(key.code, KeyCode::Up | KeyCode::Down) {
+                    if !matches!(action, Some(KeyAction::RowUp | KeyAction::RowDown)) {
                         self.browsing = None;
                     }
                     None
@@ -890,10 +911,11 @@ impl App {
     fn control_c(&mut self, armed: Option<Armed>) -> Option<Action> {
         if !self.composer.is_empty() {
             let text = self.composer.take();
-            self.remember(&text);
+            self.remember_unsent(&text);
             self.browsing = None;
             let next = if self.is_working() { "interrupts" } else { "leaves" };
-            self.hint = Some(format!("Cleared; Up brings it back. Ctrl-C again {next}."));
+            let (up, key) = (self.key_of(KeyAction::RowUp), self.key_of(KeyAction::Cancel));
+            self.hint = Some(format!("Cleared; {up} brings it back. {key} again {next}."));
             return None;
         }
         if self.is_working() {
@@ -901,14 +923,18 @@ impl App {
                 return Some(Action::Leave(Leaving::Interrupted));
             }
             self.armed = Some(Armed::Interrupted);
-            self.hint = Some("Interrupting. Ctrl-C again leaves.".to_owned());
+            let key = self.key_of(KeyAction::Cancel);
+            self.hint = Some(format!("Interrupting. {key} again leaves."));
             return Some(Action::Interrupt);
         }
         if armed == Some(Armed::Leave) || self.asked.is_some() || self.past.is_some() {
             return Some(Action::Leave(Leaving::Done));
         }
         self.armed = Some(Armed::Leave);
-        self.hint = Some("To leave, press Ctrl-C again or Ctrl-D, or type /exit.".to_owned());
+        let again = self.key_of(KeyAction::Cancel);
+        let leave = self.blocks.look.key(KeyAction::Leave);
+        let or = leave.map(|key| format!(" or {key}")).unwrap_or_default();
+        self.hint = Some(format!("To leave, press {again} again{or}, or type /exit."));
         None
     }
 
@@ -919,8 +945,9 @@ impl App {
         }
         if self.is_working() && armed != Some(Armed::EndOfInput) {
             self.armed = Some(Armed::EndOfInput);
+            let key = self.key_of(KeyAction::Leave);
             self.hint =
-                Some("A turn is running. Ctrl-D again leaves; the turn can be resumed.".to_owned());
+                Some(format!("A turn is running. {key} again leaves; the turn can be resumed."));
             return None;
         }
         Some(Action::Leave(Leaving::Done))
@@ -958,7 +985,8 @@ impl App {
             return Some(Action::ListPrompts);
         }
         self.armed = Some(Armed::Back(now));
-        self.hint = Some("Esc again goes back to an earlier prompt.".to_owned());
+        let key = self.key_of(KeyAction::Interrupt);
+        self.hint = Some(format!("{key} again goes back to an earlier prompt."));
         None
     }
 
@@ -1062,11 +1090,12 @@ impl App {
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "all other keys end the search")]
     fn search_key(&mut self, key: KeyEvent) -> Vec<Action> {
+        let action = self.action(key);
         let Some(search) = &mut self.search else { return Vec::new() };
         match key.code {
             KeyCode::Esc => self.end_search(false),
             _ if is_control(key, 'c') || is_control(key, 'g') => self.end_search(false),
-            _ if is_control(key, 'r') => self.find(true),
+            _ if action == Some(KeyAction::SearchPrompts) => self.find(true),
             KeyCode::Backspace => {
                 search.query.pop();
                 search.found = None;
@@ -1117,11 +1146,6 @@ impl App {
     pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
         self.gate.counts_from(now).filter(|_| self.composer.is_empty())
     }
-}
-
-/// Enter with a modifier begins another line.
-fn starts_line(key: KeyEvent) -> bool {
-    key.modifiers.intersects(KeyModifiers::SHIFT | KeyModifiers::ALT | KeyModifiers::CONTROL)
 }
 
 fn kind_of(question: &OpenQuestion) -> GateKind {

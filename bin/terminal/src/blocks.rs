@@ -11,7 +11,7 @@ use leftfold_events::rules::Rule;
 use leftfold_events::{Envelope, Seq, SessionId, Time};
 use leftfold_view::clean::{Cleaner, clean, clean_line, visible_line};
 use leftfold_view::text::stopped;
-use leftfold_view::words::first_line;
+use leftfold_view::words::{counted, first_line};
 use leftfold_view::{
     CallStep, Change, CompactionEnd, OpenQuestion, Outcome, Question, QuestionId, SessionView,
     Transcript,
@@ -28,10 +28,11 @@ use super::render::MarkdownStream;
 use super::render::wrap::{Break, Indent, wrap};
 use super::theme::Theme;
 
+/// The part of a prompt that is shown: lines and bytes.
+const MOST_LINES: usize = 24;
+const LONGEST_PROMPT: usize = 4_000;
 /// About how many characters a token has.
 const CHARACTERS: u64 = 4;
-/// Follows what was shown in part.
-pub(super) const UNFOLDS: &str = " (Ctrl-O shows it)";
 
 /// Follows a session and its subagents.
 #[derive(Debug)]
@@ -76,6 +77,8 @@ enum Block {
     Question,
     /// A line about what stands above it.
     Note,
+    /// What a turn has cost.
+    End,
 }
 
 impl Blocks {
@@ -136,8 +139,10 @@ impl Blocks {
         let is_close = match (self.last, block) {
             (None, _)
             | (_, Block::Note)
-            | (Some(Block::Call | Block::Question | Block::Note), Block::Call) => true,
-            (Some(_), Block::Prompt | Block::Text | Block::Call | Block::Question) => false,
+            | (Some(Block::Call | Block::Question | Block::Note), Block::Call | Block::End) => true,
+            (Some(_), Block::Prompt | Block::Text | Block::Call | Block::Question | Block::End) => {
+                false
+            }
         };
         if !is_close {
             self.finished.push(Line::default());
@@ -333,11 +338,14 @@ impl Blocks {
         if text.trim().is_empty() {
             return;
         }
-        let took = elapsed(at.since(self.reasoning_since));
-        let heading = format!("thought for {took}, about {} tokens", tokens(tokens_of(&text)));
+        let took = match at.since(self.reasoning_since) {
+            0..1_000 => String::new(),
+            millis => format!(" for {}", elapsed(millis)),
+        };
+        let heading = format!("thought{took}, about {} tokens", tokens(tokens_of(&text)));
         let sign = self.look.sign("✻ ", "* ");
         let dim = self.look.theme.dim;
-        let lines = self.look.note(dim, &format!("{sign}{heading}{UNFOLDS}"));
+        let lines = self.look.note(dim, &format!("{sign}{heading}{}", self.look.unfolds()));
         self.add_to(Block::Call, lines);
         self.folds.add(Fold { heading, body: Body::Reasoning(text) });
     }
@@ -361,8 +369,10 @@ impl Blocks {
         let from = if by == self.me { String::new() } else { format!("  (by {})", clean_line(by)) };
         let theme = std::sync::Arc::clone(&self.look.theme);
         let sign = self.look.sign("› ", "> ");
+        let text = text.trim();
+        let (shown, hidden) = start_of_prompt(text);
+        let all: Vec<&str> = shown.split('\n').collect();
         let mut lines = Vec::new();
-        let all: Vec<&str> = text.trim().split('\n').collect();
         for (n, line) in all.iter().enumerate() {
             let begin = if n == 0 { sign } else { "  " };
             let mut line = vec![span(theme.accent, begin), span(theme.text, (*line).to_owned())];
@@ -371,6 +381,12 @@ impl Blocks {
             }
             // the terminal wraps it, so that every blank stays
             lines.push(Line::from(line));
+        }
+        if let Some(hidden) = hidden {
+            let more = format!("  … {hidden}{}", self.look.shows_all());
+            lines.extend(self.look.note(theme.dim, &more));
+            let heading = "the whole prompt".to_owned();
+            self.folds.add(Fold { heading, body: Body::Plain(text.to_owned()) });
         }
         self.add_to(Block::Prompt, lines);
     }
@@ -384,10 +400,10 @@ impl Blocks {
                 None => format!("{} tokens", tokens(used)),
             };
             let change = format!("context: {} -> about {}", of(before), of(after));
-            let note = format!("[{change}]{UNFOLDS}");
+            let note = format!("[{change}]{}", self.look.unfolds());
             self.note(self.look.theme.clone().dim, &note);
             let heading = format!("the summary that replaces the conversation, {change}");
-            self.folds.add(Fold { heading, body: Body::Summary(summary.to_owned()) });
+            self.folds.add(Fold { heading, body: Body::Markdown(summary.to_owned()) });
         }
     }
 
@@ -402,7 +418,8 @@ impl Blocks {
             let error = ended.error.as_deref().map(|error| format!(": {}", clean_line(error)));
             self.note(style, &format!("{reason}{}", error.unwrap_or_default()));
         }
-        self.note(theme.dim, &spent(ended, millis));
+        let spent = self.look.note(theme.dim, &spent(ended, millis));
+        self.add_to(Block::End, spent);
     }
 
     fn call_ended(&mut self, seq: Seq, outcome: &Outcome) {
@@ -417,21 +434,25 @@ impl Blocks {
                 fold.into_iter().for_each(|fold| self.folds.add(fold));
                 lines
             }
-            Outcome::Unresolved(error) => vec![block.ended(CallMark::Failed, first_line(error))],
-            Outcome::Denied => vec![block.ended(CallMark::NotRun, "denied by the rules")],
+            Outcome::Unresolved(error) => vec![block.ended(CallMark::Failed, &[first_line(error)])],
+            Outcome::Denied => vec![block.ended(CallMark::NotRun, &["denied by the rules"])],
             // The answer already says it.
             Outcome::Rejected { in_words: true, .. } => return,
             Outcome::Rejected { by, feedback, .. } => {
                 let why = feedback.as_deref().map(|why| format!(": {}", clean_line(why)));
                 let note = format!("rejected{}{}", self.by(by), why.unwrap_or_default());
-                vec![block.ended(CallMark::NotRun, &note)]
+                vec![block.ended(CallMark::NotRun, &[note])]
             }
             Outcome::TimedOut { asked: true } => {
-                vec![block.ended(CallMark::NotRun, "denied: nobody answered in time")]
+                vec![block.ended(CallMark::NotRun, &["denied: nobody answered in time"])]
             }
-            Outcome::TimedOut { asked: false } => vec![block.ended(CallMark::NotRun, "timed out")],
-            Outcome::Lost => vec![block.ended(CallMark::NotRun, "outcome unknown after a crash")],
-            Outcome::Cancelled => vec![block.ended(CallMark::NotRun, "stopped")],
+            Outcome::TimedOut { asked: false } => {
+                vec![block.ended(CallMark::NotRun, &["timed out"])]
+            }
+            Outcome::Lost => {
+                vec![block.ended(CallMark::NotRun, &["outcome unknown after a crash"])]
+            }
+            Outcome::Cancelled => vec![block.ended(CallMark::NotRun, &["stopped"])],
         };
         self.add_to(Block::Call, lines);
     }
@@ -528,6 +549,21 @@ impl Blocks {
         let all = std::iter::once(("  ", heading)).chain(rules.map(|rule| ("    ", rule)));
         self.add(all.flat_map(|(begin, line)| look.exact((warning, begin), (text, &line))));
     }
+}
+
+/// The part of a prompt that is shown, and how much is not.
+fn start_of_prompt(text: &str) -> (&str, Option<String>) {
+    if text.len() <= LONGEST_PROMPT && text.split('\n').count() <= MOST_LINES {
+        return (text, None);
+    }
+    let lines = text.match_indices('\n').nth(MOST_LINES - 1).map_or(text.len(), |(at, _)| at);
+    let end = (0..=LONGEST_PROMPT.min(lines)).rev().find(|at| text.is_char_boundary(*at));
+    let (shown, rest) = text.split_at(end.unwrap_or(0));
+    let hidden = match rest.trim_start_matches('\n').split('\n').count() {
+        0 | 1 => counted(rest.chars().count(), "more character"),
+        lines => counted(lines, "more line"),
+    };
+    (shown, Some(hidden))
 }
 
 /// The question and its options, on as many rows as needed.

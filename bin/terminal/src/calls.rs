@@ -1,17 +1,17 @@
 //! Tool calls on the terminal: a heading with the outcome, and an excerpt of the result.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
-use leftfold_events::event::Finished;
+use leftfold_events::event::{Finished, TodoItem, TodoStatus};
 use leftfold_runtime::preview;
 use leftfold_runtime::session_diff::SessionDiff;
 use leftfold_tools::FilePreview;
 use leftfold_view::clean::{clean, clean_line, clip, visible, visible_line};
 use leftfold_view::words::{self, counted};
-use leftfold_view::{Call, FileDiff, file_changes};
+use leftfold_view::{Call, CallResult, FileDiff, ResultBody, file_changes};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use super::folds::{Body, Fold};
@@ -20,6 +20,10 @@ use super::render::{self, DiffOptions};
 
 /// The number of lines to show of a diff or of a command's last output.
 const EXCERPT: usize = 12;
+/// The columns that the end of a path needs to say something.
+const SHORTEST_PATH: usize = 8;
+/// The first lines to show of a subagent's answer.
+const ANSWER: usize = 6;
 /// The rows for one line of a diff in a result.
 const LONGEST_ROWS: usize = 3;
 /// The most lines of a session's changes to print.
@@ -52,9 +56,9 @@ impl CallBlock<'_> {
         words::argument(&self.call.input).map(visible).unwrap_or_default()
     }
 
-    /// The tool and its main argument, in one line.
+    /// The tool and what the call is about, in one line.
     pub(super) fn heading(self) -> String {
-        let brief = self.argument();
+        let brief = visible(&words::subject(&self.call.name, &self.call.input));
         let mut lines = brief.trim().lines();
         let first = lines.next().unwrap_or_default();
         let more = if lines.next().is_some() { " …" } else { "" };
@@ -135,8 +139,8 @@ impl CallBlock<'_> {
         rows
     }
 
-    /// The heading of an ended call.
-    pub(super) fn ended(self, mark: CallMark, note: &str) -> Line<'static> {
+    /// The heading of an ended call. The last of `notes` are the first to go where there is no room.
+    pub(super) fn ended(self, mark: CallMark, notes: &[impl Borrow<str>]) -> Line<'static> {
         let look = self.look;
         let (style, sign) = match mark {
             CallMark::Well => (look.theme.success, look.sign("✓", "+")),
@@ -144,8 +148,12 @@ impl CallBlock<'_> {
             CallMark::NotRun => (look.theme.warning, look.sign("–", "-")),
         };
         let room = look.width.saturating_sub(2);
-        let note = clip(&clean_line(note), room / 2);
-        let heading = clip(&self.heading(), room.saturating_sub(note.width() + 2));
+        let heading = self.heading();
+        let joined = |count: usize| clean_line(&notes[..count].join(" · "));
+        let fits = |count: &usize| joined(*count).width() + 2 + heading.width() <= room;
+        let count = (1..=notes.len()).rev().find(fits).unwrap_or(notes.len().min(1));
+        let note = clip(&joined(count), room / 2);
+        let heading = clip_subject(&heading, room.saturating_sub(note.width() + 2));
         let mut spans = vec![Span::styled(sign, style), Span::raw(format!(" {heading}"))];
         if !note.is_empty() {
             spans.push(Span::raw("  "));
@@ -161,61 +169,65 @@ impl CallBlock<'_> {
         finished: &Arc<Finished>,
         previewed: bool,
     ) -> (Vec<Line<'static>>, Option<Fold>) {
-        let metadata = finished.metadata.value();
-        let status = metadata.get("exit").and_then(Value::as_i64);
-        let exit = status.filter(|exit| *exit != 0);
-        let failed = finished.is_error || exit.is_some();
-        let text = clean(&finished.output);
-        let lines = text.trim().lines().count();
-        let files = FileDiff::of_call(finished);
-        let mut notes = Vec::new();
-        if finished.is_error {
-            notes.push(text.trim().lines().next().unwrap_or_default().to_owned());
-        } else if status.is_none() && files.is_none() && lines > 1 {
-            notes.push(counted(lines, "line"));
-        }
-        notes.extend(exit.map(|exit| format!("exit {exit}")));
-        notes.extend(changed_lines(&metadata));
+        let CallResult { is_failed, mut notes, body } = CallResult::of(finished);
         let times = self.call.started.zip(self.call.ended);
         let took = times.map_or(0, |(started, ended)| ended.since(started));
         if took >= 1000 {
             notes.push(duration(took));
         }
-        let mark = if failed { CallMark::Failed } else { CallMark::Well };
-        let mut block = vec![self.ended(mark, &notes.join(" · "))];
+        let mark = if is_failed { CallMark::Failed } else { CallMark::Well };
+        let mut block = vec![self.ended(mark, &notes)];
         let fold = |body| Some(Fold { heading: self.heading(), body });
         let mut folded = None;
-        match files {
-            Some(files) => {
+        match body {
+            ResultBody::Changes(files) if !previewed => {
                 let all: usize = files.iter().map(render::diff_lines).sum();
-                if !previewed {
-                    let names = files.len() > 1;
-                    let options = DiffOptions {
-                        most: EXCERPT,
-                        rows: LONGEST_ROWS,
-                        names,
-                        hint: ", Ctrl-O shows all",
-                    };
-                    block.extend(indented_diff(&files, options, self.look));
-                }
-                if !previewed && all > EXCERPT {
+                let hint = &self.look.shows_all();
+                let names = files.len() > 1;
+                let options = DiffOptions { most: EXCERPT, rows: LONGEST_ROWS, names, hint };
+                block.extend(indented_diff(&files, options, self.look));
+                if all > EXCERPT {
                     folded = fold(Body::Diff(files));
                 }
             }
-            None if status.is_some() => {
-                let (lines, is_whole) = output(&text, self.look);
+            ResultBody::Changes(_) => {}
+            ResultBody::Output(text) => {
+                let (lines, is_whole) = end_of(&text, self.look);
                 block.extend(lines);
                 if !is_whole {
                     folded = fold(Body::Output(Arc::clone(finished)));
                 }
             }
-            None if lines > 1 => folded = fold(Body::Output(Arc::clone(finished))),
-            None => {}
+            ResultBody::Todos(todos) => {
+                let (first, most) = (INDENT, EXCERPT);
+                block.extend(todos.iter().take(most).map(|todo| todo_line(first, todo, self.look)));
+                if let Some(hidden @ 1..) = todos.len().checked_sub(most) {
+                    let more = format!("… {}", counted(hidden, "more task"));
+                    block.push(indented(self.look.theme.dim, &more, self.look));
+                }
+            }
+            ResultBody::Answer(text) => {
+                let (lines, is_whole) = start_of(&text, ANSWER, self.look);
+                block.extend(lines);
+                if !is_whole {
+                    folded = fold(Body::Markdown(text));
+                }
+            }
+            ResultBody::Text(text, most) => {
+                let (lines, is_whole) = start_of(&text, most, self.look);
+                if most > 0 {
+                    block.extend(lines);
+                }
+                if !is_whole && text.lines().count() > 1 {
+                    folded = fold(Body::Output(Arc::clone(finished)));
+                }
+            }
         }
         for attachment in &finished.attachments {
             let name = clean_line(&attachment.name);
             let mime = clean_line(&attachment.mime);
-            let size = bytes(attachment.base64.len() / 4 * 3);
+            let size = u64::try_from(attachment.base64.len() / 4 * 3).unwrap_or(u64::MAX);
+            let size = words::bytes(size);
             let named = if name.is_empty() { mime } else { format!("{name}, {mime}") };
             block.push(indented(self.look.theme.dim, &format!("[{named}, {size}]"), self.look));
         }
@@ -223,24 +235,24 @@ impl CallBlock<'_> {
     }
 }
 
-/// A number of bytes: `900 B`, `12.3 kB`, `4.5 MB`.
-fn bytes(count: usize) -> String {
-    match count {
-        0..1_000 => format!("{count} B"),
-        1_000..1_000_000 => format!("{}.{} kB", count / 1_000, count % 1_000 / 100),
-        _ => format!("{}.{} MB", count / 1_000_000, count % 1_000_000 / 100_000),
+/// A heading within `width` columns. A path keeps its end, which names the file.
+fn clip_subject(heading: &str, width: usize) -> String {
+    let whole = || clip(heading, width);
+    let Some((name, path)) = heading.split_once(' ').filter(|_| heading.width() > width) else {
+        return whole();
+    };
+    let is_path = path.contains('/') && !path.contains(char::is_whitespace);
+    let room = width.saturating_sub(name.width() + 2);
+    if !is_path || path.contains("://") || room < SHORTEST_PATH {
+        return whole();
     }
-}
-
-/// The numbers of added and removed lines.
-fn changed_lines(metadata: &Value) -> Option<String> {
-    let number = |key| metadata.get(key).and_then(Value::as_u64);
-    let (additions, deletions) = (number("additions")?, number("deletions")?);
-    Some(format!("+{additions} -{deletions}"))
+    let starts = path.char_indices().map(|(at, _)| &path[at..]);
+    let end = starts.into_iter().find(|end| end.width() <= room).unwrap_or_default();
+    format!("{name} …{end}")
 }
 
 /// A diff below the heading of its call.
-fn indented_diff(files: &[FileDiff], options: DiffOptions, look: &Look) -> Vec<Line<'static>> {
+fn indented_diff(files: &[FileDiff], options: DiffOptions<'_>, look: &Look) -> Vec<Line<'static>> {
     let indent = u16::try_from(INDENT.len()).unwrap_or(0);
     let columns = look.columns().saturating_sub(indent);
     let mut lines = render::diff(files, options, columns, &look.theme);
@@ -268,13 +280,50 @@ pub(super) fn diff(diff: &SessionDiff, look: &Look) -> Vec<Line<'static>> {
     shown
 }
 
+/// A task of the list, with its state.
+pub(super) fn todo_line(indent: &'static str, todo: &TodoItem, look: &Look) -> Line<'static> {
+    let theme = &look.theme;
+    let (mark, style) = match todo.status {
+        TodoStatus::Completed => (look.sign("✓", "x"), theme.success),
+        TodoStatus::InProgress => (look.sign("▸", ">"), theme.accent),
+        TodoStatus::Pending => (look.sign("·", "."), theme.dim),
+        TodoStatus::Cancelled => (look.sign("–", "-"), theme.dim),
+    };
+    let of_text = match todo.status {
+        TodoStatus::Pending | TodoStatus::InProgress => theme.text,
+        TodoStatus::Completed | TodoStatus::Cancelled => theme.dim,
+    };
+    let text = clip(&clean_line(&todo.content), look.width.saturating_sub(indent.len() + 2));
+    Line::from(vec![
+        Span::raw(indent),
+        Span::styled(mark, style),
+        Span::styled(format!(" {text}"), of_text),
+    ])
+}
+
+/// The first lines of a text, and whether that is all of it.
+fn start_of(text: &str, most: usize, look: &Look) -> (Vec<Line<'static>>, bool) {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    // one line more takes no more room than the line about it
+    let most = if lines.len() == most + 1 && most > 0 { most + 1 } else { most };
+    let left_out = lines.len().saturating_sub(most);
+    let mut shown: Vec<_> =
+        lines.iter().take(most).map(|line| indented(look.theme.dim, line, look)).collect();
+    if left_out > 0 {
+        let more = format!("… {}{}", counted(left_out, "more line"), look.shows_all());
+        shown.push(indented(look.theme.dim, &more, look));
+    }
+    let room = look.width.saturating_sub(INDENT.len());
+    (shown, left_out == 0 && lines.iter().all(|line| line.width() <= room))
+}
+
 /// The last lines of a command's output, and whether that is all of it.
-fn output(text: &str, look: &Look) -> (Vec<Line<'static>>, bool) {
+fn end_of(text: &str, look: &Look) -> (Vec<Line<'static>>, bool) {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let mut shown = Vec::new();
     let left_out = lines.len().saturating_sub(EXCERPT);
     if left_out > 0 {
-        let more = format!("… {} above, Ctrl-O shows all", counted(left_out, "line"));
+        let more = format!("… {} above{}", counted(left_out, "line"), look.shows_all());
         shown.push(indented(look.theme.dim, &more, look));
     }
     shown.extend(lines[left_out..].iter().map(|line| indented(look.theme.dim, line, look)));

@@ -8,7 +8,7 @@ pub(super) const DIGITS: usize = 9;
 
 /// The result of keys.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum KeyAction {
+pub(super) enum ChoiceAction {
     /// The chosen options have changed.
     Chosen,
     Answer,
@@ -28,13 +28,13 @@ pub(super) struct Choosing {
 
 impl Choosing {
     /// The result of these keys, pressed at once.
-    pub(super) fn press(&mut self, question: &Question, keys: &str) -> KeyAction {
+    pub(super) fn press(&mut self, question: &Question, keys: &str) -> ChoiceAction {
         let digits = question.options.len() <= DIGITS && !question.options.is_empty();
         for (at, key) in keys.char_indices() {
             match key {
                 '\n' if self.places.is_empty() => {}
-                '\n' => return KeyAction::Answer,
-                CTRL_D => return KeyAction::Dismiss,
+                '\n' => return ChoiceAction::Answer,
+                CTRL_D => return ChoiceAction::Dismiss,
                 '0'..='9' if digits => {
                     self.digits.push(key);
                     self.choose(question, key);
@@ -43,11 +43,11 @@ impl Choosing {
                     let line = keys[at..].lines().next().unwrap_or_default();
                     let words = line.chars().filter(|c| !c.is_control());
                     let words: String = self.digits.chars().chain(words).collect();
-                    return KeyAction::Words(words.trim_start().to_owned());
+                    return ChoiceAction::Words(words.trim_start().to_owned());
                 }
             }
         }
-        KeyAction::Chosen
+        ChoiceAction::Chosen
     }
 
     /// Chooses the option of a digit: instead of the previous one or, for multiple answers, in
@@ -83,18 +83,18 @@ mod tests {
 
     #[test]
     fn keys_choose_and_answer() {
-        let words = |words: &str| KeyAction::Words(words.to_owned());
+        let words = |words: &str| ChoiceAction::Words(words.to_owned());
         for (multiple, keys, expected, places) in [
-            (false, "2", KeyAction::Chosen, vec![1]),
-            (false, "23", KeyAction::Chosen, vec![2]),
-            (false, "22", KeyAction::Chosen, vec![1]),
-            (false, "4", KeyAction::Chosen, vec![]),
-            (false, "0", KeyAction::Chosen, vec![]),
-            (false, "\n", KeyAction::Chosen, vec![]),
-            (false, "2\n", KeyAction::Answer, vec![1]),
-            (true, "31\n", KeyAction::Answer, vec![0, 2]),
-            (true, "313", KeyAction::Chosen, vec![0]),
-            (true, "3\u{4}", KeyAction::Dismiss, vec![2]),
+            (false, "2", ChoiceAction::Chosen, vec![1]),
+            (false, "23", ChoiceAction::Chosen, vec![2]),
+            (false, "22", ChoiceAction::Chosen, vec![1]),
+            (false, "4", ChoiceAction::Chosen, vec![]),
+            (false, "0", ChoiceAction::Chosen, vec![]),
+            (false, "\n", ChoiceAction::Chosen, vec![]),
+            (false, "2\n", ChoiceAction::Answer, vec![1]),
+            (true, "31\n", ChoiceAction::Answer, vec![0, 2]),
+            (true, "313", ChoiceAction::Chosen, vec![0]),
+            (true, "3\u{4}", ChoiceAction::Dismiss, vec![2]),
             (false, "neither\n", words("neither"), vec![]),
             (false, " \n", words(""), vec![]),
             (false, "3 of them please", words("3 of them please"), vec![2]),
@@ -108,10 +108,10 @@ mod tests {
             // one by one, as they are typed
             let mut choosing = Choosing::default();
             let mut keys = keys.chars().map(|key| choosing.press(&question, &key.to_string()));
-            let last = keys.find(|action| *action != KeyAction::Chosen);
-            match (&expected, last.unwrap_or(KeyAction::Chosen)) {
+            let last = keys.find(|action| *action != ChoiceAction::Chosen);
+            match (&expected, last.unwrap_or(ChoiceAction::Chosen)) {
                 // the rest is typed into the line
-                (KeyAction::Words(all), KeyAction::Words(start)) => {
+                (ChoiceAction::Words(all), ChoiceAction::Words(start)) => {
                     assert!(all.starts_with(&start));
                 }
                 (expected, found) => assert_eq!(*expected, found),

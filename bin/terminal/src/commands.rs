@@ -1,6 +1,6 @@
 //! The commands of the conversation itself. Others are prompts of the project or of its servers.
 
-use leftfold_config::Settings;
+use leftfold_config::{KeyAction, Keymap, Settings};
 use leftfold_events::Seq;
 use leftfold_events::event::{ModelRef, SessionChoices, TodoStatus};
 use leftfold_events::turn_config::AskMode;
@@ -22,25 +22,14 @@ use super::jobs::{Back, Done, List};
 use super::picker::Picker;
 use super::render;
 use super::render::wrap::{Break, Indent, clip, wrap};
-use super::theme::{Background, Theme, ThemeName};
+use super::theme::ThemeName;
 
-/// The keys, below the commands of the help.
-const KEYS: [(&str, &str); 15] = [
+/// Shown between the commands and the keys of the help.
+const TYPED: [(&str, &str); 4] = [
     ("/", "list all commands, also of the project, skills and prompts of MCP servers"),
     ("@PATH, @AGENT", "attach a file or folder; ask a subagent"),
     ("!COMMAND", "run a command line; the model sees its output with the next prompt"),
-    ("Tab", "complete; on an empty line: the next agent"),
-    ("Shift-Tab", "the next way to treat permission questions"),
-    ("Enter", "send; while a turn is running, queue the prompt"),
-    ("Alt-Enter", "start a new line (Shift-Enter, Ctrl-J; or end the line with \\)"),
-    ("Esc", "interrupt the turn; twice on an empty line: go back to an earlier prompt"),
-    ("Ctrl-C", "clear the line; interrupt the turn; leave"),
-    ("Ctrl-D", "leave"),
-    ("up, Ctrl-R", "recall queued and earlier prompts; search them"),
-    ("Ctrl-V", "attach the image of the clipboard; a pasted path of an image attaches it too"),
-    ("Ctrl-G", "write the prompt in $VISUAL or $EDITOR"),
-    ("Ctrl-O", "show whole what was folded: output, changes, reasoning; again: what was before"),
-    ("Ctrl-Z", "suspend"),
+    ("Tab", "complete the command or name before the cursor"),
 ];
 
 /// The columns that the second column of a table needs at least, to stand beside the first.
@@ -334,11 +323,7 @@ impl Conversation {
             return Err(Usage(format!("there is no theme `{name}`: choose one of {names}")).into());
         };
         self.theme = theme;
-        let before = &self.app.blocks.look.theme;
-        let background = Background::of_environment(|name| std::env::var(name).ok());
-        let hyperlinks = before.hyperlinks.clone();
-        let chosen = Theme::new(theme, before.depth, background);
-        self.app.blocks.take_theme(Theme { hyperlinks, ..chosen });
+        self.use_theme(theme);
         Ok(format!("theme: {name}; it is for what comes from here on"))
     }
 
@@ -350,7 +335,8 @@ impl Conversation {
                 rows.push((format!("/{name}"), about));
             }
         }
-        rows.extend(KEYS.map(|(key, about)| (key.to_owned(), about.to_owned())));
+        rows.extend(TYPED.map(|(key, about)| (key.to_owned(), about.to_owned())));
+        rows.extend(key_rows(&self.app.blocks.look.keys));
         self.show_table(&rows);
     }
 
@@ -502,6 +488,23 @@ impl Conversation {
             rows.map(|(name, value)| (name.to_owned(), value)).collect();
         self.show_table(&rows);
     }
+}
+
+/// The keys and what they do; those that edit the text in one row.
+fn key_rows(keys: &Keymap) -> Vec<(String, String)> {
+    let labels = |action: KeyAction| {
+        let labels = keys.keys(action).iter().map(|key| key.label());
+        labels.collect::<Vec<_>>().join(", ")
+    };
+    let (edits, others): (Vec<KeyAction>, Vec<KeyAction>) = KeyAction::ALL
+        .iter()
+        .filter(|action| !keys.keys(**action).is_empty())
+        .partition(|it| it.edits());
+    let mut rows: Vec<_> =
+        others.into_iter().map(|it| (labels(it), it.about().to_owned())).collect();
+    let edits = edits.into_iter().map(|it| format!("{}: {}", labels(it), it.about()));
+    rows.push(("in the text".to_owned(), edits.collect::<Vec<_>>().join(" · ")));
+    rows
 }
 
 /// The command line that a row of a list stands for.

@@ -1,4 +1,4 @@
-//! The text that the user writes: an editor with the keys of readline. It neither draws on a terminal nor knows what
+//! The text that the user writes: an editor with the actions of readline. It neither draws on a terminal nor knows what
 //! becomes of the text.
 //!
 //! A long paste is one character of the text to the editor, and is shown as `[pasted 40 lines]`.
@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use leftfold_config::KeyAction;
 use leftfold_view::clean::Cleaner;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use unicode_segmentation::UnicodeSegmentation;
@@ -171,78 +172,74 @@ impl Composer {
         true
     }
 
-    /// Edits the text as readline does. `width` is that of the rows on the screen.
-    #[allow(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
-    pub(super) fn key(&mut self, key: KeyEvent, width: usize) -> Edit {
-        let control = key.modifiers.contains(KeyModifiers::CONTROL);
-        let alt = key.modifiers.contains(KeyModifiers::ALT);
-        let words = control || alt;
-        match key.code {
-            KeyCode::Char(c) if control && !alt => return self.control(c),
-            KeyCode::Char(c) if alt && !control => return self.meta(c),
-            KeyCode::Char(c) => self.insert(c.encode_utf8(&mut [0; 4])),
-            KeyCode::Backspace if words => self.cut_back(Self::word_before),
-            KeyCode::Backspace => self.remove(self.before()..self.cursor),
-            KeyCode::Delete if words => self.cut_forward(Self::word_after),
-            KeyCode::Delete => self.remove(self.cursor..self.after()),
-            KeyCode::Left if words => self.go(self.word_before()),
-            KeyCode::Right if words => self.go(self.word_after()),
-            KeyCode::Left => self.go(self.before()),
-            KeyCode::Right => self.go(self.after()),
-            KeyCode::Home if control => self.go(0),
-            KeyCode::End if control => self.go(self.text.len()),
-            KeyCode::Home => self.go(self.line_start()),
-            KeyCode::End => self.go(self.line_end()),
-            KeyCode::Up => return self.vertical(width, true),
-            KeyCode::Down => return self.vertical(width, false),
-            _ => return Edit::Unknown,
+    /// Does what `action` says, or else inserts the character of the key. `width` is that of the rows on the screen.
+    pub(super) fn key(&mut self, key: KeyEvent, action: Option<KeyAction>, width: usize) -> Edit {
+        if let Some(action) = action {
+            return self.edit(action, width);
         }
-        Edit::Done
+        // some keyboards send both modifiers with a character of the third level
+        let has = |modifier| key.modifiers.contains(modifier);
+        match key.code {
+            KeyCode::Char(c) if has(KeyModifiers::CONTROL) == has(KeyModifiers::ALT) => {
+                self.insert(c.encode_utf8(&mut [0; 4]));
+                Edit::Done
+            }
+            _ => Edit::Unknown,
+        }
     }
 
-    fn control(&mut self, c: char) -> Edit {
-        match c {
-            'a' => self.go(self.line_start()),
-            'e' => self.go(self.line_end()),
-            'b' => self.go(self.before()),
-            'f' => self.go(self.after()),
-            'h' => self.remove(self.before()..self.cursor),
-            'd' if !self.is_empty() => self.remove(self.cursor..self.after()),
-            'j' => self.insert("\n"),
-            'k' => self.cut_forward(|composer| match composer.line_end() {
-                end if end == composer.cursor => composer.after(),
-                end => end,
-            }),
-            'u' => self.cut_back(|composer| match composer.line_start() {
+    fn edit(&mut self, action: KeyAction, width: usize) -> Edit {
+        match action {
+            KeyAction::Newline => self.insert("\n"),
+            KeyAction::RowUp => return self.vertical(width, true),
+            KeyAction::RowDown => return self.vertical(width, false),
+            KeyAction::Left => self.go(self.before()),
+            KeyAction::Right => self.go(self.after()),
+            KeyAction::WordLeft => self.go(self.word_before()),
+            KeyAction::WordRight => self.go(self.word_after()),
+            KeyAction::LineStart => self.go(self.line_start()),
+            KeyAction::LineEnd => self.go(self.line_end()),
+            KeyAction::TextStart => self.go(0),
+            KeyAction::TextEnd => self.go(self.text.len()),
+            KeyAction::DeleteLeft => self.remove(self.before()..self.cursor),
+            KeyAction::DeleteRight => self.remove(self.cursor..self.after()),
+            KeyAction::DeleteWordLeft => self.cut_back(Self::word_before),
+            KeyAction::DeleteWordRight => self.cut_forward(Self::word_after),
+            KeyAction::DeleteToBlank => self.cut_back(Self::blank_before),
+            KeyAction::DeleteToStart => self.cut_back(|composer| match composer.line_start() {
                 start if start == composer.cursor => composer.before(),
                 start => start,
             }),
-            'w' => self.cut_back(Self::blank_before),
-            'y' => {
+            KeyAction::DeleteToEnd => self.cut_forward(|composer| match composer.line_end() {
+                end if end == composer.cursor => composer.after(),
+                end => end,
+            }),
+            KeyAction::Yank => {
                 let cut = std::mem::take(&mut self.cut);
                 self.typing = false;
                 self.insert_raw(&cut);
                 self.cut = cut;
             }
-            't' => self.swap(),
-            '_' | '7' | '/' => {
+            KeyAction::Transpose => self.swap(),
+            KeyAction::Undo => {
                 if let Some((text, cursor)) = self.undo.pop() {
                     (self.text, self.cursor, self.typing) = (text, cursor, false);
                 }
             }
-            _ => return Edit::Unknown,
-        }
-        Edit::Done
-    }
-
-    fn meta(&mut self, c: char) -> Edit {
-        match c {
-            'b' => self.go(self.word_before()),
-            'f' => self.go(self.word_after()),
-            'd' => self.cut_forward(Self::word_after),
-            '<' => self.go(0),
-            '>' => self.go(self.text.len()),
-            _ => return Edit::Unknown,
+            KeyAction::Send
+            | KeyAction::Interrupt
+            | KeyAction::Cancel
+            | KeyAction::Leave
+            | KeyAction::NextAgent
+            | KeyAction::NextMode
+            | KeyAction::PreviousPrompt
+            | KeyAction::NextPrompt
+            | KeyAction::SearchPrompts
+            | KeyAction::Editor
+            | KeyAction::PasteImage
+            | KeyAction::Expand
+            | KeyAction::Redraw
+            | KeyAction::Suspend => return Edit::Unknown,
         }
         Edit::Done
     }
@@ -459,6 +456,8 @@ fn cleaned(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use leftfold_config::Keymap;
+
     use super::*;
 
     fn press(composer: &mut Composer, keys: &str) {
@@ -479,7 +478,10 @@ mod tests {
                 "del" => KeyCode::Delete,
                 name => KeyCode::Char(name.chars().next().unwrap()),
             };
-            composer.key(KeyEvent::new(code, modifiers), 20);
+            let key = KeyEvent::new(code, modifiers);
+            let named = crate::keys::named(key).unwrap();
+            let action = Keymap::default().action(named, composer.is_empty());
+            composer.key(key, action, 20);
         }
     }
 

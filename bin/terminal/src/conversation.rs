@@ -38,7 +38,7 @@ use super::link::NewClient;
 use super::plain_screen::PlainScreen;
 use super::surface::Surface;
 use super::terminal_mode::{TerminalMode, size};
-use super::theme::ThemeName;
+use super::theme::{self, Theme, ThemeName};
 use super::{BY, last_turn};
 
 /// The shortest time from one frame to the next.
@@ -90,6 +90,8 @@ pub(super) struct Conversation {
     /// When the choices were read.
     choices_read: Option<Instant>,
     pub(super) theme: ThemeName,
+    /// The terminal's background, as far as it is known.
+    pub(super) background: Option<theme::Background>,
     /// The agent that had the prompts before the mode `plan`.
     pub(super) planned_for: Option<String>,
     /// It has suspended itself and has taken the terminal again.
@@ -121,6 +123,7 @@ impl Conversation {
             attachments: Attachments::default(),
             choices_read: None,
             theme: ThemeName::Auto,
+            background: theme::Background::of_environment(|name| std::env::var(name).ok()),
             planned_for: None,
             is_back: false,
             is_stale: true,
@@ -167,7 +170,10 @@ impl Conversation {
         match event {
             InputEvent::Observed(observation) => self.observe(observation),
             InputEvent::Keys(batch) => {
-                let actions = self.app.input(batch, Instant::now());
+                let now = Instant::now();
+                // what is typed waits for no frame
+                self.next_frame = now;
+                let actions = self.app.input(batch, now);
                 for action in actions {
                     if let Some(leave) = self.perform(action).await? {
                         return Ok(Some(leave));
@@ -226,6 +232,15 @@ impl Conversation {
             }
             self.submit(text)?;
         }
+        // another theme would cut a text that streams
+        if !self.app.is_working()
+            && let Some(background) = self.app.background.take()
+        {
+            self.background = Some(background);
+            if self.theme == ThemeName::Auto {
+                self.use_theme(ThemeName::Auto);
+            }
+        }
         self.find_choices(now);
         if std::mem::take(&mut self.app.calls_for_attention) && !self.app.status.focused {
             self.call_for_attention();
@@ -236,6 +251,14 @@ impl Conversation {
             return Ok(is_gone(self.draw()));
         }
         Ok(None)
+    }
+
+    /// What comes from here on has these colours.
+    pub(super) fn use_theme(&mut self, name: ThemeName) {
+        let before = &self.app.blocks.look.theme;
+        let hyperlinks = before.hyperlinks.clone();
+        let chosen = Theme::new(name, before.depth, self.background);
+        self.app.blocks.take_theme(Theme { hyperlinks, ..chosen });
     }
 
     /// Looks for what the text can be completed to, on other threads.
@@ -285,8 +308,8 @@ impl Conversation {
     fn alarm(&self) -> Option<Instant> {
         let now = Instant::now();
         let frame = self.is_stale.then_some(self.next_frame);
-        let is_busy = self.app.is_working() || self.app.job.is_some();
-        let tick = (is_busy && matches!(self.screen, Screen::Inline(_))).then(|| now + TICK);
+        let tick =
+            (self.app.is_busy() && matches!(self.screen, Screen::Inline(_))).then(|| now + TICK);
         [frame, tick, self.app.alarm(now)].into_iter().flatten().min()
     }
 
@@ -726,8 +749,7 @@ impl Conversation {
     fn edit(&mut self, text: &str) -> anyhow::Result<()> {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
         let Some(editor) = variable("VISUAL").or_else(|| variable("EDITOR")) else {
-            self.app.hint =
-                Some("Set VISUAL or EDITOR to the editor that Ctrl-G starts.".to_owned());
+            self.app.hint = Some("Set VISUAL or EDITOR to the editor to start.".to_owned());
             return Ok(());
         };
         let (_folder, file) = jobs::draft_file(text)?;
@@ -752,14 +774,18 @@ impl Conversation {
     }
 
     fn call_for_attention(&mut self) {
+        let why = match self.app.asked {
+            Some(_) => "Leftfold has a question",
+            None => "Leftfold has finished",
+        };
         let code = match self.notify {
             Notify::Off => return,
-            Notify::Bell => "\x07",
-            Notify::Osc9 if self.app.asked.is_some() => "\x1b]9;Leftfold has a question\x07",
-            Notify::Osc9 => "\x1b]9;Leftfold has finished\x07",
+            Notify::Bell => "\x07".to_owned(),
+            Notify::Osc9 => format!("\x1b]9;{why}\x07"),
+            Notify::Osc777 => format!("\x1b]777;notify;Leftfold;{why}\x07"),
         };
         if let Screen::Inline(surface) = &mut self.screen {
-            let _ = surface.code(code);
+            let _ = surface.code(&code);
         }
     }
 }

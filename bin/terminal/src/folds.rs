@@ -34,7 +34,9 @@ pub(super) enum Body {
     Output(Arc<Finished>),
     Diff(Vec<FileDiff>),
     Reasoning(String),
-    Summary(String),
+    Markdown(String),
+    /// Text as it is.
+    Plain(String),
 }
 
 /// The last texts that were shown in part.
@@ -78,6 +80,9 @@ impl Fold {
                 let lines = text.trim_end().lines();
                 lines.map(|line| Line::from(Span::styled(line.to_owned(), theme.dim))).collect()
             }
+            Body::Plain(text) => {
+                text.split('\n').map(|line| Line::from(Span::raw(line.to_owned()))).collect()
+            }
             Body::Diff(files) => {
                 let options = DiffOptions { names: files.len() > 1, ..DiffOptions::WHOLE };
                 render::diff(files, options, columns, theme)
@@ -88,7 +93,7 @@ impl Fold {
                 spans.for_each(|span| span.style = theme.dim.patch(span.style));
                 lines
             }
-            Body::Summary(text) => render::markdown(&clean(text), columns, theme),
+            Body::Markdown(text) => render::markdown(&clean(text), columns, theme),
         };
         let count = lines.len();
         let hidden = count.saturating_sub(LONGEST);

@@ -2,7 +2,11 @@
 //!
 //! (crossterm's own reader blocks until it knows a sequence, and spins when the terminal has gone.)
 
+use std::time::Duration;
+
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::theme::Background;
 
 /// Something that was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,9 +15,17 @@ pub(super) enum Input {
     /// Text that the terminal has marked as pasted.
     Paste(String),
     Focus(bool),
+    /// The terminal's background, which it was asked for.
+    Background(Background),
 }
 
 const ESCAPE: u8 = 0x1b;
+/// After ESC alone, the rest of a sequence arrives within this time.
+const SEQUENCE: Duration = Duration::from_millis(30);
+/// An answer of the terminal may come in pieces over a slow line. Its rest must not be taken for keys.
+const ANSWER: Duration = Duration::from_millis(500);
+/// The start of the answer about the background.
+const BACKGROUND: &[u8] = b"\x1b]11;";
 /// A terminal that marks pastes sends these before and after the text.
 const PASTE_STARTS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
@@ -34,9 +46,11 @@ impl KeyParser {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Whether the start of something waits for its rest.
-    pub(super) fn is_waiting(&self) -> bool {
-        !self.bytes.is_empty() && !self.bytes.starts_with(PASTE_STARTS)
+    /// How long to wait for the rest of what has started; `None`: nothing has.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        let is_waiting = !self.bytes.is_empty() && !self.bytes.starts_with(PASTE_STARTS);
+        let is_answer = self.bytes.starts_with(BACKGROUND);
+        is_waiting.then_some(if is_answer { ANSWER } else { SEQUENCE })
     }
 
     /// The next inputs. With `is_over` nothing follows soon, so that an ESC at the end is a key.
@@ -91,6 +105,12 @@ fn cut_off(rest: &[u8]) -> (usize, Option<Input>) {
         [ESCAPE] => (1, key(KeyCode::Esc, KeyModifiers::NONE)),
         [ESCAPE, b'O'] => (2, key(KeyCode::Char('O'), KeyModifiers::ALT)),
         [ESCAPE, b'['] => (2, key(KeyCode::Char('['), KeyModifiers::ALT)),
+        // keys may follow an answer that has no end
+        [ESCAPE, b']', answer @ ..] => {
+            let is_of_answer = |byte: &u8| byte.is_ascii_hexdigit() || b";:/#rgba".contains(byte);
+            let end = answer.iter().position(|byte| !is_of_answer(byte));
+            (2 + end.unwrap_or(answer.len()), None)
+        }
         _ => (rest.len(), None),
     }
 }
@@ -117,14 +137,18 @@ fn sequence(rest: &[u8]) -> Parsed {
             };
             Some((3, code.and_then(|code| key(code, KeyModifiers::NONE))))
         }
-        // answers of the terminal, which nobody has asked for
+        // answers of the terminal. Any other control character is a key, and ends them
         b']' | b'P' | b'_' | b'^' | b'X' => {
-            let ends = |at: usize| match rest[at] {
-                0x07 => Some(at + 1),
-                ESCAPE if rest.get(at + 1) == Some(&b'\\') => Some(at + 2),
-                _ => None,
+            let end = (2..rest.len()).find(|at| rest[*at] < 0x20)?;
+            let used = match (rest[end], rest.get(end + 1)) {
+                (0x07, _) => end + 1,
+                (ESCAPE, Some(b'\\')) => end + 2,
+                (ESCAPE, None) => return None,
+                _ => end,
             };
-            (2..rest.len()).find_map(ends).map(|end| (end, None))
+            let answer = rest[..end].strip_prefix(BACKGROUND);
+            let background = answer.and_then(Background::of_answer).map(Input::Background);
+            Some((used, background))
         }
         &ESCAPE => Some((1, key(KeyCode::Esc, KeyModifiers::NONE))),
         _ => character(&rest[1..], KeyModifiers::ALT).map(|(used, input)| (used + 1, input)),
@@ -187,13 +211,21 @@ fn control_sequence(parameters: &[u8], last: u8) -> Option<Input> {
             4 | 8 => KeyCode::End,
             5 => KeyCode::PageUp,
             6 => KeyCode::PageDown,
+            n @ 11..=15 => function(n - 10),
+            n @ 17..=21 => function(n - 11),
+            n @ 23..=24 => function(n - 12),
             // a key with modifiers, as xterm tells it
             27 => return of_code(number()?.0?, modifiers),
             _ => return None,
         },
+        b'P' | b'Q' | b'S' => function(u32::from(last - b'P') + 1),
         last => cursor_key(last)?,
     };
     key(code, modifiers)
+}
+
+fn function(number: u32) -> KeyCode {
+    KeyCode::F(u8::try_from(number).unwrap_or_default())
 }
 
 fn cursor_key(last: u8) -> Option<KeyCode> {
@@ -262,6 +294,7 @@ mod tests {
         match input {
             Input::Paste(text) => format!("paste {text}"),
             Input::Focus(focus) => format!("focus {focus}"),
+            Input::Background(background) => format!("{background:?}"),
             Input::Key(key) => {
                 let mut words = String::new();
                 for (modifier, name) in [
@@ -293,9 +326,18 @@ mod tests {
             (b"\x1bb\x1b\x7f\x1b\r", &["M-b", "M-Backspace", "M-Enter"]),
             (b"\x1b[13;2u\x1b[27u\x1b[99;5u", &["S-Enter", "Esc", "C-c"]),
             (b"\x1b[97;1:3u\x1b[57441;2u\x1b[27;2;13~", &["S-Enter"]),
+            (b"\x1bOP\x1b[15~\x1b[24;5~\x1b[1;2S", &["F(1)", "F(5)", "C-F(12)", "S-F(4)"]),
             (b"\x1b[I\x1b[O", &["focus true", "focus false"]),
             // answers of the terminal, and sequences without a meaning here
-            (b"\x1b[?62;c\x1b]11;rgb:0/0/0\x07\x1bP1$r\x1b\\x\x1b[12;3R", &["x"]),
+            (b"\x1b[?62;c\x1b]10;rgb:0/0/0\x07\x1bP1$r\x1b\\x\x1b[12;3R", &["x"]),
+            (
+                b"\x1b]11;rgb:0/0/0\x07\x1b]11;rgba:ffff/eeee/eeee/ffff\x1b\\y",
+                &["Dark", "Light", "y"],
+            ),
+            (b"\x1b]11;#fafafa\x07\x1b]11;rgb:zz/0/0\x07\x1b]11;blue\x07y", &["Light", "y"]),
+            // an answer without an end takes no key with it
+            (b"\x1b]11;rgb:ffff\rok", &["Enter", "o", "k"]),
+            (b"\x1b]11;rgb:ffff/ok", &["o", "k"]),
             (b"\x1b[200~o\ny\x1b[A\x1b[201~z", &["paste o\ny\x1b[A", "z"]),
             (b"\x1b[\x03", &["C-c"]),
         ] {
@@ -314,6 +356,7 @@ mod tests {
             (&[b"\x1b["], &[], &["M-["]),
             (&[b"\x1b[1;"], &[], &[]),
             (&[b"\xc3"], &[], &[]),
+            (&[b"\x1b]11;rgb:ffff/ff", b"ff/ffff\x07k"], &["Light", "k"], &["Light", "k"]),
             // a paste ends only with its mark
             (&[b"\x1b[200~o"], &[], &[]),
             (&[b"\x1b[200~o\x1b[20", b"1~o"], &["paste o", "o"], &["paste o", "o"]),
@@ -334,7 +377,7 @@ mod tests {
                 parser.inputs(false);
             }
             parser.inputs(true);
-            prop_assert!(!parser.is_waiting());
+            prop_assert_eq!(parser.patience(), None);
         }
     }
 }

@@ -6,14 +6,12 @@ use std::os::fd::AsFd;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use leftfold_config::{Key, KeyName};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::mpsc;
 
 use super::key_parser::{Input, KeyParser};
-
-/// After ESC alone, the rest of a sequence arrives within this time.
-const SEQUENCE: Duration = Duration::from_millis(30);
 
 /// Everything that was read at once, pressed at `at` at the earliest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +97,7 @@ impl Reader {
         loop {
             self.parser.push(&read()?);
             inputs.extend(self.parser.inputs(false));
-            let patience = if self.parser.is_waiting() { SEQUENCE } else { Duration::ZERO };
+            let patience = self.parser.patience().unwrap_or_default();
             if !is_ready(held, Some(patience))? {
                 break;
             }
@@ -164,6 +162,41 @@ pub(super) fn typed(key: KeyEvent) -> Option<char> {
         KeyCode::Char(c) if !control => Some(c),
         _ => None,
     }
+}
+
+/// The key as settings name it; `None`: settings have no name for it.
+#[allow(clippy::wildcard_enum_match_arm, reason = "other keys have no name in settings")]
+pub(super) fn named(key: KeyEvent) -> Option<Key> {
+    let has = |modifier| key.modifiers.contains(modifier);
+    let mut shift = has(KeyModifiers::SHIFT);
+    let code = match key.code {
+        KeyCode::Char(c) => {
+            shift = false;
+            KeyName::Char(c.to_lowercase().next().unwrap_or(c))
+        }
+        KeyCode::BackTab => {
+            shift = true;
+            KeyName::Tab
+        }
+        KeyCode::F(n) => KeyName::Function(n),
+        KeyCode::Enter => KeyName::Enter,
+        KeyCode::Tab => KeyName::Tab,
+        KeyCode::Esc => KeyName::Esc,
+        KeyCode::Backspace => KeyName::Backspace,
+        KeyCode::Delete => KeyName::Delete,
+        KeyCode::Insert => KeyName::Insert,
+        KeyCode::Up => KeyName::Up,
+        KeyCode::Down => KeyName::Down,
+        KeyCode::Left => KeyName::Left,
+        KeyCode::Right => KeyName::Right,
+        KeyCode::Home => KeyName::Home,
+        KeyCode::End => KeyName::End,
+        KeyCode::PageUp => KeyName::PageUp,
+        KeyCode::PageDown => KeyName::PageDown,
+        _ => return None,
+    };
+    let (control, alt) = (has(KeyModifiers::CONTROL), has(KeyModifiers::ALT));
+    Some(Key { code, control, alt, shift })
 }
 
 /// Whether it is Ctrl with this letter.

@@ -76,7 +76,7 @@ use self::prompt_history::PromptHistory;
 use self::surface::Surface;
 use self::terminal_mode::TerminalMode;
 pub use self::terminal_mode::columns;
-use self::theme::{ColorDepth, Theme, ThemeName};
+use self::theme::{Background, ColorDepth, Theme, ThemeName};
 
 /// The `by` of prompts and answers from here.
 const BY: &str = "terminal";
@@ -143,14 +143,17 @@ async fn converse(
         true => Theme::new(ThemeName::Auto, ColorDepth::Plain, None),
         false => Theme::detect(settings.terminal.theme, env),
     };
+    let depth = theme.depth;
     // the last column stays empty, so that no row wraps by itself
     let width = usize::from(size.width.saturating_sub(1).max(1));
-    let look = Look { theme: Arc::new(theme), width, unicode: terminal_mode::has_unicode() };
-    let screen = match is_plain {
+    let keys = Arc::new(settings.terminal.keys.keymap()?.0);
+    let unicode = terminal_mode::has_unicode();
+    let look = Look { theme: Arc::new(theme), width, unicode, keys };
+    let mut screen = match is_plain {
         true => Screen::Plain(PlainScreen::new(look.unicode)),
         false => Screen::Inline(Surface::new(size, terminal_mode::rewraps(), &look)),
     };
-    let history = PromptHistory::open(&home.join("history"));
+    let history = PromptHistory::open(&home.join("history"), &project.worktree);
     let session = setup.place.session;
     let mut app = App::new(look, session, history);
     if let Some(items) = settings.terminal.status {
@@ -168,6 +171,13 @@ async fn converse(
     sessions.learn(setup.place.clone(), Arc::clone(project), overrides.clone());
     node.cast(NodeMessage::Keep(Arc::new(Sockets(sessions.clone()))))?;
     let mode = TerminalMode::set(!is_plain)?;
+    // the answer comes among the keys, whenever it comes
+    let asks = settings.terminal.theme == ThemeName::Auto && depth >= ColorDepth::Ansi256;
+    if let Screen::Inline(surface) = &mut screen
+        && asks
+    {
+        surface.code(Background::QUESTION)?;
+    }
     let (events, sink, opened) = InputEvents::new().await?;
     let link = Link { session, sessions, client: None, sink, seen: 0, opened };
     let (place, project) = (setup.place.clone(), project.as_ref().clone());
@@ -208,7 +218,7 @@ impl Conversation {
     /// Restores the terminal, ends servers and processes, and says how to continue the session.
     async fn leave(mut self, left: anyhow::Result<ExitReason>) -> anyhow::Result<ExitCode> {
         for text in self.app.unsent() {
-            self.app.remember(&text);
+            self.app.remember_unsent(&text);
         }
         self.release_terminal();
         let dim = self.app.blocks.look.theme.dim;

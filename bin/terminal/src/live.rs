@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use leftfold_config::StatusItem;
+use leftfold_config::{KeyAction, StatusItem};
 use leftfold_events::event::{Purpose, TodoStatus};
 use leftfold_events::{Seq, SessionId, Time};
 use leftfold_view::clean::{clean, clean_line, clip, visible_line};
@@ -13,12 +13,13 @@ use leftfold_view::{
 };
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
-use ratatui::text::{Line, Span};
+use ratatui::style::Modifier;
+use ratatui::text::Line;
 use unicode_width::UnicodeWidthStr;
 
 use super::app::{App, Asked, Entry};
 use super::blocks::{span, tokens};
-use super::calls::{CallBlock, elapsed};
+use super::calls::{CallBlock, elapsed, todo_line};
 use super::choosing::DIGITS;
 
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -48,9 +49,6 @@ const RESUME: &str = "  resume it? [y]es  [n]o";
 const CONFIRM: &str = "  [y] allows it from now on; any other key goes back";
 /// Shown until keys count.
 const QUIET: &str = "  …";
-/// Shown while text is being written, instead of the keys.
-const WRITING: &str =
-    "  (keys do not answer while you write: Enter queues the text, Esc puts it aside)";
 
 /// The rows, and the place of the cursor in them.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,19 +98,31 @@ impl App {
             rows.set_line(0, y, line, area.width);
         }
         let place = Position::new(size(column).min(area.width), size(top.saturating_sub(cut)));
-        let cursor = self.picker.is_none().then_some(place);
+        let cursor = match self.picker {
+            Some(_) => None,
+            // drawn, because the terminal's own stays where frames begin
+            None if self.is_busy() => {
+                let last = area.width.saturating_sub(1);
+                if let Some(cell) = rows.cell_mut((place.x.min(last), place.y)) {
+                    cell.modifier.insert(Modifier::REVERSED);
+                }
+                None
+            }
+            None => Some(place),
+        };
         Live { rows, cursor }
     }
 
     /// Shows whole what was shown in part last.
     pub(super) fn unfold(&mut self) {
         if self.asked.is_some() {
-            self.hint = Some("Ctrl-O shows output once the question is answered.".to_owned());
+            self.hint = Some("Output is shown once the question is answered.".to_owned());
             return;
         }
+        let key = self.blocks.look.key(KeyAction::Expand).unwrap_or_default();
         self.hint = match self.blocks.unfold() {
             None => Some("Nothing more is folded.".to_owned()),
-            Some(true) => Some("Ctrl-O again shows what was folded before.".to_owned()),
+            Some(true) => Some(format!("{key} again shows what was folded before.")),
             Some(false) => None,
         };
     }
@@ -152,20 +162,25 @@ impl App {
             && let Some(line) = shown.first_mut()
         {
             let room = look.width.saturating_sub(indent);
-            line.push_span(span(theme.dim, clip(hint, room)));
+            line.push_span(span(theme.dim, clip(&hint, room)));
         }
         (shown, row - first, indent + column)
     }
 
     /// Shown in an empty composer.
-    fn placeholder(&self) -> Option<&'static str> {
+    fn placeholder(&self) -> Option<String> {
+        let key = |action| self.blocks.look.key(action).unwrap_or_default();
+        let (send, back) = (key(KeyAction::Send), key(KeyAction::Interrupt));
         match self.entry {
-            Entry::Because(_) => Some("why not? The model reads it; Esc goes back"),
-            Entry::Answer(_) => Some("Enter answers; Esc goes back"),
-            Entry::Prompt if self.asked.is_some() => Some("a question waits"),
-            Entry::Prompt if self.is_working() => Some("Enter queues a prompt · Esc interrupts"),
+            Entry::Because(_) => Some(format!("why not? The model reads it; {back} goes back")),
+            Entry::Answer(_) => Some(format!("{send} answers; {back} goes back")),
+            Entry::Prompt if self.asked.is_some() => Some("a question waits".to_owned()),
+            Entry::Prompt if self.is_working() => {
+                let stop = if back.is_empty() { key(KeyAction::Cancel) } else { back };
+                Some(format!("{send} queues a prompt · {stop} interrupts"))
+            }
             Entry::Prompt if self.handed.is_some() || self.job.is_some() => {
-                Some("Enter queues a prompt")
+                Some(format!("{send} queues a prompt"))
             }
             Entry::Prompt => None,
         }
@@ -195,7 +210,11 @@ impl App {
             return String::new();
         }
         if !self.composer.is_empty() {
-            return WRITING.to_owned();
+            let key = |action| self.blocks.look.key(action).unwrap_or_default();
+            let (send, aside) = (key(KeyAction::Send), key(KeyAction::Interrupt));
+            return format!(
+                "  (keys do not answer while you write: {send} queues the text, {aside} puts it aside)"
+            );
         }
         let text = match self.gate.row(now) {
             GateRow::Quiet | GateRow::Draft(_) => return QUIET.to_owned(),
@@ -466,29 +485,27 @@ impl App {
         let mut rows =
             vec![self.row(theme.dim, &format!("  {done} of {} done", session.todos.len()))];
         for todo in session.todos.iter().skip(first).take(LONGEST_LIST) {
-            let (mark, style) = match todo.status {
-                TodoStatus::Completed => (look.sign("✓", "x"), theme.success),
-                TodoStatus::InProgress => (look.sign("▸", ">"), theme.accent),
-                TodoStatus::Pending => (look.sign("·", "."), theme.dim),
-                TodoStatus::Cancelled => (look.sign("–", "-"), theme.dim),
-            };
-            let text = clip(&clean_line(&todo.content), look.width.saturating_sub(4));
-            let of_text = if is_open(todo.status) { theme.text } else { theme.dim };
-            rows.push(Line::from(vec![
-                Span::raw("  "),
-                span(style, mark),
-                span(of_text, format!(" {text}")),
-            ]));
+            rows.push(todo_line("  ", todo, look));
         }
         rows
     }
 }
 
 impl App {
-    /// The status in one line; empty if there is nothing to say.
+    /// The status in one line; empty if there is nothing to say. Parts for which there is no room are left out, from
+    /// the last one on.
     pub(super) fn status_text(&self, now: Time) -> String {
-        let items = self.status.items.iter();
-        items.filter_map(|item| self.status_item(*item, now)).collect::<Vec<_>>().join(" · ")
+        let items = self.status.items.iter().filter_map(|item| self.status_item(*item, now));
+        let mut text = String::new();
+        for item in items {
+            let separator = if text.is_empty() { "" } else { " · " };
+            let room = self.blocks.look.width.saturating_sub(text.width() + separator.width());
+            if !text.is_empty() && item.width() > room {
+                break;
+            }
+            text = format!("{text}{separator}{item}");
+        }
+        text
     }
 
     fn status_item(&self, item: StatusItem, now: Time) -> Option<String> {
@@ -504,7 +521,7 @@ impl App {
                 let used = root?.context_used?;
                 let size = root.map(|root| root.context_size).filter(|size| *size > 0);
                 match used.saturating_mul(100).checked_div(size.unwrap_or(status.context)) {
-                    Some(percent) => format!("{percent} % {}", tokens(used)),
+                    Some(percent) => format!("{percent} % ({})", tokens(used)),
                     None => format!("{} tokens", tokens(used)),
                 }
             }

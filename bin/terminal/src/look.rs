@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use leftfold_config::{Key, KeyAction, Keymap};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation;
@@ -49,12 +50,31 @@ pub(super) struct Look {
     pub(super) width: usize,
     /// Whether there are characters beyond ASCII.
     pub(super) unicode: bool,
+    /// The keys, which texts name.
+    pub(super) keys: Arc<Keymap>,
 }
 
 impl Look {
     /// One of two signs: the second one is ASCII.
     pub(super) fn sign(&self, sign: &'static str, ascii: &'static str) -> &'static str {
         if self.unicode { sign } else { ascii }
+    }
+
+    /// The first key of an action, as people write it; `None`: it has no key.
+    pub(super) fn key(&self, action: KeyAction) -> Option<String> {
+        self.keys.keys(action).first().copied().map(Key::label)
+    }
+
+    /// Follows what was shown in part.
+    pub(super) fn unfolds(&self) -> String {
+        let key = self.key(KeyAction::Expand);
+        key.map(|key| format!(" ({key} shows it)")).unwrap_or_default()
+    }
+
+    /// Follows the number of lines that are left out.
+    pub(super) fn shows_all(&self) -> String {
+        let key = self.key(KeyAction::Expand);
+        key.map(|key| format!(", {key} shows all")).unwrap_or_default()
     }
 
     pub(super) fn note(&self, style: Style, text: &str) -> Vec<Line<'static>> {

@@ -3,6 +3,10 @@
 //! All movements are relative to the first live row. So the place of the cursor need never be asked of the terminal,
 //! whose answer would come between the keys that are typed. (ratatui's own inline viewport asks for it, and cannot
 //! change its height.)
+//!
+//! While the cursor is hidden, it rests at the first live row, and each frame draws from there without moving back by
+//! rows that were drawn before. A terminal that wraps its text again moves the cursor along with that row. So frames
+//! are right at any width, also before the program knows of a new one: tmux tells it a quarter of a second later.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -22,6 +26,12 @@ use super::look::{Look, ascii};
 /// Begins and ends a change that the terminal shows at once.
 const BEGIN: &str = "\x1b[?2026h";
 const END: &str = "\x1b[?2026l";
+/// Long lines are cut at the edge of the screen, or wrapped. Live rows take one row of the screen each, even if it is
+/// narrower than they are.
+const CUTS: &str = "\x1b[?7l";
+const WRAPS: &str = "\x1b[?7h";
+const HIDE: &str = "\x1b[?25l";
+const SHOW: &str = "\x1b[?25h";
 
 /// Draws on `out`. After an error it must not be used, since a terminal that is gone does not come back.
 #[derive(Debug)]
@@ -34,6 +44,8 @@ pub(super) struct Surface<W = io::Stdout> {
     live: Buffer,
     /// The place of the cursor in them.
     cursor: Position,
+    /// Whether the cursor is hidden, and at the first live row.
+    is_hidden: bool,
     /// How far each row was written to, blanks included.
     written: Vec<u16>,
     /// The addresses of links; `None` if the terminal has none.
@@ -55,7 +67,7 @@ impl<W: Write> Surface<W> {
     pub(super) fn on(out: W, size: Size, rewraps: bool) -> Self {
         let (live, cursor) = (Buffer::empty(Rect::ZERO), Position::ORIGIN);
         let (written, hyperlinks, unicode) = (Vec::new(), None, true);
-        Self { out, rewraps, size, live, cursor, written, hyperlinks, unicode }
+        Self { out, rewraps, size, live, cursor, is_hidden: false, written, hyperlinks, unicode }
     }
 
     #[cfg(test)]
@@ -103,22 +115,31 @@ impl<W: Write> Surface<W> {
         live: &Buffer,
         cursor: Option<Position>,
     ) -> io::Result<()> {
+        let is_hidden = cursor.is_none() && live.area.height > 0;
         let mut bytes = String::new();
         if finished.is_empty() && live.area == self.live.area {
-            self.change(live, &mut bytes);
+            match self.is_hidden {
+                true => self.rewrite(live, &mut bytes),
+                false => self.change(live, &mut bytes),
+            }
         } else {
             bytes += &self.erased();
             for line in finished {
                 self.line(line, &mut bytes);
             }
+            bytes.push_str(CUTS);
             self.rows(live, &mut bytes);
+            bytes.push_str(WRAPS);
         }
         self.live.clone_from(live);
-        let target = cursor.unwrap_or(self.cursor);
-        if bytes.is_empty() && target == self.cursor {
+        self.go(cursor.unwrap_or(Position::ORIGIN), &mut bytes);
+        if is_hidden != self.is_hidden {
+            bytes.push_str(if is_hidden { HIDE } else { SHOW });
+            self.is_hidden = is_hidden;
+        }
+        if bytes.is_empty() {
             return Ok(());
         }
-        self.go(target, &mut bytes);
         self.write(&format!("{BEGIN}{bytes}{END}"))
     }
 
@@ -150,7 +171,7 @@ impl<W: Write> Surface<W> {
     ///
     /// # Errors
     /// The terminal is gone.
-    pub(super) fn code(&mut self, code: &'static str) -> io::Result<()> {
+    pub(super) fn code(&mut self, code: &str) -> io::Result<()> {
         self.write(code)
     }
 
@@ -187,24 +208,48 @@ impl<W: Write> Surface<W> {
             if y > 0 {
                 bytes.push_str("\r\n");
             }
-            let cell = |x: u16| live.cell((x, y)).unwrap_or(&Cell::EMPTY);
-            let end = end(live, y);
-            let mut run = (Style::default(), String::new());
-            let mut x = 0;
-            while x < end {
-                let cell = cell(x);
-                let style = cell.style();
-                if style != run.0 {
-                    self.text(run.0, &run.1, bytes);
-                    run = (style, String::new());
-                }
-                run.1.push_str(&guarded(cell.symbol()));
-                x += columns(cell);
-            }
-            self.text(run.0, &run.1, bytes);
-            self.written[usize::from(y)] = end;
-            self.cursor = Position::new(x, y);
+            self.row(live, y, bytes);
         }
+    }
+
+    /// All rows over those that are there, if any is different, with the cursor at the first one's start before. The
+    /// terminal may have wrapped them again, so that none can be left out.
+    fn rewrite(&mut self, live: &Buffer, bytes: &mut String) {
+        if *live == self.live {
+            return;
+        }
+        bytes.push_str(CUTS);
+        for y in 0..live.area.height {
+            if y > 0 {
+                // also in the last row of the screen, so that the way back is as long
+                bytes.push_str("\r\n");
+            }
+            self.row(live, y, bytes);
+            bytes.push_str("\x1b[K");
+        }
+        bytes.push_str("\x1b[J");
+        bytes.push_str(WRAPS);
+    }
+
+    /// One row, with the cursor at its start before.
+    fn row(&mut self, live: &Buffer, y: u16, bytes: &mut String) {
+        let cell = |x: u16| live.cell((x, y)).unwrap_or(&Cell::EMPTY);
+        let end = end(live, y);
+        let mut run = (Style::default(), String::new());
+        let mut x = 0;
+        while x < end {
+            let cell = cell(x);
+            let style = cell.style();
+            if style != run.0 {
+                self.text(run.0, &run.1, bytes);
+                run = (style, String::new());
+            }
+            run.1.push_str(&guarded(cell.symbol()));
+            x += columns(cell);
+        }
+        self.text(run.0, &run.1, bytes);
+        self.set_written(y, end);
+        self.cursor = Position::new(x, y);
     }
 
     /// The cells that are different. What is blank up to the end of a row is erased.

@@ -14,11 +14,11 @@ use rustix::termios::{
 /// Columns and rows if the terminal does not say them.
 const SIZE: Size = Size::new(80, 24);
 
-/// Pastes are marked, keys have all their modifiers where the terminal can tell them, and changes of the focus are
-/// reported.
-const ON: &str = "\x1b[?2004h\x1b[>1u\x1b[?1004h";
-/// Ends these, and shows the cursor.
-const OFF: &str = "\x1b[?2026l\x1b[?1004l\x1b[<u\x1b[?2004l\x1b[?25h";
+/// The cursor is shown, which a conversation that was killed may have hidden. Pastes are marked, keys have all their
+/// modifiers where the terminal can tell them, and changes of the focus are reported.
+const ON: &str = "\x1b[?25h\x1b[?2004h\x1b[>1u\x1b[?1004h";
+/// Ends these, wraps long lines, and shows the cursor.
+const OFF: &str = "\x1b[?2026l\x1b[?7h\x1b[?1004l\x1b[<u\x1b[?2004l\x1b[?25h";
 
 /// Whether the terminal is in the mode of a conversation, and whether codes were written for it.
 static IS_ON: AtomicBool = AtomicBool::new(false);

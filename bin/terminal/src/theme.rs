@@ -48,6 +48,42 @@ pub(crate) enum Background {
 }
 
 impl Background {
+    /// Asks the terminal for the colour of its background.
+    pub(crate) const QUESTION: &str = "\x1b]11;?\x07";
+
+    /// From the terminal's answer, such as `rgb:1e1e/1e1e/1e1e`: up to four hexadecimal digits for each of red, green
+    /// and blue.
+    pub(crate) fn of_answer(answer: &[u8]) -> Option<Self> {
+        let answer = std::str::from_utf8(answer).ok()?;
+        let parts: Vec<&str> = match answer.strip_prefix('#') {
+            Some(digits) if digits.is_ascii() && digits.len().is_multiple_of(3) => {
+                let (first, rest) = digits.split_at(digits.len() / 3);
+                let (second, third) = rest.split_at(digits.len() / 3);
+                vec![first, second, third]
+            }
+            Some(_) => return None,
+            None => {
+                let numbers =
+                    answer.strip_prefix("rgb:").or_else(|| answer.strip_prefix("rgba:"))?;
+                numbers.split('/').take(3).collect()
+            }
+        };
+        // of a thousand
+        let share = |digits: &&str| {
+            let is_number = (1..=4).contains(&digits.len());
+            let value = u32::from_str_radix(digits, 16)
+                .ok()
+                .filter(|_| is_number && !digits.starts_with('+'))?;
+            let most = 16_u32.pow(u32::try_from(digits.len()).ok()?) - 1;
+            Some(value * 1_000 / most)
+        };
+        let [red, green, blue] =
+            parts.iter().map(share).collect::<Option<Vec<u32>>>()?.try_into().ok()?;
+        // as bright as people see these colours
+        let is_light = 299 * red + 587 * green + 114 * blue > 500_000;
+        Some(if is_light { Self::Light } else { Self::Dark })
+    }
+
     /// From `COLORFGBG`, such as `15;0`: foreground and background as numbers of the palette.
     pub(crate) fn of_environment(env: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let value = env("COLORFGBG")?;
@@ -327,6 +363,26 @@ mod tests {
         assert_eq!(of("15;0"), Some(Background::Dark));
         assert_eq!(of("0;default;15"), Some(Background::Light));
         assert_eq!(of("0;default"), None);
+        for (answer, expected) in [
+            ("rgb:0000/0000/0000", Some(Background::Dark)),
+            ("rgb:ffff/ffff/ffff", Some(Background::Light)),
+            ("rgb:fd/f6/e3", Some(Background::Light)),
+            ("rgb:f/f/0", Some(Background::Light)),
+            ("rgba:0000/0000/ffff/ffff", Some(Background::Dark)),
+            ("#ffffff", Some(Background::Light)),
+            ("#111122223333", Some(Background::Dark)),
+            ("#ffff", None),
+            ("rgb:fffff/0/0", None),
+            ("rgb:+f/0/0", None),
+            ("rgb:/0/0", None),
+            ("rgb:ffff/ffff", None),
+            ("rgb:zzzz/0000/0000", None),
+            ("?", None),
+            ("", None),
+        ] {
+            assert_eq!(Background::of_answer(answer.as_bytes()), expected, "{answer}");
+        }
+        assert_eq!(Background::of_answer(b"rgb:\xff/0/0"), None);
     }
 
     /// All colours of a theme.

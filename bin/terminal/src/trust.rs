@@ -92,7 +92,7 @@ fn answer(
                     keys += &text;
                     pasted = true;
                 }
-                Input::Focus(_) => {}
+                Input::Focus(_) | Input::Background(_) => {}
             }
         }
         let outcome = if pasted { gate.paste(&keys, at) } else { gate.press(&keys, at) };

@@ -7,6 +7,7 @@
 //! | `session` | one session: messages with their parts, calls, questions, retries, usage, todos |
 //! | `status` | idle, busy or retrying, for clients |
 //! | `derived` | notifications that follow from events: status, changed files, removed messages |
+//! | `call_result` | what people see of a call's result |
 //! | `change` | the changes that an event makes in a session, for front ends that print live |
 //! | `answer_gate` | which keys answer a question on a terminal |
 //! | `question` | the questions that a session asks people, and the parsing of typed answers |
@@ -23,6 +24,7 @@
 //! Invariant: nothing here does I/O, reads a clock or knows an actor.
 
 mod answer_gate;
+mod call_result;
 mod change;
 pub mod clean;
 mod context_use;
@@ -43,6 +45,7 @@ mod transcript;
 pub mod words;
 
 pub use answer_gate::{AnswerGate, CTRL_D, CTRL_U, ESCAPE, GateKind, GateOutcome, GateRow, QUIET};
+pub use call_result::{CallResult, ResultBody};
 pub use change::{CallStep, Change, CompactionEnd, Outcome};
 pub use context_use::ContextUse;
 pub use derived::{Derived, Notification, changed_files};

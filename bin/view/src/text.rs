@@ -3,6 +3,7 @@
 use leftfold_events::SessionId;
 use leftfold_events::event::{Answer, EndReason, Ended, Finished, PartKind};
 
+use crate::call_result::answer_of;
 use crate::change::{CallStep, Change, CompactionEnd, Outcome};
 use crate::clean::{Cleaner, clean, printable, visible, visible_line};
 use crate::diff::{FileDiff, LineKind};
@@ -311,7 +312,7 @@ fn summary(finished: &Finished) -> String {
     let mark = if finished.is_error || exit.is_some_and(|exit| exit != 0) { "✗" } else { "✓" };
     let output = clean(&finished.output);
     let line = if finished.title.is_empty() || finished.is_error {
-        first_line(&output)
+        first_line(answer_of(&output).unwrap_or(&output))
     } else {
         &finished.title
     };

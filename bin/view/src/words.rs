@@ -99,16 +99,89 @@ pub fn first_line(text: &str) -> &str {
     text.trim().lines().next().unwrap_or_default()
 }
 
-/// A call in one line: its tool and the main argument.
+/// A call in one line: its tool and what it is about.
 pub fn heading(name: &str, input: &Value) -> String {
-    format!("{name} {}", brief(input)).trim_end().to_owned()
+    let subject = shorten(first_line(&subject(name, input)), 100);
+    format!("{name} {subject}").trim_end().to_owned()
+}
+
+/// What a call is about: the main argument, or what people would name of the others.
+pub fn subject<'a>(name: &str, input: &'a Value) -> Cow<'a, str> {
+    let text = |key: &str| input.get(key).and_then(Value::as_str);
+    if let Some(patch) = text("patchText") {
+        return Cow::Owned(patched(patch).join(", "));
+    }
+    if name == "task"
+        && let Some(agent) = text("subagentType").or_else(|| text("subagent_type"))
+    {
+        return Cow::Owned(format!("{agent}: {}", text("description").unwrap_or_default()));
+    }
+    if let Some((operation, path)) = text("operation").zip(text("filePath")) {
+        let place = ["line", "character"].iter().filter_map(|key| input.get(key)?.as_u64());
+        let place: String = place.map(|number| format!(":{number}")).collect();
+        return Cow::Owned(format!("{operation} {path}{place}"));
+    }
+    if let Some(calls) = input.get("tool_calls").and_then(Value::as_array) {
+        return Cow::Owned(counted(calls.len(), "call"));
+    }
+    let others = || ["query", "uri", "path", "name"].iter().find_map(|key| text(key));
+    Cow::Borrowed(argument(input).or_else(others).unwrap_or_default())
+}
+
+/// The files that a patch changes.
+fn patched(patch: &str) -> Vec<&str> {
+    const HEADS: [&str; 3] = ["*** Add File: ", "*** Update File: ", "*** Delete File: "];
+    let name = |line| HEADS.iter().find_map(|head| str::strip_prefix(line, *head));
+    patch.lines().filter_map(name).map(str::trim).collect()
+}
+
+/// A number of bytes: `900 B`, `12.3 kB`, `4.5 MB`.
+pub fn bytes(count: u64) -> String {
+    match count {
+        0..1_000 => format!("{count} B"),
+        1_000..1_000_000 => format!("{}.{} kB", count / 1_000, count % 1_000 / 100),
+        _ => format!("{}.{} MB", count / 1_000_000, count % 1_000_000 / 100_000),
+    }
 }
 
 /// A call that the model is writing, and the size of its arguments so far.
 pub fn written(input: &StreamedInput) -> String {
     let name = shorten(&input.name, 40);
-    match input.bytes {
-        bytes @ 0..1_000 => format!("{name} ({bytes} B)"),
-        bytes => format!("{name} ({}.{} kB)", bytes / 1_000, bytes % 1_000 / 100),
+    format!("{name} ({})", bytes(input.bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_call_is_named_by_what_it_is_about() {
+        let patch = "*** Begin Patch\n*** Add File: a\n+*** Add File: x\n*** Update File: b c\n@@\n*** End Patch";
+        for (name, input, expected) in [
+            ("bash", json!({ "command": "ls\npwd" }), "bash ls"),
+            ("read", json!({ "filePath": "a.rs", "offset": 3 }), "read a.rs"),
+            ("grep", json!({ "pattern": "fn", "path": "src" }), "grep fn"),
+            ("websearch", json!({ "query": "rust" }), "websearch rust"),
+            ("skill", json!({ "name": "tidy" }), "skill tidy"),
+            (
+                "task",
+                json!({ "description": "look", "prompt": "p", "subagentType": "explore" }),
+                "task explore: look",
+            ),
+            (
+                "lsp",
+                json!({ "operation": "definition", "filePath": "a.rs", "line": 3, "character": 7 }),
+                "lsp definition a.rs:3:7",
+            ),
+            ("apply_patch", json!({ "patchText": patch }), "apply_patch a, b c"),
+            ("batch", json!({ "tool_calls": [{}, {}] }), "batch 2 calls"),
+            ("question", json!({ "questions": [{ "question": "Which?" }] }), "question Which?"),
+            ("todowrite", json!({ "todos": [] }), "todowrite"),
+            ("files_stat", json!({ "path": "/a", "deep": true }), "files_stat /a"),
+        ] {
+            assert_eq!(heading(name, &input), expected);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of the errors about wrong settings: file, line, column, key, expectation.
 
 use super::*;
+use crate::KeyAction;
 
 fn assert_errors(table: &[(&str, &str)]) {
     for (text, expected) in table {
@@ -269,4 +270,65 @@ fn errors_about_servers_name_place_and_key() {
             "leftfold.json:1:33: `mcp.m.headers.a`: expected a string, found a number",
         ),
     ]);
+}
+
+#[test]
+fn keys_of_the_conversation_are_checked() {
+    assert_errors(&[
+        (
+            "{\"terminal\": {\"keys\": {\n  \"editr\": \"ctrl+x\"}}}",
+            "leftfold.json:2:3: `terminal.keys.editr` is not a setting of Leftfold; did you mean `editor`?",
+        ),
+        (
+            r#"{"terminal": {"keys": {"editor": "ctrl+foo"}}}"#,
+            r#"leftfold.json:1:34: `terminal.keys.editor`: expected a key such as "ctrl+g", "alt+enter" or "f5", found "ctrl+foo""#,
+        ),
+        (
+            r#"{"terminal": {"keys": {"editor": ["ctrl+x", "x"]}}}"#,
+            r#"leftfold.json:1:45: `terminal.keys.editor[1]`: expected a key that types nothing, such as "ctrl+g", found "x""#,
+        ),
+        (
+            r#"{"terminal": {"keys": {"editor": "ctrl+i"}}}"#,
+            r#"leftfold.json:1:34: `terminal.keys.editor`: expected "tab", because most terminals send the same for both, found "ctrl+i""#,
+        ),
+        (
+            r#"{"terminal": {"keys": {"editor": 1}}}"#,
+            r#"leftfold.json:1:34: `terminal.keys.editor`: expected a key such as "ctrl+g", a list of keys, or "none", found a number"#,
+        ),
+        (
+            r#"{"terminal": {"keys": {"editor": "alt+x", "expand": "alt+x"}}}"#,
+            r#"leftfold.json:1:53: `terminal.keys.expand`: expected a key of no other action, found "alt+x", which `editor` has too (leftfold.json:1:34)"#,
+        ),
+        (
+            r#"{"terminal": {"keys": {"send": "none"}}}"#,
+            "leftfold.json:1:32: `terminal.keys.send`: expected a key, because nothing else sends a prompt, found none",
+        ),
+        (
+            r#"{"terminal": {"keys": {"newline": "enter"}}}"#,
+            r#"leftfold.json:1:35: `terminal.keys.newline`: expected another key, or one more for `terminal.keys.send`, found "enter", the only key of `send`"#,
+        ),
+    ]);
+    let unknown = World::with(r#"{"terminal": {"keys": {"zzzz": "f5"}}}"#).error();
+    assert!(unknown.contains("valid names are `send`, `newline`") && unknown.contains("`undo`"));
+}
+
+#[test]
+fn an_action_that_loses_its_only_key_is_told() {
+    let world = World::with(
+        r#"{"terminal": {"keys": {"editor": "ctrl+o", "send": ["enter", "alt+s"], "leave": "alt+d"}}}"#,
+    );
+    let settings = world.load();
+    let warnings = settings.warnings.join("\n").replace(&world.path("").display().to_string(), "");
+    assert_eq!(
+        warnings,
+        "leftfold.json:1:34: ctrl+o is the key of `editor` now, so `expand` has none"
+    );
+    let (keys, _) = settings.terminal.keys.keymap().unwrap();
+    let action = |text: &str, is_empty| keys.action(text.parse().unwrap(), is_empty);
+    assert_eq!(action("ctrl+o", true), Some(KeyAction::Editor));
+    assert_eq!(action("ctrl+g", true), None);
+    assert_eq!(action("alt+s", false), Some(KeyAction::Send));
+    // the key has its default action where there is text
+    assert_eq!(action("alt+d", true), Some(KeyAction::Leave));
+    assert_eq!(action("ctrl+d", false), Some(KeyAction::DeleteRight));
 }

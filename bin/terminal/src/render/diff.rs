@@ -18,7 +18,7 @@ const MOST_COMPARED: usize = 50;
 const LEAST_EQUAL: usize = 30;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DiffOptions {
+pub(crate) struct DiffOptions<'a> {
     /// Lines of the diff to show; the others are counted.
     pub(crate) most: usize,
     /// Lines of the screen for one line of the diff; what is longer is clipped.
@@ -26,10 +26,10 @@ pub(crate) struct DiffOptions {
     /// Whether each file has a line with its name.
     pub(crate) names: bool,
     /// Follows the number of hidden lines.
-    pub(crate) hint: &'static str,
+    pub(crate) hint: &'a str,
 }
 
-impl DiffOptions {
+impl DiffOptions<'_> {
     /// Everything, for somebody who decides about it.
     pub(crate) const WHOLE: Self =
         Self { most: usize::MAX, rows: usize::MAX, names: true, hint: "" };
@@ -38,7 +38,7 @@ impl DiffOptions {
 /// The changes, none wider than `width`.
 pub(crate) fn diff(
     files: &[FileDiff],
-    options: DiffOptions,
+    options: DiffOptions<'_>,
     width: u16,
     theme: &Theme,
 ) -> Vec<Line<'static>> {
@@ -169,7 +169,7 @@ fn hunk_starts(head: &str) -> Option<(u64, u64)> {
 /// The lines of one file.
 struct FileLines<'a> {
     numbered: &'a [Numbered<'a>],
-    options: DiffOptions,
+    options: DiffOptions<'a>,
     width: usize,
     theme: &'a Theme,
     /// Columns of the numbers; 0 if there is no room for them.
@@ -180,7 +180,7 @@ impl<'a> FileLines<'a> {
     fn new(
         file: &FileDiff,
         numbered: &'a [Numbered<'a>],
-        options: DiffOptions,
+        options: DiffOptions<'a>,
         width: u16,
         theme: &'a Theme,
     ) -> Self {

@@ -176,5 +176,5 @@ impl Log {
 
 pub(super) fn look(width: usize) -> Look {
     let theme = Theme::new(ThemeName::Auto, ColorDepth::Ansi16, None);
-    Look { theme: Arc::new(theme), width, unicode: true }
+    Look { theme: Arc::new(theme), width, unicode: true, keys: Arc::default() }
 }

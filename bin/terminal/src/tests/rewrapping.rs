@@ -10,11 +10,13 @@ struct Terminal {
     lines: Vec<Vec<char>>,
     line: usize,
     column: usize,
+    /// Whether text goes on in another row at the edge of the screen. Otherwise it replaces the last column.
+    wraps: bool,
 }
 
 impl Terminal {
     fn new(width: usize) -> Self {
-        Self { width, lines: vec![Vec::new()], line: 0, column: 0 }
+        Self { width, lines: vec![Vec::new()], line: 0, column: 0, wraps: true }
     }
 
     /// The rows of a line.
@@ -28,7 +30,7 @@ impl Terminal {
         while let Some(c) = chars.next() {
             match c {
                 '\r' => self.column -= self.column % self.width,
-                '\n' => self.down(),
+                '\n' => self.line_end(),
                 '\x1b' => {
                     assert_eq!(chars.next(), Some('['));
                     let mut parameters = String::new();
@@ -41,11 +43,17 @@ impl Terminal {
                     self.control(&parameters, last);
                 }
                 c => {
-                    let column = self.column;
+                    let column = match self.wraps {
+                        true => self.column,
+                        false => self.column.min(self.width - 1),
+                    };
                     let line = &mut self.lines[self.line];
                     line.resize(line.len().max(column + 1), ' ');
                     line[column] = c;
-                    self.column += 1;
+                    self.column = column + 1;
+                    if !self.wraps {
+                        self.column = self.column.min(self.width - 1);
+                    }
                 }
             }
         }
@@ -62,6 +70,7 @@ impl Terminal {
                 self.lines[self.line].truncate(self.column);
             }
             'K' => self.lines[self.line].truncate(self.column),
+            'h' | 'l' if parameters == "?7" => self.wraps = last == 'h',
             'm' | 'h' | 'l' => {}
             other => panic!("unknown: {other}"),
         }
@@ -75,6 +84,16 @@ impl Terminal {
             self.line -= 1;
             self.column += (self.rows(self.line) - 1) * self.width;
         }
+    }
+
+    /// Goes to the row below, which is another line from now on.
+    fn line_end(&mut self) {
+        let end = (self.column / self.width + 1) * self.width;
+        if end < self.lines[self.line].len() {
+            let rest = self.lines[self.line].split_off(end);
+            self.lines.insert(self.line + 1, rest);
+        }
+        self.down();
     }
 
     fn down(&mut self) {
@@ -137,9 +156,11 @@ proptest! {
             if rest.is_empty() {
                 break;
             }
-            // the terminal is resized before the program knows it
-            if kind == 0 {
+            // the terminal is resized before the program knows it, also by a multiplexer that tells it frames later
+            if kind < 2 {
                 terminal.width = usize::from(width);
+            }
+            if kind == 0 {
                 surface.resize(Size::new(width, 50)).unwrap();
                 app.blocks.resize(usize::from(surface.width()));
             }
@@ -153,6 +174,10 @@ proptest! {
             let shown = terminal.text();
             prop_assert_eq!(shown.matches("› a draft of mine").count(), 1, "{}", shown);
         }
+        // at last it knows the width
+        let width = u16::try_from(terminal.width).unwrap();
+        surface.resize(Size::new(width, 50)).unwrap();
+        app.blocks.resize(usize::from(surface.width()));
         log.ended(EndReason::Completed, None);
         app.observe(log.events.last().unwrap());
         let live = app.live(surface.height(), now, Time::default());

@@ -54,7 +54,7 @@ const DIFF: &str = "\
 /// The finished lines, and the rows below a rule.
 fn screen(log: &Log, width: u16, change: &[FilePreview]) -> Vec<Line<'static>> {
     let now = Instant::now();
-    let look = Look { theme: theme().into(), width: usize::from(width), unicode: true };
+    let look = Look { theme: theme().into(), ..look(usize::from(width)) };
     let mut app = App::new(look, SessionId::default(), PromptHistory::default());
     app.status.agent = "build".to_owned();
     app.status.model = "acme/large".to_owned();
@@ -94,7 +94,8 @@ fn conversation() -> Log {
     log.finished(run, &output, &json!({ "exit": 101 }), false);
     let read = log.called(asked, "read", &json!({ "filePath": "src/lexer.rs" }), None);
     let run = log.started(read);
-    log.finished(run, "1: use std;\n2: mod x;\n3: fn a() {}\n", &json!({}), false);
+    let metadata = json!({ "lines": 3, "total_lines": 3 });
+    log.finished(run, "1: use std;\n2: mod x;\n3: fn a() {}\n", &metadata, false);
     let asked = log.requested();
     let edit = log.called(asked, "edit", &json!({ "filePath": "src/lexer.rs" }), None);
     let run = log.started(edit);
@@ -110,6 +111,83 @@ fn a_conversation_looks_as_recorded() {
     let mut log = conversation();
     log.ended(EndReason::Completed, None);
     check("conversation", &log, &[]);
+}
+
+/// A call of each built-in tool and of a server's, and what it answers.
+fn results() -> Log {
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let asked = log.requested();
+    let mut call =
+        |name: &str, input: serde_json::Value, output: &str, metadata: serde_json::Value| {
+            let call = log.called(asked, name, &input, None);
+            let run = log.started(call);
+            log.finished(run, output, &metadata, metadata["error_kind"].is_string());
+        };
+    let lines = |count: usize| (1..=count).map(|n| format!("line {n}\n")).collect::<String>();
+    call("bash", json!({ "command": "make\ntest" }), &lines(20), json!({ "exit": 2 }));
+    let path = json!({ "filePath": "src/lexer/of/the/language/tokens.rs", "offset": 1 });
+    call("read", path, &lines(40), json!({ "lines": 40, "total_lines": 900 }));
+    let entries = "lib.rs\nmain.rs\n\n(2 entries.)";
+    call("read", json!({ "filePath": "src" }), entries, json!({ "entries": 2 }));
+    call("glob", json!({ "pattern": "**/*.rs" }), "/p/a.rs\n/p/b.rs", json!({ "count": 2 }));
+    let none = "No files found (2 searched).";
+    call("grep", json!({ "pattern": "TODO", "path": "src" }), none, json!({ "matches": 0 }));
+    let created = json!({ "additions": 2, "deletions": 0,
+        "diff": "--- /dev/null\n+++ b/n.txt\n@@ -0,0 +1,2 @@\n+a\n+b\n" });
+    call("write", json!({ "filePath": "n.txt", "content": "a\nb\n" }), "Created", created);
+    let edited = json!({ "additions": 3, "deletions": 2, "diff": DIFF });
+    call("edit", json!({ "filePath": "src/lexer.rs" }), "Edited", edited);
+    let patch =
+        "*** Begin Patch\n*** Add File: z.txt\n+hello\n*** Update File: n.txt\n@@\n-c\n+d\n";
+    let patched = json!({ "additions": 2, "deletions": 1, "diff": "--- /dev/null\n+++ b/z.txt\n\
+        @@ -0,0 +1 @@\n+hello\n--- a/n.txt\n+++ b/n.txt\n@@ -1,2 +1,2 @@\n a\n-c\n+d\n" });
+    call("apply_patch", json!({ "patchText": patch }), "Patch applied", patched);
+    let page = json!({ "bytes": 48_200, "content_type": "text/html", "status": 200 });
+    call("webfetch", json!({ "url": "https://example.org/manual/lexer" }), &lines(70), page);
+    let found = json!({ "provider": "brave", "results": [{}, {}, {}] });
+    call("websearch", json!({ "query": "unicode line ends" }), &lines(9), found.clone());
+    call("codesearch", json!({ "query": "fn next_char" }), &lines(9), found);
+    let answer = format!(
+        "task_id: 01J\n\n<task_result>\n## Lexer\n\nIt has **two** loops.\n{}</task_result>",
+        lines(9)
+    );
+    let task =
+        json!({ "description": "explore the lexer", "prompt": "?", "subagentType": "explore" });
+    call("task", task.clone(), &answer, json!({ "session": "01J" }));
+    let failed = "task_id: 01J\n\nThe subagent came to no proper end: it used up its steps. This is \
+        the last it said.\n<task_result>\nI was about to look.\n</task_result>";
+    call("task", task, failed, json!({ "error_kind": "child" }));
+    let todo = |content: &str, status: &str| json!({ "content": content, "status": status, "priority": "high" });
+    let todos = json!([
+        todo("read the lexer", "completed"),
+        todo("find where the line end is lost, in strings and in comments alike", "in_progress"),
+        todo("fix it", "pending"),
+        todo("rewrite everything", "cancelled"),
+    ]);
+    let metadata = json!({ "todos": todos, "open": 2 });
+    call("todowrite", json!({ "todos": todos }), &lines(17), metadata);
+    let questions = json!({ "questions": [{ "question": "Which line end?" }] });
+    let answered = "Question: Which line end?\nAnswer: both";
+    call("question", questions, answered, json!({ "answers": ["both"] }));
+    let skill = json!({ "name": "tidy", "directory": "/s/tidy", "files": [] });
+    call("skill", json!({ "name": "tidy" }), &lines(30), skill);
+    let place =
+        json!({ "operation": "references", "filePath": "src/a.rs", "line": 3, "character": 7 });
+    call("lsp", place, &lines(4), json!({ "operation": "references", "lines": 4 }));
+    let calls = json!({ "tool_calls": [{}, {}] });
+    call("batch", calls, &lines(4), json!({ "total": 2, "successful": 1, "failed": 1 }));
+    call("files_stat", json!({ "path": "/srv/data", "deep": true }), &lines(30), json!({}));
+    call("files_touch", json!({ "path": "/srv/data/new" }), "touched", json!({}));
+    let missing = "There is no file /p/x.\nDid you mean /p/y?";
+    call("read", json!({ "filePath": "x" }), missing, json!({ "error_kind": "not_found" }));
+    log.ended(EndReason::Completed, None);
+    log
+}
+
+#[test]
+fn the_result_of_each_tool_looks_as_recorded() {
+    check("results", &results(), &[]);
 }
 
 #[test]
