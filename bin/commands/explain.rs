@@ -12,7 +12,7 @@ use leftfold_events::context;
 use leftfold_events::event::{Event, Model};
 use leftfold_events::{Envelope, Seq, Sha256, fold};
 use leftfold_view::event_line;
-use leftfold_view::explain::{EventReport, Links, RequestReport, decided_on, left_out};
+use leftfold_view::explain::{EventReport, Links, Omissions, RequestReport, decided_on};
 
 use super::pages;
 use crate::cli::{Explain, Format};
@@ -64,7 +64,7 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
             recorded,
             rebuilt,
             decided,
-            left_out: left_out(&state, events),
+            left_out: Omissions::of(events).from(&state),
         };
         let report = match args.format {
             Format::Json => format!("{}\n", report.json(args.seq)),

@@ -57,8 +57,11 @@ fn what_a_summary_stands_for_is_said() {
     let through = all(&events, "compaction.started")[0]["data"]["through"].clone();
     let events = site.run(&["run", "--continue", "--format", "json", "more"]).ok().events();
     let last = report(&site, &all(&events, "model.requested")[0]["seq"]);
-    assert_eq!(last["left_out"][0]["seq"], through);
     let finished = all(&site.exported(), "compaction.finished")[0]["seq"].clone();
+    let what = format!("the prompt \"hi\", but for the words of summary {finished}");
+    let prompt = json!({ "seq": 3, "what": what });
+    let what = format!("everything up to this event, for which summary {finished} stands");
+    assert_eq!(last["left_out"], json!([prompt, { "seq": through, "what": what }]));
     assert_eq!(last["messages"][0]["from"], json!([finished]));
     assert!(last["messages"][0]["text"].as_str().unwrap().contains("Short."), "{last}");
 }

@@ -5,6 +5,7 @@ mod auxiliary_agents;
 mod compaction;
 mod diff;
 mod explain;
+mod findings;
 mod fork;
 mod fork_children;
 mod fork_files;

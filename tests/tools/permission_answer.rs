@@ -90,6 +90,11 @@ fn always_is_remembered_for_the_project_and_never_beats_a_deny() {
     let rules: Value = serde_json::from_slice(&std::fs::read(memory(&site)).unwrap()).unwrap();
     assert_eq!(rules, json!([{ "permission": "read", "pattern": ".env", "action": "allow" }]));
     assert_eq!(verdict(&site), "allow");
+    let why = site.run(&["why", "last"]).ok().stdout;
+    assert!(
+        why.contains("ran without a question: “always” in another session (allow read `.env`)"),
+        "{why}"
+    );
     site.assert_sound();
     // the approval is in the log, so deleting it later changes no replay
     std::fs::remove_file(memory(&site)).unwrap();

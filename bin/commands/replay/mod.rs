@@ -5,6 +5,7 @@ mod step;
 
 use std::process::ExitCode;
 
+use leftfold_events::event::{Event, Turn};
 use leftfold_events::{Envelope, Seq, State, Time, fold};
 use serde_json::Value;
 
@@ -13,7 +14,8 @@ use super::pages;
 use crate::cli::Replay;
 use leftfold_runtime::session_paths::SessionPlace;
 use leftfold_runtime::{Usage, note};
-use leftfold_view::{SessionView, event_line, words};
+use leftfold_view::clean::printable_line;
+use leftfold_view::{Findings, SessionView, event_line, words};
 
 pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
     let from = args.from.unwrap_or(1);
@@ -84,6 +86,7 @@ fn state(events: &[Envelope]) -> anyhow::Result<Value> {
 struct Narrator {
     began: Time,
     view: SessionView,
+    findings: Findings,
     /// The state after all events so far.
     state: State,
 }
@@ -91,12 +94,19 @@ struct Narrator {
 impl Narrator {
     fn of(events: &[Envelope]) -> Self {
         let began = events.first().map_or(Time::default(), |event| event.at);
-        Self { began, view: SessionView::default(), state: State::default() }
+        let (view, findings, state) = Default::default();
+        Self { began, view, findings, state }
     }
 
     fn line(&mut self, event: &Envelope) -> String {
         self.view.apply(event);
-        let line = event_line::replayed(event, &self.state, self.began, &self.view);
+        self.findings.push(&self.state, event);
+        let mut line = event_line::replayed(event, &self.state, self.began, &self.view);
+        if let Event::Turn(Turn::Ended(_)) = &event.event {
+            for finding in self.findings.lines() {
+                line = format!("{line}\n{}", below(&printable_line(&finding)));
+            }
+        }
         self.state.apply(event);
         line
     }

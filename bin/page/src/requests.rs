@@ -6,7 +6,7 @@ use leftfold_events::event::{Event, Model, Purpose};
 use leftfold_events::turn_config::ToolSpec;
 use leftfold_events::{Envelope, Request, Seq, Sha256, State};
 use leftfold_view::ContextUse;
-use leftfold_view::explain::{configuration, left_out, messages};
+use leftfold_view::explain::{Omissions, configuration, messages};
 use serde_json::{Value, json};
 
 use crate::PageError;
@@ -14,27 +14,25 @@ use crate::pool::{Pool, Runs, masked};
 
 /// Describes the requests of one log.
 #[derive(Debug, Default)]
-pub(crate) struct Requests<'a> {
+pub(crate) struct Requests {
     /// The request before, and the numbers of its messages in the pool.
     last: Option<(Built, Vec<usize>)>,
-    compactions: Vec<&'a Envelope>,
+    omissions: Omissions,
     /// The use of the context at each request of a turn: the points of the chart.
     pub(crate) context: Vec<Value>,
 }
 
-impl<'a> Requests<'a> {
+impl Requests {
     /// The request of an event, if it is a `model.requested`. `state` is the one right after it; `decided` is the
     /// hash of the request that this version decides on, as far as it is known.
     pub(crate) fn describe(
         &mut self,
-        event: &'a Envelope,
+        event: &Envelope,
         decided: Option<Sha256>,
         state: &State,
         pool: &mut Pool,
     ) -> Result<Option<Value>, PageError> {
-        if let Event::Compaction(_) = &event.event {
-            self.compactions.push(event);
-        }
+        self.omissions.push(event);
         let Event::Model(Model::Requested { purpose, request_sha256, .. }) = &event.event else {
             return Ok(None);
         };
@@ -45,9 +43,8 @@ impl<'a> Requests<'a> {
         }
         let is_as_logged = decided == Some(*request_sha256) || request.sha256() == *request_sha256;
         let rows = self.rows(&built, pool)?;
-        let left_out = left_out(state, self.compactions.iter().copied()).into_iter();
-        let left_out: Runs =
-            left_out.map(|(seq, what)| pool.value(json!({ "seq": seq, "what": what }))).collect();
+        let left_out = self.omissions.from(state).into_iter();
+        let left_out: Runs = left_out.map(|left_out| pool.value(json!(left_out))).collect();
         let described = json!({
             "purpose": purpose,
             "model": request.model.to_string(),

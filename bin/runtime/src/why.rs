@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use leftfold_events::event::Event;
+use leftfold_events::event::{Event, Turn};
 use leftfold_events::state::{EndedBy, OpenWait, PendingKind};
 use leftfold_events::{Envelope, Seq, SessionId, State, Time, fold};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::history::History;
 use crate::session_paths::SessionPlace;
 use leftfold_view::clean::printable_line;
-use leftfold_view::{event_line, words};
+use leftfold_view::{Finding, Findings, event_line, words};
 
 /// One wait of a session.
 #[derive(Serialize)]
@@ -46,10 +46,20 @@ fn kind<S: serde::Serializer>(kind: &Option<PendingKind>, to: S) -> Result<S::Ok
 /// # Errors
 /// The log is damaged, or cannot be read.
 pub fn text(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> anyhow::Result<String> {
-    let (status, waits) = look(place, holder)?;
+    let Look { status, waits, findings } = look(place, holder)?;
     let mut text = status.text(place.session);
     for wait in &waits {
         text += &line(wait, place.session);
+    }
+    for (session, findings) in &findings {
+        let whose = match *session == place.session {
+            true => "the last turn".to_owned(),
+            false => format!("its subagent {session}"),
+        };
+        let _ = writeln!(text, "  out of the ordinary in {whose}:");
+        for finding in findings.lines() {
+            let _ = writeln!(text, "    {}", printable_line(&finding));
+        }
     }
     Ok(text)
 }
@@ -59,20 +69,43 @@ pub fn text(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> anyho
 /// # Errors
 /// The log is damaged, or cannot be read.
 pub fn report(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> anyhow::Result<Value> {
-    let (status, waits) = look(place, holder)?;
+    let Look { status, waits, findings } = look(place, holder)?;
     let mut report = serde_json::to_value(&status)?;
     report["session"] = json!(place.session);
     report["waits"] = json!(waits);
+    let finding = |(session, Finding { seq, what }): (SessionId, &Finding)| json!({ "session": session, "seq": seq, "what": what });
+    let findings = findings
+        .iter()
+        .flat_map(|(session, found)| found.all().iter().map(move |one| (*session, one)));
+    report["findings"] = findings.map(finding).collect();
     Ok(report)
 }
 
-fn look(
-    place: &SessionPlace,
-    holder: impl FnOnce() -> Option<i32>,
-) -> anyhow::Result<(SessionStatus, Vec<Waiting>)> {
+struct Look {
+    status: SessionStatus,
+    waits: Vec<Waiting>,
+    /// Of the sessions whose last turn has findings.
+    findings: Vec<(SessionId, Findings)>,
+}
+
+fn look(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> anyhow::Result<Look> {
     let history = History::read(place)?;
     let waits = history.sessions().flat_map(|(_, events)| waits(events)).collect();
-    Ok((SessionStatus::of(&fold(history.root()), &place.store, holder), waits))
+    let began = history.root().iter().rev().find(|event| is_prompt(event)).map(|event| event.at);
+    let of_turn = history.sessions().filter(|(_, events)| {
+        events.iter().rev().find(|event| is_prompt(event)).map(|event| event.at) >= began
+    });
+    let found = of_turn.map(|(session, events)| (session, Findings::of(events)));
+    let findings = found.filter(|(_, found)| !found.all().is_empty()).collect();
+    Ok(Look {
+        status: SessionStatus::of(&fold(history.root()), &place.store, holder),
+        waits,
+        findings,
+    })
+}
+
+fn is_prompt(event: &Envelope) -> bool {
+    matches!(&event.event, Event::Turn(Turn::Prompted { .. }))
 }
 
 /// The state of the root session.

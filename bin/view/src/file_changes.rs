@@ -11,6 +11,9 @@ use crate::words::counted;
 /// The number of files to name one by one.
 const NAMED: usize = 50;
 
+/// The number of files to name in one line.
+const FEW: usize = 3;
+
 /// Why files were not restored if the deadline of the restore, or of the snapshot before it, passed.
 pub const TIMED_OUT: &str = "the snapshot or the restore took too long";
 
@@ -47,9 +50,7 @@ pub fn notices(event: &Files) -> Vec<String> {
 pub fn detail(event: &Files) -> String {
     match event {
         Files::SnapshotStarted {} => String::new(),
-        Files::Snapshotted { files, .. } | Files::Restored { files, .. } => {
-            sum(&Figures::of(files.iter()))
-        }
+        Files::Snapshotted { files, .. } | Files::Restored { files, .. } => named(files),
         Files::SnapshotFailed { message }
         | Files::SnapshotFailedAs { message, .. }
         | Files::RestoreFailed { message }
@@ -60,6 +61,16 @@ pub fn detail(event: &Files) -> String {
         Files::CheckoutAsked { paths, by } => format!("{}, by {by}", counted(paths.len(), "file")),
         Files::SnapshotsAccepted { steps } => counted(steps.len(), "step"),
     }
+}
+
+/// `2 files changed, +10 -2: M src/main.rs +9 -2, A notes.md +1 -0`
+pub fn named(files: &[FileChange]) -> String {
+    let mut names: Vec<String> = files.iter().take(FEW).map(line).collect();
+    if files.len() > FEW {
+        names.push(format!("and {} more", files.len() - FEW));
+    }
+    let sum = sum(&Figures::of(files.iter()));
+    if names.is_empty() { sum } else { format!("{sum}: {}", names.join(", ")) }
 }
 
 fn line(file: &FileChange) -> String {

@@ -13,6 +13,7 @@
 //! | `question` | the questions that a session asks people, and the parsing of typed answers |
 //! | `text` | changes as plain text, for `run` and `observe`, and lines about subagents |
 //! | `event_line`, `reason` | an event in one line, and the reason for it, for `replay` and others |
+//! | `findings` | what was out of the ordinary in a turn |
 //! | `explain` | why an event happened, and what a request was made of |
 //! | `context_use` | what fills the model's context |
 //! | `diff` | a unified diff as files, hunks and typed lines |
@@ -33,6 +34,7 @@ mod diff;
 pub mod event_line;
 pub mod explain;
 pub mod file_changes;
+mod findings;
 pub mod fuzzing;
 pub mod question;
 mod reason;
@@ -50,6 +52,7 @@ pub use change::{CallStep, Change, CompactionEnd, Outcome};
 pub use context_use::ContextUse;
 pub use derived::{Derived, Notification, changed_files};
 pub use diff::{DiffLine, FileDiff, LineKind};
+pub use findings::{Finding, Findings};
 pub use question::{Choice, OpenQuestion, Question, QuestionId};
 pub use reason::reason;
 pub use session::{

@@ -10,7 +10,7 @@ use leftfold_events::turn_config::{AskMode, SandboxOptions};
 use leftfold_events::{Envelope, Seq, State};
 use serde_json::json;
 
-use crate::words::shorten;
+use crate::words::{counted, shorten};
 
 /// The reason of `event`; `before` is the state right before it. `None` if the event needs no
 /// reason.
@@ -185,6 +185,10 @@ fn end_reason(before: &State, ended: &Ended) -> Option<String> {
             "the model gave an answer that fits the schema".to_owned()
         }
         EndReason::Completed if ended.steps == 0 => "it needed no answer of the model".to_owned(),
+        EndReason::Completed if ended.steps >= before.config.options.max_steps => {
+            let steps = counted(ended.steps, "step");
+            format!("the turn may take {steps}, and this was the last")
+        }
         EndReason::Completed => "the model answered without a call".to_owned(),
         EndReason::Aborted => "the turn was interrupted".to_owned(),
         EndReason::MaxSteps => {

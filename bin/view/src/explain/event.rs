@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use leftfold_events::event::{Compaction, Event, Model, Permission, Tool, Turn};
+use leftfold_events::event::{
+    Compaction, Event, Model, Permission, PromptPart, Subagent, Tool, Turn,
+};
 use leftfold_events::rules::Rule;
-use leftfold_events::{Envelope, Seq, State, TurnConfig, line, next};
+use leftfold_events::{Envelope, Seq, State, TurnConfig, line, mask, next};
 use serde_json::{Value, json};
 
 use super::configuration;
 use super::links::Links;
-use crate::clean::printable_line;
+use crate::clean::{printable, printable_line};
 use crate::event_line;
 use crate::reason::reason;
 
@@ -101,6 +103,7 @@ impl<'a> EventReport<'a> {
             "then": each(&self.linked.then),
             "until": self.event.until,
             "waits": self.waits,
+            "content": content(&self.event.event),
         })
     }
 
@@ -140,8 +143,52 @@ impl<'a> EventReport<'a> {
         if let Some(config) = &self.config {
             text += &configuration::text(config);
         }
+        if let Some(content) = content(&self.event.event) {
+            text += "content:\n";
+            for line in content.lines() {
+                let _ = writeln!(text, "  {}", printable(line));
+            }
+        }
         text
     }
+}
+
+/// The whole text of an event of which lists show the beginning, with tokens masked: the arguments of a call, its
+/// output, a prompt, a reply, a summary.
+fn content(event: &Event) -> Option<String> {
+    let joined = |parts: &[PromptPart]| {
+        parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join("\n")
+    };
+    let text = match event {
+        Event::Tool(Tool::Called { call } | Tool::Batched { call }) => {
+            serde_json::to_string_pretty(&call.input.value()).ok()?
+        }
+        Event::Tool(Tool::Finished(finished)) => finished.output.clone(),
+        Event::Turn(Turn::Prompted { parts, .. } | Turn::Noted { parts, .. }) => joined(parts),
+        Event::Turn(Turn::Ended(ended)) => ended.text.clone(),
+        Event::Model(Model::Streamed { parts }) => {
+            parts.iter().map(|part| part.text.as_str()).collect()
+        }
+        Event::Compaction(Compaction::Finished { summary }) => summary.clone(),
+        Event::Subagent(
+            Subagent::Ended { answer, .. } | Subagent::EndedUncounted { answer, .. },
+        ) => answer.clone(),
+        Event::Permission(
+            Permission::Answered { feedback, .. } | Permission::RejectedWith { feedback, .. },
+        ) => feedback.clone()?,
+        Event::Session(_)
+        | Event::Turn(_)
+        | Event::Model(_)
+        | Event::Tool(_)
+        | Event::Permission(_)
+        | Event::Compaction(_)
+        | Event::Subagent(_)
+        | Event::Todo(_)
+        | Event::Files(_)
+        | Event::Hook(_) => return None,
+    };
+    let text = mask::mask(&text).unwrap_or(text);
+    (!text.trim().is_empty()).then_some(text)
 }
 
 fn event_text(event: &Envelope) -> String {

@@ -3,9 +3,11 @@
 
 pub mod configuration;
 mod event;
+mod left_out;
 mod links;
 mod request;
 
 pub use event::{EventLinks, EventReport, decided_on};
+pub use left_out::{LeftOut, Omissions};
 pub use links::Links;
-pub use request::{RequestReport, left_out, messages};
+pub use request::{RequestReport, messages};

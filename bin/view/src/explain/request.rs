@@ -1,12 +1,13 @@
 use std::fmt::Write;
 
-use leftfold_events::context::{self, Built};
-use leftfold_events::event::{Compaction, Event, Purpose};
+use leftfold_events::context::Built;
+use leftfold_events::event::Purpose;
 use leftfold_events::request::{AssistantPart, Request, RequestMessage};
-use leftfold_events::{Envelope, Seq, Sha256, State, TurnConfig};
+use leftfold_events::{Seq, Sha256, TurnConfig};
 use serde_json::{Value, json};
 
 use super::configuration;
+use super::left_out::LeftOut;
 use crate::clean::printable_line;
 use crate::words;
 
@@ -22,7 +23,7 @@ pub struct RequestReport<'a> {
     pub rebuilt: Sha256,
     /// The fact on which the request was decided, and the reason.
     pub decided: (Option<Seq>, Option<String>),
-    pub left_out: Vec<(Seq, &'static str)>,
+    pub left_out: Vec<LeftOut>,
 }
 
 impl RequestReport<'_> {
@@ -44,8 +45,7 @@ impl RequestReport<'_> {
             "sources": system.iter().map(|block| self.sources(block)).collect::<Vec<_>>(),
             "tools": tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
             "messages": messages.collect::<Vec<_>>(),
-            "left_out": self.left_out.iter()
-                .map(|(seq, what)| json!({ "seq": seq, "what": what })).collect::<Vec<_>>(),
+            "left_out": self.left_out,
         })
     }
 
@@ -90,8 +90,8 @@ impl RequestReport<'_> {
             [] => text.push_str("left out: nothing\n"),
             left_out => {
                 text.push_str("left out:\n");
-                for (seq, what) in left_out {
-                    let _ = writeln!(text, "  {seq}: {what}");
+                for LeftOut { seq, what } in left_out {
+                    let _ = writeln!(text, "  {seq}: {}", printable_line(what));
                 }
             }
         }
@@ -144,32 +144,3 @@ fn role_and_text(message: &RequestMessage) -> (&'static str, String) {
         }
     }
 }
-
-/// The events that a request leaves out, and why. `state` is the fold up to the request; of the `events` up to
-/// there, those of compactions are enough.
-pub fn left_out<'a>(
-    state: &State,
-    events: impl IntoIterator<Item = &'a Envelope>,
-) -> Vec<(Seq, &'static str)> {
-    let mut left_out = context::left_out(state);
-    left_out.extend(summed_up(events));
-    left_out.sort_by_key(|(seq, _)| *seq);
-    left_out
-}
-
-/// The events that summaries stand for.
-fn summed_up<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Vec<(Seq, &'static str)> {
-    let mut out = Vec::new();
-    let mut through = 0;
-    for event in events {
-        if let Event::Compaction(Compaction::Started { through: last, .. }) = &event.event {
-            through = *last;
-        } else if let Event::Compaction(Compaction::Finished { .. }) = &event.event {
-            out.retain(|(_, what)| *what != SUMMED_UP);
-            out.push((through, SUMMED_UP));
-        }
-    }
-    out
-}
-
-const SUMMED_UP: &str = "everything up to this event, for which a summary stands";
