@@ -67,6 +67,9 @@ const OPERATIONS: &str = "
     GET /lsp
     GET /formatter
     GET /mcp
+    POST /project/git/init
+    POST /mcp/{name}/connect
+    POST /mcp/{name}/disconnect
     GET /project
     GET /question
     GET /permission
@@ -409,6 +412,22 @@ fn sessions_of_all_directories_are_listed_in_pages() {
     assert!(all[0]["project"]["id"].is_string(), "{all}");
     let tools = server.get("/experimental/tool?provider=anthropic&model=claude-sonnet-4-5").ok();
     assert!(tools.to_string().contains("\"bash\""), "{tools}");
+    server.end();
+}
+
+/// The web app shows changes of a repository alone, and offers to make one.
+#[test]
+fn a_directory_becomes_a_repository() {
+    let site = site();
+    let server = Served::start(&site);
+    let before = server.get("/project/current").ok();
+    assert_eq!(before["vcs"], Value::Null, "{before}");
+    for _ in 0..2 {
+        let made = server.post("/project/git/init", json!({})).ok();
+        assert_eq!((&made["vcs"], &made["worktree"]), (&json!("git"), &before["worktree"]));
+        assert_eq!(server.get("/project/current").ok(), made);
+    }
+    assert!(site.project().join(".git/HEAD").is_file());
     server.end();
 }
 

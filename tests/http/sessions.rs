@@ -43,15 +43,21 @@ fn the_language_servers_that_run_are_listed() {
     assert!(messages.contains(r#""message":"ERROR one""#), "{messages}");
 }
 
-/// An MCP server has its own state: it is not connected because it is in the settings.
+/// An MCP server has its own state: it is not connected because it is in the settings. Clients turn it on and off.
 #[test]
 fn the_states_of_mcp_servers_are_shown() {
-    let site = Site::scripted(&script(json!([says("Done.")]))).setting(
+    let mut off = mcp::local("sessions::mcp_server", "");
+    off["enabled"] = json!(false);
+    let with =
+        |tool: &str, text: &str| json!({ "match": { "tool": tool }, "parts": [{ "text": text }] });
+    let neither = json!({ "match": { "prompt": "" }, "parts": [{ "text": "None." }] });
+    let replies = [with("off_echo", "Both."), with("works_echo", "One."), neither];
+    let site = Site::scripted(&script(json!(replies))).setting(
         "/mcp",
         json!({
             "works": mcp::local("sessions::mcp_server", ""),
             "fails": { "type": "local", "command": ["/nothing/here"] },
-            "off": { "type": "local", "command": ["nothing"], "enabled": false },
+            "off": off,
         }),
     );
     let server = Served::start(&site);
@@ -66,6 +72,26 @@ fn the_states_of_mcp_servers_are_shown() {
     let (after, all) = states();
     assert_eq!(after, ["connected", "failed", "disabled"]);
     assert!(all["fails"]["error"].as_str().unwrap().contains("/nothing/here"), "{all}");
+
+    let said = || {
+        let answer = server.prompt(&session, "go");
+        let mut parts = answer["parts"].as_array().unwrap().iter();
+        parts.find(|part| part["type"] == "text").unwrap()["text"].clone()
+    };
+    let switch = |name: &str, how: &str| server.post(&format!("/mcp/{name}/{how}"), json!({}));
+    assert_eq!(said(), "One.");
+    assert_eq!(switch("off", "connect").ok(), json!(true));
+    assert_eq!(states().0[2], "connected", "before a prompt");
+    assert_eq!(said(), "Both.");
+    for name in ["off", "works"] {
+        assert_eq!(switch(name, "disconnect").ok(), json!(true));
+    }
+    assert_eq!(states().0, ["disabled", "pending", "disabled"], "these are new processes");
+    assert_eq!(said(), "None.");
+    assert_eq!(switch("fails", "connect").ok(), json!(true), "its state says why");
+    assert_eq!(states().0[1], "failed");
+    let unknown = switch("nothing", "connect");
+    assert_eq!((unknown.status, &unknown.json()["name"]), (404, &json!("nothing")));
     server.end();
 }
 

@@ -30,6 +30,7 @@ use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 use leftfold_events::SessionId;
 use leftfold_events::event::SessionChoices;
+use leftfold_mcp::Servers;
 use leftfold_runtime::client::Client;
 use leftfold_runtime::socket::{SessionRegistry, Sessions};
 use leftfold_tools::BoxFuture;
@@ -67,6 +68,8 @@ pub(crate) struct Api {
     pub(crate) controls: control::ControlQueue,
     terminals: terminals::Terminals,
     sign_ins: Mutex<sign_in::PendingSignIns>,
+    /// The MCP servers of directories in which a client has turned one on or off.
+    servers: Mutex<HashMap<PathBuf, Servers>>,
     /// Memory for bodies, in KiB.
     bodies: Semaphore,
 }
@@ -80,6 +83,7 @@ impl Api {
             controls: control::ControlQueue::default(),
             terminals: terminals::Terminals::default(),
             sign_ins: Mutex::default(),
+            servers: Mutex::default(),
             bodies: Semaphore::new(ALL_BODIES / KIB),
         }
     }

@@ -41,6 +41,13 @@ impl ApiError {
         Self { status: StatusCode::NOT_FOUND, body }
     }
 
+    /// The settings have no such MCP server.
+    pub(crate) fn no_server(server: &str) -> Self {
+        let message = format!("the settings have no MCP server `{server}`");
+        let body = json!({ "_tag": "McpServerNotFoundError", "name": server, "message": message });
+        Self { status: StatusCode::NOT_FOUND, body }
+    }
+
     pub(crate) fn terminal_forbidden(message: &str) -> Self {
         let body = json!({ "_tag": "PtyForbiddenError", "message": message });
         Self { status: StatusCode::FORBIDDEN, body }

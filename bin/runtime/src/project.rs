@@ -1,5 +1,6 @@
 //! A project, and the last agent and model of a session in it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -153,9 +154,23 @@ pub fn sources(settings: &Settings) -> Sources {
     }
 }
 
+/// MCP servers that clients have turned on or off, by directory and name.
+static SWITCHED: Mutex<BTreeMap<(PathBuf, String), bool>> = Mutex::new(BTreeMap::new());
+
+/// Turns an MCP server in settings on or off in a directory, until this process ends. The next prompt there
+/// goes by it.
+pub fn switch_server(directory: &Path, name: &str, on: bool) {
+    let mut switched = SWITCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    switched.insert((directory.to_owned(), name.to_owned()), on);
+}
+
 /// The MCP servers in settings, and those that a client `handed` over, which win.
 pub fn servers(directory: &Path, settings: &Settings, handed: &[ServerSpec]) -> Servers {
-    let own = specs::servers(settings);
+    let switched = SWITCHED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let own = settings.mcp.iter().map(|(name, mcp)| {
+        let on = switched.get(&(directory.to_owned(), name.clone())).copied();
+        specs::switched(name, mcp, settings, on.unwrap_or_else(|| mcp.is_enabled()))
+    });
     let own = own.filter(|spec| handed.iter().all(|other| other.name != spec.name));
     let handed = handed.iter().map(|spec| specs::supplied(spec.clone(), settings));
     let specs: Vec<ServerSpec> = own.chain(handed).collect();

@@ -15,9 +15,15 @@ pub fn servers(settings: &Settings) -> impl Iterator<Item = ServerSpec> {
 
 /// The server with the key `name` in settings.
 pub fn server(name: &str, mcp: &At<Mcp>, settings: &Settings) -> ServerSpec {
+    switched(name, mcp, settings, mcp.is_enabled())
+}
+
+/// The server, on or off whatever the settings say.
+pub(crate) fn switched(name: &str, mcp: &At<Mcp>, settings: &Settings, on: bool) -> ServerSpec {
     let timeout = mcp.timeout().or(settings.experimental.mcp_timeout());
     let timeout = timeout.map(Duration::from_millis);
-    ServerSpec { name: name.to_owned(), endpoint: endpoint(name, mcp, settings), timeout }
+    let endpoint = if on { endpoint(name, mcp, settings) } else { Endpoint::Disabled };
+    ServerSpec { name: name.to_owned(), endpoint, timeout }
 }
 
 /// A server that a client supplies, in the sandbox of the user's servers. `mcp.NAME.sandbox` in settings counts for it.
@@ -35,9 +41,6 @@ fn endpoint(name: &str, mcp: &At<Mcp>, settings: &Settings) -> Endpoint {
     let unset: Vec<String> = Mcp::unset(mcp).map(|error| error.to_string()).collect();
     let lacks =
         |key: &str| Endpoint::Unusable(format!("{}: `mcp.{name}` has no `{key}`", mcp.key_place()));
-    if !mcp.is_enabled() {
-        return Endpoint::Disabled;
-    }
     if !unset.is_empty() {
         return Endpoint::Unusable(unset.join("; "));
     }

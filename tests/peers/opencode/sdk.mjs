@@ -360,6 +360,11 @@ const steps = {
     assert.equal(servers.off.status, "disabled")
     const { data: found } = await api.client.find.files(version === "v2" ? { query: "known" } : { query: { query: "known" } })
     assert.deepEqual(found, ["known.txt"])
+    const off = version === "v2" ? { name: "off" } : { path: { name: "off" } }
+    assert.equal((await api.client.mcp.connect(off)).data, true)
+    assert.match((await api.client.mcp.status()).data.off.error, /nothing/)
+    await api.client.mcp.disconnect(off)
+    assert.equal((await api.client.mcp.status()).data.off.status, "disabled")
     const { data: health } = version === "v2" ? await api.client.global.health() : { data: { healthy: true } }
     assert.equal(health.healthy, true)
   },

@@ -99,6 +99,13 @@ impl Servers {
         self.0.members.ready().await;
     }
 
+    /// Waits until the server of this name has started or failed to.
+    pub async fn start(&self, name: &str) {
+        if let Some(server) = self.server_named(name) {
+            server.ready().await;
+        }
+    }
+
     /// [`Servers::ready`] for code that cannot await. Returns at once outside a multi-threaded
     /// runtime.
     pub fn wait(&self) {

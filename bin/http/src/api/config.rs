@@ -2,7 +2,7 @@
 //! answer has a key or another secret.
 
 use std::path::Path as FilePath;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use axum::Json;
 use axum::extract::State;
@@ -16,10 +16,10 @@ use leftfold_runtime::gather::Agent;
 use leftfold_runtime::model;
 use leftfold_runtime::model_list::{Row, rows};
 use leftfold_runtime::turn_config::{self, Extensions};
-use leftfold_runtime::{redact_output, resolved_settings, session_paths, slash};
+use leftfold_runtime::{project, redact_output, resolved_settings, session_paths, slash};
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Api, Directory, GivenDirectory, JsonBody, blocking};
+use super::{Answer, Api, Directory, GivenDirectory, JsonBody, Path, blocking, yes};
 use crate::error::ApiError;
 use crate::opencode::project_id;
 
@@ -239,7 +239,7 @@ fn rules_of(settings: &Settings, agent: &Agent) -> Vec<Rule> {
 pub(super) async fn commands(Directory(directory): Directory) -> Answer {
     let listed = blocking(move || {
         let settings = resolved_settings::shown(&directory)?;
-        let mcp = leftfold_runtime::project::servers(&directory, &settings, &[]);
+        let mcp = project::servers(&directory, &settings, &[]);
         let listed = slash::list(&directory, &Extensions { mcp, plugins: Plugins::default() })?;
         Ok((settings, listed))
     });
@@ -289,7 +289,7 @@ pub(super) async fn tools(Directory(directory): Directory) -> Answer {
 pub(super) async fn servers(Directory(directory): Directory) -> Answer {
     let settings = settings(&directory).await?;
     // those that the sessions of the directory share
-    let servers = leftfold_runtime::project::servers(&directory, &settings, &[]);
+    let servers = project::servers(&directory, &settings, &[]);
     let named = servers.reports().into_iter().map(|report| {
         let status = match report.status {
             ServerStatus::Disabled => json!({ "status": "disabled" }),
@@ -305,6 +305,41 @@ pub(super) async fn servers(Directory(directory): Directory) -> Answer {
     Ok(Json(Value::Object(named.collect())))
 }
 
+/// Starts an MCP server, also one that is disabled in settings. `GET /mcp` says whether it has failed.
+pub(super) async fn connect_server(
+    State(api): State<Arc<Api>>,
+    Directory(directory): Directory,
+    Path(name): Path<String>,
+) -> Answer {
+    switch_server(&api, &directory, &name, true).await
+}
+
+/// Ends an MCP server, and starts it no more for prompts.
+pub(super) async fn disconnect_server(
+    State(api): State<Arc<Api>>,
+    Directory(directory): Directory,
+    Path(name): Path<String>,
+) -> Answer {
+    switch_server(&api, &directory, &name, false).await
+}
+
+async fn switch_server(api: &Api, directory: &FilePath, name: &str, on: bool) -> Answer {
+    let settings = settings(directory).await?;
+    if !settings.mcp.contains_key(name) {
+        return Err(ApiError::no_server(name));
+    }
+    project::switch_server(directory, name, on);
+    let servers = project::servers(directory, &settings, &[]);
+    if on {
+        servers.start(name).await;
+    }
+    // without a use they would end
+    let mut kept = api.servers.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = kept.insert(directory.to_owned(), servers);
+    drop((kept, before));
+    yes()
+}
+
 pub(super) async fn path(Directory(directory): Directory) -> Answer {
     let home = std::env::var("HOME").unwrap_or_default();
     let data = session_paths::data_dir()?.display().to_string();
@@ -317,7 +352,7 @@ pub(super) async fn path(Directory(directory): Directory) -> Answer {
     })))
 }
 
-pub(super) async fn project(Directory(directory): Directory) -> Answer {
+pub(super) async fn current_project(Directory(directory): Directory) -> Answer {
     Ok(Json(project_at(&leftfold_config::worktree_of(&directory))))
 }
 
@@ -338,7 +373,7 @@ pub(super) async fn projects(
     Ok(Json(worktrees.await?.iter().map(|worktree| project_at(FilePath::new(worktree))).collect()))
 }
 
-fn project_at(worktree: &FilePath) -> Value {
+pub(super) fn project_at(worktree: &FilePath) -> Value {
     let text = worktree.display().to_string();
     let mut project = json!({
         "id": project_id(&text),

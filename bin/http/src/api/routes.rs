@@ -148,6 +148,8 @@ fn table() -> Vec<Route> {
         route(Terminal, Get, "/lsp", List, lists::language_servers),
         route(Terminal, Get, "/formatter", List, lists::formatters),
         route(Terminal, Get, "/mcp", Object, config::servers),
+        route(Web, Post, "/mcp/{name}/connect", True, config::connect_server),
+        route(Web, Post, "/mcp/{name}/disconnect", True, config::disconnect_server),
         route(Sdk, Get, "/experimental/tool/ids", List, config::tools),
         route(Web, Get, "/experimental/tool", List, lists::tools),
         route(Terminal, Get, "/experimental/capabilities", Object, config::capabilities),
@@ -162,7 +164,8 @@ fn table() -> Vec<Route> {
         // projects and files
         route(Terminal, Get, "/path", Object, config::path),
         route(Sdk, Get, "/project", List, config::projects),
-        route(Terminal, Get, "/project/current", Object, config::project),
+        route(Terminal, Get, "/project/current", Object, config::current_project),
+        route(Web, Post, "/project/git/init", Object, vcs::init),
         route(Terminal, Get, "/project/{projectID}/directories", List, config::directories),
         route(Terminal, Get, "/vcs", Object, files::vcs),
         route(Terminal, Get, "/vcs/diff", List, files::vcs_diff),

@@ -1,4 +1,4 @@
-//! Git's status and branch of a directory. The repository is untrusted: none of its hooks, monitors,
+//! Git's status and branch of a directory, and new repositories. The repository is untrusted: none of its hooks, monitors,
 //! filters or diff programs runs, and nothing is fetched.
 
 use std::io::Read;
@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
+use super::config::project_at;
 use super::{Answer, Directory, blocking};
+use crate::error::ApiError;
 
 /// How long git may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -59,6 +61,39 @@ async fn changed(directory: &Path) -> anyhow::Result<Vec<Changed>> {
     Ok(changed)
 }
 
+/// Makes the directory a repository, unless it is in one.
+pub(super) async fn init(Directory(directory): Directory) -> Answer {
+    let worktree = leftfold_config::worktree_of(&directory);
+    if !worktree.join(".git").exists() {
+        let made = git(&directory, &["init", "--quiet"]).output();
+        let made = tokio::time::timeout(PATIENCE, made).await.context("git took too long");
+        let made = made?.context("git could not be started")?;
+        if !made.status.success() {
+            let why = String::from_utf8_lossy(&made.stderr).trim().to_owned();
+            return Err(ApiError::bad_request(format!("git init: {why}")));
+        }
+    }
+    Ok(Json(project_at(&leftfold_config::worktree_of(&directory))))
+}
+
+/// A git command with little of the environment.
+fn git(directory: &Path, arguments: &[&str]) -> Command {
+    let mut git = Command::new("git");
+    git.args(arguments).current_dir(directory).env_clear();
+    for name in ["PATH", "HOME", "XDG_CONFIG_HOME"] {
+        git.envs(std::env::var_os(name).map(|value| (name, value)));
+    }
+    git.envs([
+        ("GIT_ALLOW_PROTOCOL", "none"),
+        ("GIT_NO_LAZY_FETCH", "1"),
+        ("GIT_OPTIONAL_LOCKS", "0"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("LC_ALL", "C"),
+    ]);
+    git.stdin(Stdio::null()).kill_on_drop(true);
+    git
+}
+
 struct Repository {
     worktree: PathBuf,
     /// Settings that replace the repository's, as git reads them from its environment.
@@ -84,18 +119,7 @@ impl Repository {
 
     /// The output of a git command; `None` if it fails.
     async fn run(&self, arguments: &[&str]) -> anyhow::Result<Option<Vec<u8>>> {
-        let mut git = Command::new("git");
-        git.args(arguments).current_dir(&self.worktree).env_clear();
-        for name in ["PATH", "HOME", "XDG_CONFIG_HOME"] {
-            git.envs(std::env::var_os(name).map(|value| (name, value)));
-        }
-        git.envs([
-            ("GIT_ALLOW_PROTOCOL", "none"),
-            ("GIT_NO_LAZY_FETCH", "1"),
-            ("GIT_OPTIONAL_LOCKS", "0"),
-            ("GIT_TERMINAL_PROMPT", "0"),
-            ("LC_ALL", "C"),
-        ]);
+        let mut git = git(&self.worktree, arguments);
         // a setting of the repository could name another folder
         git.env("GIT_DIR", self.worktree.join(".git")).env("GIT_WORK_TREE", &self.worktree);
         git.env("GIT_CONFIG_COUNT", self.settings.len().to_string());
@@ -103,7 +127,7 @@ impl Repository {
             git.env(format!("GIT_CONFIG_KEY_{n}"), name);
             git.env(format!("GIT_CONFIG_VALUE_{n}"), value);
         }
-        git.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+        git.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = git.spawn().context("git could not be started")?;
         let stdout = child.stdout.take().context("git has no output")?;
         let mut output = Vec::new();
