@@ -11,12 +11,13 @@
 //! big-endian. The first part lies in one sector, so no crash can tear it; a torn second part is
 //! rebuilt from the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use leftfold_events::event::{
     Compaction, Cost, EndReason, Model, PromptKind, PromptPart, Session, Turn,
@@ -64,6 +65,9 @@ pub struct Summary {
     pub fork_of: Option<SessionId>,
     /// For a fork: its number among the forks of the same original session, from 1.
     pub fork_number: u32,
+    /// Whether a fork has got a title of its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_retitled: bool,
     pub agent: String,
     pub title: Option<String>,
     /// A model's summary of the session; `None` if there is none.
@@ -109,7 +113,10 @@ impl Summary {
                 self.parent = *parent;
                 self.agent.clone_from(agent);
             }
-            Session::Titled { title } => self.title = Some(start_of(title)),
+            Session::Titled { title } => {
+                self.title = Some(start_of(title));
+                self.is_retitled = self.fork_of.is_some();
+            }
             Session::Summarised { summary } => {
                 self.summary = Some(summary.chars().take(MAX_SUMMARY).collect());
             }
@@ -320,8 +327,103 @@ impl HeldHeads {
 
 /// The readable heads in a store's folder, sorted by session. It does not open the database. Empty
 /// for a folder that is not a store.
+///
+/// A file that has not changed since this process read it is not read again, so lists of many stores are
+/// cheap.
 pub fn heads(dir: &Path) -> Vec<Head> {
-    read_all(dir).0
+    static READ: LazyLock<Mutex<HashMap<PathBuf, ReadHeads>>> = LazyLock::new(Mutex::default);
+    let lock = || READ.lock().unwrap_or_else(PoisonError::into_inner);
+    // others do not wait while files are read
+    let mut read = lock().remove(dir).unwrap_or_default();
+    if !read.refresh(dir) {
+        return Vec::new();
+    }
+    let heads = read.files.iter().filter_map(|file| file.head.clone()).collect();
+    let mut all = lock();
+    if all.len() >= MAX_STORES {
+        all.clear();
+    }
+    all.insert(dir.to_owned(), read);
+    heads
+}
+
+/// Stores whose heads are remembered.
+const MAX_STORES: usize = 1 << 16;
+
+/// A file that changed less than this ago, in seconds, may change again within the same tick of the file
+/// system's clock.
+const SETTLED: i64 = 3;
+
+/// The heads of a store as they were read last.
+#[derive(Debug, Default)]
+struct ReadHeads {
+    folder: Option<Stamp>,
+    /// Sorted by session.
+    files: Vec<ReadHead>,
+}
+
+#[derive(Debug)]
+struct ReadHead {
+    session: SessionId,
+    path: PathBuf,
+    stamp: Option<Stamp>,
+    /// `None` if it cannot be read.
+    head: Option<Head>,
+}
+
+impl ReadHeads {
+    /// Reads what has changed. False: there is no such store.
+    fn refresh(&mut self, dir: &Path) -> bool {
+        let folder = dir.join(FOLDER);
+        let stamp = Stamp::of(&folder);
+        if stamp.is_none() || stamp != self.folder {
+            let Ok(entries) = fs::read_dir(&folder) else { return false };
+            let files = self.files.drain(..);
+            let mut known: HashMap<_, _> = files.map(|file| (file.session, file)).collect();
+            let names = entries.flatten().map(|entry| entry.file_name());
+            let sessions = names.filter_map(|name| name.to_str()?.parse::<SessionId>().ok());
+            self.files = sessions
+                .map(|session| {
+                    let path = folder.join(session.to_string());
+                    let new = ReadHead { session, path, stamp: None, head: None };
+                    known.remove(&session).unwrap_or(new)
+                })
+                .collect();
+            self.files.sort_by_key(|file| file.session);
+            self.folder = stamp;
+        }
+        for file in &mut self.files {
+            // a change while it is read is newer than its stamp
+            let stamp = Stamp::of(&file.path);
+            if stamp.is_none() || stamp != file.stamp {
+                file.head = read(dir, file.session).ok().flatten();
+                file.stamp = stamp;
+            }
+        }
+        true
+    }
+}
+
+/// Tells two states of a file apart.
+#[derive(Debug, PartialEq)]
+struct Stamp {
+    file: (u64, u64),
+    length: u64,
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    /// `None` if there is no such file, or if it changed a moment ago.
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok()?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
+        let is_settled = metadata.ctime().checked_add(SETTLED)? < i64::try_from(now).ok()?;
+        is_settled.then(|| Self {
+            file: (metadata.dev(), metadata.ino()),
+            length: metadata.size(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -340,6 +442,39 @@ mod tests {
         bytes.extend(b"left over from a longer head");
         assert_eq!(decode(&bytes), Ok(Some(head())));
         assert_eq!(decode(&[]), Ok(None));
+    }
+
+    /// Other processes write, add and remove heads, and a listing has them all: while the files are new and are
+    /// read each time, and when they have settled.
+    #[test]
+    fn listed_heads_are_those_of_the_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
+        let other = Head { session: SessionId::default().child(2, Time::from_millis(9)), ..head() };
+        assert_eq!(heads(dir), []);
+        fs::create_dir(dir.join(FOLDER)).unwrap();
+        let put = |head: &Head| fs::write(path(dir, head.session), encode(head)).unwrap();
+        for pause in [0, SETTLED as u64 + 1] {
+            let wait = || std::thread::sleep(std::time::Duration::from_secs(pause));
+            put(&head());
+            wait();
+            assert_eq!(heads(dir), [head()]);
+            assert_eq!(heads(dir), [head()]);
+            // of the same length
+            let later = Head { seq: 10, ..head() };
+            put(&later);
+            put(&other);
+            let mut both = [later, other.clone()];
+            both.sort_by_key(|head| head.session);
+            assert_eq!(heads(dir), both);
+            fs::write(path(dir, other.session), b"torn").unwrap();
+            assert_eq!(heads(dir), [Head { seq: 10, ..head() }]);
+            fs::remove_file(path(dir, other.session)).unwrap();
+            fs::remove_file(path(dir, head().session)).unwrap();
+            assert_eq!(heads(dir), []);
+        }
+        fs::remove_dir_all(dir.join(FOLDER)).unwrap();
+        assert_eq!(heads(dir), []);
     }
 
     #[test]

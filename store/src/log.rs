@@ -221,7 +221,8 @@ impl Log {
         let dir = self.store.dir();
         let parent = head::read(dir, from).ok()??.summary?;
         let (ended, fork_number) = (self.ended_at(from, at), head::next_fork(dir, from));
-        Some(Summary { created: first.at, cost: 0.0, turns: 0, ended, fork_number, ..parent })
+        let (created, is_retitled) = (first.at, false);
+        Some(Summary { created, cost: 0.0, turns: 0, ended, fork_number, is_retitled, ..parent })
     }
 
     /// How the last turn of a session up to `at` ended; `None`: it was open there.

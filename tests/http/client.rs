@@ -163,20 +163,22 @@ impl Served {
 
     /// The feed of the server's directory.
     pub(crate) fn feed_of_directory(&self) -> SseReader {
-        SseReader { stream: self.send("GET", "/event", &[], None) }
+        SseReader::new(self.send("GET", "/event", &[], None))
     }
 
     /// The feed of everything, from its beginning or after a cursor.
     pub(crate) fn feed(&self, after: Option<&str>) -> SseReader {
         let headers: Vec<(&str, &str)> =
             after.iter().map(|after| ("last-event-id", *after)).collect();
-        SseReader { stream: self.send("GET", "/global/event", &headers, None) }
+        SseReader::new(self.send("GET", "/global/event", &headers, None))
     }
 }
 
 /// Reads server-sent events.
 pub(crate) struct SseReader {
     stream: BufReader<TcpStream>,
+    /// Whether the server has ended the feed, and has not cut it off.
+    pub(crate) is_whole: bool,
 }
 
 /// A frame of the feed.
@@ -188,6 +190,10 @@ pub(crate) struct SseFrame {
 }
 
 impl SseReader {
+    fn new(stream: BufReader<TcpStream>) -> Self {
+        Self { stream, is_whole: false }
+    }
+
     /// The next frame that is no heartbeat; `None` at the end.
     pub(crate) fn next(&mut self) -> Option<SseFrame> {
         let mut id = String::new();
@@ -196,6 +202,8 @@ impl SseReader {
             if self.stream.read_line(&mut line).unwrap_or(0) == 0 {
                 return None;
             }
+            // the chunk without bytes
+            self.is_whole |= line == "0\r\n";
             if let Some(text) = line.strip_prefix("id: ") {
                 id = text.trim().to_owned();
             }

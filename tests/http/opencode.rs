@@ -79,6 +79,7 @@ pub(crate) fn site() -> Site {
         reply("change the other", Some("undo.txt"), text("It is changed.")),
         reply("change the other", None, call("write", write)),
         reply("ask me", Some("Blue"), text("You like blue.")),
+        json!({ "match": { "prompt": "ask me", "answers": 1 }, "parts": text("Nobody is there.") }),
         reply("ask me", None, call("question", question)),
         reply("plan it", Some("first thing"), text("It is planned.")),
         reply("plan it", None, call("todowrite", todos.clone())),
@@ -242,6 +243,33 @@ fn run_attach() {
     assert!(ran.stdout.contains("I have read it."), "{ran:?}");
     let ran = run(&["--command", "greet", "me"]);
     assert!(ran.stdout.contains("Hello from the model"), "{ran:?}");
+    // it does not ask, and the model goes on
+    let ran = run(&["ask me"]);
+    assert!(ran.stdout.contains("Nobody is there."), "{ran:?}");
+    // two at a time
+    let others = ["say hello", "delegate"].map(|words| {
+        let url = format!("http://127.0.0.1:{}", server.port);
+        Live::start(opencode(&peers, &site, &["run", "--attach", &url, words]))
+    });
+    let said = others.map(|other| other.wait().stdout);
+    assert!(said[0].contains("Hello from") && said[1].contains("It is delegated."), "{said:?}");
+
+    // a kill in the middle: the session goes on with the next server
+    let url = format!("http://127.0.0.1:{}", server.port);
+    let killed =
+        Live::start(opencode(&peers, &site, &["run", "--attach", &url, "--auto", "wait long"]));
+    let is_busy = || !server.get("/session/status").ok().as_object().unwrap().is_empty();
+    common::wait_until("it runs", is_busy);
+    let cut_off = server.get("/session").ok()[0]["id"].as_str().unwrap().to_owned();
+    let port = server.port.to_string();
+    server.kill();
+    let server = Served::of(site.command(&["serve", "--port", &port]));
+    killed.signal(rustix::process::Signal::TERM);
+    killed.wait();
+    let ran = run_attached(&peers, &site, &server, &["--session", &cut_off, "say hello"]);
+    assert!(ran.stdout.contains("Hello from the model"), "{ran:?}");
+    let messages = server.get(&format!("/session/{cut_off}/message")).ok();
+    assert_eq!(messages[1]["info"]["error"]["name"], "MessageAbortedError", "{messages}");
     server.end();
 }
 
@@ -292,6 +320,12 @@ impl Attached {
     fn press(&mut self, keys: &str) -> &mut Self {
         self.terminal.press(keys);
         self
+    }
+
+    /// Deletes the session that is open.
+    fn delete(&mut self) -> &mut Self {
+        self.command("/sessions", "Switch session").until("delete ctrl+d").press(CTRL_D);
+        self.until("again to confirm").press(CTRL_D)
     }
 
     /// Allows the call that the screen shows.
@@ -358,6 +392,10 @@ fn attach_changes_a_session() {
     // the dialog has the name of the command
     screen.type_in("/fork").until("Fork session").press(ENTER).until("Full session").press(ENTER);
     common::wait_until("there is a fork", || listed(&server).len() == 2);
+    // only a fork that is open has its number in the sidebar
+    screen.until("Mine (fork #1)").delete();
+    common::wait_until("the fork is deleted", || listed(&server).len() == 1);
+    assert_eq!(listed(&server)[0]["title"], "Mine");
     server.end();
 }
 
@@ -401,8 +439,7 @@ fn attach_together_and_again() {
     first.allow().until("It ran too.");
     second.until("It ran too.");
     // and one of them deletes the session
-    first.command("/sessions", "Switch session").until("delete ctrl+d").press(CTRL_D);
-    first.until("again to confirm").press(CTRL_D);
+    first.delete();
     common::wait_until("it is deleted", || server.sessions().is_empty());
     server.end();
 }

@@ -346,6 +346,19 @@ fn the_feed_goes_on_after_a_kill() {
     feed_goes_on(server, restart);
 }
 
+/// An end in good order in the middle of a turn is no other: the turn can be resumed, and clients connect again.
+#[test]
+fn the_feed_goes_on_after_an_end_in_good_order() {
+    let site = Site::scripted(&two_steps("sleep 30")).setting("/permission", json!("allow"));
+    let server = Served::start(&site);
+    let restart = |server: Served| {
+        server.end();
+        Served::start(&site)
+    };
+    feed_goes_on(server, restart);
+    site.assert_sound();
+}
+
 /// A client of a second server on the store comes back to it when the first one, which had the store,
 /// is killed.
 #[test]
@@ -360,17 +373,18 @@ fn the_feed_goes_on_when_a_second_server_takes_over() {
     feed_goes_on(second, take_over);
 }
 
-fn feed_goes_on(server: Served, kill: impl FnOnce(Served) -> Served) {
+fn feed_goes_on(server: Served, end: impl FnOnce(Served) -> Served) {
     let session = server.session();
     let mut feed = server.feed(None);
     let parts = json!({ "parts": [{ "type": "text", "text": "go" }] });
     assert_eq!(server.post(&format!("/session/{session}/prompt_async"), parts).status, 204);
     let is_running = |frame: &SseFrame| frame.properties["part"]["state"]["status"] == "running";
     let before = feed.until(is_running);
-    let server = kill(server);
+    let server = end(server);
     // the connection may have carried more
     let before: Vec<SseFrame> =
         before.into_iter().chain(std::iter::from_fn(|| feed.next())).collect();
+    assert!(!feed.is_whole, "OpenCode's SDK connects again only if the feed is cut off");
 
     let after = &before.last().unwrap().id;
     let mut feed = server.feed(Some(after));
@@ -428,8 +442,16 @@ fn a_prompt_goes_on_with_a_session_that_was_cut_off() {
     assert_eq!(cut_off[1]["info"]["error"]["name"], "MessageAbortedError", "{cut_off}");
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(server.get(&path).ok(), cut_off, "nothing runs by itself");
+    let mut feed = server.feed_of_directory();
+    feed.next().expect("it is greeted");
     let answer = server.prompt(&session, "second");
     assert!(answer.to_string().contains("The second."), "{answer}");
+    // `opencode run` takes the first end for that of its prompt
+    let frames = feed.until(is_idle);
+    let has = |kind: &str, text: &str| {
+        frames.iter().any(|frame| frame.kind == kind && frame.properties.to_string().contains(text))
+    };
+    assert!(has("message.part.updated", "The second.") && !has("session.error", ""), "{frames:#?}");
     let messages = server.get(&path).ok();
     assert_eq!(messages.as_array().unwrap().len(), 4, "{messages}");
     assert!(messages[1].to_string().contains("its outcome is unknown"), "{messages}");
@@ -553,6 +575,7 @@ fn sessions_are_renamed_forked_and_removed() {
     assert_ne!(fork["id"], session.as_str());
     let of_fork = server.get(&format!("/session/{}/message", fork["id"].as_str().unwrap())).ok();
     assert_eq!(of_fork.as_array().unwrap().len(), 2);
+    let server = titles_of_forks(&site, server, &fork);
     // before the first message there is nothing to share
     let first = server.get(&format!("{path}/message")).ok()[0]["info"]["id"].clone();
     let empty = server.post(&format!("{path}/fork"), json!({ "messageID": first })).ok();
@@ -573,6 +596,46 @@ fn sessions_are_renamed_forked_and_removed() {
     server.end();
 }
 
+/// A fork has its number until it is renamed, in all answers and after a restart.
+fn titles_of_forks(site: &Site, server: Served, fork: &Value) -> Served {
+    let id = fork["id"].as_str().unwrap();
+    let path = format!("/session/{id}");
+    let titles = |server: &Served| {
+        let listed = || {
+            let listed = server.get("/session").ok();
+            let mut all = listed.as_array().unwrap().iter();
+            all.find(|one| one["id"] == id).unwrap()["title"].clone()
+        };
+        // before and after it is in memory
+        let before = listed();
+        let shown = server.get(&path).ok()["title"].clone();
+        assert_eq!((&before, &listed()), (&shown, &shown));
+        shown
+    };
+    assert_eq!(fork["title"], "Mine (fork #1)");
+    assert_eq!(titles(&server), "Mine (fork #1)");
+    let again = server.post(&format!("{path}/fork"), json!({})).ok();
+    assert_eq!(again["title"], "Mine (fork #2)");
+    let rename = json!({ "title": "Its own" }).to_string();
+    let json_type = [("content-type", "application/json")];
+    assert_eq!(server.request("PATCH", &path, &json_type, Some(&rename)).ok()["title"], "Its own");
+    assert_eq!(titles(&server), "Its own");
+    let of_renamed = server.post(&format!("{path}/fork"), json!({})).ok();
+    assert_eq!(of_renamed["title"], "Its own (fork #3)");
+    server.end();
+    let server = Served::start(site);
+    assert_eq!(titles(&server), "Its own");
+    let listed = site.run(&["sessions", "--format", "json"]).ok().events();
+    let mut titles: Vec<&str> = listed.iter().map(|one| one["title"].as_str().unwrap()).collect();
+    titles.sort_unstable();
+    assert_eq!(titles, ["Its own", "Its own (fork #3)", "Mine", "Mine (fork #2)"]);
+    for fork in [of_renamed, again] {
+        let path = format!("/session/{}", fork["id"].as_str().unwrap());
+        assert_eq!(server.request("DELETE", &path, &[], None).ok(), json!(true));
+    }
+    server
+}
+
 #[test]
 fn a_session_that_the_command_line_removes_leaves_the_server() {
     let site = Site::scripted(&script(json!([says("Done.")])))
@@ -585,7 +648,11 @@ fn a_session_that_the_command_line_removes_leaves_the_server() {
     let listed = site.run(&["sessions", "--format", "json"]).ok().events();
     assert_eq!(listed.len(), 2);
     let newest = listed[0]["id"].as_str().unwrap();
+    let mut feed = served.feed(None);
+    feed.next().expect("it is greeted");
     site.run(&["sessions", "rm", newest]).ok();
+    let deleted = feed.until(|frame| frame.kind == "session.deleted").pop().unwrap().properties;
+    assert_eq!(deleted["info"]["id"], second.as_str(), "{deleted}");
     let left = served.get("/session").ok();
     assert_eq!(left.as_array().unwrap().len(), 1, "{left}");
     assert_eq!(left[0]["id"], first.as_str());

@@ -85,7 +85,7 @@ fn sessions_of_the_command_line_are_on_the_server() {
 #[test]
 fn a_turn_of_the_command_line_is_shown_as_it_is() {
     let command = "touch ready; while [ ! -e go ]; do sleep 0.02; done; echo went";
-    let site = Site::scripted(&script(json!([bash(command), says("Done.")])))
+    let site = Site::scripted(&script(json!([bash(command), says("Done."), bash(command)])))
         .setting("/permission", json!("allow"));
     let server = Served::start(&site);
     let running = common::Live::start(site.command(&["run", "wait"]));
@@ -93,20 +93,20 @@ fn a_turn_of_the_command_line_is_shown_as_it_is() {
     wait_until("its command runs", || exists(&ready));
     let session = server.sessions().first().unwrap().clone();
     let path = format!("/session/{session}");
-    server.get(&path).ok();
     let status = |server: &Served| server.get("/session/status").ok()[&session]["type"].clone();
-    assert_eq!(status(&server), "busy");
+    assert_eq!(status(&server), "busy", "nobody has opened it here");
     // its own process takes prompts
     let prompt = json!({ "parts": [{ "type": "text", "text": "and more" }] });
     let refused = server.post(&format!("{path}/prompt_async"), prompt);
     assert_eq!(refused.status, 409, "{refused:?}");
-    assert_eq!(refused.json()["_tag"], "SessionBusyError");
+    let refused = refused.json();
+    assert_eq!(refused["_tag"], "SessionBusyError");
+    let why = refused["message"].as_str().unwrap();
+    assert!(why.contains("another process") && why.contains("prompt it there"), "{why}");
+    assert_eq!(status(&server), "busy", "it is open here, too");
     running.signal(rustix::process::Signal::KILL);
     running.wait();
-    wait_until("it is shown as cut off", || {
-        server.get(&path).ok();
-        status(&server) == Value::Null
-    });
+    wait_until("it is shown as cut off", || status(&server) == Value::Null);
     let messages = server.get(&format!("{path}/message")).ok();
     assert_eq!(messages[1]["info"]["error"]["name"], "MessageAbortedError", "{messages}");
     // and goes on from here
@@ -114,6 +114,20 @@ fn a_turn_of_the_command_line_is_shown_as_it_is() {
     assert_eq!(server.post(&format!("{path}/resume"), json!({})).ok(), json!(true));
     wait_until("it ends", || status(&server) == Value::Null);
     assert_eq!(texts(&server, &session).last().unwrap(), "Done.");
+
+    // an abort reaches the other process
+    std::fs::remove_file(&ready).unwrap();
+    std::fs::remove_file(site.project().join("go")).unwrap();
+    server.end();
+    let id = site.run(&["sessions", "--format", "json"]).ok().events()[0]["id"].clone();
+    let running =
+        common::Live::start(site.command(&["run", "--session", id.as_str().unwrap(), "wait"]));
+    wait_until("its command runs again", || exists(&ready));
+    let server = Served::start(&site);
+    assert_eq!(status(&server), "busy");
+    assert_eq!(server.post(&format!("{path}/abort"), json!({})).ok(), json!(true));
+    assert_ne!(running.wait().code, 0);
+    wait_until("it is idle", || status(&server) == Value::Null);
     server.end();
 }
 

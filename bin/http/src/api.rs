@@ -112,7 +112,9 @@ impl Api {
     pub(crate) async fn remove(&self, session: SessionId) -> Result<(), ApiError> {
         match self.sessions.existing(session) {
             Some(place) if !self.sessions.keeps(&place.store) => {
-                Ok(self.sessions.remove_other(place).await?)
+                self.sessions.remove_other(place).await?;
+                self.feed.forget(session);
+                Ok(())
             }
             Some(_) | None => Ok(Sessions::remove(&*self.sessions, session).await?),
         }

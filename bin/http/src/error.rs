@@ -100,8 +100,10 @@ impl From<anyhow::Error> for ApiError {
     fn from(error: anyhow::Error) -> Self {
         if let Some(InAnotherNode(session)) = error.downcast_ref() {
             let session = ids::of_session(*session);
-            let message =
-                format!("another process runs session {session}: ask there, or wait for its end");
+            let message = format!(
+                "another process (`leftfold run` or a terminal) runs session {session}: prompt it there, or send this \
+                 again when its turn has ended or was aborted"
+            );
             return Self::session_busy(&session, &message);
         }
         let is_params = error.downcast_ref::<RpcError>().is_some_and(RpcError::is_params);

@@ -11,14 +11,16 @@ mod logs;
 mod replay;
 mod sent;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use leftfold_actors::{Observation, Recorded, WatchScope};
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_runtime::client::Client;
+use leftfold_runtime::session_list;
 use leftfold_runtime::subscription::Subscription;
 use leftfold_store::{Head, LiveReader};
 use leftfold_view::QuestionId;
@@ -29,7 +31,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::error::ApiError;
 use crate::journal::{self, Journal, Record, RecordKind, Records};
-use crate::opencode::{Frame, Projection, SessionProjection, ids};
+use crate::opencode::{Frame, Place, Projection, SessionProjection, ids};
 
 use logs::Logs;
 use replay::Replay;
@@ -163,7 +165,7 @@ impl Feed {
         }
         // of the sessions with a store of their own those that clients have as working
         let is_open = |head: &Head| head.summary.as_ref().is_none_or(|known| known.ended.is_none());
-        for head in self.logs.other_heads() {
+        for (_, head) in self.logs.other_heads() {
             if unsent(&head) || last.contains_key(&head.session) && is_open(&head) {
                 self.load(self.logs.root_of(head.session).unwrap_or(head.session));
             }
@@ -208,9 +210,10 @@ impl Feed {
         if events.is_empty() {
             return false;
         }
+        let projection = Projection::new(root, self.logs.fork_number(root));
         let mut state = self.lock();
         if !state.trees.get(&root).is_some_and(is_current) {
-            state.load(root, &events, open);
+            state.load(root, projection, &events, open);
         }
         true
     }
@@ -227,7 +230,8 @@ impl Feed {
         let (from, cursors) = {
             let mut state = self.lock();
             state.touch(root, &|_: &Tree| true);
-            let tree = state.trees.entry(root).or_insert_with(|| Tree::new(root));
+            let tree =
+                state.trees.entry(root).or_insert_with(|| Tree::new(Projection::new(root, 0)));
             if std::mem::replace(&mut tree.is_live, true) {
                 return Ok(());
             }
@@ -474,24 +478,32 @@ impl Feed {
 
     /// Sends a frame that is not about a session's log.
     pub(crate) fn announce(&self, directory: &str, kind: &'static str, properties: Value) {
+        let worktree = match directory {
+            "" => String::new(),
+            directory => leftfold_config::worktree_of(Path::new(directory)).display().to_string(),
+        };
+        let place = Place::of(directory, &worktree);
         let mut state = self.lock();
         let frame = Frame::new(SessionId::default(), kind, properties);
         let cursor = state.end();
-        let sent = Arc::new(Sent::new(cursor, directory.to_owned(), &frame));
+        let sent = Arc::new(Sent::new(cursor, place, &frame));
         state.tell(&sent);
     }
 
-    /// Forgets a session that was deleted.
+    /// Forgets a session that was deleted. Clients that list it learn so, also if it was not in memory.
     pub(crate) fn forget(&self, session: SessionId) {
         let mut state = self.lock();
         state.snapshot = Weak::new();
-        let Some(tree) = state.trees.remove(&session) else { return };
+        let tree = state.trees.remove(&session);
         state.roots.retain(|_, root| *root != session);
-        let Some(known) = tree.projection.session(session) else { return };
-        let properties = json!({ "sessionID": ids::of_session(session), "info": known.info() });
-        let (directory, cursor) = (known.directory().to_owned(), state.end());
+        let known = tree.as_ref().and_then(|tree| tree.projection.session(session));
+        let id = ids::of_session(session);
+        let info = known.map_or_else(|| json!({ "id": id }), |known| known.info().clone());
+        let properties = json!({ "sessionID": id, "info": info });
+        let place = known.map(|known| known.place().clone()).unwrap_or_default();
+        let cursor = state.end();
         let frame = Frame::new(session, "session.deleted", properties);
-        let sent = Arc::new(Sent::new(cursor, directory, &frame));
+        let sent = Arc::new(Sent::new(cursor, place, &frame));
         state.tell(&sent);
     }
 
@@ -506,9 +518,45 @@ impl Feed {
 
     /// The heads of all sessions.
     pub(crate) fn heads(&self) -> Vec<Head> {
-        let mut heads = self.logs.heads();
-        heads.extend(self.logs.other_heads());
-        heads
+        let others = self.other_heads().into_iter().map(|(_, head)| head);
+        self.logs.heads().into_iter().chain(others).collect()
+    }
+
+    /// The status of every session that is not idle, whichever process runs it.
+    pub(crate) fn statuses(&self) -> HashMap<SessionId, Value> {
+        let others = self.other_heads();
+        let state = self.lock();
+        let loaded = state.trees.values().flat_map(|tree| tree.projection.sessions());
+        let loaded = loaded.map(|(id, known)| (id, known.status().clone()));
+        let mut statuses: HashMap<SessionId, Value> = loaded.collect();
+        drop(state);
+        for (store, head) in others {
+            if !statuses.contains_key(&head.session) && session_list::is_running(&store, &head) {
+                statuses.insert(head.session, json!({ "type": "busy" }));
+            }
+        }
+        statuses.retain(|_, status| status["type"] != "idle");
+        statuses
+    }
+
+    /// The heads of the sessions with a store of their own. Trees of them that are in memory are read again
+    /// if another process has gone on with them, or has ended.
+    fn other_heads(&self) -> Vec<(PathBuf, Head)> {
+        let others = self.logs.other_heads();
+        let state = self.lock();
+        let stale = others.iter().filter_map(|(_, head)| {
+            let root = state.roots.get(&head.session)?;
+            let tree = state.trees.get(root).filter(|tree| !tree.is_live)?;
+            let (id, known) = (head.session, tree.projection.session(head.session)?);
+            let is_shown_busy = known.status()["type"] != "idle";
+            (is_shown_busy || tree.projection.seq(id) < head.seq).then_some(*root)
+        });
+        let stale: HashSet<SessionId> = stale.collect();
+        drop(state);
+        for root in stale {
+            self.load(root);
+        }
+        others
     }
 }
 
@@ -533,8 +581,8 @@ fn root_of(parents: &HashMap<SessionId, SessionId>, session: SessionId) -> Sessi
 }
 
 impl Tree {
-    fn new(root: SessionId) -> Self {
-        let (projection, changed) = (Projection::new(root), watch::Sender::new(()));
+    fn new(projection: Projection) -> Self {
+        let changed = watch::Sender::new(());
         Self { projection, is_live: false, used: 0, snapshot: Weak::new(), changed }
     }
 
@@ -562,8 +610,8 @@ impl Tree {
     fn sent(&self, frames: Vec<Frame>) -> Vec<Sent> {
         let sent = |frame: Frame| {
             let known = self.projection.session(frame.session);
-            let directory = known.map(|known| known.directory().to_owned()).unwrap_or_default();
-            Sent::new(Cursor::Snapshot, directory, &frame)
+            let place = known.map(|known| known.place().clone()).unwrap_or_default();
+            Sent::new(Cursor::Snapshot, place, &frame)
         };
         frames.into_iter().map(sent).collect()
     }
@@ -591,8 +639,14 @@ impl FeedState {
     }
 
     /// Folds the whole tree. Events behind the journal are sent; the others are history.
-    fn load(&mut self, root: SessionId, events: &[Envelope], open: OpenTurn) {
-        self.trees.insert(root, Tree::new(root));
+    fn load(
+        &mut self,
+        root: SessionId,
+        projection: Projection,
+        events: &[Envelope],
+        open: OpenTurn,
+    ) {
+        self.trees.insert(root, Tree::new(projection));
         // the journal does not say so
         self.snapshot = Weak::new();
         self.touch(root, &|_: &Tree| true);
@@ -657,9 +711,9 @@ impl FeedState {
     fn publish(&mut self, root: SessionId, frames: Vec<Frame>) {
         let (journal, position) = (self.journal.id, self.journal.end().saturating_sub(1));
         for (frame, sent) in frames.into_iter().enumerate() {
-            let directory = self.directory(root, sent.session);
+            let place = self.place(root, sent.session);
             let cursor = Cursor::At { journal, position, frame };
-            let sent = Arc::new(Sent::new(cursor, directory, &sent));
+            let sent = Arc::new(Sent::new(cursor, place, &sent));
             self.tell(&sent);
         }
     }
@@ -683,10 +737,10 @@ impl FeedState {
         }
     }
 
-    fn directory(&self, root: SessionId, session: SessionId) -> String {
+    fn place(&self, root: SessionId, session: SessionId) -> Place {
         let tree = self.trees.get(&root);
         let known = tree.and_then(|tree| tree.projection.session(session));
-        known.map(|known| known.directory().to_owned()).unwrap_or_default()
+        known.map(|known| known.place().clone()).unwrap_or_default()
     }
 
     /// The cursor of everything that was sent so far.
@@ -751,9 +805,8 @@ impl Snapshot {
                 }
             }
         }
-        if let Some(mut last) = next {
-            Arc::make_mut(&mut last).cursor = self.end;
-            queue.send(last).await.ok()?;
+        if let Some(last) = next {
+            queue.send(Arc::new(last.at(self.end))).await.ok()?;
         }
         Some(())
     }
@@ -761,8 +814,6 @@ impl Snapshot {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use leftfold_events::event::{ModelRef, Session, Turn};
     use leftfold_events::{Event, Notes, Time};
     use leftfold_runtime::project::new_id;
@@ -806,22 +857,27 @@ mod tests {
             model: ModelRef::default(),
             by: "test".to_owned(),
         };
-        state.load(working, &[created(working), event(working, 2, prompted)], OpenTurn::CutOff);
-        state.load(live, &[created(live)], OpenTurn::CutOff);
+        state.load(
+            working,
+            Projection::new(working, 0),
+            &[created(working), event(working, 2, prompted)],
+            OpenTurn::CutOff,
+        );
+        state.load(live, Projection::new(live, 0), &[created(live)], OpenTurn::CutOff);
         state.trees.get_mut(&live).unwrap().is_live = true;
-        state.load(unused, &[created(unused)], OpenTurn::CutOff);
+        state.load(unused, Projection::new(unused, 0), &[created(unused)], OpenTurn::CutOff);
         let before = state.trees[&unused].projection.session(unused).unwrap().info().clone();
-        state.load(used, &[created(used)], OpenTurn::CutOff);
+        state.load(used, Projection::new(used, 0), &[created(used)], OpenTurn::CutOff);
         let known = |state: &FeedState, wanted: &[SessionId]| {
             let loaded: HashSet<SessionId> = state.trees.keys().copied().collect();
             assert_eq!(loaded, wanted.iter().copied().collect());
         };
         known(&state, &[working, live, used]);
-        state.load(fresh, &[created(fresh)], OpenTurn::CutOff);
+        state.load(fresh, Projection::new(fresh, 0), &[created(fresh)], OpenTurn::CutOff);
         known(&state, &[working, live, fresh]);
         // read again, it is the same, and nothing is sent a second time
         let end = state.journal.end();
-        state.load(unused, &[created(unused)], OpenTurn::CutOff);
+        state.load(unused, Projection::new(unused, 0), &[created(unused)], OpenTurn::CutOff);
         assert_eq!(state.trees[&unused].projection.session(unused).unwrap().info(), &before);
         assert_eq!(state.journal.end(), end);
     }

@@ -25,6 +25,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 use crate::connection::{self, LimitedStream};
 use crate::error::ApiError;
@@ -35,6 +36,9 @@ use crate::service::{PROTOCOL, Service, serve_connection};
 
 /// How long a client waits for the next node.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the server waits for the store before it says where it listens. Its clients then wait.
+const SOON: Duration = Duration::from_millis(20);
 
 /// The options of `leftfold serve`.
 #[derive(Clone, Debug)]
@@ -186,15 +190,25 @@ impl Server {
     async fn serve(&self, register: Register, own: &mut Option<OwnNode>) -> anyhow::Result<()> {
         let mut is_announced = false;
         loop {
-            match join(&self.folder, PROTOCOL, &self.told).await? {
+            let joined = join(&self.folder, PROTOCOL, &self.told);
+            tokio::pin!(joined);
+            let joined = match timeout(SOON, &mut joined).await {
+                Ok(joined) => joined,
+                // a large store takes a while to open, and another process may have it for a turn
+                Err(_) => {
+                    self.announce(&mut is_announced)?;
+                    joined.await
+                }
+            };
+            match joined? {
                 Joined::Broken(error) => return Err(error.into()),
                 Joined::Own(store) => {
+                    // the rest takes a while; connections wait meanwhile
+                    self.announce(&mut is_announced)?;
                     let others = [register];
                     let started = start_node(Some(&self.folder), Some(store.clone()), &others);
                     let (_, sessions) = own.insert(started.await?);
                     let service = Service::register(sessions, &store);
-                    // the feed takes a while to open; connections wait meanwhile
-                    self.announce(&mut is_announced)?;
                     drop(service.routes().await?);
                     return self.accept(&Target::Here(service, Arc::clone(&self.front))).await;
                 }

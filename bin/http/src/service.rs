@@ -139,7 +139,8 @@ pub(crate) async fn serve_connection<F, A>(
         ended = &mut served => ended,
         () = cut => {
             served.as_mut().graceful_shutdown();
-            // feeds never end by themselves
+            // feeds never end by themselves, and are cut off: OpenCode's SDK connects again after that, and takes an
+            // end for the last one
             tokio::time::timeout(LEAVE, served).await.unwrap_or(Ok(()))
         }
     };

@@ -145,18 +145,26 @@ fn descendants(heads: &[Head], root: SessionId) -> HashSet<SessionId> {
     tree
 }
 
-/// The session's title, or the beginning of its first prompt. A fork has its number after it.
+/// The session's title, or the beginning of its first prompt. A fork without a title of its own has its
+/// number after it.
 pub fn title(head: &Head) -> String {
-    let Some(summary) = &head.summary else { return "?".to_owned() };
-    let title = own_title(summary);
-    match summary.fork_number {
+    let Some(Summary { title, prompt, fork_number, is_retitled, .. }) = &head.summary else {
+        return "?".to_owned();
+    };
+    let title = first_line(title.as_deref().or(prompt.as_deref()).unwrap_or_default());
+    if *is_retitled { title } else { numbered(title, *fork_number) }
+}
+
+/// The title of a fork with its number; 0: it is no fork.
+pub fn numbered(title: String, fork_number: u32) -> String {
+    match fork_number {
         0 => title,
         number => format!("{title} (fork #{number})").trim_start().to_owned(),
     }
 }
 
-fn own_title(Summary { title, prompt, .. }: &Summary) -> String {
-    let text = title.as_deref().or(prompt.as_deref()).unwrap_or_default();
+/// The first line of a text that says something, cut to a title's length.
+pub fn first_line(text: &str) -> String {
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
     match line.char_indices().nth(TITLE) {
         Some((end, _)) => format!("{}…", &line[..end]),
@@ -175,9 +183,15 @@ pub fn state(store: &Path, head: &Head) -> &'static str {
         Some(EndReason::Limit) => "limit",
         Some(EndReason::Incomplete) => "incomplete",
         Some(EndReason::InvalidOutput) => "invalid_output",
-        None if leftfold_store::in_use(store) && !is_before_node(store, head) => "running",
+        None if is_running(store, head) => "running",
         None => "interrupted",
     }
+}
+
+/// Whether a process runs the open turn of a session.
+pub fn is_running(store: &Path, head: &Head) -> bool {
+    let is_open = head.summary.as_ref().is_none_or(|summary| summary.ended.is_none());
+    is_open && leftfold_store::in_use(store) && !is_before_node(store, head)
 }
 
 /// Whether a session's last event is older than the node that has its store. Then the node has not gone on with

@@ -1,5 +1,6 @@
 //! Finds the folders of sessions and of the user, and the session that a user's argument names.
 
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -222,8 +223,12 @@ pub fn is_shared(store: &Path) -> bool {
 /// store once it exists.
 fn folders() -> anyhow::Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(data_dir()?.join("sessions")).into_iter().flatten();
-    let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    folders.push(shared_store()?);
-    folders.retain(|folder| folder.is_dir());
-    Ok(folders)
+    // the kind is known without a look at the folder, unless it is a link
+    let is_folder = |entry: &DirEntry| match entry.file_type() {
+        Ok(kind) if !kind.is_symlink() => kind.is_dir(),
+        Ok(_) | Err(_) => entry.path().is_dir(),
+    };
+    let entries = entries.flatten().filter(is_folder);
+    let shared = Some(shared_store()?).filter(|shared| shared.is_dir());
+    Ok(entries.map(|entry| entry.path()).chain(shared).collect())
 }

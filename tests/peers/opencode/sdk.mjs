@@ -185,6 +185,8 @@ const steps = {
     assert.equal(file("known.txt"), "alpha\ngamma\n")
     const edited = tool(await api.messages(session), "edit")
     assert.match(edited.state.metadata.diff, /-beta\n\+gamma/)
+    const { filediff } = edited.state.metadata
+    assert.deepEqual([filediff.patch, filediff.additions, filediff.deletions], [edited.state.metadata.diff, 1, 1])
     const told = await events.of("session.diff", session, from)
     assert.deepEqual([told.properties.diff[0].file, told.properties.diff[0].additions, told.properties.diff[0].deletions], ["known.txt", 1, 1])
     const [changed] = await api.diff(session)
@@ -358,13 +360,13 @@ const steps = {
     assert.deepEqual(Object.keys(providers.providers.find((known) => known.id === "double").models).sort(), ["m", "n"])
     const { data: servers } = await api.client.mcp.status()
     assert.equal(servers.off.status, "disabled")
-    const { data: found } = await api.client.find.files(version === "v2" ? { query: "known" } : { query: { query: "known" } })
-    assert.deepEqual(found, ["known.txt"])
     const off = version === "v2" ? { name: "off" } : { path: { name: "off" } }
     assert.equal((await api.client.mcp.connect(off)).data, true)
     assert.match((await api.client.mcp.status()).data.off.error, /nothing/)
     await api.client.mcp.disconnect(off)
     assert.equal((await api.client.mcp.status()).data.off.status, "disabled")
+    const { data: found } = await api.client.find.files(version === "v2" ? { query: "known" } : { query: { query: "known" } })
+    assert.deepEqual(found, ["known.txt"])
     const { data: health } = version === "v2" ? await api.client.global.health() : { data: { healthy: true } }
     assert.equal(health.healthy, true)
   },

@@ -101,7 +101,8 @@ const steps = {
     await first.allow()
     await first.shows("It is edited.")
     await first.click("[data-slot=collapsible-trigger],button", "known.txt")
-    await first.shows("beta", "gamma")
+    // with its line in the file
+    await first.shows("alpha", "beta", "gamma")
     assert.equal(readFileSync(`${project}/known.txt`, "utf8"), "alpha\ngamma\n")
     await first.screenshot("edit")
   },

@@ -97,16 +97,7 @@ impl SseFeed {
         };
         let sent = sent?;
         self.last = sent.cursor;
-        let data = match self.is_global {
-            true => format!(
-                "{{\"directory\":{},\"project\":{},\"payload\":{}}}",
-                json!(sent.directory),
-                json!(sent.project),
-                sent.payload
-            ),
-            false => sent.payload.clone(),
-        };
-        Some(format!("id: {}\ndata: {data}\n\n", sent.cursor).into())
+        Some(sent.bytes(self.is_global))
     }
 }
 

@@ -114,8 +114,7 @@ pub(super) async fn sessions(
                 && query.cursor.is_none_or(|cursor| at < cursor)
         });
         heads.truncate(query.limit.unwrap_or(LIMIT));
-        let listed = heads.iter().map(|head| {
-            let mut info = listed::info(&api, head);
+        let listed = listed::infos(&api, &heads).into_iter().zip(&heads).map(|(mut info, head)| {
             let worktree = head.summary.as_ref().map(|summary| summary.worktree.as_str());
             info["project"] = json!({ "id": info["projectID"], "worktree": worktree });
             info
@@ -159,7 +158,8 @@ pub(super) async fn located_sessions(
         let next = page.last().filter(|_| begin + page.len() < heads.len());
         let cursor =
             next.map_or_else(|| json!({}), |last| json!({ "next": ids::of_session(last.session) }));
-        let data: Vec<Value> = page.iter().map(|head| located(&listed::info(&api, head))).collect();
+        let data: Vec<Value> =
+            listed::infos(&api, page.iter().copied()).iter().map(located).collect();
         Ok(json!({ "data": data, "cursor": cursor }))
     });
     Ok(Json(listed.await?))

@@ -55,18 +55,16 @@ pub(super) async fn list(
             is_here && is_root && query.start.is_none_or(|start| head.at.millis() >= start)
         });
         heads.truncate(query.limit.unwrap_or(LIMIT));
-        Ok(heads.iter().map(|head| listed::info(&api, head)).collect::<Vec<Value>>())
+        Ok(listed::infos(&api, &heads))
     });
     Ok(Json(json!(listed.await?)))
 }
 
 /// The status of every session that is not idle.
 pub(super) async fn statuses(State(api): State<Arc<Api>>) -> Answer {
-    let busy = api.feed.each(|tree| {
-        let busy = tree.sessions().filter(|(_, known)| known.status()["type"] != "idle");
-        busy.map(|(id, known)| (ids::of_session(id), known.status().clone())).collect()
-    });
-    Ok(Json(Value::Object(busy.into_iter().collect())))
+    let statuses = blocking(move || Ok(api.feed.statuses())).await?;
+    let named = statuses.into_iter().map(|(id, status)| (ids::of_session(id), status));
+    Ok(Json(Value::Object(named.collect())))
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -157,7 +155,6 @@ pub(super) async fn change(
 pub(super) async fn remove(State(api): State<Arc<Api>>, Named(session): Named) -> Answer {
     must_rest(&api, session)?;
     api.remove(session).await?;
-    api.feed.forget(session);
     yes()
 }
 
@@ -200,7 +197,11 @@ pub(super) async fn changed_files(api: &Arc<Api>, session: SessionId, range: Dif
     let place = api.sessions.existing(session).ok_or_else(missing)?;
     let feed = Arc::clone(&api.feed);
     let read = move || SessionDiff::read_with(&place, range, &|session| feed.unmasked(session));
-    let diff = blocking(read).await?;
+    let diff = match blocking(read).await {
+        // it was removed meanwhile
+        Err(_) if api.sessions.existing(session).is_none() => return Err(missing()),
+        read => read?,
+    };
     let files = diff.files.iter().map(|file| {
         let status = match file.change {
             FileChangeKind::Added => "added",
@@ -299,12 +300,17 @@ pub(super) async fn change_part(
 
 /// Ends the turn. True also if there is none.
 pub(super) async fn abort(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Answer {
-    let session = ids::session(&id);
-    let busy = session.filter(|session| {
-        let status = api.feed.loaded(*session, |known| known.status()["type"] != "idle");
-        status == Some(true)
+    let feed = Arc::clone(&api.feed);
+    let busy = blocking(move || {
+        let is_busy = |session: &SessionId| {
+            let is_busy = feed.with(*session, |tree| {
+                tree.session(*session).is_some_and(|known| known.status()["type"] != "idle")
+            });
+            is_busy == Some(true)
+        };
+        Ok(ids::session(&id).filter(is_busy))
     });
-    if let Some(session) = busy {
+    if let Some(session) = busy.await? {
         api.client(session).await?.interrupt(BY).await?;
     }
     yes()

@@ -94,14 +94,31 @@ impl Logs {
         Some(head.session)
     }
 
+    /// The number of a session among the forks of another one; 0: it is no fork.
+    pub(super) fn fork_number(&self, session: SessionId) -> u32 {
+        let head = match self.other_store(session) {
+            Some(store) => {
+                let mut heads = leftfold_store::heads(&store).into_iter();
+                heads.find(|head| head.session == session)
+            }
+            None => self.store.head(session),
+        };
+        head.and_then(|head| head.summary).map_or(0, |summary| summary.fork_number)
+    }
+
     /// The heads of the store.
     pub(super) fn heads(&self) -> Vec<Head> {
         self.store.heads()
     }
 
-    /// The heads of all sessions with a store of their own, of their subagents and their forks.
-    pub(super) fn other_heads(&self) -> Vec<Head> {
-        self.other_stores().flat_map(|store| leftfold_store::heads(&store)).collect()
+    /// The heads of all sessions with a store of their own, of their subagents and their forks, with the
+    /// folders of the stores.
+    pub(super) fn other_heads(&self) -> Vec<(PathBuf, Head)> {
+        let of = |store: PathBuf| {
+            let heads = leftfold_store::heads(&store).into_iter();
+            heads.map(move |head| (store.clone(), head))
+        };
+        self.other_stores().flat_map(of).collect()
     }
 
     /// The store of a session that is not in the store of this process.
@@ -116,7 +133,8 @@ impl Logs {
 
     fn other_stores(&self) -> impl Iterator<Item = PathBuf> + use<> {
         let all = if self.has_others { session_paths::stores().ok() } else { None };
-        all.unwrap_or_default().into_iter().filter(|store| !session_paths::is_shared(store))
+        // the shared store has no session's name
+        all.unwrap_or_default().into_iter().filter(|store| session_paths::name(store).is_some())
     }
 }
 

@@ -75,16 +75,17 @@ impl Replay {
             let Some(root) = self.roots.get(&record.session).copied() else { continue };
             let tree = self.trees.entry(root).or_insert_with(|| {
                 let events = self.logs.events_of_tree(root).unwrap_or_default();
-                ReplayedTree::new(root, events, &self.seen)
+                let projection = Projection::new(root, self.logs.fork_number(root));
+                ReplayedTree::new(projection, events, &self.seen)
             });
             for (frame, sent) in tree.frames(record).into_iter().enumerate() {
                 if position == self.after.0 && frame <= self.after.1 {
                     continue;
                 }
                 let known = tree.projection.session(sent.session);
-                let directory = known.map(|known| known.directory().to_owned()).unwrap_or_default();
+                let place = known.map(|known| known.place().clone()).unwrap_or_default();
                 let cursor = Cursor::At { journal: self.journal, position, frame };
-                frames.push(Sent::new(cursor, directory, &sent));
+                frames.push(Sent::new(cursor, place, &sent));
             }
             if let Some(left) = self.left.get_mut(&root) {
                 *left -= 1;
@@ -104,8 +105,8 @@ struct ReplayedTree {
 }
 
 impl ReplayedTree {
-    fn new(root: SessionId, events: Vec<Envelope>, seen: &HashMap<SessionId, Seq>) -> Self {
-        let mut tree = Self { projection: Projection::new(root), rest: BTreeMap::new() };
+    fn new(projection: Projection, events: Vec<Envelope>, seen: &HashMap<SessionId, Seq>) -> Self {
+        let mut tree = Self { projection, rest: BTreeMap::new() };
         for event in events {
             let session = tree.projection.session_of(&event);
             if event.seq <= seen.get(&session).copied().unwrap_or_default() {

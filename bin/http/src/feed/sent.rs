@@ -1,10 +1,14 @@
 //! Frames as clients get them, and their places in the feed.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
+use std::sync::OnceLock;
 
+use axum::body::Bytes;
 use serde_json::json;
 
-use crate::opencode::{Frame, project_id};
+use crate::opencode::{Frame, Place};
 
 /// A place in the feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,32 +52,64 @@ pub(crate) enum Filter {
 
 impl Filter {
     pub(super) fn wants(&self, sent: &Sent) -> bool {
+        let frame = &sent.place.directory;
         match self {
             Self::All => true,
             Self::Directory(directory) | Self::Project(directory) => {
-                sent.directory == *directory || sent.directory.is_empty()
+                frame == directory || frame.is_empty()
             }
         }
     }
 }
 
-/// A frame as all clients get it.
-#[derive(Clone, Debug)]
+/// A frame as all clients get it. They share its bytes.
+#[derive(Debug)]
 pub(crate) struct Sent {
     pub(crate) cursor: Cursor,
-    pub(crate) directory: String,
-    pub(crate) project: String,
-    /// `{id, type, properties}`
-    pub(crate) payload: String,
+    place: Place,
+    /// The event on the feed of all directories.
+    of_all: Bytes,
+    /// Where `{id, type, properties}` stands in it.
+    payload: Range<usize>,
+    /// The event on the feed of one directory.
+    of_one: OnceLock<Bytes>,
 }
 
 impl Sent {
-    pub(super) fn new(cursor: Cursor, directory: String, frame: &Frame) -> Self {
+    pub(super) fn new(cursor: Cursor, place: Place, frame: &Frame) -> Self {
         let id = match cursor {
             Cursor::At { position, frame, .. } => format!("evt_{position:012x}{frame:014}"),
             Cursor::Snapshot => format!("evt_{:012x}{:014}", 0, 0),
         };
         let payload = json!({ "id": id, "type": frame.kind, "properties": frame.properties });
-        Self { cursor, project: project_id(&directory), directory, payload: payload.to_string() }
+        Self::of(cursor, place, &payload.to_string())
+    }
+
+    fn of(cursor: Cursor, place: Place, payload: &str) -> Self {
+        let (directory, project) = (json!(place.directory), json!(place.project));
+        let before = format!(
+            "id: {cursor}\ndata: {{\"directory\":{directory},\"project\":{project},\"payload\":"
+        );
+        let of_all = [&before, payload, "}\n\n"].concat();
+        let payload = before.len()..before.len() + payload.len();
+        Self { cursor, place, of_all: of_all.into(), payload, of_one: OnceLock::new() }
+    }
+
+    /// The same frame with another cursor.
+    pub(super) fn at(&self, cursor: Cursor) -> Self {
+        Self::of(cursor, self.place.clone(), &self.payload())
+    }
+
+    fn payload(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.of_all.get(self.payload.clone()).unwrap_or_default())
+    }
+
+    /// The server-sent event.
+    pub(crate) fn bytes(&self, is_global: bool) -> Bytes {
+        if is_global {
+            return self.of_all.clone();
+        }
+        let made = || format!("id: {}\ndata: {}\n\n", self.cursor, self.payload()).into();
+        self.of_one.get_or_init(made).clone()
     }
 }

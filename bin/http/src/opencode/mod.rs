@@ -21,6 +21,6 @@ mod projection;
 mod proposal;
 mod session;
 
-pub(crate) use frame::Frame;
+pub(crate) use frame::{Frame, Place, project_id};
 pub(crate) use projection::Projection;
-pub(crate) use session::{ProjectedMessage, SessionProjection, project_id};
+pub(crate) use session::{ProjectedMessage, SessionProjection, untitled};

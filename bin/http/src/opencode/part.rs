@@ -142,6 +142,13 @@ fn metadata(call: &Call, finished: Option<&Finished>) -> Value {
             metadata.entry("description").or_insert_with(|| description.clone());
         }
     }
+    if let (Some(diff), "edit") = (metadata.get("diff"), call.name.as_str()) {
+        let of = |name: &str| metadata.get(name).cloned().unwrap_or_default();
+        let changed = json!({
+            "file": of("path"), "patch": diff, "additions": of("additions"), "deletions": of("deletions"),
+        });
+        metadata.entry("filediff").or_insert(changed);
+    }
     if let (Some(todos), "todowrite") = (call.input.get("todos"), call.name.as_str()) {
         metadata.entry("todos").or_insert_with(|| todos.clone());
     }

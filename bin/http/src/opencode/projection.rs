@@ -12,13 +12,17 @@ use super::session::SessionProjection;
 /// The fold of a root session and its subagents.
 #[derive(Debug)]
 pub(crate) struct Projection {
+    root: SessionId,
+    /// The number of the root among the forks of a session; 0: it is no fork.
+    fork_number: u32,
     transcript: Transcript,
     sessions: BTreeMap<SessionId, SessionProjection>,
 }
 
 impl Projection {
-    pub(crate) fn new(root: SessionId) -> Self {
-        Self { transcript: Transcript::full(root).from_start(), sessions: BTreeMap::new() }
+    pub(crate) fn new(root: SessionId, fork_number: u32) -> Self {
+        let (transcript, sessions) = (Transcript::full(root).from_start(), BTreeMap::new());
+        Self { root, fork_number, transcript, sessions }
     }
 
     /// Applies an event, and returns the frames that follow from it. An event that arrives again has
@@ -30,7 +34,9 @@ impl Projection {
         let Some(view) = self.transcript.session(id).filter(|view| view.seq > known) else {
             return Vec::new();
         };
-        let projection = self.sessions.entry(id).or_insert_with(|| SessionProjection::new(id));
+        let fork_number = if id == self.root { self.fork_number } else { 0 };
+        let new = || SessionProjection::new(id, fork_number);
+        let projection = self.sessions.entry(id).or_insert_with(new);
         projection.follow(event, view, &changes, self.transcript.subagent(id))
     }
 

@@ -6,13 +6,14 @@ use leftfold_events::event::{
     Answer, Change as FileStatus, Compaction, EndReason, Ended, Event, FileChange, Files, Model,
     ModelRef, Purpose, Session, SessionChoices, Tool, Turn,
 };
-use leftfold_events::{Envelope, Json, Seq, SessionId, Sha256, Time};
+use leftfold_events::{Envelope, Json, Seq, SessionId, Time};
+use leftfold_runtime::session_list;
 use leftfold_view::{
     Change, CompactionEnd, Message, OpenQuestion, Reply, SessionView, Status, SubagentStatus,
 };
 use serde_json::{Map, Value, json};
 
-use super::frame::Frame;
+use super::frame::{Frame, Place};
 use super::ids::{self, Ids};
 use super::message::{self, Failure, Folders, MessageFacts, PartKey, Rendered};
 use super::proposal;
@@ -28,7 +29,13 @@ pub(crate) struct SessionProjection {
     id: SessionId,
     ids: Ids,
     folders: Folders,
+    place: Place,
     parent: Option<SessionId>,
+    is_fork: bool,
+    /// Its number among the forks of a session; 0 if it is no fork.
+    fork_number: u32,
+    /// Whether it is a fork with a title of its own.
+    is_retitled: bool,
     version: String,
     created: Time,
     choices: SessionChoices,
@@ -140,12 +147,16 @@ impl ProjectedMessage {
 }
 
 impl SessionProjection {
-    pub(super) fn new(id: SessionId) -> Self {
+    pub(super) fn new(id: SessionId, fork_number: u32) -> Self {
         Self {
             id,
             ids: Ids::new(id),
             folders: Folders::default(),
+            place: Place::default(),
             parent: None,
+            is_fork: false,
+            fork_number,
+            is_retitled: false,
             version: String::new(),
             created: id.created(),
             choices: SessionChoices::default(),
@@ -185,6 +196,10 @@ impl SessionProjection {
 
     pub(crate) fn directory(&self) -> &str {
         &self.folders.directory
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
     }
 
     /// The number of reverts that have ended, and why the last one failed.
@@ -230,6 +245,9 @@ impl SessionProjection {
         for change in changes {
             self.announce(change, event, view, &mut frames);
         }
+        if matches!(event.event, Event::Turn(Turn::Ended(_) | Turn::Prompted { .. })) {
+            self.is_cut_off = false;
+        }
         self.close_unanswered(view, &mut frames);
         if matches!(event.event, Event::Files(_) | Event::Turn(Turn::Prompted { .. })) {
             self.update_changes(view, &mut frames);
@@ -252,18 +270,24 @@ impl SessionProjection {
         let (of, at) = (event.of.unwrap_or_default(), event.at);
         match &event.event {
             Event::Session(Session::Created { directory, worktree, parent, version, .. }) => {
+                self.place = Place::of(directory, worktree);
                 self.folders = Folders { directory: directory.clone(), worktree: worktree.clone() };
                 (self.parent, self.created) = (*parent, at);
                 self.version.clone_from(version);
             }
-            Event::Session(Session::Forked { .. }) => (self.parent, self.created) = (None, at),
+            Event::Session(Session::Forked { .. }) => {
+                (self.parent, self.created) = (None, at);
+                (self.is_fork, self.is_retitled) = (true, false);
+            }
+            Event::Session(Session::Titled { .. }) => self.is_retitled = self.is_fork,
             Event::Session(Session::Adopted { parent }) => self.parent = Some(*parent),
             Event::Session(Session::Configured { choices, .. }) => {
                 self.choices.clone_from(choices);
             }
-            Event::Session(Session::Resumed { .. } | Session::ResumedImported { .. }) => {
-                self.is_cut_off = false;
-            }
+            // a turn that is only closed, for another prompt, does not run again
+            Event::Session(
+                Session::Resumed { close, .. } | Session::ResumedImported { close, .. },
+            ) => self.is_cut_off = *close && view.turn.is_some(),
             Event::Turn(Turn::Prompted { .. } | Turn::Noted { .. }) => {
                 let id = event.notes.client.clone().filter(|id| ids::is_given(id, "msg"));
                 let parts = event.notes.parts.as_ref().map(Json::value).unwrap_or_default();
@@ -756,6 +780,8 @@ impl SessionProjection {
             Change::Restored(done) => {
                 self.restores = (self.restores.0 + 1, done.as_ref().err().cloned());
             }
+            // a client that waits for its own prompt would take the error for that of the prompt
+            Change::TurnEnded { .. } if self.is_cut_off => {}
             Change::TurnEnded { ended, .. } => {
                 let failed = self.messages.last().map(|message| &message.info["error"]);
                 let error = failed.filter(|error| !error.is_null()).cloned();
@@ -927,9 +953,12 @@ impl SessionProjection {
         let mut info = json!({
             "id": id,
             "slug": self.id.to_string().to_lowercase(),
-            "projectID": project_id(&self.folders.worktree),
+            "projectID": self.place.project,
             "directory": self.folders.directory,
-            "title": title(view, subagent),
+            "title": match self.is_retitled {
+                true => title(view, subagent),
+                false => session_list::numbered(title(view, subagent), self.fork_number),
+            },
             "agent": view.agent,
             "version": self.version,
             "summary": {
@@ -997,8 +1026,6 @@ fn model_of_session(model: &ModelRef, variant: Option<&str>) -> Value {
 
 /// The title, or the beginning of the first prompt.
 fn title(view: &SessionView, subagent: Option<&SubagentStatus>) -> String {
-    /// Characters of a title that is made of a prompt.
-    const TITLE: usize = 60;
     if let Some(title) = &view.title {
         return title.clone();
     }
@@ -1007,22 +1034,14 @@ fn title(view: &SessionView, subagent: Option<&SubagentStatus>) -> String {
         Message::Assistant(_) | Message::Summary { .. } => None,
     });
     let text = prompted.and_then(|prompt| prompt.parts.first()).map_or("", |part| &part.text);
-    let line: String = text
-        .lines()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or_default()
-        .trim()
-        .chars()
-        .take(TITLE)
-        .collect();
+    untitled(session_list::first_line(text), subagent.map(|subagent| subagent.agent.as_str()))
+}
+
+/// The title of a session whose first prompt begins with `line`.
+pub(crate) fn untitled(line: String, subagent: Option<&str>) -> String {
     match subagent {
-        Some(subagent) => format!("{line} (@{} subagent)", subagent.agent),
+        Some(agent) => format!("{line} (@{agent} subagent)"),
         None if line.is_empty() => "New session".to_owned(),
         None => line,
     }
-}
-
-/// The id of a project: the hash of its root's path.
-pub(crate) fn project_id(worktree: &str) -> String {
-    Sha256::of(worktree.as_bytes()).to_string().chars().take(40).collect()
 }
