@@ -69,7 +69,7 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Check sessions for damage
     Check(Check),
-    /// Print a session as JSON lines
+    /// Print a session as JSON lines, as a page or in a format of other tools
     Export(Export),
     /// Write a session to a file for other people, with tokens and keys masked
     Share(Share),

@@ -128,6 +128,8 @@ pub(crate) enum ExportFormat {
     Jsonl,
     /// A page that shows the run in a browser, always masked, as one file
     Html,
+    /// A transcript in Markdown for an issue or a pull request, always masked
+    Md,
 }
 
 #[derive(Debug, Args)]

@@ -1,4 +1,5 @@
-//! `leftfold export`: writes the log as JSON lines, with the contents behind hashes, or as a page for a browser.
+//! `leftfold export`: writes the log as JSON lines, with the contents behind hashes, as a page for a browser, or in a
+//! format of other tools.
 //! `leftfold share` writes the lines, masked, to a file for other people.
 
 use std::fs::{self, DirBuilder};
@@ -11,20 +12,23 @@ use anyhow::Context;
 use leftfold_events::event::Session;
 use leftfold_events::{Envelope, Event, SessionId, fold};
 
+use leftfold_export::Run;
+
 use super::live_line::LiveLine;
 use super::{bundle, import, whole_file};
 use crate::cli::{Export, ExportFormat, Share, Unshare};
 use leftfold_runtime::Usage;
 use leftfold_runtime::history::History;
 use leftfold_runtime::lines::Lines;
+use leftfold_runtime::redact_output;
 use leftfold_runtime::resolved_settings;
 use leftfold_runtime::session_diff;
 use leftfold_runtime::session_paths::{self, SessionPlace};
 
 pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
-    if args.format == ExportFormat::Html && (args.unmasked || args.bundle) {
+    if args.format != ExportFormat::Jsonl && (args.unmasked || args.bundle) {
         anyhow::bail!(Usage(
-            "a page is always masked and has no snapshots: use `--format jsonl`".to_owned()
+            "this format is always masked and has no snapshots: use `--format jsonl`".to_owned()
         ));
     }
     let place = super::place(&args.session)?;
@@ -35,6 +39,11 @@ pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
     }
     let exported = match args.format {
         ExportFormat::Html => page(&history)?,
+        ExportFormat::Md => {
+            let text = leftfold_export::markdown(&Run::masked(history.sessions()));
+            // a token may stand in a text that no event has alone
+            redact_output::masked(&text).into_owned()
+        }
         ExportFormat::Jsonl => json_lines(args, &place, history)?,
     };
     drop(live);

@@ -5,6 +5,7 @@ mod auxiliary_agents;
 mod compaction;
 mod diff;
 mod explain;
+mod exports;
 mod findings;
 mod fork;
 mod fork_children;

@@ -21,12 +21,12 @@ const HOSTILE: &str = "</script><script>planted=1</script><!--<script>planted=2<
     $1 $$2 __proto__";
 
 /// A session that the page is tested with.
-struct Shown {
-    name: &'static str,
-    site: Site,
+pub(super) struct Shown {
+    pub(super) name: &'static str,
+    pub(super) site: Site,
     /// Words that the page has, and words that the file must not have.
     shows: Vec<&'static str>,
-    hides: Vec<&'static str>,
+    pub(super) hides: Vec<&'static str>,
 }
 
 fn plain() -> Site {
@@ -133,7 +133,7 @@ fn hostile() -> Site {
     site
 }
 
-fn sessions() -> Vec<Shown> {
+pub(super) fn sessions() -> Vec<Shown> {
     let shown = |name, site, shows: &[&'static str]| Shown {
         name,
         site,

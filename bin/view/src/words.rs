@@ -16,6 +16,9 @@ pub fn argument(input: &Value) -> Option<&str> {
         .or_else(|| input.get("questions")?.get(0)?.get("question")?.as_str())
 }
 
+/// The most bytes of an argument that a person decides on.
+const LONGEST: usize = 128 << 10;
+
 /// All arguments of a call, whole, for a person who decides on it: the main argument first, without a
 /// name.
 ///
@@ -23,7 +26,7 @@ pub fn argument(input: &Value) -> Option<&str> {
 pub(crate) fn arguments(name: &str, input: &Value) -> Vec<(String, String)> {
     let main = argument(input);
     let mut all: Vec<_> =
-        main.into_iter().map(|text| (String::new(), ends(text).into_owned())).collect();
+        main.into_iter().map(|text| (String::new(), ends(text, LONGEST).into_owned())).collect();
     let mut is_main = main.is_some();
     for (key, value) in input.as_object().into_iter().flatten() {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -34,20 +37,19 @@ pub(crate) fn arguments(name: &str, input: &Value) -> Vec<(String, String)> {
         if name == "bash" && matches!(key.as_str(), "timeout" | "description") {
             continue;
         }
-        all.push((key.clone(), ends(&text).into_owned()));
+        all.push((key.clone(), ends(&text, LONGEST).into_owned()));
     }
     all
 }
 
-/// A text of at most 128 KiB. A longer one keeps its start and its end, and says how much is hidden.
-fn ends(text: &str) -> Cow<'_, str> {
-    const HALF: usize = 64 * 1024;
-    if text.len() <= 2 * HALF {
+/// A text of at most `most` bytes. A longer one keeps its start and its end, and says how much is hidden.
+pub fn ends(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
         return Cow::Borrowed(text);
     }
     let boundary = |from: usize| (0..=from).rev().find(|at| text.is_char_boundary(*at));
-    let start = boundary(HALF).unwrap_or(0);
-    let end = boundary(text.len() - HALF).unwrap_or(text.len());
+    let start = boundary(most / 2).unwrap_or(0);
+    let end = boundary(text.len() - most / 2).unwrap_or(text.len());
     let hidden = end - start;
     Cow::Owned(format!(
         "{}\n… {hidden} bytes are not shown here …\n{}",

@@ -1,0 +1,45 @@
+//! Runs in the formats of other tools. `leftfold export` writes them.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `markdown` | a transcript for an issue or a pull request |
+//!
+//! Every format is made of a [`Run`], whose events are masked as in every export.
+//!
+//! Invariant: nothing here reads a clock, a setting or the network.
+
+mod markdown;
+#[cfg(test)]
+mod testing;
+
+use leftfold_events::{Envelope, SessionId, mask};
+use leftfold_view::Transcript;
+
+pub use markdown::markdown;
+
+/// The masked logs of a session and of its subagents, parents first. The log of a fork begins with the events that it
+/// shares.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    logs: Vec<(SessionId, Vec<Envelope>)>,
+}
+
+impl Run {
+    /// Masks the events.
+    pub fn masked<'a>(logs: impl IntoIterator<Item = (SessionId, &'a [Envelope])>) -> Self {
+        let mask = |event: &Envelope| {
+            mask::shown(event).masked.map_or_else(|| event.clone(), |masked| *masked)
+        };
+        let logs = logs.into_iter();
+        Self { logs: logs.map(|(id, events)| (id, events.iter().map(mask).collect())).collect() }
+    }
+
+    fn logs(&self) -> impl Iterator<Item = (SessionId, &[Envelope])> {
+        self.logs.iter().map(|(session, events)| (*session, events.as_slice()))
+    }
+}
+
+/// The transcript of one log, and for each of its events the changes that people see.
+fn transcript(session: SessionId) -> Transcript {
+    Transcript::full(session).from_start()
+}

@@ -1,0 +1,112 @@
+//! Small logs for the tests of this crate.
+
+use leftfold_events::event::{
+    CallSpec, Class, EndReason, Ended, Event, Finish, Finished, Model, ModelRef, PartKind,
+    PromptPart, Purpose, Resolution, Session, StreamedPart, Tool, Turn, Usage,
+};
+use leftfold_events::turn_config::TurnConfig;
+use leftfold_events::{Envelope, Json, Notes, Seq, SessionId, Sha256, Time};
+use serde_json::json;
+
+/// Logs of one session.
+pub(crate) struct Logs(SessionId, Vec<Envelope>);
+
+impl Logs {
+    pub(crate) fn as_slices(&self) -> [(SessionId, &[Envelope]); 1] {
+        [(self.0, &self.1)]
+    }
+}
+
+/// A turn that is prompted with `text`, answers with it, and calls a tool named so; `output` is the call's output, the
+/// turn's error and the session's title.
+pub(crate) fn log(text: &str, output: &str) -> Logs {
+    let (session, model) =
+        (SessionId::default(), ModelRef { provider: "p".into(), id: text.into() });
+    let mut events: Vec<Envelope> = Vec::new();
+    let mut add = |of: Option<Seq>, event: Event| {
+        let seq = events.len() as Seq + 1;
+        let (at, notes) = (Time::from_millis(1_000 * seq), Notes::default());
+        events.push(Envelope { session, seq, at, of, until: None, event, notes });
+    };
+    let input = Json::from_value(&json!({ "command": text, "more": output }));
+    let reasoning = StreamedPart {
+        id: "r".into(),
+        kind: PartKind::Reasoning,
+        text: text.into(),
+        signature: None,
+        redacted: false,
+    };
+    let said = StreamedPart { id: "t".into(), kind: PartKind::Text, ..reasoning.clone() };
+    let call = CallSpec { id: "c".into(), name: text.into(), input: input.clone() };
+    let created = Session::Created {
+        directory: "/p".into(),
+        worktree: "/p".into(),
+        parent: None,
+        agent: text.into(),
+        version: "0.1.0".into(),
+        policy: 1,
+    };
+    let usage = Usage { input: 10, output: 5, reasoning: 1, cache_read: 3, cache_write: 2 };
+    add(None, created.into());
+    add(None, Turn::Configured(TurnConfig::default().payloads()).into());
+    let prompted = Turn::Prompted {
+        parts: vec![PromptPart::text(text)],
+        agent: text.into(),
+        model: model.clone(),
+        by: "cli".into(),
+    };
+    add(None, prompted.into());
+    let requested = Model::Requested {
+        model,
+        step: 1,
+        attempt: 1,
+        purpose: Purpose::Turn,
+        request_sha256: Sha256::of(b""),
+    };
+    add(None, requested.into());
+    add(Some(4), Model::Streamed { parts: vec![reasoning, said] }.into());
+    add(Some(4), Tool::Called { call }.into());
+    let finished = Model::Finished {
+        finish: Finish::ToolCalls,
+        usage,
+        cost: 0.5,
+        body_sha256: Sha256::of(b""),
+    };
+    add(Some(4), finished.into());
+    let resolution = Resolution {
+        name: text.into(),
+        input,
+        class: Class::Command,
+        access: Vec::new(),
+        paths: Vec::new(),
+        timeout: 1_000,
+        error: None,
+        kind: Default::default(),
+    };
+    add(Some(6), Tool::ResolveStarted { call: "c".into() }.into());
+    add(Some(8), Tool::Resolved(Box::new(resolution)).into());
+    let (name, class) = (text.into(), Class::Command);
+    add(Some(6), Tool::Started { call: "c".into(), name, class, attempt: 1 }.into());
+    let finished = Finished {
+        call: "c".into(),
+        title: String::new(),
+        output: output.into(),
+        is_error: false,
+        metadata: Json::default(),
+        spill: None,
+        attachments: Vec::new(),
+    };
+    add(Some(10), Tool::Finished(Box::new(finished)).into());
+    add(None, Session::Titled { title: output.into() }.into());
+    let ended = Ended {
+        reason: EndReason::Error,
+        text: String::new(),
+        usage,
+        cost: 0.5,
+        steps: 1,
+        permission_denials: Vec::new(),
+        error: Some(output.into()),
+    };
+    add(None, Turn::Ended(Box::new(ended)).into());
+    Logs(session, events)
+}
