@@ -130,6 +130,12 @@ pub(crate) enum ExportFormat {
     Html,
     /// A transcript in Markdown for an issue or a pull request, always masked
     Md,
+    /// Conversations as JSON lines for fine-tuning at OpenAI, always masked
+    Openai,
+    /// Conversations as JSON lines for fine-tuning Anthropic's models, always masked
+    Anthropic,
+    /// A trajectory in the Agent Trajectory Interchange Format, always masked
+    Atif,
 }
 
 #[derive(Debug, Args)]

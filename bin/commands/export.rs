@@ -11,7 +11,6 @@ use std::process::ExitCode;
 use anyhow::Context;
 use leftfold_events::event::Session;
 use leftfold_events::{Envelope, Event, SessionId, fold};
-
 use leftfold_export::Run;
 
 use super::live_line::LiveLine;
@@ -39,11 +38,10 @@ pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
     }
     let exported = match args.format {
         ExportFormat::Html => page(&history)?,
-        ExportFormat::Md => {
-            let text = leftfold_export::markdown(&Run::masked(history.sessions()));
-            // a token may stand in a text that no event has alone
-            redact_output::masked(&text).into_owned()
-        }
+        ExportFormat::Md => as_text(&history, leftfold_export::markdown),
+        ExportFormat::Openai => as_text(&history, leftfold_export::openai),
+        ExportFormat::Anthropic => as_text(&history, leftfold_export::anthropic),
+        ExportFormat::Atif => as_text(&history, leftfold_export::atif),
         ExportFormat::Jsonl => json_lines(args, &place, history)?,
     };
     drop(live);
@@ -59,6 +57,12 @@ pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
 
 fn page(history: &History) -> anyhow::Result<String> {
     Ok(leftfold_page::page(&history.sessions().collect::<Vec<_>>())?)
+}
+
+fn as_text(history: &History, format: fn(&Run) -> String) -> String {
+    let text = format(&Run::masked(history.sessions()));
+    // a token may stand in a text that no event has alone
+    redact_output::masked(&text).into_owned()
 }
 
 fn json_lines(args: &Export, place: &SessionPlace, history: History) -> anyhow::Result<String> {

@@ -28,10 +28,14 @@ pub fn request(s: &State) -> Request {
 }
 
 fn step(s: &State) -> Built {
-    let mut builder = Builder::new(&s.config.model);
-    s.messages.iter().for_each(|message| builder.message(message));
+    let mut builder = Builder::of(s);
     builder.conclude(s);
     builder.finish(s, Purpose::Turn)
+}
+
+/// All messages of the conversation, also answers at its end, which no request has.
+pub fn conversation(s: &State) -> Vec<RequestMessage> {
+    Builder::of(s).messages
 }
 
 /// A request without its messages.
@@ -274,6 +278,13 @@ impl Builder {
         let (messages, sources, ids) = (Vec::new(), Vec::new(), HashSet::new());
         let files = Files::of(model);
         Self { model: model.name(), messages, sources, ids, files, output: None }
+    }
+
+    /// With all messages of the conversation.
+    fn of(s: &State) -> Self {
+        let mut builder = Self::new(&s.config.model);
+        s.messages.iter().for_each(|message| builder.message(message));
+        builder
     }
 
     fn finish(mut self, s: &State, purpose: Purpose) -> Built {

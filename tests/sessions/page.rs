@@ -25,11 +25,11 @@ pub(super) struct Shown {
     pub(super) name: &'static str,
     pub(super) site: Site,
     /// Words that the page has, and words that the file must not have.
-    shows: Vec<&'static str>,
+    pub(super) shows: Vec<&'static str>,
     pub(super) hides: Vec<&'static str>,
 }
 
-fn plain() -> Site {
+pub(super) fn plain() -> Site {
     let change =
         json!({ "filePath": "notes.txt", "oldString": "old words", "newString": "new words" });
     let todo = json!({ "todos": [{ "content": "Repair it", "status": "in_progress", "priority": "high" }] });
@@ -55,7 +55,7 @@ fn parallel() -> Site {
     site
 }
 
-fn subagents() -> Site {
+pub(super) fn subagents() -> Site {
     let task = |prompt: &str| {
         json!({ "call": { "name": "task", "input": {
         "description": "Look around", "prompt": prompt, "subagentType": "general" } } })
@@ -83,7 +83,7 @@ fn crashed() -> Site {
     site
 }
 
-fn compacted() -> Site {
+pub(super) fn compacted() -> Site {
     let site = filled();
     site.prompt("go").ok();
     site

@@ -3,19 +3,25 @@
 //! | module | purpose |
 //! |---|---|
 //! | `markdown` | a transcript for an issue or a pull request |
+//! | `messages` | JSON lines of messages for fine-tuning |
+//! | `atif` | a trajectory for evaluations and training |
 //!
 //! Every format is made of a [`Run`], whose events are masked as in every export.
 //!
 //! Invariant: nothing here reads a clock, a setting or the network.
 
+mod atif;
 mod markdown;
+mod messages;
 #[cfg(test)]
 mod testing;
 
 use leftfold_events::{Envelope, SessionId, mask};
 use leftfold_view::Transcript;
 
+pub use atif::atif;
 pub use markdown::markdown;
+pub use messages::{anthropic, openai};
 
 /// The masked logs of a session and of its subagents, parents first. The log of a fork begins with the events that it
 /// shares.

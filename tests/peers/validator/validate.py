@@ -1,5 +1,5 @@
 """Checks bodies of requests against the parameter types of the vendors' own Python SDKs, and Bedrock's against the model of its
-API that Amazon's SDKs are made from.
+API that Amazon's SDKs are made from. Exports are checked against their formats' own types.
 
 Reads JSON lines from standard input: {"format": ..., "name": ..., "body": {...}}. Writes a JSON line for each body
 that is refused: {"name": ..., "faults": [[path, message], ...]}, and {"checked": N} at the end. A member that the
@@ -25,6 +25,7 @@ import openai._models
 from anthropic.types import message_create_params
 from google.genai import types as gemini
 from openai.types.chat import completion_create_params
+from harbor.models.trajectories import Trajectory
 from openai.types.responses import response_create_params
 
 CLOSED = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -84,9 +85,29 @@ class BedrockBody:
         return [["", report.generate_report()]] if report.has_errors() else []
 
 
-def faults(adapter: pydantic.TypeAdapter | BedrockBody, body: object) -> list[list[str]]:
+class Training:
+    """A line for fine-tuning: the members that it may have, and for the rest a request that the vendor takes."""
+
+    def __init__(self, members: set[str], request: type, added: dict) -> None:
+        self.members, self.request, self.added = members, pydantic.TypeAdapter(request), added
+
+    def faults(self, line: dict) -> list[list[str]]:
+        found = [[name, "no member of a line"] for name in line.keys() - self.members]
+        roles = [message["role"] for message in line["messages"]]
+        if roles[-1] != "assistant" or "user" not in roles:
+            found.append(["messages", f"roles {roles}"])
+        if "tools" not in self.members and roles != ["user", "assistant"] * (len(roles) // 2):
+            found.append(["messages", f"roles do not alternate: {roles}"])
+        calls = [call["id"] for message in line["messages"] for call in message.get("tool_calls", [])]
+        results = [message["tool_call_id"] for message in line["messages"] if message["role"] == "tool"]
+        if sorted(calls[: len(results)]) != sorted(results):
+            found.append(["messages", f"calls {calls}, results {results}"])
+        return found + faults(self.request, line | self.added)
+
+
+def faults(adapter: pydantic.TypeAdapter | BedrockBody | Training, body: object) -> list[list[str]]:
     """The faults of one body, the deepest first: in a union only the closest alternative is of interest."""
-    if isinstance(adapter, BedrockBody):
+    if not isinstance(adapter, pydantic.TypeAdapter):
         return adapter.faults(body)
     try:
         adapter.validate_python(body)
@@ -106,9 +127,18 @@ def main() -> None:
         "openai-chat": completion_create_params.CompletionCreateParamsStreaming,
         "openai-responses": response_create_params.ResponseCreateParamsStreaming,
         "gemini": GeminiBody,
+        "atif": Trajectory,
     }
     adapters = {name: pydantic.TypeAdapter(of) for name, of in adapters.items()}
     adapters["bedrock"] = BedrockBody()
+    openai_chat = completion_create_params.CompletionCreateParamsNonStreaming
+    adapters["openai-training"] = Training(
+        {"messages", "tools"}, openai_chat, {"model": "m"}
+    )
+    claude = message_create_params.MessageCreateParamsNonStreaming
+    adapters["anthropic-training"] = Training(
+        {"system", "messages"}, claude, {"model": "m", "max_tokens": 1}
+    )
     checked = 0
     for line in sys.stdin:
         case = json.loads(line)
