@@ -267,6 +267,9 @@ pub(crate) struct TurnArgs {
     /// Also write the final answer of a completed turn to this file
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Also write a report of the session to this file: .md (Markdown), .html (a page) or .xml (JUnit)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
     /// The form of the answer, from `--output-schema`.
     #[arg(skip)]
     pub(crate) form: Option<StructuredOutput>,

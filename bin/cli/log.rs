@@ -90,8 +90,18 @@ pub(crate) struct Check {
 
 #[derive(Debug, Args)]
 pub(crate) struct Export {
-    /// A session id, a unique prefix of one, `last`, or a session's folder
-    pub(crate) session: String,
+    /// A session id, a unique prefix of one, `last`, or a session's folder; SQLite and OpenTelemetry take several
+    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "SESSION")]
+    pub(crate) sessions: Vec<String>,
+    /// All sessions and forks, for SQLite and OpenTelemetry
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Send to the OpenTelemetry collector at OTEL_EXPORTER_OTLP_ENDPOINT
+    #[arg(long)]
+    pub(crate) send: bool,
+    /// With --all and --send: go on with what was not sent yet, and follow all sessions until interrupted
+    #[arg(long)]
+    pub(crate) follow: bool,
     /// Do not mask tokens and keys; only an unmasked export can be verified after its import
     #[arg(long)]
     pub(crate) unmasked: bool,
@@ -136,6 +146,11 @@ pub(crate) enum ExportFormat {
     Anthropic,
     /// A trajectory in the Agent Trajectory Interchange Format, always masked
     Atif,
+    /// Tables of events, turns, requests, calls and files in a SQLite database, always masked
+    Sqlite,
+    /// Traces and metrics of OpenTelemetry, always masked; texts only if
+    /// OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is `true`
+    Otlp,
 }
 
 #[derive(Debug, Args)]

@@ -11,10 +11,10 @@ use std::process::ExitCode;
 use anyhow::Context;
 use leftfold_events::event::Session;
 use leftfold_events::{Envelope, Event, SessionId, fold};
-use leftfold_export::Run;
+use leftfold_export::{Database, Run};
 
 use super::live_line::LiveLine;
-use super::{bundle, import, whole_file};
+use super::{bundle, import, otlp, whole_file};
 use crate::cli::{Export, ExportFormat, Share, Unshare};
 use leftfold_runtime::Usage;
 use leftfold_runtime::history::History;
@@ -30,7 +30,21 @@ pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
             "this format is always masked and has no snapshots: use `--format jsonl`".to_owned()
         ));
     }
-    let place = super::place(&args.session)?;
+    if args.format == ExportFormat::Otlp {
+        return otlp::export(args);
+    }
+    if args.send || args.follow {
+        anyhow::bail!(Usage("--send and --follow need `--format otlp`".to_owned()));
+    }
+    if args.format == ExportFormat::Sqlite {
+        return database(args);
+    }
+    let [session] = args.sessions.as_slice() else {
+        anyhow::bail!(Usage(
+            "this format has one session: only `sqlite` and `otlp` take more".to_owned()
+        ));
+    };
+    let place = super::place(session)?;
     let live = LiveLine::about(&format!("exporting {}", place.session));
     let (history, damage) = History::good(&place)?;
     if let Some(damage) = damage.as_ref().filter(|_| args.bundle) {
@@ -42,6 +56,8 @@ pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
         ExportFormat::Openai => as_text(&history, leftfold_export::openai),
         ExportFormat::Anthropic => as_text(&history, leftfold_export::anthropic),
         ExportFormat::Atif => as_text(&history, leftfold_export::atif),
+        // written above
+        ExportFormat::Sqlite | ExportFormat::Otlp => String::new(),
         ExportFormat::Jsonl => json_lines(args, &place, history)?,
     };
     drop(live);
@@ -55,11 +71,37 @@ pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn page(history: &History) -> anyhow::Result<String> {
+/// Writes sessions into a new database. A damaged log is there up to its damage.
+fn database(args: &Export) -> anyhow::Result<ExitCode> {
+    let Some(file) = &args.output else {
+        anyhow::bail!(Usage("a database is no text: name its file with `-o FILE`".to_owned()));
+    };
+    let live = LiveLine::about("exporting");
+    let mut damaged = None;
+    whole_file::fill(file, whole_file::FOR_OWNER, |part| {
+        let mut database = Database::create(part.path())?;
+        for place in super::places(&args.sessions, args.all)? {
+            live.say("exporting", &place.session.to_string());
+            let (history, damage) = History::good(&place)?;
+            let damage =
+                damage.map(|damage| format!("the log of {} is damaged: {damage}", place.session));
+            damaged = damaged.take().or(damage);
+            database.add(&Run::masked(history.sessions()))?;
+        }
+        Ok(database.finish()?)
+    })?;
+    drop(live);
+    match damaged {
+        None => Ok(ExitCode::SUCCESS),
+        Some(damage) => anyhow::bail!("{damage}; the database has the events before"),
+    }
+}
+
+pub(super) fn page(history: &History) -> anyhow::Result<String> {
     Ok(leftfold_page::page(&history.sessions().collect::<Vec<_>>())?)
 }
 
-fn as_text(history: &History, format: fn(&Run) -> String) -> String {
+pub(super) fn as_text(history: &History, format: fn(&Run) -> String) -> String {
     let text = format(&Run::masked(history.sessions()));
     // a token may stand in a text that no event has alone
     redact_output::masked(&text).into_owned()

@@ -22,6 +22,7 @@ pub(crate) mod lsp;
 pub(crate) mod mcp;
 pub(crate) mod models;
 pub(crate) mod observe;
+pub(crate) mod otlp;
 mod pages;
 mod password_prompt;
 pub(crate) mod permission;
@@ -29,6 +30,7 @@ pub(crate) mod plugins;
 mod printer;
 pub(crate) mod prune;
 pub(crate) mod replay;
+mod report;
 pub(crate) mod rerun;
 pub(crate) mod run;
 pub(crate) mod salvage;
@@ -72,6 +74,17 @@ fn events_to(session: &str, to: Seq) -> anyhow::Result<(SessionPlace, Vec<Envelo
 fn place(session: &str) -> anyhow::Result<SessionPlace> {
     let directory = std::env::current_dir()?;
     session_paths::find(session, &leftfold_config::worktree_of(&directory))
+}
+
+/// The named sessions; with `all` every session and fork.
+fn places(sessions: &[String], all: bool) -> anyhow::Result<Vec<SessionPlace>> {
+    if all {
+        let listed = session_paths::listed()?.into_iter();
+        return Ok(listed
+            .map(|(store, head)| SessionPlace { store, session: head.session })
+            .collect());
+    }
+    sessions.iter().map(|session| place(session)).collect()
 }
 
 /// Writes lines for people to standard output, with tokens masked, and with control and invisible

@@ -19,6 +19,7 @@ use leftfold_runtime::session_setup::SessionSetup;
 use leftfold_runtime::slash::{OptionsFor, Prepared};
 use leftfold_runtime::{Usage, attach, client, note};
 
+use super::report;
 use super::turn_runner::{self, Outcome, Task};
 use super::whole_file;
 use crate::cli::{
@@ -57,6 +58,7 @@ fn with_form(turn: TurnArgs, prompted: &PromptArgs) -> Result<TurnArgs, Usage> {
     if let Some(path) = &turn.output {
         whole_file::check(path).map_err(|error| Usage(format!("--output: {error:#}")))?;
     }
+    turn.report.as_deref().map(report::check).transpose()?;
     Ok(TurnArgs { form, ..turn })
 }
 
@@ -89,6 +91,7 @@ fn take(
         }
     };
     let place = place.map_or_else(|| session_paths::new_place(new_id()), Ok)?;
+    let reported = place.clone();
     // Inside the runtime, because plugins may have to be started.
     let outcome = leftfold_runtime::run_async(async {
         let (overrides, store) = (turn.overrides(), place.store.as_path());
@@ -99,11 +102,12 @@ fn take(
         parts.extend(files);
         turn_runner::run_turn(setup, Task::Prompt(parts), turn).await
     })??;
-    finish(&outcome, turn)
+    finish(&outcome, turn, &reported)
 }
 
 /// Resumes an interrupted turn.
 pub(crate) fn resume(args: &Resume) -> anyhow::Result<ExitCode> {
+    args.turn.report.as_deref().map(report::check).transpose()?;
     turn_of(&args.session, &args.turn, Task::Resume)
 }
 
@@ -157,17 +161,21 @@ pub(crate) fn turn(
     turn: &TurnArgs,
     task: Task,
 ) -> anyhow::Result<ExitCode> {
+    let reported = place.clone();
     let outcome = leftfold_runtime::run_async(async {
         let setup = SessionSetup::new(place, project, &turn.overrides(), task == Task::Resume)?;
         turn_runner::run_turn(setup, task, turn).await
     })??;
-    finish(&outcome, turn)
+    finish(&outcome, turn, &reported)
 }
 
-/// Writes the answer of a completed turn to its file, and gives the exit code.
-fn finish(outcome: &Outcome, turn: &TurnArgs) -> anyhow::Result<ExitCode> {
+/// Writes the answer of a completed turn and the report to their files, and gives the exit code.
+fn finish(outcome: &Outcome, turn: &TurnArgs, place: &SessionPlace) -> anyhow::Result<ExitCode> {
     if let (Some(path), Some(answer)) = (&turn.output, outcome.answer()) {
         whole_file::write(path, &format!("{}\n", answer.trim_end()), whole_file::FOR_ALL)?;
+    }
+    if let Some(path) = &turn.report {
+        report::write(path, place)?;
     }
     Ok(ExitCode::from(outcome.exit_code()))
 }

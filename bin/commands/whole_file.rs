@@ -18,13 +18,24 @@ pub(super) const FOR_ALL: u32 = 0o666;
 /// # Errors
 /// It cannot be written. The old contents are still there.
 pub(super) fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
+    fill(path, mode, |part| Ok(part.write_all(text.as_bytes())?))
+}
+
+/// Replaces the file with one that `fill` writes.
+///
+/// # Errors
+/// It cannot be written. The old contents are still there.
+pub(super) fn fill(
+    path: &Path,
+    mode: u32,
+    fill: impl FnOnce(&mut NamedTempFile) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let cannot = || format!("{} cannot be written", path.display());
     let mut part = beside(path, mode).with_context(cannot)?;
-    part.write_all(text.as_bytes())
-        .and_then(|()| part.as_file().sync_all())
-        .and_then(|()| Ok(part.persist(path)?))
-        .with_context(cannot)?;
-    Ok(())
+    fill(&mut part)
+        .and_then(|()| Ok(part.as_file().sync_all()?))
+        .and_then(|()| Ok(part.persist(path).map(drop)?))
+        .with_context(cannot)
 }
 
 /// Whether [`write`] can write the file.

@@ -2,6 +2,7 @@
 
 use common::validator::{Body, Validator};
 use common::{Site, bash, says, script};
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::page::{Shown, compacted, plain, sessions, subagents};
@@ -149,6 +150,117 @@ fn a_trajectory_has_each_step_with_its_results_and_subagents() {
             assert!(named.is_null() || known.contains(&named), "{named}");
         }
     }
+}
+
+fn database(site: &Site) -> Connection {
+    let file = site.path("runs.db");
+    site.run(&["export", "--all", "--format", "sqlite", "-o", file.to_str().unwrap()]).ok();
+    Connection::open(file).unwrap()
+}
+
+fn number(database: &Connection, sql: &str) -> i64 {
+    database.query_row(sql, [], |row| row.get(0)).unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+/// The queries of all pages.
+fn queries() -> Vec<String> {
+    let pages = std::fs::read_dir(common::root().join("docs")).unwrap();
+    let pages = pages.map(|page| page.unwrap().path()).filter(|page| page.is_file());
+    let queries = |page: String| {
+        let blocks = page.split("```sql\n").skip(1);
+        blocks.map(|block| block.split("```").next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let pages =
+        pages.map(|page| String::from_utf8_lossy(&std::fs::read(page).unwrap()).into_owned());
+    pages.flat_map(queries).collect()
+}
+
+#[test]
+fn a_database_has_all_sessions_and_answers_the_queries_of_its_page() {
+    let queries = queries();
+    assert_eq!(queries.len(), 10);
+    let mut answered = vec![0; queries.len()];
+    let again = json!([bash("echo twice"), bash("echo twice"), says("Done.")]);
+    let again = Site::scripted(&script(again));
+    again.prompt("go").ok();
+    let limited = Site::scripted(&script(json!([bash("echo once")])));
+    limited.run(&["run", "--max-steps", "1", "--format", "json", "go"]).with(4);
+    let snapshots = plain().setting("/snapshot", json!(true));
+    snapshots.file("notes.txt", "old words\n");
+    snapshots.prompt("Repair the notes.").ok();
+    let more = [("again", again), ("limited", limited), ("snapshots", snapshots)]
+        .map(|(name, site)| Shown { name, site, shows: vec![], hides: vec![] });
+    for Shown { name, site, hides, .. } in sessions().into_iter().chain(more) {
+        let database = database(&site);
+        let file = std::fs::read(site.path("runs.db")).unwrap();
+        for hidden in hides {
+            let hidden = hidden.as_bytes();
+            assert!(!file.windows(hidden.len()).any(|window| window == hidden), "{name}");
+        }
+        let sessions: i64 = number(&database, "SELECT count(*) FROM sessions");
+        assert!(sessions >= 1, "{name}");
+        if name != "snapshots" {
+            let lines = site.exported();
+            let count =
+                |kind: &str| lines.iter().filter(|line| line["type"] == kind).count() as i64;
+            let events = lines.iter().filter(|line| line["seq"].is_u64()).count() as i64;
+            assert_eq!(number(&database, "SELECT count(*) FROM events"), events, "{name}");
+            let requests = number(&database, "SELECT count(*) FROM requests");
+            assert_eq!(requests, count("model.requested"), "{name}");
+            let calls = number(&database, "SELECT count(*) FROM calls");
+            assert_eq!(calls, count("tool.called") + count("tool.batched"), "{name}");
+            let ended = number(&database, "SELECT count(*) FROM turns WHERE reason IS NOT NULL");
+            assert_eq!(ended, count("turn.ended"), "{name}");
+        }
+        let wrong = "SELECT count(*) FROM turns WHERE input > (SELECT sum(requests.input) FROM requests \
+             WHERE requests.session = turns.session)";
+        assert_eq!(number(&database, wrong), 0, "{name}");
+        for (query, answered) in queries.iter().zip(&mut answered) {
+            let mut prepared = database.prepare(query).unwrap_or_else(|e| panic!("{query}: {e}"));
+            let mut rows = prepared.query([]).unwrap();
+            while rows.next().unwrap_or_else(|error| panic!("{query}: {error}")).is_some() {
+                *answered += 1;
+            }
+        }
+    }
+    for (query, rows) in queries.iter().zip(answered) {
+        assert!(rows > 0, "no session has an answer to {query}");
+    }
+}
+
+#[test]
+fn a_fork_counts_only_what_is_its_own() {
+    let site = Site::scripted(&script(json!([bash("echo one"), says("One."), says("Two.")])));
+    site.prompt("First.").ok();
+    site.run(&["run", "--continue", "--fork", "--format", "json", "Second."]).ok();
+    let database = database(&site);
+    assert_eq!(number(&database, "SELECT count(*) FROM sessions"), 2);
+    assert_eq!(number(&database, "SELECT count(*) FROM sessions WHERE fork_of IS NOT NULL"), 1);
+    assert_eq!(number(&database, "SELECT count(*) FROM turns"), 2);
+    assert_eq!(number(&database, "SELECT count(*) FROM requests"), 3);
+    assert_eq!(number(&database, "SELECT count(*) FROM calls"), 1);
+    let of_fork =
+        "SELECT count(*) FROM turns JOIN sessions ON id = session WHERE fork_of IS NOT NULL";
+    assert_eq!(number(&database, of_fork), 1);
+}
+
+#[test]
+fn what_no_format_can_do_is_refused() {
+    let site = Site::scripted(&script(json!([says("Hello.")])));
+    site.prompt("hi").ok();
+    let folder = site.project();
+    let folder = folder.to_str().unwrap();
+    for (args, says) in [
+        (&["export", "last", "--format", "sqlite"][..], "-o FILE"),
+        (&["export", "last", "last", "--format", "md"], "only `sqlite`"),
+        (&["export", "--all"], "only `sqlite`"),
+        (&["export"], "SESSION"),
+        (&["export", "last", "--all", "--format", "sqlite", "-o", "x.db"], "--all"),
+    ] {
+        site.run(args).with(2).saying(&[says]);
+    }
+    let ran = site.run(&["export", "last", "--format", "sqlite", "-o", folder]);
+    ran.with(1).saying(&["cannot be written"]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod fork_children;
 mod fork_files;
 mod fork_node;
 mod log;
+mod otlp;
 mod page;
 mod replay;
 mod rerun;

@@ -73,7 +73,7 @@ pub(super) fn subagents() -> Site {
     site
 }
 
-fn crashed() -> Site {
+pub(super) fn crashed() -> Site {
     let site = Site::scripted(&script(json!([bash("sleep 60"), says("It went on.")])));
     let mut live = site.start(&["run", "--format", "json", "go"]);
     live.until("tool.started");
@@ -89,7 +89,7 @@ pub(super) fn compacted() -> Site {
     site
 }
 
-fn denied() -> Site {
+pub(super) fn denied() -> Site {
     let read = call("read", json!({ "filePath": ".env" }));
     let site = Site::scripted(&script(json!([bash("rm -r everything"), read, says("So be it.")])))
         .setting("permission", json!({ "bash": { "*": "allow", "rm *": "deny" } }));

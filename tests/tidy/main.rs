@@ -169,6 +169,7 @@ fn each_dependency_stays_where_it_belongs() {
                 "tools/src/search_service.rs",
                 "tools/mcp/",
                 "bin/http/src/web.rs",
+                "bin/commands/otlp.rs",
             ],
         ),
         (&["rmcp"], &["tools/mcp/"]),

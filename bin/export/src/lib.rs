@@ -5,23 +5,35 @@
 //! | `markdown` | a transcript for an issue or a pull request |
 //! | `messages` | JSON lines of messages for fine-tuning |
 //! | `atif` | a trajectory for evaluations and training |
+//! | `junit` | the last turn as a report for CI systems |
+//! | `records` | turns, requests and calls with their beginnings and ends |
+//! | `otlp` | traces and metrics of OpenTelemetry |
+//! | `sqlite` | tables of a database |
 //!
 //! Every format is made of a [`Run`], whose events are masked as in every export.
 //!
-//! Invariant: nothing here reads a clock, a setting or the network.
+//! Invariant: nothing here reads a clock, a setting or the network, and only `sqlite` writes, to the file that it is given.
 
 mod atif;
+mod junit;
 mod markdown;
 mod messages;
+mod otlp;
+mod records;
+mod sqlite;
 #[cfg(test)]
 mod testing;
 
 use leftfold_events::{Envelope, SessionId, mask};
 use leftfold_view::Transcript;
+use leftfold_view::clean::printable;
 
 pub use atif::atif;
+pub use junit::junit;
 pub use markdown::markdown;
 pub use messages::{anthropic, openai};
+pub use otlp::{Signal, Telemetry, TelemetryOptions};
+pub use sqlite::{Database, DatabaseError};
 
 /// The masked logs of a session and of its subagents, parents first. The log of a fork begins with the events that it
 /// shares.
@@ -43,6 +55,21 @@ impl Run {
     fn logs(&self) -> impl Iterator<Item = (SessionId, &[Envelope])> {
         self.logs.iter().map(|(session, events)| (*session, events.as_slice()))
     }
+}
+
+/// Text in HTML and XML, without control characters.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in printable(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// The transcript of one log, and for each of its events the changes that people see.

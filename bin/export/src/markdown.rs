@@ -14,7 +14,7 @@ use leftfold_view::{
     changed_files,
 };
 
-use crate::{Run, transcript};
+use crate::{Run, escaped, transcript};
 
 /// The most bytes of the output or the arguments of one call. The log has all of it.
 const MOST: usize = 8 << 10;
@@ -312,17 +312,7 @@ fn longest_row(text: &str) -> usize {
 
 /// Text in one line of an HTML block.
 fn html(text: &str) -> String {
-    let mut out = String::from("<code>");
-    for c in printable_line(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c => out.push(c),
-        }
-    }
-    out + "</code>"
+    format!("<code>{}</code>", escaped(&printable_line(text)))
 }
 
 #[cfg(test)]

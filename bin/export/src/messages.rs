@@ -214,10 +214,7 @@ fn answer(parts: &[AssistantPart]) -> (Vec<&str>, Vec<(&str, &str, &Json)>) {
 
 /// The arguments of a call. Those that were no object are a member of one.
 pub(crate) fn object(input: Value) -> Value {
-    match input {
-        Value::Object(object) => Value::Object(object),
-        other => json!({ "input": other }),
-    }
+    if input.is_object() { input } else { json!({ "input": input }) }
 }
 
 fn is_image(mime: &str) -> bool {

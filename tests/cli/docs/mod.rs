@@ -8,6 +8,7 @@
 //! | `jsonc settings` | `leftfold config` accepts it without a warning; braces around it may be left out |
 //! | `LANGUAGE file=PATH` | is written to that path before the next lines run |
 //! | `LANGUAGE copy-of=PATH` | stands in that file of the repository |
+//! | `sql` | `tests/sessions/exports.rs` runs it on exported databases |
 //! | `LANGUAGE output` | each line was printed by a command above; numbers, ids and hashes may differ, `…` stands for any text |
 //!
 //! A line that ends with `# exit 4` exits with that code. A line that ends with `&` runs beside the next ones, which begin once

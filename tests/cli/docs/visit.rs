@@ -8,7 +8,7 @@ use super::page::{Block, Item, Page};
 use super::reader::Reader;
 
 /// Languages of blocks that only show something.
-const SHOWN: [&str; 4] = ["", "text", "json", "markdown"];
+const SHOWN: [&str; 5] = ["", "text", "json", "markdown", "sql"];
 
 pub(super) struct Visit<'a> {
     page: &'a Page,

@@ -6,6 +6,7 @@ that is refused: {"name": ..., "faults": [[path, message], ...]}, and {"checked"
 types do not know is a fault. Only shapes are checked; Leftfold's own rules check what they mean.
 """
 
+import base64
 import json
 import sys
 import typing
@@ -25,7 +26,10 @@ import openai._models
 from anthropic.types import message_create_params
 from google.genai import types as gemini
 from openai.types.chat import completion_create_params
+from google.protobuf import json_format
 from harbor.models.trajectories import Trajectory
+from opentelemetry.proto.metrics.v1 import metrics_pb2
+from opentelemetry.proto.trace.v1 import trace_pb2
 from openai.types.responses import response_create_params
 
 CLOSED = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -85,6 +89,33 @@ class BedrockBody:
         return [["", report.generate_report()]] if report.has_errors() else []
 
 
+class Otlp:
+    """A message of OpenTelemetry's protocol in both encodings, which have to say the same."""
+
+    KINDS = {"traces": trace_pb2.TracesData, "metrics": metrics_pb2.MetricsData}
+
+    def faults(self, body: dict) -> list[list[str]]:
+        kind = self.KINDS[body["signal"]]
+        message = kind.FromString(base64.b64decode(body["protobuf"]))
+        same = json_format.ParseDict(ids_as_bytes(body["json"]), kind())
+        unknown = message.SerializeToString(deterministic=True) != same.SerializeToString(deterministic=True)
+        return [["", f"{message}\nis not\n{same}"]] if unknown else []
+
+
+def ids_as_bytes(value: object) -> object:
+    """Ids are hexadecimal in the protocol's JSON, other than in that of Protocol Buffers."""
+    if isinstance(value, list):
+        return [ids_as_bytes(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    hexadecimal = ("traceId", "spanId", "parentSpanId")
+    as_bytes = lambda text: base64.b64encode(bytes.fromhex(text)).decode()
+    return {
+        name: as_bytes(item) if name in hexadecimal else ids_as_bytes(item)
+        for name, item in value.items()
+    }
+
+
 class Training:
     """A line for fine-tuning: the members that it may have, and for the rest a request that the vendor takes."""
 
@@ -131,6 +162,7 @@ def main() -> None:
     }
     adapters = {name: pydantic.TypeAdapter(of) for name, of in adapters.items()}
     adapters["bedrock"] = BedrockBody()
+    adapters["otlp"] = Otlp()
     openai_chat = completion_create_params.CompletionCreateParamsNonStreaming
     adapters["openai-training"] = Training(
         {"messages", "tools"}, openai_chat, {"model": "m"}
