@@ -257,14 +257,15 @@ impl Key {
     fn parts(self) -> (Vec<&'static str>, String) {
         let all = [(self.control, "ctrl"), (self.alt, "alt"), (self.shift, "shift")];
         let modifiers = all.into_iter().filter_map(|(is, name)| is.then_some(name)).collect();
-        let name = match self.code {
-            KeyName::Char(' ') => "space".to_owned(),
-            KeyName::Char(c) => c.to_string(),
-            KeyName::Function(n) => format!("f{n}"),
-            code => {
-                let named = NAMES.iter().find(|(known, _)| *known == code);
-                named.and_then(|(_, names)| names.first()).copied().unwrap_or_default().to_owned()
-            }
+        let named = NAMES.iter().find(|(known, _)| *known == self.code);
+        let name = if let Some((_, names)) = named {
+            names.first().copied().unwrap_or_default().to_owned()
+        } else if let KeyName::Function(n) = self.code {
+            format!("f{n}")
+        } else if let KeyName::Char(c) = self.code {
+            if c == ' ' { "space".to_owned() } else { c.to_string() }
+        } else {
+            String::new()
         };
         (modifiers, name)
     }

@@ -169,6 +169,8 @@ pub(super) struct App {
     finished: Vec<Line<'static>>,
     /// The last event of the session that was applied.
     seen: Seq,
+    /// The terminal's size may change again until then.
+    pub(super) resizes_until: Option<Instant>,
     /// The terminal's background, once it has told it, until the theme follows it.
     pub(super) background: Option<Background>,
     /// A turn has ended or a question is asked, and nobody was told.
@@ -212,6 +214,7 @@ impl App {
             held: Vec::new(),
             finished: Vec::new(),
             seen: 0,
+            resizes_until: None,
             background: None,
             calls_for_attention: false,
         }
@@ -1124,9 +1127,13 @@ impl App {
         let query = search.query.to_lowercase();
         let mut before = entries.iter().enumerate().take(end).rev();
         let found = before.find(|(_, entry)| entry.to_lowercase().contains(&query));
-        if let Some((place, entry)) = found {
-            search.found = Some(place);
-            self.composer.set(entry);
+        match found {
+            Some((place, entry)) => {
+                search.found = Some(place);
+                self.composer.set(entry);
+            }
+            None if older => {}
+            None => search.found = None,
         }
     }
 
@@ -1144,7 +1151,9 @@ impl App {
 
     /// When something on the screen changes by itself, at the latest.
     pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
-        self.gate.counts_from(now).filter(|_| self.composer.is_empty())
+        let counts = self.gate.counts_from(now).filter(|_| self.composer.is_empty());
+        let settles = self.resizes_until.filter(|until| *until > now);
+        counts.into_iter().chain(settles).min()
     }
 }
 

@@ -79,6 +79,8 @@ enum Block {
     Note,
     /// What a turn has cost.
     End,
+    /// What the user has asked the program for.
+    Report,
 }
 
 impl Blocks {
@@ -125,8 +127,17 @@ impl Blocks {
         std::mem::take(&mut self.finished)
     }
 
+    /// Adds what the user has asked the program for.
     pub(super) fn add(&mut self, lines: impl IntoIterator<Item = Line<'static>>) {
-        self.add_to(Block::Note, lines);
+        self.add_to(Block::Report, lines);
+    }
+
+    /// Shows a command of the conversation, above what it reports.
+    pub(super) fn command(&mut self, line: &str) {
+        let theme = Arc::clone(&self.look.theme);
+        let sign = self.look.sign("› ", "> ");
+        let line = Line::from(vec![span(theme.accent, sign), span(theme.dim, clean_line(line))]);
+        self.add_to(Block::Prompt, [line]);
     }
 
     fn add_to(&mut self, block: Block, lines: impl IntoIterator<Item = Line<'static>>) {
@@ -137,12 +148,11 @@ impl Blocks {
     fn begin(&mut self, block: Block) {
         self.text_ends();
         let is_close = match (self.last, block) {
-            (None, _)
-            | (_, Block::Note)
-            | (Some(Block::Call | Block::Question | Block::Note), Block::Call | Block::End) => true,
-            (Some(_), Block::Prompt | Block::Text | Block::Call | Block::Question | Block::End) => {
-                false
+            (None, _) | (_, Block::Note) => true,
+            (Some(last), Block::Call | Block::End) => {
+                matches!(last, Block::Call | Block::Question | Block::Note)
             }
+            (Some(_), Block::Prompt | Block::Text | Block::Question | Block::Report) => false,
         };
         if !is_close {
             self.finished.push(Line::default());
@@ -152,7 +162,7 @@ impl Blocks {
 
     pub(super) fn note(&mut self, style: Style, text: &str) {
         let lines = self.look.note(style, text);
-        self.add(lines);
+        self.add_to(Block::Note, lines);
     }
 
     /// The text that still grows.
@@ -547,7 +557,8 @@ impl Blocks {
         let look = self.look.clone();
         let (warning, text) = (look.theme.warning, look.theme.text);
         let all = std::iter::once(("  ", heading)).chain(rules.map(|rule| ("    ", rule)));
-        self.add(all.flat_map(|(begin, line)| look.exact((warning, begin), (text, &line))));
+        let lines = all.flat_map(|(begin, line)| look.exact((warning, begin), (text, &line)));
+        self.add_to(Block::Note, lines);
     }
 }
 

@@ -56,6 +56,36 @@ impl Conversation {
             self.app.settle(false);
             return self.show_text(&format!("  /{} {}: {}", own.name, own.usage, own.about));
         }
+        let reports = match own.command {
+            Own::Context
+            | Own::Cost
+            | Own::Diff
+            | Own::Explain
+            | Own::Help
+            | Own::Mcp
+            | Own::Status
+            | Own::Todo
+            | Own::Why => true,
+            Own::Agent
+            | Own::Compact
+            | Own::Copy
+            | Own::Exit
+            | Own::Export
+            | Own::Fork
+            | Own::Model
+            | Own::New
+            | Own::Permissions
+            | Own::Redo
+            | Own::Rename
+            | Own::Revert
+            | Own::Sessions
+            | Own::Theme
+            | Own::Undo
+            | Own::Variant => false,
+        };
+        if reports {
+            self.app.blocks.command(format!("/{} {argument}", own.name).trim_end());
+        }
         let argument = argument.to_owned();
         match own.command {
             Own::Exit => {}

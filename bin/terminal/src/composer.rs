@@ -179,13 +179,14 @@ impl Composer {
         }
         // some keyboards send both modifiers with a character of the third level
         let has = |modifier| key.modifiers.contains(modifier);
-        match key.code {
-            KeyCode::Char(c) if has(KeyModifiers::CONTROL) == has(KeyModifiers::ALT) => {
-                self.insert(c.encode_utf8(&mut [0; 4]));
-                Edit::Done
-            }
-            _ => Edit::Unknown,
+        let is_text = has(KeyModifiers::CONTROL) == has(KeyModifiers::ALT);
+        if let KeyCode::Char(c) = key.code
+            && is_text
+        {
+            self.insert(c.encode_utf8(&mut [0; 4]));
+            return Edit::Done;
         }
+        Edit::Unknown
     }
 
     fn edit(&mut self, action: KeyAction, width: usize) -> Edit {

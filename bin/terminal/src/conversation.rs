@@ -46,6 +46,9 @@ const FRAME: Duration = Duration::from_millis(16);
 /// How often the screen is drawn while something runs.
 const TICK: Duration = Duration::from_millis(250);
 
+/// After a change of the terminal's size, others follow within this time: somebody drags its edge.
+const SETTLES: Duration = Duration::from_millis(600);
+
 /// How long the choices that were read are used.
 const FRESH: Duration = Duration::from_secs(5);
 
@@ -314,11 +317,8 @@ impl Conversation {
     }
 
     fn draw(&mut self) -> io::Result<()> {
-        if let Screen::Inline(surface) = &mut self.screen {
-            // The signal may come later than the new size, and movements are by the rows that the terminal has now.
-            surface.resize(size())?;
-            self.app.blocks.resize(usize::from(surface.width()));
-        }
+        // The signal may come later than the new size, and movements are by the rows that the terminal has now.
+        self.fit()?;
         let finished = self.app.take();
         let now = Instant::now();
         self.app.status.starting = self.starting_servers();
@@ -719,14 +719,17 @@ impl Conversation {
     }
 
     fn resized(&mut self) -> anyhow::Result<()> {
-        let size = size();
-        if let Screen::Inline(surface) = &mut self.screen {
-            if is_gone(surface.resize(size)).is_some() {
-                return Ok(());
-            }
-            let width = usize::from(surface.width());
-            self.app.blocks.resize(width);
+        let _ = is_gone(self.fit());
+        Ok(())
+    }
+
+    /// Takes the size of the terminal.
+    fn fit(&mut self) -> io::Result<()> {
+        let Screen::Inline(surface) = &mut self.screen else { return Ok(()) };
+        if surface.resize(size())? {
+            self.app.resizes_until = Some(Instant::now() + SETTLES);
         }
+        self.app.blocks.resize(usize::from(surface.width()));
         Ok(())
     }
 

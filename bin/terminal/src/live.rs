@@ -100,8 +100,8 @@ impl App {
         let place = Position::new(size(column).min(area.width), size(top.saturating_sub(cut)));
         let cursor = match self.picker {
             Some(_) => None,
-            // drawn, because the terminal's own stays where frames begin
-            None if self.is_busy() => {
+            // drawn, because the terminal's own stays where frames begin, so that they are right at any width
+            None if self.is_busy() || self.resizes_until.is_some_and(|until| now < until) => {
                 let last = area.width.saturating_sub(1);
                 if let Some(cell) = rows.cell_mut((place.x.min(last), place.y)) {
                     cell.modifier.insert(Modifier::REVERSED);

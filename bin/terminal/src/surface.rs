@@ -26,6 +26,9 @@ use super::look::{Look, ascii};
 /// Begins and ends a change that the terminal shows at once.
 const BEGIN: &str = "\x1b[?2026h";
 const END: &str = "\x1b[?2026l";
+/// Erases the row of the cursor and all below. Not from the first column on, because tmux keeps what is erased from the
+/// top of the screen on, and scrolls it up.
+const ERASE: &str = "\r\x1b[K\x1b[C\x1b[J\r";
 /// Long lines are cut at the edge of the screen, or wrapped. Live rows take one row of the screen each, even if it is
 /// narrower than they are.
 const CUTS: &str = "\x1b[?7l";
@@ -85,13 +88,14 @@ impl<W: Write> Surface<W> {
         self.size.height.saturating_sub(1).max(1)
     }
 
-    /// The terminal has another size now. Everything live is drawn again below the text that it has made of it.
+    /// The size of the terminal. If it is another one, everything live is drawn again below the text that the terminal
+    /// has made of it. Answers whether it is.
     ///
     /// # Errors
     /// The terminal is gone.
-    pub(super) fn resize(&mut self, size: Size) -> io::Result<()> {
+    pub(super) fn resize(&mut self, size: Size) -> io::Result<bool> {
         if size == self.size {
-            return Ok(());
+            return Ok(false);
         }
         let columns = size.width.max(1);
         let narrower = self.rewraps && size.width < self.size.width;
@@ -102,7 +106,8 @@ impl<W: Write> Surface<W> {
         self.cursor = Position::new(0, above.saturating_add(beside));
         self.size = size;
         let erased = self.erased();
-        self.write(&erased)
+        self.write(&erased)?;
+        Ok(true)
     }
 
     /// Prints `finished` above, and shows `live` with the cursor at this place in it; without one it is hidden.
@@ -186,7 +191,7 @@ impl<W: Write> Surface<W> {
         if self.cursor.y > 0 {
             let _ = write!(codes, "\x1b[{}A", self.cursor.y);
         }
-        codes.push_str("\r\x1b[J");
+        codes.push_str(ERASE);
         self.forget();
         codes
     }

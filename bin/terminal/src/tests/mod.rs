@@ -647,6 +647,47 @@ fn the_screen_fits_any_terminal() {
     }
 }
 
+#[test]
+fn earlier_prompts_are_searched_and_the_draft_comes_back() {
+    let now = Instant::now();
+    let mut app = fresh();
+    for text in ["fix the lexer", "fix the parser", "explain"] {
+        app.remember(text);
+    }
+    let text = |app: &App| app.composer.text();
+    press(&mut app, "draft", now);
+    press(&mut app, "^r", now);
+    press(&mut app, "FIX", now);
+    assert_eq!(text(&app), "fix the parser");
+    press(&mut app, "^r", now);
+    assert_eq!(text(&app), "fix the lexer");
+    // there is no older one
+    press(&mut app, "^r", now);
+    assert_eq!(text(&app), "fix the lexer");
+    press(&mut app, "⎋", now);
+    assert_eq!(text(&app), "draft");
+    press(&mut app, "^r", now);
+    press(&mut app, "exp", now);
+    assert!(press(&mut app, "\n", now).is_empty());
+    assert_eq!((text(&app), app.search.is_none()), ("explain".to_owned(), true));
+    press(&mut app, "^r", now);
+    press(&mut app, "nothing has this", now);
+    assert!(live(&mut app, Time::default()).join("\n").contains("no earlier prompt has it"));
+}
+
+#[test]
+fn the_cursor_is_drawn_while_the_terminal_may_be_resized() {
+    let now = Instant::now();
+    let mut app = fresh();
+    let cursor = |app: &mut App, at| app.live(20, at, Time::default()).cursor;
+    assert!(cursor(&mut app, now).is_some());
+    let until = now + Duration::from_millis(600);
+    app.resizes_until = Some(until);
+    assert_eq!((cursor(&mut app, now), app.alarm(now)), (None, Some(until)));
+    assert!(cursor(&mut app, until).is_some());
+    assert_eq!(app.alarm(until), None);
+}
+
 /// The output of a surface, as a terminal shows it.
 struct Drawn {
     parser: vt100::Parser,

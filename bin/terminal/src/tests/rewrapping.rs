@@ -66,6 +66,8 @@ impl Terminal {
             'B' => (0..count).for_each(|_| self.down()),
             'C' => self.column += count,
             'J' => {
+                // tmux keeps what is erased from the first column of its screen on
+                assert!(self.column > 0);
                 self.lines.truncate(self.line + 1);
                 self.lines[self.line].truncate(self.column);
             }

@@ -2,7 +2,9 @@
 //! lines. Their golden files stand beside those of the renderers.
 
 use leftfold_events::Sha256;
-use leftfold_events::event::{Files, PartKind, Purpose, Todo, TodoItem, TodoPriority, TodoStatus};
+use leftfold_events::event::{
+    Compaction, Files, Finish, PartKind, Purpose, Todo, TodoItem, TodoPriority, TodoStatus, Usage,
+};
 use leftfold_events::rules::Rule;
 use leftfold_tools::FilePreview;
 
@@ -132,7 +134,7 @@ fn results() -> Log {
     call("read", json!({ "filePath": "src" }), entries, json!({ "entries": 2 }));
     call("glob", json!({ "pattern": "**/*.rs" }), "/p/a.rs\n/p/b.rs", json!({ "count": 2 }));
     let none = "No files found (2 searched).";
-    call("grep", json!({ "pattern": "TODO", "path": "src" }), none, json!({ "matches": 0 }));
+    call("grep", json!({ "pattern": "next", "path": "src" }), none, json!({ "matches": 0 }));
     let created = json!({ "additions": 2, "deletions": 0,
         "diff": "--- /dev/null\n+++ b/n.txt\n@@ -0,0 +1,2 @@\n+a\n+b\n" });
     call("write", json!({ "filePath": "n.txt", "content": "a\nb\n" }), "Created", created);
@@ -268,7 +270,8 @@ fn a_key_shows_whole_what_was_folded() {
     assert!(before.contains("✓ read src/lexer.rs  3 lines"), "{before}");
     let mut unfold = || {
         press(&mut app, "^o", now);
-        let lines: Vec<String> = app.take().iter().map(Line::to_string).collect();
+        // a blank line comes first
+        let lines: Vec<String> = app.take().iter().skip(1).map(Line::to_string).collect();
         (lines, app.hint.clone())
     };
     // the diff was shown whole, so the last one is what was read
@@ -316,7 +319,7 @@ fn folded_output_is_clean_and_waits_for_the_answer_to_a_question() {
     drop(app.take());
     press(&mut app, "^o", now + Duration::from_secs(3));
     let text: String = app.take().iter().map(|line| format!("{line}\n")).collect();
-    assert!(text.starts_with("▾ bash x") && text.ends_with("b\n"), "{text:?}");
+    assert!(text.starts_with("\n▾ bash x") && text.ends_with("b\n"), "{text:?}");
     assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
 }
 
@@ -415,6 +418,28 @@ fn everything_over_a_second_shows_that_it_lives() {
     let purpose = Purpose::Compaction;
     log.add(None, Model::Requested { model, step: 1, attempt: 1, purpose, request_sha256 });
     assert!(rows(&log, 4_000).contains(" writing a summary · 4 s"), "{}", rows(&log, 4_000));
+}
+
+#[test]
+fn a_summary_says_how_full_the_context_was_and_is() {
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let asked = log.requested();
+    let usage = Usage { input: 92_000, output: 500, ..Usage::default() };
+    let (finish, body_sha256) = (Finish::Stop, Sha256::of(b""));
+    log.add(Some(asked), Model::Finished { finish, usage, cost: 0.0, body_sha256 });
+    let started = log.add(None, Compaction::Started { through: 2, auto: true });
+    let summary = "The lexer is **fixed**. ".repeat(100);
+    log.add(Some(started), Compaction::Finished { summary });
+    let mut app = app(&log, 79);
+    let shown: Vec<String> = app.take().iter().map(Line::to_string).collect();
+    let expected = [
+        "[compacting: summarising 92.5k tokens]",
+        "[context: 92.5k tokens -> about 600 tokens] (Ctrl-O shows it)",
+    ];
+    assert_eq!(shown[shown.len() - 2..], expected);
+    press(&mut app, "^o", Instant::now());
+    assert!(app.take()[2].to_string().starts_with("  The lexer is fixed. The lexer"));
 }
 
 #[test]
