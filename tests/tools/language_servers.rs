@@ -2,7 +2,7 @@
 
 use common::language_server::{double, serve_if_asked};
 use common::peers::Peers;
-use common::{Site, all, call, says, script, skipped, sleeping, wait_until};
+use common::{Site, all, bash, call, says, script, skipped, sleeping, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -343,10 +343,50 @@ fn checks(site: &Site, file: &str, broken: &str, right: &str, said: &str) {
     assert!(ran.stdout.contains("has no errors"), "{}", ran.stdout);
 }
 
+/// A model that asks a server about `file`, breaks it, and mends it only once a result names the error.
+fn mending(file: &str, right: &str, broken: &str, said: &str) -> Value {
+    let question = json!({ "operation": "documentSymbol", "filePath": file });
+    let edit = |from: &str, to: &str| {
+        call("edit", json!({ "filePath": file, "oldString": from, "newString": to }))
+    };
+    script(&json!([
+        { "match": { "result": said }, "parts": edit(broken, right)["parts"] },
+        // a server that is late on a busy machine shows the error with the next file that is written
+        { "match": { "result": "has not checked everything yet" },
+          "parts": bash("sleep 10; echo waited")["parts"] },
+        { "match": { "result": "waited" }, "parts": write("notes.txt", "waited\n")["parts"] },
+        { "match": { "result": "1 lines added, 1 removed." }, "parts": says("Done.")["parts"] },
+        call("read", json!({ "filePath": file })),
+        call("lsp", question),
+        edit(right, broken),
+    ]))
+}
+
+/// Runs that model in the project, and expects that it has mended the file in the step after the error.
+fn mends(site: &Site, file: &str, said: &str) {
+    let right = site.text(file);
+    let events = site.prompt("go").ok().events();
+    let finished = all(&events, "tool.finished");
+    let outputs: Vec<&str> =
+        finished.iter().map(|event| event["data"]["output"].as_str().unwrap()).collect();
+    let path = site.project().join(file).display().to_string();
+    let [.., reported, mended] = outputs[..] else { panic!("{outputs:?}") };
+    assert!(
+        reported.contains(&format!("<diagnostics file={path:?}>")) && reported.contains(said),
+        "{outputs:?}"
+    );
+    assert!(!mended.contains("<diagnostics"), "{outputs:?}");
+    assert_eq!(site.text(file), right);
+    let last = &finished.last().unwrap()["data"]["metadata"]["diagnostics"];
+    assert!(last[&path].is_null() || last[&path] == json!([]), "{last}");
+    // a replay needs no server
+    site.assert_sound();
+}
+
 /// A trusted project in which programs from npm are found.
-fn with_npm(setting: &Value) -> Option<Site> {
+fn with_npm(site: Site, setting: &Value) -> Option<Site> {
     let peers = Peers::with_language_servers()?;
-    let site = Site::bare().sandboxed();
+    let site = site.sandboxed();
     std::os::unix::fs::symlink(
         peers.folder().join("node_modules"),
         site.project().join("node_modules"),
@@ -360,7 +400,7 @@ fn with_npm(setting: &Value) -> Option<Site> {
 
 #[test]
 fn pyright_checks_files_in_the_sandbox() {
-    let Some(site) = with_npm(&json!(true)) else { return };
+    let Some(site) = with_npm(Site::bare(), &json!(true)) else { return };
     let right = "count: int = 1\n";
     checks(
         &site,
@@ -373,7 +413,7 @@ fn pyright_checks_files_in_the_sandbox() {
 
 #[test]
 fn typescript_checks_files_in_the_sandbox() {
-    let Some(site) = with_npm(&json!(true)) else { return };
+    let Some(site) = with_npm(Site::bare(), &json!(true)) else { return };
     site.file("tsconfig.json", r#"{ "compilerOptions": { "strict": true, "types": [] } }"#);
     let right = "const count: number = 1;\nexport { count };\n";
     let broken = "const count: number = \"one\";\nexport { count };\n";
@@ -384,6 +424,33 @@ fn typescript_checks_files_in_the_sandbox() {
         right,
         "a.ts:1:7 error: Type 'string' is not assignable to type 'number'",
     );
+}
+
+#[test]
+fn a_model_mends_the_error_that_pyright_finds_in_its_change() {
+    let said = "Type \"int\" is not assignable to declared type \"str\"";
+    let [right, broken] = ["str(total([1, 2]))", "total([1, 2])  # shown"];
+    let script = mending("shop.py", right, broken, said);
+    let Some(site) = with_npm(Site::scripted(&script), &json!(true)) else { return };
+    site.file("pyproject.toml", "[tool.pyright]\ntypeCheckingMode = \"strict\"\n");
+    site.file("prices.py", "def total(prices: list[int]) -> int:\n    return sum(prices)\n");
+    site.file("shop.py", "from prices import total\n\nshown: str = str(total([1, 2]))\n");
+    mends(&site, "shop.py", said);
+}
+
+#[test]
+fn a_model_mends_the_error_that_typescript_finds_in_its_change() {
+    let said = "Type 'number' is not assignable to type 'string'";
+    let [right, broken] = ["String(total([1, 2]))", "total([1, 2]) /* shown */"];
+    let script = mending("shop.ts", right, broken, said);
+    let Some(site) = with_npm(Site::scripted(&script), &json!(true)) else { return };
+    site.file("tsconfig.json", r#"{ "compilerOptions": { "strict": true, "types": [] } }"#);
+    let total = "prices.reduce((sum, price) => sum + price, 0)";
+    let prices = format!("export const total = (prices: number[]): number => {total};\n");
+    site.file("prices.ts", prices);
+    let shop = "import { total } from \"./prices\";\n\nexport const shown: string = String(total([1, 2]));\n";
+    site.file("shop.ts", shop);
+    mends(&site, "shop.ts", said);
 }
 
 #[test]
