@@ -178,6 +178,7 @@ impl Authorization {
             ("POST", "/codex-api/responses") => state.api(request, true, responses),
             ("POST", "/copilot-api/responses") => state.api(request, false, responses),
             ("POST", "/copilot-api/chat/completions") => state.api(request, false, chat),
+            ("GET", "/copilot-api/models") => state.models(request),
             (_, _) if matches!(state.mood, Mood::Status(_)) => {
                 let Mood::Status(status) = state.mood else { unreachable!() };
                 Ok((status, String::new(), "<html>down</html>".to_owned()))
@@ -384,6 +385,31 @@ impl State {
         }
     }
 
+    /// The models of the account: one for conversations, and some that are not or that are off.
+    fn models(&self, request: &Request) -> Result<Answer, String> {
+        let bearer = format!("authorization: Bearer {}", self.access);
+        must(request.headers.contains(&bearer), "another token")?;
+        if let Mood::Status(status) = self.mood {
+            return Ok((status, String::new(), String::new()));
+        }
+        let model = |id: &str, kind: &str, is_on: bool| {
+            json!({ "id": id, "name": id, "model_picker_enabled": is_on,
+                "policy": { "state": "enabled" }, "capabilities": { "type": kind,
+                    "limits": { "max_context_window_tokens": 400_000, "max_prompt_tokens": 272_000,
+                        "max_output_tokens": 128_000 },
+                    "supports": { "tool_calls": true, "vision": true } } })
+        };
+        let mut off = model("claude-off", "chat", true);
+        off["policy"]["state"] = "disabled".into();
+        ok(&json!({ "data": [
+            model("gpt-5.6", "chat", true),
+            model("claude-sonnet-4.6", "chat", true),
+            model("text-embedding-3-small", "embeddings", true),
+            model("gpt-hidden", "chat", false),
+            off,
+        ] }))
+    }
+
     fn api(
         &mut self,
         request: &Request,
@@ -457,12 +483,14 @@ fn chat(text: &str) -> String {
     format!("data: {chunk}\n\ndata: {end}\n\ndata: [DONE]\n\n")
 }
 
-fn form(text: &str) -> HashMap<String, String> {
+/// The pairs of a form or a query.
+pub fn form(text: &str) -> HashMap<String, String> {
     let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
     pairs.map(|(name, value)| (decoded(name), decoded(value))).collect()
 }
 
-fn decoded(text: &str) -> String {
+/// A text without its percent-encoding.
+pub fn decoded(text: &str) -> String {
     let mut bytes = text.bytes();
     let mut decoded = Vec::new();
     while let Some(byte) = bytes.next() {

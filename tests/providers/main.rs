@@ -11,6 +11,7 @@ mod proxy;
 mod retry;
 mod sign_in;
 mod vertex;
+mod vertex_accounts;
 mod wire;
 mod wire_bedrock;
 mod wire_gemini;

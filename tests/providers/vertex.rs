@@ -14,7 +14,7 @@ use super::{ARRIVALS, AT_ONCE, Arrival};
 
 const KEY: &str = include_str!("../../providers/tests/google_cloud/key.pem");
 const PUBLIC_KEY: &[u8] = include_bytes!("../../providers/tests/google_cloud/public_key.der");
-const EMAIL: &str = "robot@shop.iam.gserviceaccount.com";
+pub(super) const EMAIL: &str = "robot@shop.iam.gserviceaccount.com";
 const PROJECT: &str = "projects/shop/locations/eu/publishers";
 
 /// An endpoint of tokens. Each request gets another token: `ya29.test-token-1`, `ya29.test-token-2`, …
@@ -107,7 +107,7 @@ fn key_file(site: &Site, token_uri: &str) -> String {
 }
 
 /// A site with both providers of Vertex AI at `server`, and without credentials.
-fn site(server: &Server) -> Site {
+pub(super) fn site(server: &Server) -> Site {
     let base = format!("http://{}/v1/{PROJECT}", server.address());
     Site::bare()
         .setting("title", json!(false))
@@ -139,11 +139,11 @@ fn gemini(parts: &Value) -> String {
     format!("data: {first}\n\ndata: {last}\n\n")
 }
 
-fn says(text: &str) -> Answer {
+pub(super) fn says(text: &str) -> Answer {
     Answer::Stream(gemini(&json!([{ "text": text }])), Split::Whole)
 }
 
-fn reads(path: &str) -> Answer {
+pub(super) fn reads(path: &str) -> Answer {
     let call = json!({ "name": "read", "args": { "filePath": path } });
     Answer::Stream(gemini(&json!([{ "functionCall": call }])), Split::Whole)
 }
@@ -153,7 +153,7 @@ fn failing(code: u16, status: &str, message: &str) -> Answer {
     Answer::Status(code, Vec::new(), error.to_string())
 }
 
-fn bearers(server: &Server) -> Vec<String> {
+pub(super) fn bearers(server: &Server) -> Vec<String> {
     let bearer = |request: Recorded| {
         let found =
             request.headers.iter().find_map(|header| header.strip_prefix("authorization: "));

@@ -111,9 +111,11 @@ pub(super) fn is_signed_for(service: &str, request: &Recorded, secret: &str, reg
         .iter()
         .map(|name| format!("{name}:{}\n", header(request, name).unwrap_or_default()))
         .collect();
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
     // every byte of the path that is not plain is encoded once more
     let path = path.replace('%', "%25");
-    let canonical = format!("POST\n{path}\n\n{lines}\n{signed}\n{}", Sha256::of(&request.bytes));
+    let canonical =
+        format!("POST\n{path}\n{query}\n{lines}\n{signed}\n{}", Sha256::of(&request.bytes));
     let hash = Sha256::of(canonical.as_bytes());
     let text = format!("AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hash}");
     let mut key = format!("AWS4{secret}").into_bytes();

@@ -22,7 +22,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use leftfold_events::Time;
 use leftfold_events::event::FailureClass;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
+use serde_json::{Value, json};
 
 use crate::authorization::{Authorization, Authorize, Credentials, Outgoing};
 use crate::errors::Failure;
@@ -133,6 +135,51 @@ async fn keys(source: &Source) -> Result<Temporary, Failure> {
     };
     let keys = shared(source).get(fetched).await?;
     keys.ok_or_else(|| Failure::fatal(FailureClass::Auth, "no AWS keys"))
+}
+
+/// A proof for another cloud of whose keys this machine has: a signed request to the address `url`, which is not sent. It has
+/// the header `named`, and `{region}` in the address becomes the region. Also returns the values that must not become known.
+///
+/// # Errors
+/// There are no keys, or there is no region.
+pub(crate) async fn identity_proof(
+    url: &str,
+    named: (&str, &str),
+) -> Result<(String, Vec<(String, String)>), Failure> {
+    let given = Given::default();
+    let (source, region) =
+        on_this_machine(|machine| (machine.source(&given), machine.region(&given)));
+    let source = source.map_err(|missing| auth(missing.to_string()))?;
+    let keys = keys(&source).await?;
+    let region = match (region, &source) {
+        (Some(region), _) => region,
+        (None, Source::Instance { url }) => temporary::region_of_instance(url).await?,
+        (None, _) => return Err(auth("no AWS region: set AWS_REGION")),
+    };
+    if !regions::is_valid(&region) {
+        return Err(auth(Missing::BadRegion { region }.to_string()));
+    }
+    let url = Url::parse(&url.replace("{region}", &region))
+        .map_err(|error| auth(format!("the address of AWS to sign for: {error}")))?;
+    let host = host_header(&url);
+    let own = [("host", host.as_str()), named];
+    let unsigned = Unsigned {
+        method: "POST",
+        path: url.path(),
+        query: url.query().unwrap_or_default(),
+        headers: own.to_vec(),
+        body: b"",
+    };
+    let scope = Scope { region: &region, service: "sts" };
+    let signed = sigv4::sign(&unsigned, &keys.keys, scope, SystemTime::now().into());
+    let own = own.map(|(name, value)| (name, value.to_owned()));
+    let headers = own.into_iter().chain(signed);
+    let headers: Vec<Value> =
+        headers.map(|(name, value)| json!({ "key": name, "value": value })).collect();
+    let proof = json!({ "url": url.as_str(), "method": "POST", "headers": headers }).to_string();
+    let mut secrets = answer::named(&keys.keys);
+    secrets.extend(keys.secrets);
+    Ok((utf8_percent_encode(&proof, NON_ALPHANUMERIC).to_string(), secrets))
 }
 
 /// The files in which keys may be.

@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use leftfold_events::Time;
 use reqwest::header::HeaderValue;
-use reqwest::{RequestBuilder, Url};
+use reqwest::{Client, RequestBuilder, Url};
 use serde::Deserialize;
 use tokio::process::Command;
 
@@ -219,42 +219,74 @@ async fn of_container(url: &Url, token: &ContainerToken) -> Result<Temporary, Fa
     Ok(Temporary { secrets: secrets.into_iter().collect(), ..keys })
 }
 
-/// The second version of the protocol, which needs a token. The first one has been turned off on many machines, and lets
-/// any page that a server fetches read keys.
-async fn of_instance(base: &Url) -> Result<Temporary, Failure> {
-    let client = http::without_proxy()?;
-    let at = |path: &[&str]| {
-        let mut url = base.clone();
+/// The metadata server of a machine, by the second version of its protocol, which needs a token. The first one has been
+/// turned off on many machines, and lets any page that a server fetches read keys.
+struct Metadata<'a> {
+    client: Client,
+    base: &'a Url,
+    token: String,
+}
+
+impl<'a> Metadata<'a> {
+    async fn open(base: &'a Url) -> Result<Self, Failure> {
+        let mut metadata = Self { client: http::without_proxy()?, base, token: String::new() };
+        let url = metadata.at(&["api", "token"]);
+        let request = metadata.client.put(url.clone());
+        let request = request.header("x-aws-ec2-metadata-token-ttl-seconds", "300");
+        let (status, body) = http::ask(WHAT, request, &url, LOCAL_TIMEOUT).await?;
+        if !status.is_success() {
+            return Err(refused(&url, status, &Answer::of(&body), &Mask::default()));
+        }
+        metadata.token = String::from_utf8_lossy(&body).trim().to_owned();
+        Ok(metadata)
+    }
+
+    fn at(&self, path: &[&str]) -> Url {
+        let mut url = self.base.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(["latest"]).extend(path);
         }
         url
-    };
-    let url = at(&["api", "token"]);
-    let request = client.put(url.clone()).header("x-aws-ec2-metadata-token-ttl-seconds", "300");
-    let (status, body) = http::ask(WHAT, request, &url, LOCAL_TIMEOUT).await?;
-    if !status.is_success() {
-        return Err(refused(&url, status, &Answer::of(&body), &Mask::default()));
     }
-    let token = String::from_utf8_lossy(&body).trim().to_owned();
-    let mask = Mask::new([token.as_str()]);
-    let asked = |url: &Url| {
-        let request = client.get(url.clone());
-        Ok::<_, Failure>(request.header("x-aws-ec2-metadata-token", secret(&token)?))
-    };
+
+    fn asked(&self, url: &Url) -> Result<RequestBuilder, Failure> {
+        let request = self.client.get(url.clone());
+        Ok(request.header("x-aws-ec2-metadata-token", secret(&self.token)?))
+    }
+
+    fn mask(&self) -> Mask {
+        Mask::new([self.token.as_str()])
+    }
+
+    /// The first line at this path. `None`: there is nothing.
+    async fn line(&self, path: &[&str]) -> Result<Option<String>, Failure> {
+        let url = self.at(path);
+        let (status, body) = http::ask(WHAT, self.asked(&url)?, &url, LOCAL_TIMEOUT).await?;
+        let body = String::from_utf8_lossy(&body);
+        let line = body.lines().next().unwrap_or_default().trim();
+        if status.as_u16() == 404 || status.is_success() && line.is_empty() {
+            return Ok(None);
+        }
+        if !status.is_success() {
+            return Err(refused(&url, status, &Answer::of(body.as_bytes()), &self.mask()));
+        }
+        Ok(Some(line.to_owned()))
+    }
+}
+
+async fn of_instance(base: &Url) -> Result<Temporary, Failure> {
+    let metadata = Metadata::open(base).await?;
     let roles = ["meta-data", "iam", "security-credentials"];
-    let url = at(&[&roles[..], &[""]].concat());
-    let (status, body) = http::ask(WHAT, asked(&url)?, &url, LOCAL_TIMEOUT).await?;
-    let body = String::from_utf8_lossy(&body).into_owned();
-    let role = body.lines().next().unwrap_or_default().trim();
-    if status.as_u16() == 404 || status.is_success() && role.is_empty() {
-        return Err(auth(format!("{WHAT}: this machine has no role")));
-    }
-    if !status.is_success() {
-        return Err(refused(&url, status, &Answer::of(body.as_bytes()), &mask));
-    }
-    let url = at(&[&roles[..], &[role]].concat());
-    of_local(asked(&url)?, &url, &mask).await
+    let role = metadata.line(&[&roles[..], &[""]].concat()).await?;
+    let role = role.ok_or_else(|| auth(format!("{WHAT}: this machine has no role")))?;
+    let url = metadata.at(&[&roles[..], &[role.as_str()]].concat());
+    of_local(metadata.asked(&url)?, &url, &metadata.mask()).await
+}
+
+/// The region of this machine.
+pub(super) async fn region_of_instance(base: &Url) -> Result<String, Failure> {
+    let region = Metadata::open(base).await?.line(&["meta-data", "placement", "region"]).await?;
+    region.ok_or_else(|| auth("no AWS region: this machine does not say its own; set AWS_REGION"))
 }
 
 async fn of_local(request: RequestBuilder, url: &Url, mask: &Mask) -> Result<Temporary, Failure> {

@@ -72,7 +72,7 @@ impl Places {
         let read = |path: &PathBuf, by: &str| {
             let from = format!("{by}{}", path.display());
             match credentials::read(path) {
-                Ok(credentials) => Ok(Some((Found::Credentials(credentials), from))),
+                Ok(credentials) => Ok(Some((Found::Credentials(Box::new(credentials)), from))),
                 Err(why) => Err(format!("{from}: {why}")),
             }
         };
@@ -95,7 +95,7 @@ const NOTHING: &str = "no credentials of Google Cloud: run `gcloud auth applicat
 /// Something that a token can be got for.
 #[derive(Debug)]
 enum Found {
-    Credentials(Credentials),
+    Credentials(Box<Credentials>),
     /// The account of this machine; the host is that of the metadata server.
     Machine(String),
 }
@@ -107,7 +107,7 @@ struct Tokens {
     current: Shared<Token>,
 }
 
-/// A token, and the secrets of the credentials that it was got with.
+/// A token, and the secrets that it was got with.
 #[derive(Clone)]
 struct Token {
     value: String,
@@ -170,10 +170,10 @@ pub(crate) fn describe() -> Result<String, String> {
         return Err(NOTHING.to_owned());
     };
     Ok(match found {
-        Found::Credentials(Credentials::ServiceAccount(account)) => {
-            format!("service account {} ({from})", account.email)
+        Found::Credentials(credentials) => {
+            credentials.standing().map_err(|why| format!("{from}: {why}"))?;
+            format!("{credentials} ({from})")
         }
-        Found::Credentials(Credentials::User(_)) => format!("sign-in of gcloud ({from})"),
         Found::Machine(host) => format!("{from} at {host}"),
     })
 }
@@ -199,13 +199,13 @@ impl Tokens {
             Ok(Err(why)) => return Err(Failure::fatal(FailureClass::Auth, why)),
             Err(error) => return Err(Failure::new(FailureClass::Other, error.to_string())),
         };
-        let ((value, lifetime), secrets) = match &found {
-            Found::Credentials(credentials) => {
-                (token::get(credentials, &from).await?, credentials.secrets())
+        Ok(Some(match &found {
+            Found::Credentials(credentials) => token::get(credentials, &from).await?,
+            Found::Machine(host) => {
+                let (value, lifetime) = token::of_machine(host).await?;
+                (Token { value, secrets: Vec::new() }, lifetime)
             }
-            Found::Machine(host) => (token::of_machine(host).await?, Vec::new()),
-        };
-        Ok(Some((Token { value, secrets }, lifetime)))
+        }))
     }
 }
 
