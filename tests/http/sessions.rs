@@ -36,9 +36,12 @@ fn the_language_servers_that_run_are_listed() {
     let server = Served::start(&site);
     assert_eq!(server.get("/lsp").ok(), json!([]));
     let session = server.session();
-    server.prompt(&session, "go");
+    let mut feed = server.feed(None);
+    server.begin(&session, "go");
+    feed.until(|frame| frame.kind == "lsp.updated");
     let stub = json!({ "id": "stub", "name": "stub", "root": "", "status": "connected" });
     assert_eq!(server.get("/lsp").ok(), json!([stub]));
+    feed.until(is_idle);
     let messages = server.get(&format!("/session/{session}/message")).ok().to_string();
     assert!(messages.contains(r#""message":"ERROR one""#), "{messages}");
 }

@@ -19,8 +19,10 @@ use leftfold_actors::NodeMessage;
 use leftfold_runtime::socket::{SessionRegistry, Speaker, Spoken};
 use leftfold_store::Store;
 use ractor::ActorRef;
+use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::OnceCell;
+use tokio::sync::broadcast::error::RecvError;
 use tower::ServiceExt;
 
 use crate::api::terminals::OnlyTicket;
@@ -94,6 +96,7 @@ impl Service {
             let api = Arc::new(Api::new(Arc::clone(&feed), sessions));
             // first those that run: the others have nobody who runs their open turns
             api.follow_all().await;
+            tell_of_language_servers(&feed);
             tokio::task::spawn_blocking(move || feed.load_recent()).await?;
             anyhow::Ok(api::router(api))
         };
@@ -116,6 +119,22 @@ impl Service {
         serve_connection(stream, answer, sessions.cut()).await;
         Ok(())
     }
+}
+
+/// Tells clients that the list of language servers has changed.
+fn tell_of_language_servers(feed: &Arc<Feed>) {
+    let (feed, mut changes) = (Arc::downgrade(feed), leftfold_lsp::changes());
+    tokio::spawn(async move {
+        loop {
+            let directory = match changes.recv().await {
+                Ok(directory) => directory,
+                Err(RecvError::Lagged(_)) => continue,
+                Err(RecvError::Closed) => return,
+            };
+            let Some(feed) = feed.upgrade() else { return };
+            feed.announce(&directory.display().to_string(), "lsp.updated", json!({}));
+        }
+    });
 }
 
 /// Answers the requests of a connection, which ends soon after `cut`.

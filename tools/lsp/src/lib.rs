@@ -33,5 +33,5 @@ mod servers;
 mod spec;
 
 pub use known::KnownServer;
-pub use servers::{Servers, close, dispose, reports};
+pub use servers::{Servers, changes, close, dispose, reports};
 pub use spec::{LaunchContext, Roots, ServerReport, ServerSpec};

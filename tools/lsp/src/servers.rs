@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
@@ -12,6 +12,7 @@ use leftfold_process::{PoolUse, Pools, SharedServices, Supervised};
 use leftfold_tools::{
     BoxFuture, CodeQuestion, FileDiagnostics, FoundDiagnostics, LanguageServers, WrittenFile,
 };
+use tokio::sync::broadcast;
 
 use crate::questions;
 use crate::server::{Running, Server};
@@ -56,6 +57,14 @@ struct Project {
 }
 
 static POOLS: Pools<Project> = Pools::new();
+
+/// The directories of projects whose servers have changed their state.
+static CHANGES: LazyLock<broadcast::Sender<PathBuf>> = LazyLock::new(|| broadcast::channel(64).0);
+
+/// Gives from now on the directory of a project whenever one of its servers runs, has failed to start, or was ended.
+pub fn changes() -> broadcast::Receiver<PathBuf> {
+    CHANGES.subscribe()
+}
 
 fn ends(project: Arc<Project>) -> BoxFuture<'static, ()> {
     Box::pin(POOLS.end_unused(project))
@@ -106,6 +115,9 @@ impl Project {
                 let context = self.context.clone();
                 let server = Server { spec: spec.clone(), root, context };
                 let server = Arc::new(Supervised::new(server));
+                let directory = self.context.directory.clone();
+                // there may be nobody who listens
+                server.on_change(move || drop(CHANGES.send(directory.clone())));
                 started.push(Arc::clone(&server));
                 servers.push(server);
             }

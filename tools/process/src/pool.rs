@@ -187,6 +187,21 @@ impl<S: Service> Supervised<S> {
         }
     }
 
+    /// From now on calls `tell` when the service runs, has failed to start, or was ended.
+    pub fn on_change(&self, tell: impl Fn() + Send + 'static) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        let mut state = self.state.subscribe();
+        runtime.spawn(async move {
+            // ends with the service
+            while state.changed().await.is_ok() {
+                let is_starting = state.borrow_and_update().is_starting();
+                if !is_starting {
+                    tell();
+                }
+            }
+        });
+    }
+
     /// Ends the service for good.
     pub async fn close(&self) {
         match self.state.send_replace(State::Closed) {
