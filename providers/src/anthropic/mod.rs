@@ -47,8 +47,13 @@ impl Protocol for Anthropic {
         vendors::find_on(&vendors::ANTHROPIC, &config.name, config.vendor.as_deref())
     }
 
-    fn models(&self, _vendor: &Vendor) -> &'static [Model] {
-        CLAUDES
+    /// Vertex AI, which names a version of the API in the body, has ids of its own.
+    fn models(&self, vendor: &Vendor) -> &'static [Model] {
+        if vendor.anthropic_version.is_some() { vendors::vertex_claudes() } else { CLAUDES }
+    }
+
+    fn model(&self, _vendor: &Vendor, id: &str) -> Option<&'static Model> {
+        vendors::listed(CLAUDES, id)
     }
 
     fn effort(&self, effort: &str) -> Value {

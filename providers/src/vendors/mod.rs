@@ -19,7 +19,9 @@ use reqwest::Url;
 use crate::ids::{IdForm, SHORT};
 use crate::shape;
 pub(crate) use models::{ANTHROPIC as CLAUDES, GEMINI as GEMINIS, OPENAI as GPTS};
-pub(crate) use models::{bedrock as bedrock_models, bedrock_model, claude_of_bedrock};
+pub(crate) use models::{
+    bedrock as bedrock_models, bedrock_model, claude_of_bedrock, vertex_claudes,
+};
 pub(crate) use sign_ins::SIGN_INS;
 pub(crate) use table::{ANTHROPIC, BEDROCK, GENERIC, GOOGLE, OPENAI, VENDORS};
 

@@ -312,6 +312,30 @@ const BEDROCK_CLAUDES: &[(&str, &str)] = &[
     ("anthropic.claude-haiku-4-5-20251001-v1:0", "claude-haiku-4-5"),
 ];
 
+/// The versions that Google Vertex AI wants in the ids of Anthropic's older models. Newer ones have none.
+const VERTEX_CLAUDES: &[(&str, &str)] = &[
+    ("claude-opus-4-5@20251101", "claude-opus-4-5"),
+    ("claude-opus-4-1@20250805", "claude-opus-4-1"),
+    ("claude-opus-4@20250514", "claude-opus-4"),
+    ("claude-sonnet-4-5@20250929", "claude-sonnet-4-5"),
+    ("claude-sonnet-4@20250514", "claude-sonnet-4"),
+    ("claude-3-7-sonnet@20250219", "claude-3-7-sonnet"),
+    ("claude-haiku-4-5@20251001", "claude-haiku-4-5"),
+    ("claude-3-5-haiku@20241022", "claude-3-5-haiku"),
+];
+
+/// Anthropic's models at Google Vertex AI, newest first.
+pub(crate) fn vertex_claudes() -> &'static [Model] {
+    static MODELS: LazyLock<Vec<Model>> = LazyLock::new(|| {
+        let versioned = |model: &Model| {
+            let found = VERTEX_CLAUDES.iter().find(|(_, name)| *name == model.id);
+            Model { id: found.map_or(model.id, |(id, _)| id), ..model.clone() }
+        };
+        ANTHROPIC.iter().map(versioned).collect()
+    });
+    &MODELS
+}
+
 /// Other models at Bedrock.
 const BEDROCK_OTHERS: &[Model] = &[
     nova("amazon.nova-2-lite-v1:0", (1_000_000, 64_000), (0.3, 2.5, 0.075), TO_HIGH).with_images(),
@@ -395,6 +419,16 @@ mod tests {
             ("arn:aws:bedrock:us-east-1:1:application-inference-profile/a1b2", None),
         ] {
             assert_eq!(bedrock_model(id).map(|model| model.context), expected, "{id}");
+        }
+    }
+
+    #[test]
+    fn every_claude_at_vertex_is_found_with_and_without_its_version() {
+        let known = |id: &str| listed(ANTHROPIC, id).map(|model| model.id);
+        assert_eq!(vertex_claudes().len(), ANTHROPIC.len());
+        for (id, name) in VERTEX_CLAUDES {
+            assert!(vertex_claudes().iter().any(|model| model.id == *id), "{id}");
+            assert_eq!((known(id), known(name)), (Some(*name), Some(*name)));
         }
     }
 
