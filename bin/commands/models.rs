@@ -9,11 +9,11 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{auth, pages};
 use crate::cli::{Format, Models};
-use leftfold_config::{Hint, KeyState, ProviderSummary};
-use leftfold_runtime::Usage;
+use leftfold_config::{Hint, KeySource, KeyState, ProviderSummary};
 use leftfold_runtime::model;
-use leftfold_runtime::model_list::{Row, rows};
+use leftfold_runtime::model_list::{Origin, Row, rows};
 use leftfold_runtime::resolved_settings;
+use leftfold_runtime::{Usage, note, sign_in};
 
 pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
@@ -27,6 +27,14 @@ pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
         }
     } else {
         summaries.retain(|summary| summary.disabled.is_none());
+    }
+    for summary in &summaries {
+        if let KeyState::From(KeySource::SignIn(_)) = summary.key {
+            let list = sign_in::bring_models_up_to_date(&summary.name);
+            if let Err(why) = leftfold_runtime::run_async(list)? {
+                note(&format!("leftfold: the models of {} are as they were: {why}", summary.name));
+            }
+        }
     }
     let default = settings.default_name(&model::environment);
     let mut text = String::new();
@@ -50,9 +58,12 @@ pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
 
 fn as_json(summary: &ProviderSummary, row: &Row) -> Value {
     let (provider, id) = row.name.split_once('/').unwrap_or((&summary.name, ""));
-    let source = row.place.as_ref().map(
-        |place| json!({ "file": place.source.name, "line": place.line, "column": place.column }),
-    );
+    let source = match &row.origin {
+        Origin::Settings(place) => {
+            json!({ "file": place.source.name, "line": place.line, "column": place.column })
+        }
+        Origin::BuiltIn | Origin::Account => row.origin.to_string().into(),
+    };
     let mut object = Map::new();
     let fields = [
         ("model", json!(row.name)),
@@ -68,7 +79,7 @@ fn as_json(summary: &ProviderSummary, row: &Row) -> Value {
         ("temperature", json!(row.temperature)),
         ("variants", json!(row.variants)),
         ("key", auth::source(&summary.key)),
-        ("source", source.unwrap_or_else(|| "built-in".into())),
+        ("source", source),
         ("default", json!(row.default)),
     ];
     object.extend(fields.map(|(name, value)| (name.to_owned(), value)));
@@ -120,7 +131,6 @@ fn cells(row: &Row) -> [String; 6] {
     ];
     let abilities: Vec<&str> =
         abilities.into_iter().filter(|(has, _)| *has).map(|(_, name)| name).collect();
-    let place = row.place.as_ref().map_or_else(|| "built-in".to_owned(), ToString::to_string);
     let variants = if row.variants.is_empty() { "-".to_owned() } else { row.variants.join(" ") };
     [
         super::cell(&row.name, super::NAME),
@@ -128,6 +138,6 @@ fn cells(row: &Row) -> [String; 6] {
         row.price(),
         abilities.join(" "),
         super::cell(&variants, super::NAME),
-        super::cell(&place, super::SENTENCE),
+        super::cell(&row.origin.to_string(), super::SENTENCE),
     ]
 }

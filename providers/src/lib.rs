@@ -86,7 +86,7 @@ pub use exchanged::{
 pub use http::warm;
 pub use leftfold_events::Request;
 pub use leftfold_oauth::SignIn;
-pub use served::served;
+pub use served::{AccountModel, account_models, served};
 pub use spans::{Place, Span};
 pub use stream::{Extra, Provider, StreamEvent};
 

@@ -336,6 +336,55 @@ fn an_editor_can_let_its_person_sign_in() {
     assert_eq!(editor.error(id)["code"], -32602);
 }
 
+#[test]
+fn the_models_of_an_account_are_listed_with_their_limits() {
+    let server = Authorization::start(Mood::Good, 0);
+    let site = site(&server, COPILOT);
+    with_code(&site, "github-copilot").ok();
+    assert_eq!(server.asked("GET /copilot-api/models"), 1);
+    let rows = |site: &Site| -> Vec<Value> {
+        let listed = site.run(&["models", "github-copilot", "--format", "json"]).ok().stdout;
+        listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let listed = rows(&site);
+    let names: Vec<&Value> = listed.iter().map(|row| &row["id"]).collect();
+    assert_eq!(names, ["gpt-5.6", "claude-sonnet-4.6"]);
+    let limit = json!({ "context": 400_000, "input": 272_000, "output": 128_000 });
+    assert_eq!((&listed[0]["limit"], &listed[0]["images"]), (&limit, &json!(true)));
+    assert_eq!(listed[0]["source"], "account");
+    site.prompt("go").ok();
+    let body = &server.requests()[0].1;
+    // a reply of a model that nobody knows may have 8192
+    assert_eq!(body["max_output_tokens"], 32_000, "{body}");
+    assert_eq!(server.asked("GET /copilot-api/models"), 1, "a list lasts for a day");
+
+    // an old list is replaced, or used on if the vendor does not answer
+    let path = site.path("home/models/accounts.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut lists: Value = serde_json::from_str(&text).unwrap();
+    lists["github-copilot"]["at"] = json!(1);
+    let make_old = || std::fs::write(&path, lists.to_string()).unwrap();
+    make_old();
+    server.set_mood(Mood::Status(503));
+    let shown = site.run(&["models", "github-copilot"]).ok();
+    assert!(shown.stdout.contains("github-copilot/gpt-5.6"), "{shown:?}");
+    assert!(
+        shown.stderr.contains("are as they were: ") && shown.stderr.contains("503"),
+        "{shown:?}"
+    );
+    server.set_mood(Mood::Good);
+    make_old();
+    assert_eq!(rows(&site).len(), 2);
+    assert_eq!(server.asked("GET /copilot-api/models"), 3);
+    assert_eq!(rows(&site).len(), 2);
+    assert_eq!((server.asked("GET /copilot-api/models"), server.faults()), (3, vec![]));
+
+    site.run(&["auth", "logout", "github-copilot"]).ok();
+    let listed = rows(&site);
+    // the model in settings
+    assert_eq!((listed.len(), &listed[0]["limit"]["context"]), (1, &json!(0)), "{listed:?}");
+}
+
 /// Settings name another address, as a trusted project could do by mistake.
 #[test]
 fn tokens_go_to_the_vendor_whatever_settings_say() {

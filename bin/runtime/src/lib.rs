@@ -9,7 +9,7 @@
 //! | `agents`, `model`, `auxiliary_agents`, `demo` | agents and models |
 //! | `resolved_settings`, `secrets`, `approvals` | settings with the plugins' additions, secrets, remembered approvals |
 //! | `search`, `formatting`, `language_servers` | the search services that settings name, and the formatters and language servers that they turn on |
-//! | `sign_in` | signing in at vendors, and requests with tokens that expire |
+//! | `sign_in`, `account_models` | signing in at vendors, requests with tokens that expire, and the models of accounts |
 //! | `project`, `session_paths`, `history`, `session_list` | folders and lists of sessions, and their history |
 //! | `session_setup`, `client`, `user_message` | opens sessions, in this process's node or through another's socket, and prompts them |
 //! | `remote`, `socket` | client and server of a node's socket |
@@ -21,6 +21,7 @@
 //!
 //! Invariant: nothing here parses a command line or prints a session.
 
+pub mod account_models;
 pub mod agents;
 pub mod approvals;
 pub mod attach;

@@ -13,6 +13,7 @@ use leftfold_providers::{
 use serde_json::{Map, Value};
 
 use crate::Usage;
+use crate::account_models;
 use crate::note;
 use crate::sign_in;
 pub use leftfold_config::environment;
@@ -42,7 +43,11 @@ pub fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<Model
     let wire: Wire = chosen.wire.name().parse().map_err(usage)?;
     let name = chosen.provider.clone();
     let vendor = vendor(wire, &name, chosen.vendor.as_deref(), chosen.base_url.as_ref());
-    let known = catalog::describe(wire, vendor, &chosen.model_id);
+    let mut known = catalog::describe(wire, vendor, &chosen.model_id);
+    if chosen.sign_in.is_some() {
+        known = account_models::described(&chosen.provider, known);
+        sign_in::bring_models_up_to_date_soon(&chosen.provider);
+    }
     let spec = ModelSpec {
         provider: chosen.provider.clone(),
         id: chosen.model_id.clone(),

@@ -1,11 +1,13 @@
 //! Lists the models of a provider with their effective limits, prices, capabilities and variants.
 
-use leftfold_config::{self as settings, Model, ProviderSummary, Settings};
+use std::fmt;
+
+use leftfold_config::{self as settings, KeySource, KeyState, Model, ProviderSummary, Settings};
 use leftfold_events::turn_config::{Limit, Prices};
 use leftfold_providers::catalog::{self, Thinking};
-use leftfold_providers::{Wire, catalog::Model as Listed};
+use leftfold_providers::{AccountModel, Wire, catalog::Model as Listed};
 
-use crate::model;
+use crate::{account_models, model};
 
 /// One model with its effective values.
 #[derive(Debug)]
@@ -19,9 +21,28 @@ pub struct Row {
     pub reasoning: bool,
     pub temperature: bool,
     pub variants: Vec<String>,
-    /// `None`: built in.
-    pub place: Option<settings::SettingPlace>,
+    pub origin: Origin,
     pub default: bool,
+}
+
+/// Where a model is listed.
+#[derive(Clone, Debug)]
+pub enum Origin {
+    BuiltIn,
+    Settings(settings::SettingPlace),
+    /// The list of the account that has signed in.
+    Account,
+}
+
+/// For people.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BuiltIn => f.write_str("built-in"),
+            Self::Settings(place) => place.fmt(f),
+            Self::Account => f.write_str("account"),
+        }
+    }
 }
 
 impl Row {
@@ -65,8 +86,8 @@ pub fn usable(settings: &Settings) -> Vec<(String, Vec<Row>)> {
     rows.filter(|(_, rows)| !rows.is_empty()).collect()
 }
 
-/// The models of a provider: those in settings, then the built-in list, then the default if it is
-/// in neither.
+/// The models of a provider: those in settings, then the built-in list, then those of the account that has signed in, then the
+/// default if it is in none.
 pub fn rows(settings: &Settings, summary: &ProviderSummary, default: Option<&str>) -> Vec<Row> {
     let Some(wire) = summary.wire.and_then(|wire| wire.name().parse::<Wire>().ok()) else {
         return Vec::new();
@@ -83,7 +104,7 @@ pub fn rows(settings: &Settings, summary: &ProviderSummary, default: Option<&str
         .models
         .iter()
         .filter(|(id, _)| settings.is_shown(&summary.name, id))
-        .map(|(id, own)| Row { place: Some(own.key_place().clone()), ..row(id, own) })
+        .map(|(id, own)| Row { origin: Origin::Settings(own.key_place().clone()), ..row(id, own) })
         .collect();
     let named = |rows: &[Row], id: &str| {
         rows.iter().any(|row| row.name == format!("{}/{id}", summary.name))
@@ -93,6 +114,15 @@ pub fn rows(settings: &Settings, summary: &ProviderSummary, default: Option<&str
         for listed in catalog::models(wire, vendor) {
             if !named(&rows, listed.id) && settings.is_shown(&summary.name, listed.id) {
                 rows.push(row(listed.id, &Model::default()));
+            }
+        }
+    }
+    if let KeyState::From(KeySource::SignIn(_)) = summary.key {
+        for listed in account_models::of(&summary.name) {
+            if !named(&rows, &listed.id) && settings.is_shown(&summary.name, &listed.id) {
+                let AccountModel { id, limit, tools, images } = listed;
+                let origin = Origin::Account;
+                rows.push(Row { limit, tools, images, origin, ..row(&id, &Model::default()) });
             }
         }
     }
@@ -126,7 +156,7 @@ fn row(name: String, wire: Wire, vendor: &str, called: &str, own: &Model, defaul
         ),
         temperature: is(abilities.temperature, |model| model.samples, true),
         variants: variants.into_iter().map(|(name, _)| name).collect(),
-        place: None,
+        origin: Origin::BuiltIn,
         default,
     }
 }

@@ -4,11 +4,12 @@
 //! Tokens are in the file of keys and in the memory of the one who sends a request. No turn configuration, log, event or
 //! error has one.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -22,10 +23,14 @@ use leftfold_oauth::{Error, Server, Started, Tokens};
 use leftfold_providers::{Authorization, Authorize, Credentials, Failure, Outgoing};
 pub use leftfold_providers::{sign_in as of, sign_ins};
 
-use crate::{Usage, redact_output};
+use crate::{Usage, account_models, redact_output};
 
 /// A token is refreshed this long before its end.
 const EARLY: Duration = Duration::from_secs(60);
+/// How long the vendor is waited for when it is asked for the models of an account.
+const MODELS_PATIENCE: Duration = Duration::from_secs(5);
+/// The time between two attempts to replace an old list of models while a process runs.
+const BETWEEN: Duration = Duration::from_secs(60 * 60);
 
 fn server(row: &'static SignIn, host: Option<&str>) -> Result<Server, String> {
     let set = |name: &str| environment(name).filter(|value| !value.trim().is_empty());
@@ -76,7 +81,14 @@ impl Pending {
     /// There is no consent within some minutes, or the tokens cannot be stored.
     pub async fn finish(self, consent: &impl Consent) -> anyhow::Result<()> {
         let tokens = self.started.finish(consent).await?;
-        store(self.row, &entry(tokens, None, self.host.as_deref()))
+        store(self.row, &entry(tokens, None, self.host.as_deref()))?;
+        account_models::forget(self.row.provider);
+        if self.row.models.is_some()
+            && let Err(why) = refresh_models(self.row).await
+        {
+            tracing::warn!("the models of {} are not known: {why}", self.row.label);
+        }
+        Ok(())
     }
 }
 
@@ -102,6 +114,7 @@ pub async fn sign_out(row: &'static SignIn) -> anyhow::Result<(bool, Option<Stri
         return Ok((false, None));
     };
     let was_there = auth::forget(&environment, row.provider)?;
+    account_models::forget(row.provider);
     let revoked = async {
         let server = server(row, signed_in.host.as_deref())?;
         let revoked = server.revoke(signed_in.refresh.reveal()).await;
@@ -113,6 +126,48 @@ pub async fn sign_out(row: &'static SignIn) -> anyhow::Result<(bool, Option<Stri
         Err(why) => Some(why),
     };
     Ok((was_there, why))
+}
+
+/// Asks the vendor for the models of the account, and keeps the list.
+///
+/// # Errors
+/// Nobody is signed in, or the vendor does not answer: the reason, for people. An older list is kept.
+async fn refresh_models(row: &'static SignIn) -> Result<(), String> {
+    let signed_in = auth::sign_in(&environment, row.provider).map_err(|error| error.to_string())?;
+    let signed_in = signed_in.ok_or("nobody is signed in")?;
+    let access = authorization(row, &signed_in).map_err(|error| error.to_string())?;
+    let models = leftfold_providers::account_models(row, &access, MODELS_PATIENCE).await?;
+    let keep = move || account_models::keep(row.provider, models);
+    let kept = tokio::task::spawn_blocking(keep).await.map_err(|error| error.to_string())?;
+    kept.map_err(|error| error.to_string())
+}
+
+/// Asks for the models of the account at a provider, if its vendor has a list and there is none, or an old one.
+///
+/// # Errors
+/// There is no new list: the reason, for people.
+pub async fn bring_models_up_to_date(provider: &str) -> Result<(), String> {
+    match of(provider).filter(|row| row.models.is_some() && account_models::is_due(provider)) {
+        Some(row) => refresh_models(row).await,
+        None => Ok(()),
+    }
+}
+
+/// The same in the background, if there is an async runtime.
+pub(crate) fn bring_models_up_to_date_soon(provider: &str) {
+    static ASKED: Mutex<BTreeMap<String, Instant>> = Mutex::new(BTreeMap::new());
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
+    if asked.get(provider).is_some_and(|last| last.elapsed() < BETWEEN) {
+        return;
+    }
+    let provider = provider.to_owned();
+    asked.insert(provider.clone(), Instant::now());
+    runtime.spawn(async move {
+        if let Err(why) = bring_models_up_to_date(&provider).await {
+            tracing::debug!("the models of {provider} are as they were: {why}");
+        }
+    });
 }
 
 /// Opens consent pages in a browser of this machine, which returns by itself.

@@ -21,6 +21,8 @@ pub struct SignIn {
     pub api: &'static str,
     /// The environment variable that replaces it.
     pub api_variable: &'static str,
+    /// The path of the API's list of models, if it has other models for each account.
+    pub models: Option<&'static str>,
     /// The path of the endpoint that gives tokens.
     pub token: &'static str,
     /// The path of the endpoint that revokes them, if anybody may use it.

@@ -14,6 +14,8 @@ pub(crate) const SIGN_INS: &[SignIn] = &[
         issuer_variable: "CHATGPT_AUTH_URL",
         api: "https://chatgpt.com/backend-api/codex",
         api_variable: "CHATGPT_BASE_URL",
+        // its list depends on the version of OpenAI's own client
+        models: None,
         token: "/oauth/token",
         revoke: Some("/oauth/revoke"),
         browser: Some(Browser {
@@ -51,6 +53,7 @@ pub(crate) const SIGN_INS: &[SignIn] = &[
         issuer_variable: "COPILOT_AUTH_URL",
         api: "https://api.githubcopilot.com",
         api_variable: "COPILOT_BASE_URL",
+        models: Some("/models"),
         token: "/login/oauth/access_token",
         // needs a secret that a public client has not
         revoke: None,
