@@ -210,13 +210,25 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
         Cow::Borrowed(id)
     }
 
-    /// Makes a provider. It may read a script; no other I/O happens before the first request.
-    fn build(&self, config: Config) -> Result<Arc<dyn Provider>, Error>;
+    /// Where requests go.
+    fn transport(&self) -> Transport;
 
     /// The HTTP form of requests and answers; `None` if the format does not use a server.
     fn http(&self) -> Option<&'static dyn Http> {
-        None
+        match self.transport() {
+            Transport::Http(http) => Some(http),
+            Transport::Own(_) => None,
+        }
     }
+}
+
+/// Where requests of a wire format go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Transport {
+    /// To a server.
+    Http(&'static dyn Http),
+    /// To no server. The function makes a provider; it may read a file, and does no other I/O.
+    Own(fn(Config) -> Result<Arc<dyn Provider>, Error>),
 }
 
 /// How a stream is cut into events.
@@ -230,8 +242,10 @@ pub(crate) enum Framing {
 
 /// A wire format over HTTP: a POST whose answer is a stream of events.
 pub(crate) trait Http: fmt::Debug + Send + Sync {
-    /// The endpoint's path below the base URL.
-    fn path(&self, vendor: &Vendor) -> &'static [&'static str];
+    /// The endpoint's path below the base URL. Empty: each model has its own address there.
+    fn path(&self, _vendor: &Vendor) -> &'static [&'static str] {
+        &[]
+    }
 
     /// The address of a request to `model`, given the endpoint's address.
     fn address(&self, _vendor: &Vendor, endpoint: &Url, _model: &str) -> Url {

@@ -67,6 +67,7 @@ mod spans;
 mod stream;
 #[cfg(test)]
 mod testing;
+mod turns;
 pub mod variants;
 mod vendors;
 
@@ -78,6 +79,7 @@ use leftfold_events::providers::{KnownProviders, KnownSignIn, KnownWire};
 
 pub use authorization::{Authorization, Authorize, Credentials, Outgoing};
 pub use codec::Codec;
+use config::Transport;
 pub use config::{Config, DEFAULT_STALL, Error, OnFault, ScriptSource, Wire};
 pub use errors::{Failure, LONGEST_WAIT_MS};
 pub use exchanged::{
@@ -154,7 +156,10 @@ pub fn sign_in(provider: &str) -> Option<&'static SignIn> {
 /// # Errors
 /// Wrong settings, with advice: see [`Error`].
 pub fn build(config: Config) -> Result<Arc<dyn Provider>, Error> {
-    config.wire.protocol().build(config)
+    match config.wire.protocol().transport() {
+        Transport::Http(http) => Ok(Arc::new(client::Client::new(config, http)?)),
+        Transport::Own(build) => build(config),
+    }
 }
 
 /// Decodes the body of an answer that is already there, given in the pieces in which it arrived.

@@ -10,17 +10,14 @@ mod options;
 mod request;
 mod wire;
 
-use std::sync::Arc;
-
 use leftfold_events::Request;
 use reqwest::Url;
 use serde_json::{Value, json};
 
 #[cfg(any(debug_assertions, test))]
 use crate::check::{Faults, Place};
-use crate::client::Client;
-use crate::config::{Config, Error, Http, Protocol, Wire};
-use crate::stream::{Decoder, Provider};
+use crate::config::{Config, Http, Protocol, Transport, Wire};
+use crate::stream::Decoder;
 use crate::vendors::{self, CLAUDES, Model, Vendor};
 
 /// Lets older models think between tool calls. Newer models do so anyway and ignore it.
@@ -67,12 +64,8 @@ impl Protocol for Anthropic {
         if value.ends_with("/v1") { value.to_owned() } else { format!("{value}/v1") }
     }
 
-    fn build(&self, config: Config) -> Result<Arc<dyn Provider>, Error> {
-        Ok(Arc::new(Client::new(config, &Anthropic)?))
-    }
-
-    fn http(&self) -> Option<&'static dyn Http> {
-        Some(&Anthropic)
+    fn transport(&self) -> Transport {
+        Transport::Http(&Anthropic)
     }
 }
 

@@ -4,9 +4,10 @@ use leftfold_events::Request;
 use leftfold_events::turn_config::ToolSpec;
 use serde_json::{Map, Value, json};
 
-use super::message::{self, Turn};
+use super::message;
 use super::options;
 use crate::shape;
+use crate::turns::Turns;
 use crate::vendors::Vendor;
 
 /// The most cache marks in one request.
@@ -31,11 +32,10 @@ pub(super) fn body(vendor: &Vendor, request: &Request) -> Value {
     }
     tools(&mut body, &request.tools, &turns);
     options::apply(&mut body, request);
-    if options::thinks(&body) == Some("enabled") && lacks_thinking(&turns) {
+    if options::thinks(&body) == Some("enabled") && turns.lacks_thinking() {
         body.remove("thinking");
     }
-    let messages: Vec<Value> = turns.into_iter().map(Turn::into_value).collect();
-    body.insert("messages".into(), messages.into());
+    body.insert("messages".into(), turns.into_value());
     Value::Object(body)
 }
 
@@ -47,13 +47,13 @@ fn system(blocks: &[String]) -> Vec<Value> {
 /// Marks the parts of the prompt that the next request probably repeats: the system prompt, and the
 /// last two messages (the last one for the next request, the one before it to read what the
 /// previous request wrote to the cache).
-fn mark(system: &mut [Value], turns: &mut [Turn]) {
+fn mark(system: &mut [Value], turns: &mut Turns) {
     let mut left = MOST_MARKS;
     for block in system.iter_mut().take(MARKED_SYSTEM_BLOCKS) {
         block["cache_control"] = ephemeral();
         left -= 1;
     }
-    for turn in turns.iter_mut().rev().take(MARKED_MESSAGES.min(left)) {
+    for turn in turns.list.iter_mut().rev().take(MARKED_MESSAGES.min(left)) {
         if let Some(block) = turn.blocks.iter_mut().rev().find(|block| !message::is_thought(block))
         {
             block["cache_control"] = ephemeral();
@@ -68,15 +68,13 @@ fn ephemeral() -> Value {
 /// The tools on offer. The API refuses a history with calls if no tools are defined, even in a
 /// request that offers none (such as a summary). In that case the tools of the history are defined
 /// and forbidden.
-fn tools(body: &mut Map<String, Value>, offered: &[ToolSpec], turns: &[Turn]) {
+fn tools(body: &mut Map<String, Value>, offered: &[ToolSpec], turns: &Turns) {
     if !offered.is_empty() {
         let tools: Vec<Value> = offered.iter().map(tool).collect();
         body.insert("tools".into(), tools.into());
         return;
     }
-    let mut names: Vec<&str> = turns.iter().flat_map(Turn::called).collect();
-    names.sort_unstable();
-    names.dedup();
+    let names = turns.called();
     if names.is_empty() {
         return;
     }
@@ -94,12 +92,4 @@ fn tool(spec: &ToolSpec) -> Value {
     }
     tool.insert("input_schema".into(), shape::schema(spec.schema.value()));
     Value::Object(tool)
-}
-
-/// Whether the model is in a tool loop that it entered without thinking, for example because its
-/// reply was cut off or written by another model. The API then refuses to enable thinking.
-fn lacks_thinking(turns: &[Turn]) -> bool {
-    let [.., assistant, user] = turns else { return false };
-    let in_loop = user.blocks.first().is_some_and(|block| block["type"] == "tool_result");
-    in_loop && !assistant.blocks.first().is_some_and(message::is_thought)
 }

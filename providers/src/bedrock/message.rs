@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::family::Family;
 use crate::ids::SentIds;
-use crate::openai_chat::REASONING;
-use crate::shape::{self, NO_TEXT, missing_file, object};
+use crate::shape::{self, missing_file, object};
+use crate::turns::{Blocks, Turns, is_ours};
 
 pub(super) const LONGEST_NAME: usize = 64;
 
@@ -30,100 +30,56 @@ const DOCUMENTS: [(&str, &str); 5] = [
     ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
 ];
 
-/// A message of the body. Adjacent messages of one role become one turn.
-#[derive(Debug)]
-pub(super) struct Turn {
-    pub(super) role: &'static str,
-    pub(super) blocks: Vec<Value>,
-}
-
-impl Turn {
-    pub(super) fn into_value(self) -> Value {
-        json!({ "role": self.role, "content": self.blocks })
-    }
-
-    /// The names of the tools that this turn calls.
-    pub(super) fn called(&self) -> impl Iterator<Item = &str> {
-        self.blocks.iter().filter_map(|block| block["toolUse"]["name"].as_str())
-    }
-}
+pub(super) const BLOCKS: Blocks = Blocks {
+    text,
+    is_result: |block| block.get("toolResult").is_some(),
+    is_thought: |block| block.get("reasoningContent").is_some(),
+    called: |block| block["toolUse"]["name"].as_str(),
+};
 
 /// All messages as turns. Roles alternate; the first and last turn are the user's.
-pub(super) fn turns(messages: &[RequestMessage], family: Family) -> Vec<Turn> {
+pub(super) fn turns(messages: &[RequestMessage], family: Family) -> Turns {
     let ids = SentIds::new(family.ids());
-    let mut turns = Turns { family, done: Vec::new(), ids, documents: HashSet::new() };
+    let turns = Turns::new(BLOCKS);
+    let mut conversation = Conversation { family, turns, ids, documents: HashSet::new() };
     for message in messages {
         match message {
-            RequestMessage::User { parts } => turns.user(parts),
+            RequestMessage::User { parts } => conversation.user(parts),
             RequestMessage::Assistant { parts } => {
-                turns.ids.forget();
-                let mut blocks: Vec<Value> =
-                    parts.iter().filter_map(|part| turns.assistant(part)).collect();
-                // the API refuses thinking that is not followed by text or a call
-                let useful = blocks.iter().rposition(|block| !is_thought(block));
-                blocks.truncate(useful.map_or(0, |last| last + 1));
-                turns.push("assistant", blocks);
+                conversation.ids.forget();
+                let blocks = parts.iter().filter_map(|part| conversation.reply(part)).collect();
+                conversation.turns.push_reply(blocks);
             }
-            RequestMessage::Tool { results } => turns.results(results),
+            RequestMessage::Tool { results } => conversation.results(results),
         }
     }
-    let mut turns = turns.done;
-    for turn in &mut turns {
-        // the sort is stable, so results keep the order of their calls
-        turn.blocks.sort_by_key(|block| !is_result(block));
-    }
-    turns
+    conversation.turns.with_results_first()
 }
 
-pub(super) fn is_thought(block: &Value) -> bool {
-    block.get("reasoningContent").is_some()
-}
-
-pub(super) fn is_result(block: &Value) -> bool {
-    block.get("toolResult").is_some()
-}
-
-struct Turns {
+struct Conversation {
     family: Family,
-    done: Vec<Turn>,
+    turns: Turns,
     ids: SentIds,
     /// The names of documents so far: the API refuses a name that comes again.
     documents: HashSet<String>,
 }
 
-impl Turns {
-    fn push(&mut self, role: &'static str, blocks: Vec<Value>) {
-        if blocks.is_empty() {
-            return;
-        }
-        if self.done.is_empty() && role != "user" {
-            self.done.push(Turn { role: "user", blocks: vec![text(NO_TEXT)] });
-        }
-        match self.done.last_mut() {
-            Some(last) if last.role == role => last.blocks.extend(blocks),
-            Some(_) | None => self.done.push(Turn { role, blocks }),
-        }
-    }
-
+impl Conversation {
     fn user(&mut self, parts: &[PromptPart]) {
-        let mut blocks: Vec<Value> = parts.iter().filter_map(|part| self.prompt(part)).collect();
-        if blocks.is_empty() {
-            blocks.push(text(NO_TEXT));
-        }
+        let blocks = parts.iter().filter_map(|part| self.prompt(part)).collect();
+        let mut blocks = BLOCKS.or_no_text(blocks);
         name_documents(&mut blocks);
-        let follows_results =
-            self.done.last().is_some_and(|last| last.blocks.iter().any(is_result));
-        if follows_results && self.family.needs_answer_after_results() {
-            self.push("assistant", vec![text(LOOP_CLOSED)]);
+        if self.turns.ends_in_results() && self.family.needs_answer_after_results() {
+            self.turns.push("assistant", vec![text(LOOP_CLOSED)]);
         }
-        self.push("user", blocks);
+        self.turns.push("user", blocks);
     }
 
     fn results(&mut self, results: &[ToolResult]) {
         let (mut blocks, mut files) = (Vec::new(), Vec::new());
         for result in results {
             let id = self.ids.result(&result.call);
-            let mut content: Vec<Value> = filled(&result.output).into_iter().collect();
+            let mut content: Vec<Value> = BLOCKS.filled(&result.output).into_iter().collect();
             for file in &result.attachments {
                 let block = self.media(&file.mime, &file.name, &file.base64);
                 // only some models read files within results
@@ -133,9 +89,7 @@ impl Turns {
                     files.push(block);
                 }
             }
-            if content.is_empty() {
-                content.push(text(NO_TEXT));
-            }
+            let content = BLOCKS.or_no_text(content);
             let mut block = json!({ "toolUseId": id, "content": content });
             if result.is_error && self.family.has_rich_results() {
                 block["status"] = "error".into();
@@ -144,12 +98,12 @@ impl Turns {
         }
         name_documents(&mut files);
         blocks.extend(files);
-        self.push("user", blocks);
+        self.turns.push("user", blocks);
     }
 
-    fn assistant(&mut self, part: &AssistantPart) -> Option<Value> {
+    fn reply(&mut self, part: &AssistantPart) -> Option<Value> {
         match part {
-            AssistantPart::Text { text: words } => filled(words),
+            AssistantPart::Text { text: words } => BLOCKS.filled(words),
             AssistantPart::Reasoning { signature, .. } if !is_ours(signature) => None,
             AssistantPart::Reasoning { signature, redacted: true, .. } => {
                 Some(json!({ "reasoningContent": { "redactedContent": signature } }))
@@ -169,7 +123,7 @@ impl Turns {
 
     fn prompt(&mut self, part: &PromptPart) -> Option<Value> {
         match part.kind {
-            PromptKind::Text | PromptKind::Task | PromptKind::Command => filled(&part.text),
+            PromptKind::Text | PromptKind::Task | PromptKind::Command => BLOCKS.filled(&part.text),
             PromptKind::Media => {
                 let (mime, name) = shape::file_of(part);
                 Some(self.media(mime, name, &part.text))
@@ -213,12 +167,6 @@ impl Turns {
     }
 }
 
-/// Whether a signature may have come over this wire. Signatures of other wires are JSON or the name
-/// of a member; a model can have the same name on two wires.
-fn is_ours(signature: &str) -> bool {
-    !signature.is_empty() && !signature.starts_with('{') && signature != REASONING
-}
-
 /// Adds a text before documents that have none beside them, which the API refuses.
 fn name_documents(blocks: &mut Vec<Value>) {
     let has_text = blocks.iter().any(|block| block.get("text").is_some());
@@ -232,8 +180,4 @@ fn name_documents(blocks: &mut Vec<Value>) {
 
 fn text(text: &str) -> Value {
     json!({ "text": text })
-}
-
-fn filled(words: &str) -> Option<Value> {
-    (!words.trim().is_empty()).then(|| text(words))
 }

@@ -11,21 +11,18 @@ mod message;
 mod options;
 mod request;
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
 use leftfold_events::Request;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
 use crate::aws;
 #[cfg(any(debug_assertions, test))]
 use crate::check::{Faults, Place};
-use crate::client::Client;
-use crate::config::{Config, Error, Framing, Http, Protocol, Wire};
+use crate::config::{Config, Framing, Http, Protocol, Transport, Wire};
 use crate::regions;
-use crate::stream::{Decoder, Provider};
+use crate::stream::Decoder;
 use crate::vendors::{self, Model, Vendor};
 
 /// The characters of a model's id that are percent-encoded in a URL.
@@ -78,21 +75,12 @@ impl Protocol for Bedrock {
         }
     }
 
-    fn build(&self, config: Config) -> Result<Arc<dyn Provider>, Error> {
-        Ok(Arc::new(Client::new(config, &Bedrock)?))
-    }
-
-    fn http(&self) -> Option<&'static dyn Http> {
-        Some(&Bedrock)
+    fn transport(&self) -> Transport {
+        Transport::Http(&Bedrock)
     }
 }
 
 impl Http for Bedrock {
-    /// Empty: each model has its own address below the base.
-    fn path(&self, _vendor: &Vendor) -> &'static [&'static str] {
-        &[]
-    }
-
     /// The address of a model. Colons and slashes of its id are encoded, as Amazon's own clients do.
     fn address(&self, _vendor: &Vendor, endpoint: &Url, model: &str) -> Url {
         let mut url = endpoint.clone();

@@ -5,9 +5,10 @@ use leftfold_events::turn_config::ToolSpec;
 use serde_json::{Map, Value, json};
 
 use super::family::{self, Family};
-use super::message::{self, LONGEST_NAME, Turn};
+use super::message::{self, LONGEST_NAME};
 use super::options;
 use crate::shape;
+use crate::turns::Turns;
 
 const MARKED_SYSTEM_BLOCKS: usize = 2;
 const MARKED_MESSAGES: usize = 2;
@@ -33,9 +34,8 @@ pub(super) fn body(request: &Request) -> Value {
     if !tools.is_empty() {
         body.insert("toolConfig".into(), json!({ "tools": tools }));
     }
-    options::apply(&mut body, request, lacks_thinking(&turns));
-    let messages: Vec<Value> = turns.into_iter().map(Turn::into_value).collect();
-    body.insert("messages".into(), messages.into());
+    options::apply(&mut body, request, turns.lacks_thinking());
+    body.insert("messages".into(), turns.into_value());
     Value::Object(body)
 }
 
@@ -55,8 +55,8 @@ fn system(blocks: &[String], caches: bool) -> Vec<Value> {
 /// Marks the last two messages: the last one for the next request, the one before it to read what the
 /// previous request wrote to the cache. With two blocks of the system prompt that makes four marks, and
 /// the API accepts no more.
-fn mark(turns: &mut [Turn]) {
-    for turn in turns.iter_mut().rev().take(MARKED_MESSAGES) {
+fn mark(turns: &mut Turns) {
+    for turn in turns.list.iter_mut().rev().take(MARKED_MESSAGES) {
         turn.blocks.push(cache_point());
     }
 }
@@ -68,16 +68,13 @@ fn cache_point() -> Value {
 /// The tools on offer. The API refuses a history with calls if no tools are defined, even in a
 /// request that offers none (such as a summary). In that case the tools of the history are defined;
 /// calls of them are not carried out.
-fn tools(offered: &[ToolSpec], turns: &[Turn]) -> Vec<Value> {
+fn tools(offered: &[ToolSpec], turns: &Turns) -> Vec<Value> {
     if !offered.is_empty() {
         return offered.iter().map(tool).collect();
     }
-    let mut names: Vec<&str> = turns.iter().flat_map(Turn::called).collect();
-    names.sort_unstable();
-    names.dedup();
     let schema = json!({ "json": { "type": "object" } });
     let define = |name| json!({ "toolSpec": { "name": name, "inputSchema": schema.clone() } });
-    names.into_iter().map(define).collect()
+    turns.called().into_iter().map(define).collect()
 }
 
 fn tool(spec: &ToolSpec) -> Value {
@@ -88,12 +85,4 @@ fn tool(spec: &ToolSpec) -> Value {
     }
     tool.insert("inputSchema".into(), json!({ "json": shape::schema(spec.schema.value()) }));
     json!({ "toolSpec": tool })
-}
-
-/// Whether the model is in a tool loop that it entered without thinking, for example because its
-/// reply was cut off or written by another model. The API then refuses to enable thinking.
-fn lacks_thinking(turns: &[Turn]) -> bool {
-    let [.., assistant, user] = turns else { return false };
-    let in_loop = user.blocks.first().is_some_and(message::is_result);
-    in_loop && !assistant.blocks.first().is_some_and(message::is_thought)
 }

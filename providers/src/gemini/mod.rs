@@ -16,17 +16,14 @@ mod schema;
 mod sign;
 mod usage;
 
-use std::sync::Arc;
-
 use leftfold_events::Request;
 use reqwest::Url;
 use serde_json::Value;
 
 #[cfg(any(debug_assertions, test))]
 use crate::check::{Faults, Place};
-use crate::client::Client;
-use crate::config::{Config, Error, Http, Protocol, Wire};
-use crate::stream::{Decoder, Provider};
+use crate::config::{Config, Http, Protocol, Transport, Wire};
+use crate::stream::Decoder;
 use crate::vendors::{self, GEMINIS, Model, Vendor};
 
 const VERSION: &str = "v1beta";
@@ -65,21 +62,12 @@ impl Protocol for Gemini {
         if version { value.to_owned() } else { format!("{value}/{VERSION}") }
     }
 
-    fn build(&self, config: Config) -> Result<Arc<dyn Provider>, Error> {
-        Ok(Arc::new(Client::new(config, &Gemini)?))
-    }
-
-    fn http(&self) -> Option<&'static dyn Http> {
-        Some(&Gemini)
+    fn transport(&self) -> Transport {
+        Transport::Http(&Gemini)
     }
 }
 
 impl Http for Gemini {
-    /// Empty: each model has its own address below the base.
-    fn path(&self, _vendor: &Vendor) -> &'static [&'static str] {
-        &[]
-    }
-
     /// The address of a model. An id with slashes is a path of its own (`tunedModels/mine`). Tuned models of Vertex AI
     /// (`endpoints/7`) belong to the project, not to the publisher.
     fn address(&self, _vendor: &Vendor, endpoint: &Url, model: &str) -> Url {

@@ -14,16 +14,13 @@ mod request;
 mod usage;
 mod wire;
 
-use std::sync::Arc;
-
 use leftfold_events::Request;
 use serde_json::Value;
 
 #[cfg(any(debug_assertions, test))]
 use crate::check::{Faults, Place};
-use crate::client::Client;
-use crate::config::{Config, Error, Http, Protocol, Wire};
-use crate::stream::{Decoder, Provider};
+use crate::config::{Config, Http, Protocol, Transport, Wire};
+use crate::stream::Decoder;
 use crate::vendors::{self, Vendor, is_openai_reasoner};
 pub(crate) use content::{File, file};
 pub(crate) use decode::REASONING;
@@ -58,12 +55,8 @@ impl Protocol for OpenaiChat {
         unlisted_efforts(model)
     }
 
-    fn build(&self, config: Config) -> Result<Arc<dyn Provider>, Error> {
-        Ok(Arc::new(Client::new(config, &OpenaiChat)?))
-    }
-
-    fn http(&self) -> Option<&'static dyn Http> {
-        Some(&OpenaiChat)
+    fn transport(&self) -> Transport {
+        Transport::Http(&OpenaiChat)
     }
 }
 

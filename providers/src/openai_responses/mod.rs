@@ -15,17 +15,14 @@ mod texts;
 mod usage;
 mod wire;
 
-use std::sync::Arc;
-
 use leftfold_events::Request;
 use serde_json::Value;
 
 #[cfg(any(debug_assertions, test))]
 use crate::check::{Faults, Place};
-use crate::client::Client;
-use crate::config::{Config, Error, Http, Protocol, Wire};
+use crate::config::{Config, Http, Protocol, Transport, Wire};
 use crate::openai_chat;
-use crate::stream::{Decoder, Provider};
+use crate::stream::Decoder;
 use crate::vendors::{GPTS, Model, Vendor};
 
 #[derive(Debug)]
@@ -60,12 +57,8 @@ impl Protocol for OpenaiResponses {
         openai_chat::unlisted_efforts(model)
     }
 
-    fn build(&self, config: Config) -> Result<Arc<dyn Provider>, Error> {
-        Ok(Arc::new(Client::new(config, &OpenaiResponses)?))
-    }
-
-    fn http(&self) -> Option<&'static dyn Http> {
-        Some(&OpenaiResponses)
+    fn transport(&self) -> Transport {
+        Transport::Http(&OpenaiResponses)
     }
 }
 

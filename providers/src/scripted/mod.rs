@@ -22,7 +22,7 @@ use leftfold_events::Request;
 use leftfold_events::event::{FailureClass, PromptKind, Purpose};
 use leftfold_events::request::RequestMessage;
 
-use crate::config::{Config, Error, Protocol, Wire};
+use crate::config::{Config, Error, Protocol, Transport, Wire};
 use crate::errors::Failure;
 use crate::stream::{Provider, StreamEvent};
 use crate::vendors::{GENERIC, Model, Vendor};
@@ -57,8 +57,8 @@ impl Protocol for ScriptedWire {
         &[]
     }
 
-    fn build(&self, config: Config) -> Result<Arc<dyn Provider>, Error> {
-        Ok(Arc::new(Scripted::new(config)?))
+    fn transport(&self) -> Transport {
+        Transport::Own(|config| Ok(Arc::new(Scripted::new(config)?)))
     }
 }
 
