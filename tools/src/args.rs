@@ -3,9 +3,11 @@
 //! Parsing is lenient only where the meaning is clear: no input at all is an empty object, an
 //! object written as a string is that object, `"10"` in place of a number is 10.
 
+use std::borrow::Cow;
+
 use leftfold_events::Json;
-use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -103,18 +105,36 @@ pub(crate) fn normal<T: Serialize>(args: &T) -> Json {
 }
 
 /// A whole number from 0 up, or the strings and floats that stand for one: `"10"`, `10.0`.
-pub(crate) fn whole_number<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<u64>, D::Error> {
-    let value = Value::deserialize(deserializer)?;
-    let number = match &value {
-        Value::Null => return Ok(None),
-        Value::Number(number) => number.as_u64().or_else(|| integral(number.as_f64()?)),
-        Value::String(text) => text.trim().parse().ok(),
-        Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-    };
-    let wrong = || D::Error::custom(format!("expected a whole number from 0 up, got {value}"));
-    number.map(Some).ok_or_else(wrong)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub(crate) struct WholeNumber(pub(crate) u64);
+
+impl<'de> Deserialize<'de> for WholeNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let number = match &value {
+            Value::Number(number) => number.as_u64().or_else(|| number.as_f64().and_then(integral)),
+            Value::String(text) => text.trim().parse().ok(),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        };
+        let wrong = || D::Error::custom(format!("expected a whole number from 0 up, got {value}"));
+        number.map(Self).ok_or_else(wrong)
+    }
+}
+
+/// The schema is that of a number: the other forms are mistakes.
+impl JsonSchema for WholeNumber {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        u64::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        u64::json_schema(generator)
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]

@@ -50,6 +50,7 @@ use serde_json::json;
 
 use self::commands::Surroundings;
 use self::step::Step;
+use crate::args::WholeNumber;
 use crate::command::{self, CommandResult};
 use crate::sandbox::Denied;
 use crate::tool::Typed;
@@ -73,12 +74,8 @@ pub(crate) struct Args {
     #[serde(deserialize_with = "command")]
     command: String,
     /// Milliseconds after which the command is ended. Default: 120000; at most 600000.
-    #[serde(
-        default,
-        deserialize_with = "args::whole_number",
-        skip_serializing_if = "Option::is_none"
-    )]
-    timeout: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<WholeNumber>,
     /// The folder to run in: absolute, or relative to the working directory, which is the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     workdir: Option<String>,
@@ -148,7 +145,8 @@ impl Typed for Bash {
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         // a limit of 0 is never meant
-        let timeout = args.timeout.filter(|limit| *limit > 0).unwrap_or(TIMEOUT).min(MAX_TIMEOUT);
+        let timeout = args.timeout.map(|limit| limit.0).filter(|limit| *limit > 0);
+        let timeout = timeout.unwrap_or(TIMEOUT).min(MAX_TIMEOUT);
         let mut plan = Plan { timeout, kind: CallKind::Shell, ..Plan::new(Class::Command) };
         let mut folder = cx.directory.clone();
         let mut outside = Vec::new();

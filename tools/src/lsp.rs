@@ -8,9 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::args::WholeNumber;
 use crate::language_servers::{CodeOperation, CodeQuestion};
 use crate::tool::Typed;
-use crate::{Context, Error, Output, Plan, Workspace, args, confined, nearby, paths, quoted};
+use crate::{Context, Error, Output, Plan, Workspace, confined, nearby, paths, quoted};
 
 /// The name of the tool that exists only with language servers.
 pub const LSP_TOOL: &str = "lsp";
@@ -37,19 +38,11 @@ pub(crate) struct Args {
     #[serde(alias = "file_path")]
     file_path: String,
     /// Line of the name, from 1.
-    #[serde(
-        default,
-        deserialize_with = "args::whole_number",
-        skip_serializing_if = "Option::is_none"
-    )]
-    line: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<WholeNumber>,
     /// Character of the name in the line, from 1.
-    #[serde(
-        default,
-        deserialize_with = "args::whole_number",
-        skip_serializing_if = "Option::is_none"
-    )]
-    character: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    character: Option<WholeNumber>,
     /// For `workspaceSymbol`: a part of the symbol's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     query: Option<String>,
@@ -124,8 +117,8 @@ impl Typed for Lsp {
 
 impl Args {
     /// A line or character, from 0.
-    fn place(&self, name: &str, said: Option<u64>) -> Result<u32, Error> {
-        let place = said.and_then(|said| u32::try_from(said.checked_sub(1)?).ok());
+    fn place(&self, name: &str, said: Option<WholeNumber>) -> Result<u32, Error> {
+        let place = said.and_then(|said| u32::try_from(said.0.checked_sub(1)?).ok());
         place.ok_or_else(|| Error::InvalidArguments {
             tool: LSP_TOOL,
             problem: format!("`{name}`: {} needs a number from 1", self.operation.name()),

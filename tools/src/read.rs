@@ -9,13 +9,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::args::WholeNumber;
 use crate::lines::{self, LineRange, Window};
 use crate::media::{self, Media};
 use crate::text_files::TextFiles;
 use crate::tool::Typed;
 use crate::{
-    Context, Error, Output, OutputLimits, Plan, Workspace, args, confined, instructions, nearby,
-    paths, seen, skills, spill, text,
+    Context, Error, Output, OutputLimits, Plan, Workspace, confined, instructions, nearby, paths,
+    seen, skills, spill, text,
 };
 
 #[derive(Debug)]
@@ -28,29 +29,21 @@ pub(crate) struct Args {
     #[serde(alias = "file_path")]
     file_path: String,
     /// The first line (or entry of a folder) to show, counted from 1. Default: 1.
-    #[serde(
-        default,
-        deserialize_with = "args::whole_number",
-        skip_serializing_if = "Option::is_none"
-    )]
-    offset: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<WholeNumber>,
     /// The number of lines (or entries) to show. Default and maximum: 2000.
-    #[serde(
-        default,
-        deserialize_with = "args::whole_number",
-        skip_serializing_if = "Option::is_none"
-    )]
-    limit: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<WholeNumber>,
 }
 
 impl Args {
     fn wanted(&self, limits: OutputLimits) -> LineRange {
-        let lines = self.limit.and_then(|limit| usize::try_from(limit).ok());
+        let lines = self.limit.and_then(|limit| usize::try_from(limit.0).ok());
         // a limit of 0 is never meant
         let lines = lines.filter(|lines| *lines > 0).unwrap_or(limits.max_lines);
         LineRange {
             // models that count from 0 also mean the first line
-            first: self.offset.unwrap_or(1).max(1),
+            first: self.offset.map_or(1, |offset| offset.0.max(1)),
             lines: lines.min(limits.max_lines).max(1),
             bytes: limits.max_bytes,
         }

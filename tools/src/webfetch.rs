@@ -19,9 +19,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::args::WholeNumber;
 use crate::tool::Typed;
 use crate::webfetch::page::{Page, Shape};
-use crate::{Context, Error, Output, Plan, Workspace, address, args, media, text};
+use crate::{Context, Error, Output, Plan, Workspace, address, media, text};
 
 /// Default time limit in seconds.
 const TIMEOUT: u64 = 30;
@@ -60,12 +61,8 @@ pub(crate) struct Args {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     format: Option<Format>,
     /// Seconds to wait for the whole answer. Default: 30; at most 120.
-    #[serde(
-        default,
-        deserialize_with = "args::whole_number",
-        skip_serializing_if = "Option::is_none"
-    )]
-    timeout: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<WholeNumber>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -87,7 +84,8 @@ impl Typed for WebFetch {
         address::check(&url, cx.private_addresses)?;
         client::check_proxies(&url, cx.private_addresses)?;
         // a limit of 0 is never meant
-        let timeout = args.timeout.filter(|limit| *limit > 0).unwrap_or(TIMEOUT);
+        let timeout = args.timeout.map(|limit| limit.0).filter(|limit| *limit > 0);
+        let timeout = timeout.unwrap_or(TIMEOUT);
         let timeout = timeout.min(MAX_TIMEOUT) * 1_000;
         let access = Access {
             permission: Self::NAME.to_owned(),

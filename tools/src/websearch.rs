@@ -18,10 +18,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::args::WholeNumber;
 use crate::search_service::{Scope, SearchService, SearchVendor};
 use crate::tool::Typed;
 use crate::webfetch::{body, client, header};
-use crate::{Context, Error, Output, Plan, Workspace, address, args, quoted, text};
+use crate::{Context, Error, Output, Plan, Workspace, address, quoted, text};
 
 /// The names of the tools that exist only with a [`SearchService`].
 pub const SEARCH_TOOLS: [&str; 2] = [WebSearch::NAME, CodeSearch::NAME];
@@ -70,13 +71,8 @@ pub(crate) struct Args {
     /// What to search for.
     query: String,
     /// The most results to show: at most 20. Default: 8, or as the user's settings say.
-    #[serde(
-        default,
-        alias = "num_results",
-        deserialize_with = "args::whole_number",
-        skip_serializing_if = "Option::is_none"
-    )]
-    num_results: Option<u64>,
+    #[serde(alias = "num_results", skip_serializing_if = "Option::is_none")]
+    num_results: Option<WholeNumber>,
 }
 
 #[derive(Debug)]
@@ -141,7 +137,8 @@ async fn run(scope: Scope, args: Args, cx: Context) -> Result<Output, Error> {
 
 async fn search(scope: Scope, args: &Args, cx: &Context) -> Result<Output, Error> {
     let service = scope.service(&cx.workspace)?;
-    let (query, count) = (args.query.trim(), service.count(args.num_results));
+    let (query, count) =
+        (args.query.trim(), service.count(args.num_results.map(|number| number.0)));
     let response = ask(service, scope, query, count, cx.deadline).await?;
     let endpoint = service.endpoint();
     let answer = body(endpoint, response, MAX_BODY).await?;
