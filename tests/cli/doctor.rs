@@ -93,6 +93,8 @@ fn keys_are_found_and_never_shown() {
     let own = about(&found, "keys", "own: no key (OWN_KEY is not set)");
     assert_eq!(own["status"], "warning");
     about(&found, "keys", "no key found for");
+    let signed_in = "nobody has signed in at openai (ChatGPT), github-copilot (GitHub Copilot)";
+    assert_eq!(about(&found, "keys", signed_in)["status"], "note");
     assert!(!format!("{found:?}").contains(KEY));
     let text = site.run(&["doctor"]);
     assert!(!format!("{}{}", text.stdout, text.stderr).contains(KEY));

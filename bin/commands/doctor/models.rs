@@ -4,7 +4,7 @@ use super::super::auth;
 use super::Findings;
 use leftfold_config::{KeySource, KeyState, ProviderSummary, Settings};
 use leftfold_runtime::agents::Agents;
-use leftfold_runtime::model;
+use leftfold_runtime::{model, sign_in};
 
 pub(super) fn model(found: &mut Findings, settings: &Settings) {
     found.area("model");
@@ -45,7 +45,7 @@ pub(super) fn keys(found: &mut Findings, settings: &Settings) {
         let model = settings.model_name().and_then(|model| model.split_once('/'));
         named(summary) || model.is_some_and(|(provider, _)| provider == summary.name)
     };
-    let mut without = Vec::new();
+    let (mut without, mut can_sign_in) = (Vec::new(), Vec::new());
     for summary in &summaries {
         let mut what = format!("{}: {}", summary.name, auth::describe(&summary.key));
         let signed_in = settings.stored.sign_in(&summary.name);
@@ -84,12 +84,21 @@ pub(super) fn keys(found: &mut Findings, settings: &Settings) {
                 }
             }
             (KeyState::Unneeded, _) if !named(summary) => {}
-            (KeyState::Missing(_), _) => without.push(summary.name.as_str()),
+            (KeyState::Missing(_), _) => {
+                without.push(summary.name.as_str());
+                if let Some(row) = sign_in::of(&summary.name) {
+                    can_sign_in.push(format!("{} ({})", row.provider, row.label));
+                }
+            }
             (_, _) => found.fine(what),
         }
     }
     if !without.is_empty() {
         found.note(format!("no key found for {}", without.join(", ")));
+    }
+    if !can_sign_in.is_empty() {
+        let all = can_sign_in.join(", ");
+        found.note(format!("nobody has signed in at {all}: `leftfold auth login PROVIDER`"));
     }
     let known = |name: &str| summaries.iter().any(|summary| summary.name == name);
     for name in settings.stored.providers().filter(|name| !known(name)) {
