@@ -476,3 +476,30 @@ fn rust_analyzer_checks_files_in_the_sandbox() {
         "lib.rs:2:5 error: ",
     );
 }
+
+#[test]
+fn gopls_checks_files_in_the_sandbox() {
+    let works = std::process::Command::new("gopls").arg("version").output();
+    if !works.is_ok_and(|output| output.status.success()) {
+        return skipped("the programs of Go's toolchain are not installed: gopls");
+    }
+    let site = Site::bare().sandboxed();
+    site.file("leftfold.json", r#"{ "lsp": true }"#);
+    site.file("go.mod", "module shop\n\ngo 1.19\n");
+    site.file(
+        "prices/prices.go",
+        "package prices\n\nfunc Total(all []int) int { return len(all) }\n",
+    );
+    let main = |shown: &str| {
+        format!(
+            "package main\n\nimport \"shop/prices\"\n\nvar shown {shown} = prices.Total(nil)\n\nfunc main() {{ println(shown) }}\n"
+        )
+    };
+    checks(
+        &site,
+        "main.go",
+        &main("string"),
+        &main("int"),
+        "main.go:5:20 error: cannot use prices.Total",
+    );
+}
