@@ -223,6 +223,34 @@ fn late_diagnostics_come_with_a_later_call() {
 }
 
 #[test]
+fn each_root_has_one_server_which_knows_all_its_files_and_ends_with_the_session() {
+    let turn = json!([
+        write("one/a.x", "ERROR a\n"),
+        write("one/b.x", "fine\n"),
+        write("two/a.x", "ERROR b\n"),
+        says("Done."),
+    ]);
+    let site = Site::scripted(&script(&turn)).unsandboxed();
+    // the known server of this name has the nearest package as its root
+    let settings = json!({ "lsp": { "rust": double(SERVER, "") } });
+    site.file("leftfold.json", settings.to_string());
+    for folder in ["one", "two"] {
+        site.file(&format!("{folder}/Cargo.toml"), "[package]\nname = \"a\"\n");
+    }
+    let events = site.prompt("go").ok().events();
+    let finished = all(&events, "tool.finished");
+    let [_, second, third] = [0, 1, 2].map(|at| finished[at]["data"]["output"].as_str().unwrap());
+    let other = site.project().join("one/a.x").display().to_string();
+    let said = format!("(Errors in other files: 1, in 1 of them: {other}.)");
+    assert!(second.contains(&said), "{second}");
+    assert!(third.contains("1:1 ERROR b") && !third.contains("other files"), "{third}");
+    for folder in ["one", "two"] {
+        let notes = site.text(&format!("{folder}/language-server"));
+        assert_eq!(notes, "started \nended\n", "{folder}");
+    }
+}
+
+#[test]
 fn people_see_which_servers_are_in_force_and_can_check_a_file() {
     let site = Site::bare();
     let mut all = json!({ "lsp": { "stub": double(SERVER, "") } });
