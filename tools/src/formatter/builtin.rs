@@ -247,5 +247,50 @@ pub fn program(name: &str, folder: &Path, trusted: bool, worktree: &Path) -> Opt
 }
 
 fn is_program(path: &Path) -> bool {
-    path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok()
+    let is_executable = path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok();
+    is_executable && !is_idle_proxy(path, rustup_home())
+}
+
+fn rustup_home() -> Option<PathBuf> {
+    let own = std::env::var_os("RUSTUP_HOME").map(PathBuf::from);
+    own.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".rustup")))
+}
+
+/// Whether this is rustup's stand-in for a program that no toolchain has. It starts, only to say that.
+fn is_idle_proxy(path: &Path, home: Option<PathBuf>) -> bool {
+    let is_of_rustup =
+        path.canonicalize().is_ok_and(|real| real.file_name() == Some("rustup".as_ref()));
+    let name = path.file_name().filter(|name| is_of_rustup && *name != "rustup");
+    let (Some(name), Some(home)) = (name, home) else { return false };
+    let Ok(toolchains) = std::fs::read_dir(home.join("toolchains")) else { return false };
+    let mut toolchains = toolchains.filter_map(Result::ok);
+    !toolchains.any(|toolchain| toolchain.path().join("bin").join(name).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stand_in_of_rustup_counts_only_with_a_toolchain_that_has_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(path("home/toolchains/stable/bin")).unwrap();
+        for file in ["home/toolchains/stable/bin/rustfmt", "rustup", "other"] {
+            std::fs::write(path(file), "").unwrap();
+        }
+        for (name, of) in [("rustfmt", "rustup"), ("rust-analyzer", "rustup"), ("gofmt", "other")] {
+            std::os::unix::fs::symlink(path(of), path(name)).unwrap();
+        }
+        for (name, home, is_idle) in [
+            ("rust-analyzer", Some("home"), true),
+            ("rustfmt", Some("home"), false),
+            ("rustup", Some("home"), false),
+            ("gofmt", Some("home"), false),
+            ("rust-analyzer", Some("none"), false),
+            ("rust-analyzer", None, false),
+        ] {
+            assert_eq!(is_idle_proxy(&path(name), home.map(path)), is_idle, "{name} {home:?}");
+        }
+    }
 }
