@@ -391,6 +391,8 @@ pub(crate) struct Fork {
 pub(crate) struct Compact {
     /// A session id, a unique prefix of one, `last`, or a session's folder
     pub(crate) session: String,
+    /// What the summary is to contain, for the model that writes it
+    pub(crate) instructions: Option<String>,
     /// The model to use, as PROVIDER/MODEL
     #[arg(long, short)]
     pub(crate) model: Option<String>,
@@ -532,6 +534,9 @@ pub(crate) struct PermissionAnswer {
     /// A text for the model; a rejection with it does not end the turn
     #[arg(long, value_name = "TEXT")]
     pub(crate) feedback: Option<String>,
+    /// A pattern that `always` allows instead of those of the question; may be repeated
+    #[arg(long = "pattern", value_name = "PATTERN")]
+    pub(crate) patterns: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

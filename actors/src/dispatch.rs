@@ -152,7 +152,9 @@ impl Workers {
                 PermissionEvent::RejectedWith { .. } => {
                     self.to_permission(PermissionMessage::Withdraw { of });
                 }
-                PermissionEvent::Ruled { .. } | PermissionEvent::Answered { .. } => {}
+                PermissionEvent::Ruled { .. }
+                | PermissionEvent::Answered { .. }
+                | PermissionEvent::AnsweredFor { .. } => {}
             },
             // a `model.requested` follows, which is performed
             Event::Compaction(event) => match event {
@@ -160,7 +162,8 @@ impl Workers {
                 | CompactionEvent::Finished { .. }
                 | CompactionEvent::Failed { .. }
                 | CompactionEvent::Pruned { .. }
-                | CompactionEvent::Asked { .. } => {}
+                | CompactionEvent::Asked { .. }
+                | CompactionEvent::AskedWith { .. } => {}
             },
             Event::Subagent(event) => match event {
                 Subagent::Spawned { .. } => self.children().spawn(seq, state),

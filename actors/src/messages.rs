@@ -256,6 +256,8 @@ pub enum SessionMessage {
 pub struct QuestionReply {
     pub answer: Answer,
     pub feedback: Option<String>,
+    /// The patterns that an "always" allows instead of those that the question offers.
+    pub always: Option<Vec<String>>,
     /// The client that answers, and its machine.
     pub by: String,
 }
@@ -270,6 +272,10 @@ pub enum Answered {
     },
     /// No such question is open.
     NotOpen,
+    /// The question stays open: its "always" may not allow these patterns.
+    Refused {
+        why: String,
+    },
     /// The log has a prompt with this id of its client, at `seq`. Nothing was done.
     Repeated {
         seq: Seq,
@@ -282,6 +288,7 @@ impl fmt::Display for Answered {
             Self::Accepted => f.write_str("accepted"),
             Self::Already { by } => write!(f, "already answered by {by}"),
             Self::NotOpen => f.write_str("no such question is open"),
+            Self::Refused { why } => f.write_str(why),
             Self::Repeated { seq } => write!(f, "a repetition of the prompt at {seq}"),
         }
     }

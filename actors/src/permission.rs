@@ -70,8 +70,12 @@ impl Questions {
             return Ok(());
         }
         self.answers.insert(of, Some(reply.by.clone()));
-        let QuestionReply { answer: reply, feedback, by } = reply;
-        let fact = Fact::of(of, PermissionEvent::Answered { reply, feedback, by });
+        let QuestionReply { answer: reply, feedback, always, by } = reply;
+        let answered = match always {
+            Some(always) => PermissionEvent::AnsweredFor { reply, feedback, by, always },
+            None => PermissionEvent::Answered { reply, feedback, by },
+        };
+        let fact = Fact::of(of, answered);
         self.owner.cast(SessionMessage::Answered { fact: Box::new(fact), reply_to })?;
         Ok(())
     }

@@ -9,7 +9,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use leftfold_events::event::{Event, Files, Owner, Session as SessionEvent, Turn};
-use leftfold_events::{Envelope, Fact, POLICY, Secrets, Seq, State, TurnConfig, admits, settle};
+use leftfold_events::{
+    ApprovalRefused, Envelope, Fact, POLICY, Secrets, Seq, State, TurnConfig, admits, may_approve,
+    settle,
+};
 use leftfold_providers::Credentials;
 use leftfold_store::Log;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
@@ -152,7 +155,15 @@ impl Actor for Session {
             }
             SessionMessage::Hide(credentials) => session.hide(&credentials),
             SessionMessage::Answer { of, reply, reply_to } => {
-                session.workers.answer(of, reply, reply_to);
+                let always = reply.always.as_deref();
+                match always.map(|always| may_approve(&session.state, of, reply.answer, always)) {
+                    // those that are not open have an answer of their own
+                    Some(Err(why)) if why != ApprovalRefused::NotOpen => {
+                        // the client may be gone
+                        let _ = reply_to.send(Answered::Refused { why: why.to_string() });
+                    }
+                    Some(_) | None => session.workers.answer(of, reply, reply_to),
+                }
             }
             SessionMessage::Answered { fact, reply_to } => {
                 session.inbox.push_back(Item::Answer(*fact, reply_to));

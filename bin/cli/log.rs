@@ -206,7 +206,7 @@ pub(crate) struct Diff {
     #[arg(default_value = "last")]
     pub(crate) session: String,
     /// Another session: show where the two part, and how they differ after that
-    #[arg(value_name = "OTHER", conflicts_with_all = ["turn", "step", "stat"])]
+    #[arg(value_name = "OTHER", conflicts_with_all = ["turn", "step", "stat", "tree"])]
     pub(crate) other: Option<String>,
     /// Only the changes of this turn, counted from 1
     #[arg(long, value_name = "N", conflicts_with = "step")]
@@ -214,6 +214,10 @@ pub(crate) struct Diff {
     /// Only the changes of the step that holds this event
     #[arg(long, value_name = "SEQ")]
     pub(crate) step: Option<u64>,
+    /// All changes of the project's files, whoever made them: since the last commit or, without a repository,
+    /// since the session's first snapshot
+    #[arg(long, conflicts_with_all = ["turn", "step"])]
+    pub(crate) tree: bool,
     /// Show only the changed files and the numbers of lines
     #[arg(long)]
     pub(crate) stat: bool,

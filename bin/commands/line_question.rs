@@ -12,6 +12,7 @@ use leftfold_events::event::Answer;
 use leftfold_tools::Workspace;
 use tokio::sync::mpsc;
 
+use super::pages;
 use leftfold_runtime::client;
 use leftfold_runtime::preview;
 use leftfold_runtime::write_note as print;
@@ -41,6 +42,8 @@ pub(crate) struct Questions {
     gate: Option<AnswerGate<QuestionId, Instant>>,
     /// Whether the keys of the first question are on the screen.
     invited: bool,
+    /// The next line is the pattern that an "always" is to allow.
+    editing: bool,
     /// The last line was pasted, and the next one is too.
     pasting: bool,
     /// The question that was answered here last.
@@ -119,7 +122,7 @@ impl PendingQuestion {
             let permission = visible_line(&self.question.permission);
             text.extend(["    ", &permission, ": ", &visible_line(pattern), "\n"]);
         }
-        text + "  [y] allows it from now on; any other line goes back: "
+        text + "  [y] allows it from now on, [e]dit; any other line goes back: "
     }
 
     fn kind(&self) -> GateKind {
@@ -175,15 +178,30 @@ impl Questions {
         }
     }
 
+    /// Shows a question whose answer was refused.
+    pub(crate) fn ask_again(&mut self, id: QuestionId) {
+        self.answered = None;
+        if let Some(gate) = &mut self.gate {
+            gate.close();
+        }
+        if self.open.front().is_some_and(|first| first.question.id == id) {
+            self.show();
+        }
+    }
+
     fn show(&mut self) {
+        self.editing = false;
         if let Some(asked) = self.open.front().filter(|_| !self.over) {
             // Computed now, because files may have changed since the question was opened.
             let change = asked.question.change.as_ref().zip(self.workspace.as_ref());
             let change = change.map(|(change, workspace)| preview::text(change, workspace));
             let change = change.filter(|change| !change.is_empty());
             let why = asked.why.as_ref().map(|why| format!("    {}\n", visible_line(why)));
-            let change = change.unwrap_or_else(|| asked.arguments());
-            print(&(change + &why.unwrap_or_default() + &asked.text()));
+            match change {
+                Some(change) => pages::note_lines(&change, pages::indented_diff_line),
+                None => print(&asked.arguments()),
+            }
+            print(&(why.unwrap_or_default() + &asked.text()));
             self.invited = false;
             match &mut self.gate {
                 Some(gate) => gate.show(asked.question.id, asked.kind(), Instant::now()),
@@ -247,6 +265,21 @@ impl Questions {
             return None;
         }
         let (id, mut reply) = (asked.question.id, asked.reply(line));
+        if std::mem::take(&mut self.editing) {
+            let pattern = line.trim();
+            if pattern.is_empty() {
+                print("  ");
+                self.invited = false;
+                return None;
+            }
+            self.answered = Some(id);
+            let always = Some(vec![pattern.to_owned()]);
+            let by = BY.to_owned();
+            return Some((
+                id,
+                QuestionReply { answer: Answer::Always, feedback: None, always, by },
+            ));
+        }
         let key = match (asked.kind(), reply.answer) {
             (GateKind::Permission { .. }, Answer::Once) => Some("o"),
             (GateKind::Permission { .. }, Answer::Always) => Some("a"),
@@ -255,9 +288,10 @@ impl Questions {
         };
         if let Some(gate) = &mut self.gate {
             let confirms = gate.row(now) == GateRow::Confirm;
-            let key = match (confirms, matches!(line.trim(), "y" | "yes")) {
-                (true, true) => Some("y"),
-                (true, false) => Some("\n"),
+            let key = match (confirms, line.trim()) {
+                (true, "y" | "yes") => Some("y"),
+                (true, "e" | "edit") => Some("e"),
+                (true, _) => Some("\n"),
                 (false, _) => key,
             };
             if let Some(key) = key {
@@ -267,6 +301,12 @@ impl Questions {
                     }
                     GateOutcome::Redraw if !confirms => {
                         print(&asked.confirmation());
+                        return None;
+                    }
+                    GateOutcome::EditAlways => {
+                        print("  the pattern to allow instead (an empty line goes back): ");
+                        self.editing = true;
+                        gate.show(id, asked.kind(), now);
                         return None;
                     }
                     // No "always" is offered, or the way back leads to the question.
@@ -314,7 +354,7 @@ fn reply(line: &str) -> QuestionReply {
         "n" | "no" | "" => (Answer::Reject, None),
         why => (Answer::Reject, Some(why.to_owned())),
     };
-    QuestionReply { answer, feedback, by: BY.to_owned() }
+    QuestionReply { answer, feedback, always: None, by: BY.to_owned() }
 }
 
 #[cfg(test)]

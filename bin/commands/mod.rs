@@ -128,6 +128,12 @@ fn on_terminal(json: &str) -> Cow<'_, str> {
     if io::stdout().is_terminal() { clean::escape_json(json) } else { Cow::Borrowed(json) }
 }
 
+/// Writes text that is clean to standard error.
+fn write_error(text: &str) {
+    // Nobody may be reading it any more.
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
 fn write(text: &str) -> anyhow::Result<ExitCode> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -78,14 +78,28 @@ fn painted(text: &str, painter: Painter) -> String {
         .collect()
 }
 
+/// Prints lines to standard error, on a terminal with colours.
+pub(super) fn note_lines(text: &str, painter: Painter) {
+    if !has_codes(io::stderr().is_terminal()) {
+        return leftfold_runtime::write_note(text);
+    }
+    let text = redact_output::clean(text);
+    super::write_error(&painted(&clean::printable(&text), painter));
+}
+
 /// Whether standard output gets colours.
 fn has_colours(wanted: Colour) -> bool {
-    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     match wanted {
         Colour::Always => true,
         Colour::Never => false,
-        Colour::Auto => io::stdout().is_terminal() && !is_dumb() && !refused,
+        Colour::Auto => has_codes(io::stdout().is_terminal()),
     }
+}
+
+/// Whether a stream gets colours: a terminal that knows them, unless the user has refused them.
+fn has_codes(is_terminal: bool) -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    is_terminal && !is_dumb() && !refused
 }
 
 /// Whether the terminal knows no codes.
@@ -154,6 +168,15 @@ pub(crate) fn diff_line(line: &str) -> String {
         Face::PLAIN
     };
     face.paint(line)
+}
+
+/// The lines of a unified diff behind four blanks.
+pub(crate) fn indented_diff_line(line: &str) -> String {
+    const INDENT: &str = "    ";
+    match line.strip_prefix(INDENT) {
+        Some(line) => format!("{INDENT}{}", diff_line(line)),
+        None => line.to_owned(),
+    }
 }
 
 /// The lines of a replay: place, type and details of an event, and what follows below it.
@@ -236,6 +259,8 @@ mod tests {
     fn lines_are_coloured_by_what_they_are() {
         for (painter, line, expected) in [
             (diff_line as Painter, "+new", "\x1b[32m+new\x1b[0m"),
+            (indented_diff_line, "    -old", "    \x1b[31m-old\x1b[0m"),
+            (indented_diff_line, "     - a list", "     - a list"),
             (diff_line, "-old", "\x1b[31m-old\x1b[0m"),
             (diff_line, "+++ b/a", "\x1b[1m+++ b/a\x1b[0m"),
             (diff_line, " same", " same"),

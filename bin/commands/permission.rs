@@ -88,6 +88,9 @@ fn answer(args: &PermissionAnswer) -> anyhow::Result<ExitCode> {
     if let Some(feedback) = &args.feedback {
         params["feedback"] = json!(feedback);
     }
+    if !args.patterns.is_empty() {
+        params["always"] = json!(args.patterns);
+    }
     let answered = match node.call("_leftfold/answer", &params) {
         Ok(answered) => answered,
         Err(error) if error.is::<RpcError>() && !is_leaving(&error) => return Err(error),
@@ -96,6 +99,9 @@ fn answer(args: &PermissionAnswer) -> anyhow::Result<ExitCode> {
     };
     if answered["accepted"] == true {
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(why) = answered["refused"].as_str() {
+        return Err(Usage(format!("the question is still open: {why}")).into());
     }
     bail!(closed(answered["of"].as_u64(), answered["by"].as_str(), &args.call))
 }

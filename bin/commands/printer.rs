@@ -226,7 +226,8 @@ impl Output {
         let Some(names) = self.awaited.as_ref().filter(|_| self.tree.is_root(event)) else {
             return false;
         };
-        if let Event::Turn(Turn::Prompted { by, .. }) | Event::Compaction(Compaction::Asked { by }) =
+        if let Event::Turn(Turn::Prompted { by, .. })
+        | Event::Compaction(Compaction::Asked { by } | Compaction::AskedWith { by, .. }) =
             &event.event
             && names.contains(by)
         {

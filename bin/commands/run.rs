@@ -113,8 +113,9 @@ pub(crate) fn resume(args: &Resume) -> anyhow::Result<ExitCode> {
 
 /// Replaces the conversation so far with a summary.
 pub(crate) fn compact(args: Compact) -> anyhow::Result<ExitCode> {
-    let Compact { session, model, format } = args;
-    turn_of(&session, &TurnArgs { model, format, ..TurnArgs::default() }, Task::Compact)
+    let Compact { session, instructions, model, format } = args;
+    let turn = TurnArgs { model, format, ..TurnArgs::default() };
+    turn_of(&session, &turn, Task::Compact(instructions))
 }
 
 /// Restores files and messages to their state before a step.

@@ -36,8 +36,8 @@ const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Prompt(Vec<PromptPart>),
-    /// Write a summary, if there is anything to summarize.
-    Compact,
+    /// Write a summary, if there is anything to summarize, that follows these instructions.
+    Compact(Option<String>),
     /// Revert to before this event, or undo the last revert (`None`).
     Revert(Option<Seq>),
     /// Resume an interrupted turn, if there is one.
@@ -210,8 +210,9 @@ async fn begin(
 async fn ask(client: &Client, setup: &SessionSetup, task: &Task) -> anyhow::Result<bool> {
     match task {
         Task::Prompt(parts) => client.prompt(setup, parts.clone(), BY).await?,
-        Task::Compact => {
-            let answered = client.compact(setup.prompt_config(), BY, false).await?;
+        Task::Compact(instructions) => {
+            let answered =
+                client.compact(setup.prompt_config(), BY, instructions.as_deref(), false).await?;
             if answered != Answered::Accepted {
                 note("leftfold: nothing to summarize, or a summary is already being written");
                 return Ok(false);
@@ -377,6 +378,11 @@ impl TurnRunner {
 
     async fn answer(&mut self, asked: QuestionId, reply: QuestionReply) -> anyhow::Result<()> {
         let answered = self.client.answer(asked, reply).await?;
+        if let Answered::Refused { why } = answered {
+            note(&format!("  {why}"));
+            self.questions.ask_again(asked);
+            return Ok(());
+        }
         if answered != Answered::Accepted {
             note(&format!("  {answered}"));
         }

@@ -25,9 +25,11 @@ const FORMER_TYPES: [(&str, &str); 9] = [
 ];
 
 /// Types with two stored forms: the field that only the second form has, and the name of that form.
-const FORMS: [(&str, &str, &str); 5] = [
+const FORMS: [(&str, &str, &str); 7] = [
     ("session.resumed", "imported", "resumed_imported"),
     ("permission.answered", "with", "rejected_with"),
+    ("permission.answered", "always", "answered_for"),
+    ("compaction.asked", "instructions", "asked_with"),
     ("tool.started", "sandbox", "started_sandboxed"),
     ("files.snapshot_failed", "class", "snapshot_failed_as"),
     ("files.restore_failed", "class", "restore_failed_as"),

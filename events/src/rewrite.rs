@@ -33,7 +33,9 @@ pub fn rewrite(event: &mut Event, how: &impl Rewrite) {
         Event::Tool(event) => tool(event, how),
         Event::Permission(event) => permission(event, how),
         Event::Compaction(event) => match event {
-            Compaction::Finished { summary: text } | Compaction::Failed { message: text } => {
+            Compaction::Finished { summary: text }
+            | Compaction::Failed { message: text }
+            | Compaction::AskedWith { instructions: text, .. } => {
                 string(text, how);
             }
             Compaction::Started { .. } | Compaction::Pruned { .. } | Compaction::Asked { .. } => {}
@@ -246,6 +248,10 @@ fn permission(event: &mut Permission, how: &impl Rewrite) {
         }
         Permission::Answered { feedback, .. } | Permission::RejectedWith { feedback, .. } => {
             optional(feedback, how);
+        }
+        Permission::AnsweredFor { feedback, always, .. } => {
+            optional(feedback, how);
+            strings(always, how);
         }
     }
 }

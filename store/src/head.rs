@@ -136,8 +136,8 @@ impl Summary {
 pub(crate) fn turn_boundary(event: &Event) -> Option<Option<EndReason>> {
     if let Event::Turn(Turn::Ended(ended)) = event {
         Some(Some(ended.reason))
-    } else if let Event::Turn(Turn::Prompted { .. }) | Event::Compaction(Compaction::Asked { .. }) =
-        event
+    } else if let Event::Turn(Turn::Prompted { .. })
+    | Event::Compaction(Compaction::Asked { .. } | Compaction::AskedWith { .. }) = event
     {
         Some(None)
     } else {

@@ -68,6 +68,8 @@ fn what_names_nothing_stays_text() {
 fn a_file_that_can_not_be_attached_is_named_to_the_user() {
     let site = site();
     site.file(".env", "PASSWORD=very-secret\n");
+    let huge = [b"\x89PNG\r\n\x1a\n".as_slice(), &vec![0; 40 << 20]].concat();
+    site.file("huge.png", huge);
     std::fs::write(site.path("out.txt"), "very-secret").unwrap();
     for (prompt, said) in [
         ("See @.env", "`@.env` is not attached: the prompt: the rules do not allow read `.env`"),
@@ -76,6 +78,8 @@ fn a_file_that_can_not_be_attached_is_named_to_the_user() {
             "`@../out.txt` is not attached: the prompt: the rules do not allow external_directory",
         ),
         ("See @data.bin", "`@data.bin` is not attached: "),
+        ("See @none.rs#2-3", "`@none.rs#2-3` is not attached: there is no file `none.rs` in /"),
+        ("See @huge.png", "`@huge.png` is not attached: "),
         ("See @src/a.rs#9-12", "`@src/a.rs#9-12` is not attached: offset 9 is past the end"),
     ] {
         let ran = site.prompt(prompt).ok();
@@ -83,6 +87,11 @@ fn a_file_that_can_not_be_attached_is_named_to_the_user() {
         assert_eq!(parts(&ran.events()).len(), 1, "{prompt}");
         assert!(!ran.stdout.contains("very-secret"), "{}", ran.stdout);
     }
+    // a large file goes in part
+    site.file("large.txt", "line\n".repeat(3_000));
+    let said = "only the beginning of `@large.txt` is attached: the model can read the rest";
+    let ran = site.prompt("See @large.txt").ok().saying(&[said]);
+    assert!(parts(&ran.events())[1]["text"].as_str().unwrap().contains("2000: line"));
     let ran = site.run(&["run", "--yes", "--format", "json", "See @.env"]).ok().events();
     assert!(parts(&ran)[1]["text"].as_str().unwrap().contains("very-secret"));
 }

@@ -68,6 +68,9 @@ fn text_output_is_only_the_answer() {
     let schema = site.project().join("schema.json");
     let ran = site.run(&["run", "--output-schema", schema.to_str().unwrap(), "go"]).with(0);
     assert_eq!(serde_json::from_str::<Value>(&ran.stdout).unwrap(), good, "{ran:?}");
+    ran.saying(&[
+        "[the answer does not have the form that was asked for: the model is asked again]",
+    ]);
     // a later prompt without a schema is answered in text
     let ran = site.run(&["run", "--continue", "go on"]).with(0);
     assert!(ran.stdout.contains("as text"), "{ran:?}");

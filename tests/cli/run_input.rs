@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use common::{Live, Ran, Site, all, bash, call, end, only, says, script};
+use common::{Live, Ran, Site, Terminal, all, bash, call, end, only, says, script};
 use serde_json::{Value, json};
 
 fn site() -> Site {
@@ -158,6 +158,24 @@ fn a_question_on_a_terminal_names_its_rule() {
     terminal.until("[o]nce").press("o\r").until("Done.");
     assert_eq!(terminal.wait(), 0);
     assert!(common::exists(&site.project().join("made")));
+}
+
+#[test]
+fn a_question_on_a_terminal_shows_the_change_in_colours() {
+    let edit = json!({ "filePath": "a", "oldString": "one", "newString": "ONE" });
+    let site = Site::scripted(&script(json!([call("edit", edit), says("Done.")])))
+        .setting("/permission", json!({ "edit": "ask" }));
+    for (variable, is_coloured) in [("HAS_COLOR", true), ("NO_COLOR", false)] {
+        site.file("a", "one\n");
+        let mut command = site.command(&["run", "go"]);
+        command.env(variable, "1");
+        let mut terminal = Terminal::start(command, 100);
+        terminal.until("    -one\n    +ONE\n").until("allow edit on a?").until("[o]nce");
+        terminal.press("o\r").until("Done.");
+        assert_eq!(terminal.wait(), 0);
+        let red = terminal.raw.contains("\x1b[31m-one\x1b[0m");
+        assert_eq!(red, is_coloured, "{:?}", terminal.raw);
+    }
 }
 
 #[test]

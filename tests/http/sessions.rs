@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use common::language_server::{double, serve_if_asked};
-use common::{Site, call, mcp, says, script};
+use common::{Site, call, mcp, only, says, script};
 use serde_json::{Value, json};
 
 use crate::client::{Served, SseFrame};
@@ -270,8 +270,10 @@ fn all_kinds_of_parts_are_shown() {
     server.post(&format!("{path}/message"), parts).ok();
     let subtask = json!({ "type": "subtask", "prompt": "look around", "description": "Look", "agent": "general" });
     server.post(&format!("{path}/message"), json!({ "parts": [subtask] })).ok();
-    let model = json!({ "providerID": "double", "modelID": "m" });
+    let model = json!({ "providerID": "double", "modelID": "m", "instructions": "Keep names." });
     assert_eq!(server.post(&format!("{path}/summarize"), model).ok(), json!(true));
+    let asked = only(&site.exported(), "compaction.asked")["data"]["instructions"].clone();
+    assert_eq!(asked, "Keep names.");
 
     let listed = server.get(&format!("{path}/message")).ok();
     let mut kinds: BTreeMap<String, Value> = BTreeMap::new();

@@ -32,6 +32,20 @@ fn a_summary_is_asked_for_once() {
 }
 
 #[test]
+fn a_summary_follows_the_instructions_that_were_given() {
+    let wanted = json!({ "purpose": "compaction", "prompt": "Keep the numbers." });
+    let summary = json!({ "match": wanted, "parts": [{ "text": "42." }] });
+    let site = Site::scripted(&json!({ "replies": [summary, says("Hello.")] }));
+    site.prompt("hi").ok();
+    let ran = site.run(&["compact", "last", "Keep the numbers.", "--format", "json"]).ok();
+    let events = ran.events();
+    assert_eq!(only(&events, "compaction.asked")["data"]["instructions"], "Keep the numbers.");
+    assert_eq!(only(&events, "compaction.finished")["data"]["summary"], "42.");
+    site.assert_sound();
+    site.run(&["rerun", "last"]).ok();
+}
+
+#[test]
 fn a_summary_that_was_cut_off_is_written_again() {
     let cut = json!({ "match": { "purpose": "compaction" }, "parts": [{ "text": "Half a summ" }],
         "finish": "length" });

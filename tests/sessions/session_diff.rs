@@ -391,3 +391,56 @@ fn secrets_in_files_are_hidden() {
     let site = site.setting("/permission", json!(3));
     diff(&site, &[]).with(2).saying(&["permission"]);
 }
+
+/// Whoever has changed the files: tracked, new, deleted, and no text.
+#[test]
+fn the_whole_tree_is_compared_with_the_last_commit_or_the_first_snapshot() {
+    for is_repository in [true, false] {
+        let site = with(json!([bash("echo by the model > model.txt"), says("Done.")]));
+        let project = site.project();
+        site.file("kept.txt", "kept\n");
+        site.file("old.txt", "one\ntwo\n");
+        site.file("gone.txt", "gone\n");
+        site.file("data.bin", b"\0\x01");
+        site.file(".gitignore", "ignored\n");
+        let git = |arguments: &[&str]| {
+            let mut git = Command::new("git");
+            let who = ["-c", "user.name=t", "-c", "user.email=t@example.com"];
+            git.args(who).args(arguments).current_dir(&project);
+            assert!(git.output().unwrap().status.success(), "{arguments:?}");
+        };
+        if is_repository {
+            git(&["init", "--quiet"]);
+            // no program of the repository runs
+            git(&["config", "diff.external", "touch ran"]);
+            git(&["add", "."]);
+            git(&["commit", "--quiet", "--message", "first"]);
+        }
+        site.prompt("go").ok();
+        site.file("old.txt", "one\nTWO\n");
+        site.file("mine.txt", "by me\n");
+        site.file("ignored", "never\n");
+        site.file("data.bin", b"\0\x02");
+        std::fs::remove_file(project.join("gone.txt")).unwrap();
+        let (shown, files) = json_of(&site, &["--tree"], 0);
+        let expected = [
+            "modified data.bin +0 -0",
+            "deleted gone.txt +0 -1",
+            "added mine.txt +1 -0",
+            "added model.txt +1 -0",
+            "modified old.txt +1 -1",
+        ];
+        assert_eq!(files, expected, "{is_repository}");
+        let note = shown["notes"][0].as_str().unwrap();
+        let base = if is_repository { "the last commit" } else { "the session's first snapshot" };
+        assert!(note.starts_with(&format!("compared with {base}")), "{note}");
+        let text = diff(&site, &["--tree"]).ok().stdout;
+        for line in ["+by the model\n", "-two\n+TWO\n", "+by me\n", "-gone\n"] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert!(!common::exists(&project.join("ran")));
+    }
+    let site = with(json!([says("Nothing.")]));
+    site.prompt("go").ok();
+    diff(&site, &["--tree"]).with(2).saying(&["no git repository", "no snapshot yet"]);
+}

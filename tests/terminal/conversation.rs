@@ -95,6 +95,43 @@ fn no_ends_the_turn_and_always_asks_no_more() {
 }
 
 #[test]
+fn what_always_allows_is_edited_before_it_counts() {
+    let site = asking(json!([bash("echo 1"), bash("echo 2"), bash("echo 3"), says("All.")]))
+        .setting("/permission/bash", json!({ "*": "ask", "env *": "deny" }));
+    for columns in [40, 80, 120] {
+        let mut terminal = site.terminal(&[], columns);
+        prompt(&mut terminal, "go", "[o]nce");
+        terminal.press("a").until("bash: echo *\n").until("[e] edits").press("e");
+        terminal.until("allow: echo *").until("Enter allows these");
+        // unchanged patterns leave nothing behind
+        terminal.press("\x1b").until("[o]nce");
+        assert!(!terminal.shown().contains("aside"), "{}", terminal.shown());
+        terminal.press("a").until("[e] edits").press("e").until("allow: echo *");
+        // neither of these is allowed, and the text stays
+        for (typed, shown, why) in [
+            ("\x7f\x7f 2", "allow: echo 2", "`echo 2` does not match"),
+            ("\x7f\x7f\x7f\x7f\x7f\x7f*", "allow: *", "`*` would also allow"),
+        ] {
+            terminal.press(typed).until(shown).press("\r").until(why).until(shown);
+        }
+        // Esc leads back, with nothing allowed
+        terminal.press("\x1b").until("aside: *").until("[o]nce").press("a").until("[e] edits");
+        terminal.press("e").until("allow: echo *").press("\x7f?\r");
+        terminal.until("allowed from now on: echo ?").until("All.");
+        // the draft that was put aside
+        terminal.until("› *").press("\x15").until_prompt().press(CTRL_D);
+        assert_eq!(terminal.wait(), 0);
+        let events = site.exported();
+        let answered = &only(&events, "permission.answered")["data"];
+        assert_eq!(answered["always"], json!(["echo ?"]));
+        let listed = site.run(&["permission", "list"]).ok().stdout;
+        assert!(listed.ends_with(" bash: echo ?\n"), "{listed}");
+        site.run(&["permission", "forget", "--all"]).ok();
+        site.assert_sound();
+    }
+}
+
+#[test]
 fn typing_while_a_question_appears_neither_answers_it_nor_gets_lost() {
     let site = asking(json!([bash("sleep 0.3; touch made"), says("Made."), says("Docs too.")]));
     let mut terminal = site.terminal(&[], 100);
@@ -198,10 +235,13 @@ fn a_run_on_a_terminal_takes_no_line_that_was_typed_before() {
     assert!(!terminal.shown().contains("asks for"), "{}", terminal.shown());
     terminal.until("[o]nce, [a]lways, [n]o");
     assert!(!common::exists(&site.project().join("made")));
-    terminal.press("a\r").until("bash: touch *").until("[y] allows it").press("y\r").until("Done.");
+    terminal.press("a\r").until("bash: touch *").until("[y] allows it").press("e\r");
+    terminal.until("the pattern to allow instead").press("rm *\r").until("does not match");
+    terminal.until("allow bash on touch made? [o]nce").press("a\r").until("[e]dit").press("e\r");
+    terminal.until("the pattern to allow instead").press("touch m*\r").until("Done.");
     assert_eq!(terminal.wait(), 0);
     let answered = &only(&site.exported(), "permission.answered")["data"].clone();
-    assert_eq!(answered["reply"], "always");
+    assert_eq!((&answered["reply"], &answered["always"]), (&json!("always"), &json!(["touch m*"])));
 }
 
 #[test]
@@ -364,6 +404,10 @@ fn the_changes_of_a_turn_and_of_the_session_are_shown() {
     .setting("/snapshot", json!(true));
     let mut terminal = site.terminal(&[], 80);
     terminal.until_prompt().press("/diff\r").until("the session has only begun");
+    terminal
+        .until_prompt()
+        .press("/diff tree\r")
+        .until("no git repository, and the session has no");
     prompt(&mut terminal, "one", "Done one.");
     prompt(&mut terminal, "two", "Done two.");
     terminal.until_prompt().press("/diff\r").until("b (new) +1 -0").until("1 + second");
@@ -372,7 +416,11 @@ fn the_changes_of_a_turn_and_of_the_session_are_shown() {
     terminal.until_prompt().press("/diff session\r").until("a (new) +1 -0").until("b (new) +1 -0");
     terminal.until("2 files changed, +2 -0");
     terminal.until_prompt().press("/diff 3\r").until("there is no turn 3: the session has 2");
-    terminal.until_prompt().press("/diff x\r").until("/diff [N|session]: ");
+    terminal.until_prompt().press("/diff x\r").until("/diff [N|session|tree]: ");
+    // whoever has changed them, since the first snapshot
+    site.file("c", "third\n");
+    terminal.until_prompt().press("/diff tree\r").until("c (new) +1 -0");
+    terminal.until("compared with the session's first snapshot").until("3 files changed, +3 -0");
     terminal.until_prompt().press("/exit\r");
     assert_eq!(terminal.wait(), 0);
     site.assert_sound();

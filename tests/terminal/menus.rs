@@ -219,6 +219,29 @@ fn sessions_are_begun_named_found_and_continued() {
 }
 
 #[test]
+fn a_session_of_another_project_asks_whether_its_settings_are_trusted() {
+    for (key, shown, standing) in
+        [("n", "One.", "new "), ("\x03", "not switched", "new "), ("y", "One.", "trusted ")]
+    {
+        let site = Site::scripted(&script(json!([says("One."), says("Two.")])));
+        let other = site.path("other");
+        std::fs::create_dir(&other).unwrap();
+        let in_other = |args: &[&str]| site.command(args).current_dir(&other).output().unwrap();
+        assert!(in_other(&["run", "first"]).status.success());
+        std::fs::write(other.join("leftfold.json"), r#"{"permission": "allow"}"#).unwrap();
+        let mut terminal = site.terminal(&[], 100);
+        terminal.until_prompt().press("/sessions\r").until("> first").press("\r");
+        terminal.until("other can run programs").until("Trust these settings? [y/N]").press(key);
+        terminal.until(shown).until_prompt();
+        // where the next prompt goes
+        prompt(&mut terminal, "second", if shown == "One." { "Two." } else { "One." });
+        leave(&mut terminal);
+        let shown = String::from_utf8(in_other(&["trust", "--show"]).stdout).unwrap();
+        assert!(shown.starts_with(standing), "{key:?}: {shown}");
+    }
+}
+
+#[test]
 fn prompts_are_taken_back_and_brought_back_one_by_one() {
     let site = Site::scripted(&script(json!([
         bash("echo 1 > a"),
@@ -272,6 +295,21 @@ fn commands_show_what_the_session_is() {
     terminal.press("/export out.jsonl\r").until("out.jsonl exists").until_prompt();
     terminal.press("/help\r").until("/permissions [MODE]").until("Shift-Tab");
     leave(&mut terminal);
+    site.assert_sound();
+}
+
+#[test]
+fn a_summary_follows_the_instructions_that_were_typed() {
+    let wanted = json!({ "purpose": "compaction", "prompt": "Keep the numbers." });
+    let summary = json!({ "match": wanted, "parts": [{ "text": "42." }] });
+    let site = Site::scripted(&json!({ "replies": [summary, says("Hello.")] }));
+    let mut terminal = site.terminal(&[], 80);
+    prompt(&mut terminal, "go", "Hello.");
+    terminal.press("/compact Keep the numbers.\r").until("[compacting: ").until_prompt();
+    leave(&mut terminal);
+    let events = site.exported();
+    assert_eq!(only(&events, "compaction.asked")["data"]["instructions"], "Keep the numbers.");
+    assert_eq!(only(&events, "compaction.finished")["data"]["summary"], "42.");
     site.assert_sound();
 }
 
@@ -354,7 +392,7 @@ fn the_help_fits_any_width() {
     let site = Site::scripted(&script(json!([says("Never.")])));
     for (columns, expected) in [
         (40, "  /undo\n    take back the last prompt and its\n    changes to files\n"),
-        (80, "  /undo                take back the last prompt and its changes to files\n"),
+        (80, "  /undo                    take back the last prompt and its changes to files\n"),
     ] {
         let mut terminal = site.terminal(&[], columns);
         terminal.until_prompt().press("/help\r").until("Ctrl-Z").until_prompt();

@@ -1,6 +1,6 @@
 //! Questions answered from outside, the effect of "always", and `permission check`.
 
-use common::{ASK, Live, Site, all, asking, call, end, only, says, script};
+use common::{ASK, Live, Site, all, asking, bash, call, end, only, says, script};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -60,6 +60,41 @@ fn a_pending_question_survives_a_kill_and_is_answered_after_the_resume() {
     assert_eq!(only(&events, "permission.answered")["of"].to_string(), seq);
     assert_eq!(all(&events, "tool.finished").len(), 1);
     site.assert_sound();
+}
+
+#[test]
+fn an_always_may_name_its_pattern_and_a_wrong_one_leaves_the_question_open() {
+    let replies =
+        json!([bash("cargo test a"), says("Tested."), bash("cargo test b"), says("Yes.")]);
+    let site = Site::scripted(&script(replies))
+        .setting("/permission/bash", json!({ "*": "ask", "cargo publish *": "deny" }));
+    let (live, seq) = waiting(&site, &ASK);
+    let answer = |reply: &str, pattern: &str| {
+        site.run(&["permission", "answer", "last", &seq, reply, "--pattern", pattern])
+    };
+    for (reply, pattern, why) in [
+        ("always", "cargo build *", "`cargo build *` does not match `cargo test a`"),
+        ("always", "cargo *", "would also allow `cargo publish *`, which a rule denies"),
+        ("always", " ", "there is no pattern to allow"),
+        ("once", "cargo test *", "only an answer `always` takes patterns"),
+    ] {
+        answer(reply, pattern).with(2).saying(&["the question is still open", why]);
+    }
+    let why = site.run(&["why", "last"]).ok().stdout;
+    assert!(why.contains("`always` allows bash: cargo test *"), "{why}");
+    answer("always", "cargo t*").ok();
+    let events = live.wait().ok().events();
+    let answered = &only(&events, "permission.answered")["data"];
+    assert_eq!(answered["always"], json!(["cargo t*"]));
+    assert_eq!(answered["reply"], "always");
+    let listed = site.run(&["permission", "list"]).ok().stdout;
+    assert!(listed.ends_with(" bash: cargo t*\n"), "{listed}");
+    let replayed = site.run(&["replay", "last", "--type", "permission.*"]).ok().stdout;
+    assert!(replayed.contains("for `cargo t*`"), "{replayed}");
+    // another session of the project asks no more
+    assert_eq!(verdict(&site), "allow");
+    site.assert_sound();
+    site.run(&["rerun", "last"]).ok();
 }
 
 /// Runs a turn whose question is answered with "always".

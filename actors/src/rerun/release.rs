@@ -81,7 +81,12 @@ impl Rerun {
             Event::Todo(Todo::Updated { todos }) => return self.todos(of, next, todos).await,
             Event::Permission(Permission::Answered { reply, feedback, by }) => {
                 let (feedback, by) = (feedback.clone(), by.clone());
-                let reply = QuestionReply { answer: *reply, feedback, by };
+                let reply = QuestionReply { answer: *reply, feedback, always: None, by };
+                return self.answer(of, next, reply).await;
+            }
+            Event::Permission(Permission::AnsweredFor { reply, feedback, by, always }) => {
+                let (feedback, by, always) = (feedback.clone(), by.clone(), Some(always.clone()));
+                let reply = QuestionReply { answer: *reply, feedback, always, by };
                 return self.answer(of, next, reply).await;
             }
             Event::Subagent(Subagent::Ended { .. }) => return self.child_ended(of, next).await,
@@ -415,9 +420,12 @@ impl Rerun {
         let answer = |reply_to| SessionMessage::Answer { of, reply, reply_to };
         match ractor::call!(self.life.actor(), answer) {
             Ok(Answered::Accepted) => Ok(Ok(())),
-            Ok(Answered::Already { .. } | Answered::NotOpen | Answered::Repeated { .. }) => {
-                Ok(Err(self.missed(next.seq, "of")))
-            }
+            Ok(
+                Answered::Already { .. }
+                | Answered::NotOpen
+                | Answered::Refused { .. }
+                | Answered::Repeated { .. },
+            ) => Ok(Err(self.missed(next.seq, "of"))),
             Err(gone) => Err(Error::Gone(gone.to_string())),
         }
     }

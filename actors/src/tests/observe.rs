@@ -91,6 +91,7 @@ async fn the_first_answer_counts_and_the_others_are_told_who_gave_it() {
         let reply = QuestionReply {
             answer: leftfold_events::event::Answer::Reject,
             feedback: Some("not outside".into()),
+            always: None,
             by: by.into(),
         };
         let (session, of) = (site.session, asked.seq);
@@ -101,7 +102,7 @@ async fn the_first_answer_counts_and_the_others_are_told_who_gave_it() {
         match told.expect("an answer") {
             Answered::Accepted => accepted += 1,
             Answered::Already { by } => assert_eq!(by, "ann"),
-            Answered::NotOpen | Answered::Repeated { .. } => {}
+            Answered::NotOpen | Answered::Refused { .. } | Answered::Repeated { .. } => {}
         }
     }
     assert_eq!(accepted, 1);

@@ -245,6 +245,7 @@ async fn a_turn_keeps_its_session_open() {
     let reply = QuestionReply {
         answer: Answer::Reject,
         feedback: Some("not outside".into()),
+        always: None,
         by: "test".into(),
     };
     let (session, of) = (site.session, asked.seq);

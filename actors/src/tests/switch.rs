@@ -70,7 +70,8 @@ async fn agree(live: &mut Live, mut asked: Option<Seq>) -> EndReason {
 }
 
 fn allow(live: &Live, of: Seq) {
-    let reply = QuestionReply { answer: Answer::Once, feedback: None, by: "test".into() };
+    let reply =
+        QuestionReply { answer: Answer::Once, feedback: None, always: None, by: "test".into() };
     let (told, _) = tokio::sync::oneshot::channel();
     live.tell(SessionMessage::Answer { of, reply, reply_to: told.into() });
 }

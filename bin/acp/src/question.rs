@@ -174,7 +174,12 @@ pub(super) fn replied<T>(
         }
         Err(error) => {
             let why = format!("The client did not answer the question: {}", error.message);
-            Some(QuestionReply { answer: Answer::Reject, feedback: Some(why), by: NAME.to_owned() })
+            Some(QuestionReply {
+                answer: Answer::Reject,
+                feedback: Some(why),
+                always: None,
+                by: NAME.to_owned(),
+            })
         }
     }
 }
@@ -191,7 +196,7 @@ pub(super) fn chosen(response: &RequestPermissionResponse, answers: &[String]) -
         ALWAYS => (Answer::Always, None),
         _ => (Answer::Reject, None),
     };
-    QuestionReply { answer, feedback, by: NAME.to_owned() }
+    QuestionReply { answer, feedback, always: None, by: NAME.to_owned() }
 }
 
 #[cfg(test)]

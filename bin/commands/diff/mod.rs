@@ -16,6 +16,7 @@ use similar::TextDiff;
 
 use super::pages;
 use crate::cli::{Diff, Format};
+use leftfold_runtime::project::Project;
 use leftfold_runtime::session_diff::{DiffRange, SessionDiff};
 use leftfold_runtime::session_paths::SessionPlace;
 
@@ -36,7 +37,14 @@ fn files(args: &Diff) -> anyhow::Result<ExitCode> {
         (None, Some(step)) => DiffRange::Step(step),
         (None, None) => DiffRange::Session,
     };
-    let diff = SessionDiff::read(&super::place(&args.session)?, range)?;
+    let place = super::place(&args.session)?;
+    let diff = match args.tree {
+        true => {
+            let project = Project::of(&place)?;
+            leftfold_runtime::run_async(SessionDiff::of_tree(&place, &project.directory))??
+        }
+        false => SessionDiff::read(&place, range)?,
+    };
     match args.format {
         Format::Json => {
             super::print_json(&format!("{}\n", diff.to_json(args.stat)))?;

@@ -247,7 +247,9 @@ impl Spans {
                     span.call = Some(call);
                 }
             }
-            Permission::Answered { reply, .. } | Permission::RejectedWith { reply, .. } => {
+            Permission::Answered { reply, .. }
+            | Permission::AnsweredFor { reply, .. }
+            | Permission::RejectedWith { reply, .. } => {
                 let end = match reply {
                     Answer::Once | Answer::Always => End::Ok,
                     Answer::Reject => End::Denied,
@@ -276,7 +278,7 @@ impl Spans {
                 self.begin(Kind::Compaction, event.seq, &format!("{} results pruned", calls.len()));
                 self.end(event.seq, event.seq, End::Ok);
             }
-            Compaction::Asked { .. } => {}
+            Compaction::Asked { .. } | Compaction::AskedWith { .. } => {}
         }
     }
 

@@ -197,7 +197,18 @@ impl Records {
                 let rules = rules.unwrap_or_default();
                 if *reply == Answer::Always { rules } else { Vec::new() }
             }
-            Permission::Ruled { .. } | Permission::RejectedWith { .. } => Vec::new(),
+            Permission::AnsweredFor { reply: Answer::Always, always, .. } => {
+                let asked = event.of.and_then(|of| self.asked.remove(&(event.session, of)));
+                let Some(Rule { permission, .. }) = asked.and_then(|rules| rules.first().cloned())
+                else {
+                    return Vec::new();
+                };
+                let allow = |pattern| Rule::new(&permission, pattern, Action::Allow);
+                always.iter().map(allow).collect()
+            }
+            Permission::Ruled { .. }
+            | Permission::AnsweredFor { .. }
+            | Permission::RejectedWith { .. } => Vec::new(),
         }
     }
 }

@@ -399,19 +399,20 @@ impl Client {
         self.send(SessionMessage::Facts(vec![Fact::new(titled)]))
     }
 
-    /// Requests a summary of the conversation; with `joins` only if a turn is running. `NotOpen`:
+    /// Requests a summary of the conversation, which is to follow the instructions; with `joins` only if a turn is running. `NotOpen`:
     /// there is no such turn, nothing to summarize, or a summary is already being written.
     pub async fn compact(
         &self,
         prompt_config: PromptConfig,
         by: &str,
+        instructions: Option<&str>,
         joins: bool,
     ) -> anyhow::Result<Answered> {
         let node = match &self.link {
             Link::Here { node, .. } => node,
-            Link::There(remote) => return remote.compact(by).await,
+            Link::There(remote) => return remote.compact(by, instructions).await,
         };
-        let asked = Fact::new(Compaction::Asked { by: by.to_owned() });
+        let asked = Fact::new(Compaction::asked(by, instructions));
         let reply_to = ractor::call!(node, |reply_to| NodeMessage::Tell {
             session: self.session,
             message: message(prompt_config, asked, joins, Some(reply_to)),
@@ -535,5 +536,5 @@ pub async fn closed(opened: &mut Opened) -> String {
 /// A reply with this text to a question; without text the question is dismissed.
 pub fn reply(text: Option<String>, by: &str) -> QuestionReply {
     let answer = if text.is_some() { Answer::Once } else { Answer::Reject };
-    QuestionReply { answer, feedback: text, by: by.to_owned() }
+    QuestionReply { answer, feedback: text, always: None, by: by.to_owned() }
 }

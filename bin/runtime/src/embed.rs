@@ -238,9 +238,12 @@ impl Session {
     /// Answers a permission question. Returns whether this was the first answer to it.
     ///
     /// # Errors
-    /// The session is closed.
+    /// The session is closed, or the patterns of an "always" are refused.
     pub async fn answer(&self, question: QuestionId, reply: QuestionReply) -> anyhow::Result<bool> {
         let answered = self.client.answer(question, reply).await?;
+        if let Answered::Refused { why } = answered {
+            anyhow::bail!(why);
+        }
         Ok(answered == Answered::Accepted)
     }
 

@@ -245,7 +245,12 @@ async fn write(
     });
     match begun {
         Ok(Answered::Accepted) => {}
-        Ok(Answered::NotOpen | Answered::Already { .. } | Answered::Repeated { .. }) => {
+        Ok(
+            Answered::NotOpen
+            | Answered::Already { .. }
+            | Answered::Refused { .. }
+            | Answered::Repeated { .. },
+        ) => {
             bail!("there is a session {session} already")
         }
         Err(_) => bail!(closed(&mut opened).await),

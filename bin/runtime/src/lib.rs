@@ -67,6 +67,7 @@ pub mod user_message;
 pub mod warnings;
 mod watchers;
 pub mod why;
+pub mod working_tree;
 
 use std::sync::{Mutex, PoisonError};
 

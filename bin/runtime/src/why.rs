@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use leftfold_events::event::{Event, Turn};
+use leftfold_events::event::{Event, Permission, Turn};
 use leftfold_events::state::{EndedBy, OpenWait, PendingKind};
 use leftfold_events::{Envelope, Seq, SessionId, State, Time, fold};
 use serde::Serialize;
@@ -27,6 +27,9 @@ struct Waiting {
     /// The party that ends the wait.
     owner: String,
     what: String,
+    /// What an answer `always` would allow: permissions and patterns.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    always: Vec<String>,
     since: Time,
     until: Time,
 }
@@ -171,6 +174,7 @@ fn waits(events: &[Envelope]) -> Vec<Waiting> {
                 Some(_) => event.map(|event| what(event, &state)).unwrap_or_default(),
                 None => "the turn's time limit".to_owned(),
             },
+            always: event.map(offered).unwrap_or_default(),
             since: wait.since,
             until: wait.until,
         }
@@ -203,8 +207,16 @@ fn what(event: &Envelope, state: &State) -> String {
     }
 }
 
+/// The rules that an answer `always` to a question would add.
+fn offered(asked: &Envelope) -> Vec<String> {
+    let Event::Permission(Permission::Asked { permission, always, .. }) = &asked.event else {
+        return Vec::new();
+    };
+    always.iter().map(|pattern| format!("{permission}: {pattern}")).collect()
+}
+
 fn line(wait: &Waiting, root: SessionId) -> String {
-    let Waiting { session, seq, kind, owner, what, since, until } = wait;
+    let Waiting { session, seq, kind, owner, what, always, since, until } = wait;
     let whose = if *session == root { String::new() } else { format!(" of child {session}") };
     let kind = kind.map_or_else(|| json!(TURN), |kind| json!(kind));
     let kind = kind.as_str().unwrap_or_default();
@@ -214,6 +226,10 @@ fn line(wait: &Waiting, root: SessionId) -> String {
         printable_line(owner)
     );
     if wait.kind == Some(PendingKind::Question) {
+        if !always.is_empty() {
+            let allows = format!("`always` allows {}", always.join(", "));
+            let _ = writeln!(line, "    {}", printable_line(&allows));
+        }
         let _ = writeln!(
             line,
             "    answer: leftfold permission answer {session} {seq} once|always|reject"

@@ -12,6 +12,7 @@ use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_runtime::client;
 use leftfold_runtime::session_setup::SessionSetup;
 use leftfold_tools::FilePreview;
+use leftfold_view::clean::clean_line;
 use leftfold_view::{
     AnswerGate, Change, ESCAPE, GateKind, GateOutcome, GateRow, OpenQuestion, QuestionId,
     SessionView,
@@ -57,6 +58,8 @@ pub(super) enum Entry {
     Because(QuestionId),
     /// It answers the question.
     Answer(QuestionId),
+    /// It is what an "always" to the question allows, one pattern a line.
+    Always(QuestionId),
 }
 
 /// A task for the caller.
@@ -705,10 +708,14 @@ impl App {
             }
             (Asked::Question(of), GateOutcome::Answer(answer)) => {
                 let by = BY.to_owned();
-                self.answer(of, QuestionReply { answer, feedback: None, by })
+                self.answer(of, QuestionReply { answer, feedback: None, always: None, by })
             }
             (Asked::Question(of), GateOutcome::Because) => {
                 self.entry = Entry::Because(of);
+                None
+            }
+            (Asked::Question(of), GateOutcome::EditAlways) => {
+                self.edit_always(of, at);
                 None
             }
             (Asked::Question(of), GateOutcome::Words(words)) => {
@@ -747,6 +754,40 @@ impl App {
                 None
             }
         }
+    }
+
+    /// Lets the user write what an "always" allows, from the patterns that the question offers.
+    fn edit_always(&mut self, of: QuestionId, at: Instant) {
+        let offered = self.blocks.open_question(of).map(|open| open.always.clone());
+        let offered = offered.unwrap_or_default();
+        if !is_editable(&offered) {
+            self.hint = Some("A pattern of several lines cannot be edited.".to_owned());
+            return self.restart_gate(at);
+        }
+        let (send, back) = (self.key_of(KeyAction::Send), self.key_of(KeyAction::Interrupt));
+        let hint =
+            format!("{send} allows these from now on, one pattern a line; {back} goes back.");
+        self.write_always(of, &offered, &hint);
+    }
+
+    fn write_always(&mut self, of: QuestionId, patterns: &[String], hint: &str) {
+        self.entry = Entry::Always(of);
+        self.composer.set(&patterns.join("\n"));
+        self.hint = Some(hint.to_owned());
+    }
+
+    /// An "always" was refused: its patterns can be changed.
+    pub(super) fn refused(&mut self, of: QuestionId, patterns: &[String], why: &str) {
+        self.answered.remove(&of);
+        let why = clean_line(why);
+        if self.blocks.open_question(of).is_none() || self.asked.is_some() {
+            self.composer.put_before(&patterns.join("\n"));
+            return self.warn(&format!("  {why}"));
+        }
+        let draft = self.composer.take();
+        self.aside = joined(&self.aside, &draft);
+        self.asked = Some(Asked::Question(of));
+        self.write_always(of, patterns, &why);
     }
 
     fn answer(&mut self, of: QuestionId, reply: QuestionReply) -> Option<Action> {
@@ -908,6 +949,7 @@ impl App {
             Entry::Prompt => self.blocks.look.sign("› ", "> "),
             Entry::Because(_) => "  because: ",
             Entry::Answer(_) => "  answer: ",
+            Entry::Always(_) => "  allow: ",
         }
     }
 
@@ -995,9 +1037,16 @@ impl App {
 
     /// Leaves the question open. The text stays as a draft.
     fn leave_entry(&mut self) {
+        let offered = match self.entry {
+            Entry::Always(of) => self.blocks.open_question(of).map(|open| open.always.join("\n")),
+            Entry::Prompt | Entry::Because(_) | Entry::Answer(_) => None,
+        };
         self.entry = Entry::Prompt;
         let text = self.composer.take();
-        self.aside = joined(&self.aside, &text);
+        // patterns that the user has not changed are no text of the user
+        if offered.as_ref() != Some(&text) {
+            self.aside = joined(&self.aside, &text);
+        }
         self.restart_gate(Instant::now());
     }
 
@@ -1016,7 +1065,17 @@ impl App {
             Entry::Because(of) => {
                 let why = self.composer.take().trim().to_owned();
                 let (answer, by) = (Answer::Reject, BY.to_owned());
-                self.answer(of, QuestionReply { answer, feedback: Some(why), by })
+                let (feedback, always) = (Some(why), None);
+                self.answer(of, QuestionReply { answer, feedback, always, by })
+            }
+            Entry::Always(of) => {
+                let offered = self.blocks.open_question(of)?.always.clone();
+                let text = self.composer.take();
+                let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+                let patterns: Vec<String> = lines.map(str::to_owned).collect();
+                let always = Some(patterns).filter(|patterns| *patterns != offered);
+                let (answer, by) = (Answer::Always, BY.to_owned());
+                self.answer(of, QuestionReply { answer, feedback: None, always, by })
             }
             Entry::Answer(of) => {
                 let text = self.composer.text();
@@ -1155,6 +1214,11 @@ impl App {
         let settles = self.resizes_until.filter(|until| *until > now);
         counts.into_iter().chain(settles).min()
     }
+}
+
+/// Whether patterns can be written one a line.
+pub(super) fn is_editable(patterns: &[String]) -> bool {
+    !patterns.iter().any(|pattern| pattern.contains(char::is_control))
 }
 
 fn kind_of(question: &OpenQuestion) -> GateKind {

@@ -266,12 +266,13 @@ fn indented(style: Style, text: &str, look: &Look) -> Line<'static> {
 }
 
 /// The changes of a session to files, in colours, with the numbers of changed lines below.
-pub(super) fn diff(diff: &SessionDiff, look: &Look) -> Vec<Line<'static>> {
+pub(super) fn diff(diff: &SessionDiff, part: &str, look: &Look) -> Vec<Line<'static>> {
     let files = FileDiff::parse(&diff.unified());
     let options = DiffOptions { most: LONGEST_DIFF, ..DiffOptions::WHOLE };
     let mut shown = render::diff(&files, options, look.columns(), &look.theme);
     let lines: usize = files.iter().map(|file| file.0.len()).sum();
-    let more = (lines > LONGEST_DIFF).then(|| format!("all of it: leftfold diff {}", diff.session));
+    let more =
+        (lines > LONGEST_DIFF).then(|| format!("all of it: leftfold diff {}{part}", diff.session));
     let none = diff.files.is_empty().then(|| "no file was changed".to_owned());
     let sum = none.unwrap_or_else(|| file_changes::sum(&diff.figures()));
     for note in more.iter().chain(&diff.notes).chain(&diff.gaps).chain([&sum]) {

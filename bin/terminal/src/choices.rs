@@ -111,17 +111,22 @@ fn entry(name: &str, about: &str) -> Entry {
 
 impl Default for Choices {
     /// The conversation's own commands, which are known without reading anything.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "most commands have nothing to complete to")]
     fn default() -> Self {
         let themes = ThemeName::ALL.map(|name| entry(name.as_str(), ""));
         let modes = Mode::ALL.map(|mode| entry(mode.name(), mode.about()));
+        let diffs = [
+            entry("session", "the changes of the session"),
+            entry(TREE, "all changes of the project's files, whoever made them"),
+        ];
         let command = |own: &super::entered::OwnCommand| Command {
             entry: entry(own.name, own.about),
-            arguments: if own.command == Own::Theme {
-                themes.to_vec()
-            } else if own.command == Own::Permissions {
-                modes.to_vec()
-            } else {
-                Vec::new()
+            arguments: match own.command {
+                Own::Theme => themes.to_vec(),
+                Own::Permissions => modes.to_vec(),
+                Own::Diff => diffs.to_vec(),
+                Own::Fork => vec![entry(HERE, "everything so far, with the files as they are")],
+                _ => Vec::new(),
             },
             argument: own.argument,
         };
@@ -438,6 +443,8 @@ pub(super) fn prompts(prompts: &[(Seq, String)], wanted: PromptsFor) -> Picker<P
     Picker::new(title, here.into_iter().chain(prompts.iter().map(row)).collect(), 0)
 }
 
+/// The argument of `/diff` for all changes of the project's files.
+pub(super) const TREE: &str = "tree";
 /// The argument of `/fork` for a fork of the whole session.
 pub(super) const HERE: &str = "here";
 /// The argument of `/fork` that restores the files.

@@ -15,7 +15,7 @@ use ratatui::text::Line;
 use unicode_width::UnicodeWidthStr;
 
 use super::blocks::span;
-use super::choices::{self, FILES, HERE, Mode, PLAIN, Pick, PromptsFor};
+use super::choices::{self, FILES, HERE, Mode, PLAIN, Pick, PromptsFor, TREE};
 use super::conversation::{Conversation, Screen};
 use super::entered::{Argument, OWN, Own, OwnCommand};
 use super::jobs::{Back, Done, List};
@@ -128,11 +128,16 @@ impl Conversation {
                 }
                 None => self.wrong(own),
             },
-            Own::Compact => self.begin("asking the session", |job| Box::pin(job.compact())),
+            Own::Compact => {
+                self.begin("asking the session", |job| Box::pin(job.compact(argument)));
+            }
             Own::Context => self.begin("reading the session", |job| Box::pin(job.context())),
             Own::Cost => self.begin("reading the session", |job| Box::pin(job.cost())),
             Own::Copy => self.begin("reading the session", |job| Box::pin(job.last_answer())),
             Own::Why => self.begin("reading the session", |job| Box::pin(job.why())),
+            Own::Diff if argument == TREE => {
+                self.begin("comparing files", |job| Box::pin(job.tree_diff()));
+            }
             Own::Diff => match diff_range(&argument) {
                 Some(range) => self.begin("comparing files", move |job| Box::pin(job.diff(range))),
                 None => self.wrong(own),

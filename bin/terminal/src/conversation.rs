@@ -1,7 +1,7 @@
 //! The conversation: performs what the keys ask for, feeds observed events to the [`App`], and draws it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -16,6 +16,7 @@ use leftfold_runtime::project::{self, Project};
 use leftfold_runtime::redact_output;
 use leftfold_runtime::session_paths::{self, SessionPlace};
 use leftfold_runtime::session_setup::SessionSetup;
+use leftfold_runtime::trust;
 use leftfold_runtime::turn_config::Overrides;
 use leftfold_store::Reader;
 use leftfold_view::clean::clean_line;
@@ -217,6 +218,7 @@ impl Conversation {
                 let reply = QuestionReply {
                     answer: leftfold_events::event::Answer::Once,
                     feedback: None,
+                    always: None,
                     by: BY.to_owned(),
                 };
                 self.answer_later(question.id, reply);
@@ -552,9 +554,9 @@ impl Conversation {
                 self.app.settle(false);
                 self.app.note(&format!("  brought back: {}", first(&text)));
             }
-            Done::Diff(diff) => {
+            Done::Diff(diff, options) => {
                 self.app.settle(false);
-                let lines = calls::diff(&diff, &self.app.blocks.look);
+                let lines = calls::diff(&diff, options, &self.app.blocks.look);
                 self.app.blocks.add(lines);
             }
             Done::Forked { place, draft } => {
@@ -585,9 +587,27 @@ impl Conversation {
     async fn switch(&mut self, place: SessionPlace) -> anyhow::Result<()> {
         let past = Reader::open(&place.store)?.read(place.session, 1)?;
         let project = Project::of(&place)?;
+        if !self.may_use_settings(&project.directory)? {
+            self.app.note("[not switched: the session is the same]");
+            return Ok(());
+        }
         self.enter_session(place, project).await?;
         self.continue_session(&past);
         Ok(())
+    }
+
+    /// Asks whether the settings of another project are trusted. No: they are left out. Answers whether the user goes
+    /// there at all.
+    fn may_use_settings(&mut self, directory: &Path) -> anyhow::Result<bool> {
+        if *directory == self.job.setup.turn_settings.directory || !trust::is_pending(directory) {
+            return Ok(true);
+        }
+        self.release_terminal();
+        let asked = tokio::task::block_in_place(|| super::trust::ask_once(directory));
+        self.take_terminal()?;
+        let (answer, typed) = asked?;
+        self.app.keep(&typed);
+        Ok(answer.is_some())
     }
 
     /// Begins a new session of the same project, with the same choices.
@@ -649,9 +669,13 @@ impl Conversation {
     }
 
     async fn answer(&mut self, of: QuestionId, reply: QuestionReply) -> anyhow::Result<()> {
+        let patterns = reply.always.clone();
         let answered = self.job.link.client()?.answer(of, reply).await?;
         match answered {
             Answered::Accepted => {}
+            Answered::Refused { why } => {
+                self.app.refused(of, &patterns.unwrap_or_default(), &why);
+            }
             Answered::Already { .. } | Answered::NotOpen | Answered::Repeated { .. } => {
                 self.app.warn(&format!("  {answered}"));
             }

@@ -61,7 +61,8 @@ pub(super) enum Done {
     Context(Box<ContextUse>),
     /// Text for the clipboard.
     Copy(String),
-    Diff(Box<SessionDiff>),
+    /// And the options with which `leftfold diff` shows all of it.
+    Diff(Box<SessionDiff>, &'static str),
     /// The image of the clipboard.
     Attached(Box<PromptPart>),
     NotAttached(String),
@@ -216,7 +217,7 @@ impl Job {
         }
     }
 
-    pub(super) async fn compact(mut self) -> Done {
+    pub(super) async fn compact(mut self, instructions: String) -> Done {
         let refused = |why: String| Done::Refused(format!("/compact: {why}"));
         if self.link.client.is_none() {
             return refused(BEGUN.to_owned());
@@ -224,7 +225,7 @@ impl Job {
         let setup = self.setup.clone();
         let compacted = self.link.with_client(async |client: &Client| {
             ready(client, &setup).await;
-            client.compact(setup.prompt_config(), BY, false).await
+            client.compact(setup.prompt_config(), BY, Some(&instructions), false).await
         });
         match compacted.await {
             Ok(Answered::Accepted) => Done::Accepted,
@@ -446,8 +447,17 @@ impl Job {
         }
         let place = self.place;
         match blocking(move || SessionDiff::read(&place, range)).await {
-            Ok(diff) => Done::Diff(Box::new(diff)),
+            Ok(diff) => Done::Diff(Box::new(diff), ""),
             Err(error) => Done::Refused(format!("{error:#}")),
+        }
+    }
+
+    /// The changes of the project's files, whoever made them.
+    pub(super) async fn tree_diff(self) -> Done {
+        let directory = &self.setup.turn_settings.directory;
+        match SessionDiff::of_tree(&self.place, directory).await {
+            Ok(diff) => Done::Diff(Box::new(diff), " --tree"),
+            Err(error) => Done::Refused(format!("/diff: {error:#}")),
         }
     }
 

@@ -17,7 +17,7 @@ use ratatui::style::Modifier;
 use ratatui::text::Line;
 use unicode_width::UnicodeWidthStr;
 
-use super::app::{App, Asked, Entry};
+use super::app::{App, Asked, Entry, is_editable};
 use super::blocks::{span, tokens};
 use super::calls::{CallBlock, elapsed, todo_line};
 use super::choosing::DIGITS;
@@ -47,6 +47,8 @@ const LONGEST_DRAFT: usize = 12;
 const RESUME: &str = "  resume it? [y]es  [n]o";
 /// The keys that confirm an "always".
 const CONFIRM: &str = "  [y] allows it from now on; any other key goes back";
+const CONFIRM_OR_EDIT: &str =
+    "  [y] allows it from now on, [e] edits it first; any other key goes back";
 /// Shown until keys count.
 const QUIET: &str = "  …";
 
@@ -174,6 +176,9 @@ impl App {
         match self.entry {
             Entry::Because(_) => Some(format!("why not? The model reads it; {back} goes back")),
             Entry::Answer(_) => Some(format!("{send} answers; {back} goes back")),
+            Entry::Always(_) => {
+                Some(format!("the patterns to allow from now on; {back} goes back"))
+            }
             Entry::Prompt if self.asked.is_some() => Some("a question waits".to_owned()),
             Entry::Prompt if self.is_working() => {
                 let stop = if back.is_empty() { key(KeyAction::Cancel) } else { back };
@@ -218,7 +223,7 @@ impl App {
         }
         let text = match self.gate.row(now) {
             GateRow::Quiet | GateRow::Draft(_) => return QUIET.to_owned(),
-            GateRow::Confirm => CONFIRM.to_owned(),
+            GateRow::Confirm => self.confirm_keys().to_owned(),
             GateRow::Keys => match self.asked {
                 Some(Asked::Question(of)) => match self.blocks.open_question(of) {
                     Some(OpenQuestion { question: Some(asked), .. }) => {
@@ -238,6 +243,13 @@ impl App {
                 format!("{text}  ({asked} of {})", asked - 1 + waiting)
             }
         }
+    }
+
+    /// The keys that follow the one for "always".
+    fn confirm_keys(&self) -> &'static str {
+        let Some(Asked::Question(of)) = self.asked else { return CONFIRM };
+        let open = self.blocks.open_question(of);
+        if open.is_some_and(|open| is_editable(&open.always)) { CONFIRM_OR_EDIT } else { CONFIRM }
     }
 
     /// The list to choose from.

@@ -28,11 +28,22 @@ const ERASE: &str = "\r\x1b[K";
 /// # Errors
 /// The terminal cannot be read, or the answer cannot be stored.
 pub fn ask(directory: &Path) -> anyhow::Result<String> {
+    let (answer, typed) = ask_once(directory)?;
+    if answer.is_none() {
+        // as the terminal would have done
+        kill_process(getpid(), Signal::INT)?;
+    }
+    Ok(typed)
+}
+
+/// Whether to use the settings, trusted or not; `None` after Ctrl-C. And the text that was typed and is no answer.
+pub(super) fn ask_once(directory: &Path) -> anyhow::Result<(Option<bool>, String)> {
+    let nothing = (Some(false), String::new());
     // the command that reads the settings reports what is wrong with them
-    let Ok(review) = trust::review(directory) else { return Ok(String::new()) };
+    let Ok(review) = trust::review(directory) else { return Ok(nothing) };
     let mut screen = io::stderr();
     if review.is_whole() || !io::stdin().is_terminal() || !screen.is_terminal() {
-        return Ok(String::new());
+        return Ok(nothing);
     }
     let codes = terminal_mode::has_codes();
     writeln!(screen, "{}", trust::question(&review))?;
@@ -44,13 +55,11 @@ pub fn ask(directory: &Path) -> anyhow::Result<String> {
     let answer = answer(&mut gate, &mut screen, codes);
     drop(mode);
     writeln!(screen)?;
-    match answer? {
-        Some(true) => trust::grant(&review)?,
-        Some(false) => {}
-        // as the terminal would have done
-        None => kill_process(getpid(), Signal::INT)?,
+    let answer = answer?;
+    if answer == Some(true) {
+        trust::grant(&review)?;
     }
-    Ok(gate.take_text())
+    Ok((answer, gate.take_text()))
 }
 
 /// Whether the user trusts the settings; `None` after Ctrl-C.
@@ -103,6 +112,7 @@ fn answer(
             | GateOutcome::Redraw
             | GateOutcome::Answer(_)
             | GateOutcome::Because
+            | GateOutcome::EditAlways
             | GateOutcome::Keys(_)
             | GateOutcome::Words(_) => {}
         }

@@ -54,6 +54,8 @@ pub enum GateOutcome {
     Answer(Answer),
     /// No; a line with the reason follows.
     Because,
+    /// "Always", for patterns that the user writes first.
+    EditAlways,
     Yes,
     No,
     /// Keys that count for a question of a tool.
@@ -194,11 +196,16 @@ impl<Q: PartialEq, T: Copy + Ord + Add<Duration, Output = T>> AnswerGate<Q, T> {
         if was_confirming || counts { GateOutcome::Redraw } else { outcome }
     }
 
-    /// The second key for "always". Every other key leads back to the question.
+    /// The second key for "always": yes, or edit. Every other key leads back to the question.
     fn confirm(&mut self, keys: &str, key: Option<char>, at: T) -> GateOutcome {
         if key == Some('y') {
             self.close();
             return GateOutcome::Answer(Answer::Always);
+        }
+        if key == Some('e') {
+            self.close();
+            self.stray = None;
+            return GateOutcome::EditAlways;
         }
         if let Some(shown) = &mut self.shown {
             shown.confirming = false;
@@ -320,6 +327,10 @@ mod tests {
             // the second key
             (PERMISSION, &[(900, "a")], redraw.clone()),
             (PERMISSION, &[(900, "a"), (901, "y")], ALWAYS),
+            (PERMISSION, &[(900, "a"), (901, "e")], GateOutcome::EditAlways),
+            (PERMISSION, &[(900, "e")], redraw.clone()),
+            (PERMISSION, &[(900, "a"), (5_000, "n"), (5_700, "e")], redraw.clone()),
+            (no_always, &[(900, "a"), (901, "e")], redraw.clone()),
             (PERMISSION, &[(900, "a"), (901, "a")], redraw.clone()),
             (PERMISSION, &[(900, "a"), (5_000, "n"), (5_001, "y")], redraw.clone()),
             (PERMISSION, &[(900, "a"), (5_000, "n"), (5_700, "y")], ONCE),
@@ -433,7 +444,7 @@ mod tests {
         fn no_answer_without_a_key_after_the_quiet_time_and_no_always_without_a_second(
             steps in prop::collection::vec(
                 (0_u64..900, prop::sample::select(vec![
-                    "a", "y", "o", "n", "b", "x", " ", "\n", "\u{1b}", "\u{7f}", "\u{15}", "\u{4}",
+                    "a", "y", "e", "o", "n", "b", "x", " ", "\n", "\u{1b}", "\u{7f}", "\u{15}", "\u{4}",
                     "ay", "also", "o\n", "2", "show", "close",
                 ]), 0_u8..4),
                 1..60,
@@ -482,7 +493,7 @@ mod tests {
                         shown_at = now;
                         gate.show(question, kind, now);
                     }
-                    GateOutcome::Because => {
+                    GateOutcome::Because | GateOutcome::EditAlways => {
                         prop_assert!(now >= shown_at + QUIET && !has_draft);
                         question += 1;
                         shown_at = now;

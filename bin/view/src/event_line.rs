@@ -72,6 +72,7 @@ pub fn is_bookkeeping(event: &Event) -> bool {
             Permission::Ruled { action, .. } => *action != Action::Deny,
             Permission::Asked { .. }
             | Permission::Answered { .. }
+            | Permission::AnsweredFor { .. }
             | Permission::RejectedWith { .. } => false,
         },
         Event::Files(event) => match event {
@@ -138,6 +139,7 @@ fn asked(event: &Envelope, view: &SessionView) -> Option<String> {
             Some(line.trim_end().to_owned())
         }
         Permission::Answered { reply, by, feedback }
+        | Permission::AnsweredFor { reply, by, feedback, .. }
         | Permission::RejectedWith { reply, by, feedback, .. } => {
             let question = view.question(event.of?)?.question.as_ref()?;
             let answer = answer_text(*reply, feedback.as_deref());
@@ -198,7 +200,11 @@ pub fn detail(event: &Event) -> String {
         }
         Event::Permission(Permission::Answered { reply, by, feedback }) => {
             let feedback = feedback.as_deref().map(quoted).unwrap_or_default();
-            format!("{reply:?} by {by} {feedback}").trim_end().to_owned()
+            format!("{} by {by} {feedback}", variant_words(reply)).trim_end().to_owned()
+        }
+        Event::Permission(Permission::AnsweredFor { reply, by, always, .. }) => {
+            let allowed: Vec<String> = always.iter().map(|text| format!("`{text}`")).collect();
+            format!("{} by {by}, for {}", variant_words(reply), allowed.join(", "))
         }
         Event::Permission(Permission::RejectedWith { by, with, .. }) => {
             format!("reject by {by}, with {with}")
@@ -226,6 +232,7 @@ fn choices_detail(choices: &SessionChoices, by: &str) -> String {
 fn compaction_detail(event: &Compaction) -> String {
     match event {
         Compaction::Asked { by } => format!("by {by}"),
+        Compaction::AskedWith { by, instructions } => format!("{} by {by}", quoted(instructions)),
         Compaction::Started { through, .. } => format!("of everything up to {through}"),
         Compaction::Finished { summary } => quoted(summary),
         Compaction::Failed { message } => message.clone(),

@@ -279,6 +279,7 @@ impl Findings {
             Permission::Ruled { .. }
             | Permission::Asked { .. }
             | Permission::Answered { .. }
+            | Permission::AnsweredFor { .. }
             | Permission::RejectedWith { .. } => {}
         }
     }

@@ -21,7 +21,9 @@ pub fn reason(before: &State, event: &Envelope) -> Option<String> {
         Event::Permission(Permission::Ruled { action, rule, .. }) => {
             ruled(before, event.of, *action, rule.as_ref())
         }
-        Event::Permission(Permission::Answered { .. }) => took(before, event),
+        Event::Permission(Permission::Answered { .. } | Permission::AnsweredFor { .. }) => {
+            took(before, event)
+        }
         Event::Permission(Permission::RejectedWith { .. }) => {
             Some("another call of the reply was rejected with words".to_owned())
         }

@@ -874,7 +874,13 @@ impl SessionView {
                 vec![Change::Asked(envelope.seq)]
             }
             Permission::Answered { reply, by, feedback }
+            | Permission::AnsweredFor { reply, by, feedback, .. }
             | Permission::RejectedWith { reply, by, feedback, .. } => {
+                if let Permission::AnsweredFor { always, .. } = event
+                    && let Some(question) = self.questions.get_mut(&of)
+                {
+                    question.always.clone_from(always);
+                }
                 self.close_question(of);
                 let (reply, by, feedback) = (*reply, by.clone(), feedback.clone());
                 let rejected = reply == Answer::Reject && !self.is_in_run(of);
@@ -908,7 +914,9 @@ impl SessionView {
                 CompactionEnd::Finished { summary: summary.clone() }
             }
             Compaction::Failed { message } => CompactionEnd::Failed { message: message.clone() },
-            Compaction::Asked { by } => return vec![Change::CompactionAsked { by: by.clone() }],
+            Compaction::Asked { by } | Compaction::AskedWith { by, .. } => {
+                return vec![Change::CompactionAsked { by: by.clone() }];
+            }
             Compaction::Pruned { .. } => return Vec::new(),
         };
         vec![Change::CompactionEnded { compaction: self.compaction.take(), end }]
@@ -1051,9 +1059,15 @@ fn plugin_notice(event: &Hook) -> Option<String> {
 
 /// The line for a turn that goes on by itself.
 fn continued(finish: Finish) -> &'static str {
-    if finish == Finish::Length {
-        "[the reply was cut off at the output limit: the model continues]"
-    } else {
-        "[the reply ended for an unknown reason: the model continues]"
+    match finish {
+        Finish::Length => "[the reply was cut off at the output limit: the model continues]",
+        Finish::Stop => {
+            "[the answer does not have the form that was asked for: the model is asked again]"
+        }
+        Finish::ToolCalls
+        | Finish::ContentFilter
+        | Finish::Pause
+        | Finish::Error
+        | Finish::Other => "[the reply ended for an unknown reason: the model continues]",
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::event::HookPoint;
 use crate::json::{Json, merge};
 use crate::request::Request;
-use crate::state::{Compacting, State};
+use crate::state::{Compacting, State, words};
 use crate::turn_config::ToolSpec;
 
 /// Plugins' names of model parameters, and the names in request bodies.
@@ -75,6 +75,10 @@ pub(super) fn summary_prompt(s: &State, compacting: &Compacting) -> String {
             prompt.push_str("\n\n");
             prompt.push_str(text);
         }
+    }
+    if let Some(instructions) = &compacting.instructions {
+        prompt.push_str("\n\n");
+        prompt.push_str(&words::summary_instructions(instructions));
     }
     prompt
 }

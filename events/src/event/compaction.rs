@@ -25,4 +25,22 @@ pub enum Compaction {
     Asked {
         by: String,
     },
+    /// The same, with instructions for the summary. Its public name is that of `Asked`; its field
+    /// `instructions` tells the two apart.
+    #[serde(rename(serialize = "asked", deserialize = "asked_with"))]
+    AskedWith {
+        by: String,
+        instructions: String,
+    },
+}
+
+impl Compaction {
+    /// The wish of `by` for a summary. Blank instructions count as none.
+    pub fn asked(by: &str, instructions: Option<&str>) -> Self {
+        let by = by.to_owned();
+        match instructions.map(str::trim).filter(|text| !text.is_empty()) {
+            Some(text) => Self::AskedWith { by, instructions: text.to_owned() },
+            None => Self::Asked { by },
+        }
+    }
 }

@@ -153,14 +153,15 @@ impl Event {
             },
             Self::Permission(event) => match event {
                 Permission::Ruled { .. } | Permission::Asked { .. } => true,
-                Permission::Answered { .. } => false,
+                Permission::Answered { .. } | Permission::AnsweredFor { .. } => false,
                 Permission::RejectedWith { .. } => true,
             },
             Self::Compaction(event) => match event {
                 Compaction::Started { .. } | Compaction::Pruned { .. } => true,
                 Compaction::Finished { .. }
                 | Compaction::Failed { .. }
-                | Compaction::Asked { .. } => false,
+                | Compaction::Asked { .. }
+                | Compaction::AskedWith { .. } => false,
             },
             Self::Subagent(event) => match event {
                 Subagent::Spawned { .. } => true,

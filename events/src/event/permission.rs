@@ -28,6 +28,16 @@ pub enum Permission {
         /// The seq of the `permission.answered` that rejected the other call.
         with: Seq,
     },
+    /// An "always" for other patterns than the question offers. Its public name is that of `Answered`; its
+    /// field `always` tells the two apart.
+    #[serde(rename(serialize = "answered", deserialize = "answered_for"))]
+    AnsweredFor {
+        reply: Answer,
+        feedback: Option<String>,
+        by: String,
+        /// The patterns that are allowed from now on.
+        always: Vec<String>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! Decides which facts a session accepts. A refused fact is not appended: it is late, a duplicate,
 //! or not allowed now.
 
+use super::approval::may_approve;
 use crate::event::{
     Compaction, Event, Fact, Files, Hook, Model, Permission, Session, Subagent, Todo, Tool, Turn,
 };
@@ -47,6 +48,9 @@ pub fn admits(s: &State, fact: &Fact) -> bool {
         },
         Event::Permission(event) => match event {
             Permission::Answered { .. } => awaits(&[PendingKind::Question]),
+            Permission::AnsweredFor { reply, always, .. } => {
+                may_approve(s, fact.of.unwrap_or_default(), *reply, always).is_ok()
+            }
             Permission::Ruled { .. }
             | Permission::Asked { .. }
             | Permission::RejectedWith { .. } => false,
@@ -55,7 +59,9 @@ pub fn admits(s: &State, fact: &Fact) -> bool {
             Compaction::Finished { .. } | Compaction::Failed { .. } => {
                 awaits(&[PendingKind::Compaction])
             }
-            Compaction::Asked { .. } => born && s.has_past() && !is_compacting(s),
+            Compaction::Asked { .. } | Compaction::AskedWith { .. } => {
+                born && s.has_past() && !is_compacting(s)
+            }
             Compaction::Started { .. } | Compaction::Pruned { .. } => false,
         },
         Event::Subagent(event) => match event {

@@ -2,6 +2,7 @@
 //! it from top to bottom.
 
 mod admit;
+mod approval;
 pub mod children;
 mod compaction;
 mod elicitation;
@@ -13,6 +14,7 @@ mod prompt_call;
 mod retry;
 
 pub use admit::admits;
+pub use approval::{ApprovalRefused, may_approve};
 pub use retry::delay;
 
 use crate::context;

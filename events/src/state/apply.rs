@@ -268,6 +268,7 @@ impl Turn {
             stop: None,
             compactions: 0,
             compact: false,
+            compact_with: None,
             said: String::new(),
             continued: 0,
             cut_calls: 0,

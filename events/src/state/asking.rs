@@ -13,6 +13,14 @@ use crate::time::Time;
 /// The first policy under which a rejection with words closes the other questions of the reply.
 const CLOSES_OTHERS: u16 = 3;
 
+impl Access {
+    /// The rules that an "always" adds: for `instead`, or else for the patterns that are offered.
+    fn approves(&self, instead: Option<&[String]>) -> Vec<Rule> {
+        let patterns = instead.unwrap_or(&self.always).iter();
+        patterns.map(|pattern| Rule::new(&self.permission, pattern, Action::Allow)).collect()
+    }
+}
+
 impl Call {
     /// For denials that no access explains.
     fn nameless_access(&self) -> Access {
@@ -42,24 +50,10 @@ impl State {
                 self.plugins.forget_question(of);
             }
             Permission::Answered { reply, feedback, by } => {
-                if let Some(call) = self.eliciting_mut(of) {
-                    let asked = call.elicitations.first().filter(|_| *reply == Answer::Always);
-                    let approved = asked.map(Elicitation::approves).unwrap_or_default();
-                    call.told(envelope.at, *reply, feedback.as_deref());
-                    if !approved.is_empty() {
-                        self.approved.extend(approved);
-                        self.release();
-                    }
-                    return;
-                }
-                let words = self.answered(of, *reply, feedback.as_deref()).map(str::to_owned);
-                let (answer, by) = (envelope.seq, by.clone());
-                if let Some(feedback) = words.filter(|_| self.policy >= CLOSES_OTHERS)
-                    && let Some(reply) = self.last_reply_mut()
-                {
-                    let rejection = Rejection { answer, feedback, by };
-                    reply.rejection.get_or_insert_with(|| Box::new(rejection));
-                }
+                self.person_answered(envelope, *reply, feedback.as_deref(), by, None);
+            }
+            Permission::AnsweredFor { reply, feedback, by, always } => {
+                self.person_answered(envelope, *reply, feedback.as_deref(), by, Some(always));
             }
             Permission::RejectedWith { .. } => {
                 let Some(call) = self.waiting_mut(of) else { return };
@@ -67,6 +61,37 @@ impl State {
                 let seq = call.seq;
                 self.rejected_with(Some(seq), access);
             }
+        }
+    }
+
+    /// An "always" allows the patterns in `always`, or else those that the question offers.
+    fn person_answered(
+        &mut self,
+        envelope: &Envelope,
+        reply: Answer,
+        feedback: Option<&str>,
+        by: &str,
+        always: Option<&[String]>,
+    ) {
+        let of = envelope.of;
+        if let Some(call) = self.eliciting_mut(of) {
+            let asked = call.elicitations.first().and_then(Elicitation::permission);
+            let approved = asked.filter(|_| reply == Answer::Always);
+            let approved = approved.map(|access| access.approves(always)).unwrap_or_default();
+            call.told(envelope.at, reply, feedback);
+            if !approved.is_empty() {
+                self.approved.extend(approved);
+                self.release();
+            }
+            return;
+        }
+        let words = self.answered(of, reply, feedback, always).map(str::to_owned);
+        let (answer, by) = (envelope.seq, by.to_owned());
+        if let Some(feedback) = words.filter(|_| self.policy >= CLOSES_OTHERS)
+            && let Some(reply) = self.last_reply_mut()
+        {
+            let rejection = Rejection { answer, feedback, by };
+            reply.rejection.get_or_insert_with(|| Box::new(rejection));
         }
     }
 
@@ -138,6 +163,7 @@ impl State {
         of: Option<Seq>,
         reply: Answer,
         feedback: Option<&'a str>,
+        always: Option<&[String]>,
     ) -> Option<&'a str> {
         let call = self.waiting_mut(of)?;
         let Phase::Asking { access: at, .. } = call.phase else { return None };
@@ -155,9 +181,7 @@ impl State {
         call.phase = Phase::MustAsk { access: at + 1 };
         call.answers.extend(feedback.map(str::to_owned).or_else(|| Some(String::new())));
         if reply == Answer::Always {
-            let allow =
-                |pattern: String| Rule::new(access.permission.clone(), pattern, Action::Allow);
-            self.approved.extend(access.always.into_iter().map(allow));
+            self.approved.extend(access.approves(always));
             self.release();
         }
         None

@@ -22,6 +22,9 @@ pub struct Compacting {
     pub keeps_replies: bool,
     /// Whether it started without a person's request.
     pub auto: bool,
+    /// A person's instructions for the summary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
     /// Requests for the summary so far.
     pub attempt: u32,
     pub writing: Writing,
@@ -54,9 +57,9 @@ pub enum Writing {
 impl State {
     pub(super) fn apply_compaction(&mut self, envelope: &Envelope, event: &Compaction) {
         match event {
-            Compaction::Asked { .. } => {
-                self.files.turn_begins();
-                self.turn.get_or_insert_with(|| Turn::for_compaction(envelope)).compact = true;
+            Compaction::Asked { .. } => self.compaction_asked(envelope, None),
+            Compaction::AskedWith { instructions, .. } => {
+                self.compaction_asked(envelope, Some(instructions.clone()));
             }
             Compaction::Started { through, auto } => self.compacts(envelope, *through, *auto),
             Compaction::Finished { summary } => self.summarised(envelope.of, summary),
@@ -76,17 +79,25 @@ impl State {
         }
     }
 
+    fn compaction_asked(&mut self, envelope: &Envelope, instructions: Option<String>) {
+        self.files.turn_begins();
+        let turn = self.turn.get_or_insert_with(|| Turn::for_compaction(envelope));
+        turn.compact = true;
+        turn.compact_with = instructions;
+    }
+
     fn compacts(&mut self, envelope: &Envelope, through: Seq, auto: bool) {
         let answers = self.last_reply().filter(|reply| reply.has_calls()).map(|reply| reply.asked);
         let Some(turn) = &mut self.turn else { return };
         turn.compactions += u32::from(auto);
         turn.compact = false;
         let refused = matches!(turn.model_status, ModelStatus::Failed(_));
-        let before = if let ModelStatus::Compacting(c) = &turn.model_status {
-            &c.then
+        let (before, known) = if let ModelStatus::Compacting(c) = &turn.model_status {
+            (&*c.then, c.instructions.clone())
         } else {
-            &turn.model_status
+            (&turn.model_status, None)
         };
+        let instructions = turn.compact_with.take().or(known);
         // the model has not received these results yet, so the turn continues
         let owes = answers.is_some_and(|asked| asked > turn.prompted);
         let then = match before {
@@ -106,6 +117,7 @@ impl State {
             through,
             keeps_replies: self.config.options.tail.is_some(),
             auto,
+            instructions,
             attempt: 0,
             writing: Writing::Due,
             overflows: 0,

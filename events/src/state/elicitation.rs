@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::Wait;
 use crate::event::{Access, Answer, Consent, Wanted};
 use crate::form::{self, Field};
-use crate::rules::{Action, Rule};
 use crate::verdict::QUESTION;
 
 /// One request of a running tool for an answer.
@@ -55,9 +54,7 @@ impl Elicitation {
 
     /// The question for the next field, or for the permission.
     pub(crate) fn access(&self) -> Option<Access> {
-        if let Wanted::Permission { permission, patterns, always } = &self.wanted {
-            let (permission, patterns) = (permission.clone(), patterns.clone());
-            let access = Access { permission, patterns, always: always.clone() };
+        if let Some(access) = self.permission() {
             return Some(access).filter(|_| self.answered == 0);
         }
         let field = self.field()?;
@@ -81,12 +78,11 @@ impl Elicitation {
         }
     }
 
-    /// The rules that an "always" adds.
-    pub(super) fn approves(&self) -> Vec<Rule> {
-        let Wanted::Permission { permission, always, .. } = &self.wanted else { return Vec::new() };
-        let allow =
-            |pattern: &String| Rule::new(permission.clone(), pattern.clone(), Action::Allow);
-        always.iter().map(allow).collect()
+    /// The permission that the tool asks for.
+    pub(super) fn permission(&self) -> Option<Access> {
+        let Wanted::Permission { permission, patterns, always } = &self.wanted else { return None };
+        let (permission, patterns) = (permission.clone(), patterns.clone());
+        Some(Access { permission, patterns, always: always.clone() })
     }
 
     pub(super) fn hear(&mut self, reply: Answer, words: Option<&str>) {

@@ -151,6 +151,9 @@ pub struct Turn {
     pub compactions: u32,
     /// Whether a person wants a summary as soon as nothing else is running.
     pub compact: bool,
+    /// The person's instructions for that summary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compact_with: Option<String>,
     /// The text of the last reply that a summary has replaced.
     pub said: String,
     /// How often in a row the turn has gone on by itself after an incomplete reply without calls.

@@ -130,6 +130,11 @@ pub(crate) fn shortened(output: &str, chars: usize) -> String {
     }
 }
 
+/// Ends the request for a summary if a person has said what it is to contain.
+pub(crate) fn summary_instructions(instructions: &str) -> String {
+    format!("The user has asked for this summary and says about it:\n\n{instructions}")
+}
+
 /// Ends the second request for a summary if the first one was cut off.
 pub(crate) fn shorter_summary(max_output: u64) -> String {
     let words = (max_output / 4).clamp(50, 1_000);

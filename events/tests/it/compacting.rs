@@ -1,8 +1,8 @@
 //! Summaries that are requested, fail, or do not fit: SPEC 1.6.
 
 use crate::common::*;
-use leftfold_events::event::{CallKind, Class, FailureClass::*, Finish, Tool};
-use leftfold_events::event::{Event, Model};
+use leftfold_events::event::{CallKind, Class, Compaction, FailureClass::*, Finish, Tool};
+use leftfold_events::event::{Event, Model, Purpose};
 use leftfold_events::state::PendingKind;
 use leftfold_events::turn_config::{Limit, ModelSpec, Tail};
 use leftfold_events::{Envelope, Fact, Json, Request, context, event::PromptPart};
@@ -362,4 +362,27 @@ fn skills_are_never_cleared_and_nothing_before_a_summary_is() {
     run.step(&Summary("so far"));
     (0..2).for_each(|_| turn(CallKind::Plain)(&mut run));
     assert_eq!(cleared(&run), 0, "only a summary is older than the last two turns");
+}
+
+#[test]
+fn the_request_for_a_summary_has_the_instructions_of_the_person() {
+    let instructions = |run: &Run| text(&context::asked(&run.state, Purpose::Compaction).request);
+    let answered = [Prompt("hi"), Text("so"), Reply(Finish::Stop)];
+    for (given, expected) in [(Some("Keep the numbers."), true), (Some("  "), false), (None, false)]
+    {
+        let mut run = after(&answered);
+        run.tell(Fact::new(Compaction::asked("me", given)));
+        let said = "The user has asked for this summary and says about it:\\n\\nKeep the numbers.";
+        assert_eq!(instructions(&run).contains(said), expected, "{given:?}");
+        // and again after a failure
+        run.step(&Fail(Overloaded, true));
+        run.step(&Elapse);
+        assert_eq!(instructions(&run).contains(said), expected, "{given:?}");
+        run.step(&Summary("s"));
+        // the next one has none
+        for step in [Prompt("more"), Text("so"), Reply(Finish::Stop), Compact] {
+            run.step(&step);
+        }
+        assert!(!instructions(&run).contains("Keep the numbers"), "{given:?}");
+    }
 }

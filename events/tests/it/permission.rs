@@ -1,12 +1,11 @@
 //! Permissions within a turn: verdicts, questions, answers, and the intents that follow.
 
 use crate::common::*;
-use leftfold_events::Fact;
-use leftfold_events::TurnConfig;
-use leftfold_events::event::Permission::RejectedWith;
+use leftfold_events::event::Permission::{AnsweredFor, RejectedWith};
 use leftfold_events::event::{Access, Answer::*, Class, EndReason, Event, Finish, Tool, Turn};
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::turn_config::AskMode;
+use leftfold_events::{Fact, TurnConfig, admits, may_approve};
 
 #[test]
 fn questions_are_asked_and_answered() {
@@ -82,6 +81,101 @@ fn an_always_that_was_taken_back_asks_again_until_the_next_one() {
     assert_eq!(intents(&Answer("b", Always, None)), ["tool.started b 1"]);
     let allowed = intents(&Resolve("c", Class::Command, ASK, ""));
     assert_eq!(allowed, ["permission.ruled c allow", "tool.started c 1"]);
+}
+
+/// A turn that asks about `cargo test x`, and offers `cargo test *`.
+fn asked_about_a_command(rules: &[(&str, &str, Action)]) -> Run {
+    let mut config = config();
+    config.rules = [("*", "*", Action::Ask)]
+        .iter()
+        .chain(rules)
+        .map(|(permission, pattern, action)| Rule::new(*permission, *pattern, *action))
+        .collect();
+    let mut run = Run::new(&config);
+    for step in [Prompt("hi"), Call("a", "x"), Call("b", "y"), Reply(Finish::ToolCalls)] {
+        run.step(&step);
+    }
+    for call in ["a", "b"] {
+        let mut resolved = resolution(call, Class::Command, ("bash", "cargo test x"), "");
+        resolved.access[0].always = vec!["cargo test *".to_owned()];
+        let of = run.waiting(call).unwrap();
+        run.tell(Fact::of(of, Tool::Resolved(Box::new(resolved))));
+    }
+    run
+}
+
+#[test]
+fn an_always_may_allow_other_patterns_that_match_the_question_and_cover_no_denial() {
+    use Action::{Allow, Deny};
+    const PUBLISH: (&str, &str, Action) = ("bash", "cargo publish *", Deny);
+    const TOO_LONG: &str = "over the limit";
+    let long = "x".repeat(5_000);
+    for (rules, patterns, refused) in [
+        (&[][..], &["cargo *"][..], None),
+        (&[], &["cargo test x", "*"], None),
+        (&[], &["cargo test *"], None),
+        (&[], &["cargo build *"], Some("does not match `cargo test x`")),
+        (&[], &[], Some("no pattern")),
+        (&[], &["  "], Some("no pattern")),
+        (&[], &["cargo *\u{1b}[2J"], Some("`cargo *\\u{1b}[2J` has a line end or another")),
+        (&[], &[&long], Some(TOO_LONG)),
+        (&[], &["*"; 51], Some(TOO_LONG)),
+        (&[PUBLISH], &["cargo test *"], None),
+        (&[PUBLISH], &["cargo t*"], None),
+        (&[PUBLISH], &["cargo *"], Some("would also allow `cargo publish *`, which a rule denies")),
+        (&[PUBLISH], &["*"], Some("would also allow")),
+        (&[("b*", "cargo publish *", Deny)], &["*"], Some("would also allow")),
+        // another rule has lifted it, or it is about something else
+        (&[PUBLISH, ("bash", "cargo *", Action::Ask)], &["*"], None),
+        (&[PUBLISH, ("bash", "*", Allow), ("bash", "*", Action::Ask)], &["*"], None),
+        (&[("edit", "*", Deny)], &["*"], None),
+        // what the question offers may stay, and a denial still wins
+        (&[("bash", "cargo test danger", Deny)], &["cargo test *"], None),
+        (&[("bash", "cargo test danger", Deny)], &["cargo test* "], Some("does not match")),
+        (&[("bash", "cargo test danger", Deny)], &["cargo test ??*"], Some("does not match")),
+        (&[("bash", "cargo test danger", Deny)], &["cargo test?*"], Some("`cargo test danger`")),
+    ] {
+        let mut run = asked_about_a_command(rules);
+        let (of, _) = run.state.questions()[0].clone();
+        let always: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+        let found = may_approve(&run.state, of, Always, &always).map_err(|why| why.to_string());
+        let answered =
+            AnsweredFor { reply: Always, feedback: None, by: "me".into(), always: always.clone() };
+        let fact = Fact::of(of, answered);
+        assert_eq!(admits(&run.state, &fact), refused.is_none(), "{patterns:?}");
+        match (refused, found) {
+            (Some(part), Err(why)) => assert!(why.contains(part), "{patterns:?}: {why}"),
+            (None, Ok(())) => {
+                run.tell(fact);
+                let approved: Vec<&str> =
+                    run.state.approved.iter().map(|rule| rule.pattern.as_str()).collect();
+                assert_eq!(approved, always);
+                // the other call asks no more
+                assert_eq!(run.state.questions(), []);
+            }
+            (expected, found) => panic!("{patterns:?}: {expected:?} {found:?}"),
+        }
+    }
+    let run = asked_about_a_command(&[]);
+    let (of, _) = run.state.questions()[0].clone();
+    let any = ["*".to_owned()];
+    for (of, reply, part) in
+        [(of, Once, "only an answer `always`"), (of, Reject, "only"), (1, Always, "no such")]
+    {
+        let why = may_approve(&run.state, of, reply, &any).unwrap_err().to_string();
+        assert!(why.contains(part), "{why}");
+    }
+    // a question that offers nothing
+    let mut run = Run::new(&config());
+    for step in [Prompt("hi"), Call("a", "x"), Reply(Finish::ToolCalls)] {
+        run.step(&step);
+    }
+    let mut resolved = resolution("a", Class::Command, ASK, "");
+    resolved.access[0].always.clear();
+    run.tell(Fact::of(run.waiting("a").unwrap(), Tool::Resolved(Box::new(resolved))));
+    let (of, _) = run.state.questions()[0].clone();
+    let why = may_approve(&run.state, of, Always, &any).unwrap_err().to_string();
+    assert_eq!(why, "this question can be allowed once only");
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn schema_3_is_written_and_read_as_it_always_was() {
 /// The number of events of schema 3 that never change again, and the SHA-256 of their lines. Raise
 /// both after adding events, never for another reason.
 const FROZEN: (usize, &str) =
-    (148, "ace0e3eb765efa8c5522c9f90593686bfe9e0bc2baf7797d769099cc0a994aa8");
+    (151, "813536050f5966bc228ce2afaf9c7c32d37241314fb2a790d3c2aa3ce55ccbb1");
 
 #[test]
 fn schema_3_is_frozen() {

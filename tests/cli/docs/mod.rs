@@ -132,10 +132,12 @@ fn the_page_of_the_command_line_has_every_command() {
 }
 
 /// Variants that have the type of another one, in another stored form.
-const SECOND_FORMS: [&str; 6] = [
+const SECOND_FORMS: [&str; 8] = [
     "EndedUncounted",
     "ResumedImported",
     "RejectedWith",
+    "AnsweredFor",
+    "AskedWith",
     "StartedSandboxed",
     "SnapshotFailedAs",
     "RestoreFailedAs",

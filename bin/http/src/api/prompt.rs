@@ -222,6 +222,8 @@ pub(super) struct SummarizeBody {
     provider: Option<String>,
     #[serde(rename = "modelID")]
     model: Option<String>,
+    /// What the summary is to contain. OpenCode has no such field.
+    instructions: Option<String>,
 }
 
 /// Requests a summary, and waits for the end of its turn.
@@ -232,13 +234,16 @@ pub(super) async fn summarize(
 ) -> Answer {
     let client = api.client(session).await?;
     resume_cut_off(&api, session, &client).await?;
+    let instructions = body.instructions;
     let body = PromptBody {
         model: body.provider.zip(body.model).map(|(provider, id)| PromptModel { provider, id }),
         ..PromptBody::default()
     };
     let (setup, _) = setup(&api, session, &body, "").await?;
     let head = client.view().await?.seq;
-    if client.compact(setup.prompt_config(), BY, false).await? != Answered::Accepted {
+    let compacted =
+        client.compact(setup.prompt_config(), BY, instructions.as_deref(), false).await?;
+    if compacted != Answered::Accepted {
         return Err(ApiError::bad_request("there is nothing to summarize"));
     }
     drop(ended(&api, session, head, Started::Summary).await?);
@@ -351,7 +356,12 @@ async fn send_parts(
             Err(error) => return Err(error.into()),
             // the turn of a repeated prompt may have ended already
             Ok(Answered::Repeated { seq }) => return Ok(seq.saturating_sub(1)),
-            Ok(Answered::Accepted | Answered::Already { .. } | Answered::NotOpen) => {
+            Ok(
+                Answered::Accepted
+                | Answered::Already { .. }
+                | Answered::NotOpen
+                | Answered::Refused { .. },
+            ) => {
                 return Ok(head);
             }
         }

@@ -48,14 +48,15 @@ pub(super) async fn permission(
     JsonBody(PermissionReply { reply, message }): JsonBody<PermissionReply>,
 ) -> Answer {
     let feedback = message.filter(|message| !message.trim().is_empty());
-    let reply = QuestionReply { answer: reply, feedback, by: BY.to_owned() };
+    let reply = QuestionReply { answer: reply, feedback, always: None, by: BY.to_owned() };
     answer(&api, &request, reply, NO_PERMISSION).await
 }
 
 /// Allows one call, unless somebody else has answered.
 pub(super) async fn allow(api: &Arc<Api>, request: &str) -> Result<(), ApiError> {
     let Some(id) = api.feed.question(request) else { return Ok(()) };
-    let reply = QuestionReply { answer: Reply::Once, feedback: None, by: BY.to_owned() };
+    let reply =
+        QuestionReply { answer: Reply::Once, feedback: None, always: None, by: BY.to_owned() };
     api.client(id.0).await?.answer(id, reply).await?;
     Ok(())
 }
@@ -72,7 +73,7 @@ pub(super) async fn respond(
     Path((_, request)): Path<(String, String)>,
     JsonBody(PermissionResponse { response }): JsonBody<PermissionResponse>,
 ) -> Answer {
-    let reply = QuestionReply { answer: response, feedback: None, by: BY.to_owned() };
+    let reply = QuestionReply { answer: response, feedback: None, always: None, by: BY.to_owned() };
     answer(&api, &request, reply, NO_PERMISSION).await
 }
 
@@ -107,7 +108,7 @@ async fn answer(api: &Arc<Api>, request: &str, reply: QuestionReply, tag: &str) 
     let by = match client.answer((session, of), reply).await? {
         Answered::Accepted => return yes(),
         Answered::Already { by } => Some(by),
-        Answered::NotOpen | Answered::Repeated { .. } => {
+        Answered::NotOpen | Answered::Refused { .. } | Answered::Repeated { .. } => {
             socket::answered_by(&client.of(session), of).await
         }
     };

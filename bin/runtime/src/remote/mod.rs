@@ -146,8 +146,9 @@ impl Remote {
         Ok(asked["accepted"] == true)
     }
 
-    pub async fn compact(&self, by: &str) -> anyhow::Result<Answered> {
-        let params = json!({ "session": self.0.session, "by": by });
+    pub async fn compact(&self, by: &str, instructions: Option<&str>) -> anyhow::Result<Answered> {
+        let session = self.0.session;
+        let params = json!({ "session": session, "by": by, "instructions": instructions });
         let asked = self.call("_leftfold/compact", params).await?;
         Ok(if asked["accepted"] == true { Answered::Accepted } else { Answered::NotOpen })
     }
@@ -177,15 +178,19 @@ impl Remote {
         reply: QuestionReply,
     ) -> anyhow::Result<Answered> {
         let (session, of) = asked;
-        let QuestionReply { answer, feedback, by } = reply;
+        let QuestionReply { answer, feedback, always, by } = reply;
         let params = json!({
             "session": session,
             "of": of,
             "reply": answer,
             "feedback": feedback,
+            "always": always,
             "by": by,
         });
         let answered = self.call("_leftfold/answer", params).await?;
+        if let Some(why) = answered["refused"].as_str() {
+            return Ok(Answered::Refused { why: why.to_owned() });
+        }
         Ok(match answered["by"].as_str() {
             _ if answered["accepted"] == true => Answered::Accepted,
             Some(by) => Answered::Already { by: by.to_owned() },

@@ -21,6 +21,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const CONTEXT: usize = 3;
 /// The most pairs of a deleted and an added file to compare line by line.
 const MOST_PAIRS: usize = 2_500;
+/// Shown instead of a content.
+pub(super) const GONE: &str = "The content is not kept any more.";
 /// The name of a file on the side where it does not exist.
 const NONE: &str = "/dev/null";
 
@@ -179,7 +181,7 @@ impl Pair {
         let (mut additions, mut deletions) = (0, 0);
         let contents = self.contents();
         match contents {
-            Contents::Gone => diff += "The content is not kept any more.\n",
+            Contents::Gone => diff += &format!("{GONE}\n"),
             Contents::Binary if self.is_same() => {}
             Contents::Binary => {
                 let (was, is) = (bytes(before.as_ref()), bytes(after.as_ref()));
@@ -323,8 +325,8 @@ fn of_logged(file: &FileDiff) -> Option<ChangedFile> {
     Some(ChangedFile { path, from, change, additions, deletions, binary: false, source, diff })
 }
 
-/// A change whose content is not kept any more; the log has its numbers.
-pub(super) fn counted(file: &FileChange) -> ChangedFile {
+/// A change of which only the numbers are known. `why`: why the content is not shown.
+pub(super) fn counted(file: &FileChange, why: &str) -> ChangedFile {
     let FileChange { path, change, additions, deletions } = file;
     let name = shown(path);
     ChangedFile {
@@ -339,6 +341,6 @@ pub(super) fn counted(file: &FileChange) -> ChangedFile {
         deletions: *deletions,
         binary: false,
         source: Source::Snapshot,
-        diff: format!("diff --git a/{name} b/{name}\nThe content is not kept any more.\n"),
+        diff: format!("diff --git a/{name} b/{name}\n{why}\n"),
     }
 }

@@ -11,6 +11,7 @@
 
 mod changed_file;
 mod steps;
+mod tree;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -403,7 +404,7 @@ impl Reading<'_> {
         let counted: Vec<ChangedFile> = files
             .iter()
             .filter(|file| !is_shown(file))
-            .map(|file| changed_file::counted(file))
+            .map(|file| changed_file::counted(file, changed_file::GONE))
             .collect();
         self.diff.files.extend(counted);
     }

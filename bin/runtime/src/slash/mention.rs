@@ -1,7 +1,7 @@
 //! Mentions in a prompt: `@SERVER:URI` of an MCP server's resource, `@AGENT` of a subagent, `@PATH` of
 //! a file or folder. Attached contents are not searched for mentions.
 //!
-//! A word that names none of these stays text, without a message.
+//! A word that names none of these stays text. If it looks like the path of a file, the user is told.
 
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,11 @@ use crate::session_setup::SessionSetup;
 
 /// The most mentions of a prompt that are attached.
 const MOST: usize = 50;
+
+/// The most mentions that are said to name no file.
+const MOST_MISSING: usize = 5;
+/// The longest extension of a file's name, in bytes.
+const LONGEST_EXTENSION: usize = 8;
 
 /// Tells the model which agent a prompt mentions.
 const AGENT: &str = include_str!("../../../../prompts/agent_mention.md");
@@ -81,6 +86,12 @@ impl Mentions<'_> {
     async fn read(&self, mentions: &[String]) -> anyhow::Result<Vec<PromptPart>> {
         let mut known: Vec<&String> =
             mentions.iter().filter(|mention| self.is_known(mention)).collect();
+        let missing = mentions.iter().filter(|mention| !known.contains(mention));
+        for mention in missing.filter(|mention| is_like_path(mention)).take(MOST_MISSING) {
+            let path = ranged(mention).map_or(mention.as_str(), |(path, _)| path);
+            let directory = self.setup.turn_settings.directory.display();
+            not_attached(mention, &format!("there is no file `{path}` in {directory}"));
+        }
         if known.is_empty() {
             return Ok(Vec::new());
         }
@@ -181,6 +192,10 @@ impl Mentions<'_> {
             });
             return Ok(media.collect());
         }
+        if range.is_none() && output.metadata.value()["truncated"] == true {
+            let rest = "the model can read the rest";
+            crate::note(&format!("leftfold: only the beginning of `@{name}` is attached: {rest}"));
+        }
         let lines = match range {
             Some(_) => format!(" lines=\"{}\"", &name[path.len() + 1..]),
             None => String::new(),
@@ -203,6 +218,19 @@ struct LineRange {
     last: Option<u64>,
 }
 
+/// Whether a mention looks like the path of a file, and not like a name: it begins as a path does, or ends with an
+/// extension.
+fn is_like_path(mention: &str) -> bool {
+    let path = ranged(mention).map_or(mention, |(path, _)| path);
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let has_extension = name.rsplit_once('.').is_some_and(|(_, extension)| {
+        (1..=LONGEST_EXTENSION).contains(&extension.len())
+            && extension.chars().all(|c| c.is_ascii_alphanumeric())
+            && extension.contains(|c: char| c.is_ascii_alphabetic())
+    });
+    has_extension || ["/", "./", "../", "~/"].iter().any(|start| path.starts_with(start))
+}
+
 /// The path and the lines in `PATH#10-20`, `PATH#10-`, `PATH#10`, `PATH#L10-L20` and `PATH:10-20`.
 fn ranged(mention: &str) -> Option<(&str, LineRange)> {
     let (path, range) = mention.rsplit_once(['#', ':'])?;
@@ -222,6 +250,24 @@ fn ranged(mention: &str) -> Option<(&str, LineRange)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_are_told_from_names() {
+        for (mention, expected) in [
+            ("missing.txt", true),
+            ("src/main.rs#3-4", true),
+            ("./Makefile", true),
+            ("~/notes", true),
+            (".env", true),
+            ("scope/package", false),
+            ("param", false),
+            ("1.2", false),
+            ("a.notanextension", false),
+            ("a.", false),
+        ] {
+            assert_eq!(is_like_path(mention), expected, "{mention}");
+        }
+    }
 
     #[test]
     fn ranges_of_lines() {

@@ -101,6 +101,14 @@ struct AnswerParams {
     call: Option<String>,
     reply: Answer,
     feedback: Option<String>,
+    always: Option<Vec<String>>,
+    by: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct CompactParams {
+    session: SessionId,
+    instructions: Option<String>,
     by: Option<String>,
 }
 
@@ -306,7 +314,7 @@ async fn prompt(
     match client.prompt_with(setup.prompt_config(), message, joins).await.map_err(RpcError::of)? {
         Answered::Accepted => Ok(json!({})),
         Answered::Repeated { seq } => Ok(json!({ "repeated": true, "seq": seq })),
-        Answered::NotOpen | Answered::Already { .. } => Err(ended()),
+        Answered::NotOpen | Answered::Already { .. } | Answered::Refused { .. } => Err(ended()),
     }
 }
 
@@ -335,8 +343,8 @@ fn refused(error: anyhow::Error, has_options: bool) -> RpcError {
 }
 
 /// Not accepted: nothing to summarize, or a summary is already being written.
-async fn compact(peer: &Peer, asked: SessionParams) -> Result<Value, RpcError> {
-    let SessionParams { session, by } = asked;
+async fn compact(peer: &Peer, asked: CompactParams) -> Result<Value, RpcError> {
+    let CompactParams { session, instructions, by } = asked;
     let leaving =
         || RpcError::leaving(format!("the node is releasing session {session}: ask again"));
     match peer.context.state() {
@@ -351,7 +359,8 @@ async fn compact(peer: &Peer, asked: SessionParams) -> Result<Value, RpcError> {
         .map_err(RpcError::of)?
         .prompt_config();
     let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
-    let asked = client.compact(config, &by, joins).await.map_err(RpcError::of)?;
+    let asked =
+        client.compact(config, &by, instructions.as_deref(), joins).await.map_err(RpcError::of)?;
     let accepted = asked == Answered::Accepted;
     if !accepted && joins && client.view().await.map_err(RpcError::internal)?.turn.is_none() {
         return Err(leaving());
@@ -439,7 +448,7 @@ async fn cancel(peer: &Peer, asked: SessionParams) -> Result<Value, RpcError> {
 }
 
 async fn answer(peer: &Peer, asked: AnswerParams) -> Result<Value, RpcError> {
-    let AnswerParams { session, of, call, reply, feedback, by } = asked;
+    let AnswerParams { session, of, call, reply, feedback, always, by } = asked;
     let which = match (of, call) {
         (Some(of), None) => Which::Of(of),
         (None, Some(call)) => Which::Call(call),
@@ -449,7 +458,8 @@ async fn answer(peer: &Peer, asked: AnswerParams) -> Result<Value, RpcError> {
     };
     let client = peer.open(session).await?;
     if let Some((session, of)) = descendants::question(&client, &which).await? {
-        let reply = QuestionReply { answer: reply, feedback, by: peer.by(by.as_deref()) };
+        let by = peer.by(by.as_deref());
+        let reply = QuestionReply { answer: reply, feedback, always, by };
         // Subscribed before the answer is given, so that its outcome is not missed.
         let subscription =
             Subscription::open(&client.of(session), of).await.map_err(RpcError::internal)?;
@@ -457,6 +467,11 @@ async fn answer(peer: &Peer, asked: AnswerParams) -> Result<Value, RpcError> {
             Answered::Accepted => return durable(subscription, (session, of)).await,
             Answered::Already { by } => Some(by),
             Answered::NotOpen | Answered::Repeated { .. } => None,
+            Answered::Refused { why } => {
+                let refused =
+                    json!({ "accepted": false, "session": session, "of": of, "refused": why });
+                return Ok(refused);
+            }
         };
         if by.is_some() {
             return Ok(json!({ "accepted": false, "session": session, "of": of, "by": by }));
@@ -513,7 +528,9 @@ async fn durable(
 /// Whether `event` is the answer to the question (true), or closes it without one (false).
 fn counts(event: &Envelope, of: Seq) -> Option<bool> {
     let ours = event.of == Some(of);
-    if let Event::Permission(Permission::Answered { .. }) = &event.event {
+    if let Event::Permission(Permission::Answered { .. } | Permission::AnsweredFor { .. }) =
+        &event.event
+    {
         return ours.then_some(true);
     }
     let over = ours

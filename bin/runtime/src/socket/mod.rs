@@ -6,9 +6,9 @@
 //! | `_leftfold/read` | `session, from, to?` | `{lines, next}`: events as the lines of an export |
 //! | `_leftfold/watch` | `session, from, children?, status?, derived?` | `{}`, and then a `_leftfold/event` for each line |
 //! | `_leftfold/prompt` | `session, text` or `parts`, `by?, message_id?, no_reply?, agent?, model?, variant?, system?, tools?, max_steps?, max_cost?, timeout?` | `{}`, once it is in the log; mentions in `text` are attached. `{repeated, seq}`: the log has the `message_id` at `seq`, and nothing was done |
-//! | `_leftfold/answer` | `session, of` or `call`, `reply, feedback?, by?` | `{accepted, session, of, by}` |
+//! | `_leftfold/answer` | `session, of` or `call`, `reply, feedback?, always?, by?` | `{accepted, session, of, by}` or `{accepted, session, of, refused}` |
 //! | `_leftfold/cancel` | `session, by?` | `{}` |
-//! | `_leftfold/compact` | `session, by?` | `{accepted}` |
+//! | `_leftfold/compact` | `session, instructions?, by?` | `{accepted}` |
 //! | `_leftfold/configure` | `session, choices?, rules?, by?` | `{accepted}`, once it is in the log |
 //! | `_leftfold/dispose` | `directory` | `{disposed}`: how many sets of MCP servers and plugins of that directory ended |
 //! | `_leftfold/revert` | `session, to, by?` | `{accepted, refused}`: why not, or null |

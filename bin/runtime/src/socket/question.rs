@@ -58,13 +58,16 @@ impl Search {
                 }
             }
             (
-                Permission::Answered { by, .. } | Permission::RejectedWith { by, .. },
+                Permission::Answered { by, .. }
+                | Permission::AnsweredFor { by, .. }
+                | Permission::RejectedWith { by, .. },
                 Some((of, answerer)),
             ) if event.of == Some(*of) => {
                 *answerer = Some(by.clone());
             }
             (
                 Permission::Answered { .. }
+                | Permission::AnsweredFor { .. }
                 | Permission::RejectedWith { .. }
                 | Permission::Ruled { .. },
                 _,

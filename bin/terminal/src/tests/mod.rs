@@ -568,7 +568,10 @@ fn always_shows_what_it_allows_and_takes_a_second_key() {
     assert!(answers(&press(&mut app, "a", after)).is_empty());
     let shown: Vec<String> = app.take().iter().map(Line::to_string).collect();
     assert_eq!(shown, ["  always, in this project, without asking again:", "    bash: git *"]);
-    assert_eq!(app.keys_text(after), "  [y] allows it from now on; any other key goes back");
+    assert_eq!(
+        app.keys_text(after),
+        "  [y] allows it from now on, [e] edits it first; any other key goes back"
+    );
     assert_eq!(answers(&press(&mut app, "y", after)), [Answer::Always]);
 }
 

@@ -77,8 +77,8 @@ impl Typist {
                 now,
             ),
             9..=13 => {
-                let keys = ["o", "y", "a", "n", "b", "\n", "⎋"];
-                press(&mut self.app, keys[usize::try_from(random.below(7)).unwrap()], now)
+                let keys = ["o", "y", "a", "e", "n", "b", "\n", "⎋"];
+                press(&mut self.app, keys[usize::try_from(random.below(8)).unwrap()], now)
             }
             14 => {
                 self.resize(1 + u16::try_from(random.below(130)).unwrap());
@@ -143,6 +143,14 @@ impl Typist {
                 let (shown, since) = self.shown.take().expect("a question is on the screen");
                 assert_eq!(id, shown);
                 assert!(is_reason || (self.now >= since + leftfold_view::QUIET && !had_draft));
+                if let Some(patterns) = reply.always {
+                    if random.below(2) == 0 {
+                        self.app.refused(id, &patterns, "no such pattern");
+                        self.shown = Some((shown, since));
+                        return;
+                    }
+                    self.sent += &patterns.concat();
+                }
                 if self.open.remove(&id.1) {
                     self.log.answered(id.1, reply.answer, None, "terminal");
                 }

@@ -306,6 +306,7 @@ impl Sources<'_, '_> {
                     | Event::Permission(
                         Permission::Ruled { .. }
                             | Permission::Answered { .. }
+                            | Permission::AnsweredFor { .. }
                             | Permission::RejectedWith { .. }
                     )
             )

@@ -191,7 +191,7 @@ impl Run {
     }
 
     /// The waiting intent about the call with this id.
-    fn waiting(&self, id: &str) -> Option<Seq> {
+    pub(crate) fn waiting(&self, id: &str) -> Option<Seq> {
         use leftfold_events::state::Phase;
         self.state.calls().filter(|call| call.id == id).find_map(|call| match &call.phase {
             Phase::Checking(wait) | Phase::Asking { wait, .. } | Phase::Running { wait, .. } => {

@@ -406,7 +406,7 @@ impl Ledger {
 
     fn compaction(&mut self, e: &Envelope, event: &Compaction) -> Held {
         match event {
-            Compaction::Asked { .. } => {
+            Compaction::Asked { .. } | Compaction::AskedWith { .. } => {
                 self.turn.get_or_insert(e.seq);
                 Ok(())
             }

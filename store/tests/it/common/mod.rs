@@ -196,6 +196,10 @@ fn later_events() -> Vec<Event> {
     events.push(Session::Summarised { summary: "The test was fixed.".into() }.into());
     events.push(requested(Purpose::SessionSummary));
     events.push(Files::SnapshotsAccepted { steps: vec![7, 70_000] }.into());
+    let (reply, always) = (Answer::Always, vec!["cargo test *".into(), "ls".into()]);
+    events.push(Permission::AnsweredFor { reply, feedback: None, by: "tty".into(), always }.into());
+    let instructions = "Keep the numbers.".into();
+    events.push(Compaction::AskedWith { by: "tty".into(), instructions }.into());
     events
 }
 
@@ -511,7 +515,9 @@ pub fn variant(event: &Event) -> usize {
         Event::Tool(Tool::InputStreamed { .. }) => 60,
         Event::Session(Session::Summarised { .. }) => 61,
         Event::Files(Files::SnapshotsAccepted { .. }) => 62,
+        Event::Permission(Permission::AnsweredFor { .. }) => 63,
+        Event::Compaction(Compaction::AskedWith { .. }) => 64,
     }
 }
 
-pub const VARIANTS: usize = 63;
+pub const VARIANTS: usize = 65;

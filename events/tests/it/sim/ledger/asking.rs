@@ -23,7 +23,8 @@ impl Ledger {
                 self.about(e)?;
                 self.wait(e, Wait::Question(of))
             }
-            Permission::Answered { reply, feedback, .. } => {
+            Permission::Answered { reply, feedback, .. }
+            | Permission::AnsweredFor { reply, feedback, .. } => {
                 let asked = |wait| matches!(wait, Wait::Question(_) | Wait::Elicitation(_));
                 let wait = self.outcome(e, asked)?;
                 let Wait::Question(seq) = wait else { return Ok(()) };
