@@ -377,7 +377,7 @@ fn mending(file: &str, right: &str, broken: &str, said: &str) -> Value {
     let edit = |from: &str, to: &str| {
         call("edit", json!({ "filePath": file, "oldString": from, "newString": to }))
     };
-    script(&json!([
+    script(json!([
         { "match": { "result": said }, "parts": edit(broken, right)["parts"] },
         // a server that is late on a busy machine shows the error with the next file that is written
         { "match": { "result": "has not checked everything yet" },
