@@ -24,6 +24,7 @@ pub mod foreign;
 pub mod guarded;
 pub mod language_server;
 mod live;
+pub mod long_log;
 pub mod mcp;
 pub mod peers;
 pub mod plugin;
