@@ -1,19 +1,19 @@
 //! `leftfold stats`: sums up tokens, cost and tool calls of all sessions, read from their logs.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use leftfold_events::event::{Event, Model, Purpose, Session, Started, Tool, Turn, Usage};
-use leftfold_events::{Envelope, Seq, SessionId, Time};
+use leftfold_events::Time;
+use leftfold_events::event::Usage;
 use leftfold_store::Reader;
-use serde::Serialize;
 
 use super::live_line::LiveLine;
 use super::pages;
 use crate::cli::{Format, Stats};
+use leftfold_runtime::stats::{Calls, Spent, Totals, project_of};
 use leftfold_runtime::{Usage as BadUsage, session_paths};
 use leftfold_view::clean;
 use leftfold_view::words::counted;
@@ -57,12 +57,12 @@ pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
     }
     if let Some(most) = args.tools {
         let dropped: Vec<String> =
-            totals.most_called().into_iter().skip(most).map(|(name, _)| name.clone()).collect();
+            most_called(&totals).into_iter().skip(most).map(|(name, _)| name.clone()).collect();
         totals.tools.retain(|name, _| !dropped.contains(name));
     }
     let text = match args.format {
         Format::Json => format!("{}\n", serde_json::to_string(&totals)?),
-        Format::Text => totals.text(),
+        Format::Text => text(&totals),
     };
     pages::page(&args.page, args.format, &text, pages::grouped_line)
 }
@@ -113,132 +113,39 @@ impl ProjectFilter {
     }
 }
 
-/// The root of the session's project.
-fn project_of(events: &[Envelope]) -> &str {
-    let created = events.iter().find_map(|event| {
-        let Event::Session(Session::Created { worktree, .. }) = &event.event else { return None };
-        Some(worktree.as_str())
-    });
-    created.unwrap_or_default()
+/// The tools, those with the most calls first.
+fn most_called(totals: &Totals) -> Vec<(&String, &Calls)> {
+    let mut tools: Vec<(&String, &Calls)> = totals.tools.iter().collect();
+    tools.sort_by_key(|(_, calls)| Reverse(calls.calls));
+    tools
 }
 
-/// Tokens sent to and from models, and their cost.
-#[derive(Default, Serialize)]
-struct Spent {
-    requests: u64,
-    usage: Usage,
-    /// US dollars.
-    cost: f64,
-}
-
-#[derive(Default, Serialize)]
-struct Calls {
-    calls: u64,
-    errors: u64,
-}
-
-#[derive(Default, Serialize)]
-struct Totals {
-    sessions: u64,
-    turns: u64,
-    /// Prompts and replies, without titles and summaries.
-    messages: u64,
-    total: Spent,
-    days: BTreeMap<String, Spent>,
-    models: BTreeMap<String, Spent>,
-    projects: BTreeMap<String, Spent>,
-    tools: BTreeMap<String, Calls>,
-}
-
-impl Totals {
-    /// Counts the session's own events; the events that a fork shares count for the session they
-    /// come from.
-    fn take(
-        &mut self,
-        session: SessionId,
-        events: &[Envelope],
-        since: Option<Time>,
-        project: &str,
-    ) {
-        let recent = |event: &&Envelope| {
-            event.session == session && since.is_none_or(|since| event.at >= since)
-        };
-        if !events.iter().any(|event| recent(&event)) {
-            return;
-        }
-        self.sessions += 1;
-        let mut asked: HashMap<Seq, (String, Purpose)> = HashMap::new();
-        let mut started: HashMap<Seq, String> = HashMap::new();
-        for event in events.iter().filter(recent) {
-            let of = event.of.unwrap_or_default();
-            if let Event::Model(Model::Requested { model, purpose, .. }) = &event.event {
-                asked.insert(event.seq, (model.to_string(), *purpose));
-            } else if let Event::Model(Model::Finished { usage, cost, .. }) = &event.event {
-                let unknown = || ("unknown".to_owned(), Purpose::Turn);
-                let (model, purpose) = asked.remove(&of).unwrap_or_else(unknown);
-                self.messages += u64::from(purpose == Purpose::Turn);
-                let day = event.at.to_string().chars().take(10).collect();
-                for spent in [
-                    &mut self.total,
-                    self.days.entry(day).or_default(),
-                    self.models.entry(model).or_default(),
-                    self.projects.entry(project.to_owned()).or_default(),
-                ] {
-                    spent.requests += 1;
-                    spent.usage += *usage;
-                    spent.cost += *cost;
-                }
-            } else if let Event::Turn(Turn::Prompted { .. }) = &event.event {
-                self.messages += 1;
-            } else if let Event::Turn(Turn::Ended(_)) = &event.event {
-                self.turns += 1;
-            } else if let Event::Tool(tool) = &event.event
-                && let Some(Started { name, .. }) = tool.started()
-            {
-                started.insert(event.seq, name.to_owned());
-            } else if let Event::Tool(Tool::Finished(finished)) = &event.event {
-                let name = started.remove(&of).unwrap_or_else(|| "unknown".to_owned());
-                let calls = self.tools.entry(name).or_default();
-                calls.calls += 1;
-                calls.errors += u64::from(finished.is_error);
-            }
+fn text(totals: &Totals) -> String {
+    let Totals { sessions, turns, messages, total, .. } = totals;
+    let total = line(total);
+    let mut text = format!(
+        "{}, {}, {}, {total}\n",
+        counted(sessions, "session"),
+        counted(turns, "turn"),
+        counted(messages, "message"),
+    );
+    let groups = [("day", &totals.days), ("model", &totals.models), ("project", &totals.projects)];
+    for (name, group) in groups.into_iter().filter(|(_, group)| !group.is_empty()) {
+        text += &format!("\nby {name}\n");
+        for (key, spent) in group {
+            let key = clean::printable_line(key);
+            text += &format!("  {key:<32} {}\n", line(spent));
         }
     }
-
-    /// The tools, those with the most calls first.
-    fn most_called(&self) -> Vec<(&String, &Calls)> {
-        let mut tools: Vec<(&String, &Calls)> = self.tools.iter().collect();
-        tools.sort_by_key(|(_, calls)| Reverse(calls.calls));
-        tools
+    if !totals.tools.is_empty() {
+        text += "\nby tool\n";
     }
-
-    fn text(&self) -> String {
-        let Self { sessions, turns, messages, total, .. } = self;
-        let total = line(total);
-        let mut text = format!(
-            "{}, {}, {}, {total}\n",
-            counted(sessions, "session"),
-            counted(turns, "turn"),
-            counted(messages, "message"),
-        );
-        let groups = [("day", &self.days), ("model", &self.models), ("project", &self.projects)];
-        for (name, group) in groups.into_iter().filter(|(_, group)| !group.is_empty()) {
-            text += &format!("\nby {name}\n");
-            for (key, spent) in group {
-                let key = clean::printable_line(key);
-                text += &format!("  {key:<32} {}\n", line(spent));
-            }
-        }
-        if !self.tools.is_empty() {
-            text += "\nby tool\n";
-        }
-        for (name, Calls { calls, errors }) in self.most_called() {
-            let name = clean::printable_line(name);
-            let (calls, errors) = (counted(calls, "call"), counted(errors, "error"));
-            text += &format!("  {name:<32} {calls}, {errors}\n");
-        }
-        text
+    for (name, Calls { calls, errors, .. }) in most_called(totals) {
+        let name = clean::printable_line(name);
+        let (calls, errors) = (counted(calls, "call"), counted(errors, "error"));
+        text += &format!("  {name:<32} {calls}, {errors}\n");
     }
+    text
 }
 
 fn line(Spent { requests, usage, cost }: &Spent) -> String {

@@ -59,6 +59,7 @@ pub mod signals;
 pub mod slash;
 pub mod socket;
 pub mod specs;
+pub mod stats;
 pub mod subscription;
 mod thread_watch;
 pub mod trust;

@@ -1,0 +1,155 @@
+//! Totals of tokens, cost, calls and denials, as `leftfold stats` and the page show them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use leftfold_events::event::{
+    Event, Model, Permission, Purpose, Session, Started, Tool, Turn, Usage,
+};
+use leftfold_events::rules::{Action, Rule};
+use leftfold_events::{Envelope, Seq, SessionId, Time};
+use serde::Serialize;
+
+/// The root of the session's project.
+pub fn project_of(events: &[Envelope]) -> &str {
+    let created = events.iter().find_map(|event| {
+        let Event::Session(Session::Created { worktree, .. }) = &event.event else { return None };
+        Some(worktree.as_str())
+    });
+    created.unwrap_or_default()
+}
+
+/// Tokens sent to and from models, and their cost.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Spent {
+    pub requests: u64,
+    pub usage: Usage,
+    /// US dollars.
+    pub cost: f64,
+}
+
+impl Spent {
+    fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.usage += other.usage;
+        self.cost += other.cost;
+    }
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Calls {
+    pub calls: u64,
+    pub errors: u64,
+    /// How long they ran, all together and the longest, in milliseconds.
+    pub ms: u64,
+    pub longest_ms: u64,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Totals {
+    pub sessions: u64,
+    pub turns: u64,
+    /// Prompts and replies, without titles and summaries.
+    pub messages: u64,
+    pub total: Spent,
+    pub days: BTreeMap<String, Spent>,
+    pub models: BTreeMap<String, Spent>,
+    pub projects: BTreeMap<String, Spent>,
+    pub tools: BTreeMap<String, Calls>,
+    /// How often each rule has denied a call.
+    pub denied: BTreeMap<String, u64>,
+}
+
+impl Totals {
+    /// Counts the session's own events; the events that a fork shares count for the session they
+    /// come from.
+    pub fn take(
+        &mut self,
+        session: SessionId,
+        events: &[Envelope],
+        since: Option<Time>,
+        project: &str,
+    ) {
+        let recent = |event: &&Envelope| {
+            event.session == session && since.is_none_or(|since| event.at >= since)
+        };
+        if !events.iter().any(|event| recent(&event)) {
+            return;
+        }
+        self.sessions += 1;
+        let mut asked: HashMap<Seq, (String, Purpose)> = HashMap::new();
+        let mut started: HashMap<Seq, (String, Time)> = HashMap::new();
+        for event in events.iter().filter(recent) {
+            let of = event.of.unwrap_or_default();
+            if let Event::Model(Model::Requested { model, purpose, .. }) = &event.event {
+                asked.insert(event.seq, (model.to_string(), *purpose));
+            } else if let Event::Model(Model::Finished { usage, cost, .. }) = &event.event {
+                let unknown = || ("unknown".to_owned(), Purpose::Turn);
+                let (model, purpose) = asked.remove(&of).unwrap_or_else(unknown);
+                self.messages += u64::from(purpose == Purpose::Turn);
+                let day = event.at.to_string().chars().take(10).collect();
+                for spent in [
+                    &mut self.total,
+                    self.days.entry(day).or_default(),
+                    self.models.entry(model).or_default(),
+                    self.projects.entry(project.to_owned()).or_default(),
+                ] {
+                    spent.requests += 1;
+                    spent.usage += *usage;
+                    spent.cost += *cost;
+                }
+            } else if let Event::Turn(Turn::Prompted { .. }) = &event.event {
+                self.messages += 1;
+            } else if let Event::Turn(Turn::Ended(_)) = &event.event {
+                self.turns += 1;
+            } else if let Event::Tool(tool) = &event.event
+                && let Some(Started { name, .. }) = tool.started()
+            {
+                started.insert(event.seq, (name.to_owned(), event.at));
+            } else if let Event::Tool(Tool::Finished(finished)) = &event.event {
+                let unknown = || ("unknown".to_owned(), event.at);
+                let (name, began) = started.remove(&of).unwrap_or_else(unknown);
+                let ms = event.at.since(began);
+                let calls = self.tools.entry(name).or_default();
+                calls.calls += 1;
+                calls.errors += u64::from(finished.is_error);
+                calls.ms += ms;
+                calls.longest_ms = calls.longest_ms.max(ms);
+            } else if let Event::Permission(Permission::Ruled {
+                action: Action::Deny, rule, ..
+            }) = &event.event
+            {
+                let rule = rule.as_ref().map_or_else(|| "no rule".to_owned(), in_words);
+                *self.denied.entry(rule).or_default() += 1;
+            }
+        }
+    }
+
+    /// Adds the totals of other sessions.
+    pub fn add(&mut self, other: &Self) {
+        self.sessions += other.sessions;
+        self.turns += other.turns;
+        self.messages += other.messages;
+        self.total.add(&other.total);
+        for (all, more) in [
+            (&mut self.days, &other.days),
+            (&mut self.models, &other.models),
+            (&mut self.projects, &other.projects),
+        ] {
+            more.iter().for_each(|(key, spent)| all.entry(key.clone()).or_default().add(spent));
+        }
+        for (name, more) in &other.tools {
+            let calls = self.tools.entry(name.clone()).or_default();
+            calls.calls += more.calls;
+            calls.errors += more.errors;
+            calls.ms += more.ms;
+            calls.longest_ms = calls.longest_ms.max(more.longest_ms);
+        }
+        for (rule, count) in &other.denied {
+            *self.denied.entry(rule.clone()).or_default() += count;
+        }
+    }
+}
+
+fn in_words(rule: &Rule) -> String {
+    format!("{} {}", rule.permission, rule.pattern)
+}
