@@ -108,6 +108,9 @@ pub(crate) struct Export {
     /// Add the snapshots of the project's files, unmasked, and a hash of everything
     #[arg(long)]
     pub(crate) bundle: bool,
+    /// Compare with this session, such as a fork, in the page of `--format html`
+    #[arg(long, value_name = "SESSION")]
+    pub(crate) compare: Option<String>,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

@@ -27,8 +27,9 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
         if args.request {
             bail!(Usage(elsewhere(&events, args.seq)));
         }
-        let links = Links::new(&events);
-        let report = EventReport::new(&links, &fold(&events[..last]), last);
+        let before = fold(&events[..last]);
+        let links = Links::new(events);
+        let report = EventReport::new(&links, &before, last);
         let report = match args.format {
             Format::Json => format!("{}\n", report.json()),
             Format::Text => report.text(),

@@ -30,6 +30,9 @@ pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
             "this format is always masked and has no snapshots: use `--format jsonl`".to_owned()
         ));
     }
+    if args.format != ExportFormat::Html && args.compare.is_some() {
+        anyhow::bail!(Usage("only a page compares sessions: use `--format html`".to_owned()));
+    }
     if args.format == ExportFormat::Otlp {
         return otlp::export(args);
     }
@@ -51,7 +54,7 @@ pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
         anyhow::bail!("the log is damaged, so it makes no bundle: {damage}");
     }
     let exported = match args.format {
-        ExportFormat::Html => page(&history)?,
+        ExportFormat::Html => page(&history, args.compare.as_deref())?,
         ExportFormat::Md => as_text(&history, leftfold_export::markdown),
         ExportFormat::Openai => as_text(&history, leftfold_export::openai),
         ExportFormat::Anthropic => as_text(&history, leftfold_export::anthropic),
@@ -97,8 +100,22 @@ fn database(args: &Export) -> anyhow::Result<ExitCode> {
     }
 }
 
-pub(super) fn page(history: &History) -> anyhow::Result<String> {
-    Ok(leftfold_page::page(&history.sessions().collect::<Vec<_>>())?)
+/// The page of a session; with `other` of two.
+pub(super) fn page(history: &History, other: Option<&str>) -> anyhow::Result<String> {
+    let logs = |history: &History| -> Vec<(SessionId, Vec<Envelope>)> {
+        history.sessions().map(|(session, events)| (session, events.to_vec())).collect()
+    };
+    let mut run = leftfold_page::Run::of(logs(history))?;
+    if let Some(other) = other {
+        let (other, damage) = History::good(&super::place(other)?)?;
+        if let Some(damage) = damage {
+            anyhow::bail!(
+                "the log of the other session is damaged, so they are not compared: {damage}"
+            );
+        }
+        run.compare_with(logs(&other))?;
+    }
+    Ok(leftfold_page::page(&run))
 }
 
 pub(super) fn as_text(history: &History, format: fn(&Run) -> String) -> String {

@@ -47,7 +47,7 @@ pub(super) fn write(path: &Path, place: &SessionPlace) -> anyhow::Result<()> {
     let format = Format::of(path).context("a report has an ending")?;
     let (history, _) = History::good(place)?;
     let text = match format {
-        Format::Page => export::page(&history)?,
+        Format::Page => export::page(&history, None)?,
         Format::Markdown => export::as_text(&history, leftfold_export::markdown),
         Format::Junit => export::as_text(&history, leftfold_export::junit),
     };

@@ -12,6 +12,7 @@ use std::collections::HashSet;
 pub use crate::json::merge;
 pub use hook_format::question;
 pub(crate) use prefix::request_sha256;
+pub use prefix::{FurtherMessages, RequestMessages, Sourced};
 
 use crate::event::{ModelRef, PromptKind, PromptPart, Purpose};
 use crate::id::Seq;
@@ -56,6 +57,11 @@ fn head(s: &State, purpose: Purpose, model: ModelRef) -> Request {
         require_output(&mut head, s);
     }
     head
+}
+
+/// The request for the next step of the turn, without its messages.
+pub fn turn_head(s: &State) -> Request {
+    head(s, Purpose::Turn, s.config.model.name())
 }
 
 /// Requires a call of the model if the turn asks for a structured answer. In the last step only the call that

@@ -1,6 +1,6 @@
 //! Chromium, for tests of pages. `tests/peers/browser.mjs` drives it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::skipped;
 
@@ -16,4 +16,14 @@ pub fn chromium() -> Option<PathBuf> {
         skipped(&format!("browsers are not installed: one of {}", BROWSERS.join(", ")));
     }
     found
+}
+
+/// Copies screenshots and pages of a test to the folder that `LEFTFOLD_SCREENSHOTS` names.
+pub fn keep_screenshots(folder: &Path) {
+    let Some(keep) = std::env::var_os("LEFTFOLD_SCREENSHOTS") else { return };
+    for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.extension().is_some_and(|kind| kind == "png" || kind == "html") {
+            std::fs::copy(&entry, Path::new(&keep).join(entry.file_name().unwrap())).unwrap();
+        }
+    }
 }

@@ -88,7 +88,7 @@ function prepare() {
     [...document.querySelectorAll(selector)].filter(shown).findLast((element) => (element.innerText + " " + (element.ariaLabel ?? "")).includes(words))
 }
 
-const KEYS = { Enter: [13, "\r"], Escape: [27, ""], Backspace: [8, ""], a: [65, ""], ArrowDown: [40, ""], ArrowUp: [38, ""], ArrowRight: [39, ""], Home: [36, ""], End: [35, ""], Tab: [9, ""] }
+const KEYS = { Enter: [13, "\r"], Escape: [27, ""], Backspace: [8, ""], a: [65, ""], ArrowDown: [40, ""], ArrowUp: [38, ""], ArrowRight: [39, ""], ArrowLeft: [37, ""], Home: [36, ""], End: [35, ""], Tab: [9, ""] }
 export const CTRL = 2
 
 /** A tab, and what its page has requested and reported. */

@@ -70,7 +70,8 @@ fn with_media() -> Site {
 fn exports_have_the_shapes_of_their_formats() {
     let Some(validator) = Validator::installed() else { return };
     let mut bodies = Vec::new();
-    let media = Shown { name: "media", site: with_media(), shows: vec![], hides: vec![] };
+    let session = "last".to_owned();
+    let media = Shown { name: "media", site: with_media(), session, shows: vec![], hides: vec![] };
     for Shown { name, site, hides, .. } in sessions().into_iter().chain([media]) {
         for (export, format) in
             [("openai", "openai-training"), ("anthropic", "anthropic-training"), ("atif", "atif")]
@@ -188,8 +189,11 @@ fn a_database_has_all_sessions_and_answers_the_queries_of_its_page() {
     let snapshots = plain().setting("/snapshot", json!(true));
     snapshots.file("notes.txt", "old words\n");
     snapshots.prompt("Repair the notes.").ok();
-    let more = [("again", again), ("limited", limited), ("snapshots", snapshots)]
-        .map(|(name, site)| Shown { name, site, shows: vec![], hides: vec![] });
+    let more =
+        [("again", again), ("limited", limited), ("snapshots", snapshots)].map(|(name, site)| {
+            let session = "last".to_owned();
+            Shown { name, site, session, shows: vec![], hides: vec![] }
+        });
     for Shown { name, site, hides, .. } in sessions().into_iter().chain(more) {
         let database = database(&site);
         let file = std::fs::read(site.path("runs.db")).unwrap();

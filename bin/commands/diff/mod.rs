@@ -3,14 +3,12 @@
 
 mod configuration;
 
-use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use leftfold_events::event::{Event, Model, Tool, Turn};
-use leftfold_events::verify::difference;
-use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, fold, line, mask};
-use leftfold_view::{clean, event_line, words};
-use serde::Serialize;
+use leftfold_events::event::{Event, Model, Tool};
+use leftfold_events::{Envelope, State, fold};
+use leftfold_view::compare::{Parting, Side, parting};
+use leftfold_view::words;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
@@ -66,11 +64,12 @@ fn files(args: &Diff) -> anyhow::Result<ExitCode> {
 }
 
 fn sessions(args: &Diff, other: &str) -> anyhow::Result<ExitCode> {
-    let (a, b) = (Side::read(&args.session)?, Side::read(other)?);
-    let parting = parting(&a, &b);
+    let (a, b) = (Compared::read(&args.session)?, Compared::read(other)?);
+    let (side_a, side_b) = (a.side(), b.side());
+    let parting = parting(&side_a, &side_b);
     let (before, after) = (fold(&a.events).config, fold(&b.events).config);
     let plain: [&dyn Fn(&str) -> String; 2] =
-        [&|text| a.without_ids(text), &|text| b.without_ids(text)];
+        [&|text| side_a.without_ids(text), &|text| side_b.without_ids(text)];
     let configuration = configuration::changes(&before, &after, plain);
     if args.format == Format::Json {
         let report = json!({
@@ -85,97 +84,20 @@ fn sessions(args: &Diff, other: &str) -> anyhow::Result<ExitCode> {
     Ok(if parting.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The hash of a turn's options without the places that they come from.
-fn without_sources(options: &str) -> Value {
-    let mut options: Value = serde_json::from_str(options).unwrap_or_default();
-    options.as_object_mut().map(|options| options.remove("sources"));
-    json!(Sha256::of(options.to_string().as_bytes()))
-}
-
-struct Side {
+/// A session to compare.
+struct Compared {
     place: SessionPlace,
     events: Vec<Envelope>,
-    ids: BTreeSet<SessionId>,
 }
 
-/// The first event in which two sessions differ in more than their ids and times.
-#[derive(Serialize)]
-struct Parting {
-    /// The seq in the first session; one after its last event if it ends there.
-    seq: Seq,
-    /// Path of the field within the event's JSON line; `type` if the types of the events differ.
-    field: String,
-    a: Value,
-    b: Value,
-}
-
-fn parting(a: &Side, b: &Side) -> Option<Parting> {
-    let most = a.events.len().max(b.events.len());
-    (0..most).find_map(|index| {
-        let (mine, other) = (a.comparable(index), b.comparable(index));
-        let (field, x, y) = difference(&mine, &other, "")?;
-        let after = a.events.last().map_or(1, |event| event.seq + 1);
-        let seq = a.events.get(index).map_or(after, |event| event.seq);
-        Some(Parting { seq, field, a: x, b: y })
-    })
-}
-
-impl Side {
+impl Compared {
     fn read(session: &str) -> anyhow::Result<Self> {
         let (place, events) = super::events(session)?;
-        // The ids of the session, of the sessions it was forked from, and of its children.
-        let children = events.iter().filter_map(Envelope::spawned);
-        let ids = events.iter().map(|event| event.session).chain(children).collect();
-        Ok(Self { place, events, ids })
+        Ok(Self { place, events })
     }
 
-    /// An event as JSON without the fields that differ between any two sessions; null past the end.
-    fn comparable(&self, index: usize) -> Value {
-        let Some(event) = self.events.get(index) else { return Value::Null };
-        let text = self.without_ids(&mask::shown(event).line);
-        let mut value: Value = serde_json::from_str(&text).unwrap_or_default();
-        if let Some(fields) = value.as_object_mut() {
-            for name in ["session", "at", "until"] {
-                fields.remove(name);
-            }
-        }
-        // The exchange is another one in each session.
-        if let Some(notes) = value.get_mut("notes").and_then(Value::as_object_mut) {
-            notes.remove("exchange");
-            if notes.is_empty()
-                && let Some(fields) = value.as_object_mut()
-            {
-                fields.remove("notes");
-            }
-        }
-        // The hashes depend on the session's id, which a request contains, and on the lines in settings files.
-        if let Some(data) = value.get_mut("data").and_then(Value::as_object_mut) {
-            if let Event::Turn(Turn::Configured(payloads)) = &event.event {
-                data.insert("options".to_owned(), without_sources(payloads.options.text()));
-            }
-            data.remove("request_sha256");
-            data.remove("body_sha256");
-        }
-        value
-    }
-
-    /// The session as text, one line for each event. Streamed text is left out, because it arrives
-    /// in pieces of any length; the replies contain it.
-    fn lines(&self) -> String {
-        let shown =
-            |event: &&Envelope| !matches!(event.event, Event::Model(Model::Streamed { .. }));
-        let line = |event: &Envelope| {
-            let detail = self.without_ids(&event_line::detail(&event.event));
-            let line = format!("{} {detail}", line::type_of(&event.event));
-            clean::printable_line(line.trim_end()).into_owned() + "\n"
-        };
-        self.events.iter().filter(shown).map(line).collect()
-    }
-
-    /// Replaces every id of these sessions with one word.
-    fn without_ids(&self, text: &str) -> String {
-        let with = |text: String, id: &SessionId| text.replace(&id.to_string(), "SESSION");
-        self.ids.iter().fold(text.to_owned(), with)
+    fn side(&self) -> Side<'_> {
+        Side::new(&self.events)
     }
 
     fn summary(&self) -> Value {
@@ -195,7 +117,7 @@ impl Side {
     }
 }
 
-fn as_text(a: &Side, b: &Side, parting: Option<&Parting>, configuration: &str) -> String {
+fn as_text(a: &Compared, b: &Compared, parting: Option<&Parting>, configuration: &str) -> String {
     let Some(parting) = parting else {
         let (a, b, count) = (a.place.session, b.place.session, a.events.len());
         let count = words::counted(count, "event");
@@ -207,7 +129,7 @@ fn as_text(a: &Side, b: &Side, parting: Option<&Parting>, configuration: &str) -
     if !configuration.is_empty() {
         text += &format!("configuration of the last turn:\n{configuration}\n");
     }
-    let (old, new) = (a.lines(), b.lines());
+    let (old, new) = (a.side().lines(), b.side().lines());
     let diff = TextDiff::from_lines(&old, &new);
     let names = (a.place.session.to_string(), b.place.session.to_string());
     text += &diff.unified_diff().context_radius(CONTEXT).header(&names.0, &names.1).to_string();

@@ -2,6 +2,7 @@
 //! chunk when it shows one of its events.
 
 use leftfold_events::{Envelope, State, mask};
+use leftfold_view::explain::{Links, then};
 use serde_json::{Map, Value, json};
 
 use crate::PageError;
@@ -17,34 +18,24 @@ const BYTES: usize = 256 << 10;
 pub(crate) struct Chunks {
     /// The index of the first event of each.
     pub(crate) starts: Vec<usize>,
-    full: Vec<Value>,
-    last: Option<Chunk>,
+    chunks: Vec<Chunk>,
 }
 
-/// Events with the state before the first of them.
+/// Events with the state before the first of them, all as JSON.
 #[derive(Debug)]
 struct Chunk {
     first: usize,
-    key_frame: Value,
-    events: Vec<Value>,
-    patches: Vec<Value>,
-    about: Vec<Value>,
+    key_frame: String,
+    events: Vec<String>,
+    patches: Vec<String>,
+    about: Vec<String>,
+    /// The bytes of the events before their texts are shared.
     bytes: usize,
 }
 
 impl Chunk {
     fn is_full(&self) -> bool {
         self.events.len() >= EVENTS || self.bytes >= BYTES
-    }
-
-    fn json(self) -> Value {
-        json!({
-            "first": self.first,
-            "key_frame": self.key_frame,
-            "events": self.events,
-            "patches": self.patches,
-            "about": self.about,
-        })
     }
 }
 
@@ -56,14 +47,13 @@ impl Chunks {
         trace: &mut StateTrace,
         pool: &mut Pool,
     ) -> Result<(), PageError> {
-        if self.last.as_ref().is_some_and(|chunk| !chunk.is_full()) {
+        if self.chunks.last().is_some_and(|chunk| !chunk.is_full()) {
             return Ok(());
         }
-        self.full.extend(self.last.take().map(Chunk::json));
         self.starts.push(at);
-        self.last = Some(Chunk {
+        self.chunks.push(Chunk {
             first: at,
-            key_frame: trace.key_frame(pool)?,
+            key_frame: trace.key_frame(pool)?.to_string(),
             events: Vec::new(),
             patches: Vec::new(),
             about: Vec::new(),
@@ -81,18 +71,33 @@ impl Chunks {
         state: &State,
         pool: &mut Pool,
     ) -> Result<(), PageError> {
-        let Some(chunk) = &mut self.last else { return Ok(()) };
+        let Some(chunk) = self.chunks.last_mut() else { return Ok(()) };
         let line = mask::shown(event).line;
         chunk.bytes += line.len();
-        chunk.events.push(pool.encode(without_columns(serde_json::from_str(&line)?)));
-        chunk.patches.push(pool.encode(patch_json(event, patch, state)?));
-        chunk.about.push(pool.encode(Value::Object(about)));
+        let data = without_columns(serde_json::from_str(&line)?);
+        chunk.events.push(pool.encode(data).to_string());
+        chunk.patches.push(pool.encode(patch_json(event, patch, state)?).to_string());
+        chunk.about.push(pool.encode(Value::Object(about)).to_string());
         Ok(())
     }
 
-    /// All chunks, as they are stored.
-    pub(crate) fn finish(self) -> Vec<Value> {
-        self.full.into_iter().chain(self.last.map(Chunk::json)).collect()
+    /// The JSON of a chunk. Later events may follow from those in it: `links` has all.
+    pub(crate) fn json(&self, at: usize, links: &Links) -> Option<String> {
+        let Chunk { first, key_frame, events, patches, about, .. } = self.chunks.get(at)?;
+        let then: Vec<Value> =
+            (*first..first + events.len()).map(|at| json!(then(links, at))).collect();
+        Some(format!(
+            "{{\"first\":{first},\"key_frame\":{key_frame},\"events\":[{}],\"patches\":[{}],\"about\":[{}],\
+             \"then\":{}}}",
+            events.join(","),
+            patches.join(","),
+            about.join(","),
+            Value::from(then)
+        ))
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.bytes).sum()
     }
 }
 

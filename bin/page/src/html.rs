@@ -10,8 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use miniz_oxide::deflate::compress_to_vec_zlib;
 use sha2::{Digest, Sha256};
 
-use crate::run_data::{Block, blocks};
-use crate::{Log, PageError};
+use crate::Run;
 
 /// The bytes of data in which everything can be read and searched with other programs. More is packed: the
 /// data has many words for each byte of a short event.
@@ -22,8 +21,11 @@ const LEVEL: u8 = 6;
 const MARKUP: &str = include_str!("../web/page.html");
 const STYLE: &str = include_str!("../web/page.css");
 
-/// The modules, each after those that it imports.
-const MODULES: [(&str, &str); 17] = [
+/// The name of the page that a server shows, for [`file`].
+pub const LIVE: &str = "live.html";
+
+/// The modules that an exported page has, each after those that it imports.
+const MODULES: [(&str, &str); 19] = [
     ("dom.js", include_str!("../web/dom.js")),
     ("text.js", include_str!("../web/text.js")),
     ("patch.js", include_str!("../web/patch.js")),
@@ -40,14 +42,29 @@ const MODULES: [(&str, &str); 17] = [
     ("state_panel.js", include_str!("../web/state_panel.js")),
     ("decisions_panel.js", include_str!("../web/decisions_panel.js")),
     ("context_panel.js", include_str!("../web/context_panel.js")),
+    ("compare_panel.js", include_str!("../web/compare_panel.js")),
+    ("page.js", include_str!("../web/page.js")),
     ("main.js", include_str!("../web/main.js")),
 ];
 
-/// The page of a run as one file; the first log is that of the root session.
-///
-/// # Errors
-/// A patch does not reproduce the state of the fold.
-pub fn page(logs: &[Log<'_>]) -> Result<String, PageError> {
+/// Files that only a server has.
+const OF_SERVER: [(&str, &str); 6] = [
+    (LIVE, include_str!("../web/live.html")),
+    ("page.css", STYLE),
+    ("server_source.js", include_str!("../web/server_source.js")),
+    ("operations.js", include_str!("../web/operations.js")),
+    ("overview.js", include_str!("../web/overview.js")),
+    ("live.js", include_str!("../web/live.js")),
+];
+
+/// A file of the page that a server shows: the same modules, which read from the server.
+pub fn file(name: &str) -> Option<&'static str> {
+    let mut files = OF_SERVER.iter().chain(&MODULES);
+    files.find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// The page of a run as one file.
+pub fn page(run: &Run) -> String {
     let script = joined();
     let mut page =
         String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
@@ -59,15 +76,14 @@ pub fn page(logs: &[Log<'_>]) -> Result<String, PageError> {
         source(STYLE)
     );
     let _ = write!(page, "<style>{STYLE}</style>\n{MARKUP}");
-    let blocks = blocks(logs)?;
-    let blocks: Vec<(String, String)> =
-        blocks.into_iter().map(|Block { name, data }| (name, data.to_string())).collect();
+    let block = |name: String| run.block(&name).map(|json| (name, json));
+    let blocks: Vec<(String, String)> = run.names().into_iter().filter_map(block).collect();
     let is_large = blocks.iter().map(|(_, json)| json.len()).sum::<usize>() > LARGE;
     for (name, json) in blocks {
         let _ = writeln!(page, "{}", element(&name, &json, is_large));
     }
     let _ = write!(page, "<script type=\"module\">{script}</script>\n</body>\n</html>\n");
-    Ok(page)
+    page
 }
 
 /// A block of data as an element, which is no script for the browser.

@@ -1,9 +1,9 @@
-//! The page that shows a run in a browser, as one file without network access.
+//! The page that shows a run in a browser: as one file without network access, or as files and data of a server.
 //!
 //! | module | purpose |
 //! |---|---|
-//! | `html` | the file: markup, style, script and the data in blocks |
-//! | `run_data` | the blocks: all logs of a run |
+//! | `html` | the file: markup, style, script and the data in blocks; and the files for a server |
+//! | `run` | the blocks: all logs of a run, to which events can be added |
 //! | `log_data` | one log: a summary with columns, and its chunks |
 //! | `chunks` | events with the states around them, which are read when they are shown |
 //! | `state_trace` | the state after each event, as patches between key frames |
@@ -23,18 +23,16 @@ mod log_data;
 mod patch;
 mod pool;
 mod requests;
-mod run_data;
+mod run;
 mod spans;
 mod state_trace;
 #[cfg(test)]
 mod tests;
 
-use leftfold_events::{Envelope, Seq, SessionId};
+use leftfold_events::{Seq, SessionId};
 
-pub use html::page;
-
-/// The log of a session: shared events of its parent first, if it is a fork.
-pub type Log<'a> = (SessionId, &'a [Envelope]);
+pub use html::{LIVE, file, page};
+pub use run::Run;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {

@@ -21,50 +21,91 @@ use crate::state_trace::StateTrace;
 
 #[derive(Debug)]
 pub(crate) struct LogData {
-    /// For the start of the page.
-    pub(crate) summary: Value,
-    /// Each a block of its own.
-    pub(crate) chunks: Vec<Value>,
+    pub(crate) session: SessionId,
+    links: Links,
+    trace: StateTrace,
+    spans: Spans,
+    requests: Requests,
+    columns: Columns,
+    chunks: Chunks,
+    edits: Vec<Edit>,
 }
 
 impl LogData {
-    /// `types` are the names of event types so far; columns have their indices.
-    pub(crate) fn new(
-        session: SessionId,
-        events: &[Envelope],
+    pub(crate) fn new(session: SessionId) -> Result<Self, PageError> {
+        Ok(Self {
+            session,
+            links: Links::default(),
+            trace: StateTrace::new(session)?,
+            spans: Spans::default(),
+            requests: Requests::default(),
+            columns: Columns::default(),
+            chunks: Chunks::default(),
+            edits: Vec::new(),
+        })
+    }
+
+    /// Adds an event. `types` are the names of event types so far; columns have their indices.
+    pub(crate) fn push(
+        &mut self,
+        event: Envelope,
         types: &mut Vec<String>,
         pool: &mut Pool,
-    ) -> Result<Self, PageError> {
-        let links = Links::new(events);
-        let mut trace = StateTrace::new(session)?;
-        let mut spans = Spans::default();
-        let mut requests = Requests::default();
-        let mut columns = Columns::default();
-        let mut chunks = Chunks::default();
-        let mut edits = Vec::new();
-        for (at, event) in events.iter().enumerate() {
-            let mut about = about(&links, &trace, at)?;
-            let decided = decided_request(event, &trace.state);
-            chunks.begin(at, &mut trace, pool)?;
-            let patch = trace.apply(event)?;
-            spans.apply(event);
-            if let Some(request) = requests.describe(event, decided, &trace.state, pool)? {
-                about.insert("request".to_owned(), request);
-            }
-            if has_diff(event) {
-                let call = spans.call_of(event.of.unwrap_or_default());
-                edits.push(Edit { seq: event.seq, call, moved: vec![event.seq] });
-            }
-            if let Event::Files(Files::Restored { .. }) = &event.event {
-                follow_revert(&mut edits, event.seq, &trace.state);
-            }
-            columns.push(event, types);
-            chunks.push(event, patch, about, &trace.state, pool)?;
+    ) -> Result<(), PageError> {
+        let Self { links, trace, spans, requests, columns, chunks, edits, .. } = self;
+        let at = links.events.len();
+        links.push(event);
+        let event = &links.events[at];
+        let mut about = about(links, trace, at)?;
+        let decided = decided_request(event, &trace.state);
+        chunks.begin(at, trace, pool)?;
+        let patch = trace.apply(event)?;
+        spans.apply(event);
+        if let Some(request) = requests.describe(event, decided, &trace.state, pool)? {
+            about.insert("request".to_owned(), request);
         }
-        trace.check()?;
-        let state = &trace.state;
-        let summary = json!({
-            "session": session,
+        if has_diff(event) {
+            let call = spans.call_of(event.of.unwrap_or_default());
+            edits.push(Edit { seq: event.seq, call, moved: vec![event.seq] });
+        }
+        if let Event::Files(Files::Restored { .. }) = &event.event {
+            follow_revert(edits, event.seq, &trace.state);
+        }
+        columns.push(event, types);
+        chunks.push(event, patch, about, &trace.state, pool)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), PageError> {
+        self.trace.check()
+    }
+
+    pub(crate) fn events(&self) -> &[Envelope] {
+        &self.links.events
+    }
+
+    pub(crate) fn chunks(&self) -> usize {
+        self.chunks.starts.len()
+    }
+
+    pub(crate) fn chunk(&self, at: usize) -> Option<String> {
+        self.chunks.json(at, &self.links)
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.chunks.size()
+    }
+
+    /// What is new since the log had `count` events. The `number` of the log is its place in the run.
+    pub(crate) fn since(&self, number: usize, count: usize) -> Result<Value, PageError> {
+        let state = &self.trace.state;
+        let known = count.checked_sub(1).and_then(|last| self.events().get(last));
+        let known = known.map_or(0, |event| event.seq);
+        let is_new = |edit: &&Edit| edit.moved.last().is_some_and(|moved| *moved > known);
+        let context = self.requests.context.iter().filter(|point| point.seq > known);
+        let since = json!({
+            "number": number,
+            "from": count,
+            "session": self.session,
             "title": state.title.as_deref().map(printable_line),
             "agent": printable_line(&state.agent),
             "model": printable_line(&state.config.model.name().to_string()),
@@ -73,15 +114,15 @@ impl LogData {
             "delegated_cost": state.delegated.cost,
             "ended": state.ended.as_ref().filter(|_| state.turn.is_none()).map(|e| e.reason),
             "running": state.turn.is_some(),
-            "first_seq": events.first().map_or(1, |event| event.seq),
-            "chunks": chunks.starts,
-            "columns": columns.json(),
-            "context": requests.context,
-            "edits": edits,
+            "first_seq": self.events().first().map_or(1, |event| event.seq),
+            "chunks": self.chunks.starts,
+            "columns": self.columns.since(count),
+            "context": context.collect::<Vec<_>>(),
+            "edits": self.edits.iter().filter(is_new).collect::<Vec<_>>(),
         });
-        let mut summary = masked(&summary)?;
-        summary["spans"] = serde_json::to_value(spans.finish())?;
-        Ok(Self { summary, chunks: chunks.finish() })
+        let mut since = masked(&since)?;
+        since["spans"] = serde_json::to_value(self.spans.since(known).collect::<Vec<_>>())?;
+        Ok(since)
     }
 }
 
@@ -94,11 +135,7 @@ fn decided_request(event: &Envelope, before: &State) -> Option<Sha256> {
 }
 
 /// The event in one line, and what it follows from.
-fn about(
-    links: &Links<'_>,
-    before: &StateTrace,
-    at: usize,
-) -> Result<Map<String, Value>, PageError> {
+fn about(links: &Links, before: &StateTrace, at: usize) -> Result<Map<String, Value>, PageError> {
     let event = &links.events[at];
     let linked = EventLinks::new(links, &before.state, at);
     let mut about = Map::new();
@@ -114,7 +151,6 @@ fn about(
     add("rule_source", json!(linked.rule_source));
     add("decided_on", json!(linked.decided_on));
     add("from", json!(linked.from));
-    add("then", json!(linked.then));
     let masked = masked(&about)?;
     Ok(masked.as_object().cloned().unwrap_or_default())
 }
@@ -191,13 +227,14 @@ impl Columns {
         }
     }
 
-    fn json(&self) -> Value {
+    /// The values of the events from this index on.
+    fn since(&self, from: usize) -> Value {
         json!({
             "v": line::VERSION,
-            "at": self.at,
-            "type": self.types,
-            "of": self.of,
-            "bookkeeping": self.bookkeeping,
+            "at": self.at.get(from..),
+            "type": self.types.get(from..),
+            "of": self.of.get(from..),
+            "bookkeeping": self.bookkeeping.get(from..),
             "sessions": self.shared,
         })
     }

@@ -9,32 +9,42 @@ use serde_json::Value;
 
 /// The shortest text, in bytes, that is kept in the pool.
 const LONG: usize = 64;
-/// The size of a block in bytes, after which the next begins.
+/// The bytes of JSON after which a block is full.
 const BLOCK: usize = 256 << 10;
 
-/// Texts or values, in blocks that the page reads one at a time.
+/// Texts or values as JSON, in blocks that the page reads one at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
     /// The index of the first item of each block.
     pub(crate) starts: Vec<usize>,
-    pub(crate) blocks: Vec<Vec<Value>>,
+    /// The items of each block with commas between them.
+    blocks: Vec<String>,
     count: usize,
-    size: usize,
 }
 
 impl Blocks {
-    fn push(&mut self, item: Value, size: usize) -> usize {
-        if self.blocks.is_empty() || self.size > BLOCK {
-            self.starts.push(self.count);
-            self.blocks.push(Vec::new());
-            self.size = 0;
+    fn push(&mut self, item: &str) -> usize {
+        match self.blocks.last_mut().filter(|block| block.len() <= BLOCK) {
+            Some(block) => {
+                block.push(',');
+                block.push_str(item);
+            }
+            None => {
+                self.starts.push(self.count);
+                self.blocks.push(item.to_owned());
+            }
         }
-        if let Some(block) = self.blocks.last_mut() {
-            block.push(item);
-        }
-        self.size += size;
         self.count += 1;
         self.count - 1
+    }
+
+    /// The JSON of a block.
+    pub(crate) fn block(&self, at: usize) -> Option<String> {
+        self.blocks.get(at).map(|items| format!("[{items}]"))
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.blocks.iter().map(String::len).sum()
     }
 }
 
@@ -42,8 +52,11 @@ impl Blocks {
 pub(crate) struct Pool {
     pub(crate) texts: Blocks,
     pub(crate) values: Blocks,
+    /// Messages of requests. They have numbers of their own, so that those of a request follow each other.
+    pub(crate) messages: Blocks,
     known_texts: HashMap<Sha256, usize>,
     known_values: HashMap<Sha256, usize>,
+    known_messages: HashMap<Sha256, usize>,
 }
 
 impl Pool {
@@ -65,19 +78,24 @@ impl Pool {
         }
         let hash = Sha256::of(text.as_bytes());
         let texts = &mut self.texts;
-        let at = *self.known_texts.entry(hash).or_insert_with(|| {
-            let size = text.len();
-            texts.push(Value::String(text), size)
-        });
-        format!("${at}")
+        let push = || texts.push(&Value::String(text).to_string());
+        format!("${}", self.known_texts.entry(hash).or_insert_with(push))
     }
 
     /// The number of a value; equal values have the same.
     pub(crate) fn value(&mut self, value: Value) -> usize {
-        let encoded = self.encode(value);
-        let json = encoded.to_string();
-        let (hash, values) = (Sha256::of(json.as_bytes()), &mut self.values);
-        *self.known_values.entry(hash).or_insert_with(|| values.push(encoded, json.len()))
+        let json = self.encode(value).to_string();
+        let values = &mut self.values;
+        let hash = Sha256::of(json.as_bytes());
+        *self.known_values.entry(hash).or_insert_with(|| values.push(&json))
+    }
+
+    /// The number of a message of a request.
+    pub(crate) fn message(&mut self, message: Value) -> usize {
+        let json = self.encode(message).to_string();
+        let messages = &mut self.messages;
+        let hash = Sha256::of(json.as_bytes());
+        *self.known_messages.entry(hash).or_insert_with(|| messages.push(&json))
     }
 }
 
@@ -91,19 +109,23 @@ pub(crate) fn masked(value: &impl Serialize) -> Result<Value, serde_json::Error>
 }
 
 /// Numbers in order as runs of first and count.
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Runs(Vec<(usize, usize)>);
 
+impl Runs {
+    pub(crate) fn push(&mut self, number: usize) {
+        match self.0.last_mut() {
+            Some((first, count)) if *first + *count == number => *count += 1,
+            _ => self.0.push((number, 1)),
+        }
+    }
+}
+
 impl FromIterator<usize> for Runs {
     fn from_iter<I: IntoIterator<Item = usize>>(numbers: I) -> Self {
-        let mut runs: Vec<(usize, usize)> = Vec::new();
-        for number in numbers {
-            match runs.last_mut() {
-                Some((first, count)) if *first + *count == number => *count += 1,
-                _ => runs.push((number, 1)),
-            }
-        }
-        Self(runs)
+        let mut runs = Self::default();
+        numbers.into_iter().for_each(|number| runs.push(number));
+        runs
     }
 }

@@ -1,12 +1,13 @@
 //! The parts of each request: the pieces of the system prompt, tools and messages with their origins, and the parts that
-//! were left out. Pieces that requests share are stored once.
+//! were left out. Pieces that requests share are stored once, and are not built again for each.
 
-use leftfold_events::context::{self, Built};
+use leftfold_events::context::{self, FurtherMessages, RequestMessages, Sourced};
 use leftfold_events::event::{Event, Model, Purpose};
 use leftfold_events::turn_config::ToolSpec;
 use leftfold_events::{Envelope, Request, Seq, Sha256, State};
-use leftfold_view::ContextUse;
-use leftfold_view::explain::{Omissions, configuration, messages};
+use leftfold_view::explain::{MessageReport, Omissions, configuration};
+use leftfold_view::{ContextUse, MessageBytes};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::PageError;
@@ -15,11 +16,56 @@ use crate::pool::{Pool, Runs, masked};
 /// Describes the requests of one log.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    /// The request before, and the numbers of its messages in the pool.
-    last: Option<(Built, Vec<usize>)>,
+    messages: RequestMessages,
+    /// The messages with which the requests of a turn begin.
+    closed: Rows,
+    /// The last request without its messages, and its number in the pool.
+    head: Option<(Request, usize)>,
     omissions: Omissions,
     /// The use of the context at each request of a turn: the points of the chart.
-    pub(crate) context: Vec<Value>,
+    pub(crate) context: Vec<ContextPoint>,
+}
+
+/// The use of the context at a request, in tokens.
+#[derive(Debug, Serialize)]
+pub(crate) struct ContextPoint {
+    pub(crate) seq: Seq,
+    parts: [u64; 5],
+    size: u64,
+    usable: Option<u64>,
+}
+
+/// Messages of a request.
+#[derive(Clone, Debug, Default)]
+struct Rows {
+    /// Their numbers in the pool.
+    pooled: Runs,
+    sizes: Sizes,
+    bytes: MessageBytes,
+}
+
+/// The bytes of a request's messages by role.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct Sizes {
+    user: usize,
+    assistant: usize,
+    tool: usize,
+}
+
+impl Rows {
+    fn add(&mut self, messages: &[Sourced], pool: &mut Pool) -> Result<(), PageError> {
+        for (message, from) in messages {
+            let report = MessageReport::new(message, from);
+            match report.role {
+                "user" => self.sizes.user += report.bytes,
+                "assistant" => self.sizes.assistant += report.bytes,
+                _ => self.sizes.tool += report.bytes,
+            }
+            self.bytes = self.bytes + MessageBytes::of(message);
+            self.pooled.push(pool.message(masked(&report)?));
+        }
+        Ok(())
+    }
 }
 
 impl Requests {
@@ -36,48 +82,65 @@ impl Requests {
         let Event::Model(Model::Requested { purpose, request_sha256, .. }) = &event.event else {
             return Ok(None);
         };
-        let built = context::asked(state, *purpose);
-        let request = &built.request;
+        let (head, rows) = match purpose {
+            Purpose::Turn => (context::turn_head(state), self.turn_rows(state, pool)?),
+            Purpose::Title | Purpose::SessionSummary | Purpose::Compaction => {
+                let built = context::asked(state, *purpose);
+                let mut rows = Rows::default();
+                let messages = built.request.messages.iter().cloned();
+                let messages: Vec<Sourced> = messages.zip(built.sources).collect();
+                rows.add(&messages, pool)?;
+                (Request { messages: Vec::new(), ..built.request }, rows)
+            }
+        };
         if *purpose == Purpose::Turn {
-            self.context.push(context_use(event.seq, state, request));
+            self.context.push(context_use(event.seq, state, &head, rows.bytes));
         }
-        let is_as_logged = decided == Some(*request_sha256) || request.sha256() == *request_sha256;
-        let rows = self.rows(&built, pool)?;
-        let left_out = self.omissions.from(state).into_iter();
-        let left_out: Runs = left_out.map(|left_out| pool.value(json!(left_out))).collect();
-        let described = json!({
+        let is_as_logged = decided == Some(*request_sha256)
+            || context::asked(state, *purpose).request.sha256() == *request_sha256;
+        let left_out = pool.value(masked(&self.omissions.from(state))?);
+        let (model, max_output) = (head.model.to_string(), head.max_output);
+        let head = self.head(head, state, pool)?;
+        Ok(Some(json!({
             "purpose": purpose,
-            "model": request.model.to_string(),
-            "max_output": request.max_output,
+            "model": model,
+            "max_output": max_output,
             "as_logged": is_as_logged,
-            "head": pool.value(masked(&head(state, request))?),
-            "messages": rows.iter().copied().collect::<Runs>(),
+            "head": head,
+            "messages": rows.pooled,
+            "sizes": rows.sizes,
             "left_out": left_out,
-        });
-        self.last = Some((built, rows));
-        Ok(Some(described))
+        })))
     }
 
-    /// The number in the pool of each message.
-    fn rows(&self, built: &Built, pool: &mut Pool) -> Result<Vec<usize>, PageError> {
-        let shared = self.last.as_ref().map_or(0, |(last, _)| shared(last, built));
-        let mut rows = match &self.last {
-            Some((_, rows)) => rows[..shared].to_vec(),
-            None => Vec::new(),
-        };
-        for (role, text, of, bytes) in messages(built).skip(shared) {
-            let row = json!({ "role": role, "from": of, "bytes": bytes, "text": text });
-            rows.push(pool.value(masked(&row)?));
+    /// The messages of the turn's request.
+    fn turn_rows(&mut self, state: &State, pool: &mut Pool) -> Result<Rows, PageError> {
+        let FurtherMessages { continues, closed, end } = self.messages.next(state);
+        if !continues {
+            self.closed = Rows::default();
         }
+        self.closed.add(&closed, pool)?;
+        let mut rows = self.closed.clone();
+        rows.add(&end, pool)?;
         Ok(rows)
     }
-}
 
-/// The number of messages with which both requests begin.
-fn shared(last: &Built, built: &Built) -> usize {
-    let messages = last.request.messages.iter().zip(&built.request.messages);
-    let sources = last.sources.iter().zip(&built.sources);
-    messages.zip(sources).take_while(|((a, b), (from, of))| a == b && from == of).count()
+    /// The number in the pool of everything but the messages.
+    fn head(
+        &mut self,
+        request: Request,
+        state: &State,
+        pool: &mut Pool,
+    ) -> Result<usize, PageError> {
+        if let Some((last, number)) = &self.head
+            && *last == request
+        {
+            return Ok(*number);
+        }
+        let number = pool.value(masked(&head(state, &request))?);
+        self.head = Some((request, number));
+        Ok(number)
+    }
 }
 
 /// Everything but the messages.
@@ -100,9 +163,8 @@ fn head(state: &State, request: &Request) -> Value {
     })
 }
 
-/// The use of the context at a request, in tokens.
-fn context_use(seq: Seq, state: &State, request: &Request) -> Value {
-    let used = ContextUse::of_request(state, request);
+fn context_use(seq: Seq, state: &State, head: &Request, messages: MessageBytes) -> ContextPoint {
+    let used = ContextUse::of_parts(state, head, messages);
     let parts = used.parts().map(|(_, tokens)| tokens);
-    json!({ "seq": seq, "parts": parts, "size": used.size, "usable": state.usable() })
+    ContextPoint { seq, parts, size: used.size, usable: state.usable() }
 }

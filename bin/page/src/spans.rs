@@ -84,8 +84,14 @@ pub(crate) struct Spans {
 }
 
 impl Spans {
-    pub(crate) fn finish(self) -> Vec<Span> {
-        self.spans
+    /// The spans that began or changed after an event, with their numbers.
+    pub(crate) fn since(&self, seq: Seq) -> impl Iterator<Item = (usize, &Span)> {
+        let is_new = move |span: &Span| {
+            span.from > seq
+                || span.to.is_none_or(|to| to > seq)
+                || span.ran.is_some_and(|ran| ran > seq)
+        };
+        self.spans.iter().enumerate().filter(move |(_, span)| is_new(span))
     }
 
     /// The call that an event with this `of` belongs to.
@@ -176,12 +182,7 @@ impl Spans {
                 self.turn = None;
                 self.mark(event.seq, &format!("fork of {from} at {at}"), End::Ok);
             }
-            Session::DeadlinePassed {} => {
-                if let Some(of) = event.of {
-                    self.end(of, event.seq, End::Partial);
-                }
-                self.mark(event.seq, "deadline passed", End::Failed);
-            }
+            Session::DeadlinePassed {} => self.deadline_passed(event),
             Session::Created { .. }
             | Session::Titled { .. }
             | Session::Summarised { .. }
@@ -190,6 +191,20 @@ impl Spans {
             | Session::Configured { .. }
             | Session::RulesSet { .. } => {}
         }
+    }
+
+    fn deadline_passed(&mut self, event: &Envelope) {
+        let is_pause = |span: &&mut Span| span.kind == Kind::Retry && Some(span.from) == event.of;
+        if let Some(pause) = self.spans.iter_mut().rev().find(is_pause) {
+            // it was waited for
+            (pause.to, pause.end) = (Some(event.seq), End::Ok);
+            self.open.remove(&event.of.unwrap_or_default());
+            return;
+        }
+        if let Some(of) = event.of {
+            self.end(of, event.seq, End::Partial);
+        }
+        self.mark(event.seq, "deadline passed", End::Failed);
     }
 
     fn turn(&mut self, turn: &Turn, seq: Seq) {

@@ -28,6 +28,8 @@ pub(crate) struct StateTrace {
     pub(crate) state: State,
     /// The state that the page computes from the patches so far.
     value: Value,
+    /// The parts of the state that are not large, as they were last: not masked.
+    small: Map<String, Value>,
     config: Large<TurnConfig>,
     files: Large<Files>,
     seen: Large<BTreeMap<String, String>>,
@@ -62,6 +64,7 @@ impl StateTrace {
         Ok(Self {
             session,
             value: masked(&state)?,
+            small: Map::new(),
             state,
             config: Large::default(),
             files: Large::default(),
@@ -99,23 +102,25 @@ impl StateTrace {
         let config = mem::take(&mut state.config);
         let files = mem::take(&mut state.files);
         let seen = mem::take(&mut state.seen);
-        let small = masked(state);
+        let small = serde_json::to_value(&*state);
         state.messages = messages;
         state.config = config;
         state.files = files;
         state.seen = seen;
-        let small = small?;
-        let is_large = |key: &str| matches!(key, CONFIG | FILES | SEEN | MESSAGES);
-        let fields = small.as_object().into_iter().flatten();
-        for (key, new) in fields.filter(|(key, _)| !is_large(key)) {
+        let Value::Object(mut small) = small? else { return Ok(()) };
+        small.retain(|key, _| !matches!(key.as_str(), CONFIG | FILES | SEEN | MESSAGES));
+        // masking is most of the work, and few parts change at a time
+        let changed = small.iter().filter(|(key, new)| self.small.get(*key) != Some(*new));
+        for (key, new) in changed {
+            let new = masked(new)?;
             match self.value.get(key) {
-                Some(old) => patch::diff(&mut path(key), old, new, ops),
-                None => ops.push(Op::Set(path(key), new.clone())),
+                Some(old) => patch::diff(&mut path(key), old, &new, ops),
+                None => ops.push(Op::Set(path(key), new)),
             }
         }
-        let known = self.value.as_object().into_iter().flatten();
-        let removed = known.filter(|(key, _)| small.get(key).is_none());
-        ops.extend(removed.map(|(key, _)| Op::Remove(path(key))));
+        let removed = self.small.keys().filter(|key| !small.contains_key(*key));
+        ops.extend(removed.map(|key| Op::Remove(path(key))));
+        self.small = small;
         Ok(())
     }
 

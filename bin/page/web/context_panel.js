@@ -35,6 +35,10 @@ export class ContextPanel {
     this.draw()
   }
 
+  update() {
+    if (this.log) this.fillTable()
+  }
+
   fillTable() {
     const points = this.log.context.slice(-ROWS_SHOWN)
     const row = (point) => h("tr", {},
@@ -88,7 +92,8 @@ export class ContextPanel {
       pen.setLineDash([5, 4])
       line(pen, LEFT, y(value), width, y(value))
       pen.setLineDash([])
-      pen.fillText(`${text} ${tokens(value)}`, LEFT + 6, y(value) - 7)
+      // the two lines may be close to each other
+      pen.fillText(`${text} ${tokens(value)}`, LEFT + 6, y(value) + (name === "failed" ? -7 : 9))
     }
     for (const span of this.log.spans.filter((span) => span.kind === "compaction" && span.to !== span.from)) {
       const at = points.findIndex((point) => point.seq > span.from)

@@ -24,6 +24,11 @@ export class DecisionsPanel {
     this.element = h("div", { class: "panel whole" }, h("div", { class: "choice" }, this.only), this.empty, this.list.element)
   }
 
+  /** Reads the decisions that have been added when the panel is shown next. */
+  update() {
+    this.opened = undefined
+  }
+
   /** Reads the verdicts of all rulings. */
   async open() {
     this.opened ??= (async () => {

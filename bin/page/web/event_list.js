@@ -24,13 +24,27 @@ export class EventList {
   /** Shows these positions, or all. */
   filter(found) {
     this.found = found
+    this.positions = found ?? this.shownPositions()
+    this.list.setCount(this.positions.length)
+    this.seek(this.position ?? 0)
+  }
+
+  /** Shows what has been added to the run, also during a search. */
+  update() {
+    if (this.found) return
+    const [before, last] = [this.positions.length, this.positions.at(-1)]
+    this.positions = this.shownPositions()
+    // unless events came late, the rows that are there stay
+    if (this.positions[before - 1] === last) this.list.grow(this.positions.length)
+    else this.list.setCount(this.positions.length)
+  }
+
+  shownPositions() {
     const shown = (position) => {
       const { log, index } = this.run.at(position)
       return this.showsBookkeeping || log.bookkeeping[index] === "0"
     }
-    this.positions = found ?? Array.from({ length: this.run.length }, (_, at) => at).filter(shown)
-    this.list.setCount(this.positions.length)
-    this.seek(this.position ?? 0)
+    return Array.from({ length: this.run.length }, (_, at) => at).filter(shown)
   }
 
   switchBookkeeping() {
@@ -68,7 +82,7 @@ export class EventList {
     return [
       h("span", { class: "seq" }, String(log.seq(index))),
       h("span", { class: `dot ${concern(type)}` }),
-      log.depth > 0 && h("span", { class: "tag" }, log.tag),
+      log.number > 0 && h("span", { class: "tag" }, log.tag),
       h("span", { class: "type" }, type),
       line,
     ]

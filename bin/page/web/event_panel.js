@@ -6,8 +6,8 @@ import { clock, duration, printedJson, textBlock, visible } from "./text.js"
 
 export class EventPanel {
   /** `go(log, seq)` shows another event. */
-  constructor(run, go) {
-    Object.assign(this, { run, go })
+  constructor(run, go, operations) {
+    Object.assign(this, { run, go, operations })
     this.element = h("div", { class: "panel" })
   }
 
@@ -22,6 +22,7 @@ export class EventPanel {
       h("p", { class: "facts" },
         h("span", {}, `event ${event.seq}`), h("span", { title: clock(log.times[index]) }, `after ${duration(since)}`),
         log.depth > 0 && h("span", {}, `subagent ${log.tag}`), deadline),
+      this.operations && h("div", { class: "answers" }, this.operations.at(log, event)),
       about.line && h("p", { class: "summary", dir: "auto" }, visible(about.line)),
       decision(about, log, this.go),
       section("Follows from", links[0]),

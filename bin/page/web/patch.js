@@ -20,6 +20,8 @@ function changedAt(value, operation, depth) {
     const { [step]: _, ...others } = value
     return others
   }
-  const changed = changedAt(value[step], operation, depth + 1)
+  const inner = value[step]
+  // a message that is read late
+  const changed = changedAt(typeof inner?.read === "function" ? inner.read() : inner, operation, depth + 1)
   return Array.isArray(value) ? value.with(step, changed) : { ...value, [step]: changed }
 }

@@ -19,11 +19,11 @@ export class RequestPanel {
     if (at === undefined) return [h("p", { class: "none" }, "No request was made up to here.")]
     const { event, about } = await this.run.event(log, at)
     const request = about.request
-    const [[head], messages, leftOut] = await Promise.all([
-      this.run.values([[request.head, 1]]), this.run.values(request.messages), this.run.values(request.left_out),
-    ])
-    const outcome = await this.outcome(log, about)
-    const parts = sizes(head, messages)
+    const [[head, leftOut], outcome] = await Promise.all([this.run.values([[request.head, 1], [request.left_out, 1]]), this.outcome(log, about)])
+    const numbers = request.messages.flatMap(([first, length]) => Array.from({ length }, (_, at) => first + at))
+    const read = (from, to) => this.run.values(numbers.slice(from, to).map((number) => [number, 1]), "messages")
+    const messages = await messageList(numbers.length, read, (seqs) => from(seqs))
+    const parts = sizes(head, request.sizes)
     const total = parts.reduce((sum, part) => sum + part.bytes, 0)
     const from = (seqs) => seqs.map((seq) => button(String(seq), () => this.go(log, seq), { class: "link", title: `Event ${seq}` }))
     return [
@@ -37,7 +37,7 @@ export class RequestPanel {
       outcome,
       h("section", {}, h("h3", {}, "System prompt"), head.system.map((block, number) => systemBlock(block, number))),
       h("section", {}, h("h3", {}, count(head.tools.length, "tool")), toolList(head.tools)),
-      h("section", {}, h("h3", {}, count(messages.length, "message")), messageList(messages, from)),
+      h("section", {}, h("h3", {}, count(numbers.length, "message")), messages),
       h("section", {}, h("h3", {}, "Left out"), leftOut.length === 0
         ? h("p", { class: "none" }, "nothing")
         : h("ul", { class: "plain" }, leftOut.map(({ seq, what }) => h("li", {}, from([seq]), " ", what)))),
@@ -68,14 +68,13 @@ function sizes({ system, tools }, messages) {
   const sum = (items) => items.reduce((total, item) => total + item.bytes, 0)
   const pieces = system.flatMap((block) => block.sources ?? [{ source: "", bytes: block.bytes }])
   const isInstruction = ({ source }) => /^\/|^https?:|^skill/.test(source)
-  const of = (role) => sum(messages.filter((message) => message.role === role))
   return [
     { name: "system", bytes: sum(pieces.filter((piece) => !isInstruction(piece))) },
     { name: "instructions", bytes: sum(pieces.filter(isInstruction)) },
     { name: "tools", bytes: sum(tools) },
-    { name: "prompts", bytes: of("user") },
-    { name: "replies", bytes: of("assistant") },
-    { name: "results", bytes: of("tool") },
+    { name: "prompts", bytes: messages.user },
+    { name: "replies", bytes: messages.assistant },
+    { name: "results", bytes: messages.tool },
   ]
 }
 
@@ -101,7 +100,8 @@ function toolList(tools) {
     h("code", {}, visible(tool.name)), ` ${bytes(tool.bytes)}`, tool.source && h("span", { class: "faint" }, " ", visible(tool.source)))))
 }
 
-function messageList(messages, from) {
+/** The messages at the end; `read(from, to)` reads some, and the others are read on request. */
+async function messageList(length, read, from) {
   const row = ({ role, from: seqs, bytes: size, text }, number) => {
     const summary = h("summary", {}, h("span", { class: `role ${role}` }, role), h("span", { class: "size" }, bytes(size)), h("span", { class: "line" }, visible(firstLine(text))))
     return opening("piece", summary, () => [
@@ -109,11 +109,11 @@ function messageList(messages, from) {
       textBlock(text),
     ])
   }
-  const first = Math.max(0, messages.length - MESSAGES_SHOWN)
-  const list = h("div", {}, messages.slice(first).map((message, at) => row(message, first + at)))
+  const first = Math.max(0, length - MESSAGES_SHOWN)
+  const list = h("div", {}, (await read(first, length)).map((message, at) => row(message, first + at)))
   if (first === 0) return list
-  const more = button(`Show ${count(first, "earlier message")}`, () => {
-    list.prepend(...messages.slice(0, first).map(row))
+  const more = button(`Show ${count(first, "earlier message")}`, async () => {
+    list.prepend(...(await read(0, first)).map(row))
     more.remove()
   }, { class: "more" })
   return [more, list]

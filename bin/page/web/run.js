@@ -6,17 +6,40 @@ const CHUNKS_KEPT = 48
 
 export class Run {
   static async open(source) {
-    return new Run(source, await source.block("run"))
+    const run = new Run(source)
+    run.add(await source.block("run"))
+    return run
   }
 
-  constructor(source, { types, texts, values, logs }) {
-    Object.assign(this, { source, types, textStarts: texts, valueStarts: values })
-    this.blocks = new Map()
-    this.decodedValues = new Map()
-    this.chunks = new Map()
-    this.logs = logs.map((log, at) => new RunLog(log, at, types))
+  constructor(source) {
+    Object.assign(this, { source, logs: [], order: [], starts: {}, blocks: new Map(), chunks: new Map() })
+    this.decoded = { values: new Map(), messages: new Map() }
+    // of each log, the events that are in the order; of each session, the last of them
+    this.merged = []
+    this.known = new Map()
+  }
+
+  /** Adds what is new: at first the whole run, later what has happened since. */
+  add({ types, texts, values, messages, logs, other }) {
+    this.other = other ?? undefined
+    for (const [kind, starts] of Object.entries({ texts, values, messages })) {
+      // the last block has grown
+      this.blocks.delete(`${kind}-${(this.starts[kind]?.length ?? 0) - 1}`)
+      this.starts[kind] = starts
+    }
+    for (const data of logs) {
+      const log = (this.logs[data.number] ??= new RunLog(data.number))
+      if (data.from !== log.length) throw new Error(`the page has ${log.length} events of a log, and gets those after ${data.from}`)
+      if (data.from > 0) this.chunks.delete(log.chunkName(data.from - 1))
+      log.add(data, types)
+      // more follows from earlier events
+      for (let index = data.from; index < log.length; index++) {
+        const of = log.of(index)
+        if (of !== undefined && log.has(of)) this.chunks.delete(log.chunkName(log.index(of)))
+      }
+    }
     nest(this.logs)
-    this.order = merge(this.logs)
+    this.merge()
   }
 
   get length() {
@@ -42,26 +65,41 @@ export class Run {
     return chunk && { event: chunk.events[index - chunk.first], about: chunk.about[index - chunk.first] }
   }
 
-  /** The state after an event, as `leftfold replay --at SEQ --state` prints it. */
+  /** The state after an event, as `leftfold replay --at SEQ --state` prints it. Its messages are read with `messages`. */
   async state(log, index) {
     const chunk = await this.chunk(log, index)
     chunk.before ??= this.keyFrame(chunk.key_frame)
     const before = await chunk.before
     const last = index - chunk.first
-    for (let at = chunk.states.length; at <= last; at++) {
+    while (chunk.states.length <= last) {
+      const at = chunk.states.length
       const { seq, at: time } = chunk.events[at]
-      chunk.states.push(patched({ ...(chunk.states[at - 1] ?? before), seq, at: time }, chunk.patches[at]))
+      try {
+        chunk.states.push(patched({ ...(chunk.states[at - 1] ?? before), seq, at: time }, chunk.patches[at]))
+      } catch (unread) {
+        // a message that changes is read first
+        if (!(unread instanceof Unread)) throw unread
+        await this.messages([unread])
+      }
     }
     return chunk.states[last]
   }
 
   async keyFrame({ small, large, messages }) {
     const names = Object.keys(large)
-    const parts = await this.values([...names.map((name) => [large[name], 1]), ...messages])
-    const state = { ...(await this.decoded(small)) }
+    const parts = await this.values(names.map((name) => [large[name], 1]))
+    const state = { ...(await this.withTexts(small)) }
     names.forEach((name, at) => { state[name] = parts[at] })
-    state.messages = parts.slice(names.length)
+    state.messages = numbers(messages).map((number) => new Unread(number))
     return state
+  }
+
+  /** Messages of a state. A long conversation is read only where it is shown. */
+  async messages(list) {
+    const unread = list.filter((message) => message instanceof Unread && message.value === undefined)
+    const found = await this.values(unread.map((message) => [message.number, 1]))
+    unread.forEach((message, at) => { message.value = found[at] })
+    return list.map((message) => (message instanceof Unread ? message.value : message))
   }
 
   chunk(log, index) {
@@ -78,34 +116,39 @@ export class Run {
   }
 
   async readChunk(log, name) {
-    const { first, key_frame, ...encoded } = await this.source.block(name)
-    const { events, patches, about } = await this.decoded(encoded)
+    const { first, key_frame, ...all } = await this.source.block(name)
+    // a server may have more events by now, of which this page knows nothing yet
+    const known = Object.entries(all).map(([part, items]) => [part, items.slice(0, log.length - first)])
+    const { events, patches, about, then } = await this.withTexts(Object.fromEntries(known))
+    then.forEach((seqs, at) => { about[at].then = seqs })
     return { first, key_frame, states: [], events: events.map((event, at) => ({ ...log.columnsOf(first + at), ...event })), patches, about }
   }
 
   /** Values of the pool, by runs of first and count. Each is decoded once: states share their messages. */
-  async values(runs) {
-    const numbers = runs.flatMap(([first, count]) => Array.from({ length: count }, (_, at) => first + at))
-    const missing = numbers.filter((number) => !this.decodedValues.has(number))
-    const found = await this.decoded(await this.pooled("values", this.valueStarts, missing))
-    missing.forEach((number, at) => this.decodedValues.set(number, found[at]))
-    return numbers.map((number) => this.decodedValues.get(number))
+  async values(runs, kind = "values") {
+    const wanted = numbers(runs)
+    const known = this.decoded[kind]
+    const missing = [...new Set(wanted)].filter((number) => !known.has(number))
+    const found = await this.withTexts(await this.pooled(kind, missing))
+    missing.forEach((number, at) => known.set(number, found[at]))
+    return wanted.map((number) => known.get(number))
   }
 
   /** The value with its texts in place of their numbers. */
-  async decoded(value) {
-    const numbers = new Set()
-    collectTexts(value, numbers)
-    const found = await this.pooled("texts", this.textStarts, [...numbers])
-    return withTexts(value, new Map([...numbers].map((number, at) => [number, found[at]])))
+  async withTexts(value) {
+    const used = new Set()
+    collectTexts(value, used)
+    const found = await this.pooled("texts", [...used])
+    return withTexts(value, new Map([...used].map((number, at) => [number, found[at]])))
   }
 
   /** Items of the pool, by their numbers. */
-  async pooled(kind, starts, numbers) {
-    const places = numbers.map((number) => lastAtMost(starts, number))
+  async pooled(kind, wanted) {
+    const starts = this.starts[kind]
+    const places = wanted.map((number) => lastAtMost(starts, number))
     const items = new Map()
     await Promise.all([...new Set(places)].map(async (block) => items.set(block, await this.block(`${kind}-${block}`))))
-    return numbers.map((number, at) => items.get(places[at])[number - starts[places[at]]])
+    return wanted.map((number, at) => items.get(places[at])[number - starts[places[at]]])
   }
 
   block(name) {
@@ -128,25 +171,82 @@ export class Run {
       }
     }
   }
+
+  /** Puts new events into their order by time; those of one log keep their order, and shared ones count once. */
+  merge() {
+    const places = []
+    for (const log of this.logs) {
+      const from = this.merged[log.number] ?? 0
+      let index = 0
+      for (const [session, count] of log.columns.sessions) {
+        const before = this.known.get(session) ?? 0
+        const end = index + count
+        if (end > from) {
+          for (index = Math.max(index, from); index < end; index++) if (log.seq(index) > before) places.push([log.number, index, 0])
+          this.known.set(session, Math.max(before, log.seq(end - 1)))
+        }
+        index = end
+      }
+      this.merged[log.number] = log.length
+    }
+    for (const place of places) {
+      const log = this.logs[place[0]]
+      // a clock that was set back must not reorder the events of a log
+      place[2] = log.latest = Math.max(log.latest, log.times[place[1]])
+    }
+    places.sort((a, b) => a[2] - b[2])
+    let first = this.order.length
+    const isLate = places.length > 0 && first > 0 && places[0][2] < this.order[first - 1][2]
+    this.order = this.order.concat(places)
+    if (isLate) {
+      this.order.sort((a, b) => a[2] - b[2])
+      first = 0
+    }
+    for (let position = first; position < this.order.length; position++) {
+      const [log, index] = this.order[position]
+      this.logs[log].positions[index] = position
+    }
+  }
+}
+
+/** A message of a state that is still to be read. Patches that change it throw it. */
+class Unread {
+  constructor(number) {
+    this.number = number
+  }
+
+  /** The message as the patches know it. */
+  read() {
+    if (this.value === undefined) throw this
+    return this.value
+  }
 }
 
 /** One log: the columns of its events, and the bars of its timeline. */
 class RunLog {
-  constructor(data, number, types) {
+  constructor(number) {
+    Object.assign(this, { number, children: [], depth: 0, length: 0, latest: 0, times: [], typeNumbers: [], back: [], bookkeeping: "", positions: [], spans: [], context: [], edits: [] })
+  }
+
+  /** Adds events, and replaces what has changed. */
+  add({ columns, spans, context, edits, ...data }, types) {
     Object.assign(this, data)
-    this.number = number
-    this.children = []
-    this.depth = 0
-    const { at, type, of, bookkeeping } = data.columns
-    this.length = at.length
-    this.times = new Float64Array(at.length)
-    let time = 0
-    for (let index = 0; index < at.length; index++) this.times[index] = time += at[index]
-    this.typeNumbers = type
+    this.columns = { v: columns.v, sessions: columns.sessions }
     this.typeNames = types
-    this.back = of
-    this.bookkeeping = bookkeeping
-    this.positions = new Int32Array(at.length).fill(-1)
+    let time = this.times.at(-1) ?? 0
+    for (const since of columns.at) this.times.push((time += since))
+    for (const type of columns.type) this.typeNumbers.push(type)
+    for (const of of columns.of) this.back.push(of)
+    this.bookkeeping += columns.bookkeeping
+    this.length = this.times.length
+    while (this.positions.length < this.length) this.positions.push(-1)
+    for (const [number, span] of spans) this.spans[number] = span
+    this.context = this.context.concat(context)
+    for (const edit of edits) {
+      const known = this.edits.findIndex((one) => one.seq === edit.seq)
+      if (known < 0) this.edits.push(edit)
+      else this.edits[known] = edit
+    }
   }
 
   get name() {
@@ -210,6 +310,10 @@ class RunLog {
 
 /** Links each log with those of its subagents, and names it by its agent. */
 function nest(logs) {
+  for (const log of logs) {
+    log.children = []
+    log.above = undefined
+  }
   const bySession = new Map(logs.map((log) => [log.session, log]))
   for (const log of logs) {
     for (const span of log.spans) {
@@ -229,28 +333,8 @@ function nest(logs) {
   logs.forEach((log, at) => {
     const alike = agents.filter((agent) => agent === log.agent).length
     const number = agents.slice(0, at).filter((agent) => agent === log.agent).length
-    log.tag = at === 0 ? "session" : alike > 1 ? `${log.agent} ${number}` : log.agent
+    log.tag = at === 0 ? "session" : !log.above ? "other" : alike > 1 ? `${log.agent} ${number}` : log.agent
   })
-}
-
-/** All events by time; those of one log keep their order, and shared ones count once. */
-function merge(logs) {
-  const known = new Map()
-  const places = []
-  for (const log of logs) {
-    let index = 0
-    for (const [session, count] of log.columns.sessions) {
-      const before = known.get(session) ?? 0
-      for (const end = index + count; index < end; index++) if (log.seq(index) > before) places.push([log.number, index, log.times[index]])
-      known.set(session, Math.max(before, log.seq(index - 1)))
-    }
-  }
-  // a clock that was set back must not reorder the events of a log
-  const latest = logs.map(() => 0)
-  for (const place of places) place[2] = latest[place[0]] = Math.max(latest[place[0]], place[2])
-  places.sort((a, b) => a[2] - b[2])
-  places.forEach(([log, index], position) => { logs[log].positions[index] = position })
-  return places
 }
 
 /** The index of the last item that is at most `wanted`, of items in order. */
@@ -262,6 +346,11 @@ export function lastAtMost(items, wanted) {
     else high = middle
   }
   return low - 1
+}
+
+/** The numbers of runs of first and count. */
+function numbers(runs) {
+  return runs.flatMap(([first, count]) => Array.from({ length: count }, (_, at) => first + at))
 }
 
 function collectTexts(value, numbers) {

@@ -31,12 +31,12 @@ export class StatePanel {
     for (const choice of this.choice.children) choice.setAttribute("aria-pressed", String(choice.textContent === this.view))
     const seq = log.seq(index)
     const views = {
-      Conversation: () => conversation(state, (to) => this.go(log, to)),
+      Conversation: () => conversation(this.run, state, (to) => this.go(log, to)),
       Todo: () => todos(state),
       Files: () => this.files(state, log, seq),
       Permissions: () => permissions(state),
       Cost: () => costs(state, log, seq),
-      JSON: () => textBlock(printedJson(state), "code state-json", LONG_JSON),
+      JSON: async () => textBlock(printedJson({ ...state, messages: await this.run.messages(state.messages) }), "code state-json", LONG_JSON),
     }
     return [
       h("h2", {}, `State after event ${seq}`, log.depth > 0 && h("span", { class: "facts" }, `subagent ${log.tag}`)),
@@ -73,14 +73,14 @@ export class StatePanel {
   }
 }
 
-function conversation(state, go) {
+async function conversation(run, state, go) {
   const { messages } = state
   if (messages.length === 0) return h("p", { class: "none" }, "No message yet.")
   const first = Math.max(0, messages.length - LATEST_MESSAGES)
-  const list = h("div", { class: "conversation" }, messages.slice(first).map((message) => messageOf(message, go)))
+  const list = h("div", { class: "conversation" }, (await run.messages(messages.slice(first))).map((message) => messageOf(message, go)))
   if (first === 0) return list
-  const more = button(`Show ${count(first, "earlier message")}`, () => {
-    list.prepend(...messages.slice(0, first).map((message) => messageOf(message, go)))
+  const more = button(`Show ${count(first, "earlier message")}`, async () => {
+    list.prepend(...(await run.messages(messages.slice(0, first))).map((message) => messageOf(message, go)))
     more.remove()
   }, { class: "more" })
   return [more, list]

@@ -24,10 +24,8 @@ export class Timeline {
   /** `choose(log, seq)` is called with the event of a bar that was clicked. */
   constructor(run, choose) {
     Object.assign(this, { run, choose, view: [0, 1], folded: new Set(), byEvents: false })
-    this.times = Float64Array.from(run.order, (place) => place[2])
-    this.scale = new TimeScale(this.times)
     this.build()
-    this.fold()
+    this.update()
     new ResizeObserver(() => this.draw()).observe(this.element)
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolour())
   }
@@ -39,7 +37,7 @@ export class Timeline {
     this.space = h("div", { class: "lane-space" }, this.names, this.canvas)
     this.lanes = h("div", {
       class: "lanes", tabindex: "0", role: "slider", "aria-label": "Place in the run",
-      "aria-valuemin": "1", "aria-valuemax": this.run.length,
+      "aria-valuemin": "1",
     }, this.space)
     this.tip = h("div", { class: "tip", role: "presentation", hidden: true })
     this.element = h("section", { class: "timeline", "aria-label": "Timeline" }, this.map, this.lanes, this.tip)
@@ -54,6 +52,14 @@ export class Timeline {
       button("+", () => this.zoom(0.5), { "aria-label": "Zoom in", title: "Zoom in (+)" }),
       button("Fit", () => this.show(0, 1), { title: "Show the whole run (0)" }),
       this.axisButton = button("By time", () => this.switchAxis(), { title: "Time, or every event alike (t)", "aria-pressed": "false" }))
+  }
+
+  /** Shows what has been added to the run. */
+  update() {
+    this.times = Float64Array.from(this.run.order, (place) => place[2])
+    this.scale = new TimeScale(this.times)
+    this.lanes.setAttribute("aria-valuemax", this.run.length)
+    this.fold()
   }
 
   /** Folds or unfolds the lanes of a log. */
@@ -75,6 +81,7 @@ export class Timeline {
 
   /** Computes the place of each bar. */
   place() {
+    this.mapBars = undefined
     for (const { log, spans, breaks } of this.rows) {
       for (const bar of [...spans, ...breaks]) {
         const end = bar.span.to ?? log.seq(log.length - 1)
@@ -227,6 +234,7 @@ export class Timeline {
   /** Draws in the colours of the theme, after it has changed. */
   recolour() {
     this.colours = undefined
+    this.mapBars = undefined
     this.draw()
   }
 
@@ -469,6 +477,28 @@ export class Timeline {
     const pen = this.pen(this.map, MAP)
     const width = this.map.clientWidth - EDGE
     const { colours } = this
+    if (this.mapBars?.width !== this.map.width) this.mapBars = this.drawMapBars(width)
+    if (this.mapBars.width > 0) pen.drawImage(this.mapBars, 0, 0, this.map.clientWidth, MAP)
+    const [left, right] = this.view
+    pen.fillStyle = colours.surface
+    pen.globalAlpha = 0.72
+    pen.fillRect(0, 0, left * width, MAP)
+    pen.fillRect(right * width, 0, width, MAP)
+    pen.globalAlpha = 1
+    pen.strokeStyle = colours.accent
+    if (right - left < 1) pen.strokeRect(left * width + 0.5, 0.5, Math.max((right - left) * width - 1, 3), MAP - 1)
+    if (this.head !== undefined) {
+      pen.fillStyle = colours.accent
+      pen.fillRect(this.head * width - 1, 0, 2, MAP)
+    }
+  }
+
+  /** All bars of the run in a picture, which is kept: a long run has more of them than are drawn in a frame. */
+  drawMapBars(width) {
+    const picture = h("canvas", { width: this.map.width, height: this.map.height })
+    const ratio = devicePixelRatio || 1
+    const pen = picture.getContext("2d")
+    pen.scale(ratio, ratio)
     const rowsOf = { turn: 0, request: 1, retry: 1, compaction: 1, call: 2, wait: 2 }
     const lines = [6, 14, 24]
     const heights = [4, 6, 8]
@@ -485,18 +515,7 @@ export class Timeline {
         taken[row] = from
       }
     }
-    const [left, right] = this.view
-    pen.fillStyle = colours.surface
-    pen.globalAlpha = 0.72
-    pen.fillRect(0, 0, left * width, MAP)
-    pen.fillRect(right * width, 0, width, MAP)
-    pen.globalAlpha = 1
-    pen.strokeStyle = colours.accent
-    if (right - left < 1) pen.strokeRect(left * width + 0.5, 0.5, Math.max((right - left) * width - 1, 3), MAP - 1)
-    if (this.head !== undefined) {
-      pen.fillStyle = colours.accent
-      pen.fillRect(this.head * width - 1, 0, 2, MAP)
-    }
+    return picture
   }
 
   /** A cleared canvas of this height, sharp on every display. */

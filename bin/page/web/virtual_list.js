@@ -20,6 +20,8 @@ export class VirtualList {
     })
     new ResizeObserver(([{ contentRect }]) => {
       this.height = contentRect.height
+      // it could not scroll before
+      this.top = this.element.scrollTop
       if (this.chosen >= 0) this.select(this.chosen)
       else this.draw()
     }).observe(this.element)
@@ -28,9 +30,15 @@ export class VirtualList {
 
   /** Draws the rows anew. */
   setCount(count) {
+    this.grow(count)
+    this.refresh()
+  }
+
+  /** Adds rows at the end. */
+  grow(count) {
     this.count = count
     this.space.style.height = `${count * this.rowHeight}px`
-    this.refresh()
+    this.draw()
   }
 
   refresh() {

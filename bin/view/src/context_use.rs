@@ -1,5 +1,8 @@
 //! The use of the model's context: the next request, by kind of content.
 
+use std::iter::Sum;
+use std::ops::Add;
+
 use leftfold_events::event::{PromptKind, PromptPart};
 use leftfold_events::request::{AssistantPart, RequestMessage};
 use leftfold_events::turn_config::ToolSpec;
@@ -35,6 +38,12 @@ impl ContextUse {
 
     /// The parts of the request that this state leads to.
     pub fn of_request(state: &State, request: &Request) -> Self {
+        let messages = request.messages.iter().map(MessageBytes::of).sum();
+        Self::of_parts(state, request, messages)
+    }
+
+    /// The parts of a request with these messages; those of `head` do not count.
+    pub fn of_parts(state: &State, head: &Request, messages: MessageBytes) -> Self {
         let instructions: usize = state
             .config
             .options
@@ -44,13 +53,13 @@ impl ContextUse {
             .filter(|piece| matches!(piece.kind.as_str(), "instructions" | "page" | "skill"))
             .map(|piece| piece.to.saturating_sub(piece.from))
             .sum();
-        let system: usize = request.system.iter().map(String::len).sum();
+        let system: usize = head.system.iter().map(String::len).sum();
         let instructions = instructions.min(system);
-        let (messages, results) = of_messages(request);
+        let MessageBytes { messages, results } = messages;
         Self {
             system: tokens(system - instructions),
             instructions: tokens(instructions),
-            tools: tokens(request.tools.iter().map(of_tool).sum()),
+            tools: tokens(head.tools.iter().map(of_tool).sum()),
             messages: tokens(messages),
             results: tokens(results),
             size: state.config.model.limit.context,
@@ -81,26 +90,44 @@ fn tokens(bytes: usize) -> u64 {
     u64::try_from(bytes.div_ceil(BYTES)).unwrap_or(u64::MAX)
 }
 
-/// The bytes of messages and of results.
-fn of_messages(request: &Request) -> (usize, usize) {
-    let (mut messages, mut results) = (0, 0);
-    for message in &request.messages {
+/// The bytes of a request's messages, and of the results in them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MessageBytes {
+    messages: usize,
+    results: usize,
+}
+
+impl MessageBytes {
+    pub fn of(message: &RequestMessage) -> Self {
         match message {
             RequestMessage::User { parts } => {
-                messages += parts.iter().map(of_prompt).sum::<usize>();
+                Self { messages: parts.iter().map(of_prompt).sum(), results: 0 }
             }
             RequestMessage::Assistant { parts } => {
-                messages += parts.iter().map(of_reply).sum::<usize>();
+                Self { messages: parts.iter().map(of_reply).sum(), results: 0 }
             }
-            RequestMessage::Tool { results: all } => {
-                let bytes = all
+            RequestMessage::Tool { results } => {
+                let bytes = results
                     .iter()
                     .map(|result| result.output.len() + result.attachments.len() * MEDIA * BYTES);
-                results += bytes.sum::<usize>();
+                Self { messages: 0, results: bytes.sum() }
             }
         }
     }
-    (messages, results)
+}
+
+impl Add for MessageBytes {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { messages: self.messages + other.messages, results: self.results + other.results }
+    }
+}
+
+impl Sum for MessageBytes {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), Add::add)
+    }
 }
 
 fn of_prompt(part: &PromptPart) -> usize {
@@ -158,6 +185,7 @@ mod tests {
             ],
             ..context::request(&State::default())
         };
-        assert_eq!(of_messages(&request), (4 + MEDIA * BYTES + 2 + 4 + 2, 5));
+        let expected = MessageBytes { messages: 4 + MEDIA * BYTES + 2 + 4 + 2, results: 5 };
+        assert_eq!(request.messages.iter().map(MessageBytes::of).sum::<MessageBytes>(), expected);
     }
 }

@@ -15,6 +15,7 @@
 //! | `event_line`, `reason` | an event in one line, and the reason for it, for `replay` and others |
 //! | `findings` | what was out of the ordinary in a turn |
 //! | `explain` | why an event happened, and what a request was made of |
+//! | `compare` | where two sessions part, and their events side by side |
 //! | `context_use` | what fills the model's context |
 //! | `diff` | a unified diff as files, hunks and typed lines |
 //! | `file_changes` | changed files in words |
@@ -28,6 +29,7 @@ mod answer_gate;
 mod call_result;
 mod change;
 pub mod clean;
+pub mod compare;
 mod context_use;
 mod derived;
 mod diff;
@@ -49,7 +51,7 @@ pub mod words;
 pub use answer_gate::{AnswerGate, CTRL_D, CTRL_U, ESCAPE, GateKind, GateOutcome, GateRow, QUIET};
 pub use call_result::{CallResult, ResultBody};
 pub use change::{CallStep, Change, CompactionEnd, Outcome};
-pub use context_use::ContextUse;
+pub use context_use::{ContextUse, MessageBytes};
 pub use derived::{Derived, Notification, changed_files};
 pub use diff::{DiffLine, FileDiff, LineKind};
 pub use findings::{Finding, Findings};

@@ -12,11 +12,12 @@ use std::sync::Arc;
 
 use sha2::Digest;
 
-use super::{Builder, Files, head, request};
-use crate::event::Purpose;
+use super::{Builder, Files, request, turn_head};
+use crate::event::ModelRef;
+use crate::id::Seq;
 use crate::payload::Sha256;
 use crate::request::{Request, RequestMessage};
-use crate::state::{Message, State};
+use crate::state::{Message, ReplyEnd, State};
 
 /// Equals [`request(s).sha256()`](Request::sha256).
 pub(crate) fn request_sha256(s: &State) -> Sha256 {
@@ -32,72 +33,144 @@ pub(crate) fn request_sha256(s: &State) -> Sha256 {
 struct Prefix {
     /// The request without its messages.
     head: Request,
-    /// How files appear in the messages.
-    files: Files,
-    /// The messages of the conversation that are covered by `hash` and `open`.
-    covered: Vec<Arc<Message>>,
-    /// The ids given to calls of these messages.
-    ids: HashSet<String>,
+    conversation: Conversation,
     /// The hash up to the last message of the request that later events cannot change.
     hash: sha2::Sha256,
     /// The number of messages in `hash`.
     hashed: usize,
-    /// The messages of the request after those: a prompt that may be extended, and answers that are
-    /// dropped if nothing follows them.
-    open: Vec<RequestMessage>,
 }
 
 impl Prefix {
     fn new(s: &State) -> Self {
-        let head = head(s, Purpose::Turn, s.config.model.name());
-        let (json, files) = (json(&head), Files::of(&s.config.model));
+        let head = turn_head(s);
+        let json = json(&head);
         let mut hash = sha2::Sha256::new();
         hash.update(json.strip_suffix(END).unwrap_or(&json));
-        let (covered, ids, open) = (Vec::new(), HashSet::new(), Vec::new());
-        Self { head, files, covered, ids, hash, hashed: 0, open }
+        Self { head, conversation: Conversation::new(s), hash, hashed: 0 }
     }
 
     /// Whether the request of `s` has this prefix.
     fn is_of(&self, s: &State) -> bool {
-        let messages = s.messages.shared();
-        messages.len() >= self.covered.len()
-            && self.covered.iter().zip(messages).all(|(mine, now)| Arc::ptr_eq(mine, now))
-            && self.files == Files::of(&s.config.model)
-            && self.head == head(s, Purpose::Turn, s.config.model.name())
+        self.conversation.is_of(s) && self.head == turn_head(s)
     }
 
     /// Adds all further messages of the conversation.
     fn extend(&mut self, s: &State) {
-        let mut builder = self.builder(s);
-        builder.ids = std::mem::take(&mut self.ids);
-        for message in &s.messages.shared()[self.covered.len()..] {
-            builder.message(message);
-            self.covered.push(Arc::clone(message));
-        }
-        self.ids = builder.ids;
-        self.open = builder.messages;
-        let closed = self.open.len() - still_open(&self.open);
-        for message in self.open.drain(..closed) {
+        for (message, _) in self.conversation.extend(s) {
             hash(&mut self.hash, &mut self.hashed, &message);
         }
     }
 
     fn finish(&self, s: &State) -> Sha256 {
+        let (mut sha256, mut hashed) = (self.hash.clone(), self.hashed);
+        let end = self.conversation.end(s);
+        end.iter().for_each(|(message, _)| hash(&mut sha256, &mut hashed, message));
+        sha256.update(END);
+        Sha256::from_bytes(sha256.finalize().into())
+    }
+}
+
+/// A message of a request, and the events that it comes from.
+pub type Sourced = (RequestMessage, Vec<Seq>);
+
+/// The messages of a conversation, as the requests of its turns have them.
+#[derive(Debug)]
+struct Conversation {
+    model: ModelRef,
+    /// How files appear in the messages.
+    files: Files,
+    /// The messages of the conversation that were read.
+    covered: Vec<Arc<Message>>,
+    /// The ids given to calls of these messages.
+    ids: HashSet<String>,
+    /// The messages of the request that later events may still change: a prompt that may be extended,
+    /// and answers that are dropped if nothing follows them.
+    open: Vec<Sourced>,
+}
+
+impl Conversation {
+    fn new(s: &State) -> Self {
+        let (covered, ids, open) = (Vec::new(), HashSet::new(), Vec::new());
+        let model = &s.config.model;
+        Self { model: model.name(), files: Files::of(model), covered, ids, open }
+    }
+
+    /// Whether a request of `s` begins with the messages that were read.
+    fn is_of(&self, s: &State) -> bool {
+        let messages = s.messages.shared();
+        messages.len() >= self.covered.len()
+            && self.covered.iter().zip(messages).all(|(mine, now)| Arc::ptr_eq(mine, now))
+            && self.files == Files::of(&s.config.model)
+            && self.model == s.config.model.name()
+    }
+
+    /// Reads all further messages of the conversation. Answers those of the request that later events
+    /// cannot change.
+    fn extend(&mut self, s: &State) -> Vec<Sourced> {
+        let mut builder = self.builder(s);
+        builder.ids = std::mem::take(&mut self.ids);
+        // a reply that has just been asked for is part of no request, and will change
+        let messages = s.messages.shared();
+        let open = messages.last().is_some_and(|last| is_asked_for(last));
+        let settled = messages.len() - usize::from(open);
+        for message in messages.get(self.covered.len()..settled).unwrap_or_default() {
+            builder.message(message);
+            self.covered.push(Arc::clone(message));
+        }
+        self.ids = std::mem::take(&mut builder.ids);
+        self.open = sourced(builder);
+        let closed = self.open.len() - still_open(&self.open);
+        self.open.drain(..closed).collect()
+    }
+
+    /// The messages at the end of a request that is made now.
+    fn end(&self, s: &State) -> Vec<Sourced> {
         let mut builder = self.builder(s);
         builder.conclude(s);
         builder.drop_trailing_answers();
-        let (mut sha256, mut hashed) = (self.hash.clone(), self.hashed);
-        builder.messages.iter().for_each(|message| hash(&mut sha256, &mut hashed, message));
-        sha256.update(END);
-        Sha256::from_bytes(sha256.finalize().into())
+        sourced(builder)
     }
 
     /// A builder that continues after the messages that later events cannot change.
     fn builder(&self, s: &State) -> Builder {
         let mut builder = Builder::new(&s.config.model);
-        builder.messages.clone_from(&self.open);
-        builder.sources.resize(self.open.len(), Vec::new());
+        (builder.messages, builder.sources) = self.open.iter().cloned().unzip();
         builder
+    }
+}
+
+fn is_asked_for(message: &Message) -> bool {
+    message.reply().is_some_and(|reply| !reply.has_calls() && reply.end == ReplyEnd::Open)
+}
+
+fn sourced(builder: Builder) -> Vec<Sourced> {
+    builder.messages.into_iter().zip(builder.sources).collect()
+}
+
+/// The messages of the requests of turns, one request after another. The messages that a request shares with the
+/// one before it are not built again.
+#[derive(Debug, Default)]
+pub struct RequestMessages(Option<Conversation>);
+
+/// The messages of a request that the one before it does not have.
+#[derive(Debug)]
+pub struct FurtherMessages {
+    /// Whether the request begins with all `closed` messages so far.
+    pub continues: bool,
+    /// Later requests have these messages, too, if they continue.
+    pub closed: Vec<Sourced>,
+    /// The messages at the end, which only this request has like this.
+    pub end: Vec<Sourced>,
+}
+
+impl RequestMessages {
+    /// The messages of the request for the next step of the turn, as [`request`] has them.
+    pub fn next(&mut self, s: &State) -> FurtherMessages {
+        let known = self.0.take().filter(|known| known.is_of(s));
+        let continues = known.is_some();
+        let conversation = self.0.insert(known.unwrap_or_else(|| Conversation::new(s)));
+        let closed = conversation.extend(s);
+        FurtherMessages { continues, closed, end: conversation.end(s) }
     }
 }
 
@@ -119,10 +192,10 @@ fn json(part: &impl serde::Serialize) -> Vec<u8> {
 
 /// The number of messages at the end that may still change: answers may be dropped, and then the
 /// prompt before them may be extended.
-fn still_open(messages: &[RequestMessage]) -> usize {
-    let answer = |message: &&RequestMessage| matches!(message, RequestMessage::Assistant { .. });
+fn still_open(messages: &[Sourced]) -> usize {
+    let answer = |(message, _): &&Sourced| matches!(message, RequestMessage::Assistant { .. });
     let answers = messages.iter().rev().take_while(answer).count();
     let before = messages.len() - answers;
     let prompt = messages[..before].last();
-    answers + usize::from(matches!(prompt, Some(RequestMessage::User { .. })))
+    answers + usize::from(matches!(prompt, Some((RequestMessage::User { .. }, _))))
 }

@@ -30,22 +30,19 @@ pub struct EventLinks<'a> {
     pub rule_source: Option<String>,
     /// The events that it follows from, in order of seq.
     pub from: Vec<Seq>,
-    /// For a fact, the intents decided on it; for an intent, its outcomes.
-    pub then: Vec<Seq>,
 }
 
 impl<'a> EventLinks<'a> {
     /// The links of the event at index `at`; `before` is the state right before it.
-    pub fn new(links: &Links<'a>, before: &State, at: usize) -> Self {
+    pub fn new(links: &'a Links, before: &State, at: usize) -> Self {
         let event = &links.events[at];
         let rule = rule(&event.event);
         Self {
-            decided_on: decided_on(links.events, at).filter(|_| event.event.is_intent()),
+            decided_on: decided_on(&links.events, at).filter(|_| event.event.is_intent()),
             reason: reason(before, event),
             rule,
             rule_source: rule.and_then(|rule| configuration::of_rule(&before.config, rule)),
             from: Sources { links, at, found: BTreeSet::new() }.of(before),
-            then: then(links, at),
         }
     }
 }
@@ -53,9 +50,10 @@ impl<'a> EventLinks<'a> {
 /// The explanation of one event.
 #[derive(Debug)]
 pub struct EventReport<'a> {
-    links: &'a Links<'a>,
+    links: &'a Links,
     event: &'a Envelope,
     linked: EventLinks<'a>,
+    then: Vec<Seq>,
     /// For an intent: whether today's code decides the same.
     same_today: bool,
     /// For a `turn.configured`, the configuration.
@@ -66,7 +64,7 @@ pub struct EventReport<'a> {
 
 impl<'a> EventReport<'a> {
     /// Explains the event at index `at`; `before` is the state right before it.
-    pub fn new(links: &'a Links<'a>, before: &State, at: usize) -> Self {
+    pub fn new(links: &'a Links, before: &State, at: usize) -> Self {
         let event = &links.events[at];
         let configured = || {
             let mut after = before.clone();
@@ -77,6 +75,7 @@ impl<'a> EventReport<'a> {
             links,
             event,
             linked: EventLinks::new(links, before, at),
+            then: then(links, at),
             same_today: event.event.is_intent() && next(before).as_ref() == Some(event),
             config: matches!(event.event, Event::Turn(Turn::Configured(_))).then(configured),
             waits: links.is_open(event.seq),
@@ -100,7 +99,7 @@ impl<'a> EventReport<'a> {
             "rule_source": self.linked.rule_source,
             "configuration": self.config.as_deref().map(configuration::as_json),
             "from": each(&self.linked.from),
-            "then": each(&self.linked.then),
+            "then": each(&self.then),
             "until": self.event.until,
             "waits": self.waits,
             "content": content(&self.event.event),
@@ -132,7 +131,7 @@ impl<'a> EventReport<'a> {
             let how = if self.waits { "waits" } else { "waited at most" };
             let _ = writeln!(text, "{how} until {until}");
         }
-        for (name, seqs) in [("from", &linked.from), ("then", &linked.then)] {
+        for (name, seqs) in [("from", &linked.from), ("then", &self.then)] {
             if !seqs.is_empty() {
                 let _ = writeln!(text, "{name}:");
             }
@@ -215,8 +214,8 @@ pub fn decided_on(events: &[Envelope], at: usize) -> Option<Seq> {
     events[..at].iter().rfind(|event| !event.event.is_intent()).map(|event| event.seq)
 }
 
-/// The intents decided on a fact, or the outcomes of an intent without streamed pieces.
-fn then(links: &Links<'_>, at: usize) -> Vec<Seq> {
+/// The intents decided on the fact at index `at`, or the outcomes of the intent there without streamed pieces.
+pub fn then(links: &Links, at: usize) -> Vec<Seq> {
     let (event, later) = (&links.events[at], &links.events[at + 1..]);
     if !event.event.is_intent() {
         let decided = later.iter().take_while(|event| event.event.is_intent());
@@ -234,18 +233,18 @@ fn then(links: &Links<'_>, at: usize) -> Vec<Seq> {
 }
 
 /// Collects the events that an event follows from.
-struct Sources<'a, 'b> {
-    links: &'b Links<'a>,
+struct Sources<'a> {
+    links: &'a Links,
     at: usize,
     found: BTreeSet<Seq>,
 }
 
-impl Sources<'_, '_> {
+impl Sources<'_> {
     fn of(mut self, before: &State) -> Vec<Seq> {
         let event = &self.links.events[self.at];
         let call = self.follow(event.of);
         if event.event.is_intent() {
-            self.found.extend(decided_on(self.links.events, self.at));
+            self.found.extend(decided_on(&self.links.events, self.at));
             let way = call.map(|call| self.way_of(call)).unwrap_or_default();
             self.found.extend(way);
             let turn = before.turn.as_ref();

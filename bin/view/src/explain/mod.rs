@@ -7,7 +7,7 @@ mod left_out;
 mod links;
 mod request;
 
-pub use event::{EventLinks, EventReport, decided_on};
+pub use event::{EventLinks, EventReport, decided_on, then};
 pub use left_out::{LeftOut, Omissions};
 pub use links::Links;
-pub use request::{RequestReport, messages};
+pub use request::{MessageReport, RequestReport};

@@ -4,6 +4,7 @@ use leftfold_events::context::Built;
 use leftfold_events::event::Purpose;
 use leftfold_events::request::{AssistantPart, Request, RequestMessage};
 use leftfold_events::{Seq, Sha256, TurnConfig};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::configuration;
@@ -29,9 +30,6 @@ pub struct RequestReport<'a> {
 impl RequestReport<'_> {
     pub fn json(&self, seq: Seq) -> Value {
         let Request { model, max_output, system, tools, purpose, .. } = &self.built.request;
-        let messages = messages(self.built).map(|(role, content, of, bytes)| {
-            json!({ "role": role, "from": of, "bytes": bytes, "text": content })
-        });
         json!({
             "seq": seq,
             "purpose": purpose,
@@ -44,7 +42,7 @@ impl RequestReport<'_> {
             "system": system.iter().map(String::len).collect::<Vec<_>>(),
             "sources": system.iter().map(|block| self.sources(block)).collect::<Vec<_>>(),
             "tools": tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
-            "messages": messages.collect::<Vec<_>>(),
+            "messages": messages(self.built).collect::<Vec<_>>(),
             "left_out": self.left_out,
         })
     }
@@ -77,8 +75,8 @@ impl RequestReport<'_> {
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
         let _ = writeln!(text, "tools: {}", printable_line(&names.join(", ")));
         text += &configuration::of_tools(self.config);
-        for (role, content, of, bytes) in messages(self.built) {
-            let from = match of {
+        for MessageReport { role, from, bytes, text: content } in messages(self.built) {
+            let from = match from {
                 [] => "written for this request".to_owned(),
                 of => {
                     format!("from {}", of.iter().map(Seq::to_string).collect::<Vec<_>>().join(", "))
@@ -110,13 +108,28 @@ impl RequestReport<'_> {
     }
 }
 
-/// Role, text, sources and length in bytes of each message.
-pub fn messages(built: &Built) -> impl Iterator<Item = (&'static str, String, &[Seq], usize)> {
-    built.request.messages.iter().zip(&built.sources).map(|(message, of)| {
+/// A message of a request.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct MessageReport<'a> {
+    pub role: &'static str,
+    /// The events that it comes from; empty if it was written for the request.
+    pub from: &'a [Seq],
+    /// Length of its JSON.
+    pub bytes: usize,
+    pub text: String,
+}
+
+impl<'a> MessageReport<'a> {
+    pub fn new(message: &RequestMessage, from: &'a [Seq]) -> Self {
         let bytes = serde_json::to_vec(message).map_or(0, |bytes| bytes.len());
-        let (role, content) = role_and_text(message);
-        (role, content, of.as_slice(), bytes)
-    })
+        let (role, text) = role_and_text(message);
+        Self { role, from, bytes, text }
+    }
+}
+
+fn messages(built: &Built) -> impl Iterator<Item = MessageReport<'_>> {
+    let messages = built.request.messages.iter().zip(&built.sources);
+    messages.map(|(message, from)| MessageReport::new(message, from))
 }
 
 fn first(text: &str) -> String {
