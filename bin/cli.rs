@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Node(Node),
     /// Serve OpenCode's API over HTTP, for its clients and SDKs
     Serve(Serve),
+    /// Show sessions and their timelines in a browser, also while they run
+    View(View),
     /// Show the events of a session, without running anything
     Replay(Replay),
     /// Check whether this version would make the same decisions as a session's log
@@ -170,6 +172,7 @@ impl Command {
                 Some(McpCommand::Probe(_)) | None => None,
             },
             Self::Serve(_) => Some("leftfold serve"),
+            Self::View(_) => Some("leftfold view"),
             Self::Demo(_)
             | Self::Node(_)
             | Self::Replay(_)
@@ -446,12 +449,24 @@ pub(crate) struct Serve {
     /// Directory of requests that name none [default: the current one]
     #[arg(long, value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
-    /// Front end to show in a browser: a folder with index.html, or the address of a server
+    /// Front end to show in a browser in place of Leftfold's page: a folder with index.html, or the address of a server
     #[arg(long, value_name = "DIR|URL")]
     pub(crate) web: Option<String>,
     /// Accepted from OpenCode's SDK, and ignored: LEFTFOLD_LOG says what is logged
     #[arg(long, value_name = "LEVEL", hide = true)]
     pub(crate) log_level: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct View {
+    /// A session id, a unique prefix of one, `last`, or a session's folder [default: the list of all sessions]
+    pub(crate) session: Option<String>,
+    /// Print the address, and open no browser
+    #[arg(long)]
+    pub(crate) no_open: bool,
+    /// Port to listen on at 127.0.0.1; 0 takes any free one
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) port: u16,
 }
 
 #[derive(Debug, Args)]

@@ -53,6 +53,10 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             memory::give_back();
             leftfold_http::serve(&commands::serve::options(args)?, leftfold_acp::register)
         }
+        Command::View(args) => {
+            memory::give_back();
+            leftfold_http::serve(&commands::serve::view(&args)?, leftfold_acp::register)
+        }
         Command::Demo(args) => commands::demo::demo(args),
         Command::Replay(args) => commands::replay::replay(&args),
         Command::Verify(args) => commands::verify::verify(&args),

@@ -8,6 +8,7 @@ mod feed;
 mod front_end;
 mod guard;
 mod opencode;
+mod page;
 mod proxy;
 mod routes;
 mod sessions;

@@ -407,7 +407,7 @@ const CRATES: [(&str, &[&str]); 27] = [
     ("bin/export", &["bin/view"]),
     ("bin/terminal", &["bin/runtime", "bin/view"]),
     ("bin/acp", &["bin/runtime", "bin/view"]),
-    ("bin/http", &["bin/runtime", "bin/view"]),
+    ("bin/http", &["bin/runtime", "bin/view", "bin/page"]),
     // the program
     (
         "",

@@ -7,6 +7,7 @@ mod files;
 mod keys;
 mod listed;
 mod lists;
+mod pages;
 mod prompt;
 mod questions;
 mod routes;
@@ -43,6 +44,8 @@ use crate::error::ApiError;
 use crate::feed::Feed;
 use crate::front::Front;
 use crate::opencode::ids;
+use crate::overview::Overview;
+use crate::runs::Runs;
 
 /// The name of these clients in the log.
 pub(crate) const BY: &str = "http";
@@ -72,6 +75,8 @@ pub(crate) struct Api {
     servers: Mutex<HashMap<PathBuf, Servers>>,
     /// Memory for bodies, in KiB.
     bodies: Semaphore,
+    pub(crate) runs: Runs,
+    pub(crate) overview: Overview,
 }
 
 impl Api {
@@ -85,6 +90,8 @@ impl Api {
             sign_ins: Mutex::default(),
             servers: Mutex::default(),
             bodies: Semaphore::new(ALL_BODIES / KIB),
+            runs: Runs::default(),
+            overview: Overview::default(),
         }
     }
 

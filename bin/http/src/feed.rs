@@ -516,6 +516,25 @@ impl Feed {
         self.logs.unmasked(session)
     }
 
+    /// Events of a session after `known`, not masked; some of them if there are many.
+    pub(crate) fn events_after(
+        &self,
+        session: SessionId,
+        known: Seq,
+    ) -> anyhow::Result<Vec<Envelope>> {
+        self.logs.after(session, known)
+    }
+
+    /// The folder of the store that has a session.
+    pub(crate) fn store_of(&self, session: SessionId) -> PathBuf {
+        self.logs.store_of(session)
+    }
+
+    /// Tells when the tree of a root session changes, as far as it is loaded and its events arrive here.
+    pub(crate) fn changes(&self, root: SessionId) -> Option<watch::Receiver<()>> {
+        Some(self.lock().trees.get(&root)?.changed.subscribe())
+    }
+
     /// The heads of all sessions.
     pub(crate) fn heads(&self) -> Vec<Head> {
         let others = self.other_heads().into_iter().map(|(_, head)| head);

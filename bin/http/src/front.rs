@@ -16,7 +16,7 @@ pub(crate) struct FrontOptions {
     pub(crate) cors: Vec<String>,
     /// The hash of the user and the password, if there is one.
     pub(crate) credentials: Option<[u8; 32]>,
-    /// A front end: a folder, or the address of a server.
+    /// A front end in place of Leftfold's page: a folder, or the address of a server.
     pub(crate) web: Option<String>,
     /// The directory of requests that name none.
     pub(crate) directory: PathBuf,
@@ -25,7 +25,7 @@ pub(crate) struct FrontOptions {
 #[derive(Debug)]
 pub(crate) struct Front {
     pub(crate) guard: Guard,
-    pub(crate) web: Option<Web>,
+    pub(crate) web: Web,
     pub(crate) directory: PathBuf,
 }
 
@@ -34,7 +34,7 @@ impl Front {
     /// There is no such front end.
     pub(crate) fn new(options: FrontOptions) -> anyhow::Result<Self> {
         let FrontOptions { hostname, cors, credentials, web, directory } = options;
-        let web = web.as_deref().map(Web::parse).transpose()?;
+        let web = web.as_deref().map(Web::parse).transpose()?.unwrap_or(Web::Page);
         Ok(Self { guard: Guard::new(&hostname, &cors, credentials), web, directory })
     }
 }

@@ -17,7 +17,8 @@
 //! | `feed`, `journal` | what every client sees, in one order, with cursors that survive a kill |
 //! | `opencode` | sessions in the shapes of the API, as a fold of their logs |
 //! | `error` | errors in the shapes of the API |
-//! | `web` | a front end's files, or another server that has them |
+//! | `runs`, `overview` | the data of Leftfold's own page |
+//! | `web` | Leftfold's own page, another front end's files, or another server that has them |
 //!
 //! Invariant: everything that a client receives about a session is a function of durable events.
 
@@ -29,10 +30,12 @@ mod front;
 mod guard;
 mod journal;
 mod opencode;
+mod overview;
 mod peer;
+mod runs;
 mod server;
 mod service;
 mod web;
 
-pub use server::{ServeOptions, serve};
+pub use server::{PageToOpen, ServeOptions, serve};
 pub use service::register;

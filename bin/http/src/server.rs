@@ -12,9 +12,11 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use leftfold_actors::NodeMessage;
+use leftfold_events::SessionId;
 use leftfold_runtime::Usage;
 use leftfold_runtime::client;
 use leftfold_runtime::session_paths;
+use leftfold_runtime::sign_in::LaterBrowser;
 use leftfold_runtime::socket::{
     BREATH, Joined, Register, SessionRegistry, is_refused, join, speak, start_node,
 };
@@ -52,8 +54,19 @@ pub struct ServeOptions {
     pub cors: Vec<String>,
     /// The directory of requests that name none.
     pub directory: PathBuf,
-    /// A front end: a folder, or the address of a server.
+    /// A front end in place of Leftfold's page: a folder, or the address of a server.
     pub web: Option<String>,
+    /// `leftfold view`: the page is shown.
+    pub page: Option<PageToOpen>,
+}
+
+/// The page to show once the server listens.
+#[derive(Clone, Debug)]
+pub struct PageToOpen {
+    /// The run to show; `None`: the list of sessions.
+    pub session: Option<SessionId>,
+    /// `None`: only its address is printed.
+    pub browser: Option<Arc<LaterBrowser>>,
 }
 
 /// Serves OpenCode's API until a signal ends the process. Turns that are running then stay
@@ -112,6 +125,7 @@ struct Server {
     permits: Arc<Semaphore>,
     /// `None`: a password is checked instead.
     peers: Option<PeerCheck>,
+    page: Option<PageToOpen>,
 }
 
 /// Where the requests of a connection are answered.
@@ -179,7 +193,8 @@ impl Server {
         };
         let permits = Arc::new(Semaphore::new(connection::MAX_CONNECTIONS));
         let peers = (!front.guard.has_password()).then(PeerCheck::new);
-        Ok(Self { listener, folder: folder.into(), told, front, permits, peers })
+        let page = options.page.clone();
+        Ok(Self { listener, folder: folder.into(), told, front, permits, peers, page })
     }
 
     /// Serves clients: as the node, or through another process's node until that ends. A node that
@@ -245,7 +260,18 @@ impl Server {
             .and_then(|path| path.file_name())
             .is_some_and(|name| name == "opencode");
         let name = if is_opencode { "opencode" } else { "leftfold" };
-        println!("{name} server listening on http://{host}:{}", local.port());
+        let address = format!("http://{host}:{}", local.port());
+        match &self.page {
+            None => println!("{name} server listening on {address}"),
+            Some(page) => {
+                let session = page.session.map(|session| format!("?session={session}"));
+                let address = format!("{address}/{}", session.unwrap_or_default());
+                println!("{address}");
+                if let Some(browser) = &page.browser {
+                    browser.open(&address);
+                }
+            }
+        }
         // nobody may be reading
         let _ = std::io::stdout().flush();
         if !self.front.guard.has_password() {

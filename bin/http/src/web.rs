@@ -1,5 +1,5 @@
-//! A front end beside the API (`leftfold serve --web`): files of a folder, or another server that
-//! unknown requests are forwarded to. Only `GET` and `HEAD` come here, after every check of the
+//! A front end beside the API: Leftfold's own page, or with `leftfold serve --web` the files of a folder, or
+//! another server that unknown requests are forwarded to. Only `GET` and `HEAD` come here, after every check of the
 //! server, and only for paths that the API does not have.
 //!
 //! Forwarded requests carry no credentials of this server: no cookie, no password, no token.
@@ -47,6 +47,8 @@ const RETURNED: [HeaderName; 10] = [
 /// Where a front end comes from.
 #[derive(Debug)]
 pub(crate) enum Web {
+    /// Leftfold's page, at `/`.
+    Page,
     /// A folder with `index.html`, without links in its path.
     Files(PathBuf),
     Server {
@@ -88,6 +90,7 @@ impl Web {
             return None;
         }
         match self {
+            Self::Page => own_file(request.uri.path()),
             Self::Files(folder) => {
                 let folder = folder.clone();
                 let path = request.uri.path().to_owned();
@@ -106,6 +109,25 @@ impl Web {
             }
         }
     }
+}
+
+/// A file of Leftfold's page. Nothing in it is inline, and it connects to this server alone.
+fn own_file(path: &str) -> Option<Response> {
+    const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+        img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    let name = match path {
+        "/" => leftfold_page::LIVE,
+        path => path.strip_prefix("/leftfold/")?,
+    };
+    let text = leftfold_page::file(name)?;
+    let headers = [
+        (header::CONTENT_TYPE, content_type(Path::new(name))),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-cache"),
+    ];
+    Some((headers, text).into_response())
 }
 
 fn accepts_pages(headers: &HeaderMap) -> bool {

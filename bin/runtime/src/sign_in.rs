@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io;
-use std::process::{Command, Stdio};
+use std::io::{self, Write};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -205,6 +205,34 @@ pub fn open_browser(page: &str) -> io::Result<()> {
     // The opener ends once the browser has the address.
     drop(std::thread::Builder::new().spawn(move || browser.wait()));
     Ok(())
+}
+
+/// A browser that gets its page later. Programs that a node has started may not use it: on Linux they and their
+/// children count as part of a call. So the opener is started before there is a node, and outlives its parent.
+#[derive(Debug)]
+pub struct LaterBrowser(Mutex<ChildStdin>);
+
+impl LaterBrowser {
+    /// # Errors
+    /// There is no shell.
+    pub fn prepare() -> io::Result<Self> {
+        /// Waits for the address as a child of nobody.
+        const WAIT: &str =
+            "exec 3<&0; { read -r page <&3 && exec \"$0\" \"$page\" 3<&-; } </dev/null &";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", WAIT, OPENER]);
+        shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut shell = shell.spawn()?;
+        let address = shell.stdin.take();
+        shell.wait()?;
+        address.map(|address| Self(Mutex::new(address))).ok_or(io::ErrorKind::BrokenPipe.into())
+    }
+
+    /// Opens the page. Nothing happens if this machine has no browser.
+    pub fn open(&self, page: &str) {
+        let mut address = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = writeln!(address, "{page}");
+    }
 }
 
 /// The way to authorise requests with a stored sign-in, and the address of the API that accepts them.

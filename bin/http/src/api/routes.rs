@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::{
     Api, Directory, GivenDirectory, JsonBody, Named, Path, Query, config, control, events, files,
-    keys, lists, prompt, questions, sessions, sign_in, terminals, vcs,
+    keys, lists, pages, prompt, questions, sessions, sign_in, terminals, vcs,
 };
 use crate::error::ApiError;
 use crate::front::Front;
@@ -210,6 +210,12 @@ fn table() -> Vec<Route> {
         route(Sdk, Get, "/question", List, questions::questions),
         route(Terminal, Post, "/question/{requestID}/reply", True, questions::reply),
         route(Terminal, Post, "/question/{requestID}/reject", True, questions::reject),
+        // the page of a run
+        route(Leftfold, Get, "/leftfold/overview", Object, pages::overview),
+        route(Leftfold, Get, "/leftfold/run/{sessionID}/feed", Feed, pages::feed),
+        route(Leftfold, Get, "/leftfold/run/{sessionID}/block/{name}", Object, pages::block),
+        route(Leftfold, Post, "/leftfold/run/{sessionID}/fork", Object, pages::fork),
+        route(Leftfold, Post, "/leftfold/run/{sessionID}/revert", True, pages::revert),
         // remote control of terminals
         route(Web, Post, "/tui/append-prompt", True, control::append_prompt),
         route(Web, Post, "/tui/submit-prompt", True, control::submit_prompt),
@@ -261,8 +267,8 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
 async fn unknown(request: Request) -> Response {
     let (request, _) = request.into_parts();
     let front = request.extensions.get::<Arc<Front>>();
-    if let Some(web) = front.and_then(|front| front.web.as_ref())
-        && let Some(answer) = web.answer(&request).await
+    if let Some(front) = front
+        && let Some(answer) = front.web.answer(&request).await
     {
         return answer;
     }

@@ -375,7 +375,8 @@ pub(super) async fn unrevert(State(api): State<Arc<Api>>, Named(session): Named)
     reverted(&api, session, None).await
 }
 
-async fn reverted(api: &Arc<Api>, session: SessionId, to: Option<u64>) -> Answer {
+/// Reverts to the state before an event, or takes the last revert back.
+pub(super) async fn reverted(api: &Arc<Api>, session: SessionId, to: Option<u64>) -> Answer {
     must_rest(api, session)?;
     let client = api.client(session).await?;
     let config = socket::Sessions::setup(&*api.sessions, session, &PromptOptions::default())

@@ -63,6 +63,24 @@ impl Logs {
         }
     }
 
+    /// Events after `known` as they are in the log; of this process's store at most a chunk.
+    pub(super) fn after(&self, session: SessionId, known: Seq) -> anyhow::Result<Vec<Envelope>> {
+        let Some(store) = self.other_store(session) else {
+            return Ok(self.store.read(session, known + 1, CHUNK)?);
+        };
+        let heads = leftfold_store::heads(&store);
+        let is_known = |head: &Head| head.session == session && head.seq <= known;
+        if heads.iter().any(is_known) {
+            return Ok(Vec::new());
+        }
+        Ok(leftfold_store::Reader::open(&store)?.read(session, known + 1)?)
+    }
+
+    /// The folder of the store that has a session.
+    pub(super) fn store_of(&self, session: SessionId) -> PathBuf {
+        self.other_store(session).unwrap_or_else(|| self.store.dir().to_owned())
+    }
+
     fn read(&self, session: SessionId, mut from: Seq) -> anyhow::Result<Vec<Envelope>> {
         let mut events = Vec::new();
         loop {

@@ -1,0 +1,259 @@
+//! The data of the page that shows runs: overview, blocks of a run, and what is new in it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures::stream;
+use leftfold_events::SessionId;
+use leftfold_runtime::socket;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+use super::{Answer, Api, BY, JsonBody, Path, Query, blocking, sessions, yes};
+use crate::error::ApiError;
+use crate::opencode::ids;
+use crate::runs::{News, OpenRun, RunKey};
+
+/// The least time between two frames of a page.
+const THROTTLE: Duration = Duration::from_millis(200);
+/// How often a log that another process writes is looked at, and the time between two signs of life.
+const POLL: Duration = Duration::from_secs(1);
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct RunQuery {
+    /// A session to compare with.
+    compare: Option<String>,
+    /// The run that the page knows.
+    epoch: Option<String>,
+    /// The cursor of the last frame that the page has.
+    after: Option<String>,
+}
+
+/// Sessions, and their totals by day, model and tool.
+pub(super) async fn overview(State(api): State<Arc<Api>>) -> Answer {
+    Ok(Json(blocking(move || api.overview.read(&api.feed)).await?))
+}
+
+/// A block of a run's data. `run` is what a page knows first.
+pub(super) async fn block(
+    State(api): State<Arc<Api>>,
+    Path((session, name)): Path<(String, String)>,
+    Query(query): Query<RunQuery>,
+) -> Result<Response, ApiError> {
+    let run = open(&api, &session, &query).await?;
+    if query.epoch.as_ref().is_some_and(|epoch| *epoch != run.epoch) {
+        let why = "the run was read again: load the page again";
+        return Err(ApiError::refused(StatusCode::CONFLICT, why));
+    }
+    let epoch = run.epoch.clone();
+    let read = move || match name.as_str() {
+        "run" => {
+            let News { mut data, counts, .. } = run.news(&api.runs, &api.feed, &[])?;
+            data["epoch"] = json!(epoch);
+            data["cursor"] = json!(Cursor { epoch, counts }.to_string());
+            anyhow::Ok(Some(data.to_string()))
+        }
+        name => Ok(run.block(name)),
+    };
+    let found = blocking(read).await?;
+    let found = found.ok_or_else(|| ApiError::not_found("there is no such block"))?;
+    let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
+    Ok((headers, found).into_response())
+}
+
+async fn open(api: &Arc<Api>, session: &str, query: &RunQuery) -> Result<Arc<OpenRun>, ApiError> {
+    let root = named(api, session).await?;
+    let other = match &query.compare {
+        Some(other) => Some(named(api, other).await?),
+        None => None,
+    };
+    Ok(api.runs.get(RunKey { root, other: other.filter(|other| *other != root) })?)
+}
+
+/// A session by its id, as Leftfold or OpenCode write it.
+async fn named(api: &Arc<Api>, text: &str) -> Result<SessionId, ApiError> {
+    let missing = || ApiError::not_found(format!("there is no session `{text}`"));
+    let session = ids::session(text).or_else(|| text.parse().ok()).ok_or_else(missing)?;
+    let feed = Arc::clone(&api.feed);
+    let known = tokio::task::spawn_blocking(move || feed.with(session, |_| ())).await;
+    known.ok().flatten().map(|()| session).ok_or_else(missing)
+}
+
+/// A page's place in a run: `EPOCH.COUNT.COUNT…`, with the number of events of each log.
+#[derive(Clone, Debug)]
+struct Cursor {
+    epoch: String,
+    counts: Vec<usize>,
+}
+
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.epoch)?;
+        self.counts.iter().try_for_each(|count| write!(f, ".{count}"))
+    }
+}
+
+impl Cursor {
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('.');
+        let epoch = parts.next()?.to_owned();
+        let counts = parts.map(|part| part.parse().ok()).collect::<Option<Vec<usize>>>()?;
+        Some(Self { epoch, counts })
+    }
+}
+
+/// What is new in a run, as server-sent events: `run` adds events, `status` replaces the state of the sessions and
+/// their open questions, and `reload` says that the page knows nothing of this run.
+pub(super) async fn feed(
+    State(api): State<Arc<Api>>,
+    Path(session): Path<String>,
+    Query(query): Query<RunQuery>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let run = open(&api, &session, &query).await?;
+    let root = named(&api, &session).await?;
+    // a browser that connects again sends the cursor of its last frame, and the first address
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let cursor = last.or(query.after.as_deref()).and_then(Cursor::parse);
+    let counts = cursor.filter(|cursor| cursor.epoch == run.epoch).map(|cursor| cursor.counts);
+    let changed = api.feed.changes(root);
+    let page =
+        PageFeed { api, run, root, counts, changed, status: Value::Null, sent: Instant::now() };
+    let frames = stream::unfold(Some(page), |page| async move {
+        let mut page = page?;
+        let frame = page.next().await;
+        let is_last = page.counts.is_none();
+        frame.map(|frame| (Ok::<Bytes, Infallible>(frame), Some(page).filter(|_| !is_last)))
+    });
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-cache, no-transform"),
+        (header::HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    Ok((headers, Body::from_stream(frames)).into_response())
+}
+
+struct PageFeed {
+    api: Arc<Api>,
+    run: Arc<OpenRun>,
+    root: SessionId,
+    /// The events that the page knows; `None`: it knows another run.
+    counts: Option<Vec<usize>>,
+    changed: Option<watch::Receiver<()>>,
+    /// As it was sent last.
+    status: Value,
+    /// When the last frame was sent.
+    sent: Instant,
+}
+
+impl PageFeed {
+    /// The next frame; `None`: the run cannot be read any more.
+    async fn next(&mut self) -> Option<Bytes> {
+        let Some(counts) = self.counts.clone() else {
+            return Some("event: reload\ndata: {}\n\n".into());
+        };
+        loop {
+            let (api, run, known) = (Arc::clone(&self.api), Arc::clone(&self.run), counts.clone());
+            let news = blocking(move || run.news(&api.runs, &api.feed, &known)).await.ok()?;
+            if news.counts != counts {
+                let cursor = Cursor { epoch: self.run.epoch.clone(), counts: news.counts.clone() };
+                self.counts = Some(news.counts);
+                self.sent = Instant::now();
+                let mut data = news.data;
+                data["is_all"] = json!(news.is_all);
+                return Some(format!("event: run\nid: {cursor}\ndata: {data}\n\n").into());
+            }
+            let status = self.status();
+            if status != self.status {
+                self.status = status;
+                self.sent = Instant::now();
+                return Some(format!("event: status\ndata: {}\n\n", self.status).into());
+            }
+            if self.sent.elapsed() > HEARTBEAT {
+                self.sent = Instant::now();
+                return Some(": here\n\n".into());
+            }
+            self.wait().await;
+        }
+    }
+
+    async fn wait(&mut self) {
+        tokio::time::sleep(THROTTLE).await;
+        let is_gone = match &mut self.changed {
+            Some(changed) => matches!(timeout(POLL, changed.changed()).await, Ok(Err(_))),
+            None => {
+                tokio::time::sleep(POLL).await;
+                true
+            }
+        };
+        // a tree that was dropped is loaded again for the status
+        if is_gone {
+            self.changed = self.api.feed.changes(self.root);
+        }
+    }
+
+    /// The state of the sessions and their open questions, in the shapes of the API.
+    fn status(&self) -> Value {
+        let of_tree = self.api.feed.with(self.root, |tree| {
+            let sessions = tree.sessions().map(|(id, known)| {
+                let state =
+                    json!({ "status": known.status()["type"], "cut_off": known.is_cut_off() });
+                (id.to_string(), state)
+            });
+            let questions = tree.sessions().flat_map(|(id, _)| tree.open_questions(id));
+            let questions =
+                questions.map(|frame| json!({ "kind": frame.kind, "of": frame.properties }));
+            json!({
+                "id": ids::of_session(self.root),
+                "sessions": sessions.collect::<serde_json::Map<_, _>>(),
+                "questions": questions.collect::<Vec<_>>(),
+            })
+        });
+        of_tree.unwrap_or_default()
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct AtEvent {
+    /// The last event that the fork shares.
+    at: u64,
+}
+
+/// A fork of a session with everything up to an event.
+pub(super) async fn fork(
+    State(api): State<Arc<Api>>,
+    Path(session): Path<String>,
+    JsonBody(AtEvent { at }): JsonBody<AtEvent>,
+) -> Answer {
+    let session = named(&api, &session).await?;
+    let all: Arc<dyn socket::Sessions> = api.sessions.clone();
+    let fork = socket::fork_as(all, (BY, None), session, Some(at)).await?;
+    Ok(Json(json!({ "session": fork })))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct ToEvent {
+    /// A prompt or a step.
+    to: u64,
+}
+
+/// Restores files and messages to their state before an event.
+pub(super) async fn revert(
+    State(api): State<Arc<Api>>,
+    Path(session): Path<String>,
+    JsonBody(ToEvent { to }): JsonBody<ToEvent>,
+) -> Answer {
+    let session = named(&api, &session).await?;
+    let _ = sessions::reverted(&api, session, Some(to)).await?;
+    yes()
+}

@@ -1,0 +1,104 @@
+//! What the page shows of all sessions: the list, from heads, and totals, from logs. A log is read again only when
+//! it has grown.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use leftfold_events::{Seq, SessionId};
+use leftfold_runtime::session_list;
+use leftfold_runtime::stats::{Totals, project_of};
+use leftfold_store::Head;
+use leftfold_view::clean::printable_line;
+use serde_json::{Value, json};
+
+use crate::feed::Feed;
+
+/// How long one request reads logs.
+const PATIENCE: Duration = Duration::from_millis(700);
+
+#[derive(Debug, Default)]
+pub(crate) struct Overview {
+    totals: Mutex<HashMap<SessionId, (Seq, Totals)>>,
+}
+
+impl Overview {
+    /// Reads the disk, for a moment: `is_all` is false if there are more logs to read. Sessions whose logs cannot be
+    /// read count nothing.
+    pub(crate) fn read(&self, feed: &Feed) -> anyhow::Result<Value> {
+        let late = Instant::now() + PATIENCE;
+        let mut is_all = true;
+        let heads = feed.heads();
+        let costs = costs(&heads);
+        let mut known = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|session, _| heads.iter().any(|head| head.session == *session));
+        let mut totals = Totals::default();
+        let mut listed = Vec::new();
+        for head in &heads {
+            let is_old = |(seq, _): &(Seq, Totals)| *seq == head.seq;
+            if known.get(&head.session).is_some_and(is_old) {
+                // it has not grown
+            } else if Instant::now() > late {
+                is_all = false;
+            } else {
+                let events = feed.unmasked(head.session).unwrap_or_else(|error| {
+                    tracing::warn!("session {} is not counted: {error:#}", head.session);
+                    Vec::new()
+                });
+                let mut own = Totals::default();
+                own.take(head.session, &events, None, project_of(&events));
+                known.insert(head.session, (head.seq, own));
+            }
+            let own = known.get(&head.session).map(|(_, own)| own);
+            own.into_iter().for_each(|own| totals.add(own));
+            let cost = costs.get(&head.session).copied().unwrap_or_default();
+            listed.extend(of_session(feed, head, own, cost));
+        }
+        listed.sort_by_key(|session| std::cmp::Reverse(session["updated"].as_u64()));
+        let read = json!({ "sessions": listed, "totals": totals, "is_all": is_all }).to_string();
+        let masked = leftfold_runtime::redact_output::masked(&read);
+        Ok(serde_json::from_str(&masked)?)
+    }
+}
+
+/// The cost of each root session with its subagents.
+fn costs(heads: &[Head]) -> HashMap<SessionId, f64> {
+    let parent = |head: &Head| head.summary.as_ref().and_then(|summary| summary.parent);
+    let parents: HashMap<SessionId, SessionId> =
+        heads.iter().filter_map(|head| Some((head.session, parent(head)?))).collect();
+    let mut costs = HashMap::new();
+    for head in heads {
+        let mut root = head.session;
+        // a damaged head could name a circle
+        for _ in 0..parents.len() {
+            let Some(above) = parents.get(&root) else { break };
+            root = *above;
+        }
+        let own = head.summary.as_ref().map_or(0.0, |summary| summary.cost);
+        *costs.entry(root).or_default() += own;
+    }
+    costs
+}
+
+/// A root session in the list. `own`: its totals, if its log was read.
+fn of_session(feed: &Feed, head: &Head, own: Option<&Totals>, cost: f64) -> Option<Value> {
+    let summary = head.summary.as_ref()?;
+    if summary.parent.is_some() {
+        return None;
+    }
+    let store = feed.store_of(head.session);
+    let models: Vec<&String> = own.iter().flat_map(|own| own.models.keys()).collect();
+    Some(json!({
+        "session": head.session,
+        "title": printable_line(&session_list::title(head)),
+        "agent": printable_line(&summary.agent),
+        "project": printable_line(&summary.worktree),
+        "state": session_list::state(&store, head),
+        "models": models,
+        "turns": summary.turns,
+        "cost": cost,
+        "fork_of": summary.fork_of,
+        "created": summary.created.millis(),
+        "updated": head.at.millis(),
+    }))
+}
