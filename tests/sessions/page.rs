@@ -143,8 +143,7 @@ fn planned() -> Site {
     site.file(".git/HEAD", "ref: refs/heads/main\n");
     let args = ["run", "--format", "json", "--permission-mode", "ask", "--agent", "plan", "go"];
     let mut live = site.start(&args);
-    loop {
-        let Some(line) = live.line() else { break };
+    while let Some(line) = live.line() {
         let event: Value = serde_json::from_str(&line).unwrap();
         if event["type"] == "permission.asked" {
             let seq = event["seq"].to_string();
@@ -503,10 +502,8 @@ fn a_long_session_is_shown_at_once() {
     let measured = Live::start(command).wait();
     common::browser::keep_screenshots(folder.path());
     let measured: Value = serde_json::from_str(&measured.ok().stdout).unwrap();
-    println!(
-        "exported in {exported:?}, {} bytes, {measured}",
-        std::fs::metadata(&file).unwrap().len()
-    );
+    let bytes = std::fs::metadata(&file).unwrap().len();
+    eprintln!("exported in {exported:?}, {bytes} bytes, {measured}");
     assert_eq!(measured["problem"], "");
     // the times of an idle machine: others run tests on this one
     let slack = 3.0;
