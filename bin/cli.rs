@@ -394,7 +394,7 @@ pub(crate) struct Fork {
 pub(crate) struct Compact {
     /// A session id, a unique prefix of one, `last`, or a session's folder
     pub(crate) session: String,
-    /// What the summary is to contain, for the model that writes it
+    /// Instructions for the model that writes the summary
     pub(crate) instructions: Option<String>,
     /// The model to use, as PROVIDER/MODEL
     #[arg(long, short)]

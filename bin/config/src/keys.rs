@@ -12,7 +12,7 @@ use crate::typed::At;
 /// Declares the actions once: as an enum, and as the members of `terminal.keys`.
 macro_rules! actions {
     ($($variant:ident $name:ident $place:ident [$($key:literal),+] $about:literal)*) => {
-        /// What a key does in the conversation. Those from [`KeyAction::RowUp`] on edit the text.
+        /// The effect of a key in the conversation. Actions from [`KeyAction::RowUp`] on edit the text.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum KeyAction {
             $(#[doc = $about] $variant,)*
@@ -29,7 +29,7 @@ macro_rules! actions {
                 }
             }
 
-            /// What it does, for people.
+            /// Its effect in words, for people.
             pub fn about(self) -> &'static str {
                 match self {
                     $(Self::$variant => $about,)*
@@ -200,7 +200,7 @@ const NAMES: [(KeyName, &[&str]); 14] = [
     (KeyName::PageDown, &["pagedown", "pgdn"]),
 ];
 
-/// What is expected instead of a text that names no usable key.
+/// The expected form, for a text that names no usable key.
 const ANY: &str = "a key such as \"ctrl+g\", \"alt+enter\" or \"f5\"";
 /// Most terminals send the same for two keys.
 const SAME: [(char, &str); 3] = [
@@ -210,7 +210,7 @@ const SAME: [(char, &str); 3] = [
 ];
 
 impl FromStr for Key {
-    /// What was expected.
+    /// The expected form.
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {

@@ -447,7 +447,7 @@ pub enum Notify {
     Bell,
     /// A notification of the desktop, by OSC 9.
     Osc9,
-    /// The same by OSC 777.
+    /// A desktop notification by OSC 777.
     Osc777,
     Off,
 }

@@ -864,7 +864,7 @@ impl App {
         }
     }
 
-    /// What a key does to the text as it is.
+    /// The action of a key, which depends on whether there is text.
     fn action(&self, key: KeyEvent) -> Option<KeyAction> {
         self.blocks.look.keys.action(named(key)?, self.composer.is_empty())
     }

@@ -112,7 +112,7 @@ impl Cursor {
     }
 }
 
-/// What is new in a run, as server-sent events: `run` adds events, `status` replaces the state of the sessions and
+/// Sends the news of a run as server-sent events: `run` adds events, `status` replaces the state of the sessions and
 /// their open questions, and `reload` says that the page knows nothing of this run.
 pub(super) async fn feed(
     State(api): State<Arc<Api>>,

@@ -222,7 +222,7 @@ pub(super) struct SummarizeBody {
     provider: Option<String>,
     #[serde(rename = "modelID")]
     model: Option<String>,
-    /// What the summary is to contain. OpenCode has no such field.
+    /// Instructions for the summary. OpenCode has no such field.
     instructions: Option<String>,
 }
 
