@@ -243,7 +243,7 @@ fn of_pages() -> Vec<Shown> {
     let more = vec![
         Shown { session: fork, ..shown("forked", fork_site, &["It began.", "It went right."]) },
         shown("planned", planned(), &["plan_exit", "It is built."]),
-        shown("asked", asked(), &["permission.answered", "Reject"]),
+        shown("asked", asked(), &["permission.answered"]),
         shown("hooked", hooked(), &["hook.called"]),
     ];
     sessions().into_iter().chain(more).collect()
