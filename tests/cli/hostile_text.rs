@@ -167,8 +167,12 @@ fn nothing_of_a_hostile_session_controls_the_terminal() {
     inspect_session(&site, "last");
 }
 
+/// Leftfold asks the terminal for its background colour.
+const ASKS_BACKGROUND: &str = "\u{1b}]11;?\u{7}";
+
 /// Everything but the codes of Leftfold's own screen.
 fn without_own_codes(raw: &str) -> String {
+    let raw = raw.replace(ASKS_BACKGROUND, "");
     let mut pieces = raw.split("\u{1b}[");
     let mut out = pieces.next().unwrap().to_owned();
     for piece in pieces {
@@ -181,7 +185,7 @@ fn without_own_codes(raw: &str) -> String {
                     || n.parse().is_ok_and(|n: u8| (30..38).contains(&n))
             }),
             "A" | "B" | "C" | "J" | "K" => numbers.parse::<u16>().is_ok() || numbers.is_empty(),
-            "h" | "l" => matches!(numbers, "?2004" | "?2026" | "?1004" | "?25"),
+            "h" | "l" => matches!(numbers, "?2004" | "?2026" | "?1004" | "?25" | "?7"),
             "u" => matches!(numbers, ">1" | "<"),
             _ => false,
         };
