@@ -158,7 +158,10 @@ fn last_means_the_project_that_one_is_in() {
     let (site, _) = finished();
     let mut command = site.command(&["replay", "last"]);
     command.current_dir(site.path("user"));
-    Live::start(command).wait().with(2).saying(&["has no sessions yet"]);
+    Live::start(command)
+        .wait()
+        .with(2)
+        .saying(&["has no sessions yet", "`leftfold sessions` lists"]);
 }
 
 #[test]

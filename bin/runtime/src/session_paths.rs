@@ -55,7 +55,12 @@ pub fn new_place(session: SessionId) -> anyhow::Result<SessionPlace> {
 pub fn find(text: &str, worktree: &Path) -> anyhow::Result<SessionPlace> {
     if text == "last" {
         return last(worktree)?.ok_or_else(|| {
-            Usage(format!("the project {} has no sessions yet", worktree.display())).into()
+            let project = worktree.display();
+            Usage(format!(
+                "the project {project} has no sessions yet; those of other projects go by their ids, which \
+                 `leftfold sessions` lists"
+            ))
+            .into()
         });
     }
     if text.contains('/') || Path::new(text).join("db").is_file() {
