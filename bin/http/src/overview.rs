@@ -1,7 +1,7 @@
-//! What the page shows of all sessions: the list, from heads, and totals, from logs. A log is read again only when
+//! The overview of all sessions for the page: a list, from heads, and totals, from logs. A log is read again only when
 //! it has grown.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,8 @@ impl Overview {
         let heads = feed.heads();
         let costs = costs(&heads);
         let mut known = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|session, _| heads.iter().any(|head| head.session == *session));
+        let present: HashSet<SessionId> = heads.iter().map(|head| head.session).collect();
+        known.retain(|session, _| present.contains(session));
         let mut totals = Totals::default();
         let mut listed = Vec::new();
         for head in &heads {

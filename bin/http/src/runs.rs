@@ -16,7 +16,7 @@ const KEPT: usize = 4;
 /// How long a request waits for events of a long log. The page gets the others when they are there.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// What a page shows: a root session, and maybe another one to compare it with.
+/// The sessions that a page shows: a root session, and maybe another one to compare it with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunKey {
     pub(crate) root: SessionId,
@@ -62,7 +62,7 @@ struct Filling {
     waiting: VecDeque<(SessionId, Envelope)>,
 }
 
-/// What a page did not know.
+/// The part of a run that a page does not have yet.
 #[derive(Debug)]
 pub(crate) struct News {
     pub(crate) data: Value,
@@ -88,7 +88,7 @@ impl OpenRun {
         self.filling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the logs have beyond `counts` events. Reads the disk.
+    /// Reads from the disk the events of the logs beyond the first `counts`.
     ///
     /// # Errors
     /// A log cannot be read, or its patches do not lead to its state. The run is then built again.

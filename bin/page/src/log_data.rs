@@ -95,7 +95,7 @@ impl LogData {
         self.chunks.size()
     }
 
-    /// What is new since the log had `count` events. The `number` of the log is its place in the run.
+    /// The data of the events after the first `count`. The `number` of the log is its place in the run.
     pub(crate) fn since(&self, number: usize, count: usize) -> Result<Value, PageError> {
         let state = &self.trace.state;
         let known = count.checked_sub(1).and_then(|last| self.events().get(last));

@@ -153,7 +153,7 @@ pub async fn bring_models_up_to_date(provider: &str) -> Result<(), String> {
     }
 }
 
-/// The same in the background, if there is an async runtime.
+/// Calls [`bring_models_up_to_date`] in the background, if there is an async runtime.
 pub(crate) fn bring_models_up_to_date_soon(provider: &str) {
     static ASKED: Mutex<BTreeMap<String, Instant>> = Mutex::new(BTreeMap::new());
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };

@@ -27,7 +27,7 @@ struct Waiting {
     /// The party that ends the wait.
     owner: String,
     what: String,
-    /// What an answer `always` would allow: permissions and patterns.
+    /// The permissions and patterns that an answer `always` would allow.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     always: Vec<String>,
     since: Time,

@@ -113,7 +113,8 @@ impl Findings {
     }
 
     fn add(&mut self, seq: Seq, what: String) {
-        if self.found.len() < MOST {
+        // those of a turn that has ended leave room for what comes before the next one
+        if self.found.len() - self.ended < MOST {
             self.found.push(Finding { seq, what });
         } else {
             self.more += 1;
@@ -218,7 +219,7 @@ impl Findings {
     }
 
     fn push_result(&mut self, before: &State, seq: Seq, call: Option<&Call>, finished: &Finished) {
-        let name = call.map_or_else(|| finished.title.clone(), named);
+        let name = call.map_or_else(|| shorten(&finished.title, 100), named);
         let metadata = finished.metadata.value();
         let exit = metadata["exit"].as_i64().filter(|exit| *exit != 0);
         if let Some(exit) = exit {

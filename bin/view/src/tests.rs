@@ -648,3 +648,23 @@ fn an_event_in_one_line_has_words_and_keeps_names_as_they_are() {
     let lines: Vec<String> = lines.collect();
     assert_eq!(lines, ["tool calls, 10 tokens in, 2 out", "deny by edit `src/README.md`"]);
 }
+
+#[test]
+fn a_revert_after_a_turn_full_of_findings_is_found_in_the_next_turn() {
+    let mut log = Log::default();
+    log.prompted("go");
+    for _ in 0..60 {
+        let failed =
+            json!({ "class": "other", "message": "no", "retryable": false, "retry_after": null });
+        log.add(0, "model.failed", &failed);
+    }
+    log.add(0, "turn.ended", &json!({
+        "reason": "completed", "text": "", "usage": { "input": 0, "output": 0, "reasoning": 0, "cache_read": 0, "cache_write": 0 },
+        "cost": 0.0, "steps": 1, "permission_denials": [], "error": null,
+    }));
+    let restored = log.add(0, "files.restored", &json!({ "before": "", "tree": "", "files": [] }));
+    log.prompted("again");
+    let found = crate::Findings::of(&log.events);
+    let seqs: Vec<Seq> = found.all().iter().map(|finding| finding.seq).collect();
+    assert_eq!(seqs, [restored]);
+}

@@ -95,7 +95,7 @@ impl Sent {
         Self { cursor, place, of_all: of_all.into(), payload, of_one: OnceLock::new() }
     }
 
-    /// The same frame with another cursor.
+    /// A copy of the frame with another cursor.
     pub(super) fn at(&self, cursor: Cursor) -> Self {
         Self::of(cursor, self.place.clone(), &self.payload())
     }
