@@ -21,6 +21,11 @@ lint:
 bench:
     cargo bench --workspace
 
+# Compare with other agents that are installed: codex, opencode, pi.
+bench-peers *arguments:
+    cargo build --release
+    python3 tests/benches/peers.py {{arguments}}
+
 # Check a parser with random inputs: bash, cleaner, settings, json-rpc or framing.
 fuzz target count="100000" seed="1":
     cargo run --profile fuzz -p leftfold-fuzz-driver -- {{target}} {{count}} {{seed}}

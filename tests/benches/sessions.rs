@@ -1,5 +1,6 @@
 //! Measures many sessions: listing a thousand, and a node that opens three hundred and lets them
-//! rest. `cargo bench --bench sessions`; the node part takes about three minutes.
+//! rest. `cargo bench --bench sessions`; the node part takes about three minutes. A second argument
+//! sets another number of sessions to list, and leaves out the node.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench prints or fails")]
 
@@ -25,13 +26,16 @@ fn main() {
     std::fs::create_dir(folder.join("project")).unwrap();
     let run = program(folder, &["run", "Say hello"]).status().unwrap();
     assert!(run.success());
-    let ids = multiply(&folder.join("home/sessions"));
-    list(folder);
-    node(folder, &ids);
+    let wanted = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
+    let ids = multiply(&folder.join("home/sessions"), wanted.unwrap_or(LISTED));
+    list(folder, ids.len() + 1);
+    if wanted.is_none() {
+        node(folder, &ids);
+    }
 }
 
-/// Copies one session a thousand times.
-fn multiply(sessions: &Path) -> Vec<SessionId> {
+/// Copies one session until there are `count`.
+fn multiply(sessions: &Path, count: u64) -> Vec<SessionId> {
     let first = std::fs::read_dir(sessions).unwrap().next().unwrap().unwrap().path();
     let id: SessionId = first.file_name().unwrap().to_str().unwrap().parse().unwrap();
     let log = Reader::open(&first).unwrap().read(id, 1).unwrap();
@@ -43,19 +47,19 @@ fn multiply(sessions: &Path) -> Vec<SessionId> {
         store.import(session, &events).unwrap();
         session
     };
-    (1..LISTED).map(copy).collect()
+    (1..count).map(copy).collect()
 }
 
-fn list(folder: &Path) {
+fn list(folder: &Path, count: usize) {
     let time = |_| {
         let began = Instant::now();
         let listed = program(folder, &["sessions", "list"]).output().unwrap().stdout;
-        assert_eq!(listed.split(|byte| *byte == b'\n').count() as u64, LISTED + 1);
+        assert_eq!(listed.split(|byte| *byte == b'\n').count(), count + 1);
         began.elapsed()
     };
     let mut times: Vec<Duration> = (0..ROUNDS).map(time).collect();
     times.sort_unstable();
-    println!("list of {LISTED} sessions: {:.1} ms", times[ROUNDS / 2].as_secs_f64() * 1000.0);
+    println!("list of {count} sessions: {:.1} ms", times[ROUNDS / 2].as_secs_f64() * 1000.0);
 }
 
 fn node(folder: &Path, ids: &[SessionId]) {
