@@ -49,6 +49,21 @@ fn every_request_is_rebuilt_to_the_byte_and_says_where_it_comes_from() {
 }
 
 #[test]
+fn text_of_a_failed_request_is_named_as_left_out() {
+    let half = json!({ "class": "overloaded", "message": "gone", "retry_after": 1,
+        "parts": [{ "text": "Both tables." }] });
+    let reply = json!({ "parts": [{ "text": "One table." }], "faults": [half] });
+    let site = Site::scripted(&json!({ "replies": [reply] }));
+    let events = site.prompt("migrate").ok().events();
+    let seq = |kind: &str, at: usize| all(&events, kind)[at]["seq"].clone();
+    let retried = report(&site, &seq("model.requested", 1));
+    let failed = seq("model.requested", 0);
+    let what = format!("\"Both tables.\", which failed request {failed} streamed");
+    assert_eq!(retried["left_out"], json!([{ "seq": seq("model.streamed", 0), "what": what }]));
+    assert_eq!(report(&site, &failed)["left_out"], json!([]));
+}
+
+#[test]
 fn what_a_summary_stands_for_is_said() {
     let summary = json!({ "match": { "purpose": "compaction" }, "parts": [{ "text": "Short." }] });
     let site = Site::scripted(&json!({ "replies": [summary, says("Hello."), says("Again.")] }));
@@ -58,9 +73,9 @@ fn what_a_summary_stands_for_is_said() {
     let events = site.run(&["run", "--continue", "--format", "json", "more"]).ok().events();
     let last = report(&site, &all(&events, "model.requested")[0]["seq"]);
     let finished = all(&site.exported(), "compaction.finished")[0]["seq"].clone();
-    let what = format!("the prompt \"hi\", but for the words of summary {finished}");
+    let what = format!("the prompt \"hi\": only what summary {finished} says of it is sent");
     let prompt = json!({ "seq": 3, "what": what });
-    let what = format!("everything up to this event, for which summary {finished} stands");
+    let what = format!("this and everything before it: summary {finished} is sent instead");
     assert_eq!(last["left_out"], json!([prompt, { "seq": through, "what": what }]));
     assert_eq!(last["messages"][0]["from"], json!([finished]));
     assert!(last["messages"][0]["text"].as_str().unwrap().contains("Short."), "{last}");
@@ -102,7 +117,7 @@ fn any_event_says_what_it_follows_from_and_what_came_of_it() {
     assert!(finished["reason"].as_str().unwrap().starts_with("after "), "{finished}");
     let ended = report(&site, &seq("turn.ended", 0));
     assert!(from(&ended, "from").contains(&seq("turn.prompted", 0)), "{ended}");
-    assert!(explained(&site, &seq("turn.prompted", 0), &[]).contains("from outside the session"));
+    assert!(explained(&site, &seq("turn.prompted", 0), &[]).contains("recorded from outside"));
     // every event
     for event in &events {
         explained(&site, &event["seq"], &[]);
@@ -153,9 +168,10 @@ fn every_piece_of_a_configuration_says_where_it_comes_from() {
         "  environment: ",
         "  C/leftfold/AGENTS.md line 1: 9 bytes, \"Be brief.\"",
         "  P/AGENTS.md lines 3-4: 33 bytes, \"Use {{secret:KEY}}.\\nUse tabs, ä.\"",
-        "  P/docs/more.md line 1: 5 bytes, \"More.\"",
+        "  P/docs/more.md line 1 (`docs/more.md` of the setting `instructions`): 5 bytes, \"More.\"",
         "  skill tidy P/.leftfold/skills/tidy/SKILL.md: 18 bytes, \"- tidy: Tidies up.\"",
         "  option system: 13 bytes, \"Mind the gap.\"",
+        "  (of instructions that contradict each other, the later one wins)",
         "  allow * `*` (default)",
         "  deny bash `rm *` (C/leftfold/leftfold.json:3:23)",
         "\nrestrictions, which only make verdicts stricter:\n",
@@ -168,7 +184,7 @@ fn every_piece_of_a_configuration_says_where_it_comes_from() {
     }
     assert!(!text.contains("not recorded"), "{text}");
     let request = short(&explained(&site, &seq("model.requested"), &[]));
-    assert!(expected[..7].iter().all(|part| request.contains(part)), "{request}");
+    assert!(expected[..8].iter().all(|part| request.contains(part)), "{request}");
     let ruled = short(&explained(&site, &seq("permission.ruled"), &[]));
     assert!(ruled.contains("rule: deny bash `rm *` (C/leftfold/leftfold.json:3:23)"), "{ruled}");
     let ruled = report(&site, &seq("permission.ruled"));

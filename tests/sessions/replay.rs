@@ -104,8 +104,9 @@ fn the_text_that_was_found_is_marked_in_its_field() {
     ] {
         assert!(marked.contains(&expected), "{expected}: {marked:#?}");
     }
-    let instructions = marked.iter().find(|line| line.starts_with("data.system.1: "));
+    let instructions = marked.iter().find(|line| line.starts_with("data.system.1 ("));
     let instructions = instructions.unwrap();
+    assert!(instructions.contains("/AGENTS.md): "), "{instructions}");
     assert!(instructions.contains("The\\x0a»needle«\\x1b[2J is here."), "{instructions}");
     let lines = replayed(&site, &["--text", "STRASSE"]);
     assert_eq!(lines, [""; 0], "no other spelling");
@@ -113,6 +114,28 @@ fn the_text_that_was_found_is_marked_in_its_field() {
     assert!(lines[1].contains(" »Straße« NEEDLE"), "{lines:?}");
     let secret = replayed(&site, &["--text", &token[10..20], "--type", "tool.called"]);
     assert!(secret.len() == 1 && !secret[0].contains('»'), "{secret:?}");
+}
+
+#[test]
+fn a_search_counts_each_place_and_names_subagents() {
+    let task =
+        json!({ "description": "typo", "prompt": "Mend dates_us.py.", "subagent_type": "general" });
+    let site = Site::scripted(&script(json!([
+        { "match": { "prompt": "Mend dates_us.py.", "answers": 0 }, "parts": [{ "text": "Mended dates_us.py." }] },
+        { "match": { "prompt": "go", "answers": 0 }, "parts": [{ "call": { "name": "task", "input": task } }] },
+        { "match": { "prompt": "go", "answers": 1 }, "parts": [{ "text": "tea, and two words, and forty more words, and then: tea" }] },
+    ])));
+    site.run(&["run", "--yes", "go"]).ok();
+    let lines = replayed(&site, &["--type", "tool.called"]);
+    assert!(lines[0].ends_with("  task general: typo, \"Mend dates_us.py.\""), "{lines:?}");
+    let lines = replayed(&site, &["--text", "tea", "--type", "turn.ended"]);
+    assert_eq!(lines.iter().filter(|line| line.contains("»tea«")).count(), 2, "{lines:?}");
+    let search = site.run(&["replay", "last", "--text", "dates_us"]).ok();
+    assert!(
+        search.stderr.contains("more events in a subagent: `leftfold replay "),
+        "{}",
+        search.stderr
+    );
 }
 
 #[test]

@@ -4,14 +4,16 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use leftfold_events::event::{Event, Tool, Turn};
+use leftfold_events::turn_config::{Options, PromptPiece};
 use leftfold_events::{Envelope, Seq, line, mask, rules};
 use leftfold_view::clean::printable_line;
+use leftfold_view::words;
 use serde_json::Value;
 
 use crate::cli::Replay;
 
-/// The most fields of an event to show with their marks.
-const FIELDS: usize = 3;
+/// The most places of an event to show with their marks.
+const PLACES: usize = 5;
 /// The characters to show before and after a match.
 const AROUND: usize = 40;
 
@@ -55,6 +57,11 @@ impl Filter {
         self.kinds.iter().any(|glob| rules::matches(glob, &kind))
     }
 
+    /// The text that is searched, if one is.
+    pub(super) fn searched(&self) -> Option<&str> {
+        self.text.as_deref().filter(|text| !text.is_empty())
+    }
+
     /// Whether the event's data, or the contents that it names, contain the text.
     fn says(&self, event: &Envelope) -> bool {
         let Some(text) = &self.text else { return true };
@@ -65,20 +72,20 @@ impl Filter {
 }
 
 impl Filter {
-    /// The fields of the event that contain the text, as `data.output: … »match« …`. The event is
-    /// masked first, so that no part of a token is shown.
+    /// The places in the event that contain the text, as `data.output: … »match« …`; in the system prompt, the
+    /// file that the place is from. The event is masked first, so that no part of a token is shown.
     pub(super) fn hits(&self, event: &Envelope) -> Vec<String> {
         let Some(text) = self.text.as_ref().filter(|text| !text.is_empty()) else {
             return Vec::new();
         };
         let masked = mask::shown(event).masked;
         let event = masked.as_deref().unwrap_or(event);
-        let mut hits = Hits { text, found: Vec::new() };
+        let mut hits = Hits { text, pieces: pieces(event), found: Vec::new() };
         hits.walk("", &with_contents(event));
-        let more = hits.found.len().saturating_sub(FIELDS);
-        hits.found.truncate(FIELDS);
+        let more = hits.found.len().saturating_sub(PLACES);
+        hits.found.truncate(PLACES);
         if more > 0 {
-            hits.found.push(format!("and in {more} more fields"));
+            hits.found.push(format!("and {}", words::counted(more, "more place")));
         }
         hits.found
     }
@@ -99,10 +106,18 @@ fn with_contents(event: &Envelope) -> Value {
     value
 }
 
-/// The fields that contain a text.
+/// The pieces of the event's system prompt.
+fn pieces(event: &Envelope) -> Vec<PromptPiece> {
+    let Event::Turn(Turn::Configured(configured)) = &event.event else { return Vec::new() };
+    let options: Option<Options> = serde_json::from_str(configured.options.text()).ok();
+    options.unwrap_or_default().sources.system
+}
+
+/// The places that contain a text.
 struct Hits<'a> {
     /// In lower case.
     text: &'a str,
+    pieces: Vec<PromptPiece>,
     found: Vec<String>,
 }
 
@@ -126,14 +141,33 @@ impl Hits<'_> {
     }
 
     fn leaf(&mut self, path: &str, text: &str) {
-        let Some(Range { start, end }) = find(text, self.text) else { return };
-        let (before, hit, after) = (&text[..start], &text[start..end], &text[end..]);
-        let from = before.char_indices().rev().nth(AROUND - 1).map_or(0, |(at, _)| at);
-        let to = after.char_indices().nth(AROUND).map_or(after.len(), |(at, _)| at);
-        let (open, close) =
-            (if from > 0 { "…" } else { "" }, if to < after.len() { "…" } else { "" });
-        let piece = format!("{open}{}»{hit}«{}{close}", &before[from..], &after[..to]);
-        self.found.push(format!("{path}: {}", printable_line(&piece)));
+        let mut from = 0;
+        while let Some(Range { start, end }) = find(&text[from..], self.text) {
+            let (start, end) = (from + start, from + end);
+            let (before, hit, after) = (&text[..start], &text[start..end], &text[end..]);
+            let left = before.char_indices().rev().nth(AROUND - 1).map_or(0, |(at, _)| at);
+            let right = after.char_indices().nth(AROUND).map_or(after.len(), |(at, _)| at);
+            let (open, close) =
+                (if left > 0 { "…" } else { "" }, if right < after.len() { "…" } else { "" });
+            let piece = format!("{open}{}»{hit}«{}{close}", &before[left..], &after[..right]);
+            let place = self.place(path, start);
+            self.found.push(printable_line(&format!("{place}: {piece}")).into_owned());
+            // a match that the piece already shows needs no line of its own
+            from = end + right;
+        }
+    }
+
+    /// The path of a field; in a block of the system prompt, the file with the byte `at`.
+    fn place(&self, path: &str, at: usize) -> String {
+        let block = path.strip_prefix("data.system.").and_then(|block| block.parse::<usize>().ok());
+        let here = |piece: &&PromptPiece| {
+            Some(piece.block) == block && (piece.from..piece.to).contains(&at)
+        };
+        let piece = self.pieces.iter().find(here);
+        match piece.and_then(|piece| piece.path.as_deref().or(piece.name.as_deref())) {
+            Some(source) => format!("{path} ({source})"),
+            None => path.to_owned(),
+        }
     }
 }
 

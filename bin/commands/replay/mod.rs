@@ -5,8 +5,9 @@ mod step;
 
 use std::process::ExitCode;
 
-use leftfold_events::event::{Event, Turn};
-use leftfold_events::{Envelope, Seq, State, Time, fold};
+use leftfold_events::event::{Event, Subagent, Turn};
+use leftfold_events::{Envelope, Seq, SessionId, State, Time, fold};
+use leftfold_store::Reader;
 use serde_json::Value;
 
 use self::filter::Filter;
@@ -62,7 +63,40 @@ pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
         let hidden = words::counted(hidden, "bookkeeping event");
         note(&format!("leftfold: {hidden} not shown: `--all` shows everything"));
     }
+    if let Some(text) = filter.searched() {
+        for (session, found) in in_subagents(&place, &events, &filter) {
+            let found = words::counted(found, "more event");
+            note(&format!(
+                "leftfold: {found} in a subagent: `leftfold replay {session} --text '{text}'`"
+            ));
+        }
+    }
     Ok(code)
+}
+
+/// The subagents of the session and of its subagents that have selected events, with their number.
+fn in_subagents(
+    place: &SessionPlace,
+    events: &[Envelope],
+    filter: &Filter,
+) -> Vec<(SessionId, usize)> {
+    let Ok(reader) = Reader::open(&place.store) else { return Vec::new() };
+    let mut found = Vec::new();
+    let mut left: Vec<SessionId> = events.iter().filter_map(spawned).collect();
+    while let Some(session) = left.pop() {
+        let (events, _) = reader.read_good(session);
+        left.extend(events.iter().filter_map(spawned));
+        let picked = filter.picked(&events).into_iter().filter(|picked| *picked).count();
+        if picked > 0 {
+            found.push((session, picked));
+        }
+    }
+    found
+}
+
+fn spawned(event: &Envelope) -> Option<SessionId> {
+    let Event::Subagent(Subagent::Spawned { session, .. }) = &event.event else { return None };
+    Some(*session)
 }
 
 /// A line below an event.

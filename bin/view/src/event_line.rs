@@ -3,19 +3,22 @@
 use std::fmt::Write;
 
 use leftfold_events::event::{
-    Compaction, Consent, Ended, Event, Files, Finished, Hook, HookOutcome, Model, Permission,
-    Purpose, Session, SessionChoices, Subagent, Tool, Turn,
+    CallSpec, Compaction, Consent, Ended, Event, Files, Finished, Hook, HookOutcome, Model,
+    Permission, PromptKind, PromptPart, Purpose, Session, SessionChoices, Subagent, Tool, Turn,
+    TurnConfigPayloads,
 };
 use leftfold_events::rules::Action;
 use leftfold_events::sandbox::{Backend, Profile, WorktreeAccess};
+use leftfold_events::turn_config::Options;
 use leftfold_events::{Envelope, Seq, State, Time};
 
 use crate::clean::printable_line;
+use crate::explain::configuration;
 use crate::file_changes;
 use crate::reason::reason;
 use crate::session::SessionView;
 use crate::text::{answer_text, excerpt};
-use crate::words::{brief, counted, first_line, quoted, shorten, variant_words, written};
+use crate::words::{brief, counted, first_line, heading, quoted, shorten, variant_words, written};
 
 /// One event of a replay: seq, time since the session began, details and the reason for a decision.
 /// Changes of a file, or the last output of a failed command, follow below. `before` is the state
@@ -174,16 +177,14 @@ pub fn detail(event: &Event) -> String {
             let listed = actions.collect::<Vec<_>>().join(", ");
             format!("{} by {by}", if listed.is_empty() { "none" } else { &listed })
         }
-        Event::Turn(Turn::Configured(configured)) => format!("prompt {}", configured.prompt),
+        Event::Turn(Turn::Configured(configured)) => configured_detail(configured),
         Event::Compaction(event) => compaction_detail(event),
         Event::Subagent(event) => subagent_detail(event),
         Event::Turn(Turn::Prompted { parts, model, .. }) => {
-            let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" ");
-            format!("{} → {model}", quoted(&text))
+            format!("{} → {model}", quoted(&prompt_text(parts)))
         }
         Event::Turn(Turn::Noted { parts, by }) => {
-            let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" ");
-            format!("{} by {by}", quoted(&text))
+            format!("{} by {by}", quoted(&prompt_text(parts)))
         }
         Event::Turn(Turn::Interrupted { by }) => format!("by {by}"),
         Event::Turn(Turn::Switched { agent, model }) => format!("to {agent}, {model}"),
@@ -292,7 +293,7 @@ fn model_detail(event: &Model) -> String {
 
 fn tool_detail(event: &Tool) -> String {
     match event {
-        Tool::Called { call } => format!("{} {}", call.name, brief(&call.input.value())),
+        Tool::Called { call } | Tool::Batched { call } => called(call),
         Tool::Resolved(resolution) => match &resolution.error {
             Some(error) => first_line(error).to_owned(),
             None if resolution.paths.is_empty() => {
@@ -316,7 +317,6 @@ fn tool_detail(event: &Tool) -> String {
         }
         Tool::Progressed { tail } => quoted(tail),
         Tool::InputStreamed { calls } => calls.iter().map(written).collect::<Vec<_>>().join(", "),
-        Tool::Batched { call } => format!("{} {}", call.name, brief(&call.input.value())),
         Tool::ElicitationRequested { from, message, .. } => format!("{from}: {}", quoted(message)),
         Tool::ElicitationAnswered { consent: Consent::Accepted, content, .. } => {
             format!("accepted {content}")
@@ -324,6 +324,35 @@ fn tool_detail(event: &Tool) -> String {
         Tool::ElicitationAnswered { consent, .. } => variant_words(consent),
         Tool::ResolveStarted { .. } | Tool::Lost { .. } | Tool::Cancelled { .. } => String::new(),
     }
+}
+
+/// A call, and the task of one that starts a subagent.
+fn called(call: &CallSpec) -> String {
+    let input = call.input.value();
+    let task = input["prompt"].as_str().filter(|_| call.name == "task").map(quoted);
+    let task = task.map(|task| format!(", {task}")).unwrap_or_default();
+    heading(&call.name, &input) + &task
+}
+
+/// The base prompt, and the files of instructions by the ends of their paths.
+fn configured_detail(configured: &TurnConfigPayloads) -> String {
+    let options: Option<Options> = serde_json::from_str(configured.options.text()).ok();
+    let options = options.unwrap_or_default();
+    let name = |path: &&str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let files: Vec<String> =
+        configuration::instructions(&options.sources).iter().map(name).collect();
+    let with = if files.is_empty() { "" } else { ", with " };
+    format!("prompt {}{with}{}", configured.prompt, files.join(", "))
+}
+
+/// The text of a prompt in one line. The output of a command will replace it.
+fn prompt_text(parts: &[PromptPart]) -> String {
+    let text = |part: &PromptPart| match part.kind {
+        PromptKind::Command => format!("!`{}`", part.text),
+        PromptKind::Media => format!("[{}]", part.name.as_deref().unwrap_or("file")),
+        PromptKind::Text | PromptKind::Task => part.text.clone(),
+    };
+    parts.iter().map(text).collect::<Vec<_>>().join(" ")
 }
 
 /// The sandbox of a command in a few words.

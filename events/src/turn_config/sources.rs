@@ -40,7 +40,8 @@ pub struct PromptPiece {
     /// `prompt`, `agent`, `environment`, `instructions`, `page`, `skill`, `option`, or `frame`: text
     /// that Leftfold writes around the others.
     pub kind: String,
-    /// The name of the base prompt, agent, skill or option.
+    /// The name of the base prompt, agent, skill or option; of an instruction file, the entry of the setting
+    /// `instructions` that named it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The file, or the address of the page.

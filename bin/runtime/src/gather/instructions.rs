@@ -163,7 +163,11 @@ impl Found {
             self.problems.push(format!("`instructions`: there is no file {:?}", named.text));
         }
         let bounds = named.confined.then_some(bounds);
+        let before = self.sections.len();
         files.iter().for_each(|file| self.file(file, bounds));
+        for section in &mut self.sections[before..] {
+            section.origin.name = Some(named.text.clone());
+        }
     }
 
     fn file(&mut self, file: &Path, bounds: Option<Bounds<'_>>) {

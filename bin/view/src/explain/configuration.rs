@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use leftfold_events::TurnConfig;
 use leftfold_events::rules::Rule;
-use leftfold_events::turn_config::PromptPiece;
+use leftfold_events::turn_config::{PromptPiece, Sources};
 use serde_json::{Value, json};
 
 use crate::clean::{printable_line, visible_line};
@@ -40,37 +40,57 @@ fn pieces<'a>(config: &'a TurnConfig, block: usize) -> Vec<Piece<'a>> {
     vec![Piece { text, source: UNKNOWN.to_owned(), is_frame: false }]
 }
 
+/// Whether the piece is a file or page of instructions.
+fn is_instructions(piece: &PromptPiece) -> bool {
+    piece.path.is_some() && ["instructions", "page"].contains(&piece.kind.as_str())
+}
+
+/// The files and pages of instructions, in the order in which the model gets them.
+pub fn instructions(sources: &Sources) -> Vec<&str> {
+    let named = sources.system.iter().filter(|piece| is_instructions(piece));
+    named.filter_map(|piece| piece.path.as_deref()).collect()
+}
+
 /// `/p/AGENTS.md lines 3-9`, or `base prompt anthropic`.
 fn source(piece: &PromptPiece) -> String {
     let PromptPiece { kind, name, path, lines, .. } = piece;
     let what = match kind.as_str() {
         "prompt" => "base prompt",
         "agent" => "agent",
-        "instructions" | "page" if path.is_some() => "",
+        _ if is_instructions(piece) => "",
         "frame" => "Leftfold's words around the rest",
         other => other,
     };
+    let setting = name.as_ref().filter(|_| is_instructions(piece));
+    let setting = setting.map(|entry| format!("(`{entry}` of the setting `instructions`)"));
+    let name = name.as_deref().filter(|_| setting.is_none());
     let lines = lines.map(|(first, last)| match first == last {
         true => format!("line {first}"),
         false => format!("lines {first}-{last}"),
     });
-    let name = name.as_deref().unwrap_or_default();
-    let path = path.as_deref().unwrap_or_default();
-    let parts = [what, name, path, lines.as_deref().unwrap_or_default()];
-    let parts: Vec<String> =
-        parts.iter().filter(|part| !part.is_empty()).map(|part| visible_line(part)).collect();
+    let parts = [Some(what), name, path.as_deref(), lines.as_deref(), setting.as_deref()];
+    let parts: Vec<String> = parts
+        .iter()
+        .flatten()
+        .filter(|part| !part.is_empty())
+        .map(|part| visible_line(part))
+        .collect();
     parts.join(" ")
 }
 
 /// A line for each piece of a block of the system prompt; frames are left out.
 pub fn block(config: &TurnConfig, block: usize) -> String {
     let named = pieces(config, block);
+    let all = config.options.sources.system.iter();
+    let instructions = all.filter(|piece| piece.block == block && is_instructions(piece)).count();
+    let order = (instructions > 1)
+        .then(|| "  (of instructions that contradict each other, the later one wins)\n".to_owned());
     let lines =
         named.iter().filter(|piece| !piece.is_frame).map(|Piece { text, source, .. }| {
             let first = words::quoted(text.trim());
             format!("  {source}: {} bytes, {first}\n", text.len())
         });
-    lines.collect()
+    lines.chain(order).collect()
 }
 
 /// The pieces of a block as JSON, in order: each with its source and length.

@@ -119,7 +119,9 @@ impl<'a> EventReport<'a> {
             None => writeln!(text, "{}", source(self.event)),
         };
         if let Some(reason) = &linked.reason {
-            let _ = writeln!(text, "because: {}", printable_line(reason));
+            let is_time = !self.event.event.is_intent() && reason.starts_with("after ");
+            let label = if is_time { "came" } else { "because" };
+            let _ = writeln!(text, "{label}: {}", printable_line(reason));
         }
         if let Some(rule) = linked.rule {
             let source = linked.rule_source.as_ref();
@@ -199,8 +201,8 @@ fn event_text(event: &Envelope) -> String {
 /// Says where a fact comes from.
 fn source(event: &Envelope) -> String {
     match event.of {
-        Some(of) => format!("a fact: the outcome of event {of}"),
-        None => "a fact from outside the session, not a decision".to_owned(),
+        Some(of) => format!("recorded as an outcome of event {of}"),
+        None => "recorded from outside: no decision of the session led to it".to_owned(),
     }
 }
 
@@ -217,19 +219,38 @@ pub fn decided_on(events: &[Envelope], at: usize) -> Option<Seq> {
 /// The intents decided on the fact at index `at`, or the outcomes of the intent there without streamed pieces.
 pub fn then(links: &Links, at: usize) -> Vec<Seq> {
     let (event, later) = (&links.events[at], &links.events[at + 1..]);
+    if let Event::Tool(Tool::Called { .. } | Tool::Batched { .. }) = &event.event {
+        return way_on(links, event.seq);
+    }
     if !event.event.is_intent() {
         let decided = later.iter().take_while(|event| event.event.is_intent());
         return decided.take(OUTCOMES).map(|event| event.seq).collect();
     }
-    let is_piece = |event: &Event| {
-        matches!(
-            event,
-            Event::Model(Model::Streamed { .. })
-                | Event::Tool(Tool::Progressed { .. } | Tool::InputStreamed { .. })
-        )
-    };
     let outcomes = links.about(event.seq).filter(|event| !is_piece(&event.event));
     outcomes.take(OUTCOMES).map(|event| event.seq).collect()
+}
+
+/// The events of a call after it: how it was judged, ran and ended.
+fn way_on(links: &Links, call: Seq) -> Vec<Seq> {
+    let steps = links.about(call).flat_map(|step| {
+        let outcomes = links.about(step.seq).filter(|outcome| !is_piece(&outcome.event));
+        std::iter::once(step).chain(outcomes)
+    });
+    let steps =
+        steps.filter(|step| !matches!(step.event, Event::Tool(Tool::ResolveStarted { .. })));
+    let mut seqs: Vec<Seq> = steps.map(|step| step.seq).collect();
+    seqs.sort_unstable();
+    seqs.dedup();
+    seqs
+}
+
+/// Whether the event is a piece of an outcome that is still to come.
+fn is_piece(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Model(Model::Streamed { .. })
+            | Event::Tool(Tool::Progressed { .. } | Tool::InputStreamed { .. })
+    )
 }
 
 /// Collects the events that an event follows from.

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use leftfold_events::context;
-use leftfold_events::event::{Compaction, Event, Files, Tool, Turn};
+use leftfold_events::event::{Compaction, Event, Files, Model, Tool, Turn};
 use leftfold_events::state::{Call, Message};
 use leftfold_events::{Envelope, Seq, State};
 use serde::Serialize;
@@ -41,6 +41,19 @@ pub struct Omissions {
     started: HashMap<Seq, Seq>,
     /// The results that were too long, by call: seq and bytes of the whole.
     cut: HashMap<Seq, (Seq, u64)>,
+    /// The texts that open requests have streamed before their first call.
+    streaming: HashMap<Seq, Streamed>,
+    /// The texts of requests that failed before their first call.
+    discarded: Vec<Streamed>,
+}
+
+/// The text of a reply so far.
+#[derive(Clone, Debug)]
+struct Streamed {
+    request: Seq,
+    from: Seq,
+    to: Seq,
+    text: String,
 }
 
 #[derive(Clone, Debug)]
@@ -49,6 +62,15 @@ struct Reverted {
     to: Seq,
     asked: Seq,
     by: String,
+}
+
+impl Streamed {
+    fn left_out(&self) -> LeftOut {
+        let Self { request, from, to, text } = self;
+        let through = if to > from { format!(" (up to {to})") } else { String::new() };
+        let what = format!("{}{through}, which failed request {request} streamed", quoted(text));
+        LeftOut { seq: *from, what }
+    }
 }
 
 impl Omissions {
@@ -73,6 +95,7 @@ impl Omissions {
             Event::Compaction(Compaction::Finished { .. }) => {
                 self.summary = Some((self.summarising, event.seq));
                 self.reverted.retain(|reverted| reverted.from > self.summarising);
+                self.discarded.retain(|discarded| discarded.from > self.summarising);
             }
             Event::Compaction(Compaction::Pruned { calls }) => {
                 self.pruned.extend(calls.iter().map(|call| (*call, event.seq)));
@@ -80,6 +103,11 @@ impl Omissions {
             Event::Files(files) => self.push_files(event.seq, files),
             Event::Tool(Tool::Started { .. } | Tool::StartedSandboxed(_)) => {
                 self.started.extend(event.of.map(|call| (event.seq, call)));
+            }
+            Event::Model(model) => self.push_model(event, model),
+            Event::Tool(Tool::Called { .. }) => {
+                // from its first call on, a reply counts even if its request fails
+                event.of.map(|request| self.streaming.remove(&request));
             }
             Event::Tool(Tool::Finished(finished)) => {
                 let call = event.of.and_then(|start| self.started.remove(&start));
@@ -89,13 +117,28 @@ impl Omissions {
             }
             Event::Session(_)
             | Event::Turn(_)
-            | Event::Model(_)
             | Event::Tool(_)
             | Event::Permission(_)
             | Event::Compaction(_)
             | Event::Subagent(_)
             | Event::Todo(_)
             | Event::Hook(_) => {}
+        }
+    }
+
+    fn push_model(&mut self, event: &Envelope, model: &Model) {
+        let Some(request) = event.of else { return };
+        match model {
+            Model::Streamed { parts } => {
+                let (from, to) = (event.seq, event.seq);
+                let new = || Streamed { request, from, to, text: String::new() };
+                let streamed = self.streaming.entry(request).or_insert_with(new);
+                streamed.to = to;
+                streamed.text.extend(parts.iter().map(|part| part.text.as_str()));
+            }
+            Model::Finished { .. } => drop(self.streaming.remove(&request)),
+            Model::Failed { .. } => self.discarded.extend(self.streaming.remove(&request)),
+            Model::Requested { .. } | Model::RetryScheduled { .. } => {}
         }
     }
 
@@ -126,17 +169,21 @@ impl Omissions {
     /// The events that the next request of `state` leaves out, in order; `state` is the fold of the pushed events.
     pub fn from(&self, state: &State) -> Vec<LeftOut> {
         let mut all = self.shortened(state);
+        let known = |seq: Seq| all.iter().any(|left_out| left_out.seq == seq);
+        let discarded = self.discarded.iter().filter(|streamed| !known(streamed.request));
+        let discarded: Vec<LeftOut> = discarded.map(Streamed::left_out).collect();
+        all.extend(discarded);
         all.extend(self.reverted.iter().map(|Reverted { from, to, asked, by }| LeftOut {
             seq: *from,
             what: format!("this and everything up to {to}, reverted by {asked} ({by})"),
         }));
         if let Some((through, summary)) = self.summary {
-            let what = format!("everything up to this event, for which summary {summary} stands");
+            let what = format!("this and everything before it: summary {summary} is sent instead");
             all.push(LeftOut { seq: through, what });
             let of_prompts = self.prompts.iter().filter(|(seq, _)| *seq <= through);
             all.extend(of_prompts.rev().take(PROMPTS).map(|(seq, text)| LeftOut {
                 seq: *seq,
-                what: format!("the prompt {text}, but for the words of summary {summary}"),
+                what: format!("the prompt {text}: only what summary {summary} says of it is sent"),
             }));
         }
         all.sort_by_key(|left_out| left_out.seq);
