@@ -1,5 +1,5 @@
 //! Coalesces the pieces of a reply for the log. Pieces are gathered for about 100 ms or 2 KiB,
-//! whichever comes first, because each batch costs a flush. The first piece goes at once. Pieces
+//! whichever comes first, because each batch costs a flush. The first piece goes as soon as no more has come. Pieces
 //! are searched for secrets and tokens one by one, so the end of an unfinished part is held back
 //! while it may begin one.
 
@@ -152,7 +152,12 @@ impl Coalescer {
 
     /// Whether the waiting pieces should go now.
     pub(crate) fn is_full(&self) -> bool {
-        self.bytes >= FULL || (!self.begun && self.bytes > 0)
+        self.bytes >= FULL
+    }
+
+    /// Whether the waiting pieces are the first ones of the reply: they should go as soon as no more have come.
+    pub(crate) fn is_first(&self) -> bool {
+        !self.begun && self.bytes > 0
     }
 
     /// Completes when the oldest waiting piece is due; never if nothing waits.
@@ -238,11 +243,12 @@ mod tests {
     #[test]
     fn the_first_piece_goes_at_once_and_the_rest_waits() {
         let mut pieces = Coalescer::default();
+        assert!(!pieces.is_first());
         pieces.push(text("a"));
-        assert!(pieces.is_full());
+        assert!(pieces.is_first());
         assert!(pieces.take(1).is_some());
         pieces.push(text("b"));
-        assert!(!pieces.is_full());
+        assert!(!pieces.is_first() && !pieces.is_full());
         pieces.push(text(&"c".repeat(FULL)));
         assert!(pieces.is_full());
     }
@@ -261,7 +267,7 @@ mod tests {
         pieces.push(text("hunt"));
         assert_eq!(taken(pieces.take(1)), "");
         pieces.push(StreamEvent::TextDelta { id: "1".into(), text: "other".into() });
-        assert!(pieces.is_full(), "the first that can be seen goes at once");
+        assert!(pieces.is_first(), "the first that can be seen goes at once");
         assert_eq!(taken(pieces.take(1)), "other");
         pieces.push(text("er2-hunter2 and hun"));
         assert_eq!(taken(pieces.take(1)), "hunter2-hunter2 and ");

@@ -12,7 +12,7 @@ use leftfold_events::event::{
 };
 use leftfold_events::sandbox::shows_env_files;
 use leftfold_events::state::{Call, ModelStatus, PendingKind, Phase};
-use leftfold_events::{Envelope, Fact, Secrets, Seq, SessionId, State, context};
+use leftfold_events::{Envelope, Fact, Repeatable, Secrets, Seq, SessionId, State, context};
 use leftfold_providers::Extra;
 use leftfold_tools::{Caller, Instructed, Sandbox, Seen};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -74,6 +74,16 @@ impl Workers {
             node,
             hook_secrets: HookSecrets::default(),
         })
+    }
+
+    /// Performs an intent before it is durable. False: in this world the call reaches further than the files of this
+    /// machine, so it has to wait.
+    pub(crate) fn begin(&mut self, intent: Repeatable<'_>, state: &State) -> bool {
+        let may_begin = !intent.runs() || self.world.workspace.reads_files_alone();
+        if may_begin {
+            self.dispatch(intent.intent(), state);
+        }
+        may_begin
     }
 
     /// Performs the intent `event`. Facts have no effect, except those that end a wait of a worker.

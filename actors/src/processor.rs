@@ -2,8 +2,9 @@
 //! large enough to be worth a flush and small enough to be read while they stream.
 
 use std::sync::Arc;
+use std::task::Poll;
 
-use futures::StreamExt;
+use futures::{StreamExt, poll};
 use leftfold_events::event::{Exchange, Model, Purpose, Session, Tool};
 use leftfold_events::{Fact, Secrets, title};
 use leftfold_providers::{Provider, StreamEvent};
@@ -173,15 +174,28 @@ async fn read(
     let (mut record, mut exchange) = (ask.record, Exchange::default());
     let mut alive = Heartbeat::new(ask.patience);
     let mut inputs = InputSizes::default();
+    let mut facts = Vec::new();
     loop {
-        let event = tokio::select! {
-            event = stream.next() => event,
-            () = pieces.due() => {
-                listener.tell(pieces.take(of).into_iter().collect()).await;
-                continue;
+        // events that came together are told together, so that they share a flush
+        let came = if facts.len() < AHEAD { poll!(stream.next()) } else { Poll::Pending };
+        let event = if let Poll::Ready(event) = came {
+            event
+        } else {
+            if pieces.is_first() {
+                facts.extend(pieces.take(of));
+            }
+            if !facts.is_empty() {
+                alive.told();
+                listener.tell(std::mem::take(&mut facts)).await;
+            }
+            tokio::select! {
+                event = stream.next() => event,
+                () = pieces.due() => {
+                    facts.extend(pieces.take(of));
+                    continue;
+                }
             }
         };
-        let mut facts = Vec::new();
         if let Some(event) = &event {
             inputs.push(event, Instant::now());
         }
@@ -242,12 +256,8 @@ async fn read(
                 false
             }
         };
-        if !facts.is_empty() {
-            alive.told();
-            listener.tell(facts).await;
-        }
         if over {
-            return;
+            return listener.tell(facts).await;
         }
     }
 }

@@ -7,11 +7,11 @@ mod open_log;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leftfold_events::event::{Event, Files, Owner, Session as SessionEvent, Turn};
 use leftfold_events::{
-    ApprovalRefused, Envelope, Fact, POLICY, Secrets, Seq, State, TurnConfig, admits, may_approve,
-    settle,
+    ApprovalRefused, Fact, POLICY, Secrets, Seq, State, TurnConfig, admits, may_approve, settle,
 };
 use leftfold_providers::Credentials;
 use leftfold_store::Log;
@@ -55,6 +55,8 @@ pub(crate) struct SessionState {
     /// Whether the log has an interrupted turn that was not resumed yet. Its deadlines do not count
     /// until it is resumed.
     cut_off: bool,
+    /// The settled batch that is not being written yet: it waits for outcomes of repeatable effects.
+    held: Batch,
     /// The batch that is being written. Meanwhile nothing is folded.
     in_flight: Option<InFlight>,
     workers: Workers,
@@ -105,6 +107,7 @@ impl Actor for Session {
             choices: Vec::new(),
             inbox,
             cut_off,
+            held: Batch::default(),
             in_flight: None,
             workers,
             dead: Vec::new(),
@@ -200,6 +203,8 @@ impl Actor for Session {
         };
         tracing::warn!(session = %session.state.session, "a worker died: {event}");
         session.dead.push(who.get_id());
+        // a batch that was held is written first: the worker may not have got all of it
+        session.write(&myself);
         if session.in_flight.is_none() {
             session.revive(&myself, Seq::MAX).await?;
             session.write(&myself);
@@ -242,18 +247,20 @@ impl SessionState {
 
     fn at_rest(&self) -> bool {
         // a choice of a session without a log is nowhere else
-        let quiet = self.inbox.is_empty() && self.in_flight.is_none() && self.choices.is_empty();
-        quiet && self.state.turn.is_none() && self.state.open().is_empty()
+        let quiet = self.inbox.is_empty() && self.choices.is_empty();
+        let written = self.held.events.is_empty() && self.in_flight.is_none();
+        quiet && written && self.state.turn.is_none() && self.state.open().is_empty()
     }
 
     /// Settles the waiting facts, then the passed deadlines, into one batch and hands it to the
     /// writer. The batch ends with the first model request. Only one batch is written at a time:
-    /// facts that come meanwhile share the next flush.
+    /// facts that come meanwhile share the next flush. Effects of repeatable intents begin before
+    /// that, and the batch waits a moment for their outcomes.
     fn write(&mut self, myself: &ActorRef<SessionMessage>) {
         if self.in_flight.is_some() {
             return;
         }
-        let mut batch = Batch::default();
+        let mut batch = std::mem::take(&mut self.held);
         while batch.has_room()
             && let Some(item) = self.inbox.pop_front()
         {
@@ -272,9 +279,19 @@ impl SessionState {
             Batch::reply(batch.reply_to);
             return self.set_timer(myself);
         }
-        let events: Arc<[Envelope]> = batch.events.into();
-        self.in_flight = Some(InFlight { events: Arc::clone(&events), reply_to: batch.reply_to });
+        // in a rerun, outcomes come when the log has them; those for a dead worker do not come
+        if !self.clock.is_recorded() && self.dead.is_empty() {
+            let (workers, state, span) = (&mut self.workers, &self.state, &self.turn_span);
+            batch.begin_repeatable(state, |intent| span.in_scope(|| workers.begin(intent, state)));
+            if let Some(left) = batch.hold(state) {
+                self.held = batch;
+                return self.wake_in(left, myself);
+            }
+        }
         self.stop_timer();
+        let batch = batch.into_flight();
+        let events = Arc::clone(&batch.events);
+        self.in_flight = Some(batch);
         let myself = myself.clone();
         self.log.append(&events, move |outcome| {
             // a session that is gone does not need the result
@@ -491,13 +508,22 @@ impl SessionState {
         &mut self,
         myself: &ActorRef<SessionMessage>,
     ) -> Result<(), ActorProcessingErr> {
-        let Some(InFlight { events, reply_to }) = self.in_flight.take() else { return Ok(()) };
+        let Some(InFlight { events, mut begun, reply_to }) = self.in_flight.take() else {
+            return Ok(());
+        };
         Batch::reply(reply_to);
         if let Err(gone) = self.observers.cast(ObserversMessage::Happened(Arc::clone(&events))) {
             tracing::warn!("the observer hub is gone: observers get no events: {gone}");
         }
+        if !self.dead.is_empty() {
+            // a worker may have died with the effects that had begun: they can be repeated
+            begun.clear();
+        }
         self.revive(myself, events.first().map_or(Seq::MAX, |event| event.seq)).await?;
         for event in events.iter() {
+            if begun.contains(&event.seq) {
+                continue;
+            }
             if self.turn_span.is_none()
                 && let Some(turn) = &self.state.turn
             {
@@ -532,8 +558,14 @@ impl SessionState {
 
     /// Sets the one timer to the first deadline.
     fn set_timer(&mut self, myself: &ActorRef<SessionMessage>) {
+        match self.clock.wait(&self.state).filter(|_| self.is_waiting()) {
+            Some(wait) => self.wake_in(wait, myself),
+            None => self.stop_timer(),
+        }
+    }
+
+    fn wake_in(&mut self, wait: Duration, myself: &ActorRef<SessionMessage>) {
         self.stop_timer();
-        let Some(wait) = self.clock.wait(&self.state).filter(|_| self.is_waiting()) else { return };
         let myself = myself.clone();
         let timer = self.tasks.spawn(tokio::time::sleep(wait), move |_| {
             let _ = myself.cast(SessionMessage::Due);

@@ -472,3 +472,37 @@ fn no_mark_of_the_corpus_comes_before_its_call_has_started_on_the_disk() {
     }
     tally.finish();
 }
+
+/// The flushes of a run with one call: up to the first request, those of the call, and the end.
+fn flushes(call: &Value) -> usize {
+    let replies =
+        json!([{ "parts": [{ "text": "I look." }, call] }, { "parts": [{ "text": "Done." }] }]);
+    let site = Site::scripted(&json!({ "replies": replies }));
+    site.file("a.txt", "hello\n");
+    let count = site.path("groups");
+    let site = site.env("LEFTFOLD_COUNT_GROUPS", count.display().to_string());
+    site.run(&["run", "--yes", "go"]).ok();
+    std::fs::read(count).unwrap().len()
+}
+
+#[test]
+fn a_call_that_reads_shares_one_flush_with_the_next_request() {
+    if cfg!(not(debug_assertions)) {
+        return common::skipped("only debug builds count flushes");
+    }
+    let call = |name: &str, input: Value| json!({ "call": { "name": name, "input": input } });
+    let command = call("bash", json!({ "command": "true" }));
+    // a batch waits no longer than a flush takes: a search, and on a busy machine everything, may take longer
+    for (call, expected) in [
+        (call("read", json!({ "filePath": "a.txt" })), 3),
+        (call("glob", json!({ "pattern": "*.txt" })), 4),
+        (call("grep", json!({ "pattern": "hello" })), 4),
+        (command, 4),
+    ] {
+        let mut counts = Vec::new();
+        while counts.len() < 20 && counts.last().is_none_or(|count| *count > expected) {
+            counts.push(flushes(&call));
+        }
+        assert!(counts.iter().any(|count| *count <= expected), "{call}: {counts:?}");
+    }
+}

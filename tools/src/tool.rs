@@ -297,6 +297,12 @@ pub fn shell() -> &'static str {
 }
 
 impl Workspace {
+    /// Whether a call that reads files reaches nothing else: no editor is asked for unsaved text, and no language
+    /// server is started for the file.
+    pub fn reads_files_alone(&self) -> bool {
+        self.host.is_none() && self.language_servers.is_none()
+    }
+
     /// The program that runs command lines.
     pub(crate) fn shell(&self) -> &str {
         self.shell.as_deref().unwrap_or(shell())

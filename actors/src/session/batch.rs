@@ -1,9 +1,10 @@
 //! The facts that wait to be settled, and the batch that is being written.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use leftfold_events::event::{Event, Model};
-use leftfold_events::{Envelope, Fact, TurnConfig};
+use leftfold_events::event::{Event, Model, Turn};
+use leftfold_events::{Envelope, Fact, Repeatable, Seq, State, TurnConfig};
 use ractor::RpcReplyPort;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -41,12 +42,22 @@ pub(super) struct Prompt {
 /// The most events in one batch. The events that follow from one fact may exceed it.
 const BATCH: usize = 1_024;
 
+/// How long a batch waits for the outcomes of repeatable effects that have begun. It is about as long as a flush
+/// takes, so whatever takes longer overlaps with the flush instead.
+pub(super) const HOLD: Duration = Duration::from_millis(2);
+
 /// Settled events on their way to the disk.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) events: Vec<Envelope>,
     /// Whether it contains a model request, which ends it.
     requests: bool,
+    /// The intents whose effects have begun before the batch is written.
+    begun: Vec<Seq>,
+    /// How many of the events were looked at for such intents.
+    seen: usize,
+    /// When the first of these effects began.
+    since: Option<Instant>,
     /// The ports that get a reply once it is durable.
     pub(super) reply_to: Replies,
 }
@@ -73,6 +84,35 @@ impl Batch {
         self.events.extend(events);
     }
 
+    /// Begins the effects of its new repeatable intents. An effect that `begin` refuses waits for the flush. Behind
+    /// the end of a turn none begins, because it would be cancelled with the turn's own work.
+    pub(super) fn begin_repeatable(
+        &mut self,
+        state: &State,
+        mut begin: impl FnMut(Repeatable<'_>) -> bool,
+    ) {
+        let is_end = |event: &Envelope| matches!(event.event, Event::Turn(Turn::Ended(_)));
+        if self.events[..self.seen].iter().any(is_end) {
+            return;
+        }
+        let new = self.events[self.seen..].iter().take_while(|event| !is_end(event));
+        for intent in new.filter_map(|event| Repeatable::of(event, state)) {
+            if begin(intent) {
+                self.begun.push(intent.intent().seq);
+                self.since.get_or_insert_with(Instant::now);
+            }
+        }
+        self.seen = self.events.len();
+    }
+
+    /// How much longer it waits for the outcomes of effects that have begun. `None`: it is written now.
+    pub(super) fn hold(&self, state: &State) -> Option<Duration> {
+        let left = HOLD.checked_sub(self.since?.elapsed())?;
+        let open = state.open();
+        let is_open = |intent: &Seq| open.iter().any(|(_, wait)| wait.intent == *intent);
+        (self.has_room() && self.begun.iter().any(is_open)).then_some(left)
+    }
+
     pub(super) fn requests(&self) -> bool {
         self.requests
     }
@@ -85,5 +125,14 @@ impl Batch {
 /// A batch that is being written.
 pub(super) struct InFlight {
     pub(super) events: Arc<[Envelope]>,
+    /// The intents whose effects have already begun.
+    pub(super) begun: Vec<Seq>,
     pub(super) reply_to: Replies,
+}
+
+impl Batch {
+    pub(super) fn into_flight(self) -> InFlight {
+        let Self { events, begun, reply_to, .. } = self;
+        InFlight { events: events.into(), begun, reply_to }
+    }
 }

@@ -11,10 +11,12 @@ mod finish;
 mod limits;
 mod plugins;
 mod prompt_call;
+mod repeatable;
 mod retry;
 
 pub use admit::admits;
 pub use approval::{ApprovalRefused, may_approve};
+pub use repeatable::Repeatable;
 pub use retry::delay;
 
 use crate::context;

@@ -38,6 +38,8 @@ pub(crate) enum Sabotage {
     NoTimer,
     /// An intent is carried out and not logged.
     Unsaid,
+    /// Every effect begins before its intent is durable.
+    Early,
 }
 
 /// One in this many worlds is written out: that takes longer than all other checks of a world.
@@ -47,6 +49,8 @@ const WRITTEN: u64 = 10;
 #[derive(Debug, PartialEq)]
 pub(crate) struct Grown {
     pub(crate) events: u64,
+    /// Effects that have begun before their intents were durable.
+    pub(crate) early: u64,
     /// The logs of all its sessions, if they were written out; otherwise empty.
     pub(crate) lines: String,
     pub(crate) waits: Waits,
@@ -70,9 +74,10 @@ fn grow(seed: u64, sabotage: Sabotage, write: bool) -> Result<Grown, String> {
         false => Ok(String::new()),
     });
     let events = world.sessions.iter().map(|sim_session| sim_session.log.len() as u64).sum();
+    let early = world.sessions.iter().map(|sim_session| sim_session.early).sum();
     let mut waits = Waits::default();
     world.sessions.iter().for_each(|sim_session| waits.add(&sim_session.waits));
-    let grown = written.map(|lines| Grown { events, lines, waits: waits.in_world(seed) });
+    let grown = written.map(|lines| Grown { events, early, lines, waits: waits.in_world(seed) });
     grown.map_err(|why| format!("{why}\n{}", world.story()))
 }
 
@@ -92,7 +97,8 @@ impl World {
     fn story(&self) -> String {
         let mut story = format!("node {}, up: {}, at {}\n", self.life, self.up, self.passed);
         for sim_session in &self.sessions {
-            let pending = sim_session.in_flight.iter().flat_map(|batch| &batch.events);
+            let pending = sim_session.in_flight.iter().chain([&sim_session.held]);
+            let pending = pending.flat_map(|batch| &batch.events);
             let _ = writeln!(story, "session {}: {:?}", sim_session.id, sim_session.state.open());
             let flight = sim_session.in_flight.as_ref().map_or(0, |batch| batch.events.len());
             let (waiting, left) = (sim_session.inbox.len(), sim_session.cut_off);
@@ -114,7 +120,9 @@ fn held(so: bool, otherwise: impl Into<String>) -> Held {
 
 fn assert_at_rest(sim_session: &SimSession) -> Held {
     held(
-        sim_session.inbox.is_empty() && sim_session.in_flight.is_none(),
+        sim_session.inbox.is_empty()
+            && sim_session.held.events.is_empty()
+            && sim_session.in_flight.is_none(),
         "something was left undone",
     )?;
     held(!sim_session.is_busy(), "it is not over")?;

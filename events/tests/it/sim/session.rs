@@ -1,12 +1,12 @@
 //! The shell around one session, modelled on its actor: waiting facts are settled into a batch, the
-//! batch becomes durable, and only then is it acted upon.
+//! batch becomes durable, and only then is it acted upon. Repeatable effects alone begin earlier.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use leftfold_events::event::{Class, Event, Model, Permission, Session, Turn};
+use leftfold_events::event::{Class, Event, Model, Permission, Session, Tool, Turn};
 use leftfold_events::state::Phase;
 use leftfold_events::{
-    Envelope, Fact, POLICY, Seq, SessionId, State, Time, TurnConfig, fold, next, settle,
+    Envelope, Fact, POLICY, Repeatable, Seq, SessionId, State, Time, TurnConfig, fold, next, settle,
 };
 
 use super::Sabotage;
@@ -45,9 +45,18 @@ pub(crate) struct Now {
     pub(crate) system: u64,
 }
 
+/// How long a batch waits for outcomes of effects that have begun, in milliseconds.
+const HOLD: u64 = 20;
+
 #[derive(Clone, Default)]
 pub(crate) struct Batch {
     pub(crate) events: Vec<Envelope>,
+    /// The intents whose effects have begun before the batch is written.
+    begun: Vec<Seq>,
+    /// How many of the events were looked at for such intents.
+    seen: usize,
+    /// Until when the batch waits for their outcomes.
+    until: Option<u64>,
     /// The person who answered, who gets a confirmation.
     pub(crate) answered: Vec<Fact>,
 }
@@ -59,6 +68,8 @@ pub(crate) struct SimSession {
     pub(crate) log: Vec<Envelope>,
     pub(crate) ledger: Ledger,
     pub(crate) inbox: VecDeque<Item>,
+    /// The settled batch that is not being written yet.
+    pub(crate) held: Batch,
     pub(crate) in_flight: Option<Batch>,
     /// Open questions, and the first person to answer each.
     pub(crate) questions: HashMap<Seq, Option<String>>,
@@ -71,6 +82,10 @@ pub(crate) struct SimSession {
     pub(crate) timer: u64,
     /// Every wait so far.
     pub(crate) waits: Waits,
+    /// The intents whose effects have begun and are more than reading.
+    acted: Vec<Envelope>,
+    /// How many effects have begun before their intents were durable.
+    pub(crate) early: u64,
     of: Option<SessionId>,
     clock: Clock,
     sabotage: Sabotage,
@@ -84,6 +99,7 @@ impl SimSession {
             log: Vec::new(),
             ledger: Ledger::default(),
             inbox: VecDeque::new(),
+            held: Batch::default(),
             in_flight: None,
             questions: HashMap::new(),
             accepted: Vec::new(),
@@ -91,6 +107,8 @@ impl SimSession {
             cut_off: false,
             timer: 0,
             waits: Waits::default(),
+            acted: Vec::new(),
+            early: 0,
             of,
             clock: Clock { base: now.system, since: now.passed },
             sabotage,
@@ -101,6 +119,12 @@ impl SimSession {
     pub(crate) fn die(&mut self, durable: usize) -> Held {
         let batch = self.in_flight.take().unwrap_or_default();
         self.log.extend(batch.events.into_iter().take(durable));
+        self.held = Batch::default();
+        let is_logged = |intent: &Envelope| self.log.iter().any(|event| event == intent);
+        if let Some(lost) = self.acted.iter().find(|intent| !is_logged(intent)) {
+            let lost = crate::common::describe(lost);
+            return Err(format!("an effect whose intent is in no log: {lost}"));
+        }
         self.inbox.clear();
         self.questions.clear();
         self.parent = None;
@@ -135,14 +159,11 @@ impl SimSession {
         self.inbox.push_back(Item::TurnConfigPayloads(Box::new(config.clone()), resumed));
     }
 
-    /// Settles the waiting facts, then the passed deadlines, into one batch that ends with the
-    /// first model request. Returns whether there is a batch.
-    pub(crate) fn write(&mut self, now: Now) -> Result<bool, String> {
-        if self.in_flight.is_some() {
-            return Ok(false);
-        }
+    /// Settles the waiting facts, then the passed deadlines, into the held batch, which ends with the
+    /// first model request.
+    pub(crate) fn settle_waiting(&mut self, now: Now) -> Held {
         let at = self.time(now);
-        let mut batch = Batch::default();
+        let mut batch = std::mem::take(&mut self.held);
         while has_room(&batch)
             && let Some(item) = self.inbox.pop_front()
         {
@@ -155,9 +176,60 @@ impl SimSession {
                 self.fact(Fact::of(of, Session::DeadlinePassed {}), at, &mut batch)?;
             }
         }
+        self.held = batch;
+        Ok(())
+    }
+
+    /// The intents of the held batch whose effects begin now, before they are durable.
+    pub(crate) fn begin_repeatable(&mut self, now: Now) -> Vec<Envelope> {
+        let batch = &mut self.held;
+        let is_end = |event: &Envelope| matches!(event.event, Event::Turn(Turn::Ended(_)));
+        let is_over = batch.events[..batch.seen].iter().any(is_end);
+        let new = batch.events[batch.seen..].iter().take_while(|event| !is_over && !is_end(event));
+        let begins = |event: &&Envelope| match self.sabotage {
+            Sabotage::Early => event.event.is_intent(),
+            Sabotage::None | Sabotage::Late | Sabotage::NoTimer | Sabotage::Unsaid => {
+                Repeatable::of(event, &self.state).is_some()
+            }
+        };
+        let begun: Vec<Envelope> = new.filter(begins).cloned().collect();
+        batch.seen = batch.events.len();
+        if !begun.is_empty() {
+            batch.until.get_or_insert(now.passed + HOLD);
+        }
+        batch.begun.extend(begun.iter().map(|event| event.seq));
+        self.early += begun.len() as u64;
+        begun
+    }
+
+    /// How much longer the held batch waits for outcomes; `None`: it is written now.
+    pub(crate) fn hold(&self, now: Now) -> Option<u64> {
+        let left = self.held.until?.checked_sub(now.passed).filter(|left| *left > 0)?;
+        let open = self.state.open();
+        let is_open = |intent: &Seq| open.iter().any(|(_, wait)| wait.intent == *intent);
+        (has_room(&self.held) && self.held.begun.iter().any(is_open)).then_some(left)
+    }
+
+    /// Hands the held batch to the disk. False: there is none.
+    pub(crate) fn append(&mut self) -> bool {
+        let batch = std::mem::take(&mut self.held);
         let any = !batch.events.is_empty();
         self.in_flight = any.then_some(batch);
-        Ok(any)
+        any
+    }
+
+    /// Notes an effect that begins, unless all that it does is to read.
+    pub(crate) fn acts(&mut self, intent: &Envelope) {
+        let reads = match &intent.event {
+            Event::Tool(Tool::ResolveStarted { .. }) => true,
+            Event::Tool(Tool::Started { name, class, .. }) => {
+                name == "read" && *class == Class::Read
+            }
+            _ => false,
+        };
+        if intent.event.is_intent() && !reads {
+            self.acted.push(intent.clone());
+        }
     }
 
     fn settle(&mut self, item: Item, at: Time, batch: &mut Batch) -> Held {
@@ -256,10 +328,11 @@ impl SimSession {
         }
     }
 
-    /// The batch is durable; people who answered get a confirmation.
+    /// The batch is durable; people who answered get a confirmation. Returns the events that are acted upon now.
     pub(crate) fn flushed(&mut self) -> Vec<Envelope> {
-        let Batch { events, answered } = self.in_flight.take().unwrap_or_default();
+        let Batch { mut events, begun, answered, .. } = self.in_flight.take().unwrap_or_default();
         self.log.extend(events.iter().cloned());
+        events.retain(|event| !begun.contains(&event.seq));
         for fact in answered {
             if let (Some(of), Event::Permission(Permission::Answered { by, .. })) =
                 (fact.of, fact.event)

@@ -159,7 +159,15 @@ impl World {
             return Ok(());
         }
         sim_session.timer += 1;
-        if sim_session.write(now)? {
+        sim_session.settle_waiting(now)?;
+        for intent in self.sessions[at].begin_repeatable(now) {
+            self.dispatch(at, &intent)?;
+        }
+        let sim_session = &mut self.sessions[at];
+        if let Some(left) = sim_session.hold(now) {
+            let timer = sim_session.timer;
+            self.later(left, Delivery::Due(at, timer));
+        } else if sim_session.append() {
             let flush = self.random.below(8);
             self.later(flush, Delivery::Flushed(at));
         } else if let Some(due) = sim_session.state.due() {
@@ -171,8 +179,9 @@ impl World {
         Ok(())
     }
 
-    /// Performs a durable event with the session's workers.
+    /// Performs an event with the session's workers: a durable one, or one whose effect is repeatable.
     fn dispatch(&mut self, at: usize, event: &Envelope) -> Held {
+        self.sessions[at].acts(event);
         let of = event.of.unwrap_or_default();
         match &event.event {
             Event::Model(Model::Requested { .. }) => self.requested(at, event)?,
