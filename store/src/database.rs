@@ -21,6 +21,10 @@ use crate::pending;
 /// Copies up to this many bytes are made in memory, where sled's own syncs cost nothing.
 const IN_MEMORY: u64 = 256 << 20;
 
+/// How often sled's own thread of a store cleans segments, and syncs the file whether it has changed or not, in
+/// milliseconds. The writer syncs whatever it appends, so only the cleaning is needed.
+const FLUSH_EVERY: u64 = 5_000;
+
 fn config(dir: &Path) -> sled::Config {
     sled::Config::default().path(dir).segment_size(SEGMENT).cache_capacity(4 << 20)
 }
@@ -30,7 +34,7 @@ pub(crate) fn open(dir: &Path) -> Result<Option<sled::Db>, Error> {
     clear_half_snapshots(dir);
     // `None` here would turn off sled's garbage collection along with its flushes
     can_start_threads().map_err(|e| Error::no_thread(dir, &e))?;
-    match catch_panic(|| config(dir).flush_every_ms(Some(500)).open()) {
+    match catch_panic(|| config(dir).flush_every_ms(Some(FLUSH_EVERY)).open()) {
         Ok(Ok(db)) => Ok(Some(db)),
         Ok(Err(sled::Error::Io(error))) if is_lock(&error) => Ok(None),
         Ok(Err(error)) => Err(Error::sled("opened the database", dir, error)),

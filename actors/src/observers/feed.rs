@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use leftfold_events::{Envelope, Seq};
 use leftfold_store::LiveReader;
@@ -19,6 +20,19 @@ use crate::recorded::Recorded;
 /// The size of the recent events that are kept per session, in bytes. They serve sinks that are a
 /// little behind, so that not each of them reads the log.
 const RECENT: usize = 256 << 10;
+
+/// The time between two observations of a sink, for each other sink of the session. Each wakes a task and usually a
+/// process, so the more sinks there are, the more events share one observation.
+const SHARE: Duration = Duration::from_micros(400);
+
+/// The longest time between two observations of a sink that is ready. A person does not notice it.
+const LONGEST: Duration = Duration::from_millis(50);
+
+/// The least time between two observations of one of `sinks`. A sink that is alone does not wait.
+fn pace(sinks: usize) -> Duration {
+    let others = u32::try_from(sinks.saturating_sub(1)).unwrap_or(u32::MAX);
+    SHARE.saturating_mul(others).min(LONGEST)
+}
 
 /// The last events read from the log. Sinks that need equal events share them and read one after
 /// the other.
@@ -44,6 +58,8 @@ pub(super) struct Feed {
     /// The recent events, without gaps.
     recent: VecDeque<Recorded>,
     chunk: Shared,
+    /// The least time between two observations of a sink.
+    pace: Duration,
 }
 
 /// One sink's access to the feed.
@@ -78,6 +94,7 @@ impl Channel {
     pub(super) fn subscription(&mut self, from: Seq) -> Subscription {
         let cursor = Arc::new(AtomicU64::new(from));
         self.cursors.push(Arc::clone(&cursor));
+        self.set_pace();
         Subscription { feed: self.feed.subscribe(), cursor, looked: None }
     }
 
@@ -136,9 +153,22 @@ impl Channel {
         !self.cursors.is_empty()
     }
 
+    /// Fits the pace to the number of sinks.
+    fn set_pace(&self) {
+        let pace = pace(self.cursors.len());
+        self.feed.send_if_modified(|feed| {
+            feed.pace = pace;
+            false
+        });
+    }
+
     /// Drops the events that all sinks have.
     fn forget(&mut self) {
+        let before = self.cursors.len();
         self.cursors.retain(|cursor| Arc::strong_count(cursor) > 1);
+        if self.cursors.len() < before {
+            self.set_pace();
+        }
         let had = self.cursors.iter().map(|cursor| cursor.load(Ordering::Acquire)).min();
         let had = had.unwrap_or(Seq::MAX);
         self.feed.send_if_modified(|feed| {
@@ -208,8 +238,33 @@ impl Subscription {
         })
     }
 
+    /// The least time between two observations now.
+    pub(super) fn pace(&self) -> Duration {
+        self.feed.borrow().pace
+    }
+
     /// The sink is being sent the events before `seq`.
     pub(super) fn advance(&self, seq: Seq) {
         self.cursor.store(seq, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_sinks_take_more_events_at_a_time() {
+        for (sinks, micros) in [(0, 0), (1, 0), (2, 400), (50, 19_600), (1_000, 50_000)] {
+            assert_eq!(pace(sinks), Duration::from_micros(micros), "{sinks}");
+        }
+        let mut channel = Channel::default();
+        let first = channel.subscription(1);
+        assert_eq!(first.pace(), Duration::ZERO);
+        let second = channel.subscription(1);
+        assert_eq!(first.pace(), SHARE);
+        drop(second);
+        channel.forget();
+        assert_eq!(first.pace(), Duration::ZERO);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_store::Reader;
 use ractor::ActorRef;
+use tokio::time::Instant;
 
 use super::feed::{Log, Next, Subscription};
 use crate::messages::{Observation, ObserversMessage, Watch, WatchScope};
@@ -51,6 +52,7 @@ pub(super) async fn serve(
             continue;
         }
         let spawned = spawned(&events, &watch.family);
+        let sent = Instant::now();
         let (done, acknowledged) = ractor::concurrency::oneshot();
         // a dead sink drops its port, which counts as an answer
         let _ = sink.cast(Observation { events, done: done.into() });
@@ -65,6 +67,11 @@ pub(super) async fn serve(
             };
             // the hub may be gone
             let _ = hub.cast(descend);
+        }
+        // events that happen meanwhile come with the next observation
+        let pace = subscription.pace();
+        if sent.elapsed() < pace {
+            tokio::time::sleep_until(sent + pace).await;
         }
     }
 }
