@@ -7,7 +7,7 @@ mod open_log;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leftfold_events::event::{Event, Files, Owner, Session as SessionEvent, Turn};
 use leftfold_events::{
@@ -63,11 +63,20 @@ pub(crate) struct SessionState {
     /// Workers that have died and are not restarted yet.
     dead: Vec<ActorId>,
     observers: ActorRef<ObserversMessage>,
-    timer: Option<AbortHandle>,
+    timer: Option<Timer>,
+    /// Ends the wait of the held batch.
+    hold: Option<AbortHandle>,
     tasks: Tasks,
     parent: Option<ParentCall>,
     /// For the program's log: the current turn.
     turn_span: Span,
+}
+
+/// The one timer of a session. When it goes off, the session looks at its clock, so it may go off too early but not
+/// too late.
+struct Timer {
+    at: Instant,
+    task: AbortHandle,
 }
 
 impl fmt::Debug for SessionState {
@@ -113,6 +122,7 @@ impl Actor for Session {
             dead: Vec::new(),
             observers,
             timer: None,
+            hold: None,
             tasks: Tasks::default(),
             parent: None,
             turn_span: Span::none(),
@@ -177,7 +187,7 @@ impl Actor for Session {
             }
             SessionMessage::Adopt(parent) => session.parent = Some(parent),
             // `write` looks at the clock
-            SessionMessage::Due => {}
+            SessionMessage::Due => session.timer = None,
             SessionMessage::View(reply) => {
                 // the client may be gone
                 let _ = reply.send(Box::new(session.view()));
@@ -285,10 +295,15 @@ impl SessionState {
             batch.begin_repeatable(state, |intent| span.in_scope(|| workers.begin(intent, state)));
             if let Some(left) = batch.hold(state) {
                 self.held = batch;
-                return self.wake_in(left, myself);
+                if self.hold.is_none() {
+                    self.hold = Some(self.wake_in(left, myself));
+                }
+                return;
             }
         }
-        self.stop_timer();
+        if let Some(hold) = self.hold.take() {
+            hold.abort();
+        }
         let batch = batch.into_flight();
         let events = Arc::clone(&batch.events);
         self.in_flight = Some(batch);
@@ -556,26 +571,27 @@ impl SessionState {
         Ok(())
     }
 
-    /// Sets the one timer to the first deadline.
+    /// Sets the one timer to the first deadline, unless it goes off earlier: most deadlines are never reached, and each
+    /// new timer costs a task and a wake-up of the runtime.
     fn set_timer(&mut self, myself: &ActorRef<SessionMessage>) {
-        match self.clock.wait(&self.state).filter(|_| self.is_waiting()) {
-            Some(wait) => self.wake_in(wait, myself),
-            None => self.stop_timer(),
+        let Some(wait) = self.clock.wait(&self.state).filter(|_| self.is_waiting()) else { return };
+        let at = Instant::now() + wait;
+        if self.timer.as_ref().is_none_or(|timer| timer.at > at) {
+            self.stop_timer();
+            self.timer = Some(Timer { at, task: self.wake_in(wait, myself) });
         }
     }
 
-    fn wake_in(&mut self, wait: Duration, myself: &ActorRef<SessionMessage>) {
-        self.stop_timer();
+    fn wake_in(&mut self, wait: Duration, myself: &ActorRef<SessionMessage>) -> AbortHandle {
         let myself = myself.clone();
-        let timer = self.tasks.spawn(tokio::time::sleep(wait), move |_| {
+        self.tasks.spawn(tokio::time::sleep(wait), move |_| {
             let _ = myself.cast(SessionMessage::Due);
-        });
-        self.timer = Some(timer);
+        })
     }
 
     fn stop_timer(&mut self) {
         if let Some(timer) = self.timer.take() {
-            timer.abort();
+            timer.task.abort();
         }
     }
 }
