@@ -1,11 +1,14 @@
 //! Compares today's decisions with a log. The log is folded, and before each event the next intent
 //! is compared with the recorded event.
 
+use std::ops::Range;
+
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::event::{Envelope, Event, Notes, Session, Turn};
 use crate::id::{Seq, SessionId};
+use crate::memo::Memo;
 use crate::state::State;
 use crate::{line, next};
 
@@ -36,27 +39,61 @@ pub fn imported(events: &[Envelope]) -> (Seq, &str) {
 /// Every divergence, in order. [`imported`] events are not compared. After a divergence the
 /// recorded event is applied and the comparison continues.
 pub fn verify(events: &[Envelope]) -> Vec<Divergence> {
+    let range = 0..events.len();
+    Part { before: State::default(), log: events, range }.verify()
+}
+
+/// A stretch of a log, which can be verified without the stretches before it.
+#[derive(Debug)]
+pub struct Part<'a> {
+    /// The state before its first event.
+    before: State,
+    log: &'a [Envelope],
+    range: Range<usize>,
+}
+
+/// Cuts a log into parts of `length` events, so that several threads can verify it. Each step folds
+/// the part before. The divergences of all parts, one after the other, are those of [`verify`].
+pub fn parts(log: &[Envelope], length: usize) -> impl Iterator<Item = Part<'_>> {
     let mut state = State::default();
-    let mut found = Vec::new();
-    let (imported, _) = imported(events);
-    for (index, event) in events.iter().enumerate() {
-        let before = index.checked_sub(1).and_then(|before| events.get(before));
-        let decided = event.seq > imported;
-        if decided && !serves(before, event) && !cuts_in(event, events.get(index + 1)) {
-            found.extend(compare(&state, event));
+    let length = length.max(1);
+    (0..log.len()).step_by(length).map(move |start| {
+        let mut before = state.clone();
+        // states that are used by two threads share no cache
+        before.memo = Memo::default();
+        let range = start..log.len().min(start + length);
+        log[range.clone()].iter().for_each(|event| state.apply(event));
+        Part { before, log, range }
+    })
+}
+
+impl Part<'_> {
+    /// Every divergence in this part, in order.
+    pub fn verify(self) -> Vec<Divergence> {
+        let Self { before: mut state, log, range } = self;
+        let is_last = range.end == log.len();
+        let mut found = Vec::new();
+        let (imported, _) = imported(log);
+        for index in range {
+            let event = &log[index];
+            let before = index.checked_sub(1).and_then(|before| log.get(before));
+            let decided = event.seq > imported;
+            if decided && !serves(before, event) && !cuts_in(event, log.get(index + 1)) {
+                found.extend(compare(&state, event));
+            }
+            state.apply(event);
         }
-        state.apply(event);
+        if is_last && let Some(left) = next(&state) {
+            found.push(Divergence {
+                session: state.session,
+                seq: left.seq,
+                field: "type".to_owned(),
+                expected: line::type_of(&left.event).into(),
+                found: Value::Null,
+            });
+        }
+        found
     }
-    if let Some(left) = next(&state) {
-        found.push(Divergence {
-            session: state.session,
-            seq: left.seq,
-            field: "type".to_owned(),
-            expected: line::type_of(&left.event).into(),
-            found: Value::Null,
-        });
-    }
-    found
 }
 
 /// Whether `event` follows its turn configuration. The configuration itself decides nothing; the
@@ -85,12 +122,16 @@ fn cuts_in(event: &Envelope, following: Option<&Envelope>) -> bool {
 }
 
 fn compare(state: &State, event: &Envelope) -> Option<Divergence> {
-    // notes are not decided
-    let event = &Envelope { notes: Notes::default(), ..event.clone() };
     let expected = next(state);
-    if expected.as_ref() == event.event.is_intent().then_some(event) {
+    let is_same = match &expected {
+        Some(intent) => decides_the_same(intent, event),
+        None => !event.event.is_intent(),
+    };
+    if is_same {
         return None;
     }
+    // notes are not decided
+    let event = &Envelope { notes: Notes::default(), ..event.clone() };
     let (field, expected, found) = match &expected {
         Some(intent) if event.event.is_intent() => difference(&json(intent), &json(event), "")?,
         intent => {
@@ -99,6 +140,14 @@ fn compare(state: &State, event: &Envelope) -> Option<Divergence> {
         }
     };
     Some(Divergence { session: event.session, seq: event.seq, field, expected, found })
+}
+
+/// Whether two events are equal in everything that `next` decides, which is all but the notes.
+fn decides_the_same(intent: &Envelope, event: &Envelope) -> bool {
+    let Envelope { session, seq, at, of, until, event: decided, notes: _ } = intent;
+    (session, seq, at, of, until)
+        == (&event.session, &event.seq, &event.at, &event.of, &event.until)
+        && *decided == event.event
 }
 
 fn json(event: &Envelope) -> Value {

@@ -35,18 +35,16 @@ struct Prefix {
     head: Request,
     conversation: Conversation,
     /// The hash up to the last message of the request that later events cannot change.
-    hash: sha2::Sha256,
-    /// The number of messages in `hash`.
-    hashed: usize,
+    hash: MessageHash,
 }
 
 impl Prefix {
     fn new(s: &State) -> Self {
         let head = turn_head(s);
-        let json = json(&head);
-        let mut hash = sha2::Sha256::new();
-        hash.update(json.strip_suffix(END).unwrap_or(&json));
-        Self { head, conversation: Conversation::new(s), hash, hashed: 0 }
+        let mut hash = MessageHash::default();
+        hash.json(&head);
+        hash.sha256.update(hash.json.strip_suffix(END).unwrap_or(&hash.json));
+        Self { head, conversation: Conversation::new(s), hash }
     }
 
     /// Whether the request of `s` has this prefix.
@@ -57,15 +55,19 @@ impl Prefix {
     /// Adds all further messages of the conversation.
     fn extend(&mut self, s: &State) {
         for (message, _) in self.conversation.extend(s) {
-            hash(&mut self.hash, &mut self.hashed, &message);
+            self.hash.add(&message);
         }
     }
 
-    fn finish(&self, s: &State) -> Sha256 {
-        let (mut sha256, mut hashed) = (self.hash.clone(), self.hashed);
+    fn finish(&mut self, s: &State) -> Sha256 {
+        let kept = (self.hash.sha256.clone(), self.hash.count);
         let end = self.conversation.end(s);
-        end.iter().for_each(|(message, _)| hash(&mut sha256, &mut hashed, message));
+        end.iter().for_each(|(message, _)| self.hash.add(message));
+        let (mut sha256, count) = kept;
+        self.hash.count = count;
+        std::mem::swap(&mut sha256, &mut self.hash.sha256);
         sha256.update(END);
+        self.hash.shrink();
         Sha256::from_bytes(sha256.finalize().into())
     }
 }
@@ -177,17 +179,40 @@ impl RequestMessages {
 /// The JSON after a request's messages.
 const END: &[u8] = b"]}";
 
-fn hash(sha256: &mut sha2::Sha256, hashed: &mut usize, message: &RequestMessage) {
-    if *hashed > 0 {
-        sha256.update(b",");
-    }
-    sha256.update(json(message));
-    *hashed += 1;
+/// The most bytes of a buffer that are kept for the next request.
+const KEPT: usize = 64 << 10;
+
+/// The hash of messages, as JSON with commas between them.
+#[derive(Default)]
+struct MessageHash {
+    sha256: sha2::Sha256,
+    /// The number of messages.
+    count: usize,
+    /// Holds the JSON of one message.
+    json: Vec<u8>,
 }
 
-fn json(part: &impl serde::Serialize) -> Vec<u8> {
-    // serialising these types to memory cannot fail
-    serde_json::to_vec(part).unwrap_or_default()
+impl MessageHash {
+    fn add(&mut self, message: &RequestMessage) {
+        if self.count > 0 {
+            self.sha256.update(b",");
+        }
+        self.json(message);
+        self.sha256.update(&self.json);
+        self.count += 1;
+    }
+
+    /// Writes a part of a request to `json`.
+    fn json(&mut self, part: &impl serde::Serialize) {
+        self.json.clear();
+        // serialising these types to memory cannot fail
+        let _ = serde_json::to_writer(&mut self.json, part);
+    }
+
+    fn shrink(&mut self) {
+        self.json.clear();
+        self.json.shrink_to(KEPT);
+    }
 }
 
 /// The number of messages at the end that may still change: answers may be dropped, and then the

@@ -91,6 +91,10 @@ pub(super) fn verdict(s: &State, c: &Call) -> (Action, Option<Rule>) {
 
 /// The hook for a prompt that no model has seen yet.
 pub(super) fn prompt(s: &State) -> Option<Envelope> {
+    // without plugins the conversation need not be searched
+    if s.config.options.plugins.is_empty() {
+        return None;
+    }
     let prompts = s.messages.iter().filter_map(Message::prompt).map(|prompt| prompt.seq);
     let mut new = prompts.filter(|seq| *seq > s.plugins.last);
     new.find_map(|seq| due(s, HookPoint::ChatMessage, Some(seq)))

@@ -155,7 +155,7 @@ impl Reply {
         }
     }
 
-    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+    pub fn calls(&self) -> impl DoubleEndedIterator<Item = &Call> {
         self.parts.iter().filter_map(|part| match part {
             ReplyPart::Call(call) => Some(&**call),
             ReplyPart::Text { .. } | ReplyPart::Reasoning { .. } => None,

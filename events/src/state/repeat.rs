@@ -1,6 +1,6 @@
 //! Detects a model that repeats itself: three equal calls in a row (SPEC D1, D2).
 
-use super::message::{Message, Reply};
+use super::message::Message;
 use super::{Call, State};
 use crate::event::Access;
 
@@ -21,13 +21,12 @@ impl State {
     /// restart the count.
     pub(super) fn repeats(&self, c: &Call) -> bool {
         let is_child = self.origin.as_ref().is_some_and(|origin| origin.parent.is_some());
-        let prompt = self.messages.iter().rposition(|m| m.prompt().is_some() && !is_child);
-        let since = self.messages.iter().skip(prompt.unwrap_or(0));
-        let calls = since.filter_map(Message::reply).flat_map(Reply::calls);
-        let mut earlier: Vec<&Call> =
-            calls.filter(|call| call.within.is_none() && call.seq < c.seq).collect();
-        let last = earlier.split_off(earlier.len().saturating_sub(BEFORE));
-        c.within.is_none() && last.len() == BEFORE && last.iter().all(|call| call.equals(c))
+        let since = self.messages.iter().rev();
+        let since = since.take_while(|message| is_child || message.prompt().is_none());
+        let calls = since.filter_map(Message::reply).flat_map(|reply| reply.calls().rev());
+        let earlier = calls.filter(|call| call.within.is_none() && call.seq < c.seq);
+        let equal = earlier.take(BEFORE).take_while(|call| call.equals(c));
+        c.within.is_none() && equal.count() == BEFORE
     }
 }
 

@@ -111,6 +111,24 @@ proptest! {
         run.finish();
     }
 
+    /// Verified in parts, a log has the divergences that it has as a whole.
+    #[test]
+    fn parts_are_verified_as_the_whole(
+        steps in vec(step(), 1..30),
+        config in a_config(),
+        lost in any::<prop::sample::Index>(),
+        length in 1..12_usize,
+    ) {
+        let mut run = Run::new(&config);
+        steps.iter().for_each(|step| { run.step(step); });
+        let mut log = run.log;
+        log.remove(lost.index(log.len()));
+        let parts: Vec<_> = leftfold_events::verify::parts(&log, length).collect();
+        prop_assert_eq!(parts.len(), log.len().div_ceil(length));
+        let found: Vec<_> = parts.into_iter().flat_map(|part| part.verify()).collect();
+        prop_assert_eq!(found, verify(&log));
+    }
+
     /// Facts that were not admitted, in any order and without a beginning, still fold.
     #[test]
     fn apply_takes_anything(steps in vec(step(), 1..40), of in 0..40_u64) {
