@@ -159,6 +159,8 @@ fn install_hook() {
 pub(crate) struct Copy {
     db: Option<sled::Db>,
     folder: Option<TempDir>,
+    /// Bytes.
+    size: u64,
 }
 
 impl std::fmt::Debug for Copy {
@@ -171,14 +173,26 @@ impl Copy {
     pub(crate) fn db(&self) -> Option<&sled::Db> {
         self.db.as_ref()
     }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
 }
+
+/// Freeing the pages of a copy larger than this takes so long that a thread of its own does it.
+const SLOW_TO_FREE: u64 = 4 << 20;
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        if let Some(db) = self.db.take() {
-            // errors that sled reports while it closes a damaged copy do not matter
-            let _ = catch_panic(move || drop(db));
+        let Some(db) = self.db.take() else { return };
+        // errors that sled reports while it closes a damaged copy do not matter
+        let close = move || drop(catch_panic(move || drop(db)));
+        // a folder must be gone when the process ends, which does not wait for the thread
+        if self.size <= SLOW_TO_FREE || self.folder.is_some() {
+            return close();
         }
+        // without a thread the closure is dropped here, which closes the copy too
+        let _ = catch_panic(|| thread::Builder::new().name("leftfold-close".into()).spawn(close));
     }
 }
 
@@ -187,7 +201,7 @@ pub(crate) fn empty() -> io::Result<Copy> {
     let folder = folder_in(&std::env::temp_dir())?;
     can_start_threads()?;
     match catch_panic(|| config(folder.path()).flush_every_ms(None).open()) {
-        Ok(Ok(db)) => Ok(Copy { db: Some(db), folder: Some(folder) }),
+        Ok(Ok(db)) => Ok(Copy { db: Some(db), folder: Some(folder), size: 0 }),
         Ok(Err(error)) => Err(io::Error::other(error)),
         Err(panic) => Err(io::Error::other(panic)),
     }
@@ -360,7 +374,8 @@ impl Files {
         match catch_panic(|| config(&path).flush_every_ms(None).open()) {
             Ok(Ok(db)) => {
                 let blobs = fs::read_dir(path.join("blobs")).is_ok_and(|mut b| b.next().is_some());
-                Ok(Copy { db: Some(db), folder: blobs.then_some(self.folder) })
+                let size = self.fingerprint.bytes;
+                Ok(Copy { db: Some(db), folder: blobs.then_some(self.folder), size })
             }
             Ok(Err(error)) => Err(error.to_string()),
             Err(panic) => Err(panic),

@@ -72,7 +72,7 @@ pub use head::{Head, Summary, heads};
 pub use imported::{Imports, accepted_steps, imported, note_imported};
 pub use log::Log;
 pub use probe::{in_use, remove};
-pub use reader::{Reader, read};
+pub use reader::{Reader, read, visit};
 pub use record::{Link, SCHEMA};
 pub use salvage::{Fragment, Rescued, Salvaged, salvage};
 pub use store::{LiveReader, Store};

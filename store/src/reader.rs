@@ -1,4 +1,6 @@
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
 
 use leftfold_events::event::Session;
 use leftfold_events::{Envelope, Event, Seq, SessionId};
@@ -8,11 +10,19 @@ use crate::error::{Damage, Error};
 use crate::head::{self, Head};
 use crate::lookup;
 use crate::payloads::Cache;
-use crate::scan::{Entry, Scan, ScanFault, Source};
+use crate::scan::{EncodedEntry, EncodedScan, Scan, ScanFault, Source};
 
 /// How often a store is copied while a node is writing to it. After that, events that are missing
 /// in the copy count as lost.
 const ATTEMPTS: u32 = 8;
+
+/// Databases larger than this are read by two threads: one verifies the records, one decodes them.
+const LARGE: u64 = 4 << 20;
+/// The most events and bytes that one thread hands to the other at a time, and how many such batches
+/// may wait.
+const BATCH: usize = 256;
+const BATCH_BYTES: usize = 1 << 20;
+const BATCHES: usize = 4;
 
 /// The events of a session (for a fork, including the shared ones) up to and including seq `to`. It
 /// does not look for damage behind them.
@@ -21,6 +31,19 @@ const ATTEMPTS: u32 = 8;
 /// As for [`Reader::open`] and [`Reader::read`].
 pub fn read(dir: &Path, session: SessionId, to: Seq) -> Result<Vec<Envelope>, Error> {
     Reader::open(dir)?.read_between(session, 1, to)
+}
+
+/// Calls back for each event that [`read`] would return, in order. It keeps none of them.
+///
+/// # Errors
+/// As for [`read`]. The events before the first one that is not as written are passed on.
+pub fn visit(
+    dir: &Path,
+    session: SessionId,
+    to: Seq,
+    each: impl FnMut(Envelope),
+) -> Result<(), Error> {
+    Reader::open(dir)?.visit(session, 1, to, each)
 }
 
 /// A view of a store as it is now. It reads a private copy: it takes no lock, changes nothing, and
@@ -143,29 +166,100 @@ impl Reader {
 
     fn read_between(&self, session: SessionId, from: Seq, to: Seq) -> Result<Vec<Envelope>, Error> {
         let mut events = Vec::new();
-        for entry in self.history(session, from) {
-            let event = entry.map_err(|wrong| wrong.into_error(&self.dir))?.envelope;
-            if event.seq > to {
-                return Ok(events);
-            }
-            events.push(event);
-        }
-        match self.head_damage(session) {
+        self.visit(session, from, to, |event| events.push(event))?;
+        Ok(events)
+    }
+
+    fn visit(
+        &self,
+        session: SessionId,
+        from: Seq,
+        to: Seq,
+        each: impl FnMut(Envelope),
+    ) -> Result<(), Error> {
+        let found = self.visit_entries(session, from, to, each);
+        let is_past = found.map_err(|wrong| wrong.into_error(&self.dir))?;
+        match self.head_damage(session).filter(|_| !is_past) {
             Some(damage) => Err(Error::damaged(&self.dir, damage.clone())),
-            None => Ok(events),
+            None => Ok(()),
         }
+    }
+
+    /// Calls back for the events up to `to` that are before the first one that is not as written.
+    /// Answers whether there are events behind `to`.
+    fn visit_entries(
+        &self,
+        session: SessionId,
+        from: Seq,
+        to: Seq,
+        mut each: impl FnMut(Envelope),
+    ) -> Result<bool, ScanFault> {
+        let Some(source) = self.source() else { return Ok(false) };
+        let mut is_past = false;
+        self.each_encoded(source, session, from, |entry| {
+            let entry = entry?;
+            is_past = entry.seq > to;
+            if !is_past {
+                each(entry.decode(source)?.envelope);
+            }
+            Ok(!is_past)
+        })?;
+        Ok(is_past)
+    }
+
+    /// Calls back for the events of a session and for its damage, until `each` says that it has
+    /// enough or fails. In a large database another thread reads ahead.
+    fn each_encoded(
+        &self,
+        source: Source<'_>,
+        session: SessionId,
+        from: Seq,
+        mut each: impl FnMut(Result<EncodedEntry, ScanFault>) -> Result<bool, ScanFault>,
+    ) -> Result<(), ScanFault> {
+        let head = self.heads.iter().find(|head| head.session == session);
+        let scan = || EncodedScan::history(source, session, head.cloned(), (from, false));
+        let mut until_enough = |entries: &mut dyn Iterator<Item = _>| {
+            for entry in entries {
+                if !each(entry)? {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        if self.copy.size() <= LARGE {
+            return until_enough(&mut scan());
+        }
+        thread::scope(|scope| {
+            let (sender, batches) = mpsc::sync_channel::<Vec<_>>(BATCHES);
+            let read_ahead = move || {
+                let (mut batch, mut bytes) = (Vec::new(), 0);
+                for entry in scan() {
+                    bytes += entry.as_ref().map_or(0, EncodedEntry::size);
+                    batch.push(entry);
+                    if batch.len() >= BATCH || bytes >= BATCH_BYTES {
+                        bytes = 0;
+                        // the receiver is gone once it has enough
+                        if sender.send(std::mem::take(&mut batch)).is_err() {
+                            return;
+                        }
+                    }
+                }
+                let _ = sender.send(batch);
+            };
+            match thread::Builder::new().spawn_scoped(scope, read_ahead) {
+                Ok(_) => until_enough(&mut batches.into_iter().flatten()),
+                Err(_) => until_enough(&mut scan()),
+            }
+        })
     }
 
     /// The events before the first one that is not as written, and the damage at that event.
     pub fn read_good(&self, session: SessionId) -> (Vec<Envelope>, Option<Damage>) {
         let mut events = Vec::new();
-        for entry in self.history(session, 1) {
-            match entry {
-                Ok(entry) => events.push(entry.envelope),
-                Err(wrong) => return (events, Some(wrong.into_damage())),
-            }
+        match self.visit_entries(session, 1, Seq::MAX, |event| events.push(event)) {
+            Ok(_) => (events, self.head_damage(session).cloned()),
+            Err(wrong) => (events, Some(wrong.into_damage())),
         }
-        (events, self.head_damage(session).cloned())
     }
 
     fn head_damage(&self, session: SessionId) -> Option<&Damage> {
@@ -195,16 +289,6 @@ impl Reader {
     fn scan_with_head(&self, session: SessionId, from: Seq) -> Option<Scan<'_>> {
         let head = self.heads.iter().find(|head| head.session == session).cloned();
         self.scan(session, head, from)
-    }
-
-    fn history(
-        &self,
-        session: SessionId,
-        from: Seq,
-    ) -> impl Iterator<Item = Result<Entry, ScanFault>> + '_ {
-        let head = self.heads.iter().find(|head| head.session == session).cloned();
-        let scan = |source| Scan::history(source, session, head, (from, false));
-        self.source().map(scan).into_iter().flatten()
     }
 
     fn scan(&self, session: SessionId, head: Option<Head>, from: Seq) -> Option<Scan<'_>> {

@@ -170,9 +170,9 @@ fn bad<T>(what: impl Into<String>) -> Result<T, RecordError> {
 
 /// The contents of one key's records.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Decoded {
+pub(crate) struct Decoded<'a> {
     pub(crate) schema: u8,
-    pub(crate) lead: Vec<u8>,
+    pub(crate) lead: &'a [u8],
     pub(crate) body: Body,
 }
 
@@ -186,7 +186,7 @@ pub(crate) enum Body {
 pub(crate) fn from_records<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     records: &[(K, V)],
     lead: usize,
-) -> Result<Decoded, RecordError> {
+) -> Result<Decoded<'_>, RecordError> {
     let Some(((key, value), rest)) = records.split_first() else { return bad("no record") };
     let (schema, first) = open(key.as_ref(), value.as_ref())?;
     if key.as_ref().last() != Some(&0) {
@@ -198,7 +198,7 @@ pub(crate) fn from_records<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         return bad("the record is too short");
     };
     let body = if parts == 0 { file(bytes, rest.len()) } else { join(schema, bytes, rest, parts) }?;
-    Ok(Decoded { schema, lead: lead.to_vec(), body })
+    Ok(Decoded { schema, lead, body })
 }
 
 /// Part 0 of a key's records.
@@ -304,7 +304,7 @@ mod tests {
             let records = to_records(SCHEMA, &key(), &[9; 16], &body);
             assert!(records.iter().all(|(k, v)| k.len() + v.len() <= MAX_RECORD), "{size}");
             let decoded = from_records(&records, 16).unwrap();
-            let expected = Decoded { schema: SCHEMA, lead: vec![9; 16], body: Body::Inline(body) };
+            let expected = Decoded { schema: SCHEMA, lead: &[9; 16], body: Body::Inline(body) };
             assert_eq!(decoded, expected, "{size}");
         }
     }

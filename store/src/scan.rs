@@ -56,9 +56,92 @@ pub(crate) struct Source<'a> {
 
 type Record = (sled::IVec, sled::IVec);
 
+/// An event whose records, place and link are verified, not decoded yet.
+#[derive(Debug)]
+pub(crate) struct EncodedEntry {
+    session: SessionId,
+    pub(crate) seq: Seq,
+    link: Link,
+    schema: u8,
+    body: Vec<u8>,
+}
+
+impl EncodedEntry {
+    /// Bytes of the event.
+    pub(crate) fn size(&self) -> usize {
+        self.body.len()
+    }
+
+    pub(crate) fn decode(self, source: Source<'_>) -> Result<Entry, ScanFault> {
+        let Self { session, seq, link, schema, body } = self;
+        let envelope = decode(source, session, seq, (schema, &body)).map_err(ScanFault::Damage)?;
+        Ok(Entry { link, envelope })
+    }
+}
+
+fn decode(
+    source: Source<'_>,
+    session: SessionId,
+    seq: Seq,
+    (schema, body): (u8, &[u8]),
+) -> Result<Envelope, Damage> {
+    let damage = |what: String| Damage::event(session, seq, what);
+    let mut envelope =
+        codec::decode(schema, body).map_err(|what| damage(format!("cannot be decoded: {what}")))?;
+    if (envelope.session, envelope.seq) != (session, seq) {
+        let (session, seq) = (envelope.session, envelope.seq);
+        return Err(damage(format!("it is event {seq} of session {session}")));
+    }
+    let Source { db, dir, cache } = source;
+    payloads::fill(cache, &mut envelope, |sha256| payloads::load(db, dir, sha256))?;
+    Ok(envelope)
+}
+
 /// Yields a session's events in order, and each fault at its place. It continues after damage as
 /// far as possible. Faults of the whole session come last.
-pub(crate) struct Scan<'a> {
+pub(crate) struct Scan<'a>(EncodedScan<'a>);
+
+impl<'a> Scan<'a> {
+    /// Scans from the first event on, and yields the events from `from` on.
+    pub(crate) fn all(
+        source: Source<'a>,
+        session: SessionId,
+        head: Option<Head>,
+        from: Seq,
+    ) -> Self {
+        Self(EncodedScan::all(source, session, head, from))
+    }
+
+    /// Scans from the head on: the event that it names, and events that a crash kept out of it.
+    pub(crate) fn tail(source: Source<'a>, head: Head) -> Self {
+        let seq = head.seq;
+        Self(EncodedScan::start(source, head.session, Some(head), Some(seq), seq))
+    }
+
+    /// Yields the events that a session shares with the sessions it was forked from, and then its
+    /// own, from `from` on. With `part` it does not read the events before `from`.
+    pub(crate) fn history(
+        source: Source<'a>,
+        session: SessionId,
+        head: Option<Head>,
+        from: (Seq, bool),
+    ) -> impl Iterator<Item = Result<Entry, ScanFault>> + 'a {
+        let scan = EncodedScan::history(source, session, head, from);
+        scan.map(move |entry| entry?.decode(source))
+    }
+}
+
+impl Iterator for Scan<'_> {
+    type Item = Result<Entry, ScanFault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let entry = self.0.next()?;
+        Some(entry.and_then(|entry| entry.decode(self.0.source)))
+    }
+}
+
+/// A [`Scan`] that leaves the decoding to its caller, which may be another thread.
+pub(crate) struct EncodedScan<'a> {
     source: Source<'a>,
     session: SessionId,
     head: Option<Head>,
@@ -69,41 +152,28 @@ pub(crate) struct Scan<'a> {
     expected: Option<Seq>,
     /// Link of the previous event; `None` if it is unknown.
     link: Option<Link>,
-    /// Events before this seq are verified but not decoded.
+    /// Events before this seq are verified but not yielded.
     from: Seq,
-    out: VecDeque<Result<Entry, ScanFault>>,
+    out: VecDeque<Result<EncodedEntry, ScanFault>>,
 }
 
-impl<'a> Scan<'a> {
-    /// Scans from the first event on, and yields the events from `from` on.
-    pub(crate) fn all(
-        source: Source<'a>,
-        session: SessionId,
-        head: Option<Head>,
-        from: Seq,
-    ) -> Self {
+impl<'a> EncodedScan<'a> {
+    fn all(source: Source<'a>, session: SessionId, head: Option<Head>, from: Seq) -> Self {
         Self::start(source, session, head, None, from)
     }
 
     /// Scans from the event `from` on, and does not read the events before it.
-    pub(crate) fn part(source: Source<'a>, session: SessionId, from: Seq) -> Self {
+    fn part(source: Source<'a>, session: SessionId, from: Seq) -> Self {
         Self::start(source, session, None, Some(from), from)
     }
 
-    /// Scans from the head on: the event that it names, and events that a crash kept out of it.
-    pub(crate) fn tail(source: Source<'a>, head: Head) -> Self {
-        let seq = head.seq;
-        Self::start(source, head.session, Some(head), Some(seq), seq)
-    }
-
-    /// Yields the events that a session shares with the sessions it was forked from, and then its
-    /// own, from `from` on. With `part` it does not read the events before `from`.
+    /// See [`Scan::history`].
     pub(crate) fn history(
         source: Source<'a>,
         session: SessionId,
         head: Option<Head>,
         (from, part): (Seq, bool),
-    ) -> Box<dyn Iterator<Item = Result<Entry, ScanFault>> + 'a> {
+    ) -> Box<dyn Iterator<Item = Result<EncodedEntry, ScanFault>> + 'a> {
         let lineage = match lineage(source.db, session) {
             Ok(lineage) => lineage,
             Err(what) => {
@@ -123,9 +193,7 @@ impl<'a> Scan<'a> {
                 }
                 false => Self::all(source, of, head, from),
             };
-            scan.take_while(move |entry| {
-                entry.as_ref().map_or(true, |entry| entry.envelope.seq <= last)
-            })
+            scan.take_while(move |entry| entry.as_ref().map_or(true, |entry| entry.seq <= last))
         }))
     }
 
@@ -203,7 +271,7 @@ impl<'a> Scan<'a> {
             return true;
         };
         match record::from_records(&records, START.len()) {
-            Ok(decoded) => self.decoded(seq, decoded),
+            Ok(decoded) => self.decoded(&records[0].0, seq, decoded),
             Err(fault) => {
                 self.gap(seq);
                 self.out.push_back(Err(match fault {
@@ -222,8 +290,9 @@ impl<'a> Scan<'a> {
     }
 
     /// Yields one event whose records are complete.
-    fn decoded(&mut self, seq: Seq, decoded: Decoded) {
-        let link = Link::try_from(decoded.lead.as_slice()).unwrap_or_default();
+    fn decoded(&mut self, key: &[u8], seq: Seq, decoded: Decoded<'_>) {
+        let key = key.get(..EVENT_KEY).unwrap_or_default();
+        let link = Link::try_from(decoded.lead).unwrap_or_default();
         let schema = decoded.schema;
         let body = match self.body(decoded.body) {
             Ok(body) => body,
@@ -234,25 +303,22 @@ impl<'a> Scan<'a> {
                 return;
             }
         };
-        let decoded = if seq < self.from && self.expected.is_some() {
-            None
-        } else {
-            match self.decode(seq, schema, &body) {
-                Ok(envelope) => Some(envelope),
+        if self.expected.is_none() {
+            // the first event decides where the log begins
+            match decode(self.source, self.session, seq, (schema, &body)) {
+                Ok(first) => self.begin(seq, &first),
                 Err(damage) => {
                     self.out.push_back(Err(ScanFault::Damage(damage)));
                     self.link = Some(link);
                     return;
                 }
             }
-        };
-        if self.expected.is_none() {
-            self.begin(seq, decoded.as_ref());
         }
         self.gap(seq);
-        self.chained(seq, link, &body);
-        if let Some(envelope) = decoded.filter(|_| seq >= self.from) {
-            self.out.push_back(Ok(Entry { link, envelope }));
+        self.chained(link, (seq, key), &body);
+        if seq >= self.from {
+            let session = self.session;
+            self.out.push_back(Ok(EncodedEntry { session, seq, link, schema, body }));
         }
     }
 
@@ -263,22 +329,9 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn decode(&self, seq: Seq, schema: u8, body: &[u8]) -> Result<Envelope, Damage> {
-        let damage = |what: String| Damage::event(self.session, seq, what);
-        let mut envelope = codec::decode(schema, body)
-            .map_err(|what| damage(format!("cannot be decoded: {what}")))?;
-        if (envelope.session, envelope.seq) != (self.session, seq) {
-            let (session, seq) = (envelope.session, envelope.seq);
-            return Err(damage(format!("it is event {seq} of session {session}")));
-        }
-        let Source { db, dir, cache } = self.source;
-        payloads::fill(cache, &mut envelope, |sha256| payloads::load(db, dir, sha256))?;
-        Ok(envelope)
-    }
-
     /// The first event decides where the log begins: a fork continues behind its shared events.
-    fn begin(&mut self, seq: Seq, first: Option<&Envelope>) {
-        let forked = first.and_then(forked_from);
+    fn begin(&mut self, seq: Seq, first: &Envelope) {
+        let forked = forked_from(first);
         if let Some((from, at)) = forked.filter(|(_, at)| at.checked_add(1) == Some(seq)) {
             self.expected = Some(seq);
             match stored_link(self.source.db, from, at) {
@@ -306,9 +359,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn chained(&mut self, seq: Seq, link: Link, body: &[u8]) {
-        let key = record::event_key(self.session, seq);
-        if self.link.is_some_and(|before| record::link(&before, &key, body) != link) {
+    fn chained(&mut self, link: Link, (seq, key): (Seq, &[u8]), body: &[u8]) {
+        if self.link.is_some_and(|before| record::link(&before, key, body) != link) {
             self.wrong(seq, "the checksum chain breaks: this is not the event that was here");
         }
         self.link = Some(link);
@@ -338,8 +390,8 @@ impl<'a> Scan<'a> {
     }
 }
 
-impl Iterator for Scan<'_> {
-    type Item = Result<Entry, ScanFault>;
+impl Iterator for EncodedScan<'_> {
+    type Item = Result<EncodedEntry, ScanFault>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while self.out.is_empty() && self.step() {}

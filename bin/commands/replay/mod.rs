@@ -6,7 +6,7 @@ mod step;
 use std::process::ExitCode;
 
 use leftfold_events::event::{Event, Subagent, Turn};
-use leftfold_events::{Envelope, Seq, SessionId, State, Time, fold};
+use leftfold_events::{Envelope, Seq, SessionId, State, Time};
 use leftfold_store::Reader;
 use serde_json::Value;
 
@@ -22,25 +22,21 @@ pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
     let from = args.from.unwrap_or(1);
     let wanted = args.at.or(args.to);
     let to = wanted.unwrap_or(Seq::MAX);
+    if args.state && !args.step {
+        let place = super::place(&args.session)?;
+        let mut state = State::default();
+        // the events are not kept
+        leftfold_store::visit(&place.store, place.session, to, |event| state.apply(&event))?;
+        check_range(args, &place, state.seq)?;
+        return super::print_json(&format!("{}\n", sorted(serde_json::to_value(state)?)));
+    }
     // `--step` can go to any event.
     let needed = if args.step { Seq::MAX } else { to };
     let (place, events) = super::events_to(&args.session, needed)?;
-    let last = events.last().map_or(0, |event| event.seq);
-    let there = 1..=last;
-    if wanted.is_some_and(|to| !there.contains(&to)) || !there.contains(&from) || from > to {
-        let asked = match (args.at, wanted) {
-            (Some(at), _) => format!("{at}"),
-            (None, Some(to)) => format!("{from} to {to}"),
-            (None, None) => format!("{from}"),
-        };
-        return Err(Usage(not_there(&place, &asked)?).into());
-    }
+    check_range(args, &place, events.last().map_or(0, |event| event.seq))?;
     let filter = Filter::of(args);
     if args.step {
         return step::step(&events, args.at.unwrap_or(from), &filter);
-    }
-    if args.state {
-        return super::print_json(&format!("{}\n", state(&events)?));
     }
     let picked = filter.picked(&events);
     let mut narrator = Narrator::of(&events);
@@ -99,6 +95,24 @@ fn spawned(event: &Envelope) -> Option<SessionId> {
     Some(*session)
 }
 
+/// Refuses a range that the log does not have. `last` is its last event, or the last one up to the
+/// end of the range.
+fn check_range(args: &Replay, place: &SessionPlace, last: Seq) -> anyhow::Result<()> {
+    let from = args.from.unwrap_or(1);
+    let wanted = args.at.or(args.to);
+    let to = wanted.unwrap_or(Seq::MAX);
+    let there = 1..=last;
+    if wanted.is_some_and(|to| !there.contains(&to)) || !there.contains(&from) || from > to {
+        let asked = match (args.at, wanted) {
+            (Some(at), _) => format!("{at}"),
+            (None, Some(to)) => format!("{from} to {to}"),
+            (None, None) => format!("{from}"),
+        };
+        return Err(Usage(not_there(place, &asked)?).into());
+    }
+    Ok(())
+}
+
 /// A line below an event.
 fn below(text: &str) -> String {
     format!("{:1$}{text}", "", event_line::BELOW)
@@ -109,11 +123,6 @@ fn not_there(place: &SessionPlace, asked: &str) -> anyhow::Result<String> {
     let events = leftfold_store::read(&place.store, place.session, Seq::MAX)?;
     let (session, last) = (place.session, events.last().map_or(0, |event| event.seq));
     Ok(format!("the log of {session} has events 1 to {last}, but not {asked}"))
-}
-
-/// The state after these events, as one JSON object with sorted keys.
-fn state(events: &[Envelope]) -> anyhow::Result<Value> {
-    Ok(sorted(serde_json::to_value(fold(events))?))
 }
 
 /// Prints the events of a session one after the other.
