@@ -140,7 +140,7 @@ fn json_lines(args: &Export, place: &SessionPlace, history: History) -> anyhow::
 
 /// Prints the path of the file.
 pub(crate) fn share(args: &Share) -> anyhow::Result<ExitCode> {
-    let place = super::place(&args.session)?;
+    let place = super::place_to_change(&args.session)?;
     let (history, damage) = History::good(&place)?;
     if let Some(damage) = damage {
         anyhow::bail!("the log is damaged, so it is not shared: {damage}");
@@ -175,7 +175,7 @@ fn may_be_shared(history: &History) -> anyhow::Result<()> {
 }
 
 pub(crate) fn unshare(args: &Unshare) -> anyhow::Result<ExitCode> {
-    let session = super::place(&args.session)?.session;
+    let session = super::place_to_change(&args.session)?.session;
     if !remove_shared(session)? {
         anyhow::bail!("session {session} is not shared: the data directory has no file of it");
     }

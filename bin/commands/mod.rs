@@ -71,7 +71,14 @@ fn events_to(session: &str, to: Seq) -> anyhow::Result<(SessionPlace, Vec<Envelo
     Ok((place, events))
 }
 
+/// The named session, for a command that only reads it.
 fn place(session: &str) -> anyhow::Result<SessionPlace> {
+    let directory = std::env::current_dir()?;
+    session_paths::find_to_read(session, &leftfold_config::worktree_of(&directory))
+}
+
+/// The named session, for a command that changes it: `last` is one of this project.
+fn place_to_change(session: &str) -> anyhow::Result<SessionPlace> {
     let directory = std::env::current_dir()?;
     session_paths::find(session, &leftfold_config::worktree_of(&directory))
 }

@@ -74,7 +74,7 @@ fn forget(args: &PermissionForget) -> anyhow::Result<ExitCode> {
 }
 
 fn answer(args: &PermissionAnswer) -> anyhow::Result<ExitCode> {
-    let place = super::place(&args.session)?;
+    let place = super::place_to_change(&args.session)?;
     let session = place.session;
     let Ok(mut node) = client::connect(&place.store) else {
         return answer_without_node(&place, &args.call);

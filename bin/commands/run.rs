@@ -130,7 +130,7 @@ pub(crate) fn unrevert(args: &Unrevert) -> anyhow::Result<ExitCode> {
 }
 
 fn turn_of(session: &str, args: &TurnArgs, task: Task) -> anyhow::Result<ExitCode> {
-    let place = super::place(session)?;
+    let place = super::place_to_change(session)?;
     let project = Project::of(&place)?;
     turn(place, &project, args, task)
 }
@@ -141,7 +141,7 @@ pub(crate) fn fork(args: Fork) -> anyhow::Result<ExitCode> {
     let turn = with_form(turn, &prompted)?;
     // read first, so that a wrong file leaves no fork behind
     let prompt = prompt.map(|text| Prompt::read(Some(text), &prompted, &turn)).transpose()?;
-    let fork = fork::begin(&super::place(&session)?, ForkRequest { at, files })?;
+    let fork = fork::begin(&super::place_to_change(&session)?, ForkRequest { at, files })?;
     let Some(prompt) = prompt else { return super::print(&format!("{}\n", fork.session)) };
     let session = fork.session;
     let taken = take(Some(fork), prompt, &turn);

@@ -125,7 +125,7 @@ fn in_words(name: &str, value: &Value) -> Option<String> {
 
 fn remove_all(sessions: &[String]) -> anyhow::Result<ExitCode> {
     for session in sessions {
-        let place = super::place(session)?;
+        let place = super::place_to_change(session)?;
         let tidied = remove(&place)?;
         super::export::remove_shared(place.session)?;
         super::prune::print_removed(&place.store, &tidied, false)?;

@@ -156,12 +156,34 @@ fn a_session_is_named_by_id_beginning_last_or_folder() {
 #[test]
 fn last_means_the_project_that_one_is_in() {
     let (site, _) = finished();
-    let mut command = site.command(&["replay", "last"]);
-    command.current_dir(site.path("user"));
-    Live::start(command)
-        .wait()
-        .with(2)
-        .saying(&["has no sessions yet", "`leftfold sessions` lists"]);
+    let id = site.session().file_name().unwrap().to_str().unwrap().to_owned();
+    let elsewhere = |args: &[&str]| {
+        let mut command = site.command(args);
+        command.current_dir(site.path("user"));
+        Live::start(command).wait()
+    };
+    // where there is none, the newest of all projects is read, and a note says so
+    for command in ["replay", "export", "why", "verify", "rerun", "check"] {
+        elsewhere(&[command, "last"]).ok().saying(&["has no sessions yet: `last` is", &id]);
+    }
+    elsewhere(&["explain", "last", "1"]).ok().saying(&["has no sessions yet: `last` is", &id]);
+    elsewhere(&["sessions", "show", "last"]).ok().saying(&["has no sessions yet: `last` is", &id]);
+    // and none is changed
+    for args in [
+        &["resume", "last"][..],
+        &["fork", "last"],
+        &["revert", "last", "--to", "3"],
+        &["unrevert", "last"],
+        &["compact", "last"],
+        &["sessions", "rm", "last"],
+        &["permission", "answer", "last", "1", "once"],
+        &["share", "last"],
+        &["run", "--continue", "more"],
+    ] {
+        let refused = elsewhere(args).with(2);
+        refused
+            .saying(&["has no sessions yet; those of other projects", "`leftfold sessions` lists"]);
+    }
 }
 
 #[test]

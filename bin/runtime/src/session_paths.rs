@@ -51,7 +51,23 @@ pub fn new_place(session: SessionId) -> anyhow::Result<SessionPlace> {
     Ok(SessionPlace { store: data_dir()?.join("sessions").join(session.to_string()), session })
 }
 
-/// The session that an id, a unique prefix of one, `last`, or a folder names.
+/// The session that an id, a unique prefix of one, `last`, or a folder names, for a command that only reads it. `last` is
+/// the newest session of all where the project has none, and a note says so.
+pub fn find_to_read(text: &str, worktree: &Path) -> anyhow::Result<SessionPlace> {
+    if text == "last"
+        && last(worktree)?.is_none()
+        && let Some(place) = newest(None)?
+    {
+        let (project, session) = (worktree.display(), place.session);
+        crate::note(&format!(
+            "leftfold: the project {project} has no sessions yet: `last` is {session}, the newest one of all projects"
+        ));
+        return Ok(place);
+    }
+    find(text, worktree)
+}
+
+/// The session that an id, a unique prefix of one, `last`, or a folder names. `last` is one of this project.
 pub fn find(text: &str, worktree: &Path) -> anyhow::Result<SessionPlace> {
     if text == "last" {
         return last(worktree)?.ok_or_else(|| {
@@ -106,6 +122,11 @@ fn without_head(stores: Vec<PathBuf>, session: SessionId) -> Option<SessionPlace
 
 /// The project's root session with the newest event.
 pub fn last(worktree: &Path) -> anyhow::Result<Option<SessionPlace>> {
+    newest(Some(worktree))
+}
+
+/// The root session with the newest event, of this project or of all.
+fn newest(worktree: Option<&Path>) -> anyhow::Result<Option<SessionPlace>> {
     let mut newest: Option<(Time, SessionPlace)> = None;
     for store in stores()? {
         let heads = leftfold_store::heads(&store);
@@ -120,7 +141,8 @@ pub fn last(worktree: &Path) -> anyhow::Result<Option<SessionPlace>> {
         }
         for (session, at, head) in roots {
             let newer = newest.as_ref().is_none_or(|(known, _)| *known < at);
-            if newer && belongs(session, head, &store, worktree) {
+            let is_wanted = |worktree: &Path| belongs(session, head, &store, worktree);
+            if newer && worktree.is_none_or(is_wanted) {
                 newest = Some((at, SessionPlace { store: store.clone(), session }));
             }
         }
