@@ -5,18 +5,23 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, TryLockError};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use leftfold_events::{Seq, SessionId, Sha256};
 use leftfold_export::{Run, Signal, Telemetry, TelemetryOptions};
 use leftfold_runtime::history::History;
 use leftfold_runtime::session_paths::{self, SessionPlace};
 use leftfold_runtime::signals::Signals;
 use leftfold_runtime::{Usage, note, redact_output};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::{
+    CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+};
 
 use super::whole_file;
 use crate::cli::Export;
@@ -117,24 +122,62 @@ struct Collector {
     client: reqwest::Client,
     traces: Option<Endpoint>,
     metrics: Option<Endpoint>,
-    /// Whether messages are JSON instead of Protocol Buffers.
-    json: bool,
 }
 
 struct Endpoint {
     url: String,
     headers: HeaderMap,
     timeout: Duration,
+    /// Whether messages are JSON instead of Protocol Buffers.
+    json: bool,
+    gzip: bool,
 }
 
 impl Endpoint {
     /// `None`: nothing of this signal is wanted.
     fn of(signal: &str, path: &str) -> Result<Option<Self>, Usage> {
-        if variable(&format!("OTEL_{signal}_EXPORTER")).is_some_and(|exporter| exporter == "none") {
-            return Ok(None);
+        let exporter = format!("OTEL_{signal}_EXPORTER");
+        match variable(&exporter).as_deref() {
+            None | Some("otlp") => {}
+            Some("none") => return Ok(None),
+            Some(other) => {
+                return Err(Usage(format!(
+                    "{exporter}: {other:?} is not supported: use otlp or none"
+                )));
+            }
         }
         let own = |name: &str| format!("OTEL_EXPORTER_OTLP_{signal}_{name}");
         let both = |name: &str| format!("OTEL_EXPORTER_OTLP_{name}");
+        // the name of the variable that counts, and its value
+        let either = |name: &str| {
+            let names = [own(name), both(name)].into_iter();
+            names.filter_map(|name| Some((variable(&name)?, name))).next()
+        };
+        for name in ["CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"] {
+            if let Some((_, name)) = either(name) {
+                return Err(Usage(format!(
+                    "{name} is not supported: the collector's certificate must be one that the system trusts"
+                )));
+            }
+        }
+        let json = match either("PROTOCOL") {
+            None => false,
+            Some((protocol, _)) if protocol == "http/protobuf" => false,
+            Some((protocol, _)) if protocol == "http/json" => true,
+            Some((other, name)) => {
+                return Err(Usage(format!(
+                    "{name}: {other:?} is not supported: use http/protobuf or http/json"
+                )));
+            }
+        };
+        let gzip = match either("COMPRESSION") {
+            None => false,
+            Some((compression, _)) if compression == "none" => false,
+            Some((compression, _)) if compression == "gzip" => true,
+            Some((other, name)) => {
+                return Err(Usage(format!("{name}: {other:?} is not supported: use gzip or none")));
+            }
+        };
         let url = variable(&own("ENDPOINT")).unwrap_or_else(|| {
             let base = variable(&both("ENDPOINT")).unwrap_or("http://localhost:4318".to_owned());
             format!("{}/{path}", base.trim_end_matches('/'))
@@ -152,12 +195,13 @@ impl Endpoint {
                 headers.insert(name, value);
             }
         }
-        let timeout = variable(&own("TIMEOUT")).or_else(|| variable(&both("TIMEOUT")));
-        let timeout = timeout.map(|text| text.parse()).transpose();
-        let timeout = timeout.map_err(|_| {
-            Usage(format!("{}: expected a number of milliseconds", both("TIMEOUT")))
-        })?;
-        Ok(Some(Self { url, headers, timeout: Duration::from_millis(timeout.unwrap_or(10_000)) }))
+        let timeout = match either("TIMEOUT") {
+            None => 10_000,
+            Some((text, name)) => text
+                .parse()
+                .map_err(|_| Usage(format!("{name}: expected a number of milliseconds")))?,
+        };
+        Ok(Some(Self { url, headers, timeout: Duration::from_millis(timeout), json, gzip }))
     }
 }
 
@@ -167,15 +211,14 @@ impl Collector {
         if off {
             bail!(Usage("OTEL_SDK_DISABLED is set, so nothing is sent".to_owned()));
         }
-        let protocol =
-            variable("OTEL_EXPORTER_OTLP_PROTOCOL").unwrap_or("http/protobuf".to_owned());
-        let json = match protocol.as_str() {
-            "http/protobuf" => false,
-            "http/json" => true,
-            other => bail!(Usage(format!(
-                "OTEL_EXPORTER_OTLP_PROTOCOL: {other:?} is not supported: use http/protobuf or http/json"
-            ))),
-        };
+        let temporality = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE";
+        if let Some(other) =
+            variable(temporality).filter(|value| value.to_lowercase() != "cumulative")
+        {
+            bail!(Usage(format!(
+                "{temporality}: {other:?} is not supported: metrics are cumulative"
+            )));
+        }
         // fails only if a provider is installed already
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
@@ -186,7 +229,7 @@ impl Collector {
             .context("cannot create an HTTP client")?;
         let traces = Endpoint::of("TRACES", "v1/traces")?;
         let metrics = Endpoint::of("METRICS", "v1/metrics")?;
-        Ok(Self { client, traces, metrics, json })
+        Ok(Self { client, traces, metrics })
     }
 
     /// Sends everything, and returns once the collector has it.
@@ -203,14 +246,22 @@ impl Collector {
     }
 
     async fn post(&self, endpoint: &Endpoint, signal: &Signal) -> anyhow::Result<()> {
-        let (kind, body) = match self.json {
+        let (kind, mut body) = match endpoint.json {
             true => ("application/json", signal.json.clone().into_bytes()),
             false => ("application/x-protobuf", signal.protobuf.clone()),
         };
+        if endpoint.gzip {
+            let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+            packed.write_all(&body)?;
+            body = packed.finish()?;
+        }
         let mut wait = Duration::from_millis(500);
         for attempt in 1.. {
             let request = self.client.post(&endpoint.url).headers(endpoint.headers.clone());
-            let request = request.header(CONTENT_TYPE, kind).timeout(endpoint.timeout);
+            let mut request = request.header(CONTENT_TYPE, kind).timeout(endpoint.timeout);
+            if endpoint.gzip {
+                request = request.header(CONTENT_ENCODING, "gzip");
+            }
             let problem = match request.body(body.clone()).send().await {
                 Ok(answer) if answer.status().is_success() => return Ok(()),
                 Ok(answer) => {

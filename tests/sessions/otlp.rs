@@ -155,6 +155,26 @@ fn a_collector_gets_what_the_file_has_and_the_same_again() {
     }
 }
 
+/// Each signal may have a form of its own.
+#[test]
+fn messages_can_be_packed() {
+    let server = collector();
+    let site = sending_to(plain(), &server)
+        .env("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+        .env("OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", "none")
+        .env("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "http/protobuf");
+    let lines = exported(&site);
+    site.run(&["export", "last", "--format", "otlp", "--send"]).ok();
+    let requests = server.requests();
+    let [traces, metrics] = requests.as_slice() else { panic!("{}", requests.len()) };
+    assert!(traces.headers.contains(&"content-encoding: gzip".to_owned()), "{traces:?}");
+    let unpacked: Value =
+        serde_json::from_reader(flate2::read::GzDecoder::new(traces.bytes.as_slice())).unwrap();
+    assert_eq!(unpacked, lines[0]);
+    assert!(!metrics.headers.iter().any(|header| header.starts_with("content-encoding")));
+    assert!(metrics.headers.contains(&"content-type: application/x-protobuf".to_owned()));
+}
+
 /// Between two followers, kills and a collector that is away, each span arrives once.
 #[test]
 fn a_follower_loses_nothing_and_sends_nothing_twice() {
@@ -205,6 +225,15 @@ fn wrong_variables_are_named() {
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "no address", "is no address"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "key", "is no pair"),
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon", "milliseconds"),
+        (
+            "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT",
+            "soon",
+            "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT: expected",
+        ),
+        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc", "use http/protobuf or http/json"),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd", "use gzip or none"),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "ca.pem", "is not supported"),
+        ("OTEL_METRICS_EXPORTER", "prometheus", "use otlp or none"),
         ("OTEL_SDK_DISABLED", "true", "nothing is sent"),
     ] {
         let mut command = site.command(&["export", "last", "--format", "otlp", "--send"]);
