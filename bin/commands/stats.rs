@@ -13,7 +13,7 @@ use leftfold_store::Reader;
 use super::live_line::LiveLine;
 use super::pages;
 use crate::cli::{Format, Stats};
-use leftfold_runtime::stats::{Calls, Spent, Totals, project_of};
+use leftfold_runtime::stats::{Calls, SessionTotals, Spent, Totals, project_of};
 use leftfold_runtime::{Usage as BadUsage, session_paths};
 use leftfold_view::clean;
 use leftfold_view::words::counted;
@@ -35,7 +35,9 @@ pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
                 let (events, damage) = reader.read_good(session);
                 let project = project_of(&events);
                 if only.as_ref().is_none_or(|only| only.matches(project)) {
-                    totals.take(session, &events, since, project);
+                    let mut own = SessionTotals::new(session, since);
+                    events.iter().for_each(|event| own.push(event));
+                    totals.add(&own.totals);
                 }
                 projects.insert(project.to_owned());
                 if let Some(damage) = damage {

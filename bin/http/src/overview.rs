@@ -1,13 +1,13 @@
-//! The overview of all sessions for the page: a list, from heads, and totals, from logs. A log is read again only when
-//! it has grown.
+//! The overview of all sessions for the page: a list, from heads, and totals, from logs. Of a log that has grown, only
+//! the new events are read.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use leftfold_events::{Seq, SessionId};
+use leftfold_events::SessionId;
 use leftfold_runtime::session_list;
-use leftfold_runtime::stats::{Totals, project_of};
+use leftfold_runtime::stats::{SessionTotals, Totals};
 use leftfold_store::Head;
 use leftfold_view::clean::printable_line;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_millis(700);
 
 #[derive(Debug, Default)]
 pub(crate) struct Overview {
-    totals: Mutex<HashMap<SessionId, (Seq, Totals)>>,
+    totals: Mutex<HashMap<SessionId, SessionTotals>>,
 }
 
 impl Overview {
@@ -30,28 +30,37 @@ impl Overview {
         let mut is_all = true;
         let heads = feed.heads();
         let costs = costs(&heads);
-        let mut known = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
         let present: HashSet<SessionId> = heads.iter().map(|head| head.session).collect();
-        known.retain(|session, _| present.contains(session));
+        counted.retain(|session, _| present.contains(session));
         let mut totals = Totals::default();
         let mut listed = Vec::new();
         for head in &heads {
-            let is_old = |(seq, _): &(Seq, Totals)| *seq == head.seq;
-            if known.get(&head.session).is_some_and(is_old) {
-                // it has not grown
-            } else if Instant::now() > late {
-                is_all = false;
-            } else {
-                let events = feed.unmasked(head.session).unwrap_or_else(|error| {
+            let begun = counted.entry(head.session);
+            let own = begun.or_insert_with(|| SessionTotals::new(head.session, None));
+            if own.seq > head.seq {
+                // another log has taken the place of the one that was read
+                *own = SessionTotals::new(head.session, None);
+            }
+            while own.seq < head.seq {
+                if Instant::now() > late {
+                    is_all = false;
+                    break;
+                }
+                let more = feed.events_after(head.session, own.seq).unwrap_or_else(|error| {
                     tracing::warn!("session {} is not counted: {error:#}", head.session);
                     Vec::new()
                 });
-                let mut own = Totals::default();
-                own.take(head.session, &events, None, project_of(&events));
-                known.insert(head.session, (head.seq, own));
+                let known = own.seq;
+                let new = more.iter().take_while(|event| event.seq <= head.seq);
+                new.for_each(|event| own.push(event));
+                if own.seq == known {
+                    // a log that cannot be read is tried again when it has grown
+                    own.seq = head.seq;
+                }
             }
-            let own = known.get(&head.session).map(|(_, own)| own);
-            own.into_iter().for_each(|own| totals.add(own));
+            let own = &own.totals;
+            totals.add(own);
             let cost = costs.get(&head.session).copied().unwrap_or_default();
             listed.extend(of_session(feed, head, own, cost));
         }
@@ -81,14 +90,14 @@ fn costs(heads: &[Head]) -> HashMap<SessionId, f64> {
     costs
 }
 
-/// A root session in the list. `own`: its totals, if its log was read.
-fn of_session(feed: &Feed, head: &Head, own: Option<&Totals>, cost: f64) -> Option<Value> {
+/// A root session in the list, with the totals of its log as far as it was read.
+fn of_session(feed: &Feed, head: &Head, own: &Totals, cost: f64) -> Option<Value> {
     let summary = head.summary.as_ref()?;
     if summary.parent.is_some() {
         return None;
     }
     let store = feed.store_of(head.session);
-    let models: Vec<&String> = own.iter().flat_map(|own| own.models.keys()).collect();
+    let models: Vec<&String> = own.models.keys().collect();
     Some(json!({
         "session": head.session,
         "title": printable_line(&session_list::title(head)),

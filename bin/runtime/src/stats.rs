@@ -59,71 +59,93 @@ pub struct Totals {
     pub denied: BTreeMap<String, u64>,
 }
 
-impl Totals {
-    /// Counts the session's own events; the events that a fork shares count for the session they
-    /// come from.
-    pub fn take(
-        &mut self,
-        session: SessionId,
-        events: &[Envelope],
-        since: Option<Time>,
-        project: &str,
-    ) {
-        let recent = |event: &&Envelope| {
-            event.session == session && since.is_none_or(|since| event.at >= since)
-        };
-        if !events.iter().any(|event| recent(&event)) {
-            return;
-        }
-        self.sessions += 1;
-        let mut asked: HashMap<Seq, (String, Purpose)> = HashMap::new();
-        let mut started: HashMap<Seq, (String, Time)> = HashMap::new();
-        for event in events.iter().filter(recent) {
-            let of = event.of.unwrap_or_default();
-            if let Event::Model(Model::Requested { model, purpose, .. }) = &event.event {
-                asked.insert(event.seq, (model.to_string(), *purpose));
-            } else if let Event::Model(Model::Finished { usage, cost, .. }) = &event.event {
-                let unknown = || ("unknown".to_owned(), Purpose::Turn);
-                let (model, purpose) = asked.remove(&of).unwrap_or_else(unknown);
-                self.messages += u64::from(purpose == Purpose::Turn);
-                let day = event.at.to_string().chars().take(10).collect();
-                for spent in [
-                    &mut self.total,
-                    self.days.entry(day).or_default(),
-                    self.models.entry(model).or_default(),
-                    self.projects.entry(project.to_owned()).or_default(),
-                ] {
-                    spent.requests += 1;
-                    spent.usage += *usage;
-                    spent.cost += *cost;
-                }
-            } else if let Event::Turn(Turn::Prompted { .. }) = &event.event {
-                self.messages += 1;
-            } else if let Event::Turn(Turn::Ended(_)) = &event.event {
-                self.turns += 1;
-            } else if let Event::Tool(tool) = &event.event
-                && let Some(Started { name, .. }) = tool.started()
-            {
-                started.insert(event.seq, (name.to_owned(), event.at));
-            } else if let Event::Tool(Tool::Finished(finished)) = &event.event {
-                let unknown = || ("unknown".to_owned(), event.at);
-                let (name, began) = started.remove(&of).unwrap_or_else(unknown);
-                let ms = event.at.since(began);
-                let calls = self.tools.entry(name).or_default();
-                calls.calls += 1;
-                calls.errors += u64::from(finished.is_error);
-                calls.ms += ms;
-                calls.longest_ms = calls.longest_ms.max(ms);
-            } else if let Event::Permission(Permission::Ruled {
-                action: Action::Deny, rule, ..
-            }) = &event.event
-            {
-                let rule = rule.as_ref().map_or_else(|| "no rule".to_owned(), in_words);
-                *self.denied.entry(rule).or_default() += 1;
-            }
+/// The totals of one session, to which the next events of its log can be added. Events that a fork shares count for the
+/// session they come from.
+#[derive(Debug)]
+pub struct SessionTotals {
+    pub totals: Totals,
+    /// The last event of the log that was taken, counted or not.
+    pub seq: Seq,
+    session: SessionId,
+    since: Option<Time>,
+    /// The root of the session's project.
+    project: String,
+    /// Open requests and calls, by their events.
+    asked: HashMap<Seq, (String, Purpose)>,
+    started: HashMap<Seq, (String, Time)>,
+}
+
+impl SessionTotals {
+    /// Counts events since this time, or all.
+    pub fn new(session: SessionId, since: Option<Time>) -> Self {
+        Self {
+            totals: Totals::default(),
+            seq: 0,
+            session,
+            since,
+            project: String::new(),
+            asked: HashMap::new(),
+            started: HashMap::new(),
         }
     }
 
+    /// Takes the next event of the log.
+    pub fn push(&mut self, event: &Envelope) {
+        self.seq = event.seq;
+        if let Event::Session(Session::Created { worktree, .. }) = &event.event {
+            self.project.clone_from(worktree);
+        }
+        let is_recent = self.since.is_none_or(|since| event.at >= since);
+        if event.session != self.session || !is_recent {
+            return;
+        }
+        let Self { totals, project, asked, started, .. } = self;
+        totals.sessions = 1;
+        let of = event.of.unwrap_or_default();
+        if let Event::Model(Model::Requested { model, purpose, .. }) = &event.event {
+            asked.insert(event.seq, (model.to_string(), *purpose));
+        } else if let Event::Model(Model::Finished { usage, cost, .. }) = &event.event {
+            let unknown = || ("unknown".to_owned(), Purpose::Turn);
+            let (model, purpose) = asked.remove(&of).unwrap_or_else(unknown);
+            totals.messages += u64::from(purpose == Purpose::Turn);
+            let day = event.at.to_string().chars().take(10).collect();
+            for spent in [
+                &mut totals.total,
+                totals.days.entry(day).or_default(),
+                totals.models.entry(model).or_default(),
+                totals.projects.entry(project.clone()).or_default(),
+            ] {
+                spent.requests += 1;
+                spent.usage += *usage;
+                spent.cost += *cost;
+            }
+        } else if let Event::Turn(Turn::Prompted { .. }) = &event.event {
+            totals.messages += 1;
+        } else if let Event::Turn(Turn::Ended(_)) = &event.event {
+            totals.turns += 1;
+        } else if let Event::Tool(tool) = &event.event
+            && let Some(Started { name, .. }) = tool.started()
+        {
+            started.insert(event.seq, (name.to_owned(), event.at));
+        } else if let Event::Tool(Tool::Finished(finished)) = &event.event {
+            let unknown = || ("unknown".to_owned(), event.at);
+            let (name, began) = started.remove(&of).unwrap_or_else(unknown);
+            let ms = event.at.since(began);
+            let calls = totals.tools.entry(name).or_default();
+            calls.calls += 1;
+            calls.errors += u64::from(finished.is_error);
+            calls.ms += ms;
+            calls.longest_ms = calls.longest_ms.max(ms);
+        } else if let Event::Permission(Permission::Ruled { action: Action::Deny, rule, .. }) =
+            &event.event
+        {
+            let rule = rule.as_ref().map_or_else(|| "no rule".to_owned(), in_words);
+            *totals.denied.entry(rule).or_default() += 1;
+        }
+    }
+}
+
+impl Totals {
     /// Adds the totals of other sessions.
     pub fn add(&mut self, other: &Self) {
         self.sessions += other.sessions;
