@@ -82,18 +82,9 @@ fn trajectory(
 }
 
 fn agent(state: &State, events: &[Envelope]) -> Value {
-    let version = events.iter().find_map(|event| match &event.event {
-        Event::Session(Session::Created { version, .. }) => Some(version.as_str()),
-        Event::Session(_)
-        | Event::Turn(_)
-        | Event::Model(_)
-        | Event::Tool(_)
-        | Event::Permission(_)
-        | Event::Compaction(_)
-        | Event::Subagent(_)
-        | Event::Todo(_)
-        | Event::Files(_)
-        | Event::Hook(_) => None,
+    let version = events.iter().find_map(|event| {
+        let Event::Session(Session::Created { version, .. }) = &event.event else { return None };
+        Some(version.as_str())
     });
     let tools = messages::tools(state);
     let mut agent = json!({ "name": "leftfold", "version": version.unwrap_or_default() });
