@@ -145,6 +145,12 @@ const steps = {
     const { part } = await ask({ ask: "diff", a: id, b: await run("new URLSearchParams(location.search).get('compare')") })
     assert.ok((await run("document.querySelector('.compare-head').innerText")).includes(`event ${part.seq}, ${part.field}`), part)
     await tab.screenshot("compare")
+    // it follows both sessions
+    const compared = () => run("Number(document.querySelector('.compare-side').closest('[role=option]').ariaSetSize)")
+    const before = await compared()
+    await says("Say more.")
+    await until("the comparison grows", async () => (await compared()) > before)
+    await rests()
     await go(here(`/?session=${id}`))
   },
   revert: async () => {

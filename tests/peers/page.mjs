@@ -2,7 +2,7 @@
 //
 // node page.mjs CHROMIUM FOLDER PLAN
 //
-// PLAN is a JSON file: `[{ name, file, states: [{ place, state }], shows: [words], hides: [words]}]`.
+// PLAN is a JSON file: `[{ name, file, states: [{ place, state }], shows: [words], hides: [words], findings: [words] }]`.
 // Each page is walked through with the keyboard, in every tab. Prints a line of JSON for each step,
 // `{"run", "step", "error"?}`; the last line is `{"done"}`.
 
@@ -14,21 +14,21 @@ import { Browser, pause, until } from "./browser.mjs"
 import { faintTexts } from "./contrast.mjs"
 
 const [chromium, folder, plan] = process.argv.slice(2)
-const PANELS = ["Event", "State", "Request", "Decisions", "Context"]
+const PANELS = ["Summary", "Event", "State", "Request", "Decisions", "Context"]
 const VIEWS = ["Conversation", "Todo", "Files", "Permissions", "Cost", "JSON"]
 
 const browser = await new Browser(chromium, folder).start()
 
 class Walk {
-  constructor(tab, { name, states, shows, hides }) {
-    Object.assign(this, { tab, name, states, shows, hides, texts: [] })
+  constructor(tab, { name, states, shows, hides, findings }) {
+    Object.assign(this, { tab, name, states, shows, hides, findings, texts: [] })
   }
 
   /** Chooses a place, a tab and, in the state, a view; waits until they are shown. */
   async at(place, panel, view) {
     await this.tab.run(`document.getElementById("tab-${panel}").click()`)
     await this.tab.run(`location.hash = ""; location.hash = "#${place}"`)
-    if (panel === "Decisions" || panel === "Context") return
+    if (["Summary", "Decisions", "Context"].includes(panel)) return
     await this.isShown(`${place} ${panel}`)
     if (!view) return
     const views = `[...document.querySelectorAll(".choice button")]`
@@ -63,6 +63,20 @@ class Walk {
         const shown = JSON.parse(await this.tab.run("document.querySelector('#panel .more')?.click(), document.querySelector('.state-json').textContent"))
         assert.deepEqual(shown, state, `the state at ${place}`)
       }
+    },
+    /** What was out of the ordinary is listed at first, and leads to its event. */
+    findings: async () => {
+      const run = (expression) => this.tab.run(expression)
+      await run("document.getElementById('tab-Summary').click()")
+      await until("the summary is shown", () => run("document.body.dataset.shown === 'Summary'"))
+      const listed = await run("[...document.querySelectorAll('.findings .event-link')].map((link) => link.innerText.replace(/\\s+/g, ' '))")
+      for (const what of this.findings) assert.ok(listed.some((line) => line.includes(what)), `${what} in ${JSON.stringify(listed)}`)
+      if (listed.length === 0) return
+      const seq = parseInt(listed[0])
+      await run("document.querySelector('.findings .event-link').click()")
+      await until("its event is shown", () => run(`(document.body.dataset.shown ?? "").endsWith("${seq} Event")`))
+      assert.ok(await run("document.querySelector('#panel .finding') !== null"))
+      assert.ok(await run("document.querySelector('.list-row[aria-selected=true] .flag') !== null"))
     },
     keyboard: async () => {
       const run = (expression) => this.tab.run(expression)

@@ -1,5 +1,6 @@
 //! Runs that went wrong, each in its own way: `leftfold why` and `replay` name the place to look at.
 
+use common::plugin::{double, serve_if_asked};
 use common::{Site, bash, call, says, script};
 use serde_json::{Value, json};
 
@@ -45,6 +46,12 @@ fn rows() -> Vec<Row> {
             finding: "bash exit 3 ended with exit code 3",
         },
         Row {
+            name: "a reply that failed after some words",
+            replies: json!([{ "faults": [{ "class": "overloaded", "message": "busy", "retry_after": 1, "parts": [{ "text": "I do both." }] }], "parts": [{ "text": "I did one." }] }]),
+            settings: &[],
+            finding: "the request failed: busy; its reply so far does not count",
+        },
+        Row {
             name: "a formatter",
             replies: json!([edit("notes.md", "teh", "\tthe"), says("Done.")]),
             settings: &[(
@@ -64,6 +71,18 @@ fn rows() -> Vec<Row> {
             replies: json!([bash("echo 1"), says("That is all.")]),
             settings: &[("agent", r#"{"build":{"steps":2}}"#)],
             finding: "the last request of the 2 steps that the turn may take (",
+        },
+        Row {
+            name: "a refused edit that was done with a command",
+            replies: json!([
+                call("read", json!({ "filePath": "notes.md" })),
+                bash("echo theirs >> notes.md"),
+                edit("notes.md", "teh", "the"),
+                bash("echo the plan > notes.md"),
+                says("Done."),
+            ]),
+            settings: &[],
+            finding: "bash echo the plan > notes.md wrote notes.md, whose edit was refused at ",
         },
         Row {
             name: "instructions beside a file",
@@ -112,6 +131,105 @@ fn why_names_what_was_out_of_the_ordinary() {
             let replay = site.run(&["replay", "last"]).ok().stdout;
             assert!(replay.contains(finding), "{name}: {replay}");
         }
+    }
+}
+
+/// Two subagents write a file, and the one that ends later began before the other one had written.
+#[test]
+fn why_names_a_file_that_two_subagents_wrote_at_the_same_time() {
+    let task = |prompt: &str| json!({ "call": { "name": "task", "input": { "description": prompt, "prompt": prompt, "subagent_type": "general" } } });
+    let reply = |prompt: &str, answers: u32, parts: Value| json!({ "match": { "prompt": prompt, "answers": answers }, "parts": parts });
+    let bash =
+        |command: &str| json!([{ "call": { "name": "bash", "input": { "command": command } } }]);
+    let site = Site::scripted(&script(json!([
+        reply("go", 0, json!([task("add one"), task("add two")])),
+        reply("go", 1, json!([{ "text": "Both are in." }])),
+        reply(
+            "add one",
+            0,
+            bash(
+                "cp notes.md copy; touch copied; while ! grep -q two notes.md; do sleep 0.05; done; echo one >> copy; mv copy notes.md"
+            )
+        ),
+        reply("add one", 1, json!([{ "text": "One is in." }])),
+        reply(
+            "add two",
+            0,
+            bash("while ! test -e copied; do sleep 0.05; done; echo two >> notes.md")
+        ),
+        reply("add two", 1, json!([{ "text": "Two is in." }])),
+    ])));
+    site.file("notes.md", "zero\n");
+    site.run(&["run", "--yes", "go"]).ok();
+    assert_eq!(site.text("notes.md"), "zero\none\n");
+    let why = site.run(&["why", "last"]).ok().stdout;
+    let finding = "notes.md was written while bash while ! test -e copied";
+    assert!(why.contains(finding) && why.contains("one may have undone the other"), "{why}");
+}
+
+/// A plugin's answer is told with what it changed.
+#[test]
+fn why_names_the_argument_that_a_plugin_changed() {
+    let handshake = json!({ "name": "p", "hooks": ["tool.execute.before"] });
+    let changed = json!({ "tool.execute.before": { "args": { "command": "echo two" } } });
+    let plugin = double("findings::the_plugin_answers", handshake, changed);
+    let site = Site::scripted(&script(json!([bash("echo one"), says("Done.")])))
+        .setting("/plugin", json!([plugin]));
+    site.prompt("go").ok();
+    let why = site.run(&["why", "last"]).ok().stdout;
+    let finding = r#"the plugin p changed bash echo one: command from "echo one" to "echo two""#;
+    assert!(why.contains(finding), "{why}");
+}
+
+#[test]
+fn the_plugin_answers() {
+    serve_if_asked();
+}
+
+/// What an earlier turn leaves behind: a summary, another model, an "always".
+#[test]
+fn why_names_what_earlier_turns_have_left() {
+    let full = |prompt: &str, text: &str| json!({ "match": { "prompt": prompt }, "parts": [{ "text": text }], "usage": { "input": 14_990, "output": 5 } });
+    let summary =
+        json!({ "match": { "purpose": "compaction" }, "parts": [{ "text": "Half is done." }] });
+    let site = Site::scripted(&script(json!([
+        summary,
+        full("begin", "Begun."),
+        full("more", "All is done.")
+    ])))
+    .setting(
+        "/provider/double/models/small",
+        json!({ "limit": { "context": 16_000, "output": 2_000 } }),
+    );
+    site.run(&["run", "begin"]).ok();
+    site.run(&["run", "--continue", "--model", "double/small", "more"]).ok();
+    let why = site.run(&["why", "last"]).ok().stdout;
+    for finding in [
+        "the model changed from double/m to double/small, which takes 16000 tokens",
+        "a summary replaced the conversation so far",
+    ] {
+        assert!(why.contains(finding), "{finding}: {why}");
+    }
+    assert!(!why.contains("left out of the request"), "{why}");
+}
+
+#[test]
+fn why_names_each_call_that_an_earlier_always_allowed() {
+    let site = Site::scripted(&script(json!([
+        bash("git status"),
+        bash("git log"),
+        bash("git clean -fdx"),
+        says("Clean.")
+    ])))
+    .setting("permission", json!({ "bash": "ask" }));
+    let mut live = site.start(&common::ASK);
+    let seq = live.until("permission.asked")["seq"].to_string();
+    site.run(&["permission", "answer", "last", &seq, "always", "--pattern", "git *"]).ok();
+    live.wait();
+    let why = site.run(&["why", "last"]).ok().stdout;
+    for call in ["git log", "git clean -fdx"] {
+        let finding = format!("bash {call} ran without a question: “always” at ");
+        assert!(why.contains(&finding), "{finding}: {why}");
     }
 }
 

@@ -276,6 +276,18 @@ fn states(Shown { name, site, session, .. }: &Shown, random: &mut Random) -> Vec
     places.iter().map(state).collect()
 }
 
+/// What `why` says was out of the ordinary.
+fn findings(Shown { site, session, .. }: &Shown) -> Vec<Value> {
+    let why = site.run(&["why", session, "--format", "json"]).ok().stdout;
+    let why: Value = serde_json::from_str(&why).unwrap();
+    let found = why["findings"].as_array().unwrap().iter();
+    // as they are shown: white space is not told apart, and hidden characters are named
+    let words = |what: &Value| {
+        what.as_str().unwrap().split(['\u{202e}', '\n', '\t']).next().unwrap().to_owned()
+    };
+    found.map(|finding| json!(words(&finding["what"]).trim_end())).collect()
+}
+
 /// The data of a block of a page.
 fn block(page: &str, name: &str) -> Value {
     let begin = format!("<script type=\"application/json\" id=\"{name}\">");
@@ -441,6 +453,7 @@ fn the_page_in_a_browser() {
     let mut compared = 0;
     for shown in of_pages() {
         let states = states(&shown, &mut random);
+        let found = findings(&shown);
         let Shown { name, site, session, shows, hides } = shown;
         let file = folder.path().join(format!("{name}.html"));
         std::fs::write(&file, exported(&site, &session)).unwrap();
@@ -448,6 +461,7 @@ fn the_page_in_a_browser() {
         compared += states.len();
         plan.push(json!({
             "name": name, "file": file, "states": states, "shows": shows, "hides": hides,
+            "findings": found,
         }));
     }
     assert!(compared >= 50, "{compared}");

@@ -25,7 +25,7 @@ const STYLE: &str = include_str!("../web/page.css");
 pub const LIVE: &str = "live.html";
 
 /// The modules that an exported page has, each after those that it imports.
-const MODULES: [(&str, &str); 19] = [
+const MODULES: [(&str, &str); 20] = [
     ("dom.js", include_str!("../web/dom.js")),
     ("text.js", include_str!("../web/text.js")),
     ("patch.js", include_str!("../web/patch.js")),
@@ -43,6 +43,7 @@ const MODULES: [(&str, &str); 19] = [
     ("decisions_panel.js", include_str!("../web/decisions_panel.js")),
     ("context_panel.js", include_str!("../web/context_panel.js")),
     ("compare_panel.js", include_str!("../web/compare_panel.js")),
+    ("summary_panel.js", include_str!("../web/summary_panel.js")),
     ("page.js", include_str!("../web/page.js")),
     ("main.js", include_str!("../web/main.js")),
 ];

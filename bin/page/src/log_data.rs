@@ -8,7 +8,7 @@ use leftfold_events::state::Messages;
 use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, Time, line, next};
 use leftfold_view::clean::printable_line;
 use leftfold_view::explain::{EventLinks, Links};
-use leftfold_view::{FileDiff, event_line};
+use leftfold_view::{FileDiff, Finding, Findings, ParallelWrites, event_line};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -29,6 +29,9 @@ pub(crate) struct LogData {
     columns: Columns,
     chunks: Chunks,
     edits: Vec<Edit>,
+    findings: Findings,
+    /// The findings of all turns.
+    found: Vec<Finding>,
 }
 
 impl LogData {
@@ -42,22 +45,31 @@ impl LogData {
             columns: Columns::default(),
             chunks: Chunks::default(),
             edits: Vec::new(),
+            findings: Findings::default(),
+            found: Vec::new(),
         })
     }
 
-    /// Adds an event. `types` are the names of event types so far; columns have their indices.
+    /// Adds an event. `types` are the names of event types so far; columns have their indices. Returns what it shows
+    /// about this log or another one together with events of others.
     pub(crate) fn push(
         &mut self,
         event: Envelope,
         types: &mut Vec<String>,
         pool: &mut Pool,
-    ) -> Result<(), PageError> {
-        let Self { links, trace, spans, requests, columns, chunks, edits, .. } = self;
+        writes: &mut ParallelWrites,
+    ) -> Result<Vec<(SessionId, Finding)>, PageError> {
+        let Self { links, trace, spans, requests, columns, chunks, edits, findings, found, .. } =
+            self;
         let at = links.events.len();
         links.push(event);
         let event = &links.events[at];
-        let mut about = about(links, trace, at)?;
+        let call = matches!(&event.event, Event::Tool(_) | Event::Permission(_));
+        let call = call.then(|| spans.heading(event.of.unwrap_or_default())).flatten();
+        let mut about = about(links, trace, at, call)?;
         let decided = decided_request(event, &trace.state);
+        found.extend_from_slice(findings.push(&trace.state, event));
+        let shared = writes.push(&trace.state, event);
         chunks.begin(at, trace, pool)?;
         let patch = trace.apply(event)?;
         spans.apply(event);
@@ -72,7 +84,16 @@ impl LogData {
             follow_revert(edits, event.seq, &trace.state);
         }
         columns.push(event, types);
-        chunks.push(event, patch, about, &trace.state, pool)
+        chunks.push(event, patch, about, &trace.state, pool)?;
+        Ok(shared)
+    }
+
+    /// Adds a finding that events of several logs have shown.
+    pub(crate) fn add_finding(&mut self, finding: Finding) {
+        if !self.found.contains(&finding) {
+            let at = self.found.partition_point(|known| known.seq <= finding.seq);
+            self.found.insert(at, finding);
+        }
     }
 
     pub(crate) fn check(&self) -> Result<(), PageError> {
@@ -102,6 +123,7 @@ impl LogData {
         let known = known.map_or(0, |event| event.seq);
         let is_new = |edit: &&Edit| edit.moved.last().is_some_and(|moved| *moved > known);
         let context = self.requests.context.iter().filter(|point| point.seq > known);
+        let found = self.found.iter().filter(|finding| finding.seq > known);
         let since = json!({
             "number": number,
             "from": count,
@@ -119,6 +141,7 @@ impl LogData {
             "columns": self.columns.since(count),
             "context": context.collect::<Vec<_>>(),
             "edits": self.edits.iter().filter(is_new).collect::<Vec<_>>(),
+            "findings": found.collect::<Vec<_>>(),
         });
         let mut since = masked(&since)?;
         since["spans"] = serde_json::to_value(self.spans.since(known).collect::<Vec<_>>())?;
@@ -134,8 +157,13 @@ fn decided_request(event: &Envelope, before: &State) -> Option<Sha256> {
     Some(request_sha256)
 }
 
-/// The event in one line, and what it follows from.
-fn about(links: &Links, before: &StateTrace, at: usize) -> Result<Map<String, Value>, PageError> {
+/// The event in one line, the call that it is about, and what it follows from.
+fn about(
+    links: &Links,
+    before: &StateTrace,
+    at: usize,
+    call: Option<String>,
+) -> Result<Map<String, Value>, PageError> {
     let event = &links.events[at];
     let linked = EventLinks::new(links, &before.state, at);
     let mut about = Map::new();
@@ -146,6 +174,7 @@ fn about(links: &Links, before: &StateTrace, at: usize) -> Result<Map<String, Va
         }
     };
     add("line", json!(printable_line(&line)));
+    add("call", json!(call.as_deref().map(printable_line)));
     add("reason", json!(linked.reason));
     add("rule", json!(linked.rule));
     add("rule_source", json!(linked.rule_source));

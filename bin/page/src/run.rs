@@ -4,6 +4,7 @@
 use std::mem;
 
 use leftfold_events::{Envelope, SessionId};
+use leftfold_view::ParallelWrites;
 use leftfold_view::compare::{Pair, Side, aligned, parting};
 use serde_json::{Value, json};
 
@@ -17,6 +18,7 @@ pub struct Run {
     /// The first log is that of the root session.
     logs: Vec<LogData>,
     pool: Pool,
+    writes: ParallelWrites,
     /// The names of event types so far; columns have their indices.
     types: Vec<String>,
     /// The other root session, if two are compared.
@@ -89,7 +91,13 @@ impl Run {
         let Some(log) = self.logs.iter_mut().find(|known| known.session == log) else {
             return Ok(());
         };
-        log.push(event, &mut self.types, &mut self.pool)
+        let shared = log.push(event, &mut self.types, &mut self.pool, &mut self.writes)?;
+        for (session, finding) in shared {
+            if let Some(log) = self.logs.iter_mut().find(|log| log.session == session) {
+                log.add_finding(finding);
+            }
+        }
+        Ok(())
     }
 
     /// Compares the last state of each log with the fold.

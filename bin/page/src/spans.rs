@@ -94,6 +94,11 @@ impl Spans {
         self.spans.iter().enumerate().filter(move |(_, span)| is_new(span))
     }
 
+    /// The call that an event with this `of` belongs to, in a few words.
+    pub(crate) fn heading(&self, of: Seq) -> Option<String> {
+        Some(self.view.call(self.call_of(of))?.heading())
+    }
+
     /// The call that an event with this `of` belongs to.
     pub(crate) fn call_of(&self, of: Seq) -> Seq {
         self.view.call_of(of)
@@ -126,40 +131,15 @@ impl Spans {
     }
 
     fn changed(&mut self, change: Change, seq: Seq) {
-        match change {
-            Change::Call { call, step: CallStep::Called } => {
-                let label = self.view.call(call).map(|call| call.heading()).unwrap_or_default();
-                self.begin(Kind::Call, call, &label);
-            }
-            Change::Call { call, step: CallStep::Ended { outcome, .. } } => {
-                self.end(call, seq, of_call(&outcome));
-            }
-            Change::QuestionTimedOut(question) => self.end(question, seq, End::Partial),
-            Change::QuestionClosed(question) => self.end(question, seq, End::Cancelled),
-            Change::Call { .. }
-            | Change::Prompted { .. }
-            | Change::Noted { .. }
-            | Change::AgentSwitched { .. }
-            | Change::Titled(_)
-            | Change::Resumed { .. }
-            | Change::Forked
-            | Change::Requested(_)
-            | Change::PartStarted { .. }
-            | Change::PartEnded { .. }
-            | Change::InputStreamed { .. }
-            | Change::Streamed { .. }
-            | Change::Replied { .. }
-            | Change::RequestFailed
-            | Change::Retry { .. }
-            | Change::Asked(_)
-            | Change::Answered { .. }
-            | Change::CompactionAsked { .. }
-            | Change::CompactionStarted(_)
-            | Change::CompactionEnded { .. }
-            | Change::Todos
-            | Change::Restored(_)
-            | Change::Notice(_)
-            | Change::TurnEnded { .. } => {}
+        if let Change::Call { call, step: CallStep::Called } = change {
+            let label = self.view.call(call).map(|call| call.heading()).unwrap_or_default();
+            self.begin(Kind::Call, call, &label);
+        } else if let Change::Call { call, step: CallStep::Ended { outcome, .. } } = change {
+            self.end(call, seq, of_call(&outcome));
+        } else if let Change::QuestionTimedOut(question) = change {
+            self.end(question, seq, End::Partial);
+        } else if let Change::QuestionClosed(question) = change {
+            self.end(question, seq, End::Cancelled);
         }
     }
 

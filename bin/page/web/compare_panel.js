@@ -3,6 +3,9 @@ import { button, h } from "./dom.js"
 import { printedJson, visible } from "./text.js"
 import { VirtualList } from "./virtual_list.js"
 
+// How long after an event both sessions are put beside each other again, in milliseconds.
+const ALIGNED_AFTER = 500
+
 export class ComparePanel {
   constructor(run, go) {
     Object.assign(this, { run, go })
@@ -18,20 +21,31 @@ export class ComparePanel {
     this.element = h("div", { class: "panel whole" }, this.head, this.list.element)
   }
 
+  /** Reads the comparison again soon: both logs are put beside each other anew, and not with each event. */
+  update() {
+    this.waiting ??= setTimeout(() => {
+      this.waiting = undefined
+      this.opened = undefined
+      if (this.element.isConnected) this.open()
+    }, ALIGNED_AFTER)
+  }
+
   async open() {
     this.opened ??= (async () => {
-      const { part, rows } = await this.run.source.block("compare")
-      this.rows = rows
+      const { part, rows: all } = await this.run.source.block("compare")
       const [a, b] = this.sides
+      // a server may have more events by now, of which this page knows nothing yet
+      const rows = all.filter(([atA, atB]) => atA < a.length && atB < b.length)
+      this.rows = rows
       const first = rows.findIndex(([, , isSame]) => !isSame)
       const value = (json) => h("code", {}, visible(printedJson(json ?? null).slice(0, 300)))
       this.head.replaceChildren(
         part ? h("p", {}, "They part at event ", button(String(part.seq), () => this.go(a, Math.min(part.seq, a.seq(a.length - 1))), { class: "link" }), ", ", h("b", {}, visible(part.field)), ".") : h("p", {}, "They are equal except for ids and times."),
         part ? h("dl", { class: "why" }, h("dt", {}, "left"), h("dd", {}, value(part.a)), h("dt", {}, "right"), h("dd", {}, value(part.b))) : "",
         h("div", { class: "compare-names" }, h("b", {}, visible(a.name), " ", h("code", { class: "faint" }, a.session)), h("b", {}, visible(b.name), " ", h("code", { class: "faint" }, b.session))))
-      this.first = first
       this.list.setCount(rows.length)
-      if (first >= 0) this.list.select(first)
+      if (first >= 0 && first !== this.first) this.list.select(first)
+      this.first = first
     })()
     await this.opened
   }

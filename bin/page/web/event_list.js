@@ -1,11 +1,17 @@
 // The list of all events, or of those that a search has found.
 import { h } from "./dom.js"
-import { visible } from "./text.js"
+import { rowText, visible } from "./text.js"
 import { VirtualList } from "./virtual_list.js"
 
 /** The concern of an event type, which has a colour. */
 export function concern(type) {
   return type.split(".")[0]
+}
+
+/** An event in a row: the call that it is about, what happened, or else why. */
+export function rowLine(type, { call, line, reason }) {
+  const said = rowText(line ?? reason ?? "")
+  return call && type !== "tool.called" ? `${call}${said === "" ? "" : ` → ${said}`}` : said
 }
 
 export class EventList {
@@ -21,9 +27,11 @@ export class EventList {
     this.filter()
   }
 
-  /** Shows these positions, or all. */
-  filter(found) {
+  /** Shows these positions, or all. `hits` has the text around the match of each position. */
+  filter(found, hits = new Map()) {
     this.found = found
+    this.hits = hits
+    this.added = undefined
     this.positions = found ?? this.shownPositions()
     this.list.setCount(this.positions.length)
     this.seek(this.position ?? 0)
@@ -33,6 +41,7 @@ export class EventList {
   update() {
     if (this.found) return
     const [before, last] = [this.positions.length, this.positions.at(-1)]
+    this.added = undefined
     this.positions = this.shownPositions()
     // unless events came late, the rows that are there stay
     if (this.positions[before - 1] === last) this.list.grow(this.positions.length)
@@ -54,13 +63,32 @@ export class EventList {
 
   seek(position) {
     this.position = position
+    let low = this.lastUpTo(position)
+    // a bookkeeping event that is shown has its row, until another one is
+    if (this.added !== undefined && this.added !== position) {
+      this.positions.splice(this.lastUpTo(this.added), 1)
+      this.added = undefined
+      this.list.setCount(this.positions.length)
+      low = this.lastUpTo(position)
+    }
+    if (!this.found && this.positions[low] !== position && position < this.run.length) {
+      this.positions.splice(low + 1, 0, position)
+      this.added = position
+      this.list.setCount(this.positions.length)
+      low += 1
+    }
+    this.list.select(low)
+  }
+
+  /** The index of the last shown event up to this position. */
+  lastUpTo(position) {
     let [low, high] = [0, this.positions.length]
     while (low < high) {
       const middle = (low + high) >> 1
       if (this.positions[middle] <= position) low = middle + 1
       else high = middle
     }
-    this.list.select(low - 1)
+    return low - 1
   }
 
   /** The position of the shown event that is `by` steps away. */
@@ -76,13 +104,15 @@ export class EventList {
     const type = log.type(index)
     const line = h("span", { class: "line" })
     const read = this.run.eventIfRead(log, index)
-    const fill = ({ about }) => line.append(...visible(about.line ?? ""))
+    const found = log.findingsAt(index)
+    const fill = ({ about }) => line.append(...visible(this.hits.get(position) ?? rowLine(type, about)))
     if (read) fill(read)
     else this.run.event(log, index).then(fill)
     return [
-      h("span", { class: "seq" }, String(log.seq(index))),
-      h("span", { class: `dot ${concern(type)}` }),
       log.number > 0 && h("span", { class: "tag" }, log.tag),
+      h("span", { class: "seq" }, String(log.seq(index))),
+      found.length > 0 && h("span", { class: "flag", title: found.join("\n"), role: "img", "aria-label": "out of the ordinary" }, "!"),
+      h("span", { class: `dot ${concern(type)}` }),
       h("span", { class: "type" }, type),
       line,
     ]

@@ -1,13 +1,13 @@
 // Everything about one event: why it happened, what led to it and what came of it, and its data.
 import { button, h, opening } from "./dom.js"
 import { diffBlock, splitDiff } from "./diff.js"
-import { concern } from "./event_list.js"
+import { concern, rowLine } from "./event_list.js"
 import { clock, duration, printedJson, textBlock, visible } from "./text.js"
 
 export class EventPanel {
-  /** `go(log, seq)` shows another event. */
-  constructor(run, go, operations) {
-    Object.assign(this, { run, go, operations })
+  /** `go(log, seq)` shows another event, `look(log, seq, tab)` shows it in another tab. */
+  constructor(run, go, look, operations) {
+    Object.assign(this, { run, go, look, operations })
     this.element = h("div", { class: "panel" })
   }
 
@@ -23,15 +23,32 @@ export class EventPanel {
         h("span", {}, `event ${event.seq}`), h("span", { title: clock(log.times[index]) }, `after ${duration(since)}`),
         log.depth > 0 && h("span", {}, `subagent ${log.tag}`), deadline),
       this.operations && h("div", { class: "answers" }, this.operations.at(log, event)),
-      about.line && h("p", { class: "summary", dir: "auto" }, visible(about.line)),
+      log.findingsAt(index).map((what) => h("p", { class: "finding" }, visible(what))),
+      about.call && h("p", { class: "summary", dir: "auto" }, visible(about.call)),
+      content(event) ?? (about.line && h("p", { class: "summary", dir: "auto" }, visible(about.line))),
+      typeof diff === "string" && h("section", {}, h("h3", {}, "Change"), splitDiff(diff).map((file) => diffBlock(file.lines))),
+      event.type === "model.requested" && h("div", {}, button("Open this request", () => this.look(log, event.seq, "Request"))),
       decision(about, log, this.go),
       section("Follows from", links[0]),
       section("Led to", links[1]),
-      typeof diff === "string" && h("section", {}, h("h3", {}, "Change"), splitDiff(diff).map((file) => diffBlock(file.lines))),
       h("section", {}, h("h3", {}, "Data"), fields(event.data ?? {})),
       opening("", h("summary", {}, "As JSON"), () => textBlock(printedJson(event), "code")),
     ]
   }
+}
+
+/** The text that an event is about, as it is: a prompt, an answer, an output, a command, a summary. */
+function content({ type, data }) {
+  const text = {
+    "turn.prompted": () => data.parts.filter((part) => part.type !== "media").map((part) => part.text).join("\n"),
+    "turn.ended": () => data.error ?? data.text,
+    "tool.called": () => data.call.input.command ?? data.call.input.prompt,
+    "tool.finished": () => data.output,
+    "compaction.finished": () => data.summary,
+    "model.streamed": () => data.parts.map((part) => part.text).join(""),
+    "model.failed": () => data.message,
+  }[type]?.()
+  return typeof text === "string" && text !== "" ? textBlock(text) : undefined
 }
 
 /** Why an event was decided: the reason, and the rule with its file and line. */
@@ -58,7 +75,7 @@ export async function eventLinks(run, log, seqs, go) {
     const { about } = await run.event(log, index)
     return h("li", {}, h("button", { type: "button", class: "event-link", onclick: () => go(log, seq) },
       h("span", { class: "seq" }, String(seq)), h("span", { class: `dot ${concern(log.type(index))}` }),
-      h("span", { class: "type" }, log.type(index)), h("span", { class: "line" }, visible(about.line ?? ""))))
+      h("span", { class: "type" }, log.type(index)), h("span", { class: "line" }, visible(rowLine(log.type(index), about)))))
   }))
 }
 

@@ -18,7 +18,7 @@ export function laneRows(run, folded) {
     const breaks = log.spans.filter((span) => span.kind === "crash").map((span) => bar(log, span))
     let head = true
     for (const { name, kinds } of shown) {
-      const spans = log.spans.filter((span) => kinds.includes(span.kind))
+      const spans = log.spans.filter((span) => kinds.includes(span.kind) && !isIdle(log, span))
       const waits = name === "calls" ? log.spans.filter((span) => span.kind === "wait") : []
       const packed = pack(log, spans, waits)
       if (packed.length === 0 && head) packed.push([])
@@ -31,6 +31,11 @@ export function laneRows(run, folded) {
   }
   run.logs.filter((log) => !log.above).forEach(add)
   return rows
+}
+
+/** Whether nothing came of it: a snapshot without a change, a hook that said nothing. */
+function isIdle(log, { kind, to, end }) {
+  return (kind === "files" || kind === "hook") && end === "ok" && log.bookkeeping[log.index(to)] === "1"
 }
 
 /** Spans in as few rows as possible, so that none overlaps another. Questions join their call. */

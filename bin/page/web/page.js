@@ -9,18 +9,19 @@ import { StatePanel } from "./state_panel.js"
 import { DecisionsPanel } from "./decisions_panel.js"
 import { ContextPanel } from "./context_panel.js"
 import { ComparePanel } from "./compare_panel.js"
+import { SummaryPanel } from "./summary_panel.js"
 
 const SPEEDS = [1, 2, 5, 10, 20, 50]
 // No pause between two events takes longer than this when a run is played.
 const LONGEST_PAUSE = 1500
-const TABS = ["Events", "Event", "State", "Request", "Decisions", "Context", "Compare"]
+const TABS = ["Events", "Summary", "Event", "State", "Request", "Decisions", "Context", "Compare"]
 // Panels that show the whole run, and not one event.
-const WHOLE = ["Decisions", "Compare"]
+const WHOLE = ["Summary", "Decisions", "Compare"]
 const KEYS = [
   ["↓ ↑ or → ←", "next and previous event"], ["PgDn PgUp", "twenty events on or back"], ["Home End", "first and last event"],
   ["Space", "play, pause"], ["[ ]", "slower, faster"], ["/", "search"], ["Enter, n, N", "next and previous match"], ["Esc", "end the search"],
   ["+ − 0", "zoom in, out, whole run"], ["Shift ← →", "move the view"], ["t", "by time or by event"], ["f", "fold subagents"],
-  ["b", "show bookkeeping events"], ["1 to 6", "event, state, request, decisions, context, comparison"], ["d", "light or dark"], ["?", "this help"],
+  ["b", "show bookkeeping events"], ["!", "next event that was out of the ordinary"], ["1 to 7", "summary, event, state, request, decisions, context, and comparison if there is one"], ["d", "light or dark"], ["?", "this help"],
 ]
 
 export class Page {
@@ -28,10 +29,22 @@ export class Page {
   constructor(run, operations) {
     Object.assign(this, { run, operations, position: 0, tab: "Event", speed: 5, follows: Boolean(operations) })
     const go = (log, seq) => this.go(log, seq)
-    this.timeline = new Timeline(run, go)
-    this.list = new EventList(run, (position) => this.show(position))
+    // what is chosen in a list or on the timeline is shown
+    const pick = (log, seq) => {
+      this.leaveSummary()
+      this.go(log, seq)
+    }
+    this.timeline = new Timeline(run, pick)
+    this.list = new EventList(run, (position) => {
+      this.leaveSummary()
+      this.show(position)
+    })
+    const look = (log, seq, tab) => {
+      this.go(log, seq)
+      this.choose(tab)
+    }
     this.panels = {
-      Event: new EventPanel(run, go, operations), State: new StatePanel(run, go, () => this.fill()), Request: new RequestPanel(run, go),
+      Summary: new SummaryPanel(run, look), Event: new EventPanel(run, go, look, operations), State: new StatePanel(run, go, () => this.fill()), Request: new RequestPanel(run, go),
       Decisions: new DecisionsPanel(run, go), Context: new ContextPanel(run, go),
       ...(run.other && { Compare: new ComparePanel(run, go) }),
     }
@@ -42,9 +55,12 @@ export class Page {
     this.makeTabs()
     this.help()
     document.addEventListener("keydown", (event) => this.key(event))
-    addEventListener("hashchange", (event) => this.fromAddress(new URL(event.newURL).hash))
-    this.choose(run.other ? "Compare" : "Event")
-    if (!this.fromAddress(location.hash)) this.show(run.length - 1)
+    addEventListener("hashchange", (event) => {
+      if (this.fromAddress(new URL(event.newURL).hash)) this.leaveSummary()
+    })
+    this.choose(run.other ? "Compare" : "Summary")
+    if (this.fromAddress(location.hash)) this.leaveSummary()
+    else this.show(operations ? run.length - 1 : this.firstOfInterest())
   }
 
   /** What is known about the whole run. */
@@ -57,8 +73,10 @@ export class Page {
     const times = this.timeline.times
     const how = root.running ? (this.operations ? "running" : "unfinished") : (root.ended ?? "no turn")
     const children = this.run.logs.filter((log) => log.above).length
+    const findings = all((log) => log.findings.length)
     const facts = [
-      h("span", { class: `outcome ${how}` }, how.replace("_", " ")), root.model, duration((times.at(-1) ?? 0) - (times[0] ?? 0)), count(this.run.length, "event"),
+      h("span", { class: `outcome ${how}` }, how.replace("_", " ")),
+      findings > 0 && button(count(findings, "finding"), () => this.nextFinding(), { class: "link", title: "Show the next event that was out of the ordinary (!)" }), root.model, duration((times.at(-1) ?? 0) - (times[0] ?? 0)), count(this.run.length, "event"),
       children > 0 && count(children, "subagent"),
       `${tokens(all((log) => log.usage.input + log.usage.cache_read + log.usage.cache_write))} tokens in, ${tokens(all((log) => log.usage.output))} out`,
       cost > 0 && dollars(cost), h("code", {}, root.session),
@@ -130,7 +148,11 @@ export class Page {
     if (!panel) return
     if (run.length === 0) return undefined
     const place = run.at(position)
-    if (WHOLE.includes(tab)) return panel.open()
+    if (WHOLE.includes(tab)) {
+      await panel.open()
+      if (this.tab === tab) document.body.dataset.shown = tab
+      return
+    }
     if (tab === "Context") return panel.show(place)
     const content = await panel.show(place)
     // another event or tab was chosen in the meantime
@@ -138,6 +160,7 @@ export class Page {
     panel.element.replaceChildren(...content.flat(Infinity).filter(Boolean))
     // of a conversation, the last words are those that belong to the event
     byId("panel").scrollTop = panel.endsWithLatest ? byId("panel").scrollHeight : 0
+    this.markMatches(true)
     document.body.dataset.shown = `${placeName(place.log, place.index)} ${tab}`
   }
 
@@ -162,6 +185,15 @@ export class Page {
     return this.fill()
   }
 
+  /** The first thing that was out of the ordinary in the last turn, or else its prompt. */
+  firstOfInterest() {
+    const [root] = this.run.logs
+    const turn = root.spans.findLast((span) => span.kind === "turn")
+    if (!turn) return this.run.length - 1
+    const found = root.findings.find(({ seq }) => seq >= turn.from)
+    return root.positions[root.index(found?.seq ?? turn.from)]
+  }
+
   setFollows(isLast) {
     this.follows = Boolean(this.operations) && isLast
     this.followButton?.setAttribute("aria-pressed", String(this.follows))
@@ -172,6 +204,8 @@ export class Page {
     this.timeline.update()
     this.list.update()
     this.head()
+    this.panels.Summary.update()
+    this.panels.Compare?.update()
     this.panels.Decisions.update()
     this.panels.Context.update()
     if (this.follows || this.run.length === 1) this.show(this.run.length - 1)
@@ -192,7 +226,20 @@ export class Page {
     return true
   }
 
+  /** The summary is of the whole run: an event that is chosen beside it is shown in its own panel. */
+  leaveSummary() {
+    if (this.tab === "Summary") this.choose("Event")
+  }
+
+  nextFinding() {
+    const all = this.run.logs.flatMap((log) => log.findings.map(({ seq }) => log.positions[log.index(seq)])).filter((position) => position >= 0).sort((a, b) => a - b)
+    if (all.length === 0) return
+    this.choose("Event")
+    this.show(all.find((position) => position > this.position) ?? all[0])
+  }
+
   step(by) {
+    this.leaveSummary()
     this.show(this.list.step(by))
   }
 
@@ -232,19 +279,47 @@ export class Page {
     this.words = words
     if (words === "") {
       this.found.textContent = ""
+      this.markMatches(false)
       return this.list.filter()
     }
     const found = []
-    for await (const positions of this.run.search(words)) {
+    const hits = new Map()
+    for await (const some of this.run.search(words)) {
       if (this.words !== words) return
-      found.push(...positions)
+      for (const { position, hit } of some) {
+        found.push(position)
+        hits.set(position, hit)
+      }
       this.found.textContent = `${found.length} …`
       // keys and scrolling go on during a long search
       await new Promise((resolve) => setTimeout(resolve))
     }
     found.sort((a, b) => a - b)
     this.found.textContent = count(found.length, "match").replace("matchs", "matches")
-    this.list.filter(found)
+    this.list.filter(found, hits)
+    this.markMatches(true)
+  }
+
+  /** Marks the words of the search in the panel, and shows the first of them. */
+  markMatches(isScrolled) {
+    if (!globalThis.Highlight) return
+    CSS.highlights.delete("match")
+    if (!this.words) return
+    const wanted = this.words.toLowerCase()
+    const ranges = []
+    const walker = document.createTreeWalker(byId("panel"), NodeFilter.SHOW_TEXT)
+    for (let node; (node = walker.nextNode()) && ranges.length < 500;) {
+      const text = node.data.toLowerCase()
+      for (let at = text.indexOf(wanted); at >= 0; at = text.indexOf(wanted, at + wanted.length)) {
+        const range = new Range()
+        range.setStart(node, at)
+        range.setEnd(node, at + wanted.length)
+        ranges.push(range)
+      }
+    }
+    if (ranges.length === 0) return
+    CSS.highlights.set("match", new Highlight(...ranges))
+    if (isScrolled) ranges[0].startContainer.parentElement.scrollIntoView({ block: "nearest" })
   }
 
   endSearch() {
@@ -294,11 +369,11 @@ export class Page {
       ArrowUp: () => this.step(-1), ArrowLeft: () => this.step(-1), N: () => this.step(-1),
       PageDown: () => this.step(20), PageUp: () => this.step(-20),
       Home: () => this.show(0), End: () => this.show(this.run.length - 1),
-      " ": () => this.play(), "[": () => this.changeSpeed(-1), "]": () => this.changeSpeed(1),
+      "!": () => this.nextFinding(), " ": () => this.play(), "[": () => this.changeSpeed(-1), "]": () => this.changeSpeed(1),
       "/": () => this.searchField.focus(), Escape: () => this.endSearch(), "?": () => byId("help").showModal(),
       "+": () => this.timeline.zoom(0.5), "=": () => this.timeline.zoom(0.5), "-": () => this.timeline.zoom(2), 0: () => this.timeline.show(0, 1),
       t: () => this.timeline.switchAxis(), f: () => this.foldSubagents(), b: () => this.switchBookkeeping(), d: () => this.switchTheme(),
-      1: () => this.choose("Event"), 2: () => this.choose("State"), 3: () => this.choose("Request"), 4: () => this.choose("Decisions"), 5: () => this.choose("Context"), 6: () => this.panels.Compare && this.choose("Compare"),
+      1: () => this.choose("Summary"), 2: () => this.choose("Event"), 3: () => this.choose("State"), 4: () => this.choose("Request"), 5: () => this.choose("Decisions"), 6: () => this.choose("Context"), 7: () => this.panels.Compare && this.choose("Compare"),
     }[key]
   }
 

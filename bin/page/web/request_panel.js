@@ -1,6 +1,6 @@
 // A model's request, opened up: its pieces in order, where each is from, its size, and what was left out.
 import { button, h, opening } from "./dom.js"
-import { bytes, count, dollars, printedJson, textBlock, tokens, visible } from "./text.js"
+import { bytes, count, dollars, firstLine, printedJson, textBlock, tokens, visible } from "./text.js"
 import { eventLinks } from "./event_panel.js"
 
 // Bytes of text in a token, roughly.
@@ -63,11 +63,30 @@ export class RequestPanel {
   }
 }
 
+/** Whether a piece of the system prompt is from the project or the user. */
+function isInstruction({ source }) {
+  return /^\/|^https?:|^skill/.test(source)
+}
+
+/** The instructions in a request, in their order: each with its file or address and its text. */
+export function instructionsOf({ system }) {
+  return system.flatMap(piecesOf).filter(isInstruction)
+}
+
+/** The pieces of a block of the system prompt, each with its source and its text. */
+function piecesOf({ bytes: size, sources, text }) {
+  const all = new TextEncoder().encode(text)
+  const known = sources ?? []
+  // masked text can be shorter or longer than the pieces are
+  if (all.length !== known.reduce((sum, piece) => sum + piece.bytes, 0)) return known.length === 0 ? [{ source: "", bytes: size, text }] : known.map((piece) => ({ ...piece, text: "" }))
+  let at = 0
+  return known.map((piece) => ({ ...piece, text: new TextDecoder().decode(all.slice(at, (at += piece.bytes))) }))
+}
+
 /** The bytes of a request by kind. */
 function sizes({ system, tools }, messages) {
   const sum = (items) => items.reduce((total, item) => total + item.bytes, 0)
   const pieces = system.flatMap((block) => block.sources ?? [{ source: "", bytes: block.bytes }])
-  const isInstruction = ({ source }) => /^\/|^https?:|^skill/.test(source)
   return [
     { name: "system", bytes: sum(pieces.filter((piece) => !isInstruction(piece))) },
     { name: "instructions", bytes: sum(pieces.filter(isInstruction)) },
@@ -86,9 +105,12 @@ function sizeBar(parts, total) {
     h("ul", { class: "legend" }, shown.map((part) => h("li", {}, h("span", { class: `swatch ${part.name}` }), `${part.name} ${bytes(part.bytes)}`))))
 }
 
-function systemBlock({ bytes: size, sources, text }, number) {
-  const pieces = sources?.map((piece) => h("li", {}, h("code", {}, visible(piece.source)), ` ${bytes(piece.bytes)}`))
-  const summary = h("summary", {}, `Block ${number + 1}`, h("span", { class: "size" }, bytes(size)), h("span", { class: "line" }, visible(firstLine(text))))
+function systemBlock(block, number) {
+  const { bytes: size, sources, text } = block
+  const pieces = sources && piecesOf(block).map((piece) => h("li", {}, piece.text === "" ? h("code", {}, visible(piece.source))
+    : opening("", h("summary", {}, h("code", {}, visible(piece.source)), ` ${bytes(piece.bytes)}`), () => textBlock(piece.text))))
+  const name = sources?.some(isInstruction) ? "Environment, instructions, skills" : `Block ${number + 1}`
+  const summary = h("summary", {}, name, h("span", { class: "size" }, bytes(size)), h("span", { class: "line" }, visible(firstLine(text))))
   return opening("piece", summary, () => [
     pieces ? h("ul", { class: "plain" }, pieces) : h("p", { class: "none" }, "changed by a plugin"),
     textBlock(text),
@@ -117,8 +139,4 @@ async function messageList(length, read, from) {
     more.remove()
   }, { class: "more" })
   return [more, list]
-}
-
-function firstLine(text) {
-  return text.trimStart().split("\n", 1)[0].slice(0, 200)
 }

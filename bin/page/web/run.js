@@ -156,16 +156,24 @@ export class Run {
     return this.blocks.get(name)
   }
 
-  /** Events whose text or line contains the words, chunk by chunk: positions in the run. */
+  /** Events whose text or line contains the words, chunk by chunk: positions in the run, with the text around the match. What a request has besides messages
+   *  is found at the first request that has it. */
   async *search(words) {
     const wanted = words.toLowerCase()
     for (const log of this.logs) {
+      let head
       for (const first of log.chunks) {
         const chunk = await this.chunk(log, first)
+        const heads = new Map()
+        for (const [at, { request }] of chunk.about.entries()) {
+          if (request && request.head !== head) heads.set(at, await this.values([[(head = request.head), 1]]))
+        }
         const found = chunk.events.flatMap((event, at) => {
           const position = log.positions[first + at]
-          const text = `${event.type} ${chunk.about[at].line ?? ""} ${JSON.stringify(event.data)}`
-          return position >= 0 && text.toLowerCase().includes(wanted) ? [position] : []
+          if (position < 0) return []
+          const texts = [event.type, chunk.about[at].call ?? "", chunk.about[at].line ?? "", ...textsOf(event.data), ...textsOf(heads.get(at))]
+          const text = texts.find((text) => text.toLowerCase().includes(wanted))
+          return text === undefined ? [] : [{ position, hit: around(text, wanted) }]
         })
         yield found
       }
@@ -225,11 +233,11 @@ class Unread {
 /** One log: the columns of its events, and the bars of its timeline. */
 class RunLog {
   constructor(number) {
-    Object.assign(this, { number, children: [], depth: 0, length: 0, latest: 0, times: [], typeNumbers: [], back: [], bookkeeping: "", positions: [], spans: [], context: [], edits: [] })
+    Object.assign(this, { number, children: [], depth: 0, length: 0, latest: 0, times: [], typeNumbers: [], back: [], bookkeeping: "", positions: [], spans: [], context: [], edits: [], findings: [] })
   }
 
   /** Adds events, and replaces what has changed. */
-  add({ columns, spans, context, edits, ...data }, types) {
+  add({ columns, spans, context, edits, findings, ...data }, types) {
     Object.assign(this, data)
     this.columns = { v: columns.v, sessions: columns.sessions }
     this.typeNames = types
@@ -242,11 +250,22 @@ class RunLog {
     while (this.positions.length < this.length) this.positions.push(-1)
     for (const [number, span] of spans) this.spans[number] = span
     this.context = this.context.concat(context)
+    this.findings = this.findings.concat(findings)
     for (const edit of edits) {
       const known = this.edits.findIndex((one) => one.seq === edit.seq)
       if (known < 0) this.edits.push(edit)
       else this.edits[known] = edit
     }
+  }
+
+  /** Whether the session was started by `other`, or by one below it. */
+  isBelow(other) {
+    return this.above !== undefined && (this.above === other || this.above.isBelow(other))
+  }
+
+  /** What was out of the ordinary at an event, if anything was. */
+  findingsAt(index) {
+    return this.findings.filter((finding) => finding.seq === this.seq(index)).map((finding) => finding.what)
   }
 
   get name() {
@@ -351,6 +370,20 @@ export function lastAtMost(items, wanted) {
 /** The numbers of runs of first and count. */
 function numbers(runs) {
   return runs.flatMap(([first, count]) => Array.from({ length: count }, (_, at) => first + at))
+}
+
+/** All texts and numbers in a value. */
+function textsOf(value) {
+  if (typeof value === "string") return [value]
+  if (value === null || value === undefined) return []
+  return typeof value === "object" ? Object.entries(value).flatMap(([key, item]) => [key, ...textsOf(item)]) : [String(value)]
+}
+
+/** The match with the words around it. */
+function around(text, wanted) {
+  const at = text.toLowerCase().indexOf(wanted)
+  const [from, to] = [Math.max(0, at - 40), at + wanted.length + 120]
+  return `${from > 0 ? "…" : ""}${text.slice(from, to)}${to < text.length ? "…" : ""}`.replace(/\s*\n\s*/g, " ⏎ ")
 }
 
 function collectTexts(value, numbers) {

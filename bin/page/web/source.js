@@ -7,7 +7,9 @@ export class EmbeddedSource {
     const element = document.getElementById(name)
     if (!element) throw new Error(`the page has no block ${name}`)
     if (element.type === "application/json") return JSON.parse(element.textContent)
-    const packed = Uint8Array.from(atob(element.textContent), (letter) => letter.charCodeAt(0))
+    const letters = atob(element.textContent)
+    const packed = new Uint8Array(letters.length)
+    for (let at = 0; at < letters.length; at++) packed[at] = letters.charCodeAt(at)
     const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))
     return new Response(unpacked).json()
   }

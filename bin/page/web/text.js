@@ -21,6 +21,23 @@ export function printedJson(value) {
   return JSON.stringify(value, null, 2).replace(every, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`)
 }
 
+/** The line of an event for a row: quoted text as it reads, with a sign for line ends. */
+export function rowText(line) {
+  let text = line
+  if (/^".*"$/s.test(line)) {
+    try {
+      text = JSON.parse(line)
+    } catch {
+      // it has escapes that JSON does not know
+    }
+  }
+  return text.trim().replace(/\s*\n\s*/g, " ⏎ ")
+}
+
+export function firstLine(text) {
+  return text.trimStart().split("\n", 1)[0].slice(0, 200)
+}
+
 const LONG_TEXT = 6000
 
 /** A text as it is, in a box of its own. A long one is shown in full on request. */

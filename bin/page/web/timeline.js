@@ -51,7 +51,7 @@ export class Timeline {
       button("−", () => this.zoom(2), { "aria-label": "Zoom out", title: "Zoom out (-)" }),
       button("+", () => this.zoom(0.5), { "aria-label": "Zoom in", title: "Zoom in (+)" }),
       button("Fit", () => this.show(0, 1), { title: "Show the whole run (0)" }),
-      this.axisButton = button("By time", () => this.switchAxis(), { title: "Time, or every event alike (t)", "aria-pressed": "false" }))
+      this.axisButton = button("Axis: time", () => this.switchAxis(), { title: "Time, or every event alike (t)", "aria-pressed": "false" }))
   }
 
   /** Shows what has been added to the run. */
@@ -73,7 +73,7 @@ export class Timeline {
 
   switchAxis() {
     this.byEvents = !this.byEvents
-    this.axisButton.textContent = this.byEvents ? "By event" : "By time"
+    this.axisButton.textContent = this.byEvents ? "Axis: events" : "Axis: time"
     this.axisButton.setAttribute("aria-pressed", String(this.byEvents))
     this.place()
     this.show(0, 1)
@@ -81,7 +81,7 @@ export class Timeline {
 
   /** Computes the place of each bar. */
   place() {
-    this.mapBars = undefined
+    this.mapBars = this.lanesKey = undefined
     for (const { log, spans, breaks } of this.rows) {
       for (const bar of [...spans, ...breaks]) {
         const end = bar.span.to ?? log.seq(log.length - 1)
@@ -234,7 +234,7 @@ export class Timeline {
   /** Draws in the colours of the theme, after it has changed. */
   recolour() {
     this.colours = undefined
-    this.mapBars = undefined
+    this.mapBars = this.lanesKey = undefined
     this.draw()
   }
 
@@ -249,10 +249,26 @@ export class Timeline {
     })
   }
 
+  /** The lanes, which are kept as a picture while only the playhead moves: a long run has many bars. */
   drawLanes() {
     const { clientHeight: height, scrollTop } = this.lanes
+    const wide = this.canvas.clientWidth
     const pen = this.pen(this.canvas, height)
-    this.width = this.canvas.clientWidth - EDGE
+    this.width = wide - EDGE
+    const key = [wide, height, scrollTop, ...this.view].join()
+    if (this.lanesKey === key) pen.drawImage(this.lanesPicture, 0, 0, wide, height)
+    else {
+      this.drawAllLanes(pen, height, scrollTop)
+      this.lanesPicture = h("canvas", { width: this.canvas.width, height: this.canvas.height })
+      if (this.lanesPicture.width > 0 && this.lanesPicture.height > 0) {
+        this.lanesPicture.getContext("2d").drawImage(this.canvas, 0, 0)
+        this.lanesKey = key
+      }
+    }
+    if (this.head !== undefined) this.drawHead(pen, this.x(this.head), height)
+  }
+
+  drawAllLanes(pen, height, scrollTop) {
     const first = Math.max(0, Math.floor(scrollTop / ROW))
     const last = Math.min(this.rows.length, Math.ceil((scrollTop + height) / ROW) + 1)
     const tops = (at) => AXIS + at * ROW - scrollTop
@@ -270,7 +286,6 @@ export class Timeline {
     }
     pen.restore()
     this.drawAxis(pen, ticks, height)
-    if (this.head !== undefined) this.drawHead(pen, this.x(this.head), height)
   }
 
   drawRow(pen, row, top) {
@@ -304,9 +319,11 @@ export class Timeline {
       pen.fillRect(left, top, waited, BAR)
       pen.globalAlpha = 1
     }
-    pen.beginPath()
-    pen.roundRect(left + waited, top, Math.max(width - waited, 1.5), BAR, width > 6 ? 3 : 0)
-    pen.fill()
+    if (width > 6) {
+      pen.beginPath()
+      pen.roundRect(left + waited, top, Math.max(width - waited, 1.5), BAR, 3)
+      pen.fill()
+    } else pen.fillRect(left + waited, top, Math.max(width - waited, 1.5), BAR)
     if (span.end === "denied" || span.end === "lost") this.hatch(pen, left, top, width, BAR, colours.surface, 0.35)
     this.drawLabel(pen, span.label || span.kind, { from: Math.max(left + waited, 0), to: Math.min(left + width, this.width), free }, top + BAR / 2)
   }
@@ -391,7 +408,9 @@ export class Timeline {
     pen.font = `11px ${this.font}`
     pen.textBaseline = "middle"
     pen.fillStyle = colours.faint
-    for (const { x, text } of ticks) pen.fillText(text, x + 4, AXIS / 2)
+    for (const { x, text } of ticks) {
+      if (x + 4 + pen.measureText(text).width <= width) pen.fillText(text, x + 4, AXIS / 2)
+    }
     if (!this.byEvents) this.drawPauses(pen, height)
   }
 
@@ -495,6 +514,7 @@ export class Timeline {
 
   /** All bars of the run in a picture, which is kept: a long run has more of them than are drawn in a frame. */
   drawMapBars(width) {
+    const { colours } = this
     const picture = h("canvas", { width: this.map.width, height: this.map.height })
     const ratio = devicePixelRatio || 1
     const pen = picture.getContext("2d")
@@ -514,6 +534,11 @@ export class Timeline {
         pen.fillRect(from, lines[row], wide, heights[row])
         taken[row] = from
       }
+    }
+    // what was out of the ordinary, below all
+    pen.fillStyle = colours.failed
+    for (const log of this.run.logs) {
+      for (const { seq } of log.findings) pen.fillRect(Math.round(this.placeOf(log, seq) * width) - 1, MAP - 6, 3, 5)
     }
     return picture
   }

@@ -98,8 +98,8 @@ fn look(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> anyhow::R
     let of_turn = history.sessions().filter(|(_, events)| {
         events.iter().rev().find(|event| is_prompt(event)).map(|event| event.at) >= began
     });
-    let found = of_turn.map(|(session, events)| (session, Findings::of(events)));
-    let findings = found.filter(|(_, found)| !found.all().is_empty()).collect();
+    let mut findings = Findings::of_all(of_turn);
+    findings.retain(|(_, found)| !found.all().is_empty());
     Ok(Look {
         status: SessionStatus::of(&fold(history.root()), &place.store, holder),
         waits,

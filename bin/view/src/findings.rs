@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use leftfold_events::event::{
     Answer, Compaction, EndReason, Event, Files, Finish, Finished, Hook, HookOutcome, Model,
-    Permission, Purpose, Session, Subagent, Tool, Turn,
+    ModelRef, Permission, Purpose, Session, Subagent, Tool, Turn,
 };
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::state::{Call, Message};
-use leftfold_events::{Envelope, Seq, State, context};
+use leftfold_events::{Envelope, Seq, SessionId, State, Time, context};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::explain::configuration;
 use crate::file_changes;
@@ -18,6 +19,8 @@ use crate::words::{counted, first_line, heading, quoted, shorten, variant_words}
 
 /// The most findings of a turn that are kept.
 const MOST: usize = 50;
+/// The most uses of one "always" in a turn that are told.
+const MOST_USES: usize = 5;
 
 /// One place to look at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -36,10 +39,18 @@ pub struct Findings {
     ended: usize,
     /// The rules that answers have made, in the order of the state's, with the answers' seqs.
     approvals: Vec<Seq>,
-    /// The approvals whose use in this turn was told.
+    /// The approvals whose use in this turn was told, once for each use.
     used: Vec<Rule>,
+    /// The model of the last prompt.
+    model: Option<ModelRef>,
+    /// Whether a summary was written in this turn.
+    summarised: bool,
     /// The last call that wrote a file, by the reply and the path.
     written: HashMap<(Seq, String), Seq>,
+    /// The files whose edits were refused because they had changed, with the refusals.
+    refused: HashMap<String, Seq>,
+    /// The first event of the last turn.
+    began: Seq,
 }
 
 impl Findings {
@@ -53,6 +64,32 @@ impl Findings {
         findings
     }
 
+    /// The findings of the last turn of each log, with those that only several logs together show.
+    pub fn of_all<'a>(
+        logs: impl IntoIterator<Item = (SessionId, &'a [Envelope])>,
+    ) -> Vec<(SessionId, Self)> {
+        let mut writes = ParallelWrites::default();
+        let mut shared = Vec::new();
+        let mut all = Vec::new();
+        for (session, events) in logs {
+            let (mut findings, mut state) = (Self::default(), State::default());
+            for event in events {
+                findings.push(&state, event);
+                shared.extend(writes.push(&state, event));
+                state.apply(event);
+            }
+            all.push((session, findings));
+        }
+        for (session, finding) in shared {
+            let known = all.iter_mut().find(|(known, _)| *known == session);
+            if let Some((_, findings)) = known.filter(|(_, known)| known.began <= finding.seq) {
+                let at = findings.found.partition_point(|known| known.seq <= finding.seq);
+                findings.found.insert(at, finding);
+            }
+        }
+        all
+    }
+
     pub fn all(&self) -> &[Finding] {
         &self.found
     }
@@ -63,13 +100,13 @@ impl Findings {
         self.found.iter().map(|Finding { seq, what }| format!("{seq}: {what}")).chain(more)
     }
 
-    /// Takes the next event; `before` is the state right before it.
-    pub fn push(&mut self, before: &State, event: &Envelope) {
+    /// Takes the next event; `before` is the state right before it. Returns the findings at this event.
+    pub fn push(&mut self, before: &State, event: &Envelope) -> &[Finding] {
         // an answer takes effect in the state that follows it
         self.approvals.resize(before.approved.len(), event.seq.saturating_sub(1));
         match &event.event {
             Event::Turn(turn) => self.push_turn(before, event.seq, turn),
-            Event::Model(model) => self.push_model(before, event.seq, model),
+            Event::Model(model) => self.push_model(before, event, model),
             Event::Tool(tool) => self.push_tool(before, event, tool),
             Event::Permission(permission) => self.push_permission(before, event, permission),
             Event::Files(Files::Restored { files, .. }) => {
@@ -95,7 +132,15 @@ impl Findings {
             Event::Compaction(Compaction::Failed { message }) => {
                 self.add(event.seq, format!("no summary: {}", shorten(message, 200)));
             }
-            Event::Hook(hook) => self.push_hook(event.seq, hook),
+            Event::Compaction(Compaction::Finished { .. }) => {
+                self.summarised = true;
+                self.add(
+                    event.seq,
+                    "a summary replaced the conversation so far: the model knows only what it says"
+                        .to_owned(),
+                );
+            }
+            Event::Hook(hook) => self.push_hook(before, event, hook),
             Event::Subagent(
                 Subagent::Ended { reason, .. } | Subagent::EndedUncounted { reason, .. },
             ) => {
@@ -110,6 +155,8 @@ impl Findings {
             | Event::Todo(_)
             | Event::Files(_) => {}
         }
+        let others = self.found.iter().rposition(|finding| finding.seq != event.seq);
+        &self.found[others.map_or(0, |last| last + 1)..]
     }
 
     fn add(&mut self, seq: Seq, what: String) {
@@ -123,11 +170,21 @@ impl Findings {
 
     fn push_turn(&mut self, before: &State, seq: Seq, turn: &Turn) {
         match turn {
-            Turn::Prompted { .. } if before.turn.is_none() => {
+            Turn::Prompted { model, .. } if before.turn.is_none() => {
                 self.found.drain(..self.ended);
                 (self.ended, self.more) = (0, 0);
+                self.began = seq;
                 self.used.clear();
                 self.written.clear();
+                self.refused.clear();
+                self.summarised = false;
+                if let Some(last) = self.model.replace(model.clone()).filter(|last| last != model) {
+                    let window = before.config.model.limit.context;
+                    let window =
+                        (window > 0).then(|| format!(", which takes {}", counted(window, "token")));
+                    let window = window.unwrap_or_default();
+                    self.add(seq, format!("the model changed from {last} to {model}{window}"));
+                }
             }
             Turn::Interrupted { by } => self.add(seq, format!("interrupted by {by}")),
             Turn::Ended(_) => self.ended = self.found.len(),
@@ -139,7 +196,8 @@ impl Findings {
         }
     }
 
-    fn push_model(&mut self, before: &State, seq: Seq, model: &Model) {
+    fn push_model(&mut self, before: &State, event: &Envelope, model: &Model) {
+        let seq = event.seq;
         match model {
             Model::Requested { purpose: Purpose::Turn, step, attempt: 1, .. } => {
                 if *step == 1 {
@@ -157,7 +215,12 @@ impl Findings {
                 self.add(seq, "the reply was cut off at the output limit".to_owned());
             }
             Model::Failed { message, .. } => {
-                self.add(seq, format!("the request failed: {}", shorten(first_line(message), 200)));
+                let reply = before.last_reply().filter(|reply| Some(reply.asked) == event.of);
+                let is_void = reply
+                    .is_some_and(|reply| !reply.parts.is_empty() && reply.calls().next().is_none());
+                let said = if is_void { "; its reply so far does not count" } else { "" };
+                let message = shorten(first_line(message), 200);
+                self.add(seq, format!("the request failed: {message}{said}"));
             }
             Model::Requested { .. }
             | Model::Streamed { .. }
@@ -170,7 +233,8 @@ impl Findings {
     fn left_out(&mut self, before: &State, seq: Seq) {
         let shortened = context::left_out(before).len();
         let summary = before.messages.iter().find_map(|message| match message {
-            Message::Summary { of, .. } => Some(*of),
+            // of one that was written in this turn, there is a finding already
+            Message::Summary { of, .. } => Some(*of).filter(|_| !self.summarised),
             Message::User(_) | Message::Assistant(_) | Message::Note { .. } => None,
         });
         let summary = summary.map(|of| format!("everything before summary {of}"));
@@ -245,6 +309,9 @@ impl Findings {
                 format!("the formatter {} changed the text that {name} wrote", by.join(" and ")),
             );
         }
+        if let Some(call) = call {
+            self.push_refused(seq, call, &name, finished);
+        }
         let reply = before.last_reply().map_or(0, |reply| reply.asked);
         if let (Some(call), Some(path)) =
             (call, metadata["path"].as_str().filter(|_| !finished.is_error))
@@ -255,6 +322,26 @@ impl Findings {
                     seq,
                     format!("{name} replaced what call {earlier} of the same reply wrote"),
                 );
+            }
+        }
+    }
+
+    /// A refused edit of a file that had changed, which the model did in another way without reading the file again.
+    fn push_refused(&mut self, seq: Seq, call: &Call, name: &str, finished: &Finished) {
+        if finished.metadata.value()["error_kind"] == "changed_on_disk" {
+            self.refused.extend(paths(call, "edit").map(|path| (path.to_owned(), seq)));
+        }
+        if finished.is_error {
+            return;
+        }
+        if call.name == "read" {
+            paths(call, "read").for_each(|path| {
+                self.refused.remove(path);
+            });
+        }
+        for path in paths(call, "edit") {
+            if let Some(refusal) = self.refused.remove(path) {
+                self.add(seq, format!("{name} wrote {path}, whose edit was refused at {refusal} because the file had changed"));
             }
         }
     }
@@ -285,7 +372,7 @@ impl Findings {
         }
     }
 
-    /// A call that ran without a question because of an earlier "always". The first one of each approval is told.
+    /// A call that ran without a question because of an earlier "always".
     fn allowed(&mut self, before: &State, seq: Seq, name: &str, rule: &Rule) {
         let given = before.approved.iter().position(|approved| approved == rule);
         let place = match given {
@@ -295,7 +382,7 @@ impl Findings {
             }
             None => return,
         };
-        if self.used.contains(rule) {
+        if self.used.iter().filter(|used| *used == rule).count() == MOST_USES {
             return;
         }
         self.used.push(rule.clone());
@@ -303,18 +390,94 @@ impl Findings {
         self.add(seq, format!("{name} ran without a question: “always” {place} ({rule})"));
     }
 
-    fn push_hook(&mut self, seq: Seq, hook: &Hook) {
+    fn push_hook(&mut self, before: &State, event: &Envelope, hook: &Hook) {
         let Hook::Returned { outcome, output, message } = hook else { return };
-        match outcome {
-            HookOutcome::Returned if output.as_str() == "{}" => {}
-            HookOutcome::Returned => self
-                .add(seq, format!("a plugin changed something: {}", shorten(output.as_str(), 120))),
-            HookOutcome::Failed | HookOutcome::TimedOut | HookOutcome::Gone => {
-                let message = message.as_deref().unwrap_or("no answer");
-                self.add(seq, format!("a plugin failed: {}", shorten(message, 120)));
+        let pending = event.of.and_then(|of| before.plugins.waiting(of));
+        let plugin = pending.map(|pending| pending.plugin.as_str()).unwrap_or_default();
+        let call =
+            pending.and_then(|pending| before.calls().find(|call| call.seq == pending.about));
+        let what = match outcome {
+            HookOutcome::Returned if output.as_str() == "{}" => return,
+            HookOutcome::Returned => {
+                let changed =
+                    call.and_then(|call| changed_arguments(call, &output.value()["args"]));
+                let hook = pending.map(|pending| pending.hook.name()).unwrap_or_default();
+                let said = || format!("answered {hook}: {}", shorten(output.as_str(), 200));
+                changed.unwrap_or_else(said)
             }
-        }
+            HookOutcome::Failed | HookOutcome::TimedOut | HookOutcome::Gone => {
+                format!("failed: {}", shorten(message.as_deref().unwrap_or("no answer"), 120))
+            }
+        };
+        self.add(event.seq, format!("the plugin {plugin} {what}"));
     }
+}
+
+/// Finds files that two sessions wrote at the same time: the later one may have undone what the other one did.
+#[derive(Debug, Default)]
+pub struct ParallelWrites {
+    done: HashMap<String, Vec<Written>>,
+}
+
+/// A call that wrote a file, from its start to its result.
+#[derive(Clone, Debug)]
+struct Written {
+    session: SessionId,
+    /// The event of the result.
+    seq: Seq,
+    name: String,
+    from: Time,
+    to: Time,
+}
+
+impl ParallelWrites {
+    /// Takes the next event of any log; `before` is its state right before it. The findings are about the write that
+    /// ended later, which may be of another log.
+    pub fn push(&mut self, before: &State, event: &Envelope) -> Vec<(SessionId, Finding)> {
+        let Event::Tool(Tool::Finished(finished)) = &event.event else { return Vec::new() };
+        let call = before.calls().find(|call| call.id == finished.call);
+        let Some(call) = call.filter(|_| !finished.is_error) else { return Vec::new() };
+        let mut found = Vec::new();
+        for path in paths(call, "edit") {
+            let (session, seq, name, to) = (event.session, event.seq, named(call), event.at);
+            let own = Written { session, seq, name, from: call.started.unwrap_or(to), to };
+            let others = self.done.entry(path.to_owned()).or_default();
+            let is_beside = |other: &&Written| {
+                other.session != own.session && other.from <= own.to && own.from <= other.to
+            };
+            for other in others.iter().filter(is_beside) {
+                let (first, last) = if other.to <= own.to { (other, &own) } else { (&own, other) };
+                let what = format!(
+                    "{path} was written while {} (event {} of session {}) wrote it: one may have undone the other, by {}",
+                    first.name, first.seq, first.session, last.name
+                );
+                found.push((last.session, Finding { seq: last.seq, what }));
+            }
+            others.push(own);
+        }
+        found
+    }
+}
+
+/// The paths of a call for which it needed this permission, as far as they are known.
+fn paths<'a>(call: &'a Call, permission: &'a str) -> impl Iterator<Item = &'a str> {
+    let access = call.access().iter().filter(move |access| access.permission == permission);
+    access
+        .flat_map(|access| &access.patterns)
+        .map(String::as_str)
+        .filter(|path| !path.starts_with('<'))
+}
+
+/// The arguments of a call that a plugin has replaced.
+fn changed_arguments(call: &Call, now: &Value) -> Option<String> {
+    let (then, now) = (call.input.value(), now.as_object()?);
+    let changed = now.iter().filter(|(name, value)| then.get(name.as_str()) != Some(value));
+    let short = |value: Option<&Value>| shorten(&value.unwrap_or(&Value::Null).to_string(), 80);
+    let changed = changed.map(|(name, value)| {
+        format!("{name} from {} to {}", short(then.get(name)), short(Some(value)))
+    });
+    let changed: Vec<String> = changed.collect();
+    (!changed.is_empty()).then(|| format!("changed {}: {}", named(call), changed.join(", ")))
 }
 
 fn named(call: &Call) -> String {

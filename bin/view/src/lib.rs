@@ -54,7 +54,7 @@ pub use change::{CallStep, Change, CompactionEnd, Outcome};
 pub use context_use::{ContextUse, MessageBytes};
 pub use derived::{Derived, Notification, changed_files};
 pub use diff::{DiffLine, FileDiff, LineKind};
-pub use findings::{Finding, Findings};
+pub use findings::{Finding, Findings, ParallelWrites};
 pub use question::{Choice, OpenQuestion, Question, QuestionId};
 pub use reason::reason;
 pub use session::{
