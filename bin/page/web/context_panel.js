@@ -85,15 +85,19 @@ export class ContextPanel {
         base += part
       })
     })
-    const limits = [[points.at(-1).usable, "compaction", "compacts here"], [limit, "failed", "limit"]]
-    for (const [value, name, text] of limits) {
-      if (!value || value > top) continue
+    for (const [of, name, text] of [["usable", "compaction", "compacts here"], ["size", "failed", "limit"]]) {
       pen.strokeStyle = pen.fillStyle = colour(name)
-      pen.setLineDash([5, 4])
-      line(pen, LEFT, y(value), width, y(value))
-      pen.setLineDash([])
-      // the two lines may be close to each other
-      pen.fillText(`${text} ${tokens(value)}`, LEFT + 6, y(value) + (name === "failed" ? -7 : 9))
+      // each model has its own
+      for (let first = 0, end; first < points.length; first = end) {
+        const value = points[first][of]
+        for (end = first + 1; end < points.length && points[end][of] === value; end++);
+        if (!value || value > top) continue
+        pen.setLineDash([5, 4])
+        line(pen, LEFT + first * wide, y(value), LEFT + end * wide, y(value))
+        pen.setLineDash([])
+        // the two lines may be close to each other
+        pen.fillText(`${text} ${tokens(value)}`, LEFT + first * wide + 6, y(value) + (name === "failed" ? -7 : 9))
+      }
     }
     for (const span of this.log.spans.filter((span) => span.kind === "compaction" && span.to !== span.from)) {
       const at = points.findIndex((point) => point.seq > span.from)
