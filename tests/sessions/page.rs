@@ -508,7 +508,8 @@ fn a_long_session_is_shown_at_once() {
     let file = folder.path().join("long.html");
     let began = Instant::now();
     let args = ["export", &session, "--format", "html", "-o", file.to_str().unwrap()];
-    site.run(&args).ok();
+    // of a longer session this takes longer than a test waits for a line
+    assert!(site.command(&args).status().unwrap().success());
     let exported = began.elapsed();
     let mut command = Command::new(peers.node());
     command.arg(common::root().join("tests/peers/long_page.mjs"));
