@@ -186,7 +186,7 @@ fn the_plugin_answers() {
     serve_if_asked();
 }
 
-/// What an earlier turn leaves behind: a summary, another model, an "always".
+/// A model that follows another one, and the summary that its smaller window forced.
 #[test]
 fn why_names_what_earlier_turns_have_left() {
     let full = |prompt: &str, text: &str| json!({ "match": { "prompt": prompt }, "parts": [{ "text": text }], "usage": { "input": 14_990, "output": 5 } });

@@ -276,7 +276,7 @@ fn states(Shown { name, site, session, .. }: &Shown, random: &mut Random) -> Vec
     places.iter().map(state).collect()
 }
 
-/// What `why` says was out of the ordinary.
+/// The findings of `why`.
 fn findings(Shown { site, session, .. }: &Shown) -> Vec<Value> {
     let why = site.run(&["why", session, "--format", "json"]).ok().stdout;
     let why: Value = serde_json::from_str(&why).unwrap();

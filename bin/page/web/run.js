@@ -156,8 +156,8 @@ export class Run {
     return this.blocks.get(name)
   }
 
-  /** Events whose text or line contains the words, chunk by chunk: positions in the run, with the text around the match. What a request has besides messages
-   *  is found at the first request that has it. */
+  /** Events whose text or line contains the words, chunk by chunk: positions in the run, with the text around the match. The system
+   *  prompt and the tools of a request are found at the first request that has them. */
   async *search(words) {
     const wanted = words.toLowerCase()
     for (const log of this.logs) {

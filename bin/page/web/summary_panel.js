@@ -113,7 +113,7 @@ export class SummaryPanel {
     }))
   }
 
-  /** What the snapshots after each step found changed. */
+  /** The changes that the snapshots after each step found. */
   async changes(root, from, to) {
     const found = []
     for (let index = root.index(from); index <= root.index(to); index++) {

@@ -535,7 +535,7 @@ export class Timeline {
         taken[row] = from
       }
     }
-    // what was out of the ordinary, below all
+    // the findings, below all
     pen.fillStyle = colours.failed
     for (const log of this.run.logs) {
       for (const { seq } of log.findings) pen.fillRect(Math.round(this.placeOf(log, seq) * width) - 1, MAP - 6, 3, 5)
