@@ -66,7 +66,7 @@ impl LogData {
         let event = &links.events[at];
         let call = matches!(&event.event, Event::Tool(_) | Event::Permission(_));
         let call = call.then(|| spans.heading(event.of.unwrap_or_default())).flatten();
-        let mut about = about(links, trace, at, call)?;
+        let mut about = about(links, trace, at, call.as_deref())?;
         let decided = decided_request(event, &trace.state);
         found.extend_from_slice(findings.push(&trace.state, event));
         let shared = writes.push(&trace.state, event);
@@ -162,7 +162,7 @@ fn about(
     links: &Links,
     before: &StateTrace,
     at: usize,
-    call: Option<String>,
+    call: Option<&str>,
 ) -> Result<Map<String, Value>, PageError> {
     let event = &links.events[at];
     let linked = EventLinks::new(links, &before.state, at);
@@ -174,7 +174,7 @@ fn about(
         }
     };
     add("line", json!(printable_line(&line)));
-    add("call", json!(call.as_deref().map(printable_line)));
+    add("call", json!(call.map(printable_line)));
     add("reason", json!(linked.reason));
     add("rule", json!(linked.rule));
     add("rule_source", json!(linked.rule_source));
