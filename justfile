@@ -26,6 +26,10 @@ bench-peers *arguments:
     cargo build --release
     python3 tests/benches/peers.py {{arguments}}
 
+# Count instructions of pure functions, against the recorded counts. Needs valgrind.
+instructions:
+    cargo run --release -p leftfold-instructions
+
 # Check a parser with random inputs: bash, cleaner, settings, json-rpc or framing.
 fuzz target count="100000" seed="1":
     cargo run --profile fuzz -p leftfold-fuzz-driver -- {{target}} {{count}} {{seed}}
