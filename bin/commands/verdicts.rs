@@ -8,7 +8,7 @@ use leftfold_events::rules::{Action, LEFTFOLD, Rule};
 use leftfold_events::turn_config::RuleSource;
 use leftfold_events::{Envelope, Seq, SessionId, State, TurnConfig};
 use leftfold_view::clean::printable_line;
-use leftfold_view::explain::configuration::{of_rule, shown};
+use leftfold_view::configuration::{of_rule, shown};
 use leftfold_view::{QuestionId, words};
 use serde_json::json;
 

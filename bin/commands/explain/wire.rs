@@ -16,7 +16,7 @@ use similar::TextDiff;
 use crate::cli::{Explain, Format};
 use leftfold_runtime::Usage;
 use leftfold_runtime::session_paths::SessionPlace;
-use leftfold_view::explain::configuration;
+use leftfold_view::configuration;
 
 /// Lines around each difference of two bodies.
 const CONTEXT: usize = 3;

@@ -13,7 +13,7 @@ use leftfold_events::turn_config::Options;
 use leftfold_events::{Envelope, Seq, State, Time};
 
 use crate::clean::printable_line;
-use crate::explain::configuration;
+use crate::configuration;
 use crate::file_changes;
 use crate::reason::reason;
 use crate::session::SessionView;
@@ -338,9 +338,9 @@ fn called(call: &CallSpec) -> String {
 fn configured_detail(configured: &TurnConfigPayloads) -> String {
     let options: Option<Options> = serde_json::from_str(configured.options.text()).ok();
     let options = options.unwrap_or_default();
-    let name = |path: &&str| path.rsplit('/').next().unwrap_or_default().to_owned();
-    let files: Vec<String> =
-        configuration::instructions(&options.sources).iter().map(name).collect();
+    let end = |path: &str| path.rmatch_indices('/').nth(1).map_or(0, |(at, _)| at + 1);
+    let files = configuration::instructions(&options.sources).into_iter();
+    let files: Vec<&str> = files.map(|path| &path[end(path)..]).collect();
     let with = if files.is_empty() { "" } else { ", with " };
     format!("prompt {}{with}{}", configured.prompt, files.join(", "))
 }

@@ -12,7 +12,7 @@ use leftfold_events::{Envelope, Seq, SessionId, State, Time, context};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::explain::configuration;
+use crate::configuration;
 use crate::file_changes;
 use crate::reason::reason;
 use crate::words::{counted, first_line, heading, quoted, shorten, variant_words};

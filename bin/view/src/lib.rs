@@ -15,6 +15,7 @@
 //! | `event_line`, `reason` | an event in one line, and the reason for it, for `replay` and others |
 //! | `findings` | what was out of the ordinary in a turn |
 //! | `explain` | why an event happened, and what a request was made of |
+//! | `configuration` | where the parts of a turn configuration come from |
 //! | `compare` | where two sessions part, and their events side by side |
 //! | `context_use` | what fills the model's context |
 //! | `diff` | a unified diff as files, hunks and typed lines |
@@ -30,6 +31,7 @@ mod call_result;
 mod change;
 pub mod clean;
 pub mod compare;
+pub mod configuration;
 mod context_use;
 mod derived;
 mod diff;

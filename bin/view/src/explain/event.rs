@@ -10,9 +10,9 @@ use leftfold_events::rules::Rule;
 use leftfold_events::{Envelope, Seq, State, TurnConfig, line, mask, next};
 use serde_json::{Value, json};
 
-use super::configuration;
 use super::links::Links;
 use crate::clean::{printable, printable_line};
+use crate::configuration;
 use crate::event_line;
 use crate::reason::reason;
 

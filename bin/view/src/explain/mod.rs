@@ -1,7 +1,6 @@
 //! Why an event happened, and what a request was made of: the events, rules, files and lines that it
 //! comes from. `explain` and the page show it.
 
-pub mod configuration;
 mod event;
 mod left_out;
 mod links;

@@ -7,9 +7,9 @@ use leftfold_events::{Seq, Sha256, TurnConfig};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::configuration;
 use super::left_out::LeftOut;
 use crate::clean::printable_line;
+use crate::configuration;
 use crate::words;
 
 /// The explanation of one request: its pieces, the events that they come from, and what it leaves out.
