@@ -1,7 +1,7 @@
 //! Sends events to observers. The hub announces new events once. Each sink has a task (`serve`)
 //! that takes the events that its sink does not have yet: from the hub's last 256 KiB or from the
 //! log. So a slow observer blocks no one, and still gets every event from its cursor on, once, in
-//! order. One observation at a time is in flight, and the more sinks a session has, the more time is
+//! order. One observation at a time is in flight, and where a session has many sinks, some time is
 //! between two observations of each: events share wake-ups. An event's line is written once for all
 //! observers.
 

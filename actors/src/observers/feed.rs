@@ -21,17 +21,20 @@ use crate::recorded::Recorded;
 /// little behind, so that not each of them reads the log.
 const RECENT: usize = 256 << 10;
 
-/// The time between two observations of a sink, for each other sink of the session. Each wakes a task and usually a
-/// process, so the more sinks there are, the more events share one observation.
+/// As many sinks of a session get their events at once.
+const FEW: usize = 8;
+
+/// The time between two observations of a sink, for each sink beyond the few. Each wakes a task and usually a process,
+/// so the more sinks there are, the more events share one observation.
 const SHARE: Duration = Duration::from_micros(400);
 
 /// The longest time between two observations of a sink that is ready. A person does not notice it.
 const LONGEST: Duration = Duration::from_millis(50);
 
-/// The least time between two observations of one of `sinks`. A sink that is alone does not wait.
+/// The least time between two observations of one of `sinks`.
 fn pace(sinks: usize) -> Duration {
-    let others = u32::try_from(sinks.saturating_sub(1)).unwrap_or(u32::MAX);
-    SHARE.saturating_mul(others).min(LONGEST)
+    let more = u32::try_from(sinks.saturating_sub(FEW)).unwrap_or(u32::MAX);
+    SHARE.saturating_mul(more).min(LONGEST)
 }
 
 /// The last events read from the log. Sinks that need equal events share them and read one after
@@ -255,15 +258,16 @@ mod tests {
 
     #[test]
     fn many_sinks_take_more_events_at_a_time() {
-        for (sinks, micros) in [(0, 0), (1, 0), (2, 400), (50, 19_600), (1_000, 50_000)] {
+        for (sinks, micros) in [(0, 0), (1, 0), (8, 0), (9, 400), (50, 16_800), (1_000, 50_000)] {
             assert_eq!(pace(sinks), Duration::from_micros(micros), "{sinks}");
         }
         let mut channel = Channel::default();
         let first = channel.subscription(1);
+        let more: Vec<_> = (1..FEW).map(|_| channel.subscription(1)).collect();
         assert_eq!(first.pace(), Duration::ZERO);
-        let second = channel.subscription(1);
-        assert_eq!(first.pace(), SHARE);
-        drop(second);
+        let last = channel.subscription(1);
+        assert_eq!((first.pace(), more.len()), (SHARE, FEW - 1));
+        drop(last);
         channel.forget();
         assert_eq!(first.pace(), Duration::ZERO);
     }

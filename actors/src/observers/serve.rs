@@ -23,12 +23,17 @@ pub(super) async fn serve(
     own: bool,
 ) {
     let (session, sink) = (watch.session, watch.sink.clone());
+    let mut next_at = Instant::now();
     while subscription.feed.has_changed().is_ok() {
         let events = match subscription.next() {
             Next::Events(events) => events,
             Next::Nothing => {
                 // the hub may be gone
                 let _ = subscription.feed.changed().await;
+                if Instant::now() < next_at {
+                    // events that happen until then come together
+                    tokio::time::sleep_until(next_at).await;
+                }
                 continue;
             }
             Next::Log(log) => {
@@ -52,7 +57,7 @@ pub(super) async fn serve(
             continue;
         }
         let spawned = spawned(&events, &watch.family);
-        let sent = Instant::now();
+        next_at = Instant::now() + subscription.pace();
         let (done, acknowledged) = ractor::concurrency::oneshot();
         // a dead sink drops its port, which counts as an answer
         let _ = sink.cast(Observation { events, done: done.into() });
@@ -67,11 +72,6 @@ pub(super) async fn serve(
             };
             // the hub may be gone
             let _ = hub.cast(descend);
-        }
-        // events that happen meanwhile come with the next observation
-        let pace = subscription.pace();
-        if sent.elapsed() < pace {
-            tokio::time::sleep_until(sent + pace).await;
         }
     }
 }
