@@ -8,6 +8,12 @@ use serde_json::{Map, Value, json};
 /// Replaces an empty text, for APIs that require one.
 pub(crate) const NO_TEXT: &str = "(empty)";
 
+/// An object of these members. It takes over their values, while `json!` copies each of them: a conversation would be
+/// copied once for each level of its messages.
+pub(crate) fn members<const N: usize>(members: [(&str, Value); N]) -> Value {
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 /// A tool's name in the form that APIs accept: at most `longest` of `[A-Za-z0-9_-]`.
 pub(crate) fn tool_name(name: &str, longest: usize) -> String {
     let name = restricted(name, longest);

@@ -1,10 +1,10 @@
 //! Conversations as Anthropic and Bedrock have them: roles alternate, the user begins, and adjacent messages of one role
 //! are one turn. The wire formats differ in their blocks.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::openai_chat::REASONING;
-use crate::shape::NO_TEXT;
+use crate::shape::{NO_TEXT, members};
 
 /// How a wire format writes its blocks.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +97,8 @@ impl Turns {
     }
 
     pub(crate) fn into_value(self) -> Value {
-        let turn = |turn: Turn| json!({ "role": turn.role, "content": turn.blocks });
+        let turn =
+            |turn: Turn| members([("role", turn.role.into()), ("content", turn.blocks.into())]);
         self.list.into_iter().map(turn).collect()
     }
 }

@@ -5,7 +5,7 @@ use leftfold_events::request::{AssistantPart, RequestMessage, ToolResult};
 use serde_json::{Value, json};
 
 use crate::ids::{IdForm, SentIds};
-use crate::shape::{self, missing_file, object};
+use crate::shape::{self, members, missing_file, object};
 use crate::turns::{Blocks, Turns, is_ours};
 
 const LONGEST_NAME: usize = 128;
@@ -52,12 +52,12 @@ fn reply(part: &AssistantPart, ids: &mut SentIds) -> Option<Value> {
         AssistantPart::Reasoning { text, signature, redacted: false } => {
             Some(json!({ "type": "thinking", "thinking": text, "signature": signature }))
         }
-        AssistantPart::Call { id, name, input } => Some(json!({
-            "type": "tool_use",
-            "id": ids.call(id),
-            "name": tool_name(name),
-            "input": object(input),
-        })),
+        AssistantPart::Call { id, name, input } => Some(members([
+            ("type", "tool_use".into()),
+            ("id", ids.call(id).into()),
+            ("name", tool_name(name).into()),
+            ("input", object(input)),
+        ])),
     }
 }
 
@@ -68,7 +68,11 @@ fn result(result: &ToolResult, ids: &mut SentIds) -> Value {
         content.push(media(&file.mime, &file.name, &file.base64));
     }
     let content = BLOCKS.or_no_text(content);
-    let mut block = json!({ "type": "tool_result", "tool_use_id": id, "content": content });
+    let mut block = members([
+        ("type", "tool_result".into()),
+        ("tool_use_id", id.into()),
+        ("content", content.into()),
+    ]);
     if result.is_error {
         block["is_error"] = true.into();
     }
@@ -101,7 +105,7 @@ fn media(mime: &str, name: &str, base64: &str) -> Value {
         return text(&missing_file(name, &mime, base64));
     }
     let source = json!({ "type": "base64", "media_type": mime, "data": base64 });
-    let mut block = json!({ "type": kind, "source": source });
+    let mut block = members([("type", kind.into()), ("source", source)]);
     if kind == "document" && !name.is_empty() {
         block["title"] = name.into();
     }

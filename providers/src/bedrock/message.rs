@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::family::Family;
 use crate::ids::SentIds;
-use crate::shape::{self, missing_file, object};
+use crate::shape::{self, members, missing_file, object};
 use crate::turns::{Blocks, Turns, is_ours};
 
 pub(super) const LONGEST_NAME: usize = 64;
@@ -90,11 +90,11 @@ impl Conversation {
                 }
             }
             let content = BLOCKS.or_no_text(content);
-            let mut block = json!({ "toolUseId": id, "content": content });
+            let mut block = members([("toolUseId", id.into()), ("content", content.into())]);
             if result.is_error && self.family.has_rich_results() {
                 block["status"] = "error".into();
             }
-            blocks.push(json!({ "toolResult": block }));
+            blocks.push(members([("toolResult", block)]));
         }
         name_documents(&mut files);
         blocks.extend(files);
@@ -111,13 +111,14 @@ impl Conversation {
             AssistantPart::Reasoning { text, signature, redacted: false } => Some(json!({
                 "reasoningContent": { "reasoningText": { "text": text, "signature": signature } }
             })),
-            AssistantPart::Call { id, name, input } => Some(json!({
-                "toolUse": {
-                    "toolUseId": self.ids.call(id),
-                    "name": shape::tool_name(name, LONGEST_NAME),
-                    "input": object(input),
-                }
-            })),
+            AssistantPart::Call { id, name, input } => {
+                let call = members([
+                    ("toolUseId", self.ids.call(id).into()),
+                    ("name", shape::tool_name(name, LONGEST_NAME).into()),
+                    ("input", object(input)),
+                ]);
+                Some(members([("toolUse", call)]))
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use super::calls::is_made_up;
 use super::sign::Seal;
 use super::{is_from, media};
 use crate::ids::{IdForm, SentIds};
-use crate::shape::{self, NO_TEXT, missing_file, object};
+use crate::shape::{self, NO_TEXT, members, missing_file, object};
 
 const LONGEST_NAME: usize = 64;
 const LONGEST_ID: usize = 64;
@@ -43,9 +43,9 @@ struct Contents {
 }
 
 impl Contents {
-    fn push(&mut self, role: &str, parts: &[Value]) {
+    fn push(&mut self, role: &str, parts: Vec<Value>) {
         if !parts.is_empty() {
-            self.done.push(json!({ "role": role, "parts": parts }));
+            self.done.push(members([("role", role.into()), ("parts", parts.into())]));
         }
     }
 
@@ -54,7 +54,7 @@ impl Contents {
         if sent.is_empty() {
             sent.push(text(NO_TEXT));
         }
-        self.push("user", &sent);
+        self.push("user", sent);
     }
 
     /// Adds the parts of an answer in their order.
@@ -101,7 +101,7 @@ impl Contents {
         }
         call.insert("name".into(), tool_name(name).into());
         call.insert("args".into(), args);
-        json!({ "functionCall": call })
+        members([("functionCall", call.into())])
     }
 
     /// Appends to the previous content if it is also the model's, because calls must come directly
@@ -112,12 +112,12 @@ impl Contents {
             sign(call, UNSIGNED.to_owned());
         }
         if self.done.is_empty() && !parts.is_empty() {
-            self.push("user", &[text(NO_TEXT)]);
+            self.push("user", vec![text(NO_TEXT)]);
         }
         let last = self.done.last_mut().filter(|last| last["role"] == "model");
         match last.and_then(|last| last["parts"].as_array_mut()) {
             Some(before) => before.extend(parts),
-            None => self.push("model", &parts),
+            None => self.push("model", parts),
         }
     }
 
@@ -126,8 +126,8 @@ impl Contents {
         let mut files = Vec::new();
         let responses: Vec<Value> =
             results.iter().map(|result| self.result(result, &mut files)).collect();
-        self.push("user", &responses);
-        self.push("user", &files);
+        self.push("user", responses);
+        self.push("user", files);
     }
 
     fn result(&mut self, result: &ToolResult, files: &mut Vec<Value>) -> Value {
@@ -164,7 +164,7 @@ impl Contents {
         if !within.is_empty() {
             response.insert("parts".into(), within.into());
         }
-        json!({ "functionResponse": response })
+        members([("functionResponse", response.into())])
     }
 }
 

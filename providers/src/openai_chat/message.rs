@@ -3,12 +3,12 @@
 use leftfold_events::Request;
 use leftfold_events::event::{Attachment, PromptKind, PromptPart};
 use leftfold_events::request::{AssistantPart, RequestMessage, ToolResult};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::content::{self, Content};
 use super::decode::REASONING;
 use crate::ids::SentIds;
-use crate::shape::{self, NO_TEXT, object};
+use crate::shape::{self, NO_TEXT, members, object};
 use crate::vendors::{MarkPlace, Vendor};
 
 const LONGEST_NAME: usize = 64;
@@ -131,9 +131,13 @@ impl History<'_> {
                 AssistantPart::Reasoning { .. } => {}
                 AssistantPart::Call { id, name, input } => {
                     let (name, arguments) = (tool_name(name), object(input).to_string());
-                    let function = json!({ "name": name, "arguments": arguments });
-                    let id = ids.call(id);
-                    calls.push(json!({ "id": id, "type": "function", "function": function }));
+                    let function =
+                        members([("name", name.into()), ("arguments", arguments.into())]);
+                    calls.push(members([
+                        ("id", ids.call(id).into()),
+                        ("type", "function".into()),
+                        ("function", function),
+                    ]));
                 }
             }
         }

@@ -9,7 +9,7 @@ use super::content::{self, Content};
 use super::reasoning;
 use crate::ids::{IdForm, SentIds};
 use crate::openai_chat::tool_name;
-use crate::shape::{self, object};
+use crate::shape::{self, members, object};
 use crate::vendors::Vendor;
 
 /// The longest id that links a result to its call, in characters.
@@ -44,7 +44,7 @@ fn system(blocks: &[String]) -> Option<Value> {
 }
 
 fn message(role: &str, content: impl Into<Value>) -> Value {
-    json!({ "type": "message", "role": role, "content": content.into() })
+    members([("type", "message".into()), ("role", role.into()), ("content", content.into())])
 }
 
 struct Items<'a> {
@@ -128,11 +128,11 @@ impl Items<'_> {
             let mut content = Content::default();
             content.text(&result.output);
             self.attach(result, &mut content, &mut files);
-            self.done.push(json!({
-                "type": "function_call_output",
-                "call_id": self.ids.result(&result.call),
-                "output": content.into_output(),
-            }));
+            self.done.push(members([
+                ("type", "function_call_output".into()),
+                ("call_id", self.ids.result(&result.call).into()),
+                ("output", content.into_output()),
+            ]));
         }
         if !files.is_empty() {
             self.push_user(files);
