@@ -229,7 +229,7 @@ pub(crate) struct PromptArgs {
     /// Send this file with the prompt: text, an image or a PDF; `-` is standard input (repeatable)
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Vec<PathBuf>,
-    /// Answer with JSON that fits the JSON Schema in this file, and print only that
+    /// Answer with JSON that fits the JSON Schema in this file, and print only that; asked again once, then exit 1
     #[arg(long, value_name = "FILE")]
     pub(crate) output_schema: Option<PathBuf>,
 }

@@ -28,6 +28,8 @@ use crate::cli::{
 
 /// The most bytes that are read of a schema's file. Its own limit is lower.
 const MAX_SCHEMA_FILE: u64 = 1 << 20;
+/// How often the model is asked again for an answer that fits the schema of `--output-schema`.
+const ASKED_AGAIN: u32 = 1;
 
 pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
     let turn = with_form(args.turn, &args.prompted)?;
@@ -73,7 +75,7 @@ fn form(path: &Path) -> Result<StructuredOutput, Usage> {
     let schema = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     let schema = Json::from_value(&schema);
     leftfold_tools::check_output_schema(&schema).map_err(wrong)?;
-    Ok(StructuredOutput { schema, retries: StructuredOutput::retries() })
+    Ok(StructuredOutput { schema, retries: ASKED_AGAIN })
 }
 
 /// Runs a prompt in that session, or in a new one.

@@ -32,9 +32,9 @@ fn a_turn_ends_with_a_valid_answer_or_an_error_that_says_why_not() {
         ("after another tool", vec![bash("true"), gives(&good)], 2, None),
         ("after an invalid one", vec![gives(&bad), gives(&good)], 2, None),
         ("after text", vec![says("3"), gives(&good)], 2, None),
-        ("after both", vec![says("3"), gives(&bad), gives(&good)], 3, None),
-        ("never", vec![gives(&bad), gives(&bad), gives(&bad), gives(&good)], 3, Some("/size")),
-        ("only text", vec![says("3"), says("3"), says("3"), gives(&good)], 3, Some("was text")),
+        ("after both", vec![says("3"), gives(&bad), gives(&good)], 2, Some("/size")),
+        ("never", vec![gives(&bad), gives(&bad), gives(&good)], 2, Some("/size")),
+        ("only text", vec![says("3"), says("3"), gives(&good)], 2, Some("was text")),
     ] {
         let site = site(&replies);
         let schema = site.project().join("schema.json");
