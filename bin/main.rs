@@ -17,6 +17,9 @@ fn main() -> ExitCode {
     if let Some(code) = leftfold_runtime::become_helper() {
         return code;
     }
+    if let Some(code) = leftfold_terminal::become_restorer() {
+        return code;
+    }
     leftfold_runtime::hide_memory();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

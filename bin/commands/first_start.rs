@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use leftfold_config::{Error, environment};
-use leftfold_runtime::{Usage, only_people, resolved_settings, trust, write_note};
+use leftfold_runtime::{Usage, only_people, resolved_settings, write_note};
 use leftfold_terminal::Start;
 use leftfold_view::clean::{clip, printable_line};
 use rustix::termios::{QueueSelector, tcflush};
@@ -74,12 +74,12 @@ pub(crate) fn choose_model(start: &Start) -> anyhow::Result<Option<ExitCode>> {
         return Ok(None);
     }
     let directory = std::env::current_dir()?;
-    // Settings that the user may trust may name a model, and the conversation asks about them.
-    if trust::is_pending(&directory) {
-        return Ok(None);
-    }
     // the conversation reports wrong settings
     let Ok(settings) = resolved_settings::without_plugins(&directory) else { return Ok(None) };
+    // Settings that the user may trust may name a model, and the conversation asks about them.
+    if !settings.trust.is_whole() {
+        return Ok(None);
+    }
     let missing = match settings.resolve_model(None, &environment) {
         Err(Error::NoModel { .. }) => None,
         Err(Error::MissingKey { provider, .. }) => Some(provider),

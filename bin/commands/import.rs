@@ -31,13 +31,11 @@ pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
     // Other agents' languages allow strings with half a surrogate pair.
     let text = repair(text.trim_start_matches('\u{feff}'));
     let origin = args.from.unwrap_or_else(|| import::origin(&text));
-    // what is left out is said while it is read
-    live.rest();
     let mut beside = Beside::default();
     let sessions = match origin {
         Origin::Leftfold => read(bundle::checked(&bytes, &name)?, &name, &mut beside)?,
         Origin::Claude | Origin::Codex | Origin::Opencode => {
-            foreign(origin, &text, &name, &args.file)?
+            foreign(origin, &text, (&name, &args.file), &live)?
         }
     };
     let root = sessions.first().map(|(session, _)| *session);
@@ -150,7 +148,12 @@ fn bounded(mut input: impl BufRead, name: &str) -> anyhow::Result<Vec<u8>> {
 
 /// Turns a session of another agent into a log. A file always gets the same id, so it is not
 /// imported twice.
-fn foreign(origin: Origin, text: &str, name: &str, path: &Path) -> anyhow::Result<Sessions> {
+fn foreign(
+    origin: Origin,
+    text: &str,
+    (name, path): (&str, &Path),
+    live: &LiveLine,
+) -> anyhow::Result<Sessions> {
     let transcript = import::read(origin, text, name, Some(path).filter(|path| path.exists()))
         .map_err(|UnreadableFile(why)| Usage(why))?;
     let here = std::env::current_dir()?;
@@ -173,6 +176,7 @@ fn foreign(origin: Origin, text: &str, name: &str, path: &Path) -> anyhow::Resul
         secrets: &secrets,
     };
     let (sessions, left_out) = import::build_logs(&start, &transcript);
+    let aside = live.aside();
     note_left_out(origin, &transcript.left_out);
     note_left_out(origin, &left_out);
     if !is_there {
@@ -181,6 +185,7 @@ fn foreign(origin: Origin, text: &str, name: &str, path: &Path) -> anyhow::Resul
             directory.display()
         ));
     }
+    drop(aside);
     Ok(sessions)
 }
 

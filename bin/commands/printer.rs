@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use leftfold_actors::{Observation, Recorded};
 use leftfold_events::event::{Compaction, Ended, Turn};
+use leftfold_events::rules::Rule;
+use leftfold_events::turn_config::RuleSource;
 use leftfold_events::{Envelope, Event, SessionId};
 use leftfold_view::clean;
 use leftfold_view::text::{TextOutput, TextRenderer};
@@ -16,7 +18,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
 
 use super::live_line::LiveLine;
-use super::verdicts::Verdicts;
+use super::verdicts::{self, Verdicts};
 use crate::cli::Format;
 use leftfold_runtime::session_tree::SessionTree;
 
@@ -64,7 +66,8 @@ pub(crate) struct Printing {
     pub(crate) prompts_as: Option<[String; 2]>,
     /// Whether the text output is only the turn's structured answer.
     pub(crate) is_structured: bool,
-    pub(crate) verdicts: Verdicts,
+    /// The permission rules of the root's next turn, with their sources.
+    pub(crate) rules: (Vec<Rule>, Vec<RuleSource>),
     pub(crate) live: LiveLine,
 }
 
@@ -102,9 +105,11 @@ impl Actor for Printer {
         _: ActorRef<Observation>,
         printing: Printing,
     ) -> Result<Output, ActorProcessingErr> {
-        let Printing { format, session, driver, asks, prompts_as, is_structured, verdicts, live } =
+        let Printing { format, session, driver, asks, prompts_as, is_structured, rules, live } =
             printing;
-        let (transcript, renderer) = (Transcript::live(session), TextRenderer::default());
+        let (mut transcript, renderer) = (Transcript::live(session), TextRenderer::default());
+        transcript.set_rules(rules.0.clone(), rules.1.clone());
+        let verdicts = Verdicts::new(session, rules);
         let tree = SessionTree::new(session);
         let (asking, held) = (asks.then(VecDeque::new), Vec::new());
         let awaited = prompts_as;
@@ -260,8 +265,7 @@ impl Output {
             let view = self.transcript.session(session);
             let Some(question) = view.and_then(|view| view.question(of)) else { return };
             let agent = self.transcript.subagent(session).map(|status| status.agent.clone());
-            let why = self.verdicts.why_asked(session, question.call);
-            let why = why.filter(|_| question.question.is_none());
+            let why = question.question.is_none().then(|| verdicts::why_asked(question));
             Printed::Asked { question: Box::new(question.clone()), agent, why }
         } else if let Change::Resumed { .. } = change {
             Printed::Resumed((session, event.seq))

@@ -15,7 +15,6 @@ use tokio::time::Instant;
 use super::line_question::{PendingQuestion, Questions};
 use super::live_line::LiveLine;
 use super::printer::{Printed, Printer, Printing};
-use super::verdicts::Verdicts;
 use crate::cli::{Format, TurnArgs, somebody_there};
 use leftfold_runtime::client::{self, Client};
 use leftfold_runtime::remote::Remote;
@@ -109,7 +108,7 @@ pub(crate) async fn run_turn(
         asks,
         prompts_as,
         is_structured,
-        verdicts: Verdicts::new(session, setup.rules()),
+        rules: setup.rules(),
         live: live.clone(),
     };
     let (sink, _) = Actor::spawn(None, Printer, printing).await?;

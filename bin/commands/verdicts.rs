@@ -1,23 +1,20 @@
-//! Explains to the user of `run` why a call is denied or a question asked: the rule, where it stands, and what would
-//! allow the call.
+//! Explains to the user of `run` why a call is denied: the rule, where it stands, and what would allow the call.
 
 use std::collections::HashMap;
 
 use leftfold_events::event::{Denial, DenialClass, Event, Permission};
 use leftfold_events::rules::{Action, LEFTFOLD, Rule};
 use leftfold_events::turn_config::RuleSource;
-use leftfold_events::{Envelope, Seq, SessionId, State, TurnConfig};
+use leftfold_events::{Envelope, SessionId, State};
 use leftfold_view::clean::printable_line;
 use leftfold_view::configuration::{of_rule, shown};
-use leftfold_view::{QuestionId, words};
+use leftfold_view::{OpenQuestion, words};
 use serde_json::json;
 
 /// The sessions of a run, as far as their events have come.
 #[derive(Debug)]
 pub(crate) struct Verdicts {
     states: HashMap<SessionId, State>,
-    /// The rules because of which calls ask, by session and call.
-    asking: HashMap<QuestionId, Option<Rule>>,
 }
 
 impl Verdicts {
@@ -26,7 +23,7 @@ impl Verdicts {
         let mut state = State::default();
         state.session = root;
         (state.config.rules, state.config.options.sources.rules) = rules;
-        Self { states: HashMap::from([(root, state)]), asking: HashMap::new() }
+        Self { states: HashMap::from([(root, state)]) }
     }
 
     /// Takes the next event. Answers the lines that explain a denial.
@@ -38,29 +35,25 @@ impl Verdicts {
         };
         let reason = leftfold_view::reason(state, event);
         state.apply(event);
-        match (action, event.of) {
-            (Action::Deny, _) => denial(state, rule.as_ref(), reason),
-            (Action::Ask, Some(call)) => {
-                self.asking.insert((event.session, call), rule.clone());
-                Vec::new()
-            }
-            (Action::Ask | Action::Allow, _) => Vec::new(),
+        match action {
+            Action::Deny => denial(state, rule.as_ref(), reason),
+            Action::Ask | Action::Allow => Vec::new(),
         }
-    }
-
-    /// Why the session asks about this call.
-    pub(crate) fn why_asked(&self, session: SessionId, call: Seq) -> Option<String> {
-        let rule = self.asking.get(&(session, call))?;
-        let config = &self.states.get(&session)?.config;
-        Some(match rule {
-            Some(rule) => format!("asked because of the rule {}", with_source(config, rule)),
-            None => "asked because no rule matches".to_owned(),
-        })
     }
 }
 
-fn with_source(config: &TurnConfig, rule: &Rule) -> String {
-    let source = of_rule(config, rule).map(|source| format!(" ({})", printable_line(&source)));
+/// Why the session asks a question about a call.
+pub(crate) fn why_asked(question: &OpenQuestion) -> String {
+    match &question.rule {
+        Some((rule, source)) => {
+            format!("asked because of the rule {}", with_source(rule, source.as_deref()))
+        }
+        None => "asked because no rule matches".to_owned(),
+    }
+}
+
+fn with_source(rule: &Rule, source: Option<&str>) -> String {
+    let source = source.map(|source| format!(" ({})", printable_line(source)));
     format!("{}{}", shown(rule), source.unwrap_or_default())
 }
 
@@ -70,7 +63,10 @@ fn denial(state: &State, rule: Option<&Rule>, reason: Option<String>) -> Vec<Str
     let last = turn.and_then(|turn| turn.denials.last().zip(turn.denial_classes.last()));
     let Some((denial, class)) = last else { return Vec::new() };
     let because = match rule {
-        Some(rule) => format!("the rule {}", with_source(&state.config, rule)),
+        Some(rule) => {
+            let source = of_rule(&state.config, rule);
+            format!("the rule {}", with_source(rule, source.as_deref()))
+        }
         None => reason.unwrap_or_else(|| denial.reason.clone()),
     };
     let nobody = match class {

@@ -58,7 +58,7 @@ fn stream() {
         terminal.press(&key.to_string()).until(&format!("› {typed}"));
         latencies.push(pressed.elapsed());
         if typed.len() == 40 {
-            terminal.press("\x15").until("Enter queues a prompt");
+            terminal.press("\x15").until("Esc interrupts");
             typed.clear();
         }
         // a person types slower than the screen is drawn

@@ -116,6 +116,15 @@ impl Terminal {
         }
     }
 
+    /// Whether keys are echoed, a line at a time, and the cursor is shown: as shells expect their terminal.
+    pub fn is_usual(&self) -> bool {
+        use rustix::termios::{LocalModes, OutputModes};
+        let mode = rustix::termios::tcgetattr(self.pty.as_ref().unwrap()).unwrap();
+        mode.local_modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
+            && mode.output_modes.contains(OutputModes::OPOST)
+            && !self.parser.screen().hide_cursor()
+    }
+
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();

@@ -287,17 +287,24 @@ fn several_lines_are_one_prompt() {
 #[test]
 fn a_terminal_that_goes_leaves_a_turn_that_can_be_resumed() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::KILL, -9)] {
+        // the end of the first call ends its processes, and no other
         let site = Site::scripted(&script(json!([
+            bash("true"),
             bash("touch ready; sleep 1000"),
             says("Nobody knows."),
         ])));
         let mut terminal = site.terminal(&[], 80);
         terminal.until_prompt().press("go\r");
         wait_until("the command runs", || common::exists(&site.project().join("ready")));
+        // the cursor is drawn while a turn runs
+        terminal.until_so("hidden", vt100::Screen::hide_cursor);
+        assert!(!terminal.is_usual());
         terminal.signal(signal);
         assert_eq!(terminal.wait(), code);
+        assert!(terminal.is_usual(), "{signal:?}");
+        assert!(terminal.raw.contains("\x1b[?1004l\x1b[<u\x1b[?2004l"), "{signal:?}");
         let events = site.exported();
-        assert!(all(&events, "tool.finished").is_empty(), "{signal:?}");
+        assert_eq!(all(&events, "tool.finished").len(), 1, "{signal:?}");
         assert!(all(&events, "turn.ended").is_empty(), "{signal:?}");
         if signal != Signal::KILL {
             assert_eq!(marked(events[0]["session"].as_str().unwrap()), [], "left behind");
@@ -538,7 +545,7 @@ fn an_earlier_prompt_is_taken_back() {
     prompt(&mut terminal, "second", "Two.");
     terminal.until_prompt().press("\x1b").until("Esc again").press("\x1b").until("> second");
     terminal.press("\x1b[B").until("> first").press("\r").until("> take it back").press("\r");
-    terminal.until("took back: first").until("[done: ").until("› first");
+    terminal.until("took back: first").until("[no file had to be restored]").until("› first");
     terminal.press(" again\r").until("\n› first again\n\nOne.").until_prompt().press(CTRL_D);
     assert_eq!(terminal.wait(), 0);
     only(&site.exported(), "files.revert_asked");

@@ -120,13 +120,14 @@ fn a_prompt_is_taken_back_and_comes_again() {
     terminal.until_prompt().press("/undo\r").until("the session has only begun");
     terminal.until_prompt().press("go\r").until("Written.").until_prompt();
     assert_eq!(site.text("a"), "changed\n");
-    terminal.press("/undo\r").until("[done: 1 file changed, +1 -1]");
+    terminal.press("/undo\r").until("[restored: 1 file changed, +1 -1]");
     assert_eq!(site.text("a"), "first\n");
     // the prompt is in the composer again
     terminal.until("› go").press(CTRL_U);
     terminal.until_prompt().press("/undo\r").until("no prompt to go back to");
     terminal.until_prompt().press("/redo\r");
-    terminal.until_so("redone", |screen| screen.contents().matches("[done: 1 file").count() == 2);
+    terminal
+        .until_so("redone", |screen| screen.contents().matches("[restored: 1 file").count() == 2);
     terminal.until_prompt().press(CTRL_D);
     assert_eq!(terminal.wait(), 0);
     assert_eq!(site.text("a"), "changed\n");

@@ -167,6 +167,7 @@ mod tests {
         let captured = capture.finish();
         assert!(captured.truncated);
         assert!(captured.text.starts_with("(Output cut: the last 2000 of 5000 lines, 48893 bytes"));
+        assert_eq!(crate::truncate::cut_lines(&captured.text), Some((5000, 2000)));
         assert!(captured.text.ends_with("\nline 5000\n"));
         assert!(captured.text.contains("\n\nline 3001\n"));
         assert_eq!(std::fs::read_to_string(captured.spill.unwrap().path).unwrap(), full);

@@ -103,6 +103,6 @@ pub use tool::{
     Caller, Context, Instructed, Output, OutputLimits, Plan, Progress, Sandbox, Seen, Tool,
     ToolSource, Workspace, guarded, shell,
 };
-pub use truncate::limited;
+pub use truncate::{cut_lines, limited};
 pub use user_folders::UserFolders;
 pub use websearch::SEARCH_TOOLS;

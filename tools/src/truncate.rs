@@ -45,6 +45,18 @@ pub(crate) struct Size {
     pub(crate) bytes: u64,
 }
 
+/// The start of the note about what was cut.
+const CUT: &str = "(Output cut: the ";
+
+/// The lines that an output had before it was cut, and those that are left. `None`: it was not cut.
+pub fn cut_lines(output: &str) -> Option<(u64, u64)> {
+    let ends = [output.lines().next(), output.trim_end().lines().next_back()];
+    let note = ends.into_iter().flatten().find_map(|line| line.strip_prefix(CUT))?;
+    let (shown, rest) = note.split_once(" of ")?;
+    let (whole, _) = rest.split_once(" lines, ")?;
+    Some((whole.parse().ok()?, shown.split_once(' ')?.1.parse().ok()?))
+}
+
 /// Tells the model what was cut and how to read it. `side` is "first" or "last".
 pub(crate) fn hint(
     side: &str,
@@ -54,7 +66,7 @@ pub(crate) fn hint(
     cx: &Workspace,
 ) -> String {
     let (Size { lines, bytes }, shown) = (whole, kept.lines().count());
-    let cut = format!("(Output cut: the {side} {shown} of {lines} lines, {bytes} bytes in all.");
+    let cut = format!("{CUT}{side} {shown} of {lines} lines, {bytes} bytes in all.");
     match saved {
         Ok((spill, full)) => {
             let what = if *full {
@@ -153,6 +165,8 @@ mod tests {
         let full: String = (1..=3_000).map(|n| format!("line {n}\n")).collect();
         let output = limit(Output::new("t", &full, &json!({})), &site.workspace(), "c");
         assert!(output.output.contains("\nline 2000\n\n(Output cut: the first 2000 of 3000 lines"));
+        assert_eq!(cut_lines(&output.output), Some((3000, 2000)));
+        assert_eq!(cut_lines("line 1\nline 2"), None);
         assert!(!output.output.contains("line 2001"));
         assert_eq!(output.meta()["truncated"], true);
         let spill = output.spill.unwrap();

@@ -45,6 +45,16 @@ pub(crate) fn of_turn(
     })
 }
 
+/// Begins to try what works here, on another thread. For a program that will start a turn with these settings, and has
+/// other work to do before.
+pub fn try_early(settings: &Settings) {
+    if machine::can_help() && settings.sandbox().mode.unwrap_or_default() == SandboxMode::On {
+        let probe = std::thread::Builder::new().name("sandbox-probe".into());
+        // without the thread, the first turn does it
+        drop(probe.spawn(leftfold_tools::probe));
+    }
+}
+
 /// The sandbox as settings and this machine have it.
 pub fn options(settings: &Settings) -> SandboxOptions {
     let said = settings.sandbox();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use leftfold_actors::{Models, OpenSession, World};
-use leftfold_config::Settings;
+use leftfold_config::{Settings, Terminal};
 use leftfold_events::event::{ModelRef, Session};
 use leftfold_events::rules::{self, Rule};
 use leftfold_events::turn_config::{AskMode, RuleSource};
@@ -42,6 +42,8 @@ pub struct SessionSetup {
     pub others: Vec<(String, Arc<dyn Provider>)>,
     pub workspace: Workspace,
     pub extensions: Extensions,
+    /// The settings of conversations on a terminal.
+    pub terminal: Terminal,
     /// The agent and model that the prompt's command names. The node of another process gets them with the prompt.
     pub(crate) of_command: PromptOptions,
 }
@@ -89,7 +91,17 @@ impl SessionSetup {
         workspace.subagents =
             turn_settings.subagents.iter().map(|(name, _)| name.clone()).collect();
         let of_command = PromptOptions::default();
-        Ok(Self { place, turn_settings, provider, others, workspace, extensions, of_command })
+        let terminal = settings.terminal.clone();
+        Ok(Self {
+            place,
+            turn_settings,
+            provider,
+            others,
+            workspace,
+            extensions,
+            terminal,
+            of_command,
+        })
     }
 
     /// The configuration in force right now.

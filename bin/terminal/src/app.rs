@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use leftfold_actors::QuestionReply;
 use leftfold_config::KeyAction;
-use leftfold_events::event::{Answer, EndReason, Event, Session, Turn};
+use leftfold_events::event::{Answer, Compaction, EndReason, Event, Model, Session, Tool, Turn};
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_runtime::client;
 use leftfold_runtime::session_setup::SessionSetup;
@@ -25,9 +25,9 @@ use super::attachments;
 use super::blocks::Blocks;
 use super::choices::{self, Choices, Pick, PromptsFor};
 use super::choosing::{ChoiceAction, Choosing};
-use super::completion::{Context, Menu};
+use super::completion::{self, Context, Menu};
 use super::composer::{Composer, Edit};
-use super::entered::{Needs, needs};
+use super::entered::{Needs, Own, needs};
 use super::file_search::Found;
 use super::key_parser::Input;
 use super::keys::{Batch, is_control, named, typed};
@@ -39,6 +39,23 @@ use super::theme::Background;
 
 /// Two presses of Esc within this time go back to an earlier prompt, and two of Ctrl-C leave.
 const TWICE: Duration = Duration::from_secs(1);
+/// The events that `/explain` completes to.
+const EXPLAINABLE: usize = 100;
+/// The keys that `?` shows in an empty composer.
+const SUMMARY: [(KeyAction, &str); 10] = [
+    (KeyAction::Send, "sends"),
+    (KeyAction::Newline, "begins a line"),
+    (KeyAction::Interrupt, "interrupts"),
+    (KeyAction::Cancel, "clears, interrupts, leaves"),
+    (KeyAction::RowUp, "earlier prompts"),
+    (KeyAction::SearchPrompts, "searches them"),
+    (KeyAction::NextAgent, "next agent"),
+    (KeyAction::NextMode, "permissions"),
+    (KeyAction::Expand, "shows folded output"),
+    (KeyAction::Editor, "editor"),
+];
+const TYPED: [&str; 4] =
+    ["/ commands", "@ files and agents", "! runs a command", "/help lists all keys"];
 /// Shown below a question that was closed without an answer from here.
 const CLOSED: &str = "  → closed: answered elsewhere, or no longer asked";
 
@@ -178,6 +195,10 @@ pub(super) struct App {
     pub(super) background: Option<Background>,
     /// A turn has ended or a question is asked, and nobody was told.
     pub(super) calls_for_attention: bool,
+    /// The last events of the session that `/explain` can be asked about, the newest first.
+    explainable: VecDeque<completion::Entry>,
+    /// The prompt that was taken back and is in the composer, until a key is pressed.
+    taken_back: Option<String>,
 }
 
 impl App {
@@ -220,14 +241,16 @@ impl App {
             resizes_until: None,
             background: None,
             calls_for_attention: false,
+            explainable: VecDeque::new(),
+            taken_back: None,
         }
     }
 
     /// Takes where the rules stand.
     pub(super) fn take_setup(&mut self, setup: &SessionSetup) {
-        let settings = &setup.turn_settings;
-        let rules = settings.rules.iter().cloned().zip(settings.rule_sources.iter().cloned());
-        self.blocks.rule_sources = rules.filter(|(_, source)| !source.is_empty()).collect();
+        let (rules, sources) = setup.rules();
+        self.blocks.transcript.set_rules(rules, sources);
+        self.blocks.directory = format!("{}/", setup.turn_settings.directory.display());
     }
 
     /// Continues with another session. What the user writes stays.
@@ -236,13 +259,17 @@ impl App {
         self.finished.append(&mut self.held);
         self.blocks = Blocks::new(self.blocks.look.clone(), root).following();
         (self.unfinished, self.declined, self.past, self.seen) = (false, false, None, 0);
+        self.explainable.clear();
         self.before = SessionView::default();
         self.answered.clear();
     }
 
-    /// Whether a turn is running.
+    /// Whether a turn is running, or a summary is written.
     pub(super) fn is_working(&self) -> bool {
-        self.past.is_none() && self.blocks.turn().is_some() && !self.unfinished
+        let summarises =
+            || self.blocks.transcript.root().is_some_and(|root| root.compaction.is_some());
+        let is_open = self.blocks.turn().is_some() || summarises();
+        self.past.is_none() && is_open && !self.unfinished
     }
 
     /// Whether something runs that changes the screen by itself.
@@ -315,6 +342,10 @@ impl App {
         if own {
             self.seen = event.seq;
             self.follow(event);
+            if is_explainable(&event.event) {
+                self.explainable.truncate(EXPLAINABLE - 1);
+                self.explainable.push_front(choices::event(event));
+            }
         }
         for change in changes {
             if let Change::TurnEnded { ended, .. } = &change {
@@ -487,6 +518,27 @@ impl App {
         self.composer.put_before(text);
     }
 
+    /// A prompt was taken back: it can be changed and sent again.
+    pub(super) fn take_back(&mut self, text: &str) {
+        self.taken_back = self.composer.is_empty().then(|| text.to_owned());
+        self.composer.put_before(text);
+    }
+
+    /// A prompt was brought back.
+    pub(super) fn bring_back(&mut self) {
+        self.drop_taken_back();
+    }
+
+    /// Removes the prompt that was taken back from the composer, if nothing was changed. The history has it.
+    fn drop_taken_back(&mut self) {
+        if let Some(text) = self.taken_back.take()
+            && text == self.composer.text()
+        {
+            let text = self.composer.take();
+            self.remember_unsent(&text);
+        }
+    }
+
     /// Every text that was not sent. It is put into the history, so that the next conversation has it.
     pub(super) fn unsent(&mut self) -> Vec<String> {
         let handed = self.handed.take();
@@ -570,6 +622,9 @@ impl App {
         if mention != self.mention {
             self.wanted_files.clone_from(&mention);
             self.mention = mention;
+        }
+        if let Some(Context::Argument { command, .. }) = context {
+            self.choices.set_arguments(Own::Explain, command, &self.explainable);
         }
         let Choices { commands, mentions, .. } = &self.choices;
         self.menu.update(before, commands, mentions, &self.files);
@@ -869,6 +924,15 @@ impl App {
         self.blocks.look.keys.action(named(key)?, self.composer.is_empty())
     }
 
+    /// The keys that people look for first.
+    fn key_summary(&self) -> String {
+        let named = SUMMARY.iter().filter_map(|(action, what)| {
+            Some(format!("{} {what}", self.blocks.look.key(*action)?))
+        });
+        let typed = TYPED.iter().map(|text| (*text).to_owned());
+        named.chain(typed).collect::<Vec<_>>().join(" · ")
+    }
+
     /// The first key of an action, as people write it; "" if it has none.
     fn key_of(&self, action: KeyAction) -> String {
         self.blocks.look.key(action).unwrap_or_default()
@@ -885,6 +949,11 @@ impl App {
             && let Some(actions) = self.menu_key(key)
         {
             return actions;
+        }
+        // a command such as `/redo` is not written behind the prompt
+        match typed(key) {
+            Some('/') => self.drop_taken_back(),
+            Some(_) | None => self.taken_back = None,
         }
         let had_text = !self.composer.is_empty();
         self.hint = None;
@@ -926,6 +995,9 @@ impl App {
                 Edit::Unknown => None,
             },
         };
+        if !had_text && self.composer.text() == "?" && self.entry == Entry::Prompt {
+            self.hint = Some(self.key_summary());
+        }
         // a draft is over: the question begins anew
         if had_text && self.composer.is_empty() && self.entry == Entry::Prompt {
             self.restart_gate(at);
@@ -1225,6 +1297,26 @@ fn kind_of(question: &OpenQuestion) -> GateKind {
     match question.question {
         Some(_) => GateKind::Choice,
         None => GateKind::Permission { always: !question.always.is_empty() },
+    }
+}
+
+/// Whether an event says something that people ask about.
+fn is_explainable(event: &Event) -> bool {
+    match event {
+        Event::Turn(Turn::Prompted { .. } | Turn::Ended(_))
+        | Event::Model(Model::Requested { .. } | Model::Failed { .. })
+        | Event::Tool(Tool::Called { .. } | Tool::Finished(_) | Tool::Lost { .. })
+        | Event::Permission(_)
+        | Event::Compaction(Compaction::Finished { .. })
+        | Event::Subagent(_) => true,
+        Event::Session(_)
+        | Event::Turn(_)
+        | Event::Model(_)
+        | Event::Tool(_)
+        | Event::Compaction(_)
+        | Event::Todo(_)
+        | Event::Files(_)
+        | Event::Hook(_) => false,
     }
 }
 

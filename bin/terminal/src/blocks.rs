@@ -5,13 +5,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use leftfold_events::event::{
-    Answer, EndReason, Ended, PartKind, PromptKind, PromptPart, Purpose, as_typed,
+    Answer, Cost, EndReason, Ended, PartKind, PromptKind, PromptPart, Purpose, as_typed,
 };
-use leftfold_events::rules::Rule;
 use leftfold_events::{Envelope, Seq, SessionId, Time};
 use leftfold_view::clean::{Cleaner, clean, clean_line, visible_line};
 use leftfold_view::text::stopped;
-use leftfold_view::words::{counted, first_line};
+use leftfold_view::words::{counted, first_line, thousands};
 use leftfold_view::{
     CallStep, Change, CompactionEnd, OpenQuestion, Outcome, Question, QuestionId, SessionView,
     Transcript,
@@ -41,10 +40,12 @@ pub(super) struct Blocks {
     /// This terminal's `by` in the log.
     pub(super) me: String,
     pub(super) transcript: Transcript,
-    /// The user's rules, and where they stand.
-    pub(super) rule_sources: Vec<(Rule, String)>,
+    /// The project's folder with a `/` at its end, which places of rules are shown without.
+    pub(super) directory: String,
     /// The calls whose changes a question has already shown.
     pub(super) previewed: HashSet<(SessionId, Seq)>,
+    /// The questions of the root that were shown, until they are answered.
+    asked: HashSet<Seq>,
     /// The text of the model that is not finished.
     text: MarkdownStream,
     cleaner: Cleaner,
@@ -88,8 +89,9 @@ impl Blocks {
         Self {
             me: BY.to_owned(),
             transcript: Transcript::live(root),
-            rule_sources: Vec::new(),
+            directory: String::new(),
             previewed: HashSet::new(),
+            asked: HashSet::new(),
             text: MarkdownStream::new(look.columns(), &look.theme),
             cleaner: Cleaner::default(),
             is_shell: false,
@@ -312,7 +314,7 @@ impl Blocks {
             }
             Change::Notice(line) => self.note(theme.dim, &clean_line(line)),
             Change::TurnEnded { ended, since, .. } => {
-                self.ended(ended, event.at.since(since.unwrap_or(event.at)));
+                self.ended(ended, since.map(|since| event.at.since(since)));
             }
             Change::Resumed { .. }
             | Change::Titled(_)
@@ -417,7 +419,8 @@ impl Blocks {
         }
     }
 
-    fn ended(&mut self, ended: &Ended, millis: u64) {
+    /// `millis`: how long the turn has taken. A summary that a client asks for is a turn without a beginning.
+    fn ended(&mut self, ended: &Ended, millis: Option<u64>) {
         self.text_ends();
         self.previewed.clear();
         self.reasoning.clear();
@@ -428,8 +431,12 @@ impl Blocks {
             let error = ended.error.as_deref().map(|error| format!(": {}", clean_line(error)));
             self.note(style, &format!("{reason}{}", error.unwrap_or_default()));
         }
-        let spent = self.look.note(theme.dim, &spent(ended, millis));
-        self.add_to(Block::End, spent);
+        let of_subagents = self.transcript.subagent_cost;
+        let spent = spent(ended, of_subagents, millis);
+        if !spent.is_empty() {
+            let lines = self.look.note(theme.dim, &spent);
+            self.add_to(Block::End, lines);
+        }
     }
 
     fn call_ended(&mut self, seq: Seq, outcome: &Outcome) {
@@ -444,25 +451,21 @@ impl Blocks {
                 fold.into_iter().for_each(|fold| self.folds.add(fold));
                 lines
             }
-            Outcome::Unresolved(error) => vec![block.ended(CallMark::Failed, &[first_line(error)])],
-            Outcome::Denied => vec![block.ended(CallMark::NotRun, &["denied by the rules"])],
+            Outcome::Unresolved(error) => block.ended(CallMark::Failed, &[first_line(error)]),
+            Outcome::Denied => block.ended(CallMark::NotRun, &["denied by the rules"]),
             // The answer already says it.
             Outcome::Rejected { in_words: true, .. } => return,
             Outcome::Rejected { by, feedback, .. } => {
                 let why = feedback.as_deref().map(|why| format!(": {}", clean_line(why)));
                 let note = format!("rejected{}{}", self.by(by), why.unwrap_or_default());
-                vec![block.ended(CallMark::NotRun, &[note])]
+                block.ended(CallMark::NotRun, &[note])
             }
             Outcome::TimedOut { asked: true } => {
-                vec![block.ended(CallMark::NotRun, &["denied: nobody answered in time"])]
+                block.ended(CallMark::NotRun, &["denied: nobody answered in time"])
             }
-            Outcome::TimedOut { asked: false } => {
-                vec![block.ended(CallMark::NotRun, &["timed out"])]
-            }
-            Outcome::Lost => {
-                vec![block.ended(CallMark::NotRun, &["outcome unknown after a crash"])]
-            }
-            Outcome::Cancelled => vec![block.ended(CallMark::NotRun, &["stopped"])],
+            Outcome::TimedOut { asked: false } => block.ended(CallMark::NotRun, &["timed out"]),
+            Outcome::Lost => block.ended(CallMark::NotRun, &["outcome unknown after a crash"]),
+            Outcome::Cancelled => block.ended(CallMark::NotRun, &["stopped"]),
         };
         self.add_to(Block::Call, lines);
     }
@@ -472,6 +475,13 @@ impl Blocks {
         let dim = self.look.theme.dim;
         let open = self.transcript.root().and_then(|session| session.question(question));
         if open.is_some_and(|open| open.question.is_some()) {
+            // it was asked before this conversation began, or elsewhere
+            if let Some(asked) = open.and_then(|open| open.question.clone())
+                && !self.asked.remove(&question)
+            {
+                let lines = in_words(&asked, &self.look);
+                self.add_to(Block::Question, lines);
+            }
             let text = clean_line(feedback.unwrap_or_default());
             let answer = match reply {
                 Answer::Reject if text.is_empty() => format!("  → dismissed{by}"),
@@ -509,6 +519,7 @@ impl Blocks {
         }
         if let Some(question) = &open.question {
             out.extend(in_words(question, &look));
+            self.asked.insert(open.id.1);
             return self.add_to(Block::Question, out);
         }
         let (session, _) = open.id;
@@ -529,14 +540,16 @@ impl Blocks {
         }
         let patterns: Vec<String> = open.patterns.iter().map(|text| visible_line(text)).collect();
         let words = open.in_words(visible_line);
-        let source = self.rule_sources.iter().find(|(rule, _)| open.rule.as_ref() == Some(rule));
         if words.is_some() || patterns != [argument] {
             let named = || format!("{}: {}", visible_line(&open.permission), patterns.join(", "));
             let what = words.unwrap_or_else(named);
             out.extend(look.exact((theme.text, "  "), (theme.warning, &what)));
         }
-        if let Some(rule) = open.rule.as_ref().filter(|_| open.by.is_none()) {
-            let place = source.map(|(_, source)| format!(" ({})", visible_line(source)));
+        if let Some((rule, source)) = open.rule.as_ref().filter(|_| open.by.is_none()) {
+            let place = source.as_ref().map(|source| {
+                let short = source.strip_prefix(&self.directory).unwrap_or(source);
+                format!(" ({})", visible_line(short))
+            });
             let (permission, pattern) =
                 (visible_line(&rule.permission), visible_line(&rule.pattern));
             let why = format!("asked by the rule `{permission}`: `{pattern}`");
@@ -601,7 +614,7 @@ fn in_words(question: &Question, look: &Look) -> Vec<Line<'static>> {
 }
 
 /// The tokens, cost and time of a turn.
-fn spent(ended: &Ended, millis: u64) -> String {
+fn spent(ended: &Ended, of_subagents: Cost, millis: Option<u64>) -> String {
     let usage = &ended.usage;
     let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
     let cached = match usage.cache_read {
@@ -613,23 +626,14 @@ fn spent(ended: &Ended, millis: u64) -> String {
         parts.push(format!("{} in{cached}", thousands(input)));
         parts.push(format!("{} out", thousands(usage.output.saturating_add(usage.reasoning))));
     }
-    if ended.cost > 0.0 {
-        parts.push(format!("${:.4}", ended.cost));
+    let cost = ended.cost + of_subagents;
+    if of_subagents > 0.0 {
+        parts.push(format!("${cost:.4}, of which subagents ${of_subagents:.4}"));
+    } else if cost > 0.0 {
+        parts.push(format!("${cost:.4}"));
     }
-    parts.push(duration(millis));
+    parts.extend(millis.map(duration));
     parts.join(" · ")
-}
-
-fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// A number of tokens in few characters: `950`, `12.3k`, `1.2M`.

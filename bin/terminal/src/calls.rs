@@ -3,10 +3,11 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
+use leftfold_config::KeyAction;
 use leftfold_events::event::{Finished, TodoItem, TodoStatus};
 use leftfold_runtime::preview;
 use leftfold_runtime::session_diff::SessionDiff;
-use leftfold_tools::FilePreview;
+use leftfold_tools::{FilePreview, cut_lines};
 use leftfold_view::clean::{clean, clean_line, clip, visible, visible_line};
 use leftfold_view::words::{self, counted};
 use leftfold_view::{Call, CallResult, FileDiff, ResultBody, file_changes};
@@ -16,12 +17,15 @@ use unicode_width::UnicodeWidthStr;
 
 use super::folds::{Body, Fold};
 use super::look::Look;
+use super::render::wrap::{Break, Indent, wrap};
 use super::render::{self, DiffOptions};
 
 /// The number of lines to show of a diff or of a command's last output.
 const EXCERPT: usize = 12;
 /// The columns that the end of a path needs to say something.
 const SHORTEST_PATH: usize = 8;
+/// The most rows of the reason why a call did not run well.
+const LONGEST_REASON: usize = 6;
 /// The first lines to show of a subagent's answer.
 const ANSWER: usize = 6;
 /// The rows for one line of a diff in a result.
@@ -139,8 +143,9 @@ impl CallBlock<'_> {
         rows
     }
 
-    /// The heading of an ended call. The last of `notes` are the first to go where there is no room.
-    pub(super) fn ended(self, mark: CallMark, notes: &[impl Borrow<str>]) -> Line<'static> {
+    /// The heading of an ended call. The last of `notes` are the first to go where there is no room. Of a call that did
+    /// not run well, the first one says why: it goes below the heading rather than be cut.
+    pub(super) fn ended(self, mark: CallMark, notes: &[impl Borrow<str>]) -> Vec<Line<'static>> {
         let look = self.look;
         let (style, sign) = match mark {
             CallMark::Well => (look.theme.success, look.sign("✓", "+")),
@@ -152,14 +157,26 @@ impl CallBlock<'_> {
         let joined = |count: usize| clean_line(&notes[..count].join(" · "));
         let fits = |count: &usize| joined(*count).width() + 2 + heading.width() <= room;
         let count = (1..=notes.len()).rev().find(fits).unwrap_or(notes.len().min(1));
-        let note = clip(&joined(count), room / 2);
+        let mut note = joined(count);
+        let mut below = Vec::new();
+        if mark != CallMark::Well
+            && note.width() > room / 2
+            && heading.width() + 2 + note.width() > room
+        {
+            let indent = Indent::hanging(vec![Span::raw(INDENT)]);
+            note.clear();
+            let why = [Span::styled(joined(notes.len()), look.theme.dim)];
+            below = wrap(&why, look.width, &indent, Break::Words);
+            below.truncate(LONGEST_REASON);
+        }
+        let note = clip(&note, room / 2);
         let heading = clip_subject(&heading, room.saturating_sub(note.width() + 2));
         let mut spans = vec![Span::styled(sign, style), Span::raw(format!(" {heading}"))];
         if !note.is_empty() {
             spans.push(Span::raw("  "));
             spans.push(Span::styled(note, look.theme.dim));
         }
-        Line::from(spans)
+        [vec![Line::from(spans)], below].concat()
     }
 
     /// All lines of a finished call, and what of its result they leave out. With `previewed`, a
@@ -176,7 +193,7 @@ impl CallBlock<'_> {
             notes.push(duration(took));
         }
         let mark = if is_failed { CallMark::Failed } else { CallMark::Well };
-        let mut block = vec![self.ended(mark, &notes)];
+        let mut block = self.ended(mark, &notes);
         let fold = |body| Some(Fold { heading: self.heading(), body });
         let mut folded = None;
         match body {
@@ -281,8 +298,22 @@ pub(super) fn diff(diff: &SessionDiff, part: &str, look: &Look) -> Vec<Line<'sta
     shown
 }
 
-/// A task of the list, with its state.
+/// A task of the list with its state, in one row.
 pub(super) fn todo_line(indent: &'static str, todo: &TodoItem, look: &Look) -> Line<'static> {
+    let (mark, text, style) = todo_parts(todo, look);
+    let text = clip(&text, look.width.saturating_sub(indent.len() + 2));
+    Line::from(vec![Span::raw(indent), mark, Span::styled(format!(" {text}"), style)])
+}
+
+/// A task of the list with its state, whole.
+pub(super) fn todo_lines(indent: &'static str, todo: &TodoItem, look: &Look) -> Vec<Line<'static>> {
+    let (mark, text, style) = todo_parts(todo, look);
+    let indent = Indent::hanging(vec![Span::raw(indent), mark, Span::raw(" ")]);
+    wrap(&[Span::styled(text, style)], look.width, &indent, Break::Words)
+}
+
+/// The sign of a task's state, its text, and the style of the text.
+fn todo_parts(todo: &TodoItem, look: &Look) -> (Span<'static>, String, Style) {
     let theme = &look.theme;
     let (mark, style) = match todo.status {
         TodoStatus::Completed => (look.sign("✓", "x"), theme.success),
@@ -294,12 +325,7 @@ pub(super) fn todo_line(indent: &'static str, todo: &TodoItem, look: &Look) -> L
         TodoStatus::Pending | TodoStatus::InProgress => theme.text,
         TodoStatus::Completed | TodoStatus::Cancelled => theme.dim,
     };
-    let text = clip(&clean_line(&todo.content), look.width.saturating_sub(indent.len() + 2));
-    Line::from(vec![
-        Span::raw(indent),
-        Span::styled(mark, style),
-        Span::styled(format!(" {text}"), of_text),
-    ])
+    (Span::styled(mark, style), clean_line(&todo.content), of_text)
 }
 
 /// The first lines of a text, and whether that is all of it.
@@ -307,27 +333,45 @@ fn start_of(text: &str, most: usize, look: &Look) -> (Vec<Line<'static>>, bool) 
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     // one line more takes no more room than the line about it
     let most = if lines.len() == most + 1 && most > 0 { most + 1 } else { most };
-    let left_out = lines.len().saturating_sub(most);
+    let left_out = left_out(text, lines.len(), most);
     let mut shown: Vec<_> =
         lines.iter().take(most).map(|line| indented(look.theme.dim, line, look)).collect();
     if left_out > 0 {
-        let more = format!("… {}{}", counted(left_out, "more line"), look.shows_all());
-        shown.push(indented(look.theme.dim, &more, look));
+        let more = format!("{INDENT}… {}{}", counted(left_out, "more line"), shows(text, look));
+        shown.extend(look.note(look.theme.dim, &more));
     }
     let room = look.width.saturating_sub(INDENT.len());
     (shown, left_out == 0 && lines.iter().all(|line| line.width() <= room))
+}
+
+/// The lines that are not among `shown` of `lines`. Of an output that was cut for the model, those that were cut count.
+fn left_out(text: &str, lines: usize, shown: usize) -> usize {
+    let whole = cut_lines(text).map(|(whole, _)| usize::try_from(whole).unwrap_or(usize::MAX));
+    whole.unwrap_or(lines).saturating_sub(shown)
+}
+
+/// Says which key shows the lines that are left out, and how many of them.
+fn shows(text: &str, look: &Look) -> String {
+    let Some(((_, kept), key)) = cut_lines(text).zip(look.key(KeyAction::Expand)) else {
+        return look.shows_all();
+    };
+    format!(", {key} shows {kept} lines")
 }
 
 /// The last lines of a command's output, and whether that is all of it.
 fn end_of(text: &str, look: &Look) -> (Vec<Line<'static>>, bool) {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let mut shown = Vec::new();
-    let left_out = lines.len().saturating_sub(EXCERPT);
+    let left_out = left_out(text, lines.len(), EXCERPT);
     if left_out > 0 {
-        let more = format!("… {} above{}", counted(left_out, "line"), look.shows_all());
-        shown.push(indented(look.theme.dim, &more, look));
+        let more = format!("{INDENT}… {} above{}", counted(left_out, "line"), shows(text, look));
+        shown.extend(look.note(look.theme.dim, &more));
     }
-    shown.extend(lines[left_out..].iter().map(|line| indented(look.theme.dim, line, look)));
+    shown.extend(
+        lines[lines.len().saturating_sub(EXCERPT)..]
+            .iter()
+            .map(|line| indented(look.theme.dim, line, look)),
+    );
     let room = look.width.saturating_sub(INDENT.len());
     (shown, left_out == 0 && lines.iter().all(|line| line.width() <= room))
 }

@@ -1,12 +1,13 @@
 //! The rows of menus and lists: commands, agents, models, variants, sessions, approvals. They are read from settings and
 //! from the heads of sessions. That takes a while, so callers do it on another thread.
 
+use std::collections::VecDeque;
 use std::path::Path;
 
 use leftfold_config::worktree_of;
 use leftfold_events::rules::Rule;
 use leftfold_events::turn_config::AskMode;
-use leftfold_events::{Seq, SessionId, Time};
+use leftfold_events::{Envelope, Seq, SessionId, Time, line};
 use leftfold_runtime::agents::Agents;
 use leftfold_runtime::approvals;
 use leftfold_runtime::model_list::{self, Row as ModelRow};
@@ -17,7 +18,8 @@ use leftfold_runtime::session_setup::SessionSetup;
 use leftfold_runtime::slash;
 use leftfold_runtime::turn_config::Overrides;
 use leftfold_store::Head;
-use leftfold_view::words::first_line;
+use leftfold_view::event_line;
+use leftfold_view::words::{self, first_line};
 
 use super::completion::{Command, Entry};
 use super::entered::{Argument, OWN, Own};
@@ -29,6 +31,34 @@ use super::theme::ThemeName;
 pub(super) const PLAIN: &str = "default";
 /// The sessions that are offered, the newest first.
 const MOST_SESSIONS: usize = 500;
+
+/// The longest description of an event.
+const LONGEST_ABOUT: usize = 100;
+
+/// A form in which `/export` writes the session.
+#[derive(Debug)]
+pub(super) struct ExportFormat {
+    pub(super) name: &'static str,
+    /// The end of the name of its files.
+    pub(super) extension: &'static str,
+    about: &'static str,
+}
+
+const fn format(name: &'static str, extension: &'static str, about: &'static str) -> ExportFormat {
+    ExportFormat { name, extension, about }
+}
+
+/// The formats of `leftfold export`, the usual one first.
+pub(super) static FORMATS: [ExportFormat; 8] = [
+    format("jsonl", "jsonl", "events as JSON lines, which `leftfold import` reads"),
+    format("html", "html", "a page that shows the run in a browser"),
+    format("md", "md", "a transcript in Markdown"),
+    format("openai", "openai.jsonl", "conversations for fine-tuning at OpenAI"),
+    format("anthropic", "anthropic.jsonl", "conversations for fine-tuning Anthropic's models"),
+    format("atif", "atif.json", "a trajectory in the Agent Trajectory Interchange Format"),
+    format("sqlite", "db", "tables of a SQLite database"),
+    format("otlp", "otlp.jsonl", "traces and metrics of OpenTelemetry"),
+];
 
 /// The effect of choosing a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +155,9 @@ impl Default for Choices {
                 Own::Theme => themes.to_vec(),
                 Own::Permissions => modes.to_vec(),
                 Own::Diff => diffs.to_vec(),
+                Own::Export => {
+                    FORMATS.iter().map(|format| entry(format.name, format.about)).collect()
+                }
                 Own::Fork => vec![entry(HERE, "everything so far, with the files as they are")],
                 _ => Vec::new(),
             },
@@ -135,6 +168,15 @@ impl Default for Choices {
 }
 
 impl Choices {
+    /// Sets what a command of the conversation can be completed to, if `name` is its name.
+    pub(super) fn set_arguments(&mut self, own: Own, name: &str, arguments: &VecDeque<Entry>) {
+        let is_named = OWN.iter().any(|known| known.command == own && known.name == name);
+        let mut commands = self.commands.iter_mut();
+        if let Some(command) = commands.find(|command| is_named && command.entry.name == name) {
+            command.arguments = arguments.iter().cloned().collect();
+        }
+    }
+
     /// Reads settings and the heads of sessions. Waits for plugins.
     ///
     /// # Errors
@@ -196,6 +238,12 @@ pub(super) async fn resources(setup: &SessionSetup) -> Vec<Entry> {
 
 fn model_entry(row: &ModelRow) -> Entry {
     entry(&row.name, &format!("{} · {}", row.limits(), row.price()))
+}
+
+/// An event that `/explain` can be asked about.
+pub(super) fn event(event: &Envelope) -> Entry {
+    let about = format!("{} {}", line::type_of(&event.event), event_line::detail(&event.event));
+    entry(&event.seq.to_string(), &words::shorten(about.trim_end(), LONGEST_ABOUT))
 }
 
 type Sessions = Vec<(std::path::PathBuf, Head)>;

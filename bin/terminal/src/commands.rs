@@ -2,7 +2,7 @@
 
 use leftfold_config::{KeyAction, Keymap, Settings};
 use leftfold_events::Seq;
-use leftfold_events::event::{ModelRef, SessionChoices, TodoStatus};
+use leftfold_events::event::{ModelRef, SessionChoices};
 use leftfold_events::turn_config::AskMode;
 use leftfold_mcp::ServerStatus;
 use leftfold_runtime::agents::Agents;
@@ -11,11 +11,15 @@ use leftfold_runtime::turn_config::Overrides;
 use leftfold_runtime::{Usage, model, resolved_settings, slash};
 use leftfold_view::ContextUse;
 use leftfold_view::clean::{clean, clean_line};
+use leftfold_view::words::thousands;
 use ratatui::text::Line;
 use unicode_width::UnicodeWidthStr;
 
 use super::blocks::span;
-use super::choices::{self, FILES, HERE, Mode, PLAIN, Pick, PromptsFor, TREE};
+use super::calls;
+use super::choices::{
+    self, ExportFormat, FILES, FORMATS, HERE, Mode, PLAIN, Pick, PromptsFor, TREE,
+};
 use super::conversation::{Conversation, Screen};
 use super::entered::{Argument, OWN, Own, OwnCommand};
 use super::jobs::{Back, Done, List};
@@ -153,21 +157,26 @@ impl Conversation {
                 }
                 Err(_) => self.wrong(own),
             },
-            Own::Export => self.export(argument),
+            Own::Export => self.export(&argument),
         }
     }
 
     /// Writes the session to a file, which must not exist.
-    fn export(&mut self, file: String) {
+    fn export(&mut self, argument: &str) {
         let session = self.job.place.session.to_string();
-        let file = if file.is_empty() { format!("leftfold-{session}.jsonl") } else { file };
+        let (format, file) = export_of(argument);
+        let file = match file {
+            "" => format!("leftfold-{session}.{}", format.extension),
+            file => file.to_owned(),
+        };
         let path = self.job.setup.turn_settings.directory.join(&file);
         if path.symlink_metadata().is_ok() {
             self.app.settle(false);
             return self.app.warn(&format!("  /export: {} exists", path.display()));
         }
         let written = format!("  written to {}", path.display());
-        let arguments = ["export", &session, "--output", &file].map(str::to_owned).to_vec();
+        let arguments = ["export", &session, "--format", format.name, "--output", &file];
+        let arguments = arguments.map(str::to_owned).to_vec();
         self.begin("exporting", |job| Box::pin(job.program(arguments, written)));
     }
 
@@ -403,17 +412,13 @@ impl Conversation {
     fn todos(&mut self) {
         let root = self.app.blocks.transcript.root();
         let todos = root.map(|root| root.todos.as_slice()).unwrap_or_default();
-        let line = |todo: &leftfold_events::event::TodoItem| {
-            let mark = match todo.status {
-                TodoStatus::Completed => "[x]",
-                TodoStatus::InProgress => "[>]",
-                TodoStatus::Pending => "[ ]",
-                TodoStatus::Cancelled => "[-]",
-            };
-            format!("  {mark} {}\n", clean_line(&todo.content))
-        };
-        let text: String = todos.iter().map(line).collect();
-        self.show_text(if text.is_empty() { "  there are no tasks" } else { &text });
+        let look = &self.app.blocks.look;
+        let lines: Vec<_> =
+            todos.iter().flat_map(|todo| calls::todo_lines("  ", todo, look)).collect();
+        if lines.is_empty() {
+            return self.show_text("  there are no tasks");
+        }
+        self.app.blocks.add(lines);
     }
 
     fn servers(&mut self) {
@@ -504,8 +509,10 @@ impl Conversation {
             rows.push((
                 "context",
                 match used.saturating_mul(100).checked_div(size) {
-                    Some(percent) => format!("{used} of {size} tokens ({percent} %)"),
-                    None => format!("{used} tokens"),
+                    Some(percent) => {
+                        format!("{} of {} tokens ({percent} %)", thousands(used), thousands(size))
+                    }
+                    None => format!("{} tokens", thousands(used)),
                 },
             ));
             let mut usage = before.usage;
@@ -513,10 +520,9 @@ impl Conversation {
             let cached = usage.cache_read.saturating_add(usage.cache_write);
             let (sent, received) =
                 (usage.input.saturating_add(cached), usage.output.saturating_add(usage.reasoning));
-            rows.push(("tokens", format!("{sent} in, {received} out")));
-            // a model without a price
-            let cost = Some(before.cost + root.cost).filter(|cost| *cost > 0.0);
-            rows.push(("cost", cost.map(|cost| format!("${cost:.4}")).unwrap_or_default()));
+            rows.push(("tokens", format!("{} in, {} out", thousands(sent), thousands(received))));
+            let cost = self.app.cost().map(|cost| format!("${cost:.4}"));
+            rows.push(("cost", cost.unwrap_or_default()));
         }
         let rows = rows.into_iter().filter(|(_, value)| !value.is_empty());
         let rows: Vec<(String, String)> =
@@ -550,6 +556,19 @@ fn command_of(pick: &Pick) -> String {
         Pick::Fork(seq) => format!("/fork {seq}"),
         Pick::Approval(id) => format!("`leftfold permission forget {id}` takes it back"),
     }
+}
+
+/// The format that `/export` writes, and the name of the file, which may be left out. Without a format, the name
+/// says it.
+fn export_of(argument: &str) -> (&'static ExportFormat, &str) {
+    let (first, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
+    if let Some(format) = FORMATS.iter().find(|format| format.name == first) {
+        return (format, rest.trim_start());
+    }
+    let fits = |format: &&ExportFormat| argument.ends_with(&format!(".{}", format.extension));
+    // a longer end says more than `.jsonl`
+    let format = FORMATS.iter().filter(fits).max_by_key(|format| format.extension.len());
+    (format.unwrap_or(&FORMATS[0]), argument)
 }
 
 /// The changes that `/diff` shows.
@@ -591,6 +610,19 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(fork_of(argument), expected, "{argument:?}");
+        }
+        for (argument, format, file) in [
+            ("", "jsonl", ""),
+            ("html", "html", ""),
+            ("md  a b.md", "md", "a b.md"),
+            ("page.html", "html", "page.html"),
+            ("run.otlp.jsonl", "otlp", "run.otlp.jsonl"),
+            ("run.jsonl", "jsonl", "run.jsonl"),
+            ("notes.txt", "jsonl", "notes.txt"),
+            ("./md", "jsonl", "./md"),
+        ] {
+            let (found, name) = export_of(argument);
+            assert_eq!((found.name, name), (format, file), "{argument:?}");
         }
         assert_eq!(diff_range(""), Some(DiffRange::LastTurn));
         assert_eq!(diff_range("3"), Some(DiffRange::Turn(3)));

@@ -37,6 +37,7 @@ use super::jobs::{self, Done, Job};
 use super::keys::Keys;
 use super::link::NewClient;
 use super::plain_screen::PlainScreen;
+use super::restorer;
 use super::surface::Surface;
 use super::terminal_mode::{TerminalMode, size};
 use super::theme::{self, Theme, ThemeName};
@@ -158,6 +159,13 @@ impl Conversation {
 
     /// Handles input events until the user leaves.
     pub(super) async fn run(&mut self) -> anyhow::Result<ExitReason> {
+        if let Some(leave) = self.catch_up()? {
+            return Ok(leave);
+        }
+        // not before the first frame, because it takes time
+        if matches!(self.screen, Screen::Inline(_)) {
+            restorer::start();
+        }
         loop {
             if let Some(leave) = self.catch_up()? {
                 return Ok(leave);
@@ -548,11 +556,12 @@ impl Conversation {
             Done::TakenBack(text) => {
                 self.app.settle(false);
                 self.app.note(&format!("  took back: {} (/redo brings it back)", first(&text)));
-                self.app.keep(&text);
+                self.app.take_back(&text);
             }
             Done::BroughtBack(text) => {
                 self.app.settle(false);
                 self.app.note(&format!("  brought back: {}", first(&text)));
+                self.app.bring_back();
             }
             Done::Diff(diff, options) => {
                 self.app.settle(false);

@@ -174,7 +174,7 @@ pub(super) static OWN: [OwnCommand; 25] = [
     own(Own::Why, "why", "", "show what the session waits for"),
     own(Own::Explain, "explain", "SEQ", "explain an event of the session"),
     own(Own::Copy, "copy", "", "copy the last answer to the clipboard"),
-    own(Own::Export, "export", "[FILE]", "write the session to a file, as JSON lines"),
+    own(Own::Export, "export", "[FORMAT] [FILE]", "write the session to a file"),
     own(Own::Theme, "theme", "[NAME]", "use other colours"),
     own(Own::Help, "help", "", "show the commands and keys"),
     own(Own::Exit, "exit", "", "leave; the session is kept"),

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use leftfold_events::event::Finished;
 use leftfold_view::FileDiff;
-use leftfold_view::clean::{clean, clean_line};
+use leftfold_view::clean::{clean, clean_line, clip};
 use leftfold_view::words::counted;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
 
 use super::look::Look;
 use super::render::{self, DiffOptions};
@@ -101,9 +102,11 @@ impl Fold {
         lines.iter_mut().for_each(|line| line.spans.insert(0, Span::raw(INDENT)));
         let sign = look.sign("▾ ", "v ");
         let heading = theme.with(theme.text, Modifier::BOLD);
+        let note = format!("  {}", counted(count, "line"));
+        let room = look.width.saturating_sub(note.width());
         let heading = Line::from(vec![
-            Span::styled(format!("{sign}{}", clean_line(&self.heading)), heading),
-            Span::styled(format!("  {}", counted(count, "line")), theme.dim),
+            Span::styled(clip(&format!("{sign}{}", clean_line(&self.heading)), room), heading),
+            Span::styled(note, theme.dim),
         ]);
         lines.insert(0, heading);
         if hidden > 0 {

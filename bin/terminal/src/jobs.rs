@@ -22,6 +22,7 @@ use leftfold_runtime::turn_config::{Overrides, PromptOptions};
 use leftfold_runtime::user_message::UserMessage;
 use leftfold_runtime::{approvals, why};
 use leftfold_store::Reader;
+use leftfold_view::words::thousands;
 use leftfold_view::{ContextUse, Transcript};
 
 use super::BY;
@@ -364,7 +365,12 @@ impl Job {
         let cached = usage.cache_read;
         let sent = usage.input.saturating_add(cached).saturating_add(usage.cache_write);
         let received = usage.output.saturating_add(usage.reasoning);
-        let mut text = format!("  tokens       {sent} in ({cached} cached), {received} out\n");
+        let mut text = format!(
+            "  tokens       {} in ({} cached), {} out\n",
+            thousands(sent),
+            thousands(cached),
+            thousands(received)
+        );
         let all = all.await.unwrap_or_default().max(state.cost);
         if all > 0.0 {
             text += &format!("  cost         ${all:.4}");

@@ -12,6 +12,7 @@
 //! | `attachments` | images and PDFs that go with a prompt |
 //! | `choices`, `file_search` | what there is to choose from, read beside the keys |
 //! | `surface`, `plain_screen` | draws on a terminal in place, or only adds lines |
+//! | `restorer` | gives the terminal back after the program was killed |
 //! | `terminal_mode`, `keys`, `key_parser`, `events` | the terminal's mode, its keys, and everything else that is waited for |
 //! | `conversation`, `entered`, `commands`, `jobs`, `link` | performs what the user asks for |
 //! | `trust` | the question whether to trust the project's settings |
@@ -42,6 +43,7 @@ mod picker;
 mod plain_screen;
 mod prompt_history;
 mod render;
+mod restorer;
 mod status_line;
 mod surface;
 mod terminal_mode;
@@ -73,6 +75,7 @@ use self::link::Link;
 use self::look::Look;
 use self::plain_screen::PlainScreen;
 use self::prompt_history::PromptHistory;
+pub use self::restorer::become_restorer;
 use self::surface::Surface;
 use self::terminal_mode::TerminalMode;
 pub use self::terminal_mode::columns;
@@ -115,7 +118,15 @@ pub fn run_conversation(start: Start) -> anyhow::Result<ExitCode> {
         Some(place) => Reader::open(&place.store)?.read(place.session, 1)?,
         None => Vec::new(),
     };
-    let typed = trust::ask(&project.directory)?;
+    // the session reports wrong settings
+    let settings = resolved_settings::without_plugins(&project.directory).ok();
+    let typed = match &settings {
+        Some(settings) if settings.trust.is_whole() => String::new(),
+        Some(_) | None => trust::ask(&project.directory)?,
+    };
+    if let Some(settings) = &settings {
+        leftfold_runtime::sandbox::try_early(settings);
+    }
     let place = found.map_or_else(|| session_paths::new_place(project::new_id()), Ok)?;
     let project = Arc::new(project);
     leftfold_runtime::run_async(async {
@@ -134,19 +145,18 @@ async fn converse(
     let Start { overrides, prompt, files, .. } = start;
     let home = session_paths::data_dir()?;
     std::fs::create_dir_all(&home)?;
-    let settings =
-        resolved_settings::settings(&setup.turn_settings.directory, &setup.extensions.plugins)?;
-    let is_plain = settings.terminal.plain || !terminal_mode::has_codes();
+    let settings = setup.terminal.clone();
+    let is_plain = settings.plain || !terminal_mode::has_codes();
     let size = terminal_mode::size();
     let env = |name: &str| std::env::var(name).ok();
     let theme = match is_plain {
         true => Theme::new(ThemeName::Auto, ColorDepth::Plain, None),
-        false => Theme::detect(settings.terminal.theme, env),
+        false => Theme::detect(settings.theme, env),
     };
     let depth = theme.depth;
     // the last column stays empty, so that no row wraps by itself
     let width = usize::from(size.width.saturating_sub(1).max(1));
-    let keys = Arc::new(settings.terminal.keys.keymap()?.0);
+    let keys = Arc::new(settings.keys.keymap()?.0);
     let unicode = terminal_mode::has_unicode();
     let look = Look { theme: Arc::new(theme), width, unicode, keys };
     let mut screen = match is_plain {
@@ -156,7 +166,7 @@ async fn converse(
     let history = PromptHistory::open(&home.join("history"), &project.worktree);
     let session = setup.place.session;
     let mut app = App::new(look, session, history);
-    if let Some(items) = settings.terminal.status {
+    if let Some(items) = settings.status {
         app.status.items = items;
     }
     app.take_setup(&setup);
@@ -172,7 +182,7 @@ async fn converse(
     node.cast(NodeMessage::Keep(Arc::new(Sockets(sessions.clone()))))?;
     let mode = TerminalMode::set(!is_plain)?;
     // the answer comes among the keys, whenever it comes
-    let asks = settings.terminal.theme == ThemeName::Auto && depth >= ColorDepth::Ansi256;
+    let asks = settings.theme == ThemeName::Auto && depth >= ColorDepth::Ansi256;
     if let Screen::Inline(surface) = &mut screen
         && asks
     {
@@ -182,9 +192,8 @@ async fn converse(
     let link = Link { session, sessions, client: None, sink, seen: 0, opened };
     let (place, project) = (setup.place.clone(), project.as_ref().clone());
     let job = Job { link, place, project, overrides, setup, unlogged: None, files };
-    let mut conversation =
-        Conversation::new(app, job, events, screen, mode, settings.terminal.notify);
-    conversation.theme = settings.terminal.theme;
+    let mut conversation = Conversation::new(app, job, events, screen, mode, settings.notify);
+    conversation.theme = settings.theme;
     conversation.continue_session(past);
     if let Some(prompt) = prompt {
         conversation.app.queue.push_back(prompt);

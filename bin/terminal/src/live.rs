@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use leftfold_config::{KeyAction, StatusItem};
-use leftfold_events::event::{Purpose, TodoStatus};
+use leftfold_events::event::{Cost, Purpose, TodoStatus};
 use leftfold_events::{Seq, SessionId, Time};
 use leftfold_view::clean::{clean, clean_line, clip, visible_line};
 use leftfold_view::{
@@ -49,6 +49,8 @@ const RESUME: &str = "  resume it? [y]es  [n]o";
 const CONFIRM: &str = "  [y] allows it from now on; any other key goes back";
 const CONFIRM_OR_EDIT: &str =
     "  [y] allows it from now on, [e] edits it first; any other key goes back";
+/// Between the parts of a hint in the composer.
+const PART: &str = " · ";
 /// Shown until keys count.
 const QUIET: &str = "  …";
 
@@ -164,7 +166,14 @@ impl App {
             && let Some(line) = shown.first_mut()
         {
             let room = look.width.saturating_sub(indent);
-            line.push_span(span(theme.dim, clip(&hint, room)));
+            // parts for which there is no room are left out
+            let fits = |(end, _): &(usize, &str)| hint[..*end].width() <= room;
+            let shorter = hint.rmatch_indices(PART).find(fits);
+            let shown = match shorter.filter(|_| hint.width() > room) {
+                Some((end, _)) => hint[..end].to_owned(),
+                None => clip(&hint, room),
+            };
+            line.push_span(span(theme.dim, shown));
         }
         (shown, row - first, indent + column)
     }
@@ -182,7 +191,7 @@ impl App {
             Entry::Prompt if self.asked.is_some() => Some("a question waits".to_owned()),
             Entry::Prompt if self.is_working() => {
                 let stop = if back.is_empty() { key(KeyAction::Cancel) } else { back };
-                Some(format!("{send} queues a prompt · {stop} interrupts"))
+                Some(format!("{stop} interrupts{PART}{send} queues a prompt"))
             }
             Entry::Prompt if self.handed.is_some() || self.job.is_some() => {
                 Some(format!("{send} queues a prompt"))
@@ -194,7 +203,7 @@ impl App {
     fn status_row(&self, time: Time) -> Vec<Line<'static>> {
         let theme = &self.blocks.look.theme;
         if let Some(hint) = &self.hint {
-            return vec![self.row(theme.warning, hint)];
+            return self.blocks.look.note(theme.warning, hint);
         }
         let text = self.status_text(time);
         if text.is_empty() { Vec::new() } else { vec![self.row(theme.dim, &text)] }
@@ -452,7 +461,7 @@ impl App {
         let look = &self.blocks.look;
         let calls = match status.calls {
             0 => "begins".to_owned(),
-            calls => format!("{} · {}", status.last, words::counted(calls, "call")),
+            calls => format!("{} · {}", words::counted(calls, "call"), status.last),
         };
         let since = self.blocks.transcript.session(id).and_then(|view| view.turn);
         let since = since.map(|since| format!(" · {}", elapsed(time.since(since))));
@@ -537,14 +546,7 @@ impl App {
                     None => format!("{} tokens", tokens(used)),
                 }
             }
-            StatusItem::Cost => {
-                let own = root?.cost + self.before.cost;
-                let cost = own + self.blocks.transcript.subagent_cost;
-                if cost <= 0.0 {
-                    return None;
-                }
-                format!("${cost:.4}")
-            }
+            StatusItem::Cost => format!("${:.4}", self.cost()?),
             StatusItem::Time => {
                 elapsed(now.since(self.blocks.turn().filter(|_| self.is_working())?))
             }
@@ -556,6 +558,14 @@ impl App {
             StatusItem::Branch => clean_line(status.branch.as_deref()?),
         };
         Some(text).filter(|text| !text.is_empty())
+    }
+
+    /// The cost of the session with its subagents; `None` without a price.
+    pub(super) fn cost(&self) -> Option<Cost> {
+        let root = self.blocks.transcript.root()?;
+        let cost = root.cost + root.cost_of_subagents;
+        let before = self.before.cost + self.before.cost_of_subagents;
+        Some(cost + before).filter(|cost| *cost > 0.0)
     }
 
     /// How long the caller has been working on something, and on what.

@@ -1,5 +1,5 @@
-//! The mode of the terminal: keys come one by one, pastes are marked. It is restored at the end, after a panic, and
-//! by the next start if the process was killed.
+//! The mode of the terminal: keys come one by one, pastes are marked. It is restored at the end and after a panic. If
+//! the process is killed, [`restorer`](crate::restorer) does it, and else the next start.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Once;
@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use ratatui::layout::Size;
-use rustix::termios::{
-    self, InputModes, LocalModes, OptionalActions, OutputModes, SpecialCodeIndex,
-};
+use rustix::termios::{self, LocalModes, OptionalActions};
+
+use crate::restorer::{self, OFF, make_usual};
 
 /// Columns and rows if the terminal does not say them.
 const SIZE: Size = Size::new(80, 24);
@@ -17,8 +17,6 @@ const SIZE: Size = Size::new(80, 24);
 /// The cursor is shown, which a conversation that was killed may have hidden. Pastes are marked, keys have all their
 /// modifiers where the terminal can tell them, and changes of the focus are reported.
 const ON: &str = "\x1b[?25h\x1b[?2004h\x1b[>1u\x1b[?1004h";
-/// Ends these, wraps long lines, and shows the cursor.
-const OFF: &str = "\x1b[?2026l\x1b[?7h\x1b[?1004l\x1b[<u\x1b[?2004l\x1b[?25h";
 
 /// Whether the terminal is in the mode of a conversation, and whether codes were written for it.
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -56,6 +54,7 @@ impl TerminalMode {
         enable_raw_mode()?;
         IS_ON.store(true, Ordering::SeqCst);
         HAS_CODES.store(self.codes, Ordering::SeqCst);
+        restorer::say(true);
         write(if self.codes { ON } else { "" })
     }
 
@@ -76,6 +75,7 @@ fn restore() {
     }
     // a terminal that is gone needs nothing
     let _ = write(if HAS_CODES.load(Ordering::SeqCst) { OFF } else { "" });
+    restorer::say(false);
     if let Err(error) = disable_raw_mode() {
         tracing::debug!("the terminal's mode can not be restored: {error}");
     }
@@ -101,20 +101,11 @@ fn restore_after_panic() {
 /// A process that was killed leaves its terminal without echo and line ends. Nobody works in such a terminal, so
 /// this one gets the usual mode before it is changed.
 fn repair() {
-    let Ok(mut mode) = termios::tcgetattr(io::stdin()) else { return };
+    let Ok(mode) = termios::tcgetattr(io::stdin()) else { return };
     if mode.local_modes.intersects(LocalModes::ICANON | LocalModes::ECHO) {
         return;
     }
-    mode.local_modes |= LocalModes::ICANON
-        | LocalModes::ECHO
-        | LocalModes::ECHOE
-        | LocalModes::ECHOK
-        | LocalModes::ISIG
-        | LocalModes::IEXTEN;
-    mode.input_modes |= InputModes::ICRNL | InputModes::IXON | InputModes::BRKINT;
-    mode.output_modes |= OutputModes::OPOST | OutputModes::ONLCR;
-    mode.special_codes[SpecialCodeIndex::VMIN] = 1;
-    if let Err(error) = termios::tcsetattr(io::stdin(), OptionalActions::Now, &mode) {
+    if let Err(error) = termios::tcsetattr(io::stdin(), OptionalActions::Now, &make_usual(mode)) {
         tracing::debug!("the terminal's mode can not be repaired: {error}");
     }
 }

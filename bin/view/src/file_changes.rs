@@ -31,8 +31,8 @@ pub fn notices(event: &Files) -> Vec<String> {
             let more = files.len().saturating_sub(NAMED);
             let more = (more > 0).then(|| format!("  and {more} more"));
             let sum = match files.len() {
-                0 => "[done: no file had to be changed]".to_owned(),
-                _ => format!("[done: {}]", sum(&Figures::of(files.iter()))),
+                0 => "[no file had to be restored]".to_owned(),
+                _ => format!("[restored: {}]", sum(&Figures::of(files.iter()))),
             };
             named.chain(more).chain([sum]).collect()
         }

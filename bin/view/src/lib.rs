@@ -11,6 +11,7 @@
 //! | `change` | the changes that an event makes in a session, for front ends that print live |
 //! | `answer_gate` | which keys answer a question on a terminal |
 //! | `question` | the questions that a session asks people, and the parsing of typed answers |
+//! | `turn_rules` | the permission rule that asks a question |
 //! | `text` | changes as plain text, for `run` and `observe`, and lines about subagents |
 //! | `event_line`, `reason` | an event in one line, and the reason for it, for `replay` and others |
 //! | `findings` | what was out of the ordinary in a turn |
@@ -48,6 +49,7 @@ pub mod status;
 mod tests;
 pub mod text;
 mod transcript;
+mod turn_rules;
 pub mod words;
 
 pub use answer_gate::{AnswerGate, CTRL_D, CTRL_U, ESCAPE, GateKind, GateOutcome, GateRow, QUIET};
@@ -64,3 +66,4 @@ pub use session::{
 };
 pub use status::Status;
 pub use transcript::{SubagentStatus, Transcript};
+pub use turn_rules::AskingRule;

@@ -5,10 +5,12 @@
 use std::sync::Arc;
 
 use leftfold_events::event::Resolution;
-use leftfold_events::rules::{NETWORK, Rule, UNSANDBOXED};
+use leftfold_events::rules::{NETWORK, UNSANDBOXED};
 use leftfold_events::{Seq, SessionId, Time, form};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+
+use crate::turn_rules::AskingRule;
 
 /// The permission that a question is asked as.
 pub(crate) const PERMISSION: &str = "question";
@@ -160,8 +162,8 @@ pub struct OpenQuestion {
     pub arguments: Vec<(String, String)>,
     /// For a permission that a running call asks for: the tool or plugin that asks.
     pub by: Option<String>,
-    /// The rule because of which the call asks. `None`: no rule matches, or the rule is not known.
-    pub rule: Option<Rule>,
+    /// The rule that asks, and its file and line if they are known. `None`: no rule matches, or the rule is not known.
+    pub rule: Option<AskingRule>,
 }
 
 impl OpenQuestion {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use leftfold_events::event::{
-    Answer, CallSpec, Class, Compaction, Cost, Ended, Event, FileChange, Files, Finish, Hook,
-    HookPoint, Model, ModelRef, PartKind, Permission, PromptPart, Purpose, Resolution, Session,
-    StreamedInput, StreamedPart, Todo, TodoItem, Tool, Turn, Usage, Wanted,
+    Access, Answer, CallSpec, Class, Compaction, Cost, Ended, Event, FileChange, Files, Finish,
+    Hook, HookPoint, Model, ModelRef, PartKind, Permission, PromptPart, Purpose, Resolution,
+    Session, StreamedInput, StreamedPart, Subagent, Todo, TodoItem, Tool, Turn, Usage, Wanted,
 };
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::state::Figures;
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::change::{CallStep, Change, CompactionEnd, Outcome};
 use crate::question::{self, OpenQuestion, Question};
+use crate::turn_rules::TurnRules;
 use crate::{file_changes, words};
 
 /// The fold of one session's events.
@@ -49,6 +50,8 @@ pub struct SessionView {
     /// The usage of this session's own requests; subagents have their own.
     pub usage: Usage,
     pub cost: Cost,
+    /// The cost of its subagents that have ended, with that of their own subagents.
+    pub cost_of_subagents: Cost,
     /// The end of the last turn.
     pub ended: Option<Box<Ended>>,
     /// When a node last resumed the session.
@@ -81,6 +84,12 @@ pub struct SessionView {
     finish: Option<Finish>,
     /// The files that the calls of this turn have changed.
     changed: Vec<FileChange>,
+    /// The permission rules of the turn.
+    rules: TurnRules,
+    /// Whether the log says them.
+    has_rules: bool,
+    /// The rules of "always" answers.
+    approved: Vec<Rule>,
 }
 
 /// A pending model request.
@@ -191,8 +200,6 @@ pub struct Call {
     pub paths: Vec<String>,
     /// Whether a person was asked about it, or by it.
     pub asked: bool,
-    /// The rule because of which a person is asked.
-    pub rule: Option<Rule>,
     /// When it last started to run.
     pub started: Option<Time>,
     pub ended: Option<Time>,
@@ -205,6 +212,8 @@ pub struct Call {
     pub metadata: Option<Value>,
     /// The subagent that works for it.
     pub subagent: Option<SessionId>,
+    /// The permissions that it needs.
+    access: Vec<Access>,
     /// The call, if it would change files and has not started.
     change: Option<Arc<Resolution>>,
     /// Its questions, and whether each has been asked already.
@@ -292,6 +301,13 @@ impl SessionView {
         view
     }
 
+    /// Sets the rules of the next turn, until the log says them.
+    pub(crate) fn set_rules(&mut self, rules: &TurnRules) {
+        if !self.has_rules {
+            self.rules.clone_from(rules);
+        }
+    }
+
     /// The conversation without reverted messages; empty if the transcript keeps no messages.
     pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Message> {
         let end = self.reverted.unwrap_or(Seq::MAX);
@@ -368,6 +384,10 @@ impl SessionView {
             }
             Event::Files(files) => self.files_event(files, event.seq, event.at),
             Event::Hook(plugin) => self.plugin(plugin, event),
+            Event::Subagent(Subagent::Ended { cost, .. }) => {
+                self.cost_of_subagents += cost;
+                Vec::new()
+            }
             Event::Subagent(_) => Vec::new(),
         }
     }
@@ -457,6 +477,7 @@ impl SessionView {
                 vec![Change::Noted { by, parts }]
             }
             Turn::Configured(configured) => {
+                (self.rules, self.has_rules) = (TurnRules::of(configured), true);
                 if let Ok(model) = serde_json::from_str::<ModelSpec>(configured.model.text()) {
                     self.context_size = model.limit.context;
                 }
@@ -782,6 +803,7 @@ impl SessionView {
         }
         call.class = Some(resolution.class);
         call.paths.clone_from(&resolution.paths);
+        call.access.clone_from(&resolution.access);
         if resolution.access.iter().any(|access| access.permission == question::PERMISSION)
             && let Some(questions) = question::of_tool(&call.input)
         {
@@ -838,15 +860,16 @@ impl SessionView {
             Permission::Ruled { action: Action::Deny, .. } => {
                 self.end_call(of, Outcome::Denied, at)
             }
-            Permission::Ruled { action, rule, .. } => {
-                if let Some(call) = self.calls.get_mut(&of).filter(|_| *action == Action::Ask) {
-                    call.rule.clone_from(rule);
-                }
-                Vec::new()
-            }
+            Permission::Ruled { .. } => Vec::new(),
             Permission::Asked { permission, patterns, always, .. } => {
                 self.links.insert(envelope.seq, of);
                 let id = (self.id, envelope.seq);
+                let (permission, patterns, always) =
+                    (permission.clone(), patterns.clone(), always.clone());
+                let access = Access { permission, patterns, always };
+                let needs = self.calls.get(&of).map(|call| call.access.as_slice());
+                let rule = self.rules.asking(&access, needs.unwrap_or_default(), &self.approved);
+                let Access { permission, patterns, always } = access;
                 let call = self.call_mut(of);
                 call.asked = true;
                 let in_words = permission == question::PERMISSION;
@@ -856,10 +879,10 @@ impl SessionView {
                     id,
                     at: envelope.at,
                     call: of,
-                    permission: permission.clone(),
-                    patterns: patterns.clone(),
-                    always: always.clone(),
-                    question: in_words.then(|| call.next_question(patterns)),
+                    question: in_words.then(|| call.next_question(&patterns)),
+                    permission,
+                    patterns,
+                    always,
                     change: call.change.clone().filter(|_| !in_words),
                     arguments: match wants {
                         _ if in_words => Vec::new(),
@@ -867,7 +890,7 @@ impl SessionView {
                         None => words::arguments(&call.name, &call.input),
                     },
                     by,
-                    rule: call.rule.clone(),
+                    rule,
                 };
                 self.questions.insert(envelope.seq, question);
                 self.open.push(envelope.seq);
@@ -880,6 +903,13 @@ impl SessionView {
                     && let Some(question) = self.questions.get_mut(&of)
                 {
                     question.always.clone_from(always);
+                }
+                if *reply == Answer::Always
+                    && let Some(asked) = self.questions.get(&of)
+                {
+                    let allowed =
+                        |pattern: &String| Rule::new(&asked.permission, pattern, Action::Allow);
+                    self.approved.extend(asked.always.iter().map(allowed));
                 }
                 self.close_question(of);
                 let (reply, by, feedback) = (*reply, by.clone(), feedback.clone());

@@ -1,6 +1,7 @@
 //! Feeds events in, and checks text, messages and questions.
 
-use leftfold_events::{Envelope, Event, Notes, Seq, SessionId, Time, form};
+use leftfold_events::event::Turn;
+use leftfold_events::{Envelope, Event, Notes, Seq, SessionId, Time, TurnConfig, form};
 use serde_json::{Value, json};
 
 use crate::text::TextRenderer;
@@ -395,6 +396,58 @@ fn every_question_of_a_call_is_found_by_its_event() {
     assert_eq!(open, [unknown]);
     let notes = log.text().1;
     assert!(notes.contains("  ? [Colour] Which? → red\n  ? Sure? → (dismissed)\n"), "{notes}");
+}
+
+#[test]
+fn each_question_of_a_call_has_its_own_rule_and_its_place() {
+    use leftfold_events::rules::{Action, Rule};
+    use leftfold_events::turn_config::RuleSource;
+    let rule = |permission, pattern| Rule::new(permission, pattern, Action::Ask);
+    let place = |line: usize| format!("leftfold.json:{line}:5");
+    let rules = vec![
+        Rule::new("*", "*", Action::Allow),
+        rule("bash", "rm *"),
+        rule("bash", "git *"),
+        rule("external_directory", "*"),
+    ];
+    let sources = (0..rules.len())
+        .map(|at| RuleSource { from: at, to: at + 1, source: place(at) })
+        .collect::<Vec<_>>();
+    let asked = |is_logged: bool, is_first_allowed: bool| {
+        let mut log = Log::default();
+        if is_logged {
+            let mut config = TurnConfig { rules: rules.clone(), ..TurnConfig::default() };
+            config.options.sources.rules = sources.clone();
+            // a payload is only its hash as JSON
+            let seq = log.prompted("");
+            let configured = Turn::Configured(config.payloads());
+            log.events[seq as usize - 1].event = configured.into();
+        }
+        log.prompted("go");
+        let call = log.resolved(ROOT, "bash", "command", &json!({ "command": "rm a; git b" }));
+        let both = log.asked(ROOT, call, "bash", &["git b", "rm a"]);
+        if is_first_allowed {
+            log.answered(both, "always", None);
+        }
+        log.asked(ROOT, call, "external_directory", &["/etc"]);
+        log.asked(ROOT, call, "bash", &["git b", "rm a"]);
+        log.asked(ROOT, call, "webfetch", &["https://a.b"]);
+        let mut transcript = Transcript::live(session(ROOT));
+        // what is logged is newer than these
+        let known = if is_logged { Vec::new() } else { rules.clone() };
+        transcript.set_rules(known, sources.clone());
+        log.events.iter().for_each(|event| drop(transcript.apply(event)));
+        let rules = transcript.open_questions().map(|open| open.rule.clone());
+        rules.skip(usize::from(!is_first_allowed)).collect::<Vec<_>>()
+    };
+    let outside = Some((rule("external_directory", "*"), Some(place(3))));
+    let git = Some((rule("bash", "git *"), Some(place(2))));
+    // "always" allows `git *`, so that the other pattern asks
+    let rm = Some((rule("bash", "rm *"), Some(place(1))));
+    for is_logged in [true, false] {
+        assert_eq!(asked(is_logged, false), [outside.clone(), git.clone(), None]);
+        assert_eq!(asked(is_logged, true), [outside.clone(), rm.clone(), None]);
+    }
 }
 
 #[test]

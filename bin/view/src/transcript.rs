@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use leftfold_events::event::{Cost, Event, Subagent, Tool, Turn};
+use leftfold_events::rules::Rule;
+use leftfold_events::turn_config::RuleSource;
 use leftfold_events::{Envelope, Seq, SessionId};
 
 use crate::change::Change;
 use crate::question::OpenQuestion;
 use crate::session::SessionView;
+use crate::turn_rules::TurnRules;
 use crate::words::heading;
 
 /// The fold of the events of a root session and of its descendants.
@@ -21,6 +24,8 @@ pub struct Transcript {
     prefix: bool,
     keeps_messages: bool,
     sessions: BTreeMap<SessionId, (SessionView, SubagentStatus)>,
+    /// The rules of the root, until the log says them.
+    rules: TurnRules,
     /// The cost of the subagents in this turn or the last one.
     pub subagent_cost: Cost,
 }
@@ -53,8 +58,8 @@ impl Transcript {
     /// A transcript for live output: it has the calls and questions of the current turn, and keeps
     /// no messages.
     pub fn live(root: SessionId) -> Self {
-        let sessions = BTreeMap::new();
-        Self { root, prefix: false, keeps_messages: false, sessions, subagent_cost: 0.0 }
+        let (sessions, rules) = (BTreeMap::new(), TurnRules::default());
+        Self { root, prefix: false, keeps_messages: false, sessions, rules, subagent_cost: 0.0 }
     }
 
     /// A transcript that keeps all messages with their parts, calls and results.
@@ -65,6 +70,15 @@ impl Transcript {
     /// For a log that is applied from its first event on, including a fork's shared events.
     pub fn from_start(self) -> Self {
         Self { prefix: true, ..self }
+    }
+
+    /// Sets the rules of the root's next turn with the places where they stand, for questions that come before the log
+    /// has said them.
+    pub fn set_rules(&mut self, rules: Vec<Rule>, sources: Vec<RuleSource>) {
+        self.rules = TurnRules::with_sources(rules, sources);
+        if let Some((view, _)) = self.sessions.get_mut(&self.root) {
+            view.set_rules(&self.rules);
+        }
     }
 
     /// The session whose transcript an event belongs to.
@@ -120,7 +134,13 @@ impl Transcript {
         self.prefix &= event.session != self.root;
         let id = self.session_of(event);
         let keeps_messages = self.keeps_messages;
-        let new = || (SessionView::new(id, keeps_messages), SubagentStatus::new("subagent"));
+        let new = || {
+            let mut view = SessionView::new(id, keeps_messages);
+            if id == self.root {
+                view.set_rules(&self.rules);
+            }
+            (view, SubagentStatus::new("subagent"))
+        };
         let (view, status) = self.sessions.entry(id).or_insert_with(new);
         if event.seq <= view.seq {
             return Vec::new();

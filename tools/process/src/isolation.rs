@@ -61,6 +61,21 @@ pub fn spawn_on_terminal(
     })
 }
 
+/// Starts a program that stays beside this process and belongs to no call, so that no end of a call ends it. It may lead
+/// a session of its own.
+///
+/// # Errors
+/// The program could not be started.
+pub fn spawn_companion(command: &mut std::process::Command) -> io::Result<std::process::Child> {
+    with_live(|live| {
+        let number = system::mark_children();
+        let child = command.spawn()?;
+        let leader = child.id().try_into().ok().and_then(Pid::from_raw);
+        live.extend(leader.map(|leader| Live { leader, number }));
+        Ok(child)
+    })
+}
+
 /// Marks every descriptor that this process has inherited, except the three standard streams, as
 /// close-on-exec. Call it first in `main`: Rust opens all later descriptors that way.
 pub fn close_descriptors_on_exec() {

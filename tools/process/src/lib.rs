@@ -44,7 +44,9 @@ pub use child::{End, OPT_OUT, Program, ServerProcess, Started, StderrTail};
 pub use environment::environment;
 pub use files::{open_files, raise_open_files};
 pub use helper::{HelperChannel, exit_status};
-pub use isolation::{close_descriptors_on_exec, spawn_isolated, spawn_on_terminal};
+pub use isolation::{
+    close_descriptors_on_exec, spawn_companion, spawn_isolated, spawn_on_terminal,
+};
 pub use mark::{CALL, NODE};
 pub use origin::{Origin, PeerProcess};
 pub use pool::{

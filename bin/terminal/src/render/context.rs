@@ -1,10 +1,11 @@
 //! The use of the model's context, as a bar and a list.
 
 use leftfold_view::ContextUse;
+use leftfold_view::words::thousands;
 use ratatui::style::Style;
 use ratatui::text::Line;
 
-use super::wrap::{clip, span};
+use super::wrap::{self, clip, span};
 use crate::theme::Theme;
 
 /// The widest bar in columns.
@@ -22,8 +23,10 @@ pub(crate) fn context(
     let shown = measured.unwrap_or_else(|| used.used());
     let percent = |tokens: u64, of: u64| tokens.saturating_mul(100).checked_div(of);
     let of_size = match percent(shown, size) {
-        Some(percent) => format!("{shown} of {size} tokens ({percent} %)"),
-        None => format!("{shown} tokens"),
+        Some(percent) => {
+            format!("{} of {} tokens ({percent} %)", thousands(shown), thousands(size))
+        }
+        None => format!("{} tokens", thousands(shown)),
     };
     let about = if measured.is_some() { "" } else { "about " };
     let head = [span("context ", theme.heading), span(&format!("{about}{of_size}"), theme.text)];
@@ -35,18 +38,18 @@ pub(crate) fn context(
         let row = [
             span(&format!("{sign} "), style),
             span(&format!("{name:<13}"), theme.text),
-            span(&format!("{tokens:>9} {share:>3} %"), theme.dim),
+            span(&format!("{:>9} {share:>3} %", thousands(tokens)), theme.dim),
         ];
         lines.push(Line::from(clip(&row, columns)));
     }
     if size > 0 {
         let free = size.saturating_sub(shown);
         let share = percent(free, size).unwrap_or(0);
-        let row = format!("  {:<13}{free:>9} {share:>3} %", "free");
+        let row = format!("  {:<13}{:>9} {share:>3} %", "free", thousands(free));
         lines.push(Line::from(clip(&[span(&row, theme.dim)], columns)));
     }
     let note = "the parts are estimated from the lengths of their texts";
-    lines.push(Line::from(clip(&[span(note, theme.dim)], columns)));
+    lines.extend(wrap::note(note, theme.dim, columns));
     lines
 }
 
@@ -98,13 +101,13 @@ mod tests {
         let lines = marked(&context(&used, Some(11_000), 20, &theme()));
         assert_eq!(lines[1], "{keyword:S}{string:II}{literal:T}{name:RRRRRR}{dim:..........}");
         let lines = marked(&context(&used, Some(11_000), 60, &theme()));
-        assert_eq!(lines[0], "{heading:context }11000 of 20000 tokens (55 %)");
-        assert_eq!(lines[2], "{keyword:S }system       {dim:     1000   5 %}");
-        assert_eq!(lines[7], "{dim:  free              9000  45 %}");
+        assert_eq!(lines[0], "{heading:context }11,000 of 20,000 tokens (55 %)");
+        assert_eq!(lines[2], "{keyword:S }system       {dim:    1,000   5 %}");
+        assert_eq!(lines[7], "{dim:  free             9,000  45 %}");
         let unknown = ContextUse { size: 0, ..used };
         assert_eq!(
             marked(&context(&unknown, None, 60, &theme()))[0],
-            "{heading:context }about 10000 tokens"
+            "{heading:context }about 10,000 tokens"
         );
         let huge = ContextUse { system: u64::MAX / 2, size: 1, ..used };
         for width in 0..70 {

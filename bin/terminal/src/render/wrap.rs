@@ -70,11 +70,20 @@ pub(crate) fn wrap(
 ) -> Vec<Line<'static>> {
     let mut layout = Layout::new(width, indent, breaks);
     for span in text {
+        if is_plain(&span.content) {
+            layout.push_plain(&span.content, span.style);
+            continue;
+        }
         for cluster in span.content.graphemes(true) {
             layout.push(cluster, span.style);
         }
     }
     layout.finish()
+}
+
+/// Whether each byte is a cluster of one column.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 /// At most `columns` of the text in one line, with a mark if something was left out.
@@ -167,7 +176,7 @@ struct Clusters {
 
 impl Clusters {
     fn push(&mut self, cluster: &str, style: Style) {
-        self.width += cluster.width();
+        self.width += width(cluster);
         match self.spans.last_mut() {
             Some(last) if last.style == style => last.content.to_mut().push_str(cluster),
             _ => self.spans.push(Span::styled(cluster.to_owned(), style)),
@@ -265,6 +274,30 @@ impl Layout {
         self.word.push(cluster, style);
     }
 
+    /// Adds text whose bytes are clusters of one column, a word at a time. It is the same as to [`push`](Self::push)
+    /// each byte, and takes far less time: text that streams is laid out again and again.
+    fn push_plain(&mut self, text: &str, style: Style) {
+        let mut rest = text;
+        while !rest.is_empty() {
+            let room = match self.breaks {
+                Break::Words => (self.width - self.indent).saturating_sub(self.word.width),
+                Break::Anywhere => self.width.saturating_sub(self.line.width),
+            };
+            let end = match self.breaks {
+                Break::Words => rest.find(' ').unwrap_or(rest.len()),
+                Break::Anywhere => rest.len(),
+            };
+            let fits = end.min(room);
+            let (piece, after) = rest.split_at(fits.max(1));
+            match (fits, self.breaks) {
+                (0, _) => self.push(piece, style),
+                (_, Break::Words) => self.word.push(piece, style),
+                (_, Break::Anywhere) => self.line.push(piece, style),
+            }
+            rest = after;
+        }
+    }
+
     /// Moves the word to the line, or to the next one.
     fn end_word(&mut self) {
         if self.word.spans.is_empty() {
@@ -307,7 +340,30 @@ fn shortened(cluster: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn plain_text_is_laid_out_as_its_clusters_are(
+            texts in proptest::collection::vec("[ab ]{0,30}", 1..5),
+            (width, prefix) in (1..20_usize, 0..6_usize),
+            words: bool,
+        ) {
+            let styles = [Style::new(), Style::new().bold()];
+            let spans = texts.iter().zip(styles.iter().cycle());
+            let spans: Vec<Span<'_>> =
+                spans.map(|(text, style)| Span::styled(text.as_str(), *style)).collect();
+            let indent = Indent::hanging(vec![Span::raw("-".repeat(prefix))]);
+            let breaks = if words { Break::Words } else { Break::Anywhere };
+            let mut layout = Layout::new(width, &indent, breaks);
+            for span in &spans {
+                span.content.graphemes(true).for_each(|cluster| layout.push(cluster, span.style));
+            }
+            prop_assert_eq!(wrap(&spans, width, &indent, breaks), layout.finish());
+        }
+    }
 
     fn wrapped(text: &str, width: usize, prefix: &str, breaks: Break) -> Vec<String> {
         let indent = Indent::hanging(vec![Span::raw(prefix.to_owned())]);

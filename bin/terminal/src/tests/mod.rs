@@ -12,7 +12,9 @@ use std::io::Write;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use leftfold_events::event::{Answer, EndReason, Model, Permission, Session, StreamedInput, Tool};
+use leftfold_events::event::{
+    Answer, EndReason, Model, Permission, Session, StreamedInput, Subagent, Tool, Usage,
+};
 use leftfold_events::rules::Action as RuleAction;
 use leftfold_events::{Seq, SessionId, Time};
 use leftfold_view::GateRow;
@@ -182,6 +184,105 @@ fn a_question_shows_all_that_it_is_about() {
         let shown: String = blocks.take().iter().map(|line| format!("{line}\n")).collect();
         assert_eq!(shown, format!("\n{expected}"));
     }
+}
+
+#[test]
+fn a_reason_for_which_there_is_no_room_stands_below_its_call() {
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let asked = log.requested();
+    let path = json!({ "filePath": "src/lexer/tokens.rs" });
+    log.called(asked, "edit", &path, Some("the text to replace is not in the file"));
+    let read = log.called(asked, "read", &path, None);
+    let run = log.started(read);
+    log.finished(run, "there is no such file", &json!({ "error_kind": "not_found" }), true);
+    let edit = log.called(asked, "edit", &path, None);
+    let question = log.asked(edit, "edit", &["src/lexer/tokens.rs"]);
+    log.answered(question, Answer::Reject, Some("because the tests come first"), "terminal");
+    assert_eq!(
+        log.shown(39),
+        "\
+› go
+
+✗ edit src/lexer/tokens.rs
+    the text to replace is not in the
+    file
+✗ read src/lexer/tokens.rs
+    there is no such file · 1.0 s
+– edit src/lexer/tokens.rs
+    rejected: because the tests come
+    first
+"
+    );
+}
+
+#[test]
+fn lines_that_were_cut_for_the_model_are_counted() {
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let asked = log.requested();
+    let bash = log.called(asked, "bash", &json!({ "command": "seq 5001" }), None);
+    let run = log.started(bash);
+    let numbers: String = (3002..=5001).map(|n| format!("{n}\n")).collect();
+    let cut =
+        format!("(Output cut: the last 2000 of 5001 lines, 23898 bytes in all.)\n\n{numbers}");
+    log.finished(run, &cut, &json!({ "exit": 0, "truncated": true }), false);
+    let shown = log.shown(39);
+    let expected =
+        "✓ bash seq 5001  1.0 s\n    … 4989 lines above, Ctrl-O shows\n    2000 lines\n    4990\n";
+    assert!(shown.contains(expected), "{shown}");
+}
+
+#[test]
+fn a_question_that_was_asked_before_stands_above_its_answer() {
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let asked = log.requested();
+    let options = json!([{ "label": "a" }]);
+    let questions = json!({ "questions": [{ "question": "Which?", "options": options }] });
+    let call = log.called(asked, "question", &questions, None);
+    let question = log.asked(call, "question", &["Which?"]);
+    let (before, now) = (log.events.len(), Instant::now());
+    log.answered(question, Answer::Once, Some("a"), "terminal");
+    let mut app = App::new(look(79), SessionId::default(), PromptHistory::default());
+    log.events[..before].iter().for_each(|event| app.observe(event));
+    let shown = |app: &mut App| app.take().iter().map(Line::to_string).collect::<Vec<_>>();
+    let mut past = App::new(look(79), SessionId::default(), PromptHistory::default());
+    past.show_past(log.events.len() as Seq);
+    log.events.iter().for_each(|event| past.observe(event));
+    assert_eq!(shown(&mut past), ["› go", "", "? Which?", "  → a"]);
+    // one that was shown is not shown again
+    show(&mut app, now);
+    assert!(shown(&mut app).contains(&"? Which?".to_owned()));
+    press(&mut app, "1\n", now + Duration::from_secs(1));
+    app.observe(&log.events[before]);
+    assert_eq!(shown(&mut app), ["  → a"]);
+}
+
+#[test]
+fn the_costs_of_subagents_count_for_good() {
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let asked = log.requested();
+    let task = log.called(asked, "task", &json!({ "description": "look" }), None);
+    let session = log.spawned(SessionId::default(), task, "explore", |_| {});
+    let ended = Subagent::Ended {
+        session,
+        answer: String::new(),
+        reason: EndReason::Completed,
+        usage: Usage::default(),
+        cost: 0.5,
+    };
+    log.add(Some(task), ended);
+    log.ended(EndReason::Completed, None);
+    let mut app = app(&log, 79);
+    let lines: Vec<String> = app.take().iter().map(Line::to_string).collect();
+    let last = lines.last().unwrap();
+    assert!(last.contains("$0.5123, of which subagents $0.5000"), "{last}");
+    assert_eq!(app.cost(), Some(0.5));
+    log.prompted("more", "terminal");
+    app.observe(log.events.last().unwrap());
+    assert_eq!(app.cost(), Some(0.5));
 }
 
 #[test]
@@ -418,6 +519,91 @@ fn commands_are_completed_as_they_are_typed() {
     assert!(!live(&mut app, Time::default()).concat().contains("/model"));
     press(&mut app, "↑", now);
     assert_eq!(app.composer.text(), "/rename a title");
+}
+
+#[test]
+fn events_and_formats_are_completed() {
+    let now = Instant::now();
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let asked = log.requested();
+    log.called(asked, "bash", &json!({ "command": "ls" }), None);
+    log.ended(EndReason::Completed, None);
+    let mut app = app(&log, 79);
+    press(&mut app, "/explain ", now);
+    let rows = live(&mut app, Time::default());
+    assert_eq!(
+        rows[1..],
+        [
+            "> 6  turn.ended completed after 1 step, $0.0123",
+            "  3  tool.called bash ls",
+            "  2  model.requested /, step 1",
+            "  1  turn.prompted \"go\" → /",
+        ],
+        "{rows:?}"
+    );
+    press(&mut app, "3", now);
+    assert_eq!(submitted(&press(&mut app, "\n", now)), ["/explain 3"]);
+    app.settle(false);
+    press(&mut app, "/export h⇥", now);
+    assert_eq!(submitted(&press(&mut app, "\n", now)), ["/export html"]);
+}
+
+#[test]
+fn a_question_mark_shows_keys_and_stays() {
+    let now = Instant::now();
+    let mut app = fresh();
+    press(&mut app, "?", now);
+    let hint = app.hint.clone().unwrap();
+    assert!(hint.starts_with("Enter sends · Alt-Enter begins a line · Esc interrupts"), "{hint}");
+    let rows = live(&mut app, Time::default());
+    assert!(rows[0] == "› ?" && rows.len() > 2, "{rows:?}");
+    assert_eq!(submitted(&press(&mut app, " why\n", now)), ["? why"]);
+    assert_eq!(app.hint, None);
+}
+
+#[test]
+fn a_command_is_not_written_behind_a_prompt_that_was_taken_back() {
+    let now = Instant::now();
+    for (keys, sent) in [
+        ("/redo\n", "/redo"),
+        ("\n", "fix it"),
+        (" now\n", "fix it now"),
+        (" /redo\n", "fix it /redo"),
+    ] {
+        let mut app = fresh();
+        app.take_back("fix it");
+        assert_eq!(submitted(&press(&mut app, keys, now)), [sent], "{keys:?}");
+    }
+    let mut app = fresh();
+    app.take_back("fix it");
+    app.bring_back();
+    assert!(app.composer.is_empty());
+    press(&mut app, "↑", now);
+    assert_eq!(app.composer.text(), "fix it");
+    // a draft is not dropped
+    let mut app = fresh();
+    press(&mut app, "draft", now);
+    app.take_back("fix it");
+    press(&mut app, "/", now);
+    assert_eq!(app.composer.text(), "fix it\ndraft/");
+}
+
+#[test]
+fn hints_are_shown_whole_and_placeholders_lose_whole_parts() {
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    let mut app = app(&log, 39);
+    let rows = live(&mut app, Time::default());
+    assert!(rows.contains(&"› Esc interrupts".to_owned()), "{rows:?}");
+    app.blocks.look.width = 79;
+    let rows = live(&mut app, Time::default());
+    assert!(rows.contains(&"› Esc interrupts · Enter queues a prompt".to_owned()), "{rows:?}");
+    app.blocks.look.width = 39;
+    app.hint = Some("permissions: ask, for the next prompts of the agent build".to_owned());
+    let rows = live(&mut app, Time::default());
+    let hint = ["permissions: ask, for the next prompts", "of the agent build"];
+    assert_eq!(rows[rows.len() - 2..], hint);
 }
 
 #[test]

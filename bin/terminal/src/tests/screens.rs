@@ -1,11 +1,13 @@
 //! Whole screens: what is finished, a rule, and the rows that change, with the styles of the finished
 //! lines. Their golden files stand beside those of the renderers.
 
-use leftfold_events::Sha256;
 use leftfold_events::event::{
-    Compaction, Files, Finish, PartKind, Purpose, Todo, TodoItem, TodoPriority, TodoStatus, Usage,
+    Compaction, Files, Finish, PartKind, Purpose, Todo, TodoItem, TodoPriority, TodoStatus, Turn,
+    Usage,
 };
 use leftfold_events::rules::Rule;
+use leftfold_events::turn_config::RuleSource;
+use leftfold_events::{Sha256, TurnConfig};
 use leftfold_tools::FilePreview;
 
 use super::*;
@@ -62,8 +64,6 @@ fn screen(log: &Log, width: u16, change: &[FilePreview]) -> Vec<Line<'static>> {
     app.status.model = "acme/large".to_owned();
     log.events.iter().for_each(|event| app.observe(event));
     if let Some(question) = app.next_question() {
-        app.blocks.rule_sources =
-            question.rule.iter().map(|rule| (rule.clone(), "leftfold.json:7".to_owned())).collect();
         app.ask(&question, change, now);
     }
     let mut lines = app.take();
@@ -195,17 +195,15 @@ fn the_result_of_each_tool_looks_as_recorded() {
 #[test]
 fn a_question_looks_as_recorded() {
     let mut log = Log::default();
+    let rules = vec![Rule::new("edit", "src/*", RuleAction::Ask)];
+    let mut config = TurnConfig { rules, ..TurnConfig::default() };
+    let source = RuleSource { from: 0, to: 1, source: "leftfold.json:7".to_owned() };
+    config.options.sources.rules = vec![source];
+    log.add(None, Turn::Configured(config.payloads()));
     log.prompted("go", "terminal");
     let asked = log.requested();
     let input = json!({ "filePath": "src/lexer.rs", "oldString": "a", "newString": "b" });
     let edit = log.called(asked, "edit", &input, None);
-    let rule = Rule {
-        permission: "edit".to_owned(),
-        pattern: "src/*".to_owned(),
-        action: RuleAction::Ask,
-    };
-    let call = "c".to_owned();
-    log.add(Some(edit), Permission::Ruled { call, action: RuleAction::Ask, rule: Some(rule) });
     log.asked(edit, "edit", &["src/lexer.rs"]);
     let bash = log.called(asked, "bash", &json!({ "command": "rm -rf target" }), None);
     log.asked(bash, "bash", &["rm -rf target"]);
@@ -418,6 +416,19 @@ fn everything_over_a_second_shows_that_it_lives() {
     let purpose = Purpose::Compaction;
     log.add(None, Model::Requested { model, step: 1, attempt: 1, purpose, request_sha256 });
     assert!(rows(&log, 4_000).contains(" writing a summary · 4 s"), "{}", rows(&log, 4_000));
+    // a summary that the user asks for is no turn
+    let mut log = Log::default();
+    let started = log.add(None, Compaction::Started { through: 0, auto: false });
+    let model = Default::default();
+    log.add(None, Model::Requested { model, step: 1, attempt: 1, purpose, request_sha256 });
+    assert!(rows(&log, 4_000).contains(" writing a summary · 4 s"), "{}", rows(&log, 4_000));
+    assert!(rows(&log, 4_000).contains("› Esc interrupts"), "{}", rows(&log, 4_000));
+    log.add(Some(started), Compaction::Finished { summary: "all is well".to_owned() });
+    assert!(!rows(&log, 4_000).contains("writing a summary"), "{}", rows(&log, 4_000));
+    log.ended(EndReason::Completed, None);
+    let lines: Vec<String> = app(&log, 79).take().iter().map(Line::to_string).collect();
+    let last = lines.last().unwrap();
+    assert!(last.ends_with("30 out · $0.0123"), "{last}");
 }
 
 #[test]
