@@ -158,8 +158,8 @@ impl CodeCache {
 enum Container {
     /// `rows` is the number of rows before it.
     Quote { rows: usize },
-    /// An item of a list, or a footnote. `marker` stands before its first line only.
-    Item { marker: Vec<Span<'static>>, columns: usize },
+    /// An item of a list, or a footnote, that begins at `at`. `marker` stands before its first line only.
+    Item { marker: Vec<Span<'static>>, columns: usize, at: usize },
 }
 
 /// The code block that is being read.
@@ -525,7 +525,7 @@ impl<'a> Layout<'a> {
         self.gap(at);
         let marker = vec![span(marker, self.theme.marker)];
         let columns = width_of(&marker);
-        self.containers.push(Container::Item { marker, columns });
+        self.containers.push(Container::Item { marker, columns, at });
         self.follows = false;
     }
 
@@ -535,8 +535,7 @@ impl<'a> Layout<'a> {
             && !marker.is_empty()
         {
             // an item without text
-            let at = self.rows.last().map_or(0, |row| row.at);
-            self.lines(&[], at, Break::Words);
+            self.lines(&[], usize::MAX, Break::Words);
         }
         self.containers.pop();
         self.follows = true;
@@ -635,10 +634,16 @@ impl<'a> Layout<'a> {
         let rest = self.prefix(DEEPEST);
         let bar = self.bar();
         let mut first = Vec::new();
+        // the first line of an item begins where the item does, so that its place does not depend on how its text goes on
+        let begun = self.containers.iter().find_map(|container| match container {
+            Container::Item { marker, at, .. } => Some(*at).filter(|_| !marker.is_empty()),
+            Container::Quote { .. } => None,
+        });
+        let at = begun.unwrap_or(at);
         for container in self.containers.iter_mut().take(DEEPEST) {
             match container {
                 Container::Quote { .. } => first.push(bar.clone()),
-                Container::Item { marker, columns } if marker.is_empty() => {
+                Container::Item { marker, columns, .. } if marker.is_empty() => {
                     first.push(Span::raw(" ".repeat(*columns)));
                 }
                 Container::Item { marker, .. } => first.append(marker),

@@ -131,15 +131,16 @@ impl MarkdownStream {
                 let start = if start > last { 0 } else { start };
                 // The indent of a line says what it is.
                 let start = self.source[..start].rfind('\n').map_or(0, |end| end + 1);
-                // Rows of the part that is dropped are still to be handed out.
-                if start > 0 && laid_out.rows.first().is_none_or(|row| row.at >= start) {
+                // Rows of a part that is dropped have been handed out.
+                let may_drop = laid_out.rows.first().is_none_or(|row| row.at >= start);
+                if start > 0 && may_drop {
                     // A list adds no blank line of its own.
                     let follows = (self.follows || first < start)
                         && (item.is_none() || is_blank_before(&self.source, start));
                     self.drop_source(start, &mut laid_out.rows);
                     self.follows = follows;
                 }
-                if laid_out.is_fenced && laid_out.block <= start {
+                if laid_out.is_fenced && laid_out.block <= start && (start == 0 || may_drop) {
                     self.drop_code(&mut laid_out.rows);
                 }
                 laid_out.rows

@@ -253,6 +253,17 @@ fn a_block_without_end_is_cut() {
 }
 
 #[test]
+fn blocks_that_end_otherwise_than_they_began_are_whole() {
+    for pieces in [&["`| ö | λ |\n", "- ", "<br>"][..], &["ö\n\n", "    ", "```\n", "```\n", "\n"]]
+    {
+        for width in [1, 20] {
+            let whole = marked(&markdown(&pieces.concat(), width, &theme()));
+            assert_eq!(marked(&streamed(pieces, width, &theme())), whole, "{pieces:?} {width}");
+        }
+    }
+}
+
+#[test]
 fn a_task_that_begins_with_code_is_not_lost() {
     let pieces = ["- [ ] ", "``", "[ö](u:λ)", "``"];
     let whole = marked(&markdown(&pieces.concat(), 20, &theme()));
