@@ -305,11 +305,11 @@ fn commanding(command: &str) -> Site {
 fn the_status_line_says_what_a_child_does() {
     let site = commanding("while [ ! -e go ]; do sleep 0.05; done");
     let mut terminal = site.terminal(&[], 120);
-    terminal.until_prompt().press("go\r").until("general: bash while").until("· 1 call");
+    terminal.until_prompt().press("go\r").until("general: 1 call · bash while");
     site.file("go", "");
     terminal.until("The parent has heard.").until_prompt().press("\x04");
     assert_eq!(terminal.wait(), 0);
-    assert!(!terminal.shown().contains("· 1 call"), "{}", terminal.shown());
+    assert!(!terminal.shown().contains("general: 1 call"), "{}", terminal.shown());
 }
 
 #[test]

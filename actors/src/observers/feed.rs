@@ -58,6 +58,8 @@ pub(super) struct Feed {
     openings: u64,
     /// The last seq known to be in the log.
     head: Seq,
+    /// The opening in which the session has announced it, while it is open; otherwise 0. Later events are announced too.
+    announced: u64,
     /// The recent events, without gaps.
     recent: VecDeque<Recorded>,
     chunk: Shared,
@@ -141,7 +143,11 @@ impl Channel {
 
     pub(super) fn closed(&mut self) {
         self.forget();
-        self.feed.send_modify(|feed| feed.store = None);
+        self.feed.send_modify(|feed| {
+            feed.store = None;
+            // from now on other nodes may write
+            feed.announced = 0;
+        });
     }
 
     /// Adds a batch. False: no sink watches any more.
@@ -196,7 +202,7 @@ impl Feed {
         if self.recent.back().is_some_and(|event| event.seq + 1 != first.seq) {
             self.recent.clear();
         }
-        self.head = last.seq;
+        (self.head, self.announced) = (last.seq, self.openings);
         self.recent.extend(Recorded::all(batch));
     }
 
@@ -228,7 +234,8 @@ impl Subscription {
             return Next::Events(events);
         }
         let promised = from <= feed.head;
-        if !promised && self.looked == Some(feed.openings) {
+        let is_known = self.looked == Some(feed.openings) || feed.announced == feed.openings;
+        if !promised && is_known {
             return Next::Nothing;
         }
         Next::Log(Log {

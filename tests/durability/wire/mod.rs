@@ -591,8 +591,8 @@ fn sample(wire: Wire) -> (Site, Bare) {
     site.prompt("go").ok();
     let bare = Bare::of(&site);
     let (code, text, error) = bare.run(&["rerun", "--wire", "last"]);
-    // `last` is of a project, which the bare machine does not have
-    assert_eq!(code, 2, "{text}{error}");
+    // the bare machine does not have the session's project
+    assert!(code == 0 && error.contains("the newest one of all projects"), "{text}{error}");
     (site, bare)
 }
 

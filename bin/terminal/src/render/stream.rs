@@ -27,6 +27,8 @@ pub(crate) struct MarkdownStream {
     code: CodeCache,
     /// The rows from `taken` on, until the text or the width changes.
     rows: Option<Vec<Row>>,
+    /// Where the text begins whose look is a guess.
+    guessed: usize,
     /// Finished lines of a text that came in a long piece.
     finished: Vec<Line<'static>>,
 }
@@ -41,6 +43,7 @@ impl MarkdownStream {
             follows: false,
             code: CodeCache::default(),
             rows: None,
+            guessed: 0,
             finished: Vec::new(),
         }
     }
@@ -78,12 +81,16 @@ impl MarkdownStream {
     /// Moves the lines that are finished from the rows.
     fn advance(&mut self) {
         loop {
-            let rows = self.lay_out();
-            let last = rows.last().map_or(0, |row| row.at);
+            self.lay_out();
+            let rows = self.rows.get_or_insert_default();
+            // the block with the guess may turn out to go on
+            let last = rows.iter().rfind(|row| row.at <= self.guessed).map_or(0, |row| row.at);
             let count = rows.partition_point(|row| row.at < last);
-            let lines: Vec<_> = rows.drain(..count).map(|row| row.line).collect();
-            self.finished.extend(lines);
-            self.taken = self.taken.max(last);
+            for row in rows.drain(..count) {
+                // not where the next one begins: that is known only when its text is
+                self.taken = row.at + 1;
+                self.finished.push(row.line);
+            }
             if self.source.len() <= LONGEST_BLOCK {
                 return;
             }
@@ -118,7 +125,8 @@ impl MarkdownStream {
         let rows = match self.rows.take() {
             Some(rows) => rows,
             None => {
-                let text = completed(&self.source);
+                let (text, guessed) = completed(&self.source);
+                self.guessed = guessed;
                 let mut laid_out =
                     lay_out(&text, self.width, &self.theme, &mut self.code, self.follows);
                 let last = laid_out.rows.last().map_or(0, |row| row.at);
@@ -133,7 +141,7 @@ impl MarkdownStream {
                 let start = self.source[..start].rfind('\n').map_or(0, |end| end + 1);
                 // Rows of a part that is dropped have been handed out.
                 let may_drop = laid_out.rows.first().is_none_or(|row| row.at >= start);
-                if start > 0 && may_drop {
+                if start > 0 && start <= self.guessed && may_drop {
                     // A list adds no blank line of its own.
                     let follows = (self.follows || first < start)
                         && (item.is_none() || is_blank_before(&self.source, start));
@@ -154,6 +162,7 @@ impl MarkdownStream {
         self.source.drain(..start);
         self.code.moved(start);
         self.taken = self.taken.saturating_sub(start);
+        self.guessed -= start;
         rows.iter_mut().for_each(|row| row.at -= start);
     }
 
@@ -164,11 +173,9 @@ impl MarkdownStream {
         let Some(first) = rows.first().map(|row| row.at).filter(|first| *first > head) else {
             return;
         };
-        if self.taken < first {
-            return;
-        }
         let dropped = self.source[head..first].matches('\n').count();
         self.source.drain(head..first);
+        self.guessed = self.guessed.saturating_sub(first - head);
         self.code.drop_lines(dropped);
         self.taken = head;
         // its blank line was handed out with its first line
@@ -192,25 +199,23 @@ impl MarkdownStream {
 }
 
 /// The text as it will probably go on: open marks of its last paragraph are closed, and a last line
-/// that can still become anything is left out.
-fn completed(source: &str) -> Cow<'_, str> {
-    if is_in_fence(source) {
-        // A closing fence that is not complete yet is no code.
-        let line = source.rfind('\n').map_or(0, |end| end + 1);
-        let marks = source[line..].trim_start();
-        let is_fence = !marks.is_empty() && marks.trim_matches(['`', '~']).is_empty();
-        return Cow::Borrowed(if is_fence && line > 0 { &source[..line] } else { source });
-    }
+/// that can still become anything is left out. And the place up to which it is no guess.
+fn completed(source: &str) -> (Cow<'_, str>, usize) {
     let line = source.rfind('\n').map_or(0, |end| end + 1);
     let is_undecided = |c: char| "#-=*+>`~_|:0123456789.) \t".contains(c);
-    if source[line..].len() < 10 && source[line..].chars().all(is_undecided) {
-        return Cow::Borrowed(&source[..line]);
+    let last = source[line..].trim();
+    let is_tag = last.starts_with('<') && !last.contains(['>', ' ', '\t']);
+    if is_tag || (last.len() < 10 && last.chars().all(is_undecided)) {
+        return (Cow::Borrowed(&source[..line]), line);
+    }
+    if is_in_fence(source) {
+        return (Cow::Borrowed(source), source.len());
     }
     let paragraph = source.rfind("\n\n").map_or(0, |end| end + 2);
     let (before, text) = source.split_at(paragraph);
     match closed(text) {
-        Some(text) => Cow::Owned(format!("{before}{text}")),
-        None => Cow::Borrowed(source),
+        Some((text, at)) => (Cow::Owned(format!("{before}{text}")), paragraph + at),
+        None => (Cow::Borrowed(source), source.len()),
     }
 }
 
@@ -221,7 +226,9 @@ fn is_in_fence(source: &str) -> bool {
         let Some(mark) = bare.chars().next().filter(|c| matches!(c, '`' | '~')) else { continue };
         let count = bare.chars().take_while(|c| *c == mark).count();
         open = match open {
-            None if count >= 3 && !bare[count..].contains('`') => Some((mark, count)),
+            None if count >= 3 && (mark == '~' || !bare[count..].contains('`')) => {
+                Some((mark, count))
+            }
             Some((opener, least))
                 if mark == opener && count >= least && bare[count..].trim().is_empty() =>
             {
@@ -233,9 +240,9 @@ fn is_in_fence(source: &str) -> bool {
     open.is_some()
 }
 
-/// A paragraph with its open marks closed; `None` if none is open.
-fn closed(text: &str) -> Option<String> {
-    let mut open: Vec<&'static str> = Vec::new();
+/// A paragraph with its open marks closed, and the place of the first of them; `None` if none is open.
+fn closed(text: &str) -> Option<(String, usize)> {
+    let mut open: Vec<(&'static str, usize)> = Vec::new();
     let mut link = None;
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
@@ -245,18 +252,24 @@ fn closed(text: &str) -> Option<String> {
             let marks = &rest[..count];
             match rest[count..].find(marks) {
                 Some(end) => rest = &rest[count + end + count..],
-                None if rest[count..].trim().is_empty() => return Some(text[..at].to_owned()),
-                // Marks on a line of their own would begin a block.
-                None => return Some(format!("{}{marks}", text.trim_end())),
+                None => {
+                    let first = open.first().map_or(at, |opener| opener.1).min(link.unwrap_or(at));
+                    let text = match rest[count..].trim().is_empty() {
+                        true => text[..at].to_owned(),
+                        // Marks on a line of their own would begin a block.
+                        false => format!("{}{marks}", text.trim_end()),
+                    };
+                    return Some((text, first));
+                }
             }
             continue;
         }
         let marks = ["**", "~~"].into_iter().find(|marks| rest.starts_with(marks));
         if let Some(marks) = marks {
-            match open.iter().rposition(|opener| *opener == marks) {
+            match open.iter().rposition(|opener| opener.0 == marks) {
                 Some(opener) => open.truncate(opener),
                 None if rest[2..].starts_with([' ', '\n']) => {}
-                None => open.push(marks),
+                None => open.push((marks, at)),
             }
             rest = &rest[2..];
             continue;
@@ -275,16 +288,14 @@ fn closed(text: &str) -> Option<String> {
     // A link without its address yet is its text.
     let opened = link.and_then(|start| {
         let (label, _) = text[start + 1..].split_once("](")?;
-        Some(format!("{}{label}", &text[..start]))
+        Some((format!("{}{label}", &text[..start]), start))
     });
-    if open.is_empty() {
-        return opened;
-    }
-    let text = opened.unwrap_or_else(|| text.to_owned());
+    let Some((_, opener)) = open.first() else { return opened };
+    let (text, first) = opened.unwrap_or_else(|| (text.to_owned(), *opener));
     let mut text =
         text.trim_end_matches(|c: char| c.is_whitespace() || "*~".contains(c)).to_owned();
-    open.iter().rev().for_each(|marks| text.push_str(marks));
-    Some(text)
+    open.iter().rev().for_each(|(marks, _)| text.push_str(marks));
+    Some((text, first.min(*opener)))
 }
 
 #[cfg(test)]
@@ -316,7 +327,7 @@ mod tests {
             ("- [ ] ``[a](b)``", "- [ ] ``[a](b)``"),
             ("- [ ] [the page](https://exa", "- [ ] the page"),
         ] {
-            assert_eq!(completed(source), expected, "{source:?}");
+            assert_eq!(completed(source).0, expected, "{source:?}");
         }
     }
 }

@@ -320,7 +320,7 @@ proptest! {
     /// Except for the name of a fence's language, definitions that nothing refers to, and cells
     /// without a column.
     #[test]
-    fn no_letter_is_lost(pieces in fragments(), width in 2_u16..130) {
+    fn no_letter_is_lost(pieces in fragments(), width in 4_u16..130) {
         let text = pieces.concat();
         let is_named = |line: &str| {
             let line = line.trim_start_matches([' ', '>', '\t', '-', '*', '+', '.', ')', '1', '0']);
