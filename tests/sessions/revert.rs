@@ -253,7 +253,7 @@ fn a_session_without_snapshots_gives_back_its_messages() {
     let site = site().setting("/snapshot", json!(false));
     let prompts = || site.exported().iter().filter(|e| common::kind(e) == "turn.prompted").count();
     site.prompt("one").ok();
-    revert(&site, 1).ok().saying(&["no file had to be changed"]);
+    revert(&site, 1).ok().saying(&["no file had to be restored"]);
     assert_eq!((site.text("a").as_str(), prompts()), ("second\n", 1));
     let events = site.run(&["run", "--continue", "--format", "json", "again"]).ok().events();
     assert_eq!(end(&events)["text"], "All is forgotten.");
