@@ -68,10 +68,10 @@ pub fn spawn_on_terminal(
 /// The program could not be started.
 pub fn spawn_companion(command: &mut std::process::Command) -> io::Result<std::process::Child> {
     with_live(|live| {
-        let number = system::mark_children();
+        // it takes no mark: that would make this process a node, and what it then sends a call's
         let child = command.spawn()?;
         let leader = child.id().try_into().ok().and_then(Pid::from_raw);
-        live.extend(leader.map(|leader| Live { leader, number }));
+        live.extend(leader.map(|leader| Live { leader, number: 0 }));
         Ok(child)
     })
 }

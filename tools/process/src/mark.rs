@@ -24,7 +24,7 @@ pub(crate) const TERM_GRACE: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Live {
     pub(crate) leader: Pid,
-    /// The number by which the processes that it leaves behind are recognised.
+    /// The number by which the processes that it leaves behind are recognised. 0: it has none of its own.
     pub(crate) number: u64,
 }
 
