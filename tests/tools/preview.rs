@@ -53,7 +53,8 @@ fn run_shows_every_file_of_a_patch_and_a_rejection_changes_none() {
     std::io::Write::write_all(&mut writer, b"n\n").unwrap();
     live.wait().with(3).saying(&[
         "    a +1 -1\n    @@ -1,3 +1,3 @@\n     one\n    -two\n    +2\n     three\n",
-        "    b (new file) +1 -0\n    @@ -0,0 +1 @@\n    +new\n  allow edit on a, b?",
+        "    b (new file) +1 -0\n    @@ -0,0 +1 @@\n    +new\n    asked because of the rule ask edit `*` (",
+        "\n  allow edit on a, b?",
     ]);
     assert_eq!((site.text("a"), site.text("b")), ("one\ntwo\nthree\n".into(), String::new()));
     site.assert_sound();
