@@ -16,7 +16,7 @@ use crate::salvage::files;
 /// killed. The order of their events depends on time.
 const KILLED: [(&str, &str); 8] = [
     ("tools", "5:synced"),
-    ("tools", "14:headed"),
+    ("tools", "10:headed"),
     ("children", "9:synced"),
     ("compaction", "6:synced"),
     ("retry", "5:headed"),

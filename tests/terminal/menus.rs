@@ -280,8 +280,8 @@ fn commands_show_what_the_session_is() {
         .setting("/provider/double/models/m/cost", json!({ "input": 3, "output": 15 }));
     let mut terminal = site.terminal(&[], 100);
     prompt(&mut terminal, "go", "The answer.");
-    terminal.press("/context\r").until("of 100000 tokens").until("instructions").until_prompt();
-    terminal.press("/cost\r").until("1000 in (0 cached), 50 out").until("$0.0037").until_prompt();
+    terminal.press("/context\r").until("of 100,000 tokens").until("instructions").until_prompt();
+    terminal.press("/cost\r").until("1,000 in (0 cached), 50 out").until("$0.0037").until_prompt();
     terminal.press("/why\r").until("idle; last turn: completed").until_prompt();
     terminal.press("/todo\r").until("there are no tasks").until_prompt();
     terminal.press("/mcp\r").until("no MCP servers are configured").until_prompt();
@@ -326,7 +326,7 @@ fn a_continued_session_gets_the_prompt_of_the_command_line() {
     let mut terminal = site.terminal(&["-c", "and the second"], 80);
     terminal.until("› first\n\nOne.").until("› and the second").until("Two.").until_prompt();
     // of the turns that are not on the screen too
-    terminal.press("/status\r").until("3000 in, 150 out");
+    terminal.press("/status\r").until("3,000 in, 150 out");
     leave(&mut terminal);
     assert_eq!(texts(&site.exported()), ["before", "first", "and the second"]);
     site.assert_sound();
