@@ -3,7 +3,7 @@
 //! `leftfold share` writes the lines, masked, to a file for other people.
 
 use std::fs::{self, DirBuilder};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IsTerminal};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -64,8 +64,15 @@ pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
         ExportFormat::Jsonl => json_lines(args, &place, history)?,
     };
     drop(live);
+    // nobody reads a page on a terminal
+    let is_page_for_person = args.format == ExportFormat::Html && std::io::stdout().is_terminal();
     match &args.output {
         Some(file) => whole_file::write(file, &exported, whole_file::FOR_OWNER)?,
+        None if is_page_for_person => {
+            let file = PathBuf::from(format!("leftfold-{}.html", place.session));
+            whole_file::write(&file, &exported, whole_file::FOR_OWNER)?;
+            leftfold_runtime::note(&format!("leftfold: open {} in a browser", file.display()));
+        }
         None => drop(super::print_exact(&exported)?),
     }
     match damage {

@@ -183,6 +183,17 @@ fn hooked() -> Site {
 }
 
 #[test]
+fn on_a_terminal_a_page_becomes_a_file() {
+    let site = plain();
+    let mut terminal = site.terminal(&["export", "last", "--format", "html"], 120);
+    terminal.until("leftfold: open leftfold-").until(".html in a browser");
+    assert_eq!(terminal.wait(), 0);
+    let session = all(&site.exported(), "session.created")[0]["session"].clone();
+    let page = site.text(&format!("leftfold-{}.html", session.as_str().unwrap()));
+    assert!(page.starts_with("<!doctype html>"), "{page}");
+}
+
+#[test]
 fn the_plugin_answers() {
     serve_if_asked();
 }
