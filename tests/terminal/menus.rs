@@ -213,6 +213,8 @@ fn sessions_are_begun_named_found_and_continued() {
     );
     terminal.press("older").until("1 of 2").press("\r").until("› first\n\nOne.").until_prompt();
     terminal.press("/fork here\r").until("[a fork; `leftfold --session ").until_prompt();
+    terminal.press("/undo\r").until("took back: first").until("› first").press("\x15");
+    terminal.until_prompt().press("/redo\r").until("brought back: first").until_prompt();
     terminal.press("/sessions\r").until("(fork #1)").until("3 of 3").press("\x1b");
     leave(&mut terminal);
     assert_eq!(site.run(&["sessions"]).ok().stdout.lines().count(), 3);
@@ -325,6 +327,7 @@ fn a_continued_session_gets_the_prompt_of_the_command_line() {
     leave(&mut terminal);
     let mut terminal = site.terminal(&["-c", "and the second"], 80);
     terminal.until("› first\n\nOne.").until("› and the second").until("Two.").until_prompt();
+    terminal.press("\x1b[A").until("› and the second").press("\x15").until_prompt();
     // of the turns that are not on the screen too
     terminal.press("/status\r").until("3,000 in, 150 out");
     leave(&mut terminal);

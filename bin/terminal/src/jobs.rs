@@ -554,7 +554,7 @@ fn prompts(state: &State) -> Vec<(Seq, String)> {
 /// The prompts that a revert hides, the first one first.
 fn hidden_prompts(place: &SessionPlace) -> anyhow::Result<Vec<(Seq, String)>> {
     let events = Reader::open(&place.store)?.read(place.session, 1)?;
-    let mut transcript = Transcript::full(place.session);
+    let mut transcript = Transcript::full(place.session).from_start();
     events.iter().for_each(|event| drop(transcript.apply(event)));
     let Some((root, first)) = transcript.root().and_then(|root| Some((root, root.reverted()?)))
     else {

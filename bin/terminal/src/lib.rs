@@ -196,6 +196,7 @@ async fn converse(
     conversation.theme = settings.theme;
     conversation.continue_session(past);
     if let Some(prompt) = prompt {
+        conversation.app.remember(&prompt);
         conversation.app.queue.push_back(prompt);
     }
     let left = conversation.run().await;
