@@ -26,6 +26,19 @@ fn texts(events: &[Value]) -> Vec<String> {
 }
 
 #[test]
+fn a_file_of_the_command_line_goes_with_the_first_prompt() {
+    let site = Site::scripted(&script(json!([says("Read.")])));
+    site.file("notes.md", "many words\n");
+    let mut terminal = site.terminal(&["@notes.md"], 80);
+    terminal.until("with the first prompt: notes.md").until_prompt();
+    terminal.press("see\r").until("› see [notes.md]").until("Read.");
+    assert!(!terminal.shown().contains("many words"), "{}", terminal.shown());
+    leave(&mut terminal);
+    let prompted = only(&site.exported(), "turn.prompted")["data"]["parts"].clone();
+    assert!(prompted[1]["text"].as_str().unwrap().contains("many words"), "{prompted}");
+}
+
+#[test]
 fn a_file_is_found_by_a_few_letters_and_goes_with_the_prompt() {
     let site = Site::scripted(&script(json!([says("Read.")])));
     site.file("src/main.rs", "fn main() {}\n");

@@ -48,16 +48,19 @@ fn part(path: &Path) -> Result<PromptPart, Usage> {
         };
         return Err(fault(&format!("has more than {max} bytes{advice}")));
     }
+    // with a name, front ends show that and not the content
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     if let Some(media) = media {
         return Ok(PromptPart {
             kind: PromptKind::Media,
             text: base64(&bytes),
             mime: Some(media.mime.to_owned()),
-            name: path.file_name().map(|name| name.to_string_lossy().into_owned()),
+            name,
         });
     }
     let text = String::from_utf8(bytes).map_err(|_| fault(NEITHER))?;
-    Ok(PromptPart::text(format!("<file path=\"{}\">\n{text}\n</file>", path.display())))
+    let text = format!("<file path=\"{}\">\n{text}\n</file>", path.display());
+    Ok(PromptPart { name, ..PromptPart::text(text) })
 }
 
 const NEITHER: &str = "is neither UTF-8 text nor an image or PDF that models accept";

@@ -191,10 +191,14 @@ async fn converse(
     let (events, sink, opened) = InputEvents::new().await?;
     let link = Link { session, sessions, client: None, sink, seen: 0, opened };
     let (place, project) = (setup.place.clone(), project.as_ref().clone());
+    let waiting: Vec<String> = files.iter().filter_map(|file| file.name.clone()).collect();
     let job = Job { link, place, project, overrides, setup, unlogged: None, files };
     let mut conversation = Conversation::new(app, job, events, screen, mode, settings.notify);
     conversation.theme = settings.theme;
     conversation.continue_session(past);
+    if !waiting.is_empty() && prompt.is_none() {
+        conversation.app.note(&format!("  with the first prompt: {}", waiting.join(", ")));
+    }
     if let Some(prompt) = prompt {
         conversation.app.remember(&prompt);
         conversation.app.queue.push_back(prompt);
