@@ -11,7 +11,7 @@ use rustix::termios::{
 
 /// The only argument of the process.
 const ARGUMENT: &str = "restore-terminal";
-/// What the conversation writes to its pipe when it takes the terminal, and when it gives it back.
+/// The bytes by which the conversation says that it takes the terminal, and that it gives it back.
 const TAKEN: u8 = b'1';
 const GIVEN_BACK: u8 = b'0';
 
