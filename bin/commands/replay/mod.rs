@@ -3,6 +3,7 @@
 mod filter;
 mod step;
 
+use std::collections::HashSet;
 use std::process::ExitCode;
 
 use leftfold_events::event::{Event, Subagent, Turn};
@@ -78,16 +79,25 @@ fn in_subagents(
 ) -> Vec<(SessionId, usize)> {
     let Ok(reader) = Reader::open(&place.store) else { return Vec::new() };
     let mut found = Vec::new();
-    let mut left: Vec<SessionId> = events.iter().filter_map(spawned).collect();
-    while let Some(session) = left.pop() {
+    descend(events.iter().filter_map(spawned).collect(), |session| {
         let (events, _) = reader.read_good(session);
-        left.extend(events.iter().filter_map(spawned));
         let picked = filter.picked(&events).into_iter().filter(|picked| *picked).count();
         if picked > 0 {
             found.push((session, picked));
         }
-    }
+        events.iter().filter_map(spawned).collect()
+    });
     found
+}
+
+/// Visits these sessions, and those that each visit returns, each once: an imported log may name its own parents.
+fn descend(mut left: Vec<SessionId>, mut visit: impl FnMut(SessionId) -> Vec<SessionId>) {
+    let mut seen = HashSet::new();
+    while let Some(session) = left.pop() {
+        if seen.insert(session) {
+            left.extend(visit(session));
+        }
+    }
 }
 
 fn spawned(event: &Envelope) -> Option<SessionId> {
@@ -166,5 +176,21 @@ fn sorted(value: Value) -> Value {
         }
         Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
         plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_that_name_each_other_are_visited_once() {
+        let [first, second] = [1, 2].map(|byte| SessionId::from_bytes([byte; 16]));
+        let mut visited = Vec::new();
+        descend(vec![first], |session| {
+            visited.push(session);
+            vec![first, second]
+        });
+        assert_eq!(visited, [first, second]);
     }
 }
