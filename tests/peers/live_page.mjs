@@ -118,9 +118,11 @@ const steps = {
   },
   restart: async () => {
     const [before, id] = [await length(), await session()]
+    await run("window.__loadedBefore = true")
     await ask({ ask: "restart" })
     // a new server has read the run again, so the page is loaded again
-    await until("the page is connected", () => run("document.querySelector('.live')?.textContent === 'Live'").catch(() => false))
+    const isLoadedAgain = "!window.__loadedBefore && document.body?.dataset.ready === 'true' && document.querySelector('.live').textContent === 'Live'"
+    await until("the page is connected", () => run(isLoadedAgain).catch(() => false))
     await rests()
     assert.equal(await session(), id)
     assert.ok((await length()) >= before)
