@@ -37,7 +37,7 @@ fn the_model_learns_of_the_errors_that_it_has_made_and_mends_them() {
     let turn = json!([
         write("a.x", "fine\nERROR one\nWARN two\n"),
         { "match": { "result": "2:1 ERROR one [stub]" }, "parts": call("edit", mend)["parts"] },
-        { "match": { "result": "1 lines added, 1 removed." }, "parts": says("Done.")["parts"] },
+        { "match": { "result": "1 line added, 1 removed." }, "parts": says("Done.")["parts"] },
     ]);
     for sandboxed in [false, true] {
         let site = Site::scripted(&script(&turn));
@@ -383,7 +383,7 @@ fn mending(file: &str, right: &str, broken: &str, said: &str) -> Value {
         { "match": { "result": "has not checked everything yet" },
           "parts": bash("sleep 10; echo waited")["parts"] },
         { "match": { "result": "waited" }, "parts": write("notes.txt", "waited\n")["parts"] },
-        { "match": { "result": "1 lines added, 1 removed." }, "parts": says("Done.")["parts"] },
+        { "match": { "result": "1 line added, 1 removed." }, "parts": says("Done.")["parts"] },
         call("read", json!({ "filePath": file })),
         call("lsp", question),
         edit(right, broken),

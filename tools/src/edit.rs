@@ -238,8 +238,9 @@ pub(crate) fn change_file(
     let mut meta = diff::describe(title, before.as_deref(), &written.text);
     meta.extend(fields);
     let (additions, deletions) = (&meta["additions"], &meta["deletions"]);
+    let lines = if *additions == 1 { "line" } else { "lines" };
     let mut output =
-        format!("{did} {}: {additions} lines added, {deletions} removed.", path.display());
+        format!("{did} {}: {additions} {lines} added, {deletions} removed.", path.display());
     for note in notes {
         output += "\n";
         output += &note;
