@@ -30,7 +30,7 @@ const PASTE_ENDS: &str = "\x1b[201~";
 /// The open questions, and the lines typed in answer.
 #[derive(Default)]
 pub(crate) struct Questions {
-    /// The first one is on the screen.
+    /// The first one is, or comes next, on the screen.
     open: VecDeque<PendingQuestion>,
     /// One reader for all questions, since there is one terminal.
     lines: Option<mpsc::UnboundedReceiver<String>>,
@@ -40,7 +40,9 @@ pub(crate) struct Questions {
     workspace: Option<Workspace>,
     /// Decides which lines count; `None` if standard input is no terminal.
     gate: Option<AnswerGate<QuestionId, Instant>>,
-    /// Whether the keys of the first question are on the screen.
+    /// Whether the first question is on the screen.
+    shown: bool,
+    /// Whether its keys are on the screen too.
     invited: bool,
     /// The next line is the pattern that an "always" is to allow.
     editing: bool,
@@ -151,9 +153,6 @@ impl Questions {
             return;
         }
         self.open.push_back(what);
-        if self.open.len() == 1 {
-            self.show();
-        }
     }
 
     /// Closes a question that anybody has answered.
@@ -174,7 +173,7 @@ impl Questions {
             if self.gate.is_some() && shown != self.answered {
                 print("\n  → closed: answered elsewhere, or no longer asked\n");
             }
-            self.show();
+            self.shown = false;
         }
     }
 
@@ -184,13 +183,11 @@ impl Questions {
         if let Some(gate) = &mut self.gate {
             gate.close();
         }
-        if self.open.front().is_some_and(|first| first.question.id == id) {
-            self.show();
-        }
+        self.shown &= self.open.front().is_none_or(|first| first.question.id != id);
     }
 
     fn show(&mut self) {
-        self.editing = false;
+        (self.shown, self.editing) = (true, false);
         if let Some(asked) = self.open.front().filter(|_| !self.over) {
             // Computed now, because files may have changed since the question was opened.
             let change = asked.question.change.as_ref().zip(self.workspace.as_ref());
@@ -234,12 +231,17 @@ impl Questions {
         self.invite();
     }
 
-    /// The next answer. It waits forever while no question is open, and after the end of input:
-    /// others may then answer through the socket, until the question's deadline.
+    /// Shows the first question, and waits for its answer. It waits forever while no question is open, until an
+    /// answered one is closed (a rejection may close others too), and after the end of input: others may then
+    /// answer through the socket, until the question's deadline.
     pub(crate) async fn answered(&mut self) -> (QuestionId, QuestionReply) {
         loop {
-            if self.open.is_empty() || self.over {
+            let first = self.open.front().map(|first| first.question.id);
+            if first.is_none() || first == self.answered || self.over {
                 return std::future::pending().await;
+            }
+            if !self.shown {
+                self.show();
             }
             self.invited().await;
             let line = self.lines.get_or_insert_with(read_lines).recv().await;
@@ -428,6 +430,7 @@ mod tests {
             let mut questions =
                 Questions { gate: Some(AnswerGate::default()), ..Questions::default() };
             questions.ask(asked);
+            questions.show();
             let mut replies = lines.iter().map(|line| questions.take(line, later));
             let reply = replies.find_map(|reply| reply);
             assert_eq!(reply.map(|(_, reply)| reply.answer), expected, "{lines:?}");
@@ -462,6 +465,20 @@ mod tests {
         assert_eq!(questions.answered().await.0, (child, 2));
         questions.close_all(child);
         assert!(questions.open.is_empty());
+        for of in 5..=7 {
+            questions.ask(permission(asked(of), "bash"));
+        }
+        sender.send("n".to_owned()).unwrap();
+        assert_eq!(questions.answered().await.0, asked(5));
+        // the rejection closes another question too, which is not shown before
+        let soon = std::time::Duration::from_millis(10);
+        assert!(tokio::time::timeout(soon, questions.answered()).await.is_err());
+        questions.close(asked(5));
+        assert!(!questions.shown);
+        questions.close(asked(6));
+        sender.send("o".to_owned()).unwrap();
+        assert_eq!(questions.answered().await.0, asked(7));
+        questions.close(asked(7));
         questions.ask(permission(asked(4), "bash"));
         drop(sender);
         let end = tokio::time::timeout(std::time::Duration::from_millis(10), questions.answered());

@@ -293,6 +293,8 @@ impl TurnRunner {
         }
         loop {
             tokio::select! {
+                // what has been printed may close a question that would be shown
+                biased;
                 event = printed.recv() => match event {
                     Some(Printed::Prompted { by }) => self.prompted |= by == self.by,
                     Some(Printed::Ended { ended, answer }) if self.prompted => {
@@ -384,8 +386,8 @@ impl TurnRunner {
         }
         if answered != Answered::Accepted {
             note(&format!("  {answered}"));
+            self.questions.close(asked);
         }
-        self.questions.close(asked);
         Ok(())
     }
 }
