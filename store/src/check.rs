@@ -7,8 +7,9 @@ use leftfold_events::{Envelope, Event, Seq, SessionId, Sha256};
 use serde::Serialize;
 
 use crate::error::{Damage, Error};
+use crate::files;
 use crate::reader::Reader;
-use crate::{files, frames};
+use crate::sled_engine::frames;
 
 /// The result of [`check`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

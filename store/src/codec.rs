@@ -12,7 +12,7 @@ use leftfold_events::{Envelope, Event, Notes, Seq, SessionId, Time};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::record::{OLDEST, SCHEMA};
+use crate::chain::{OLDEST, SCHEMA};
 
 /// The largest size of an encoded event, in bytes. It limits what a damaged length can make the
 /// decoder allocate.

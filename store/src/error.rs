@@ -6,7 +6,7 @@ use std::sync::Arc;
 use leftfold_events::{Seq, SessionId};
 use serde::Serialize;
 
-use crate::record;
+use crate::chain;
 
 /// A place in a store that is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -38,18 +38,20 @@ impl Damage {
 
 /// A fault of stored contents, and the file that it is in.
 #[derive(Debug)]
-pub(crate) struct ContentFault {
+pub struct ContentFault {
     file: String,
     offset: Option<u64>,
     what: String,
 }
 
 impl ContentFault {
-    pub(crate) fn db(what: impl Into<String>) -> Self {
+    /// A fault of the database.
+    pub fn db(what: impl Into<String>) -> Self {
         Self { file: "db".into(), offset: None, what: what.into() }
     }
 
-    pub(crate) fn file(file: String, offset: Option<u64>, what: impl Into<String>) -> Self {
+    /// A fault of a file.
+    pub fn file(file: String, offset: Option<u64>, what: impl Into<String>) -> Self {
         Self { file, offset, what: what.into() }
     }
 
@@ -95,7 +97,7 @@ pub enum Error {
     Gone { dir: PathBuf, what: String },
     #[error("{} cannot be used now: {what}; {advice}. Nothing is damaged", dir.display())]
     Shortage { dir: PathBuf, what: String, advice: &'static str },
-    #[error("session {session}, seq {seq}: {}", record::other_schema(*found))]
+    #[error("session {session}, seq {seq}: {}", chain::other_schema(*found))]
     OtherSchema { session: SessionId, seq: Seq, found: u8 },
     #[error(
         "the disk is full ({what}): what was not acknowledged may or may not be in the log; \
@@ -111,6 +113,11 @@ pub enum Error {
          open the store again to see how far it reaches"
     )]
     Poisoned { session: SessionId, why: String },
+    #[error(
+        "the log of session {session} has another owner, or events that its owner has not written \
+         ({why}): open it again"
+    )]
+    Fenced { session: SessionId, why: String },
     #[error("session {session}: event with seq {found} where seq {expected} comes next")]
     Order { session: SessionId, expected: Seq, found: Seq },
     #[error("session {session}: an event of session {found} does not belong into this log")]

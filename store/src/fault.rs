@@ -15,7 +15,7 @@
 //! `LEFTFOLD_SCHEMA=2` writes logs as they were before schema 3. Other numbers than 2 and 3 write
 //! stores that this version refuses. Release builds contain none of this code.
 
-use crate::record::{OLDEST, SCHEMA};
+use crate::chain::{OLDEST, SCHEMA};
 
 /// A boundary within the commit of one group of appends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,49 +31,46 @@
 //!   acknowledged event (`tests/it/power.rs`). A tear in sled's log that costs no event is no damage.
 //! - Only `codec` knows the binary form of an event, and stored schemas decode for ever (golden
 //!   files).
-//! - Only `database` opens sled, and sled never unwinds into a caller.
+//! - Only `sled_engine` uses sled, except for salvage and tidying, and sled never unwinds into a caller.
 
+mod chain;
 mod check;
 mod codec;
-mod database;
 mod durable;
+pub mod engine;
 mod error;
 mod fault;
 mod files;
 mod forget;
-mod frames;
 mod head;
 mod imported;
 mod log;
 mod lookup;
 mod open_store;
 mod payloads;
-mod pending;
-mod preallocate;
-mod presence;
 mod probe;
 mod reader;
-mod record;
 mod salvage;
 mod scan;
+mod sled_engine;
 mod store;
 mod tidy;
-mod writer;
 
+pub use chain::{Link, SCHEMA};
 pub use check::{Report, SpillFault, check, full_text};
 pub use codec::{decode, encode, encode_as};
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub use durable::synced;
-pub use error::{Damage, Error};
+pub use error::{ContentFault, Damage, Error};
 pub use files::wire_record;
 pub use forget::forget;
-pub use head::{Head, Summary, heads};
+pub use head::{Head, Summary};
 pub use imported::{Imports, accepted_steps, imported, note_imported};
 pub use log::Log;
 pub use probe::{in_use, remove};
 pub use reader::{Reader, read, visit};
-pub use record::{Link, SCHEMA};
 pub use salvage::{Fragment, Rescued, Salvaged, salvage};
+pub use sled_engine::{SledEngine, heads};
 pub use store::{LiveReader, Store};
 pub use tidy::{Tidied, tidy};

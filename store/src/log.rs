@@ -1,15 +1,14 @@
-use std::path::Path;
 use std::sync::{Arc, mpsc};
 
 use leftfold_events::event::EndReason;
 use leftfold_events::{Envelope, Payload, Seq, SessionId, Sha256};
 
+use crate::chain::{self, Link, START};
+use crate::engine::{Append, Done, Epoch, Poison, StoredEvent};
 use crate::error::Error;
 use crate::head::{self, Head, Summary};
 use crate::open_store::OpenStore;
-use crate::pending::{Append, Content, Done, LogState};
-use crate::record::{self, Link, MAX_INLINE, PAYLOADS, Pair, START};
-use crate::scan::{Scan, Source};
+use crate::scan::Scan;
 use crate::{codec, fault, lookup, payloads};
 
 /// The right to append to one session's log. At most one exists for a session. Dropping it releases
@@ -17,7 +16,11 @@ use crate::{codec, fault, lookup, payloads};
 #[derive(Debug)]
 pub struct Log {
     store: Arc<OpenStore>,
-    state: Arc<LogState>,
+    session: SessionId,
+    epoch: Epoch,
+    poison: Arc<Poison>,
+    /// The last event of the session's own. `None`: it has none.
+    own: Option<Seq>,
     head: Seq,
     link: Link,
     summary: Summary,
@@ -25,34 +28,27 @@ pub struct Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        self.store.give_back(self.state.session);
+        self.store.engine.release(self.session, self.epoch);
     }
 }
 
-/// An append as records, before it is sent to the writer.
-#[derive(Default)]
+/// A batch in the form of the engine.
 struct Encoded {
-    records: Vec<Pair>,
-    files: Vec<Content>,
+    events: Vec<StoredEvent>,
     payloads: Vec<(Sha256, Arc<str>)>,
-    seq: Seq,
-    link: Link,
-    head: Vec<u8>,
-    summary: Summary,
+    head: Head,
 }
 
 impl Log {
     pub(crate) fn open(store: &Arc<OpenStore>, session: SessionId) -> Result<Self, Error> {
-        if session.to_bytes() == PAYLOADS {
-            return Err(Error::Unstorable { session, seq: 0, why: "the id is reserved".into() });
-        }
-        if !store.take(session) {
-            return Err(Error::Taken { session });
-        }
+        let epoch = store.engine.claim(session)?;
         // from here on, dropping `log` releases the session
         let mut log = Self {
             store: Arc::clone(store),
-            state: Arc::new(LogState::new(session)),
+            session,
+            epoch,
+            poison: Arc::new(Poison::new(session)),
+            own: None,
             head: 0,
             link: START,
             summary: Summary::default(),
@@ -62,18 +58,16 @@ impl Log {
     }
 
     fn find_end(&mut self) -> Result<(), Error> {
-        self.settle()?;
         let store = Arc::clone(&self.store);
-        let (source, dir) = (source(&store)?, store.dir());
-        let head = head::read(dir, self.session()).map_err(|d| Error::damaged(dir, d))?;
+        let (source, dir) = (store.source(), store.dir());
         // the head's summary already covers all events up to the head's own
-        let (mut scan, counted) = match head {
+        let (mut scan, counted) = match store.head(self.session)? {
             Some(mut head) if head.summary.is_some() => {
                 self.summary = head.summary.take().unwrap_or_default();
                 let counted = head.seq;
                 (Scan::tail(source, head), counted)
             }
-            head => (Scan::all(source, self.session(), head, 1), 0),
+            head => (Scan::all(source, self.session, head, 1), 0),
         };
         scan.try_for_each(|entry| {
             let entry = entry.map_err(|wrong| wrong.into_error(dir))?;
@@ -81,30 +75,43 @@ impl Log {
                 self.summary.add(&entry.envelope);
             }
             (self.head, self.link) = (entry.envelope.seq, entry.link);
+            self.own = Some(self.head);
             Ok(())
         })
     }
 
-    /// Waits until the appends of an earlier owner of this log are on the disk.
-    fn settle(&self) -> Result<(), Error> {
-        let (sender, receiver) = mpsc::channel();
-        self.send(Encoded::default(), answer(sender));
-        received(&receiver)
+    fn send(&mut self, encoded: Encoded, done: Done) {
+        let Encoded { events, payloads, head } = encoded;
+        let append = Append {
+            session: self.session,
+            epoch: self.epoch,
+            expected: self.own.replace(head.seq),
+            events,
+            payloads: payloads.clone(),
+            head: head.encode(),
+            done: self.acknowledge(payloads, head, done),
+        };
+        self.store.engine.append(append);
     }
 
-    fn send(&self, encoded: Encoded, done: Done) {
-        let Encoded { records, files, payloads, head, .. } = encoded;
-        let state = Arc::clone(&self.state);
-        let append = Append { state, records, files, payloads, head, done };
-        if let Err(unsent) = self.store.send(append) {
-            let error = Error::Database { what: "the writer has ended".into() };
-            self.state.poison(&error);
-            (unsent.done)(Err(error));
-        }
+    /// Notes what became of an append before `done` learns it.
+    fn acknowledge(&self, payloads: Vec<(Sha256, Arc<str>)>, head: Head, done: Done) -> Done {
+        let poison = Arc::clone(&self.poison);
+        let (cache, heads) = (Arc::clone(&self.store.cache), Arc::clone(&self.store.heads));
+        Box::new(move |result| {
+            match &result {
+                Ok(()) => {
+                    payloads.into_iter().for_each(|(sha256, text)| cache.insert(sha256, text));
+                    heads.put(head);
+                }
+                Err(error) => poison.set(error),
+            }
+            done(result);
+        })
     }
 
     pub fn session(&self) -> SessionId {
-        self.state.session
+        self.session
     }
 
     /// Seq of the last event that was handed to the log, durable or not. 0: none.
@@ -127,7 +134,7 @@ impl Log {
         batch: &[Envelope],
         done: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) {
-        if let Err(error) = self.state.check() {
+        if let Err(error) = self.poison.check() {
             return done(Err(error));
         }
         if batch.is_empty() {
@@ -136,12 +143,12 @@ impl Log {
         let encoded = match self.encode(batch) {
             Ok(encoded) => encoded,
             Err(error) => {
-                self.state.poison(&error);
+                self.poison.set(&error);
                 return done(Err(error));
             }
         };
-        (self.head, self.link) = (encoded.seq, encoded.link);
-        self.summary.clone_from(&encoded.summary);
+        (self.head, self.link) = (encoded.head.seq, encoded.head.chain);
+        self.summary = encoded.head.summary.clone().unwrap_or_default();
         self.send(encoded, Box::new(done));
     }
 
@@ -161,9 +168,9 @@ impl Log {
     /// # Errors
     /// [`Error::Damaged`] or [`Error::OtherSchema`] at the first event that is not as written.
     pub fn read(&self) -> Result<Vec<Envelope>, Error> {
-        let (source, dir) = (source(&self.store)?, self.store.dir());
-        let head = head::read(dir, self.session()).map_err(|d| Error::damaged(dir, d))?;
-        Scan::history(source, self.session(), head, (1, false))
+        let (source, dir) = (self.store.source(), self.store.dir());
+        let head = self.store.head(self.session)?;
+        Scan::history(source, self.session, head, (1, false))
             .map(|entry| entry.map(|e| e.envelope).map_err(|wrong| wrong.into_error(dir)))
             .collect()
     }
@@ -177,22 +184,27 @@ impl Log {
 
     fn encode(&self, batch: &[Envelope]) -> Result<Encoded, Error> {
         let (mut seq, mut link) = self.before(&batch[0])?;
-        let summary = self.inherited(&batch[0]).unwrap_or_else(|| self.summary.clone());
-        let mut encoded = Encoded { summary, ..Encoded::default() };
+        let mut summary = self.inherited(&batch[0]).unwrap_or_else(|| self.summary.clone());
+        let (mut events, mut payloads) = (Vec::with_capacity(batch.len()), Vec::new());
         for envelope in batch {
             self.in_order(envelope, seq.saturating_add(1))?;
+            for payload in envelope.event.payloads() {
+                self.add_payload(envelope, payload, &mut payloads)?;
+            }
+            let body = codec::encode_as(fault::schema(), envelope)
+                .map_err(|why| self.unstorable(envelope, why))?;
             seq = envelope.seq;
-            link = self.encode_one(envelope, &link, &mut encoded)?;
-            encoded.summary.add(envelope);
+            link = chain::link(&link, self.session, seq, &body);
+            events.push(StoredEvent { seq, schema: fault::label(), link, body });
+            summary.add(envelope);
         }
         let at = batch[batch.len() - 1].at;
-        let summary = Some(encoded.summary.clone());
-        let head = Head { session: self.session(), seq, chain: link, at, summary };
-        Ok(Encoded { seq, link, head: head::encode(&head), ..encoded })
+        let head = Head { session: self.session, seq, chain: link, at, summary: Some(summary) };
+        Ok(Encoded { events, payloads, head })
     }
 
     fn in_order(&self, envelope: &Envelope, expected: Seq) -> Result<(), Error> {
-        let session = self.session();
+        let session = self.session;
         if envelope.session != session {
             return Err(Error::Foreign { session, found: envelope.session });
         }
@@ -207,8 +219,7 @@ impl Log {
     fn before(&self, first: &Envelope) -> Result<(Seq, Link), Error> {
         let forked = lookup::forked_from(first).filter(|_| self.head == 0);
         let Some((from, at)) = forked else { return Ok((self.head, self.link)) };
-        let source = source(&self.store)?;
-        match lookup::stored_link(source.db, from, at) {
+        match lookup::stored_link(self.store.engine.reader(), from, at) {
             Ok(Some(link)) => Ok((at, link)),
             Ok(None) => Err(self.unstorable(first, format!("session {from} has no event {at}"))),
             Err(why) => Err(self.unstorable(first, why)),
@@ -218,16 +229,17 @@ impl Log {
     /// The summary that a fork starts with: its parent's, but with a cost and turns of its own.
     fn inherited(&self, first: &Envelope) -> Option<Summary> {
         let (from, at) = lookup::forked_from(first).filter(|_| self.head == 0)?;
-        let dir = self.store.dir();
-        let parent = head::read(dir, from).ok()??.summary?;
-        let (ended, fork_number) = (self.ended_at(from, at), head::next_fork(dir, from));
+        let engine = self.store.engine.reader();
+        let parent = engine.head(from).ok()??.summary?;
+        let heads = self.store.heads.all(engine);
+        let (ended, fork_number) = (self.ended_at(from, at), head::next_fork(&heads, from));
         let (created, is_retitled) = (first.at, false);
         Some(Summary { created, cost: 0.0, turns: 0, ended, fork_number, is_retitled, ..parent })
     }
 
     /// How the last turn of a session up to `at` ended; `None`: it was open there.
     fn ended_at(&self, session: SessionId, at: Seq) -> Option<EndReason> {
-        let source = source(&self.store).ok()?;
+        let source = self.store.source();
         let mut events = 64;
         loop {
             let from = at.saturating_sub(events).max(1);
@@ -242,33 +254,21 @@ impl Log {
     }
 
     fn unstorable(&self, envelope: &Envelope, why: impl Into<String>) -> Error {
-        Error::Unstorable { session: self.session(), seq: envelope.seq, why: why.into() }
+        Error::Unstorable { session: self.session, seq: envelope.seq, why: why.into() }
     }
 
-    fn encode_one(&self, event: &Envelope, before: &Link, to: &mut Encoded) -> Result<Link, Error> {
-        for payload in event.event.payloads() {
-            self.encode_payload(event, payload, to)?;
-        }
-        let body =
-            codec::encode_as(fault::schema(), event).map_err(|why| self.unstorable(event, why))?;
-        let key = record::event_key(event.session, event.seq);
-        let link = record::link(before, &key, &body);
-        push_records(&key, &link, &body, to);
-        Ok(link)
-    }
-
-    /// Adds the contents unless the store already has them.
-    fn encode_payload(
+    /// Adds the contents unless they are known to be stored.
+    fn add_payload(
         &self,
         event: &Envelope,
         payload: &Payload,
-        to: &mut Encoded,
+        to: &mut Vec<(Sha256, Arc<str>)>,
     ) -> Result<(), Error> {
         let sha256 = payload.sha256();
         let known = |(known, _): &(Sha256, _)| *known == sha256;
         if payloads::is_unset(payload)
             || self.store.cache.get(sha256).is_some()
-            || to.payloads.iter().any(known)
+            || to.iter().any(known)
         {
             return Ok(());
         }
@@ -276,26 +276,8 @@ impl Log {
             let why = format!("payload {sha256} comes without its contents");
             return Err(self.unstorable(event, why));
         }
-        let source = source(&self.store)?;
-        let stored = payloads::is_stored(source.db, sha256);
-        if !stored.map_err(|what| Error::Database { what })? {
-            push_records(&record::payload_key(sha256), &[], payload.text().as_bytes(), to);
-        }
-        to.payloads.push((sha256, Arc::clone(payload.text())));
+        to.push((sha256, Arc::clone(payload.text())));
         Ok(())
-    }
-}
-
-/// Encodes contents as records, or as a file and a record that names it.
-fn push_records(key: &[u8], lead: &[u8], body: &[u8], to: &mut Encoded) {
-    let schema = fault::label();
-    if body.len() <= MAX_INLINE {
-        to.records.extend(record::to_records(schema, key, lead, body));
-    } else {
-        let sha256 = Sha256::of(body);
-        let length = body.len() as u64;
-        to.records.extend(record::to_file_record(schema, key, lead, sha256, length));
-        to.files.push(Content { sha256, bytes: Arc::from(body) });
     }
 }
 
@@ -309,12 +291,4 @@ fn answer(sender: mpsc::Sender<Result<(), Error>>) -> Done {
 fn received(receiver: &mpsc::Receiver<Result<(), Error>>) -> Result<(), Error> {
     let gone = |_| Err(Error::Database { what: "the writer has ended".into() });
     receiver.recv().unwrap_or_else(gone)
-}
-
-fn source(store: &OpenStore) -> Result<Source<'_>, Error> {
-    store.source().ok_or_else(|| Error::Database { what: closed(store.dir()) })
-}
-
-fn closed(dir: &Path) -> String {
-    format!("{} is closed", dir.display())
 }

@@ -1,15 +1,12 @@
 //! Contents that events name by their hash.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use leftfold_events::{Envelope, Payload, Sha256};
 
-use crate::database::catch_panic;
+use crate::engine::ReadEngine;
 use crate::error::{ContentFault, Damage};
-use crate::files;
-use crate::record::{self, Body, RecordError};
 
 /// Contents that were already read or written, so that fifty equal turn configurations share one
 /// text. A session has a handful of distinct ones.
@@ -29,12 +26,6 @@ impl Cache {
 /// Whether the payload was never set. Such a payload has neither contents nor a hash.
 pub(crate) fn is_unset(payload: &Payload) -> bool {
     payload.sha256() == Sha256::default()
-}
-
-/// Whether the database has a record for the contents. It does not check them.
-pub(crate) fn is_stored(db: &sled::Db, sha256: Sha256) -> Result<bool, String> {
-    let key = record::part(&record::payload_key(sha256), 0);
-    catch_panic(|| db.contains_key(key))?.map_err(|e| e.to_string())
 }
 
 /// Puts the contents back into a decoded event. `load` reads those that are not in the cache.
@@ -62,35 +53,9 @@ pub(crate) fn fill(
     Ok(())
 }
 
-/// Reads the contents with this hash from the database or their file.
-pub(crate) fn load(db: &sled::Db, dir: &Path, sha256: Sha256) -> Result<Arc<str>, ContentFault> {
-    let records = catch_panic(|| {
-        db.scan_prefix(record::payload_key(sha256)).collect::<Result<Vec<_>, sled::Error>>()
-    });
-    join(
-        &records.map_err(ContentFault::db)?.map_err(|e| ContentFault::db(e.to_string()))?,
-        dir,
-        sha256,
-    )
-}
-
-/// Joins the contents from their records, which are in the order of their parts.
-fn join<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-    records: &[(K, V)],
-    dir: &Path,
-    sha256: Sha256,
-) -> Result<Arc<str>, ContentFault> {
-    if records.is_empty() {
-        return Err(ContentFault::db("it is missing"));
-    }
-    let decoded = record::from_records(records, 0).map_err(|fault| match fault {
-        RecordError::Schema(schema) => ContentFault::db(record::other_schema(schema)),
-        RecordError::Bad(what) => ContentFault::db(what),
-    })?;
-    let bytes = match decoded.body {
-        Body::Inline(bytes) => bytes,
-        Body::File { sha256: file, length } => files::get(dir, file, length)?,
-    };
+/// Reads the contents with this hash, and compares it.
+pub(crate) fn load(engine: &dyn ReadEngine, sha256: Sha256) -> Result<Arc<str>, ContentFault> {
+    let bytes = engine.payload(sha256)?.ok_or_else(|| ContentFault::db("it is missing"))?;
     if Sha256::of(&bytes) != sha256 {
         return Err(ContentFault::db("the contents have another hash"));
     }

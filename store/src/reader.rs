@@ -5,16 +5,12 @@ use std::thread;
 use leftfold_events::event::Session;
 use leftfold_events::{Envelope, Event, Seq, SessionId};
 
-use crate::database::{self, Copy, Fingerprint};
+use crate::engine::ReadEngine;
 use crate::error::{Damage, Error};
-use crate::head::{self, Head};
-use crate::lookup;
+use crate::head::Head;
 use crate::payloads::Cache;
 use crate::scan::{EncodedEntry, EncodedScan, Scan, ScanFault, Source};
-
-/// How often a store is copied while a node is writing to it. After that, events that are missing
-/// in the copy count as lost.
-const ATTEMPTS: u32 = 8;
+use crate::sled_engine::Records;
 
 /// Databases larger than this are read by two threads: one verifies the records, one decodes them.
 const LARGE: u64 = 4 << 20;
@@ -46,16 +42,16 @@ pub fn visit(
     Reader::open(dir)?.visit(session, 1, to, each)
 }
 
-/// A view of a store as it is now. It reads a private copy: it takes no lock, changes nothing, and
-/// a node that continues to write does not disturb it.
+/// A view of a store as it is now. It takes no lock and changes nothing. It reads a private copy, or
+/// what [`Reader::of`] was given.
 #[derive(Debug)]
 pub struct Reader {
     dir: PathBuf,
-    copy: Copy,
+    engine: Box<dyn ReadEngine>,
     cache: Cache,
     heads: Vec<Head>,
     sessions: Vec<SessionId>,
-    /// Damage of head files and of sled's snapshot.
+    /// Damage that belongs to no event.
     damage: Vec<Damage>,
 }
 
@@ -64,61 +60,20 @@ impl Reader {
     /// [`Error::NotAStore`] if there is no database in `dir`, [`Error::Damaged`] if sled cannot
     /// open it, [`Error::Io`] if it cannot be copied.
     pub fn open(dir: &Path) -> Result<Self, Error> {
-        let mut before: Option<Fingerprint> = None;
-        let mut attempt = 1;
-        loop {
-            // heads first: they are lower bounds, and the log may grow meanwhile
-            let heads = head::read_all(dir);
-            let files = database::copy(dir)?;
-            // a copy of a database that is being written may be torn; a copy of an idle one is
-            // reliable
-            let still =
-                before.replace(files.fingerprint) == Some(files.fingerprint) || attempt == ATTEMPTS;
-            let moving = files.moving;
-            let opened = files.open().and_then(|copy| Self::start(dir, copy, heads));
-            match opened {
-                Ok(reader) if still || reader.is_whole(moving) => return Ok(reader),
-                Err(what) if still => return Self::without_snapshot(dir, &what),
-                Ok(_) | Err(_) => attempt += 1,
-            }
-        }
+        Self::of(Box::new(Records::copy_of(dir)?), dir)
     }
 
-    /// Whether everything that was acknowledged is in the copy. If the database was being written,
-    /// every event is checked, because sled may have moved some of them during the copy.
-    fn is_whole(&self, moving: bool) -> bool {
-        self.lost().is_none()
-            && (!moving || self.sessions.iter().all(|id| self.walk(*id).all(|event| event.is_ok())))
-    }
-
-    fn start(
-        dir: &Path,
-        copy: Copy,
-        (heads, damage): (Vec<Head>, Vec<Damage>),
-    ) -> Result<Self, String> {
+    /// Reads what an engine keeps. `dir` has the files of the sessions: full texts and records.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if the sessions cannot be listed.
+    pub fn of(engine: Box<dyn ReadEngine>, dir: &Path) -> Result<Self, Error> {
+        // heads first: they are lower bounds, and the logs may grow meanwhile
+        let (heads, damage) = (engine.heads(), engine.damage());
+        let sessions = engine.sessions().map_err(|what| Error::damaged(dir, Damage::db(what)))?;
         let (dir, cache) = (dir.to_owned(), Cache::default());
-        let mut reader = Self { dir, copy, cache, heads, sessions: Vec::new(), damage };
-        let sessions = match reader.source() {
-            Some(source) => lookup::sessions(source.db)?,
-            None => Vec::new(),
-        };
-        reader.sessions = sessions;
+        let mut reader = Self { dir, engine, cache, heads, sessions, damage };
         reader.sort();
-        Ok(reader)
-    }
-
-    /// Opens the store without sled's snapshot. The snapshot is a shortcut: if only it is broken,
-    /// the log still holds everything.
-    fn without_snapshot(dir: &Path, what: &str) -> Result<Self, Error> {
-        let damaged = || Error::damaged(dir, Damage::db(format!("sled cannot open it: {what}")));
-        let heads = head::read_all(dir);
-        let mut files = database::copy(dir)?;
-        let Some(snapshot) = files.snapshot_name() else { return Err(damaged()) };
-        files.without_snapshot();
-        let copy = files.open().map_err(|_| damaged())?;
-        let mut reader = Self::start(dir, copy, heads).map_err(|_| damaged())?;
-        let what = format!("the database opens only without sled's snapshot: {what}");
-        reader.damage.push(Damage { file: snapshot, ..Damage::db(what) });
         Ok(reader)
     }
 
@@ -134,7 +89,7 @@ impl Reader {
     }
 
     fn is_root(&self, session: SessionId) -> bool {
-        let first = self.scan(session, None, 1).and_then(|mut scan| scan.next());
+        let first = Scan::all(self.source(), session, None, 1).next();
         let Some(Ok(first)) = first else { return false };
         matches!(first.envelope.event, Event::Session(Session::Created { parent: None, .. }))
     }
@@ -194,11 +149,11 @@ impl Reader {
         to: Seq,
         mut each: impl FnMut(Envelope),
     ) -> Result<bool, ScanFault> {
-        let Some(source) = self.source() else { return Ok(false) };
+        let source = self.source();
         let mut is_past = false;
         self.each_encoded(source, session, from, |entry| {
             let entry = entry?;
-            is_past = entry.seq > to;
+            is_past = entry.seq() > to;
             if !is_past {
                 each(entry.decode(source)?.envelope);
             }
@@ -226,7 +181,7 @@ impl Reader {
             }
             Ok(())
         };
-        if self.copy.size() <= LARGE {
+        if self.engine.size() <= LARGE {
             return until_enough(&mut scan());
         }
         thread::scope(|scope| {
@@ -271,31 +226,16 @@ impl Reader {
         &self.damage
     }
 
-    /// The first event that a head names and the log does not hold.
-    pub(crate) fn lost(&self) -> Option<Damage> {
-        let source = self.source()?;
-        self.heads.iter().find_map(|head| lookup::holds(source.db, head).err())
-    }
-
     /// Calls back for every event of a session and for all its damage.
     pub(crate) fn walk(
         &self,
         session: SessionId,
     ) -> impl Iterator<Item = Result<Envelope, ScanFault>> + '_ {
-        let scan = self.scan_with_head(session, 1);
-        scan.into_iter().flatten().map(|entry| entry.map(|entry| entry.envelope))
-    }
-
-    fn scan_with_head(&self, session: SessionId, from: Seq) -> Option<Scan<'_>> {
         let head = self.heads.iter().find(|head| head.session == session).cloned();
-        self.scan(session, head, from)
+        Scan::all(self.source(), session, head, 1).map(|entry| entry.map(|entry| entry.envelope))
     }
 
-    fn scan(&self, session: SessionId, head: Option<Head>, from: Seq) -> Option<Scan<'_>> {
-        Some(Scan::all(self.source()?, session, head, from))
-    }
-
-    fn source(&self) -> Option<Source<'_>> {
-        Some(Source { db: self.copy.db()?, dir: &self.dir, cache: &self.cache })
+    fn source(&self) -> Source<'_> {
+        Source { engine: &*self.engine, cache: &self.cache }
     }
 }

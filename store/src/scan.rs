@@ -1,17 +1,17 @@
-//! Reads one session's records from first to last and verifies all of them.
+//! Reads one session's events from first to last and verifies all of them.
 
 use std::collections::VecDeque;
 use std::path::Path;
 
 use leftfold_events::{Envelope, Seq, SessionId};
 
-use crate::database::catch_panic;
-use crate::error::{ContentFault, Damage, Error};
+use crate::chain::{self, Link, START};
+use crate::codec;
+use crate::engine::{EventFault, EventsOf, ReadEngine, StoredEvent};
+use crate::error::{Damage, Error};
 use crate::head::Head;
 use crate::lookup::{first_seq, forked_from, lineage, stored_link};
 use crate::payloads::{self, Cache};
-use crate::record::{self, Body, Decoded, EVENT_KEY, Link, RecordError, START};
-use crate::{codec, files};
 
 /// A verified event.
 #[derive(Debug)]
@@ -39,61 +39,53 @@ impl ScanFault {
         match self {
             Self::Damage(damage) => damage,
             Self::OtherSchema { session, seq, found } => {
-                Damage::event(session, seq, record::other_schema(found))
+                Damage::event(session, seq, chain::other_schema(found))
             }
         }
     }
 }
 
-/// Where records and contents are read from.
+/// Where events and contents are read from.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
-    pub(crate) db: &'a sled::Db,
-    /// The store's own folder, also if `db` is a copy.
-    pub(crate) dir: &'a Path,
+    pub(crate) engine: &'a dyn ReadEngine,
     pub(crate) cache: &'a Cache,
 }
 
-type Record = (sled::IVec, sled::IVec);
-
-/// An event whose records, place and link are verified, not decoded yet.
+/// An event whose place and link are verified, not decoded yet.
 #[derive(Debug)]
 pub(crate) struct EncodedEntry {
     session: SessionId,
-    pub(crate) seq: Seq,
-    link: Link,
-    schema: u8,
-    body: Vec<u8>,
+    event: StoredEvent,
 }
 
 impl EncodedEntry {
+    pub(crate) fn seq(&self) -> Seq {
+        self.event.seq
+    }
+
     /// Bytes of the event.
     pub(crate) fn size(&self) -> usize {
-        self.body.len()
+        self.event.body.len()
     }
 
     pub(crate) fn decode(self, source: Source<'_>) -> Result<Entry, ScanFault> {
-        let Self { session, seq, link, schema, body } = self;
-        let envelope = decode(source, session, seq, (schema, &body)).map_err(ScanFault::Damage)?;
-        Ok(Entry { link, envelope })
+        let envelope = decode(source, self.session, &self.event).map_err(ScanFault::Damage)?;
+        Ok(Entry { link: self.event.link, envelope })
     }
 }
 
-fn decode(
-    source: Source<'_>,
-    session: SessionId,
-    seq: Seq,
-    (schema, body): (u8, &[u8]),
-) -> Result<Envelope, Damage> {
+fn decode(source: Source<'_>, session: SessionId, event: &StoredEvent) -> Result<Envelope, Damage> {
+    let seq = event.seq;
     let damage = |what: String| Damage::event(session, seq, what);
-    let mut envelope =
-        codec::decode(schema, body).map_err(|what| damage(format!("cannot be decoded: {what}")))?;
+    let mut envelope = codec::decode(event.schema, &event.body)
+        .map_err(|what| damage(format!("cannot be decoded: {what}")))?;
     if (envelope.session, envelope.seq) != (session, seq) {
         let (session, seq) = (envelope.session, envelope.seq);
         return Err(damage(format!("it is event {seq} of session {session}")));
     }
-    let Source { db, dir, cache } = source;
-    payloads::fill(cache, &mut envelope, |sha256| payloads::load(db, dir, sha256))?;
+    let Source { engine, cache } = source;
+    payloads::fill(cache, &mut envelope, |sha256| payloads::load(engine, sha256))?;
     Ok(envelope)
 }
 
@@ -145,8 +137,7 @@ pub(crate) struct EncodedScan<'a> {
     source: Source<'a>,
     session: SessionId,
     head: Option<Head>,
-    records: Option<sled::Iter>,
-    ahead: Option<Record>,
+    events: EventsOf<'a>,
     /// Seq of the next event; `None` before the first event if that one decides where the log
     /// begins.
     expected: Option<Seq>,
@@ -174,7 +165,7 @@ impl<'a> EncodedScan<'a> {
         head: Option<Head>,
         (from, part): (Seq, bool),
     ) -> Box<dyn Iterator<Item = Result<EncodedEntry, ScanFault>> + 'a> {
-        let lineage = match lineage(source.db, session) {
+        let lineage = match lineage(source.engine, session) {
             Ok(lineage) => lineage,
             Err(what) => {
                 let damage = Damage::event(session, 1, what);
@@ -188,12 +179,12 @@ impl<'a> EncodedScan<'a> {
             let scan = match part {
                 // a fork begins behind its shared events
                 true => {
-                    let first = first_seq(source.db, of).unwrap_or(from);
+                    let first = first_seq(source.engine, of).unwrap_or(from);
                     Self::part(source, of, from.max(first))
                 }
                 false => Self::all(source, of, head, from),
             };
-            scan.take_while(move |entry| entry.as_ref().map_or(true, |entry| entry.seq <= last))
+            scan.take_while(move |entry| entry.as_ref().map_or(true, |entry| entry.seq() <= last))
         }))
     }
 
@@ -204,108 +195,49 @@ impl<'a> EncodedScan<'a> {
         expected: Option<Seq>,
         from: Seq,
     ) -> Self {
-        let low = record::part(&record::event_key(session, expected.unwrap_or(0)), 0);
-        let high = record::part(&record::event_key(session, Seq::MAX), u8::MAX);
-        let mut scan = Self {
-            source,
-            session,
-            head,
-            records: None,
-            ahead: None,
-            expected,
-            link: None,
-            from,
-            out: VecDeque::new(),
-        };
-        match catch_panic(|| source.db.range(low..=high)) {
-            Ok(records) => scan.records = Some(records),
-            Err(panic) => scan.lost(&panic),
-        }
-        scan
-    }
-
-    /// Ends the scan, because sled cannot read on.
-    fn lost(&mut self, what: &str) {
-        self.records = None;
-        let what = format!("the database cannot be read from here on: {what}");
-        self.wrong(self.expected.unwrap_or(1), what);
+        let events = source.engine.events(session, expected.unwrap_or(0));
+        Self { source, session, head, events, expected, link: None, from, out: VecDeque::new() }
     }
 
     fn wrong(&mut self, seq: Seq, what: impl Into<String>) {
         self.out.push_back(Err(ScanFault::Damage(Damage::event(self.session, seq, what))));
     }
 
-    fn record(&mut self) -> Option<Record> {
-        if let Some(record) = self.ahead.take() {
-            return Some(record);
-        }
-        let records = self.records.as_mut()?;
-        match catch_panic(|| records.next()) {
-            Ok(Some(Ok(record))) => return Some(record),
-            Ok(None) => self.records = None,
-            Ok(Some(Err(error))) => self.lost(&error.to_string()),
-            Err(panic) => self.lost(&panic),
-        }
-        None
-    }
-
-    /// The records of the next event.
-    fn event(&mut self) -> Option<Vec<Record>> {
-        let first = self.record()?;
-        let mut records = vec![first];
-        while let Some(next) = self.record() {
-            if next.0.get(..EVENT_KEY) != records[0].0.get(..EVENT_KEY) {
-                self.ahead = Some(next);
-                break;
-            }
-            records.push(next);
-        }
-        Some(records)
-    }
-
     fn step(&mut self) -> bool {
-        let Some(records) = self.event() else { return false };
-        let key = &records[0].0;
-        let Some(seq) = record::seq_of(key) else {
-            self.wrong(self.expected.unwrap_or(1), "a key that does not belong to an event");
-            return true;
-        };
-        match record::from_records(&records, START.len()) {
-            Ok(decoded) => self.decoded(&records[0].0, seq, decoded),
-            Err(fault) => {
-                self.gap(seq);
-                self.out.push_back(Err(match fault {
-                    RecordError::Schema(found) => {
-                        ScanFault::OtherSchema { session: self.session, seq, found }
-                    }
-                    RecordError::Bad(what) => {
-                        ScanFault::Damage(Damage::event(self.session, seq, what))
-                    }
-                }));
-                self.link = None;
+        let Some(event) = self.events.next() else { return false };
+        let session = self.session;
+        let (seq, link, fault) = match event {
+            Ok(event) => {
+                let seq = event.seq;
+                self.event(event);
+                self.expected = Some(seq.saturating_add(1));
+                return true;
             }
-        }
+            Err(EventFault::Unplaced(what)) => {
+                let damage = what.of(session, self.expected.unwrap_or(1));
+                self.out.push_back(Err(ScanFault::Damage(damage)));
+                return true;
+            }
+            Err(EventFault::OtherSchema { seq, found }) => {
+                (seq, None, ScanFault::OtherSchema { session, seq, found })
+            }
+            Err(EventFault::Damage { seq, link, what }) => {
+                (seq, link, ScanFault::Damage(what.of(session, seq)))
+            }
+        };
+        self.gap(seq);
+        self.out.push_back(Err(fault));
+        self.link = link;
         self.expected = Some(seq.saturating_add(1));
         true
     }
 
-    /// Yields one event whose records are complete.
-    fn decoded(&mut self, key: &[u8], seq: Seq, decoded: Decoded<'_>) {
-        let key = key.get(..EVENT_KEY).unwrap_or_default();
-        let link = Link::try_from(decoded.lead).unwrap_or_default();
-        let schema = decoded.schema;
-        let body = match self.body(decoded.body) {
-            Ok(body) => body,
-            Err(flaw) => {
-                self.gap(seq);
-                self.out.push_back(Err(ScanFault::Damage(flaw.of(self.session, seq))));
-                self.link = Some(link);
-                return;
-            }
-        };
+    /// Yields one event that the engine could read.
+    fn event(&mut self, event: StoredEvent) {
+        let (seq, link) = (event.seq, event.link);
         if self.expected.is_none() {
             // the first event decides where the log begins
-            match decode(self.source, self.session, seq, (schema, &body)) {
+            match decode(self.source, self.session, &event) {
                 Ok(first) => self.begin(seq, &first),
                 Err(damage) => {
                     self.out.push_back(Err(ScanFault::Damage(damage)));
@@ -315,17 +247,9 @@ impl<'a> EncodedScan<'a> {
             }
         }
         self.gap(seq);
-        self.chained(link, (seq, key), &body);
+        self.chained(&event);
         if seq >= self.from {
-            let session = self.session;
-            self.out.push_back(Ok(EncodedEntry { session, seq, link, schema, body }));
-        }
-    }
-
-    fn body(&self, body: Body) -> Result<Vec<u8>, ContentFault> {
-        match body {
-            Body::Inline(bytes) => Ok(bytes),
-            Body::File { sha256, length } => files::get(self.source.dir, sha256, length),
+            self.out.push_back(Ok(EncodedEntry { session: self.session, event }));
         }
     }
 
@@ -334,7 +258,7 @@ impl<'a> EncodedScan<'a> {
         let forked = forked_from(first);
         if let Some((from, at)) = forked.filter(|(_, at)| at.checked_add(1) == Some(seq)) {
             self.expected = Some(seq);
-            match stored_link(self.source.db, from, at) {
+            match stored_link(self.source.engine, from, at) {
                 Ok(Some(link)) => self.link = Some(link),
                 Ok(None) => {
                     self.wrong(seq, format!("it is a fork of {from} at {at}, which is missing"));
@@ -359,8 +283,10 @@ impl<'a> EncodedScan<'a> {
         }
     }
 
-    fn chained(&mut self, link: Link, (seq, key): (Seq, &[u8]), body: &[u8]) {
-        if self.link.is_some_and(|before| record::link(&before, key, body) != link) {
+    fn chained(&mut self, event: &StoredEvent) {
+        let StoredEvent { seq, link, ref body, .. } = *event;
+        let is_next = |before| chain::link(&before, self.session, seq, body) == link;
+        if self.link.is_some_and(|before| !is_next(before)) {
             self.wrong(seq, "the checksum chain breaks: this is not the event that was here");
         }
         self.link = Some(link);

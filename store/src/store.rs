@@ -1,23 +1,15 @@
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use leftfold_events::{Envelope, Seq, SessionId};
 
+use crate::engine::Engine;
 use crate::error::{Damage, Error};
 use crate::head::Head;
 use crate::log::Log;
 use crate::open_store::OpenStore;
-use crate::reader::Reader;
 use crate::scan::Scan;
-use crate::{database, durable, head};
-
-/// How long a node waits until another one releases the store.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-const LOCK_POLL: Duration = Duration::from_millis(20);
+use crate::sled_engine::SledEngine;
 
 /// Events that an import writes at once.
 const IMPORT_BATCH: usize = 500;
@@ -39,17 +31,12 @@ impl Store {
     /// [`Error::Locked`] if another node still holds the store after two seconds,
     /// [`Error::Damaged`], [`Error::Full`] or [`Error::Io`].
     pub fn open(dir: &Path) -> Result<Self, Error> {
-        let new = !dir.join("db").exists();
-        if new {
-            create(dir)?;
-        } else {
-            look_first(dir)?;
-        }
-        let db = lock(dir)?;
-        if new {
-            sync_folders(dir).map_err(|e| Error::io("cannot sync", dir, e))?;
-        }
-        Ok(Self(Arc::new(OpenStore::start(dir, db)?)))
+        Ok(Self::with(Box::new(SledEngine::open(dir)?), dir))
+    }
+
+    /// A store on an engine that is open. `dir` has the files of the sessions: full texts and records.
+    pub fn with(engine: Box<dyn Engine>, dir: &Path) -> Self {
+        Self(Arc::new(OpenStore::new(engine, dir)))
     }
 
     /// Opens the log of `session`, which may be new, for appending. It reads the end of the log.
@@ -110,7 +97,7 @@ impl Store {
     /// `DEVICE:INODE` of the `db` file. It distinguishes this store from every other one on the
     /// machine, including its copies.
     pub fn identity(&self) -> String {
-        self.0.identity().to_owned()
+        self.0.engine.identity()
     }
 
     pub fn dir(&self) -> &Path {
@@ -131,14 +118,10 @@ impl LiveReader {
     /// [`Error::Damaged`] or [`Error::OtherSchema`] at the first event that is not as written.
     pub fn read(&self, session: SessionId, from: Seq, most: usize) -> Result<Vec<Envelope>, Error> {
         let dir = self.dir();
-        let source =
-            self.0.source().ok_or_else(|| Error::Database { what: "it is closed".into() })?;
-        let Some(head) = head::read(dir, session).map_err(|d| Error::damaged(dir, d))? else {
-            return Ok(Vec::new());
-        };
-        // the database shows a batch before its flush; readers may see it only when the head
+        let Some(head) = self.0.head(session)? else { return Ok(Vec::new()) };
+        // the engine shows a batch before it is durable; readers may see it only when the head
         // includes it
-        Scan::history(source, session, None, (from, true))
+        Scan::history(self.0.source(), session, None, (from, true))
             .take_while(|entry| entry.as_ref().map_or(true, |e| e.envelope.seq <= head.seq))
             .take(most)
             .map(|entry| entry.map(|e| e.envelope).map_err(|wrong| wrong.into_error(dir)))
@@ -147,73 +130,15 @@ impl LiveReader {
 
     /// The readable heads of all sessions, sorted by session. Only the first call reads files.
     pub fn heads(&self) -> Vec<Head> {
-        self.0.heads.all(self.dir())
+        self.0.heads.all(self.0.engine.reader())
     }
 
     /// The head of one session; `None` if it cannot be read or there is none.
     pub fn head(&self, session: SessionId) -> Option<Head> {
-        self.0.heads.one(self.dir(), session)
+        self.0.heads.one(self.0.engine.reader(), session)
     }
 
     pub fn dir(&self) -> &Path {
         self.0.dir()
-    }
-}
-
-fn create(dir: &Path) -> Result<(), Error> {
-    if dir.join(head::FOLDER).read_dir().is_ok_and(|mut heads| heads.next().is_some()) {
-        return Err(Error::NotAStore {
-            dir: dir.to_owned(),
-            why: "there are heads of sessions, but their database is gone".into(),
-        });
-    }
-    // the files hold the user's prompts, replies and files, so only the user may read them
-    let create = || DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    create().map_err(|e| Error::io("cannot create", dir, e))
-}
-
-/// Refuses a store that has lost events, before sled can repair the traces away.
-fn look_first(dir: &Path) -> Result<(), Error> {
-    let length = fs::metadata(dir.join("db")).map(|m| m.len()).unwrap_or_default();
-    if length > database::LOOK_THROUGH {
-        return Ok(());
-    }
-    let (heads, damage) = head::read_all(dir);
-    if let Some(damage) = damage.into_iter().next() {
-        return Err(Error::damaged(dir, damage));
-    }
-    if heads.is_empty() || database::is_as_closed(dir) {
-        return Ok(());
-    }
-    let reader = Reader::open(dir)?;
-    match reader.lost() {
-        Some(damage) => Err(Error::damaged(dir, damage)),
-        None => Ok(()),
-    }
-}
-
-fn lock(dir: &Path) -> Result<sled::Db, Error> {
-    fs::create_dir_all(dir.join(head::FOLDER))
-        .map_err(|e| Error::io("cannot create the heads in", dir, e))?;
-    let start = Instant::now();
-    loop {
-        if let Some(db) = database::open(dir)? {
-            return Ok(db);
-        }
-        if start.elapsed() >= LOCK_PATIENCE {
-            return Err(Error::Locked { dir: dir.to_owned() });
-        }
-        thread::sleep(LOCK_POLL);
-    }
-}
-
-/// Syncs the folders: the names of new files are durable only with them.
-fn sync_folders(dir: &Path) -> std::io::Result<()> {
-    // sled writes its settings once, never syncs them, and does not open without them
-    durable::file(&dir.join("conf"))?;
-    durable::folder(dir)?;
-    match dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        Some(parent) => durable::folder(parent),
-        None => Ok(()),
     }
 }

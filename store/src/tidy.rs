@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use leftfold_events::event::Tool;
 use leftfold_events::{Envelope, Event, Sha256};
 
-use crate::database::{self, catch_panic};
+use crate::engine::ReadEngine;
 use crate::error::Error;
 use crate::payloads::{self, Cache};
 use crate::probe::in_use;
 use crate::scan::{Scan, Source};
-use crate::{check, durable, files, lookup, record};
+use crate::sled_engine::{self, Records, catch_panic, content_files, record};
+use crate::{check, durable, files};
 
 /// The files that were removed, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,14 +47,14 @@ impl Tidied {
 /// while a node has the store open, [`Error::Io`], [`Error::Database`].
 pub fn tidy(dir: &Path, dry: bool) -> Result<Tidied, Error> {
     let mut tidy = Tidy { dry, ..Tidy::default() };
-    let contents = files::list(dir);
+    let contents = content_files(dir);
     let spills = listed(&dir.join(files::SPILLS), |name| name.ends_with(".txt"));
     let records = listed(&dir.join(files::WIRE), |name| name.ends_with(".jsonl"));
     let half = half_written(dir);
     if contents.is_empty() && spills.is_empty() && records.is_empty() && half.is_empty() {
         return Ok(tidy.done);
     }
-    let held: sled::Db;
+    let held: Records;
     // opening may repair the database and hide lost events
     if let Some(damage) = check(dir)?.damage.into_iter().next() {
         return Err(Error::damaged(dir, damage));
@@ -61,17 +62,17 @@ pub fn tidy(dir: &Path, dry: bool) -> Result<Tidied, Error> {
     let locked = || Error::Locked { dir: dir.to_owned() };
     let (named, files) = if dry {
         (!in_use(dir)).then_some(()).ok_or_else(locked)?;
-        let copy = database::copy(dir)?.open().map_err(|what| Error::Database { what })?;
-        let db = copy.db().ok_or_else(locked)?;
-        let named = References::of(db, dir)?;
-        let files = named.files(db, dir)?;
+        let copied = sled_engine::copy_files(dir)?.open(dir, Default::default());
+        let copy = copied.map_err(|what| Error::Database { what })?;
+        let named = References::of(&copy)?;
+        let files = named.files(&copy)?;
         (named, files)
     } else {
         // the lock is held until the files are gone, so that no node opens the store meanwhile
-        held = database::open(dir)?.ok_or_else(locked)?;
-        let named = References::of(&held, dir)?;
-        remove_dead(&held, dir, &named)?;
-        let files = named.files(&held, dir)?;
+        held = Records::new(sled_engine::open(dir)?.ok_or_else(locked)?, dir);
+        let named = References::of(&held)?;
+        remove_dead(&held, &named)?;
+        let files = named.files(&held)?;
         (named, files)
     };
     for (_, path) in contents.into_iter().filter(|(sha256, _)| !files.contains(sha256)) {
@@ -126,9 +127,9 @@ fn listed(folder: &Path, is_one: impl Fn(&str) -> bool) -> Vec<PathBuf> {
 
 /// Half-written content files and sled snapshots: such files get their final names when complete.
 fn half_written(dir: &Path) -> Vec<PathBuf> {
-    let mut found = listed(&dir.join(files::FOLDER), |name| name.starts_with(".tmp"));
+    let mut found = listed(&dir.join(sled_engine::CONTENTS), |name| name.starts_with(".tmp"));
     found.extend(listed(&dir.join(files::WIRE), |name| name.ends_with(".new")));
-    found.extend(listed(dir, database::is_half_snapshot));
+    found.extend(listed(dir, sled_engine::is_half_snapshot));
     found
 }
 
@@ -143,13 +144,12 @@ struct References {
 }
 
 impl References {
-    fn of(db: &sled::Db, dir: &Path) -> Result<Self, Error> {
+    fn of(records: &Records) -> Result<Self, Error> {
         let (mut named, cache) = (Self::default(), Cache::default());
-        let source = Source { db, dir, cache: &cache };
-        let failed = |what| Error::Database { what };
-        for session in lookup::sessions(db).map_err(failed)? {
+        let source = Source { engine: records, cache: &cache };
+        for session in records.sessions().map_err(|what| Error::Database { what })? {
             for entry in Scan::all(source, session, None, 1) {
-                named.add(&entry.map_err(|wrong| wrong.into_error(dir))?.envelope);
+                named.add(&entry.map_err(|wrong| wrong.into_error(&records.dir))?.envelope);
             }
         }
         Ok(named)
@@ -171,10 +171,10 @@ impl References {
     }
 
     /// The files that hold events and the contents that events name.
-    fn files(&self, db: &sled::Db, dir: &Path) -> Result<HashSet<Sha256>, Error> {
+    fn files(&self, records: &Records) -> Result<HashSet<Sha256>, Error> {
         let mut files = HashSet::new();
-        for entry in db.iter() {
-            let (key, value) = entry.map_err(|e| Error::sled("read a record", dir, e))?;
+        for entry in db(records)?.iter() {
+            let (key, value) = entry.map_err(|e| Error::sled("read a record", &records.dir, e))?;
             let named = record::payload_of(&key).is_none_or(|hash| self.payloads.contains(&hash));
             files.extend(record::file_of(&key, &value).filter(|_| named));
         }
@@ -184,7 +184,8 @@ impl References {
 
 /// Removes the records of contents that no event names. They go before their files, and in one pass
 /// with them: a later event that names the same contents must find all of them or nothing.
-fn remove_dead(db: &sled::Db, dir: &Path, named: &References) -> Result<(), Error> {
+fn remove_dead(records: &Records, named: &References) -> Result<(), Error> {
+    let (db, dir) = (db(records)?, &records.dir);
     let mut dead = Vec::new();
     for key in db.range(record::PAYLOADS.to_vec()..).keys() {
         let key = key.map_err(|e| Error::sled("read a key", dir, e))?;
@@ -193,6 +194,10 @@ fn remove_dead(db: &sled::Db, dir: &Path, named: &References) -> Result<(), Erro
         }
     }
     if dead.is_empty() { Ok(()) } else { remove_records(db, dir, &dead) }
+}
+
+fn db(records: &Records) -> Result<&sled::Db, Error> {
+    records.db().map_err(|what| Error::Database { what })
 }
 
 fn remove_records(db: &sled::Db, dir: &Path, keys: &[sled::IVec]) -> Result<(), Error> {

@@ -7,24 +7,25 @@ use std::path::PathBuf;
 use leftfold_events::{Envelope, Payload, Seq, SessionId, Sha256};
 
 use super::{Fragment, Rescued, Salvaged};
+use crate::chain::START;
 use crate::error::Error;
-use crate::record::{self, Body, START};
-use crate::scan::Source;
-use crate::{codec, files, payloads};
+use crate::sled_engine::record::{self, Body};
+use crate::sled_engine::{Records, content_file, content_files};
+use crate::{codec, payloads};
 
 type Record = (sled::IVec, sled::IVec);
 
 /// The readable events of a session that are not in its new log, and the last seq that any record
 /// names.
 pub(super) fn beside(
-    source: Source<'_>,
+    from: &Records,
     session: SessionId,
     kept: Option<(Seq, Seq)>,
 ) -> (Vec<Envelope>, Option<Seq>) {
-    let events = events(source.db, session);
+    let events = events(from, session);
     let is_kept = |seq: Seq| kept.is_some_and(|(first, last)| (first..=last).contains(&seq));
     let rest = events.iter().filter(|(seq, _)| !is_kept(**seq));
-    let beside = rest.filter_map(|(_, records)| loose(source, records)).collect();
+    let beside = rest.filter_map(|(_, records)| loose(from, records)).collect();
     (beside, events.last_key_value().map(|(seq, _)| *seq))
 }
 
@@ -57,11 +58,10 @@ impl Rescued {
 }
 
 /// The records of a session's events.
-fn events(db: &sled::Db, session: SessionId) -> BTreeMap<Seq, Vec<Record>> {
-    let low = record::part(&record::event_key(session, 0), 0);
-    let high = record::part(&record::event_key(session, Seq::MAX), u8::MAX);
+fn events(from: &Records, session: SessionId) -> BTreeMap<Seq, Vec<Record>> {
     let mut events: BTreeMap<Seq, Vec<Record>> = BTreeMap::new();
-    for (key, value) in db.range(low..=high).flatten() {
+    let records = from.db().into_iter().flat_map(|db| db.range(record::range(session, 0)));
+    for (key, value) in records.flatten() {
         if let Some(seq) = record::seq_of(&key) {
             events.entry(seq).or_default().push((key, value));
         }
@@ -70,27 +70,27 @@ fn events(db: &sled::Db, session: SessionId) -> BTreeMap<Seq, Vec<Record>> {
 }
 
 /// Decodes a single event. Its contents may be empty, and the event before it may be missing.
-fn loose(source: Source<'_>, records: &[Record]) -> Option<Envelope> {
+fn loose(from: &Records, records: &[Record]) -> Option<Envelope> {
     let key = &records.first()?.0;
     let decoded = record::from_records(records, START.len()).ok()?;
     let bytes = match decoded.body {
         Body::Inline(bytes) => bytes,
-        Body::File { sha256, length } => files::get(source.dir, sha256, length).ok()?,
+        Body::File { sha256, length } => content_file(&from.dir, sha256, length).ok()?,
     };
     let mut event = codec::decode(decoded.schema, &bytes).ok()?;
     let place = (record::session_of(key), record::seq_of(key));
     (place == (Some(event.session), Some(event.seq))).then_some(())?;
-    fill(source, &mut event);
+    fill(from, &mut event);
     Some(event)
 }
 
 /// Fills in the contents that can still be read.
-fn fill(source: Source<'_>, event: &mut Envelope) {
+fn fill(from: &Records, event: &mut Envelope) {
     for payload in event.event.payloads_mut() {
         if payloads::is_unset(payload) {
             continue;
         }
-        if let Ok(text) = payloads::load(source.db, source.dir, payload.sha256()) {
+        if let Ok(text) = payloads::load(from, payload.sha256()) {
             payload.fill(text);
         }
     }
@@ -99,20 +99,21 @@ fn fill(source: Source<'_>, event: &mut Envelope) {
 /// Collects everything else: events whose record is lost but whose file exists, contents that no
 /// event names, and incomplete records. `named` are the contents in the new store.
 pub(super) fn collect(
-    source: Source<'_>,
+    from: &Records,
     mut named: HashSet<Sha256>,
     to: &mut Salvaged,
 ) -> Result<(), Error> {
-    let read = |e: sled::Error| Error::sled("read what was found", source.dir, e);
-    let records = source.db.iter().collect::<Result<Vec<Record>, _>>().map_err(read)?;
+    let read = |e: sled::Error| Error::sled("read what was found", &from.dir, e);
+    let db = from.db().map_err(|what| Error::Database { what })?;
+    let records = db.iter().collect::<Result<Vec<Record>, _>>().map_err(read)?;
     let by_id: HashMap<SessionId, usize> =
         to.sessions.iter().enumerate().map(|(n, session)| (session.session, n)).collect();
-    for (path, bytes) in unnamed_files(source, &records) {
+    for (path, bytes) in unnamed_files(from, &records) {
         let event = codec::decode_unlabelled(&bytes);
         let of = event.as_ref().and_then(|event| to.sessions.get_mut(*by_id.get(&event.session)?));
         match (event, of) {
             (Some(mut event), Some(session)) if !session.is_read(event.seq) => {
-                fill(source, &mut event);
+                fill(from, &mut event);
                 session.add(event);
             }
             _ => to.files.push(path),
@@ -124,9 +125,7 @@ pub(super) fn collect(
         let (session, seq) = (record::session_of(key), record::seq_of(key));
         let fragment = || Fragment { session, seq, key: key.to_vec(), value: value.to_vec() };
         if let Some(sha256) = record::payload_of(key) {
-            let text = known
-                .entry(sha256)
-                .or_insert_with(|| payloads::load(source.db, source.dir, sha256).ok());
+            let text = known.entry(sha256).or_insert_with(|| payloads::load(from, sha256).ok());
             match text {
                 Some(text) if named.insert(sha256) => to.payloads.push(Payload::new(text.clone())),
                 Some(_) => {}
@@ -147,10 +146,10 @@ fn names(event: &Envelope) -> Vec<Sha256> {
 }
 
 /// Files whose contents match their names, and that no record names.
-fn unnamed_files(source: Source<'_>, records: &[Record]) -> Vec<(PathBuf, Vec<u8>)> {
+fn unnamed_files(from: &Records, records: &[Record]) -> Vec<(PathBuf, Vec<u8>)> {
     let named: HashSet<Sha256> =
         records.iter().filter_map(|(key, value)| record::file_of(key, value)).collect();
-    let mut found: Vec<_> = files::list(source.dir)
+    let mut found: Vec<_> = content_files(&from.dir)
         .into_iter()
         .filter(|(sha256, _)| !named.contains(sha256))
         .filter_map(|(sha256, path)| {

@@ -21,11 +21,13 @@ use std::path::{Path, PathBuf};
 use leftfold_events::event::Session;
 use leftfold_events::{Envelope, Event, Payload, Seq, SessionId, Sha256};
 
+use crate::engine::ReadEngine;
 use crate::error::{Damage, Error};
-use crate::head::{self, Head};
+use crate::head::Head;
 use crate::lookup::{self, forked_from};
 use crate::payloads::Cache;
 use crate::scan::{Scan, Source};
+use crate::sled_engine::Records;
 use crate::store::Store;
 
 /// The result of [`salvage`].
@@ -75,14 +77,14 @@ pub fn salvage(dir: &Path, to: &Path) -> Result<Salvaged, Error> {
     if crate::probe::in_use(dir) {
         return Err(Error::Locked { dir: dir.to_owned() });
     }
-    let (heads, _) = head::read_all(dir);
-    let copy = readable::copy_readable(dir, &heads)?;
-    let Some(db) = copy.db() else { return Ok(Salvaged::default()) };
+    let copy = readable::copy_readable(dir)?;
+    let heads = copy.heads();
     let new = Store::open(to)?;
     crate::imported::copy(dir, to)?;
     let cache = Cache::default();
     let mut salvage = Salvage {
-        source: Source { db, dir, cache: &cache },
+        records: &copy,
+        cache: &cache,
         heads,
         store: new,
         kept: HashMap::new(),
@@ -93,14 +95,15 @@ pub fn salvage(dir: &Path, to: &Path) -> Result<Salvaged, Error> {
     for session in salvage.order()? {
         salvaged.sessions.push(salvage.session(session)?);
     }
-    let Salvage { source, named, store, .. } = salvage;
-    leftovers::collect(source, named, &mut salvaged)?;
+    let Salvage { named, store, .. } = salvage;
+    leftovers::collect(&copy, named, &mut salvaged)?;
     drop(store);
     Ok(salvaged)
 }
 
 struct Salvage<'a> {
-    source: Source<'a>,
+    records: &'a Records,
+    cache: &'a Cache,
     heads: Vec<Head>,
     store: Store,
     /// Sessions in the new store, and the last seq of each.
@@ -143,7 +146,7 @@ impl Base {
 impl Salvage<'_> {
     /// All sessions, each behind the session that it builds on.
     fn order(&self) -> Result<Vec<SessionId>, Error> {
-        let found = lookup::sessions(self.source.db).map_err(|what| Error::Database { what })?;
+        let found = self.records.sessions().map_err(|what| Error::Database { what })?;
         let mut known: BTreeMap<SessionId, Vec<SessionId>> =
             self.heads.iter().map(|head| (head.session, Vec::new())).collect();
         for session in found {
@@ -177,7 +180,8 @@ impl Salvage<'_> {
     }
 
     fn scan(&self, session: SessionId) -> Scan<'_> {
-        Scan::all(self.source, session, self.head(session), 1)
+        let source = Source { engine: self.records, cache: self.cache };
+        Scan::all(source, session, self.head(session), 1)
     }
 
     fn session(&mut self, session: SessionId) -> Result<Rescued, Error> {
@@ -199,7 +203,7 @@ impl Salvage<'_> {
         }
         self.write(session, &log)?;
         let kept = log.first().zip(log.last()).map(|(first, last)| (first.seq, last.seq));
-        let (beside, last) = leftovers::beside(self.source, session, kept);
+        let (beside, last) = leftovers::beside(self.records, session, kept);
         let last = last.max(self.head(session).map(|head| head.seq)).unwrap_or_default();
         let forked = beside.first().filter(|first| forked_from(first).is_some());
         let begins = forked.map_or(1, |first| first.seq);
@@ -225,7 +229,7 @@ impl Salvage<'_> {
     /// Why a child cannot be in the new store although its parent is known.
     fn missing_announcement(&self, child: SessionId, parent: SessionId) -> Option<String> {
         let known =
-            self.head(parent).is_some() || lookup::first_seq(self.source.db, parent).is_some();
+            self.head(parent).is_some() || lookup::first_seq(self.records, parent).is_some();
         let named = self.announced.contains(&(parent, child));
         let what = || format!("its parent {parent} does not name it before its log ends");
         (known && !named).then(what)

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use leftfold_events::{Seq, SessionId, Sha256};
 
-use crate::database::{self, Copy, catch_panic};
+use crate::chain::{PLACE, START};
+use crate::engine::ReadEngine;
 use crate::error::{Damage, Error};
-use crate::head::Head;
-use crate::record::{self, EVENT_KEY, PAYLOADS};
-use crate::{codec, files, payloads};
+use crate::sled_engine::record::{self, PAYLOADS, event_key};
+use crate::sled_engine::{self, Records, catch_panic, content_files};
+use crate::{codec, payloads};
 
 /// How a damaged database is opened. Each way may yield records that the other does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +38,13 @@ const MAX_REFUSALS: usize = 40;
 /// Puts all records that can be read into a new database, which holds nothing else. The ways of
 /// opening agree with each other, because a record is written only once. A record that differs is
 /// dropped because its checksum fails.
-pub(super) fn copy_readable(dir: &Path, heads: &[Head]) -> Result<Copy, Error> {
-    let rescued = database::empty().map_err(|e| Error::io("cannot make a copy of", dir, e))?;
-    let Some(db) = rescued.db() else { return Ok(rescued) };
+pub(super) fn copy_readable(dir: &Path) -> Result<Records, Error> {
+    let failed = |what| Error::Database { what };
+    let rescued =
+        sled_engine::empty(dir).map_err(|e| Error::io("cannot make a copy of", dir, e))?;
+    let db = rescued.db().map_err(failed)?;
     let mut hints = Hints::default();
-    hints.sessions.extend(heads.iter().map(|head| (head.session, head.seq)));
+    hints.sessions.extend(rescued.heads().iter().map(|head| (head.session, head.seq)));
     let mut refused = Vec::new();
     for mode in [OpenMode::LogAlone, OpenMode::AsItIs] {
         let copy = match open(dir, mode)? {
@@ -51,7 +54,7 @@ pub(super) fn copy_readable(dir: &Path, heads: &[Head]) -> Result<Copy, Error> {
                 continue;
             }
         };
-        let Some(from) = copy.db() else { continue };
+        let from = copy.db().map_err(failed)?;
         hints.refusals = MAX_REFUSALS;
         let copied = catch_panic(|| copy_records(from, &mut hints, db)).unwrap_or(Ok(()));
         copied.map_err(|e| Error::sled("kept records", dir, e))?;
@@ -64,15 +67,15 @@ pub(super) fn copy_readable(dir: &Path, heads: &[Head]) -> Result<Copy, Error> {
         |why: String| Error::damaged(dir, Damage::db(format!("nothing to salvage: {why}")));
     match refused.into_iter().next().filter(|_| db.is_empty()) {
         Some(what) => Err(nothing(format!("sled cannot open it in any way ({what})"))),
-        None if db.is_empty() && files::list(dir).is_empty() => {
+        None if db.is_empty() && content_files(dir).is_empty() => {
             Err(nothing("there is no record in it that can be read".into()))
         }
         None => Ok(rescued),
     }
 }
 
-fn open(dir: &Path, mode: OpenMode) -> Result<Result<Copy, String>, Error> {
-    let mut files = database::copy(dir)?;
+fn open(dir: &Path, mode: OpenMode) -> Result<Result<Records, String>, Error> {
+    let mut files = sled_engine::copy_files(dir)?;
     match mode {
         OpenMode::LogAlone => {
             files.without_snapshot();
@@ -81,7 +84,7 @@ fn open(dir: &Path, mode: OpenMode) -> Result<Result<Copy, String>, Error> {
         }
         OpenMode::AsItIs => {}
     }
-    Ok(files.open())
+    Ok(files.open(dir, Default::default()))
 }
 
 fn copy_records(from: &sled::Db, hints: &mut Hints, to: &sled::Db) -> Result<(), sled::Error> {
@@ -150,7 +153,7 @@ impl Hints {
         let last = self.sessions.entry(session).or_default();
         *last = seq.max(*last);
         // most payloads are named by small events
-        let first = record::first(key, value, record::START.len()).ok();
+        let first = record::first(key, value, START.len()).ok();
         let event = first.and_then(|first| codec::decode(first.schema, first.bytes).ok());
         let named = event.iter().flat_map(|event| event.event.payloads());
         let named = named.filter(|payload| !payloads::is_unset(payload));
@@ -162,14 +165,14 @@ impl Hints {
     /// limit of failed reads is used up.
     fn behind(&mut self, db: &sled::Db, low: &[u8]) -> Option<Vec<u8>> {
         let mut padded = low.to_vec();
-        padded.resize(EVENT_KEY + 1, 0);
+        padded.resize(PLACE + 1, 0);
         let (session, bad) = (record::session_of(&padded)?, record::seq_of(&padded)?);
         if let Some(seq) = self.next_readable(db, session, bad) {
-            return Some(event(session, seq));
+            return Some(event_key(session, seq));
         }
         self.refusals = self.refusals.checked_sub(1)?;
         let next = self.sessions.keys().find(|known| **known > session)?;
-        Some(event(*next, 0))
+        Some(event_key(*next, 0))
     }
 
     fn next_readable(&mut self, db: &sled::Db, session: SessionId, bad: Seq) -> Option<Seq> {
@@ -194,7 +197,7 @@ impl Hints {
 
     /// `None`: the limit of failed reads is used up.
     fn is_readable(&mut self, db: &sled::Db, session: SessionId, seq: Seq) -> Option<bool> {
-        let found = first(db, &event(session, seq), &PAYLOADS);
+        let found = first(db, &event_key(session, seq), &PAYLOADS);
         if found.is_some_and(|found| found.is_err()) {
             self.refusals = self.refusals.checked_sub(1)?;
             return Some(false);
@@ -207,9 +210,4 @@ impl Hints {
         let keys = self.payloads.iter().map(|sha256| record::payload_key(*sha256));
         keys.map(|key| record::part(&key, 0)).find(|key| key.as_slice() > low)
     }
-}
-
-/// The key of an event's first record.
-fn event(session: SessionId, seq: Seq) -> Vec<u8> {
-    record::part(&record::event_key(session, seq), 0)
 }

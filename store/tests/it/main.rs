@@ -9,6 +9,8 @@ mod check;
 mod codec;
 mod common;
 mod concurrency;
+#[path = "../conformance/mod.rs"]
+mod conformance;
 mod crash;
 mod damage;
 mod flips;

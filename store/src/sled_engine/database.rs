@@ -1,13 +1,10 @@
-//! Opens and copies sled databases. Panics inside sled become errors here and never unwind into a
-//! caller.
+//! Opens and copies sled databases.
 
-use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -15,8 +12,11 @@ use rustix::fs::FlockOperation;
 use tempfile::TempDir;
 
 use crate::error::{Damage, Error};
-use crate::frames::{self, SEGMENT};
-use crate::pending;
+use crate::head::Head;
+use crate::sled_engine::frames::{self, SEGMENT};
+use crate::sled_engine::head_files;
+use crate::sled_engine::panics::catch_panic;
+use crate::sled_engine::records::{Copied, Records};
 
 /// Copies up to this many bytes are made in memory, where sled's own syncs cost nothing.
 const IN_MEMORY: u64 = 256 << 20;
@@ -112,96 +112,16 @@ fn is_lock(error: &io::Error) -> bool {
     error.to_string().starts_with("could not acquire lock")
 }
 
-thread_local! {
-    static QUIET: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs code that may panic inside sled. `Err` is the panic's message. The message goes to the
-/// trace, not to stderr.
-pub(crate) fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, String> {
-    install_hook();
-    let before = QUIET.replace(true);
-    let result = panic::catch_unwind(AssertUnwindSafe(run));
-    QUIET.set(before);
-    result.map_err(|panic| message(&*panic))
-}
-
-fn message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked");
-    // some of sled's messages contain whole pages
-    text.chars().take(300).collect()
-}
-
-/// Installs a panic hook that keeps panics inside sled off stderr: they become error values. The
-/// hook recognizes sled's own threads by their names.
-fn install_hook() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let outer = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            let thread = thread::current();
-            let name = thread.name().unwrap_or_default();
-            if name.starts_with("sled-io-") || name == "log flusher" {
-                tracing::error!(thread = name, "panic inside sled: {info}");
-                pending::thread_died(info.to_string());
-            } else if QUIET.get() {
-                tracing::debug!("panic inside sled: {info}");
-            } else {
-                outer(info);
-            }
-        }));
-    });
-}
-
-/// An opened private copy of a database. Its files are already deleted, except those that sled may
-/// still open by name, so a killed process leaves nothing behind.
-pub(crate) struct Copy {
-    db: Option<sled::Db>,
-    folder: Option<TempDir>,
-    /// Bytes.
-    size: u64,
-}
-
-impl std::fmt::Debug for Copy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Copy").field("folder", &self.folder).finish_non_exhaustive()
-    }
-}
-
-impl Copy {
-    pub(crate) fn db(&self) -> Option<&sled::Db> {
-        self.db.as_ref()
-    }
-
-    pub(crate) fn size(&self) -> u64 {
-        self.size
-    }
-}
-
-/// Freeing the pages of a copy larger than this takes so long that a thread of its own does it.
-const SLOW_TO_FREE: u64 = 4 << 20;
-
-impl Drop for Copy {
-    fn drop(&mut self) {
-        let Some(db) = self.db.take() else { return };
-        // errors that sled reports while it closes a damaged copy do not matter
-        let close = move || drop(catch_panic(move || drop(db)));
-        // a folder must be gone when the process ends, which does not wait for the thread
-        if self.size <= SLOW_TO_FREE || self.folder.is_some() {
-            return close();
-        }
-        // without a thread the closure is dropped here, which closes the copy too
-        let _ = catch_panic(|| thread::Builder::new().name("leftfold-close".into()).spawn(close));
-    }
-}
-
-/// A new database that ends with the process.
-pub(crate) fn empty() -> io::Result<Copy> {
+/// A new database that ends with the process, in place of the one in `dir`.
+pub(crate) fn empty(dir: &Path) -> io::Result<Records> {
     let folder = folder_in(&std::env::temp_dir())?;
     can_start_threads()?;
     match catch_panic(|| config(folder.path()).flush_every_ms(None).open()) {
-        Ok(Ok(db)) => Ok(Copy { db: Some(db), folder: Some(folder), size: 0 }),
+        Ok(Ok(db)) => {
+            let heads = head_files::read_all(dir);
+            let copied = Copied { heads, size: 0, folder: Some(folder) };
+            Ok(Records::copied(db, dir, copied))
+        }
         Ok(Err(error)) => Err(io::Error::other(error)),
         Err(panic) => Err(io::Error::other(panic)),
     }
@@ -368,14 +288,19 @@ fn fingerprint(dir: &Path) -> Option<Fingerprint> {
 
 impl Files {
     /// Opens the copy without sled's threads: a thread that panics would make closing hang.
-    pub(crate) fn open(self) -> Result<Copy, String> {
+    pub(crate) fn open(
+        self,
+        dir: &Path,
+        heads: (Vec<Head>, Vec<Damage>),
+    ) -> Result<Records, String> {
         let path = self.folder.path().to_owned();
         can_start_threads().map_err(|error| error.to_string())?;
         match catch_panic(|| config(&path).flush_every_ms(None).open()) {
             Ok(Ok(db)) => {
                 let blobs = fs::read_dir(path.join("blobs")).is_ok_and(|mut b| b.next().is_some());
-                let size = self.fingerprint.bytes;
-                Ok(Copy { db: Some(db), folder: blobs.then_some(self.folder), size })
+                let folder = blobs.then_some(self.folder);
+                let copied = Copied { heads, size: self.fingerprint.bytes, folder };
+                Ok(Records::copied(db, dir, copied))
             }
             Ok(Err(error)) => Err(error.to_string()),
             Err(panic) => Err(panic),

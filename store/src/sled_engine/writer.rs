@@ -3,21 +3,23 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::database::catch_panic;
+use leftfold_events::SessionId;
+
+use crate::durable;
+use crate::engine::call;
 use crate::error::Error;
 use crate::fault::{self, Boundary};
-use crate::head::HeldHeads;
-use crate::payloads::Cache;
-use crate::pending::{Append, Pending, call};
-use crate::preallocate::Preallocation;
-use crate::presence::Presence;
-use crate::record::Pair;
-use crate::{durable, files, head};
+use crate::sled_engine::panics::catch_panic;
+use crate::sled_engine::pending::{Pending, Write};
+use crate::sled_engine::preallocate::Preallocation;
+use crate::sled_engine::presence::Presence;
+use crate::sled_engine::record::Pair;
+use crate::sled_engine::{files, head_files};
 
 /// Bytes of records in one group; further waiting appends form the next group.
 const MAX_GROUP: usize = 1 << 20;
@@ -34,8 +36,7 @@ pub(crate) struct Writer {
     pub(crate) file: File,
     pub(crate) preallocation: Preallocation,
     pub(crate) presence: Presence,
-    pub(crate) cache: Arc<Cache>,
-    pub(crate) heads: Arc<HeldHeads>,
+    pub(crate) hints: Arc<Mutex<Vec<SyncSender<SessionId>>>>,
     pub(crate) pending: Arc<Pending>,
     /// Set after a write or sync has failed. The state of the disk is then unknown, and a later
     /// successful sync does not cover it.
@@ -46,7 +47,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Runs until the last sender is dropped.
-    pub(crate) fn run(mut self, inbox: &Receiver<Append>) {
+    pub(crate) fn run(mut self, inbox: &Receiver<Write>) {
         self.presence.remember(&self.file);
         self.preallocate();
         while let Some(first) = receive(inbox) {
@@ -64,11 +65,11 @@ impl Writer {
         }
     }
 
-    fn commit(&mut self, group: Vec<Append>) {
+    fn commit(&mut self, group: Vec<Write>) {
         let mut sound = Vec::with_capacity(group.len());
         for append in group {
             // an earlier append of this log has failed, so this one would leave a gap
-            match (append.state.check(), &self.failed) {
+            match (append.claim.poison.check(), &self.failed) {
                 (Ok(()), None) => sound.push(append),
                 (Ok(()), Some(error)) => call(append.done, Err(error.clone())),
                 (Err(error), _) => call(append.done, Err(error)),
@@ -85,12 +86,12 @@ impl Writer {
         self.presence.length = self.preallocation.extend(self.presence.length);
     }
 
-    fn write_files(&self, group: &[Append]) -> Result<(), Error> {
+    fn write_files(&self, group: &[Write]) -> Result<(), Error> {
         let mut files = group.iter().flat_map(|append| &append.files);
         files.try_for_each(|file| files::put(&self.dir, file.sha256, &file.bytes))
     }
 
-    fn make_durable(&mut self, mut group: Vec<Append>) {
+    fn make_durable(&mut self, mut group: Vec<Write>) {
         let records = group.iter_mut().flat_map(|append| std::mem::take(&mut append.records));
         let records: Vec<Pair> = records.collect();
         self.pending.put(group);
@@ -111,19 +112,26 @@ impl Writer {
         if any {
             fault::crash_if_planned(Boundary::Headed);
         }
-        for append in group.into_iter().flatten() {
+        let group = group.unwrap_or_default();
+        if result.is_ok() {
+            self.hint(&group);
+        }
+        for append in group {
             match &result {
-                Ok(()) => self.succeed(append),
+                Ok(()) => call(append.done, Ok(())),
                 Err(error) => append.fail(error),
             }
         }
     }
 
-    fn succeed(&self, append: Append) {
-        for (sha256, text) in append.payloads {
-            self.cache.insert(sha256, text);
-        }
-        call(append.done, Ok(()));
+    fn hint(&self, group: &[Write]) {
+        let mut hints = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
+        let hinted = |to: &SyncSender<SessionId>| {
+            let grown = group.iter().filter(|append| !append.head.is_empty());
+            let mut sent = grown.map(|append| to.try_send(append.claim.session));
+            !sent.any(|sent| matches!(sent, Err(TrySendError::Disconnected(_))))
+        };
+        hints.retain(hinted);
     }
 
     fn sync(&mut self, records: Vec<Pair>) -> Result<(), Error> {
@@ -160,30 +168,30 @@ impl Writer {
     }
 
     /// Writes the head of each session once: the head of its last append in the group.
-    fn write_heads(&self, group: &[Append]) -> Result<(), Error> {
+    fn write_heads(&self, group: &[Write]) -> Result<(), Error> {
         let mut written = HashSet::new();
         for append in group.iter().rev().filter(|append| !append.head.is_empty()) {
-            if !written.insert(append.state.session) {
+            if !written.insert(append.claim.session) {
                 continue;
             }
-            let state = &append.state;
-            let failed = |e| Error::io("cannot write", &head::path(&self.dir, state.session), e);
-            let file = match state.head.get() {
+            let claim = &append.claim;
+            let path = || head_files::path(&self.dir, claim.session);
+            let failed = |e| Error::io("cannot write", &path(), e);
+            let file = match claim.head.get() {
                 Some(file) => file,
                 None => {
-                    let file = head::open(&self.dir, state.session).map_err(failed)?;
-                    state.head.get_or_init(|| file)
+                    let file = head_files::open(&self.dir, claim.session).map_err(failed)?;
+                    claim.head.get_or_init(|| file)
                 }
             };
-            head::write(file, &append.head).map_err(failed)?;
-            self.heads.put(&append.head);
+            head_files::write(file, &append.head).map_err(failed)?;
         }
         Ok(())
     }
 }
 
 /// The next append: polls for a moment, then sleeps. `None` when no sender is left.
-fn receive(inbox: &Receiver<Append>) -> Option<Append> {
+fn receive(inbox: &Receiver<Write>) -> Option<Write> {
     let start = Instant::now();
     while start.elapsed() < SPIN {
         match inbox.try_recv() {
@@ -195,6 +203,6 @@ fn receive(inbox: &Receiver<Append>) -> Option<Append> {
     inbox.recv().ok()
 }
 
-fn bytes(append: &Append) -> usize {
+fn bytes(append: &Write) -> usize {
     append.records.iter().map(|(key, value)| key.len() + value.len()).sum()
 }

@@ -30,7 +30,7 @@ impl Preallocation {
 
     /// Extends the file if sled has come close to its end. Returns how long it must be from now on, in bytes:
     /// `known`, or more. A file that is shorter than `known` was cut, and stays as it is: zeros would hide the cut
-    /// from [`Presence`](crate::presence::Presence). A failure costs only speed: sled itself reports a full disk
+    /// from [`Presence`](crate::sled_engine::presence::Presence). A failure costs only speed: sled itself reports a full disk
     /// when it needs the space.
     pub(crate) fn extend(&mut self, known: u64) -> u64 {
         self.try_extend(known).unwrap_or_else(|error| {

@@ -7,8 +7,9 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::engine::ReadEngine;
 use crate::error::Error;
-use crate::reader::Reader;
+use crate::sled_engine::records::Records;
 
 /// The known attributes of the `db` file.
 #[derive(Debug)]
@@ -68,8 +69,8 @@ impl Presence {
 
     /// sled drops free segments at the end of the file by itself. Then everything is still there.
     fn is_shortened_by_sled(&self, length: u64) -> bool {
-        let is_whole = |reader: Reader| !reader.heads().is_empty() && reader.lost().is_none();
-        length > 0 && Reader::open(&self.dir).is_ok_and(is_whole)
+        let is_whole = |copy: Records| !copy.heads().is_empty() && copy.lost().is_none();
+        length > 0 && Records::copy_of(&self.dir).is_ok_and(is_whole)
     }
 
     fn gone(&self, what: String) -> Error {

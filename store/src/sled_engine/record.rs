@@ -17,14 +17,12 @@
 //! Invariant: key and value are at most [`MAX_RECORD`] bytes together. sled puts any page over a
 //! quarter of a segment into a file that it never syncs; a page has at most 17 records.
 
+use std::fmt;
+use std::ops::RangeInclusive;
+
 use leftfold_events::{Seq, SessionId, Sha256};
-use sha2::Digest;
 
-/// The version of the layouts in this file and in `codec` that is written.
-pub const SCHEMA: u8 = 3;
-
-/// The oldest schema that is read.
-pub(crate) const OLDEST: u8 = 2;
+use crate::chain::{OLDEST, PLACE, SCHEMA, START, other_schema, place};
 
 /// The most bytes of a key and its value together.
 pub(crate) const MAX_RECORD: usize = 3 << 10;
@@ -32,28 +30,22 @@ pub(crate) const MAX_RECORD: usize = 3 << 10;
 /// Contents over this many bytes become files.
 pub(crate) const MAX_INLINE: usize = 64 << 10;
 
-/// Bytes of an event's key without its part.
-pub(crate) const EVENT_KEY: usize = 24;
-
 /// The prefix of payload keys. No session has this id: it would date from the year 10889.
 pub(crate) const PAYLOADS: [u8; 16] = [0xff; 16];
 
 const HEADER: usize = 5;
 
-/// A link of a session's checksum chain. It covers its event and all events before it.
-pub type Link = [u8; 16];
-
-/// The link before a session's first event.
-pub(crate) const START: Link = [0; 16];
-
 /// A key and its value.
 pub(crate) type Pair = (Vec<u8>, Vec<u8>);
 
+/// The key of an event's first record, which is before its other ones.
 pub(crate) fn event_key(session: SessionId, seq: Seq) -> Vec<u8> {
-    let mut key = Vec::with_capacity(EVENT_KEY + 1);
-    key.extend(session.to_bytes());
-    key.extend(seq.to_be_bytes());
-    key
+    part(&place(session, seq), 0)
+}
+
+/// The keys of a session's events from seq `from` on.
+pub(crate) fn range(session: SessionId, from: Seq) -> RangeInclusive<Vec<u8>> {
+    event_key(session, from)..=part(&place(session, Seq::MAX), u8::MAX)
 }
 
 pub(crate) fn payload_key(sha256: Sha256) -> Vec<u8> {
@@ -67,8 +59,8 @@ pub(crate) fn part(key: &[u8], part: u8) -> Vec<u8> {
 
 /// The seq in an event's key (with its part).
 pub(crate) fn seq_of(key: &[u8]) -> Option<Seq> {
-    (key.len() == EVENT_KEY + 1).then_some(())?;
-    Some(Seq::from_be_bytes(key.get(16..EVENT_KEY)?.try_into().ok()?))
+    (key.len() == PLACE + 1).then_some(())?;
+    Some(Seq::from_be_bytes(key.get(16..PLACE)?.try_into().ok()?))
 }
 
 /// The session in an event's key.
@@ -95,18 +87,6 @@ pub(crate) fn file_of(key: &[u8], value: &[u8]) -> Option<Sha256> {
 /// Whether the checksum of a single record holds.
 pub(crate) fn is_whole(key: &[u8], value: &[u8]) -> bool {
     open(key, value).is_ok()
-}
-
-/// The link of the event with this key and these bytes, if `before` is the previous link.
-pub(crate) fn link(before: &Link, key: &[u8], body: &[u8]) -> Link {
-    let mut hash = sha2::Sha256::new();
-    hash.update(before);
-    hash.update(key);
-    hash.update(body);
-    let digest: [u8; 32] = hash.finalize().into();
-    let mut link = Link::default();
-    link.copy_from_slice(&digest[..16]);
-    link
 }
 
 /// Splits `body` into records that hold it inline.
@@ -162,6 +142,15 @@ fn checksum(schema: u8, key: &[u8], rest: &[u8]) -> u32 {
 pub(crate) enum RecordError {
     Schema(u8),
     Bad(String),
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Schema(found) => f.write_str(&other_schema(*found)),
+            Self::Bad(what) => f.write_str(what),
+        }
+    }
 }
 
 fn bad<T>(what: impl Into<String>) -> Result<T, RecordError> {
@@ -257,19 +246,6 @@ fn join<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     }
 }
 
-/// Advice for a record of a schema that is not read.
-pub(crate) fn other_schema(found: u8) -> String {
-    let versions = format!("log schema {found}, this leftfold reads schemas {OLDEST} to {SCHEMA}");
-    if found > SCHEMA {
-        format!("written by a newer leftfold ({versions}): use a newer leftfold")
-    } else {
-        format!(
-            "written by an older leftfold ({versions}): export the session with that one \
-             (`leftfold export`) and take the file in with `leftfold import`"
-        )
-    }
-}
-
 /// Checks a value's schema and checksum. Returns the schema and the rest.
 fn open<'a>(key: &[u8], value: &'a [u8]) -> Result<(u8, &'a [u8]), RecordError> {
     let (Some(&schema), Some(crc), Some(rest)) =
@@ -294,7 +270,7 @@ mod tests {
     use super::*;
 
     fn key() -> Vec<u8> {
-        event_key(SessionId::default(), 7)
+        place(SessionId::default(), 7).to_vec()
     }
 
     #[test]

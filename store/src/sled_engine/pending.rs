@@ -1,83 +1,59 @@
 //! Appends on their way to the disk, and how they fail if one of sled's threads dies.
 //!
 //! sled writes in its own threads. If one of them panics, the flush that waits for it never
-//! returns, and every session waits for ever. So after such a panic (which the hook in `database`
+//! returns, and every session waits for ever. So after such a panic (which the hook in `panics`
 //! sees) a timer checks which groups are waiting, and fails those that still wait some seconds
 //! later.
 
-use std::fs::File;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use leftfold_events::{SessionId, Sha256};
+use leftfold_events::Sha256;
 
+use crate::engine::{Done, call};
 use crate::error::Error;
-use crate::record::Pair;
+use crate::sled_engine::claims::Claim;
+use crate::sled_engine::record::{self, MAX_INLINE, Pair};
 
 /// A flush takes milliseconds, or a second on a very busy disk.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub(crate) type Done = Box<dyn FnOnce(Result<(), Error>) + Send>;
-
-/// The state that an open log shares with its batches on the way to the disk.
-#[derive(Debug)]
-pub(crate) struct LogState {
-    pub(crate) session: SessionId,
-    pub(crate) head: OnceLock<File>,
-    /// Why the log takes no more events.
-    poison: Mutex<Option<String>>,
-}
-
-impl LogState {
-    pub(crate) fn new(session: SessionId) -> Self {
-        Self { session, head: OnceLock::new(), poison: Mutex::new(None) }
-    }
-
-    /// Stores the first reason; later ones are ignored.
-    pub(crate) fn poison(&self, error: &Error) {
-        let mut why = self.poison.lock().unwrap_or_else(PoisonError::into_inner);
-        why.get_or_insert_with(|| error.to_string());
-    }
-
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        let why = self.poison.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*why {
-            Some(why) => Err(Error::Poisoned { session: self.session, why: why.clone() }),
-            None => Ok(()),
-        }
-    }
-}
-
 /// A file that must be on the disk before the records that name it.
 pub(crate) struct Content {
     pub(crate) sha256: Sha256,
-    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) bytes: Vec<u8>,
 }
 
-/// One encoded append on its way to the writer.
-pub(crate) struct Append {
-    pub(crate) state: Arc<LogState>,
+/// One append as records, on its way to the writer.
+pub(crate) struct Write {
+    pub(crate) claim: Arc<Claim>,
     pub(crate) records: Vec<Pair>,
     pub(crate) files: Vec<Content>,
-    /// Payloads of this append, to be cached when they are durable.
-    pub(crate) payloads: Vec<(Sha256, Arc<str>)>,
     /// The head file's new contents.
     pub(crate) head: Vec<u8>,
     pub(crate) done: Done,
 }
 
-impl Append {
-    pub(crate) fn fail(self, error: &Error) {
-        self.state.poison(error);
-        call(self.done, Err(error.clone()));
+impl Write {
+    pub(crate) fn new(claim: Arc<Claim>, done: Done) -> Self {
+        Self { claim, records: Vec::new(), files: Vec::new(), head: Vec::new(), done }
     }
-}
 
-/// Runs a caller's callback. A panic in it must not take the store down.
-pub(crate) fn call(done: Done, result: Result<(), Error>) {
-    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| done(result))).is_err() {
-        tracing::error!("the receiver of a flush panicked");
+    /// Adds contents as records, or as a file and a record that names it.
+    pub(crate) fn add(&mut self, schema: u8, key: &[u8], lead: &[u8], body: &[u8]) {
+        if body.len() <= MAX_INLINE {
+            self.records.extend(record::to_records(schema, key, lead, body));
+        } else {
+            let (sha256, length) = (Sha256::of(body), body.len() as u64);
+            self.records.extend(record::to_file_record(schema, key, lead, sha256, length));
+            self.files.push(Content { sha256, bytes: body.to_vec() });
+        }
+    }
+
+    pub(crate) fn fail(self, error: &Error) {
+        self.claim.poison.set(error);
+        call(self.done, Err(error.clone()));
     }
 }
 
@@ -89,7 +65,7 @@ pub(crate) struct Pending(Mutex<Waiting>);
 struct Waiting {
     /// Counts groups, so that a group that still waits is not mistaken for the next one.
     number: u64,
-    group: Option<Vec<Append>>,
+    group: Option<Vec<Write>>,
 }
 
 static ALL: Mutex<Vec<Weak<Pending>>> = Mutex::new(Vec::new());
@@ -111,14 +87,14 @@ impl Pending {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn put(&self, group: Vec<Append>) {
+    pub(crate) fn put(&self, group: Vec<Write>) {
         let mut waiting = self.waiting();
         waiting.number += 1;
         waiting.group = Some(group);
     }
 
     /// Takes the group out. `None`: it was already failed.
-    pub(crate) fn take(&self) -> Option<Vec<Append>> {
+    pub(crate) fn take(&self) -> Option<Vec<Write>> {
         self.waiting().group.take()
     }
 
@@ -128,7 +104,7 @@ impl Pending {
         waiting.group.as_ref().map(|_| waiting.number)
     }
 
-    fn take_if(&self, number: u64) -> Option<Vec<Append>> {
+    fn take_if(&self, number: u64) -> Option<Vec<Write>> {
         let mut waiting = self.waiting();
         if waiting.number == number { waiting.group.take() } else { None }
     }
@@ -159,18 +135,14 @@ fn fail_stuck(pending: Vec<Arc<Pending>>, what: &str, patience: Duration) {
 mod tests {
     use std::sync::mpsc;
 
+    use leftfold_events::SessionId;
+
     use super::*;
 
-    fn append(sender: &mpsc::Sender<bool>) -> Append {
+    fn append(sender: &mpsc::Sender<bool>) -> Write {
         let sender = sender.clone();
-        Append {
-            state: Arc::new(LogState::new(SessionId::default())),
-            records: Vec::new(),
-            files: Vec::new(),
-            payloads: Vec::new(),
-            head: Vec::new(),
-            done: Box::new(move |result| sender.send(result.is_ok()).unwrap()),
-        }
+        let claim = Arc::new(Claim::new(SessionId::default(), 1));
+        Write::new(claim, Box::new(move |result| sender.send(result.is_ok()).unwrap()))
     }
 
     #[test]
@@ -178,10 +150,10 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         let pending = Pending::new();
         pending.put(vec![append(&sender), append(&sender)]);
-        let state = Arc::clone(&pending.waiting().group.as_ref().unwrap()[0].state);
+        let claim = Arc::clone(&pending.waiting().group.as_ref().unwrap()[0].claim);
         fail_stuck(vec![Arc::clone(&pending)], "test", Duration::ZERO);
         assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [false, false]);
-        assert!(state.check().is_err());
+        assert!(claim.poison.check().is_err());
         assert!(pending.take().is_none());
     }
 

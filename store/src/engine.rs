@@ -1,0 +1,198 @@
+//! The seam between a store and what keeps its bytes. [`Log`](crate::Log), [`Reader`](crate::Reader)
+//! and everything else above it is one code for all engines: encoding, the checksum chain, forks,
+//! summaries, verification. An engine knows neither events nor tokio: it keeps encoded events in
+//! order, contents under their hashes, and one head per session.
+//!
+//! `store/tests/conformance/` holds what every engine must do. An engine of another crate runs these
+//! tests too.
+
+use std::fmt;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use leftfold_events::{Seq, SessionId, Sha256};
+
+use crate::chain::Link;
+use crate::error::{ContentFault, Damage, Error};
+use crate::head::Head;
+
+/// Reads what an engine keeps. A reader's own copy or connection implements it, and so does the
+/// reading half of an [`Engine`].
+pub trait ReadEngine: fmt::Debug + Send + Sync {
+    /// The session's own events from seq `from` on, in order, and each fault in the place of its
+    /// event. It reads as it is asked for more, and goes on behind a fault where it can. While an
+    /// append is under way, it may yield events that are not acknowledged yet.
+    fn events(&self, session: SessionId, from: Seq) -> EventsOf<'_>;
+
+    /// The session's first own event with seq `from` or greater, without its contents if these are
+    /// kept elsewhere: `body` is the whole event only if that is smaller than [`PEEK`] bytes.
+    ///
+    /// # Errors
+    /// Why the event cannot be read, for people.
+    fn peek(&self, session: SessionId, from: Seq) -> Result<Option<StoredEvent>, String>;
+
+    /// The sessions that have events of their own, sorted.
+    ///
+    /// # Errors
+    /// Why they cannot be read, for people.
+    fn sessions(&self) -> Result<Vec<SessionId>, String>;
+
+    /// The contents that were appended under this hash. The caller compares the hash.
+    ///
+    /// # Errors
+    /// Why contents that are there cannot be read.
+    fn payload(&self, sha256: Sha256) -> Result<Option<Vec<u8>>, ContentFault>;
+
+    /// How far the session's log was acknowledged. It is a lower bound: a log is never shorter.
+    ///
+    /// # Errors
+    /// The head cannot be read.
+    fn head(&self, session: SessionId) -> Result<Option<Head>, Damage>;
+
+    /// The heads that can be read, sorted by session.
+    fn heads(&self) -> Vec<Head>;
+
+    /// Damage that belongs to no event: heads that cannot be read, and what the engine has found in
+    /// its own files.
+    fn damage(&self) -> Vec<Damage>;
+
+    /// About how many bytes the engine keeps.
+    fn size(&self) -> u64;
+}
+
+/// Events of one session, as [`ReadEngine::events`] reads them.
+pub type EventsOf<'a> = Box<dyn Iterator<Item = Result<StoredEvent, EventFault>> + 'a>;
+
+/// Up to this size an event is whole in [`ReadEngine::peek`].
+pub const PEEK: usize = 2 << 10;
+
+/// Keeps the logs of one node. Dropping it waits until everything is durable.
+pub trait Engine: fmt::Debug + Send + Sync {
+    fn reader(&self) -> &dyn ReadEngine;
+
+    /// Takes the right to append to the session, which may be new. What its earlier owners have
+    /// appended is then durable or has failed. The answer is the epoch of this right.
+    ///
+    /// # Errors
+    /// [`Error::Taken`] while somebody has the right, and what made an earlier append fail.
+    fn claim(&self, session: SessionId) -> Result<Epoch, Error>;
+
+    /// Gives the right back. Appends that are under way go on. An epoch that is over is ignored.
+    fn release(&self, session: SessionId, epoch: Epoch);
+
+    /// Makes a batch durable, entirely or not at all, and then its head, and then calls `done`. It
+    /// does not wait for that. It refuses a batch whose epoch is over or whose `expected` is not the
+    /// session's last event ([`Error::Fenced`]). Batches of one session are acknowledged in order.
+    /// Once a batch has failed, later ones of its epoch fail too.
+    fn append(&self, append: Append);
+
+    /// Removes the sessions' own events and heads. The caller has claimed them, and appends nothing
+    /// more under these epochs. Contents stay, because other sessions may name them.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Database`]. Some of the events may then be gone: call it again.
+    fn remove(&self, sessions: &[SessionId]) -> Result<(), Error>;
+
+    /// From now on, sends each session whose log has grown. A hint may be lost or come twice; its
+    /// events can be read before it comes.
+    fn hints(&self, to: SyncSender<SessionId>);
+
+    /// Distinguishes these logs from all others, also from their copies.
+    fn identity(&self) -> String;
+}
+
+/// Counts the owners of a session's log.
+pub type Epoch = u64;
+
+/// Receives what became of an append. It runs on a thread of the engine and is quick.
+pub type Done = Box<dyn FnOnce(Result<(), Error>) + Send>;
+
+/// An encoded event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredEvent {
+    pub seq: Seq,
+    /// The schema of `body`.
+    pub schema: u8,
+    /// Its link in the session's checksum chain.
+    pub link: Link,
+    pub body: Vec<u8>,
+}
+
+/// Why an event cannot be read.
+#[derive(Debug)]
+pub enum EventFault {
+    Damage {
+        seq: Seq,
+        /// Its link, if only its contents cannot be read.
+        link: Option<Link>,
+        what: ContentFault,
+    },
+    OtherSchema {
+        seq: Seq,
+        found: u8,
+    },
+    /// Something is wrong at the place that reading has come to, and the engine cannot tell with
+    /// which event.
+    Unplaced(ContentFault),
+}
+
+/// One batch of a session's log.
+pub struct Append {
+    pub session: SessionId,
+    pub epoch: Epoch,
+    /// The session's last own event before the batch. `None`: the batch is the session's first, and
+    /// may continue the chain of the session that it was forked from.
+    pub expected: Option<Seq>,
+    /// At least one, in order.
+    pub events: Vec<StoredEvent>,
+    /// Contents that the events name. The engine may have some of them.
+    pub payloads: Vec<(Sha256, Arc<str>)>,
+    /// The session's new head, as [`Head::decode`] reads it.
+    pub head: Vec<u8>,
+    pub done: Done,
+}
+
+impl fmt::Debug for Append {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seqs = self.events.iter().map(|event| event.seq).collect::<Vec<_>>();
+        let mut append = f.debug_struct("Append");
+        append.field("session", &self.session).field("epoch", &self.epoch);
+        append.field("expected", &self.expected).field("seqs", &seqs).finish_non_exhaustive()
+    }
+}
+
+/// Runs a caller's callback. A panic in it must not take the engine down.
+pub fn call(done: Done, result: Result<(), Error>) {
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| done(result))).is_err() {
+        tracing::error!("the receiver of a flush panicked");
+    }
+}
+
+/// Why a log takes no more events: an append to it has failed, so a later one would leave a gap.
+#[derive(Debug)]
+pub struct Poison {
+    session: SessionId,
+    why: Mutex<Option<String>>,
+}
+
+impl Poison {
+    pub fn new(session: SessionId) -> Self {
+        Self { session, why: Mutex::new(None) }
+    }
+
+    /// Stores the first reason; later ones are ignored.
+    pub fn set(&self, error: &Error) {
+        let mut why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        why.get_or_insert_with(|| error.to_string());
+    }
+
+    /// # Errors
+    /// [`Error::Poisoned`]
+    pub fn check(&self) -> Result<(), Error> {
+        let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*why {
+            Some(why) => Err(Error::Poisoned { session: self.session, why: why.clone() }),
+            None => Ok(()),
+        }
+    }
+}
