@@ -1,0 +1,31 @@
+with a as (
+    select * from unnest(
+        $1::uuid[], $2::int8[], $3::bytea[], $4::int8[], $5::int8[], $6::int8[], $7::bytea[], $8::bytea[],
+        $9::bytea[]
+    ) with ordinality as a(session, expected, before, epoch, first, last, link, head, body, n)
+), settled as (
+    select * from unnest($13::int8[], $14::uuid[]) as settled(n, id)
+), locked as materialized (
+    select s.id from session s join a on a.session = s.id order by s.id for update of s
+), moved as (
+    update session s set seq = a.last, link = a.link, head = a.head
+    from a join locked on locked.id = a.session
+    where s.id = a.session and s.seq = a.expected and s.link = a.before and s.epoch = a.epoch
+        and not exists (
+            select from settled where settled.n = a.n and not exists (
+                select from inbox where inbox.id = settled.id and inbox.session = a.session))
+    returning a.n, a.session, a.first, a.last, a.body
+), batches as (
+    insert into batch (session, first, last, body) select session, first, last, body from moved
+), contents as (
+    insert into payload (sha256, body)
+    select distinct on (p.sha256) p.sha256, p.body
+    from unnest($10::int8[], $11::bytea[], $12::bytea[]) as p(n, sha256, body)
+    where p.n in (select n from moved)
+    order by p.sha256
+    on conflict do nothing
+), gone as (
+    delete from inbox using settled
+    where inbox.id = settled.id and settled.n in (select n from moved)
+)
+select n from moved

@@ -1,0 +1,376 @@
+//! The engine as its callers see it: synchronous, with callbacks. Everything happens on one thread.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::mpsc::{self, SyncSender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use leftfold_events::{Seq, SessionId, Sha256};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::address::Address;
+use crate::append::{Append, Queue};
+use crate::batch::{Event, Fault, Link};
+use crate::connection::{Connector, Purpose, Slot};
+use crate::error::Error;
+use crate::hints::{self, Announcer, Hint};
+use crate::ownership::{Claim, Message, Node};
+use crate::read::{self, Head, Page};
+
+/// Groups that are committed at the same time. With one, the disk waits while the next group is put
+/// together; with more, groups are smaller.
+const WORKERS: usize = 2;
+
+/// How long closing waits for appends that are under way.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How a node uses the database.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long the sessions of a node stay its own after it was last heard of. It renews five times as
+    /// often.
+    pub lease: Duration,
+    /// How long an append waits while the database is away. A failover takes less than this.
+    pub patience: Duration,
+    /// What others know the node by, for instance `host:NAME`.
+    pub labels: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let (lease, patience) = (Duration::from_secs(15), Duration::from_secs(120));
+        Self { lease, patience, labels: Vec::new() }
+    }
+}
+
+/// Reads the logs in a database. A standby will do.
+pub struct Reader {
+    thread: EngineThread,
+    slot: Arc<Slot>,
+    announcer: Arc<Announcer>,
+}
+
+/// Owns sessions of a database, and appends to their logs. Dropping it waits until its appends are
+/// durable or have failed, for up to 10 s, and gives its sessions back.
+pub struct Postgres {
+    reader: Reader,
+    queue: Arc<Queue>,
+    node: Arc<Node>,
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Reader").field(&self.slot.connector.address).finish()
+    }
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Postgres").field(&self.reader.slot.connector.address).finish()
+    }
+}
+
+impl Reader {
+    /// # Errors
+    /// Everything that keeps it from the database or is wrong there.
+    pub fn open(address: &Address) -> Result<Self, Error> {
+        let connector = Arc::new(Connector::new(address.clone())?);
+        let thread = EngineThread::start()?;
+        let slot = Arc::new(Slot::new(&connector, Purpose::Read));
+        let first = Arc::clone(&slot);
+        thread.run(async move { first.get().await.map(drop) })?;
+        let announcer = Arc::new(Announcer::new());
+        thread.spawn(Arc::clone(&announcer).poll(Arc::clone(&slot)));
+        Ok(Self { thread, slot, announcer })
+    }
+
+    /// Also delivers what other nodes notify, and notifies them.
+    fn listen(&self) -> Result<(), Error> {
+        let (to, mut probes) = tokio::sync::mpsc::unbounded_channel();
+        let connector = Arc::clone(&self.slot.connector);
+        self.thread.spawn(Arc::clone(&self.announcer).listen(connector, to));
+        self.thread.spawn(Arc::clone(&self.announcer).notify(Arc::clone(&self.slot)));
+        self.read(async move |slot| hints::probe(&slot, &mut probes).await)
+    }
+
+    /// Events of a session from seq `from` on: about `bytes`, and at least one batch.
+    ///
+    /// # Errors
+    /// The database does not answer for half a minute, or fails.
+    pub fn events(&self, session: SessionId, from: Seq, bytes: u32) -> Result<Page, Error> {
+        self.read(async move |slot| read::events(&slot, session, from, bytes).await)
+    }
+
+    /// The session's first event with seq `from` or greater.
+    ///
+    /// # Errors
+    /// As for [`Self::events`].
+    pub fn first(
+        &self,
+        session: SessionId,
+        from: Seq,
+    ) -> Result<Option<Result<Event, Fault>>, Error> {
+        self.read(async move |slot| read::first(&slot, session, from).await)
+    }
+
+    /// The link of one event.
+    ///
+    /// # Errors
+    /// As for [`Self::events`].
+    pub fn link(&self, session: SessionId, seq: Seq) -> Result<Option<Link>, Error> {
+        self.read(async move |slot| read::link_of(&slot, session, seq).await)
+    }
+
+    /// Contents that were appended under this hash. The caller compares the hash.
+    ///
+    /// # Errors
+    /// As for [`Self::events`].
+    pub fn payload(&self, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
+        self.read(async move |slot| read::payload(&slot, sha256).await)
+    }
+
+    /// Up to `most` sessions that have events, in the order of ids, behind `after`.
+    ///
+    /// # Errors
+    /// As for [`Self::events`].
+    pub fn heads(&self, after: Option<SessionId>, most: u32) -> Result<Vec<Head>, Error> {
+        self.read(async move |slot| read::heads(&slot, after, most).await)
+    }
+
+    /// One session, if it has events.
+    ///
+    /// # Errors
+    /// As for [`Self::events`].
+    pub fn head(&self, session: SessionId) -> Result<Option<Head>, Error> {
+        self.read(async move |slot| read::head(&slot, session).await)
+    }
+
+    /// How many bytes the tables take up.
+    ///
+    /// # Errors
+    /// As for [`Self::events`].
+    pub fn size(&self) -> Result<u64, Error> {
+        self.read(async move |slot| read::size(&slot).await)
+    }
+
+    /// Distinguishes these logs from all others: the server's system identifier, database and schema.
+    pub fn identity(&self) -> String {
+        format!("postgresql:{}", self.slot.connector.identity())
+    }
+
+    /// From now on, sends hints. A receiver that is full loses them.
+    pub fn hints(&self, to: SyncSender<Hint>) {
+        self.announcer.subscribe(to);
+    }
+
+    /// While the result lives, a hint that this session has grown comes within about a second, even if
+    /// notifications are lost. One comes at first.
+    pub fn watch(&self, session: SessionId) -> Watch {
+        self.announcer.watch(session);
+        Watch { session, announcer: Arc::clone(&self.announcer) }
+    }
+
+    fn read<T, F>(&self, work: impl FnOnce(Arc<Slot>) -> F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        self.thread.run(work(Arc::clone(&self.slot)))
+    }
+}
+
+/// Somebody's interest in a session.
+pub struct Watch {
+    session: SessionId,
+    announcer: Arc<Announcer>,
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Watch").field(&self.session).finish()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.announcer.unwatch(self.session);
+    }
+}
+
+impl Postgres {
+    /// Registers this process as a node.
+    ///
+    /// # Errors
+    /// Everything that keeps it from the database or is wrong there. It does not wait for a database
+    /// that is away.
+    pub fn open(address: &Address, options: Options) -> Result<Self, Error> {
+        let reader = Reader::open(address)?;
+        let connector = Arc::clone(&reader.slot.connector);
+        reader.listen()?;
+        let control = Arc::new(Slot::new(&connector, Purpose::Control));
+        let node = Node::register(control, options.labels, options.lease);
+        let node = Arc::new(reader.thread.run(node)?);
+        let queue = Arc::new(Queue::new(Arc::clone(&reader.announcer)));
+        let thread = &reader.thread;
+        thread.spawn(Arc::clone(&node).renew());
+        for _ in 0..WORKERS {
+            let slot = Slot::new(&connector, Purpose::Append);
+            thread.spawn(Arc::clone(&queue).work(slot, options.patience));
+        }
+        Ok(Self { reader, queue, node })
+    }
+
+    /// The reading half. It also reads what other nodes append.
+    pub fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// Appends a batch, entirely or not at all, and then calls its `done`. It does not wait for that.
+    /// Batches of one session are answered in order, and once one has failed, later ones of its epoch
+    /// fail too.
+    pub fn append(&self, append: Append) {
+        self.queue.put(append);
+    }
+
+    /// Takes a family: a root session and all that came from it. It need not exist yet. This node's
+    /// earlier claim of it is then over.
+    ///
+    /// # Errors
+    /// [`Error::Taken`] while another node has it, [`Error::TooEarly`] if that node is gone and this
+    /// one has to wait, [`Error::Fenced`] if the session belongs to another session's family.
+    pub fn claim(&self, family: SessionId) -> Result<Claim, Error> {
+        let node = Arc::clone(&self.node);
+        self.reader.thread.run(async move { node.claim(family).await })
+    }
+
+    /// Adds a new session to a family: a child or a fork. It has the claim's epoch.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] if it exists, or this claim of the family is over.
+    pub fn add(&self, claim: &Claim, session: SessionId) -> Result<(), Error> {
+        let (node, claim) = (Arc::clone(&self.node), claim.clone());
+        self.reader.thread.run(async move { node.add(&claim, session).await })
+    }
+
+    /// Gives a family back. A claim that is over is ignored.
+    ///
+    /// # Errors
+    /// The database is away. The family then stays this node's until its lease has run out.
+    pub fn release(&self, family: SessionId, epoch: i64) -> Result<(), Error> {
+        let node = Arc::clone(&self.node);
+        self.reader.thread.run(async move { node.release(family, epoch).await })
+    }
+
+    /// How long no other node can take this one's sessions in any case. An effect that must not happen
+    /// twice looks here right before it begins.
+    pub fn lease_left(&self) -> Duration {
+        self.node.until().saturating_duration_since(Instant::now())
+    }
+
+    /// Puts a message into a session's inbox. Putting the same one there again does nothing.
+    ///
+    /// # Errors
+    /// [`Error::InboxFull`]
+    pub fn post(&self, to: SessionId, message: Uuid, body: Vec<u8>) -> Result<(), Error> {
+        let node = Arc::clone(&self.node);
+        self.reader.thread.run(async move { node.post(to, message, &body).await })?;
+        self.reader.announcer.spread(&[Hint::Message(to)]);
+        Ok(())
+    }
+
+    /// The messages that wait for a session, oldest first. Those of appends under way are among them.
+    ///
+    /// # Errors
+    /// The database is away or fails.
+    pub fn inbox(&self, of: SessionId) -> Result<Vec<Message>, Error> {
+        let node = Arc::clone(&self.node);
+        self.reader.thread.run(async move { node.inbox(of).await })
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        let (queue, node) = (Arc::clone(&self.queue), Arc::clone(&self.node));
+        let closing = async move {
+            let closed = tokio::time::timeout(CLOSE_PATIENCE, async {
+                queue.settled().await;
+                node.leave().await
+            });
+            match closed.await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!("this node's sessions wait for its lease: {error}");
+                }
+                Err(_) => tracing::warn!("appends were under way when the engine was closed"),
+            }
+            queue.stop(Error::Closed);
+            Ok(())
+        };
+        if let Err(error) = self.reader.thread.run(closing) {
+            tracing::debug!("the engine was closed on its own thread: {error}");
+        }
+    }
+}
+
+/// The thread on which an engine works. It ends when this is dropped.
+struct EngineThread {
+    handle: Handle,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl EngineThread {
+    fn start() -> Result<Self, Error> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|e| Error::no_thread(&e))?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = thread::Builder::new().name("leftfold-postgres".into()).spawn(move || {
+            let _ = runtime.block_on(stopped);
+        });
+        let thread = thread.map_err(|e| Error::no_thread(&e))?;
+        Ok(Self { handle, stop: Some(stop), thread: Some(thread) })
+    }
+
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.handle.spawn(work);
+    }
+
+    /// Runs work on the thread and waits for it.
+    fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        // a callback that waited here would wait for itself
+        if self.is_current() {
+            self.handle.spawn(async move { work.await.map(drop) });
+            return Err(Error::Closed);
+        }
+        let (sender, receiver) = mpsc::sync_channel(1);
+        self.handle.spawn(async move {
+            let _ = sender.send(work.await);
+        });
+        receiver.recv().unwrap_or(Err(Error::Closed))
+    }
+
+    fn is_current(&self) -> bool {
+        self.thread.as_ref().is_some_and(|t| t.thread().id() == thread::current().id())
+    }
+}
+
+impl Drop for EngineThread {
+    fn drop(&mut self) {
+        let is_current = self.is_current();
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take().filter(|_| !is_current) {
+            let _ = thread.join();
+        }
+    }
+}

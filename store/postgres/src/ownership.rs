@@ -1,0 +1,309 @@
+//! Leases of nodes, claims of families, and the inbox.
+//!
+//! A node's lease is a row of `node` that it renews. A session belongs to the node that its row names,
+//! as long as that node's lease has not run out by the database's clock. A claim gives each session of
+//! a family a new epoch, and an append of an older epoch is refused.
+//!
+//! Nodes take over from each other only after a whole lease of their own, without a late renewal in it:
+//! after the database was away, every lease has run out, and every owner gets the time to renew it. A
+//! clock of the database that jumps looks like a late renewal too.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use leftfold_events::SessionId;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use uuid::Uuid;
+
+use crate::columns::{get, session, uuid};
+use crate::connection::{Attempts, Open, Slot};
+use crate::error::Error;
+use crate::migrate;
+use crate::read::{Head, head_of};
+
+/// Most messages that wait for one session.
+pub const MOST_MESSAGES: i64 = 64;
+
+/// How long a claim and the like wait while the database is away.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often partitions are made ahead.
+const PARTITIONS: Duration = Duration::from_secs(24 * 60 * 60);
+
+const REGISTER: &str = "insert into node (id, until, since, labels) \
+    values (coalesce($1, gen_random_uuid()), clock_timestamp() + make_interval(secs => $2::float8), \
+        clock_timestamp(), $3) returning id";
+
+/// A renewal is in time if at least half of the lease is left.
+const RENEW: &str = "update node set until = clock_timestamp() + make_interval(secs => $2::float8), \
+    since = case when until - clock_timestamp() \
+            between make_interval(secs => $2::float8 / 2) and make_interval(secs => $2::float8 + 1) \
+        then since else clock_timestamp() end \
+    where id = $1 returning id";
+
+const FORGET: &str = "delete from node where until < clock_timestamp() - interval '1 day'";
+
+const NEW: &str = "insert into session (id, family, link) values ($1, $1, decode(repeat('00', 16), 'hex')) \
+    on conflict do nothing";
+
+const LOCK: &str = "select epoch, owner, family from session where id = $1 for update";
+
+/// Whether nodes live, and how long this one has to wait until it may take over.
+const NODES: &str = "select id, until between clock_timestamp() \
+        and clock_timestamp() + make_interval(secs => $2::float8 + 1), \
+    extract(epoch from since - clock_timestamp())::float8 + $2::float8 from node where id = any($1)";
+
+const TAKE: &str = "update session set owner = $2, epoch = $3 where family = $1 \
+    returning id, family, seq, link, epoch, owner::text, head";
+
+/// The lock keeps a claim from taking the family before the new session can be seen in it. Adding the
+/// same session again does nothing.
+const ADD: &str = "insert into session (id, family, link, epoch, owner) \
+    select $1, id, decode(repeat('00', 16), 'hex'), epoch, owner from session \
+    where id = $2 and owner = $3 and epoch = $4 for share \
+    on conflict (id) do update set id = excluded.id where session.seq = 0 \
+        and session.family = excluded.family and session.owner = excluded.owner \
+        and session.epoch = excluded.epoch returning id";
+
+const RELEASE: &str =
+    "update session set owner = null where family = $1 and owner = $2 and epoch = $3";
+const RELEASE_ALL: &str = "update session set owner = null where owner = $1";
+const LEAVE: &str = "delete from node where id = $1";
+
+const POST: &str = "insert into inbox (id, session, body) select $1, $2, $3 \
+    where (select count(*) from inbox where session = $2) < $4 \
+    on conflict do nothing returning id";
+const POSTED: &str = "select from inbox where id = $1";
+const INBOX: &str = "select id, body from inbox where session = $1 order by posted, id";
+
+/// A family that this node owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    pub family: SessionId,
+    pub epoch: i64,
+    /// Its sessions, also those without events.
+    pub sessions: Vec<Head>,
+}
+
+/// A message for the owner of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    pub id: Uuid,
+    pub body: Vec<u8>,
+}
+
+/// This process as a node.
+pub(crate) struct Node {
+    pub(crate) id: Uuid,
+    labels: Vec<String>,
+    lease: Duration,
+    slot: Arc<Slot>,
+    /// One transaction at a time is on the connection.
+    transaction: tokio::sync::Mutex<()>,
+    until: Mutex<Instant>,
+}
+
+impl Node {
+    pub(crate) async fn register(
+        slot: Arc<Slot>,
+        labels: Vec<String>,
+        lease: Duration,
+    ) -> Result<Self, Error> {
+        let open = slot.get().await?;
+        let start = Instant::now();
+        let none: Option<Uuid> = None;
+        let rows = open.query(REGISTER, &[&none, &lease.as_secs_f64(), &labels]).await;
+        let rows = rows.map_err(|error| slot.error(&error))?;
+        let row = rows.first().ok_or_else(|| Error::Failed { why: "no node was made".into() })?;
+        let id = get(row, 0)?;
+        let (transaction, until) = (tokio::sync::Mutex::default(), Mutex::new(start + lease));
+        Ok(Self { id, labels, lease, slot, transaction, until })
+    }
+
+    /// Until when the lease holds in any case.
+    pub(crate) fn until(&self) -> Instant {
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Renews the lease, for ever.
+    pub(crate) async fn renew(self: Arc<Self>) {
+        let mut ticks = interval(self.lease / 5);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut partitions = Instant::now();
+        loop {
+            ticks.tick().await;
+            if let Err(error) = self.renew_once().await {
+                tracing::warn!("the lease of this node is not renewed: {error}");
+            }
+            if partitions <= Instant::now() {
+                partitions = Instant::now() + PARTITIONS;
+                self.tidy().await;
+            }
+        }
+    }
+
+    async fn renew_once(&self) -> Result<(), Error> {
+        let open = self.slot.get().await?;
+        let _transaction = self.transaction.lock().await;
+        let start = Instant::now();
+        let lease = self.lease.as_secs_f64();
+        let failed = |error| self.slot.error(&error);
+        if open.query(RENEW, &[&self.id, &lease]).await.map_err(failed)?.is_empty() {
+            // somebody has removed the row
+            open.query(REGISTER, &[&Some(self.id), &lease, &self.labels]).await.map_err(failed)?;
+        }
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = start + self.lease;
+        Ok(())
+    }
+
+    /// What somebody has to do now and then. Without the right to create tables, new months go to the
+    /// partition for all others.
+    async fn tidy(&self) {
+        let Ok(open) = self.slot.get().await else { return };
+        let _transaction = self.transaction.lock().await;
+        if let Err(error) = migrate::make_partitions(&self.slot.connector.address, &open).await {
+            tracing::warn!("no partitions are made ahead: {error}");
+        }
+        if let Err(error) = open.query(FORGET, &[]).await {
+            tracing::debug!("nodes that are gone stay in the list: {error}");
+        }
+    }
+
+    /// Takes a family, or creates it, unless it belongs to another node.
+    pub(crate) async fn claim(&self, family: SessionId) -> Result<Claim, Error> {
+        let mut attempts = Attempts::until(Instant::now() + PATIENCE);
+        loop {
+            // a claim that came through without its answer is made again
+            if let Some(result) = attempts.take(self.claim_once(family).await).await {
+                return result;
+            }
+        }
+    }
+
+    async fn claim_once(&self, family: SessionId) -> Result<Claim, Error> {
+        let open = self.slot.get().await?;
+        let _transaction = self.transaction.lock().await;
+        open.run("begin").await.map_err(|error| self.slot.error(&error))?;
+        let claimed = self.claim_in_transaction(&open, family).await;
+        let end = if claimed.is_ok() { "commit" } else { "rollback" };
+        open.run(end).await.map_err(|error| self.slot.error(&error))?;
+        if open.is_unsynced() {
+            return Err(Error::Unsynced);
+        }
+        claimed
+    }
+
+    async fn claim_in_transaction(&self, open: &Open, family: SessionId) -> Result<Claim, Error> {
+        let failed = |error| self.slot.error(&error);
+        let id = uuid(family);
+        open.query(NEW, &[&id]).await.map_err(failed)?;
+        let rows = open.query(LOCK, &[&id]).await.map_err(failed)?;
+        let gone = || Error::Failed { why: format!("session {family} was removed") };
+        let row = rows.first().ok_or_else(gone)?;
+        let root = session(get(row, 2)?);
+        if root != family {
+            let why = format!("it belongs to the family of {root}: claim that");
+            return Err(Error::Fenced { session: family, why });
+        }
+        let owner: Option<Uuid> = get(row, 1)?;
+        if let Some(owner) = owner.filter(|owner| *owner != self.id) {
+            self.may_take_over(open, family, owner).await?;
+        }
+        let epoch = get::<i64>(row, 0)? + 1;
+        let rows = open.query(TAKE, &[&id, &self.id, &epoch]).await.map_err(failed)?;
+        let sessions = rows.iter().map(head_of).collect::<Result<_, _>>()?;
+        Ok(Claim { family, epoch, sessions })
+    }
+
+    async fn may_take_over(
+        &self,
+        open: &Open,
+        family: SessionId,
+        owner: Uuid,
+    ) -> Result<(), Error> {
+        let lease = self.lease.as_secs_f64();
+        let rows = open.query(NODES, &[&vec![owner, self.id], &lease]).await;
+        let rows = rows.map_err(|error| self.slot.error(&error))?;
+        let node = owner.to_string();
+        let mut wait = lease;
+        for row in rows {
+            let (id, lives): (Uuid, bool) = (get(&row, 0)?, get(&row, 1)?);
+            if id == owner && lives {
+                return Err(Error::Taken { session: family, node });
+            }
+            if id == self.id && lives {
+                wait = get(&row, 2)?;
+            }
+        }
+        if wait > 0.0 {
+            let wait = Duration::from_secs_f64(wait);
+            return Err(Error::TooEarly { session: family, node, wait });
+        }
+        Ok(())
+    }
+
+    /// Adds a new session to a family that this node owns.
+    pub(crate) async fn add(&self, claim: &Claim, new: SessionId) -> Result<(), Error> {
+        let (id, family) = (uuid(new), uuid(claim.family));
+        let rows = self.query(ADD, &[&id, &family, &self.id, &claim.epoch]).await?;
+        if rows.is_empty() {
+            let why = "it exists, or its family has another owner".to_owned();
+            return Err(Error::Fenced { session: new, why });
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn release(&self, family: SessionId, epoch: i64) -> Result<(), Error> {
+        self.query(RELEASE, &[&uuid(family), &self.id, &epoch]).await.map(drop)
+    }
+
+    /// Releases everything and ends the lease.
+    pub(crate) async fn leave(&self) -> Result<(), Error> {
+        self.query(RELEASE_ALL, &[&self.id]).await?;
+        self.query(LEAVE, &[&self.id]).await.map(drop)
+    }
+
+    pub(crate) async fn post(
+        &self,
+        to: SessionId,
+        message: Uuid,
+        body: &[u8],
+    ) -> Result<(), Error> {
+        let posted = self.query(POST, &[&message, &uuid(to), &body, &MOST_MESSAGES]).await?;
+        // the same message again is no error
+        if posted.is_empty() && self.query(POSTED, &[&message]).await?.is_empty() {
+            return Err(Error::InboxFull { session: to, most: MOST_MESSAGES });
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn inbox(&self, of: SessionId) -> Result<Vec<Message>, Error> {
+        let rows = self.query(INBOX, &[&uuid(of)]).await?;
+        rows.iter().map(|row| Ok(Message { id: get(row, 0)?, body: get(row, 1)? })).collect()
+    }
+
+    /// Runs a statement that is harmless to repeat.
+    async fn query(
+        &self,
+        sql: &'static str,
+        parameters: &[&(dyn tokio_postgres::types::ToSql + Sync)],
+    ) -> Result<Vec<tokio_postgres::Row>, Error> {
+        let mut attempts = Attempts::until(Instant::now() + PATIENCE);
+        loop {
+            let result = self.query_once(sql, parameters).await;
+            if let Some(result) = attempts.take(result).await {
+                return result;
+            }
+        }
+    }
+
+    async fn query_once(
+        &self,
+        sql: &'static str,
+        parameters: &[&(dyn tokio_postgres::types::ToSql + Sync)],
+    ) -> Result<Vec<tokio_postgres::Row>, Error> {
+        let open = self.slot.get().await?;
+        let _transaction = self.transaction.lock().await;
+        open.query(sql, parameters).await.map_err(|error| self.slot.error(&error))
+    }
+}
