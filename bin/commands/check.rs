@@ -48,7 +48,7 @@ pub(crate) fn check(args: &Check) -> anyhow::Result<ExitCode> {
 fn place(text: &str, salvage: bool) -> anyhow::Result<(PathBuf, SessionId)> {
     match super::place(text) {
         Ok(place) => Ok((place.store, place.session)),
-        Err(_) if salvage && Path::new(text).join("db").is_file() => {
+        Err(_) if salvage && leftfold_store::exists(Path::new(text)) => {
             let store = Path::new(text).canonicalize()?;
             let heads = leftfold_store::heads(&store);
             Ok((store, heads.first().map(|head| head.session).unwrap_or_default()))

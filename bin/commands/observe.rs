@@ -9,16 +9,14 @@ mod all;
 mod cursors;
 mod output;
 
-use std::fs;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
+use leftfold_events::Envelope;
 use leftfold_events::line::{self, Line};
-use leftfold_events::{Envelope, SessionId};
-use leftfold_store::Reader;
+use leftfold_store::{Reader, StoreStamp};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::json;
 
@@ -90,36 +88,6 @@ struct Observer {
     last_problem: Option<String>,
 }
 
-/// Changes whenever the log may have new events.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Stamp {
-    heads: Vec<Option<(SystemTime, u64)>>,
-    db: Option<(SystemTime, u64)>,
-}
-
-impl Stamp {
-    fn of(store: &Path, sessions: &[SessionId]) -> Self {
-        let head = |session: &SessionId| look(&store.join("heads").join(session.to_string()));
-        Self { heads: sessions.iter().map(head).collect(), db: look(&store.join("db")) }
-    }
-
-    /// The stamp of all sessions of a store; with `by_heads` only as their heads show it.
-    fn of_all(store: &Path, by_heads: bool) -> Self {
-        let heads = fs::read_dir(store.join("heads")).into_iter().flatten().flatten();
-        let mut heads: Vec<_> = heads.map(|head| (head.file_name(), look(&head.path()))).collect();
-        heads.sort_unstable();
-        Self {
-            heads: heads.into_iter().map(|(_, head)| head).collect(),
-            db: if by_heads { None } else { look(&store.join("db")) },
-        }
-    }
-}
-
-fn look(path: &Path) -> Option<(SystemTime, u64)> {
-    let metadata = path.metadata().ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
-}
-
 impl Observer {
     fn new(args: &Observe, writing: Arc<Mutex<()>>) -> anyhow::Result<Self> {
         let place = super::place(&args.session)?;
@@ -150,7 +118,7 @@ impl Observer {
                     seen = None;
                 }
             }
-            let stamp = Stamp::of(&self.place.store, self.cursors.sessions());
+            let stamp = StoreStamp::of(&self.place.store, self.cursors.sessions());
             if seen.as_ref() != Some(&stamp) {
                 if !self.read()? {
                     return Ok(());

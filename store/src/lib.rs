@@ -1,9 +1,11 @@
-//! The durable log: one sled database in a folder. It holds a *family* of sessions (a root, its
-//! children, its forks), or several families.
+//! The durable log. A store holds a *family* of sessions (a root, its children, its forks), or several
+//! families. Its bytes are with an [`engine`]; the only one here is [`SledEngine`], a sled database in the
+//! store's folder. Nothing outside of this crate knows which files that one has.
 //!
 //! | item | purpose |
 //! |---|---|
-//! | [`Store`] | a node's open store: sled's lock, one writer thread, one flush for all waiting appends |
+//! | [`engine`] | what an engine must do, for a crate that brings another one |
+//! | [`Store`] | a node's open store |
 //! | [`Log`] | the right to append to one session. At most one exists for a session, and only the Session actor holds it |
 //! | [`Store::import`] | the only other way for events into a store: it adds and checks a whole new log |
 //! | [`LiveReader`] | reads a store that this process holds open, also while it is written |
@@ -13,7 +15,7 @@
 //! | [`salvage`] | writes a new store from the readable parts of a damaged one |
 //! | [`tidy`] | removes files and records that no event refers to |
 //!
-//! A store's folder contains sled's own files (`db`, `conf`, `snap.*`, and `blobs/`, which stays
+//! With [`SledEngine`], a store's folder contains sled's own files (`db`, `conf`, `snap.*`, and `blobs/`, which stays
 //! empty), `heads/SESSION` (how far each log was acknowledged), `payloads/SHA256` (contents too
 //! large for the database), `spill/` (full texts of tool outputs), `wire/` (recorded exchanges with providers) and `closed` (a note that makes
 //! the next opening quicker). `imported` notes up to where logs were imported. A node that has the store open also has its `socket` there.
@@ -31,6 +33,7 @@
 //!   acknowledged event (`tests/it/power.rs`). A tear in sled's log that costs no event is no damage.
 //! - Only `codec` knows the binary form of an event, and stored schemas decode for ever (golden
 //!   files).
+//! - Encoding, checksums of the chain, forks, summaries and verification are one code for all engines.
 //! - Only `sled_engine` uses sled, except for salvage and tidying, and sled never unwinds into a caller.
 
 mod chain;
@@ -48,7 +51,6 @@ mod log;
 mod lookup;
 mod open_store;
 mod payloads;
-mod probe;
 mod reader;
 mod salvage;
 mod scan;
@@ -68,9 +70,10 @@ pub use forget::forget;
 pub use head::{Head, Summary};
 pub use imported::{Imports, accepted_steps, imported, note_imported};
 pub use log::Log;
-pub use probe::{in_use, remove};
 pub use reader::{Reader, read, visit};
 pub use salvage::{Fragment, Rescued, Salvaged, salvage};
-pub use sled_engine::{SledEngine, heads};
+pub use sled_engine::{
+    SledEngine, StoreStamp, exists, has_session, heads, in_use, remove, written,
+};
 pub use store::{LiveReader, Store};
 pub use tidy::{Tidied, tidy};

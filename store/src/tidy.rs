@@ -12,7 +12,6 @@ use leftfold_events::{Envelope, Event, Sha256};
 use crate::engine::ReadEngine;
 use crate::error::Error;
 use crate::payloads::{self, Cache};
-use crate::probe::in_use;
 use crate::scan::{Scan, Source};
 use crate::sled_engine::{self, Records, catch_panic, content_files, record};
 use crate::{check, durable, files};
@@ -61,7 +60,7 @@ pub fn tidy(dir: &Path, dry: bool) -> Result<Tidied, Error> {
     }
     let locked = || Error::Locked { dir: dir.to_owned() };
     let (named, files) = if dry {
-        (!in_use(dir)).then_some(()).ok_or_else(locked)?;
+        (!sled_engine::in_use(dir)).then_some(()).ok_or_else(locked)?;
         let copied = sled_engine::copy_files(dir)?.open(dir, Default::default());
         let copy = copied.map_err(|what| Error::Database { what })?;
         let named = References::of(&copy)?;

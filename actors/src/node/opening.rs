@@ -73,7 +73,7 @@ impl Sessions {
         self.opening.insert(folder.clone(), vec![waiting]);
         let place = folder.clone();
         let open = move || {
-            let used = folder.join("db").exists();
+            let used = leftfold_store::exists(&folder);
             let outcome = Store::open(&folder).map_err(Error::from);
             if let Some(store) = outcome.as_ref().ok().filter(|_| used) {
                 let ended = leftfold_process::end_strays(&store.identity())

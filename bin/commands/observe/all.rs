@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_runtime::Usage;
 use leftfold_runtime::remote::client::{self, Connection, Identity};
 use leftfold_runtime::session_paths;
-use leftfold_store::{Head, Reader};
+use leftfold_store::{Head, Reader, StoreStamp};
 use serde_json::json;
 
 use super::output::{LineKey, Output, TextForm};
-use super::{AGAIN, POLL, Stamp, look, spawns};
+use super::{AGAIN, POLL, spawns};
 use crate::cli::{From, Observe};
 
 /// How often to look for new sessions, and for changes of stores that have been quiet.
@@ -157,7 +157,7 @@ struct Store {
     /// A node has ended its connection: its log is read once it releases the store, at the latest
     /// at this time.
     released_by: Option<Instant>,
-    stamp: Option<(Stamp, Option<Identity>)>,
+    stamp: Option<(StoreStamp, Option<Identity>)>,
     busy_until: Option<Instant>,
     /// The roots with a thread.
     followed: HashSet<SessionId>,
@@ -293,7 +293,7 @@ impl AllSessions {
     fn look(&mut self, dir: &Path) -> anyhow::Result<bool> {
         let Some(store) = self.stores.get_mut(dir) else { return Ok(true) };
         let socket = client::identity(dir);
-        let stamp = (Stamp::of_all(dir, socket.is_some()), socket);
+        let stamp = (StoreStamp::of_all(dir, socket.is_some()), socket);
         if store.stamp.as_ref() == Some(&stamp) {
             return Ok(true);
         }
@@ -411,7 +411,7 @@ impl Store {
     /// events after its `subagent.spawned`, otherwise in the order of time. Also answers the first
     /// problem in reading.
     fn read(&self, dir: &Path, family: &Family, feed: &Feed) -> (Vec<Envelope>, Option<String>) {
-        if !dir.join("db").is_file() {
+        if !leftfold_store::exists(dir) {
             return (Vec::new(), None);
         }
         // A node's events count as durable once their head is written.
@@ -551,6 +551,12 @@ impl Follower {
 
 fn lock(feed: &Mutex<Feed>) -> MutexGuard<'_, Feed> {
     feed.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Differs whenever something in the folder was added or removed.
+fn look(path: &Path) -> Option<(SystemTime, u64)> {
+    let metadata = path.metadata().ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ pub fn find(text: &str, worktree: &Path) -> anyhow::Result<SessionPlace> {
             .into()
         });
     }
-    if text.contains('/') || Path::new(text).join("db").is_file() {
+    if text.contains('/') || leftfold_store::exists(Path::new(text)) {
         return in_folder(Path::new(text));
     }
     let wanted = text.to_ascii_uppercase();
@@ -136,8 +136,10 @@ fn newest(worktree: Option<&Path>) -> anyhow::Result<Option<SessionPlace>> {
             (head.session, at, Some(head))
         }));
         // A session without a readable head is not skipped, so that the user learns of the damage.
-        if let (true, Some(session), Some(at)) = (roots.is_empty(), name(&store), written(&store)) {
-            roots.push((session, at, None));
+        if let (true, Some(session), Some(at)) =
+            (roots.is_empty(), name(&store), leftfold_store::written(&store))
+        {
+            roots.push((session, Time::from(at), None));
         }
         for (session, at, head) in roots {
             let newer = newest.as_ref().is_none_or(|(known, _)| *known < at);
@@ -148,11 +150,6 @@ fn newest(worktree: Option<&Path>) -> anyhow::Result<Option<SessionPlace>> {
         }
     }
     Ok(newest.map(|(_, place)| place))
-}
-
-/// The time of the last write to the database.
-fn written(store: &Path) -> Option<Time> {
-    Some(Time::from(std::fs::metadata(store.join("db")).ok()?.modified().ok()?))
 }
 
 /// The folders of all stores in the data folder: one for each session of its own, and the shared

@@ -27,7 +27,7 @@ use crate::head::Head;
 use crate::lookup::{self, forked_from};
 use crate::payloads::Cache;
 use crate::scan::{Scan, Source};
-use crate::sled_engine::Records;
+use crate::sled_engine::{self, Records};
 use crate::store::Store;
 
 /// The result of [`salvage`].
@@ -74,7 +74,7 @@ pub struct Fragment {
 /// [`Error::Damaged`] if the database cannot be opened in any way, [`Error::Locked`] while a node
 /// has it open, [`Error::NotAStore`], [`Error::Io`] and [`Error::Full`].
 pub fn salvage(dir: &Path, to: &Path) -> Result<Salvaged, Error> {
-    if crate::probe::in_use(dir) {
+    if sled_engine::in_use(dir) {
         return Err(Error::Locked { dir: dir.to_owned() });
     }
     let copy = readable::copy_readable(dir)?;

@@ -6,6 +6,7 @@ mod claims;
 mod copy;
 mod database;
 mod files;
+mod folder;
 pub(crate) mod frames;
 mod head_files;
 mod panics;
@@ -29,6 +30,7 @@ use leftfold_events::SessionId;
 
 pub(crate) use self::database::{copy as copy_files, empty, is_half_snapshot, open};
 pub(crate) use self::files::{FOLDER as CONTENTS, get as content_file, list as content_files};
+pub use self::folder::{StoreStamp, exists, has_session, in_use, remove, written};
 pub use self::head_files::heads;
 pub(crate) use self::panics::catch_panic;
 pub(crate) use self::records::Records;

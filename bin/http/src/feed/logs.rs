@@ -144,7 +144,7 @@ impl Logs {
         if !self.has_others || self.store.head(session).is_some() {
             return None;
         }
-        let has = |store: &PathBuf| store.join("heads").join(session.to_string()).is_file();
+        let has = |store: &PathBuf| leftfold_store::has_session(store, session);
         let own = session_paths::new_place(session).ok().map(|place| place.store).filter(has);
         own.or_else(|| self.other_stores().find(has))
     }

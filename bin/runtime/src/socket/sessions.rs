@@ -183,8 +183,7 @@ fn is_fork(store: &Path, session: SessionId) -> bool {
 
 /// Whether the session exists.
 fn has(place: &SessionPlace) -> bool {
-    let SessionPlace { store, session } = place;
-    store.join("db").is_file() && store.join("heads").join(session.to_string()).is_file()
+    leftfold_store::has_session(&place.store, place.session)
 }
 
 /// The sessions of a long-lived node, which are opened when a client names them.

@@ -1,0 +1,156 @@
+//! What a store's folder shows while its database stays closed.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+use leftfold_events::SessionId;
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+
+use crate::error::Error;
+use crate::sled_engine::head_files;
+
+/// Whether there is a store in `dir`.
+pub fn exists(dir: &Path) -> bool {
+    dir.join("db").is_file()
+}
+
+/// Whether events of the session were acknowledged in the store in `dir`.
+pub fn has_session(dir: &Path, session: SessionId) -> bool {
+    exists(dir) && head_files::path(dir, session).is_file()
+}
+
+/// When the store in `dir` was written last. `None`: there is no store.
+pub fn written(dir: &Path) -> Option<SystemTime> {
+    look(&dir.join("db")).map(|(at, _)| at)
+}
+
+/// Differs whenever logs of a store may have new events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreStamp {
+    heads: Vec<Option<(SystemTime, u64)>>,
+    db: Option<(SystemTime, u64)>,
+}
+
+impl StoreStamp {
+    /// The stamp of some sessions of the store in `dir`.
+    pub fn of(dir: &Path, sessions: &[SessionId]) -> Self {
+        let head = |session: &SessionId| look(&head_files::path(dir, *session));
+        Self { heads: sessions.iter().map(head).collect(), db: look(&dir.join("db")) }
+    }
+
+    /// The stamp of all sessions; with `by_heads` only as their heads show it.
+    pub fn of_all(dir: &Path, by_heads: bool) -> Self {
+        let heads = fs::read_dir(dir.join(head_files::FOLDER)).into_iter().flatten().flatten();
+        let mut heads: Vec<_> = heads.map(|head| (head.file_name(), look(&head.path()))).collect();
+        heads.sort_unstable();
+        Self {
+            heads: heads.into_iter().map(|(_, head)| head).collect(),
+            db: if by_heads { None } else { look(&dir.join("db")) },
+        }
+    }
+}
+
+fn look(path: &Path) -> Option<(SystemTime, u64)> {
+    let metadata = path.metadata().ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+/// Whether a node has the store in `dir` open right now. It takes a shared lock for an instant; a
+/// node that fails to open the store because of it tries again.
+pub fn in_use(dir: &Path) -> bool {
+    let Ok(file) = File::open(dir.join("db")) else { return false };
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+}
+
+/// Removes a store with all its sessions.
+///
+/// # Errors
+/// [`Error::Locked`] while a node has it open, [`Error::NotAStore`] if there is no database in
+/// `dir` (then nothing is removed), [`Error::Io`].
+pub fn remove(dir: &Path) -> Result<(), Error> {
+    let path = dir.join("db");
+    let file = File::open(&path).map_err(|error| Error::NotAStore {
+        dir: dir.to_owned(),
+        why: format!("{} cannot be opened: {error}", path.display()),
+    })?;
+    // the lock is held until the files are gone, so that no node opens the store meanwhile
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => remove_all(dir).map_err(|e| Error::io("cannot remove", dir, e)),
+        Err(_) => Err(Error::Locked { dir: dir.to_owned() }),
+    }
+}
+
+/// How often the removal is repeated while another process still writes into the folder.
+const ATTEMPTS: usize = 20;
+
+/// Removes the folder. A node that has just released the store may still write one last file into
+/// it.
+fn remove_all(dir: &Path) -> io::Result<()> {
+    for _ in 1..ATTEMPTS {
+        match fs::remove_dir_all(dir) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            removed => return removed,
+        }
+    }
+    fs::remove_dir_all(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use leftfold_events::{Envelope, Event, Notes, Time};
+
+    use super::*;
+    use crate::store::Store;
+
+    #[test]
+    fn a_store_is_in_use_while_it_is_open_and_can_then_not_be_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("store");
+        assert!(!in_use(&dir));
+        let store = Store::open(&dir).unwrap();
+        assert!(in_use(&dir));
+        assert!(matches!(remove(&dir), Err(Error::Locked { .. })));
+        drop(store);
+        assert!(!in_use(&dir));
+        remove(&dir).unwrap();
+        assert!(!dir.exists());
+    }
+
+    #[test]
+    fn a_folder_shows_its_sessions_and_that_they_have_grown() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
+        let session = SessionId::default().child(1, Time::from_millis(1));
+        let stamps = || {
+            let some = StoreStamp::of(dir, &[session]);
+            [some, StoreStamp::of_all(dir, true), StoreStamp::of_all(dir, false)]
+        };
+        let shows = |is_there| {
+            assert_eq!(has_session(dir, session), is_there);
+            assert_eq!((exists(dir), written(dir).is_some()), (is_there, is_there));
+        };
+        shows(false);
+        let before = stamps();
+        let store = Store::open(dir).unwrap();
+        let (of, until, notes) = (None, None, Notes::default());
+        let event = Event::from(leftfold_events::event::Session::DeadlinePassed {});
+        let event = Envelope { session, seq: 1, at: Time::default(), of, until, event, notes };
+        store.import(session, &[event]).unwrap();
+        shows(true);
+        let after = stamps();
+        assert!(before.iter().zip(&after).all(|(before, after)| before != after));
+        drop(store);
+        assert_eq!(StoreStamp::of_all(dir, true), after[1]);
+    }
+
+    #[test]
+    fn only_stores_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("thesis.txt"), "years").unwrap();
+        assert!(matches!(remove(folder.path()), Err(Error::NotAStore { .. })));
+        assert!(folder.path().join("thesis.txt").exists());
+    }
+}
