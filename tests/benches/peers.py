@@ -7,8 +7,9 @@ take turns, so that a slow phase of the machine meets all of them. Prints a Mark
 
     python3 tests/benches/peers.py [--rounds 3] [--calls 20] [--agent NAME=PROGRAM ...]
 
-Agents are looked for in PATH: leftfold (also below target/release), codex, opencode, pi. They run
-with settings, home and data folders of their own, and only reach the server of this script.
+Agents are looked for in PATH: leftfold (also below target/release), codex, opencode, pi. A name that
+begins with "leftfold-" is another build of Leftfold: `--agent leftfold-old=PROGRAM`. They run with
+settings, home and data folders of their own, and only reach the server of this script.
 """
 
 import argparse
@@ -172,7 +173,7 @@ def command(name, program, url, home):
            "XDG_CACHE_HOME": str(home / "cache"), "XDG_STATE_HOME": str(home / "state")}
     models = {"m": {"limit": {"context": 200_000, "output": 8_000}}}
     options = {"baseURL": url, "apiKey": "k"}
-    if name == "leftfold":
+    if name.startswith("leftfold"):
         provider = {"wire": "openai-chat", "options": options, "models": models}
         env["LEFTFOLD_CONFIG_CONTENT"] = json.dumps({"model": "local/m", "provider": {"local": provider}})
         return [program, "run", "--format", "json", prompt], env
@@ -236,7 +237,7 @@ def programs(chosen):
     built = root / "target/release/leftfold"
     if built.is_file():
         named.setdefault("leftfold", str(built))
-    for name in NAMES:
+    for name in [*NAMES, *(name for name in named if name.startswith("leftfold-"))]:
         program = named.get(name) or shutil.which(name)
         if program:
             yield name, program
