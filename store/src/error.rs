@@ -118,6 +118,9 @@ pub enum Error {
          ({why}): open it again"
     )]
     Fenced { session: SessionId, why: String },
+    /// What only one engine has; the text says what to do.
+    #[error("{what}")]
+    Engine { what: String },
     #[error("session {session}: event with seq {found} where seq {expected} comes next")]
     Order { session: SessionId, expected: Seq, found: Seq },
     #[error("session {session}: an event of session {found} does not belong into this log")]

@@ -385,7 +385,7 @@ const CRATES: [(&str, &[&str]); 29] = [
     ("events", &[]),
     ("store", &["events"]),
     // an engine for logs of many nodes; its tests use helpers of others
-    ("store/postgres", &["events", "tests/common"]),
+    ("store/postgres", &["store", "tests/common"]),
     ("providers", &["events", "providers/oauth"]),
     // signing in, at vendors and at MCP servers
     ("providers/oauth", &["tools/framing"]),

@@ -15,11 +15,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leftfold_events::{Seq, SessionId, Sha256};
+use leftfold_store::Link;
+use leftfold_store::engine::StoredEvent;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
-use crate::batch::{self, Event, Link};
+use crate::batch;
 use crate::columns::{get, link, seq, session, uuid};
 use crate::connection::{Attempts, Open, Slot};
 use crate::error::Error;
@@ -31,6 +33,9 @@ const MAX_UNITS: usize = 1_024;
 
 /// Most bytes of an append. PostgreSQL keeps up to 1 GB in a field.
 const MAX_APPEND: usize = 256 << 20;
+
+/// How often somebody looks who waits until appends are settled.
+const SETTLING: Duration = Duration::from_millis(1);
 
 const APPEND: &str = include_str!("append.sql");
 
@@ -57,7 +62,7 @@ pub struct Append {
     pub expected: End,
     /// At least one, in order. The first follows `expected`, unless the session has no event of its own
     /// yet: a fork's events go on behind those of another session.
-    pub events: Vec<Event>,
+    pub events: Vec<StoredEvent>,
     /// Contents that the events name, under their hashes.
     pub payloads: Vec<(Sha256, Arc<[u8]>)>,
     /// The new head, for lists.
@@ -186,17 +191,10 @@ impl Queue {
         self.changed.notify_waiters();
     }
 
-    /// Waits until nothing waits or is being committed.
-    pub(crate) async fn settled(&self) {
-        loop {
-            let changed = self.changed.notified();
-            {
-                let state = self.state();
-                if state.waiting.is_empty() && state.busy.is_empty() {
-                    return;
-                }
-            }
-            let _ = tokio::time::timeout(Duration::from_millis(20), changed).await;
+    /// Waits until no append waits or is being committed: of one session, or of all.
+    pub(crate) async fn settled(&self, session: Option<SessionId>) {
+        while !self.state().is_settled(session) {
+            tokio::time::sleep(SETTLING).await;
         }
     }
 
@@ -252,6 +250,16 @@ fn call(done: Done, result: Result<(), Error>) {
 }
 
 impl State {
+    fn is_settled(&self, session: Option<SessionId>) -> bool {
+        match session {
+            Some(session) => {
+                let waits = self.waiting.iter().any(|append| append.session == session);
+                !waits && !self.busy.contains(&session)
+            }
+            None => self.waiting.is_empty() && self.busy.is_empty(),
+        }
+    }
+
     fn refusal(&self, append: &Append) -> Option<Error> {
         if let Some(error) = &self.stopped {
             return Some(error.clone());

@@ -5,25 +5,14 @@
 //! does not make the others unreadable. The chain above this crate covers the order.
 
 use leftfold_events::{Seq, SessionId};
-
-/// A link of a session's checksum chain.
-pub type Link = [u8; 16];
-
-/// An encoded event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    pub seq: Seq,
-    /// The schema of `body`.
-    pub schema: u8,
-    pub link: Link,
-    pub body: Vec<u8>,
-}
+use leftfold_store::Link;
+use leftfold_store::engine::StoredEvent;
 
 const HEADER: usize = 33;
 const CHECKSUM: std::ops::Range<usize> = 29..33;
 
 /// Appends the events to `bytes`.
-pub(crate) fn encode(session: SessionId, events: &[Event], bytes: &mut Vec<u8>) {
+pub(crate) fn encode(session: SessionId, events: &[StoredEvent], bytes: &mut Vec<u8>) {
     for event in events {
         let start = bytes.len();
         bytes.push(event.schema);
@@ -46,13 +35,13 @@ fn checksum(session: SessionId, header: &[u8], body: &[u8]) -> u32 {
 }
 
 /// Bytes of a batch's event around its body.
-pub(crate) fn size(events: &[Event]) -> usize {
+pub(crate) fn size(events: &[StoredEvent]) -> usize {
     events.iter().map(|event| HEADER + event.body.len()).sum()
 }
 
 /// The events of a batch, in order; in the place of what cannot be read, why. Nothing can be read
 /// behind a header that is damaged.
-pub(crate) fn decode(session: SessionId, mut bytes: &[u8]) -> Vec<Result<Event, Fault>> {
+pub(crate) fn decode(session: SessionId, mut bytes: &[u8]) -> Vec<Result<StoredEvent, Fault>> {
     let mut events = Vec::new();
     while !bytes.is_empty() {
         let Some(header) = header(bytes) else {
@@ -66,7 +55,7 @@ pub(crate) fn decode(session: SessionId, mut bytes: &[u8]) -> Vec<Result<Event, 
         let found = checksum(session, &bytes[..CHECKSUM.start], body);
         if found == header.checksum {
             let (seq, schema, link) = (header.seq, header.schema, header.link);
-            events.push(Ok(Event { seq, schema, link, body: body.to_vec() }));
+            events.push(Ok(StoredEvent { seq, schema, link, body: body.to_vec() }));
         } else {
             let what = "the checksum of an event does not match".to_owned();
             events.push(Err(Fault { seq: Some(header.seq), what }));
@@ -114,10 +103,10 @@ fn header(bytes: &[u8]) -> Option<Header> {
 mod tests {
     use super::*;
 
-    fn batch() -> (Vec<Event>, Vec<u8>) {
+    fn batch() -> (Vec<StoredEvent>, Vec<u8>) {
         let event = |seq: u64, size| {
             let body = vec![u8::try_from(seq).unwrap(); size];
-            Event { seq, schema: 3, link: [7; 16], body }
+            StoredEvent { seq, schema: 3, link: [7; 16], body }
         };
         let events = vec![event(4, 0), event(5, 9), event(6, 300)];
         let mut bytes = Vec::new();

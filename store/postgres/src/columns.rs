@@ -1,10 +1,10 @@
 //! Values of columns.
 
 use leftfold_events::{Seq, SessionId};
+use leftfold_store::Link;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::batch::Link;
 use crate::error::{Error, full};
 
 /// The value of a column.

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::mpsc::{self, SyncSender};
+use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use leftfold_events::{Seq, SessionId, Sha256};
+use leftfold_store::Link;
+use leftfold_store::engine::StoredEvent;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -15,7 +17,7 @@ use uuid::Uuid;
 
 use crate::address::Address;
 use crate::append::{Append, Queue};
-use crate::batch::{Event, Fault, Link};
+use crate::batch::Fault;
 use crate::connection::{Connector, Purpose, Slot};
 use crate::error::Error;
 use crate::hints::{self, Announcer, Hint};
@@ -114,7 +116,7 @@ impl Reader {
         &self,
         session: SessionId,
         from: Seq,
-    ) -> Result<Option<Result<Event, Fault>>, Error> {
+    ) -> Result<Option<Result<StoredEvent, Fault>>, Error> {
         self.read(async move |slot| read::first(&slot, session, from).await)
     }
 
@@ -165,7 +167,17 @@ impl Reader {
 
     /// From now on, sends hints. A receiver that is full loses them.
     pub fn hints(&self, to: SyncSender<Hint>) {
-        self.announcer.subscribe(to);
+        let is_there = |sent| !matches!(sent, Err(TrySendError::Disconnected(_)));
+        self.announcer.subscribe(Box::new(move |hint| is_there(to.try_send(hint))));
+    }
+
+    /// As [`Self::hints`], for logs that have grown.
+    pub(crate) fn grown(&self, to: SyncSender<SessionId>) {
+        let is_there = |sent| !matches!(sent, Err(TrySendError::Disconnected(_)));
+        self.announcer.subscribe(Box::new(move |hint| match hint {
+            Hint::Grown(session) => is_there(to.try_send(session)),
+            Hint::Message(_) => true,
+        }));
     }
 
     /// While the result lives, a hint that this session has grown comes within about a second, even if
@@ -237,6 +249,36 @@ impl Postgres {
         self.queue.put(append);
     }
 
+    /// Waits until every append of the session so far is durable or has failed.
+    pub(crate) fn settle(&self, session: SessionId) -> Result<(), Error> {
+        let queue = Arc::clone(&self.queue);
+        self.reader.thread.run(async move {
+            queue.settled(Some(session)).await;
+            Ok(())
+        })
+    }
+
+    /// Releases a family when its root's appends are durable or have failed. Does not wait for that.
+    pub(crate) fn release_later(&self, family: SessionId, epoch: i64) {
+        let (queue, node) = (Arc::clone(&self.queue), Arc::clone(&self.node));
+        self.reader.thread.spawn(async move {
+            queue.settled(Some(family)).await;
+            if let Err(error) = node.release(family, epoch).await {
+                tracing::warn!("session {family} stays this node's until its lease ends: {error}");
+            }
+        });
+    }
+
+    /// Removes the events and heads of sessions that this node owns. Their rows stay, so that epochs go
+    /// on counting.
+    ///
+    /// # Errors
+    /// The database is away or fails; nothing is removed then.
+    pub fn remove(&self, sessions: &[SessionId]) -> Result<(), Error> {
+        let (node, sessions) = (Arc::clone(&self.node), sessions.to_vec());
+        self.reader.thread.run(async move { node.remove(&sessions).await })
+    }
+
     /// Takes a family: a root session and all that came from it. It need not exist yet. This node's
     /// earlier claim of it is then over.
     ///
@@ -298,7 +340,7 @@ impl Drop for Postgres {
         let (queue, node) = (Arc::clone(&self.queue), Arc::clone(&self.node));
         let closing = async move {
             let closed = tokio::time::timeout(CLOSE_PATIENCE, async {
-                queue.settled().await;
+                queue.settled(None).await;
                 node.leave().await
             });
             match closed.await {

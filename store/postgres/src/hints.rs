@@ -7,7 +7,6 @@
 //! last seq is read once a second.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -64,11 +63,14 @@ impl Hint {
     }
 }
 
+/// Takes a hint; `false` when it wants no more.
+pub(crate) type Subscriber = Box<dyn Fn(Hint) -> bool + Send>;
+
 /// Passes hints on.
 pub(crate) struct Announcer {
     /// Marks notifications of this process.
     tag: String,
-    subscribers: Mutex<Vec<SyncSender<Hint>>>,
+    subscribers: Mutex<Vec<Subscriber>>,
     /// Hints that other nodes have not been sent.
     unsent: Mutex<HashSet<Hint>>,
     more: Notify,
@@ -87,7 +89,7 @@ impl Announcer {
         }
     }
 
-    pub(crate) fn subscribe(&self, to: SyncSender<Hint>) {
+    pub(crate) fn subscribe(&self, to: Subscriber) {
         self.subscribers.lock().unwrap_or_else(PoisonError::into_inner).push(to);
     }
 
@@ -124,8 +126,7 @@ impl Announcer {
 
     fn deliver(&self, hint: Hint) {
         let mut subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
-        // a subscriber that does not keep up loses hints
-        subscribers.retain(|to| !matches!(to.try_send(hint), Err(TrySendError::Disconnected(_))));
+        subscribers.retain(|to| to(hint));
     }
 
     /// Sends this process's hints to other nodes, for ever.

@@ -6,11 +6,13 @@
 //! | [`migrate`] | creates the tables or brings them up to date |
 //! | [`Postgres`] | a node: claims sessions, appends to their logs |
 //! | [`Reader`] | reads any log, of a standby too |
+//! | [`PostgresEngine`] | the same as an engine of a store, for `leftfold_store::Store` |
 //! | [`Hint`], [`Watch`] | wake-ups when a log has grown |
 //!
 //! ```no_run
 //! # fn main() -> Result<(), leftfold_postgres::Error> {
-//! use leftfold_postgres::{Address, Append, End, Event, Options, Postgres, migrate};
+//! use leftfold_postgres::{Address, Append, End, Options, Postgres, migrate};
+//! use leftfold_store::engine::StoredEvent;
 //!
 //! let address = Address::parse("postgresql://ann@db.example/logs")?;
 //! migrate(&address)?;
@@ -22,7 +24,7 @@
 //!     session,
 //!     epoch: claim.epoch,
 //!     expected: End::default(),
-//!     events: vec![Event { seq: 1, schema: 3, link: [7; 16], body: b"encoded".to_vec() }],
+//!     events: vec![StoredEvent { seq: 1, schema: 3, link: [7; 16], body: b"encoded".to_vec() }],
 //!     payloads: Vec::new(),
 //!     head: Vec::new(),
 //!     settles: Vec::new(),
@@ -76,13 +78,15 @@ mod migrate;
 mod ownership;
 mod read;
 mod schema;
+mod store_engine;
 
 pub use address::Address;
 pub use append::{Append, Done, End};
-pub use batch::{Event, Fault, Link};
+pub use batch::Fault;
 pub use engine::{Options, Postgres, Reader, Watch};
 pub use error::Error;
 pub use hints::Hint;
 pub use migrate::migrate;
 pub use ownership::{Claim, MOST_MESSAGES, Message};
 pub use read::{Head, Page};
+pub use store_engine::PostgresEngine;

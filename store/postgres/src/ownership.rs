@@ -70,6 +70,13 @@ const RELEASE: &str =
 const RELEASE_ALL: &str = "update session set owner = null where owner = $1";
 const LEAVE: &str = "delete from node where id = $1";
 
+const REMOVE: &str = "with mine as materialized ( \
+        select id from session where id = any($1) and owner = $2 order by id for update \
+    ), events as (delete from batch where session in (select id from mine)), \
+    messages as (delete from inbox where session in (select id from mine)) \
+    update session set seq = 0, link = decode(repeat('00', 16), 'hex'), head = null \
+    where id in (select id from mine)";
+
 const POST: &str = "insert into inbox (id, session, body) select $1, $2, $3 \
     where (select count(*) from inbox where session = $2) < $4 \
     on conflict do nothing returning id";
@@ -255,6 +262,11 @@ impl Node {
 
     pub(crate) async fn release(&self, family: SessionId, epoch: i64) -> Result<(), Error> {
         self.query(RELEASE, &[&uuid(family), &self.id, &epoch]).await.map(drop)
+    }
+
+    pub(crate) async fn remove(&self, sessions: &[SessionId]) -> Result<(), Error> {
+        let ids: Vec<Uuid> = sessions.iter().map(|session| uuid(*session)).collect();
+        self.query(REMOVE, &[&ids, &self.id]).await.map(drop)
     }
 
     /// Releases everything and ends the lease.

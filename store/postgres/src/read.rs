@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use leftfold_events::{Seq, SessionId, Sha256};
+use leftfold_store::Link;
+use leftfold_store::engine::StoredEvent;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::append::End;
-use crate::batch::{self, Event, Fault, Link};
+use crate::batch::{self, Fault};
 use crate::columns::{get, link, seq, session, uuid};
 use crate::connection::{Attempts, Slot};
 use crate::error::Error;
@@ -43,7 +45,7 @@ const SIZE: &str = "select coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// In order, and in the place of an event that cannot be read, why.
-    pub events: Vec<Result<Event, Fault>>,
+    pub events: Vec<Result<StoredEvent, Fault>>,
     /// Where to read on. `None`: there are no more events.
     pub next: Option<Seq>,
 }
@@ -93,7 +95,7 @@ pub(crate) async fn first(
     slot: &Slot,
     session: SessionId,
     from: Seq,
-) -> Result<Option<Result<Event, Fault>>, Error> {
+) -> Result<Option<Result<StoredEvent, Fault>>, Error> {
     let page = events(slot, session, from, 1).await?;
     if page.events.is_empty()
         && let Some(next) = page.next

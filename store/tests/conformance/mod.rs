@@ -3,9 +3,9 @@
 #![allow(dead_code, unreachable_pub, reason = "a crate with another engine uses a part of this")]
 
 mod memory;
-mod raw;
+pub mod raw;
 mod sled;
-mod stores;
+pub mod stores;
 
 use std::path::Path;
 

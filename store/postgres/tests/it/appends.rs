@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use leftfold_events::Sha256;
-use leftfold_postgres::{Append, Claim, End, Error, Event, Options, Postgres};
+use leftfold_postgres::{Append, Claim, End, Error, Options, Postgres};
+use leftfold_store::engine::StoredEvent;
 
 use crate::cluster::shared;
 use crate::helpers::{append, end, event, id, link, put, send, seqs, wait};
@@ -138,7 +139,7 @@ fn large_events_and_contents_come_back() {
     })
     .take(9 << 20)
     .collect();
-    let large = Event { body: bytes.clone(), ..event(1) };
+    let large = StoredEvent { body: bytes.clone(), ..event(1) };
     let hash = Sha256::of(&bytes);
     let first = Append {
         events: vec![large.clone()],

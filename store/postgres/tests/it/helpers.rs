@@ -4,7 +4,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use leftfold_events::{SessionId, Time};
-use leftfold_postgres::{Append, Claim, End, Error, Event, Options, Postgres, Reader};
+use leftfold_postgres::{Append, Claim, End, Error, Options, Postgres, Reader};
+use leftfold_store::engine::StoredEvent;
 
 /// A session's id of this month or another.
 pub(crate) fn id(number: u64) -> SessionId {
@@ -22,8 +23,8 @@ pub(crate) fn end(seq: u64) -> End {
     if seq == 0 { End::default() } else { End { seq, link: link(seq, 1) } }
 }
 
-pub(crate) fn event(seq: u64) -> Event {
-    Event { seq, schema: 3, link: link(seq, 1), body: format!("event {seq}").into_bytes() }
+pub(crate) fn event(seq: u64) -> StoredEvent {
+    StoredEvent { seq, schema: 3, link: link(seq, 1), body: format!("event {seq}").into_bytes() }
 }
 
 /// The events `first..=last`.
