@@ -211,7 +211,12 @@ impl Workers {
     }
 
     fn request(&self, of: Seq, purpose: Purpose, state: &State) {
-        let request = context::asked(state, purpose).request;
+        let request = match purpose {
+            Purpose::Turn => context::turn_request(state),
+            Purpose::Title | Purpose::SessionSummary | Purpose::Compaction => {
+                context::asked(state, purpose).request
+            }
+        };
         let span = tracing::warn_span!("request", seq = of, ?purpose, model = %request.model.id);
         // a prompt in a session of a person's own is answered by the first request of its turn
         let is_first = state.turn.as_ref().is_some_and(|turn| turn.step <= 1);

@@ -12,12 +12,13 @@ use std::collections::HashSet;
 pub use crate::json::merge;
 pub use hook_format::question;
 pub(crate) use prefix::request_sha256;
+pub use prefix::turn_request;
 pub use prefix::{FurtherMessages, RequestMessages, Sourced};
 
 use crate::event::{ModelRef, PromptKind, PromptPart, Purpose};
 use crate::id::Seq;
 use crate::json::Json;
-use crate::request::{AssistantPart, Request, RequestMessage, ToolResult};
+use crate::request::{AssistantPart, Memo, Request, RequestMessage, ToolResult};
 use crate::state::{
     Call, Compacting, Message, ModelStatus, Phase, Prompt, Reply, ReplyEnd, ReplyPart, State, words,
 };
@@ -51,6 +52,7 @@ fn head(s: &State, purpose: Purpose, model: ModelRef) -> Request {
         system: config.system.iter().filter(|block| !block.is_empty()).cloned().collect(),
         tools: if purpose == Purpose::Turn { config.tools.clone() } else { Vec::new() },
         messages: Vec::new(),
+        encoded: Memo::default(),
     };
     if purpose == Purpose::Turn {
         overlay::lay(&mut head, s);
@@ -181,7 +183,8 @@ pub fn session_summary_request(s: &State) -> Request {
         cache_key: s.session.to_string(),
         system: vec![options.session_summary_prompt.clone()],
         tools: Vec::new(),
-        messages: vec![RequestMessage::User { parts: vec![PromptPart::text(text)] }],
+        messages: vec![RequestMessage::User { parts: [PromptPart::text(text)].into() }],
+        encoded: Memo::default(),
     }
 }
 
@@ -199,8 +202,9 @@ pub fn title_request(s: &State) -> Request {
         system: vec![config.options.title_prompt.clone()],
         tools: Vec::new(),
         messages: vec![RequestMessage::User {
-            parts: vec![PromptPart::text(words::to_title(&text))],
+            parts: [PromptPart::text(words::to_title(&text))].into(),
         }],
+        encoded: Memo::default(),
     }
 }
 
@@ -360,13 +364,13 @@ impl Builder {
         if parts.is_empty() {
             parts.push(PromptPart::text(words::EMPTY_PROMPT));
         }
-        self.push(RequestMessage::User { parts }, of);
+        self.push(RequestMessage::User { parts: parts.into() }, of);
     }
 
     /// Adds a text for the model, to the user's last message if nothing has come since.
     fn add(&mut self, part: PromptPart) {
         if let Some(RequestMessage::User { parts }) = self.messages.last_mut() {
-            parts.push(part);
+            *parts = parts.iter().cloned().chain([part]).collect();
         } else {
             self.user(vec![part], Vec::new());
         }
@@ -414,9 +418,9 @@ impl Builder {
             // the text was sent before, so it stays: a changed history is in no cache
             self.add(PromptPart::text(words::LAST_STEP));
         }
-        self.push(RequestMessage::Assistant { parts }, vec![reply.asked]);
+        self.push(RequestMessage::Assistant { parts: parts.into() }, vec![reply.asked]);
         if !results.is_empty() {
-            self.push(RequestMessage::Tool { results }, answered);
+            self.push(RequestMessage::Tool { results: results.into() }, answered);
         }
         if reply.by_prompt.is_some() {
             self.user(vec![PromptPart::text(words::TELL_OF_IT)], Vec::new());

@@ -1,22 +1,22 @@
-//! A slot in a state for a cached computation. It does not know the type of its content, and is not
-//! part of the state's value.
+//! A slot in a state or a request for a cached computation. It does not know the type of its content, and is not
+//! part of the value.
 
 use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Shared by all clones of a state. It does not affect equality.
+/// Shared by all clones. It does not affect equality.
 #[derive(Clone, Default)]
-pub(crate) struct Memo(Arc<Mutex<Option<Box<dyn Any + Send>>>>);
+pub struct Memo(Arc<Mutex<Option<Box<dyn Any + Send>>>>);
 
 impl Memo {
     /// Takes out the last content, if it has this type.
-    pub(crate) fn take<T: Any>(&self) -> Option<T> {
+    pub fn take<T: Any>(&self) -> Option<T> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         kept.downcast().ok().map(|kept| *kept)
     }
 
-    pub(crate) fn keep(&self, value: impl Any + Send) {
+    pub fn keep(&self, value: impl Any + Send) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(value));
     }
 }

@@ -3,10 +3,13 @@
 //! Its canonical JSON is its compact serde form, with fields in the order of declaration. The hash
 //! in `model.requested` is over those bytes.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Attachment, ModelRef, PromptPart, Purpose};
 use crate::json::Json;
+pub use crate::memo::Memo;
 use crate::payload::Sha256;
 use crate::turn_config::ToolSpec;
 
@@ -29,21 +32,60 @@ pub struct Request {
     pub system: Vec<String>,
     pub tools: Vec<ToolSpec>,
     pub messages: Vec<RequestMessage>,
+    /// For the provider: what it keeps of this body for the next request of the session. It is no part of the request.
+    #[serde(skip)]
+    pub encoded: Memo,
 }
 
 impl Request {
+    /// Whether both are equal but for their messages.
+    pub fn has_head_of(&self, other: &Self) -> bool {
+        let Self {
+            purpose,
+            model,
+            max_output,
+            options,
+            cache_key,
+            system,
+            tools,
+            messages: _,
+            encoded: _,
+        } = self;
+        (*purpose, *max_output) == (other.purpose, other.max_output)
+            && *model == other.model
+            && *options == other.options
+            && *cache_key == other.cache_key
+            && *system == other.system
+            && *tools == other.tools
+    }
+
     pub fn sha256(&self) -> Sha256 {
         // serialising these types to memory cannot fail
         Sha256::of(&serde_json::to_vec(self).unwrap_or_default())
     }
 }
 
+/// Clones share their content: a request has most of its messages in common with the one before it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum RequestMessage {
-    User { parts: Vec<PromptPart> },
-    Assistant { parts: Vec<AssistantPart> },
-    Tool { results: Vec<ToolResult> },
+    User { parts: Arc<[PromptPart]> },
+    Assistant { parts: Arc<[AssistantPart]> },
+    Tool { results: Arc<[ToolResult]> },
+}
+
+impl RequestMessage {
+    /// Whether both are clones of one message. Equal messages need not be.
+    pub fn is_clone_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::User { parts }, Self::User { parts: other }) => Arc::ptr_eq(parts, other),
+            (Self::Assistant { parts }, Self::Assistant { parts: other }) => {
+                Arc::ptr_eq(parts, other)
+            }
+            (Self::Tool { results }, Self::Tool { results: other }) => Arc::ptr_eq(results, other),
+            (Self::User { .. } | Self::Assistant { .. } | Self::Tool { .. }, _) => false,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -45,7 +45,7 @@ impl Client {
             return refusal;
         }
         let model = self.endpoint.called(self.codec, &request.model.id);
-        let body = self.codec.body(request);
+        let (body, body_sha256) = self.codec.next_body(request);
         let url = self.codec.http().address(self.codec.quirks(), &self.endpoint.url, &model);
         let recorder = is_recorded.then(|| {
             let path = self.codec.path(&model);
@@ -53,7 +53,7 @@ impl Client {
         });
         let headers = self.endpoint.headers(self.codec.headers(request, self.is_by_user));
         let request = Outgoing { url, headers, body };
-        exchange::run(Arc::clone(&self.endpoint), self.codec, request, recorder)
+        exchange::run(Arc::clone(&self.endpoint), self.codec, request, body_sha256, recorder)
     }
 }
 

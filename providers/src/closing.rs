@@ -21,7 +21,7 @@ pub(crate) fn closed(request: &Request) -> Cow<'_, Request> {
     Cow::Owned(Request { messages: close(&request.messages), ..request.clone() })
 }
 
-fn is_closed(messages: &[RequestMessage]) -> bool {
+pub(crate) fn is_closed(messages: &[RequestMessage]) -> bool {
     let mut open: Vec<&str> = Vec::new();
     for message in messages {
         if let RequestMessage::Tool { results } = message {
@@ -56,7 +56,7 @@ fn close(messages: &[RequestMessage]) -> Vec<RequestMessage> {
             })
             .collect();
         if !results.is_empty() {
-            closed.push(RequestMessage::Tool { results });
+            closed.push(RequestMessage::Tool { results: results.into() });
         }
     }
     closed
@@ -68,7 +68,7 @@ fn following(messages: &[RequestMessage]) -> Vec<&ToolResult> {
     for message in messages {
         match message {
             RequestMessage::Assistant { .. } => break,
-            RequestMessage::Tool { results } => found.extend(results),
+            RequestMessage::Tool { results } => found.extend(results.iter()),
             RequestMessage::User { .. } => {}
         }
     }
@@ -77,8 +77,8 @@ fn following(messages: &[RequestMessage]) -> Vec<&ToolResult> {
 
 fn calls(message: &RequestMessage) -> impl Iterator<Item = (&str, &str)> {
     let parts = match message {
-        RequestMessage::Assistant { parts } => parts.as_slice(),
-        RequestMessage::User { .. } | RequestMessage::Tool { .. } => &[],
+        RequestMessage::Assistant { parts } => &**parts,
+        RequestMessage::User { .. } | RequestMessage::Tool { .. } => [].as_slice(),
     };
     parts.iter().filter_map(|part| match part {
         AssistantPart::Call { id, name, .. } => Some((id.as_str(), name.as_str())),

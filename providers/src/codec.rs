@@ -5,15 +5,17 @@ use std::borrow::Cow;
 use std::time::{Duration, UNIX_EPOCH};
 
 use leftfold_events::event::FailureClass;
-use leftfold_events::{Request, Time};
+use leftfold_events::{Request, Sha256, Time};
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+#[cfg(any(debug_assertions, test))]
 use serde_json::Value;
 
 #[cfg(any(debug_assertions, test))]
 use crate::check::{Fault, Faults, Place};
 use crate::closing;
 use crate::config::{Config, Error, Http, Wire};
+use crate::encoded::Encoded;
 use crate::errors::Failure;
 use crate::exchanged::{Answer, End};
 use crate::reading::Reading;
@@ -76,7 +78,32 @@ impl Codec {
 
     /// The bytes that go over the wire for `request`. Calls without results are answered first.
     pub fn body(&self, request: &Request) -> Vec<u8> {
-        bytes(&self.http.body(self.vendor, &closing::closed(request)))
+        self.encoding(request).body(&closing::closed(request)).0
+    }
+
+    /// The [`body`](Self::body) of `request` and its hash. It continues the body of the session's last request as far as that is
+    /// kept in the request, and is kept in its place.
+    pub(crate) fn next_body(&self, request: &Request) -> (Vec<u8>, Sha256) {
+        let known = request.encoded.take().filter(|(wire, known): &(Wire, Encoded)| {
+            *wire == self.wire && known.begins(self.vendor, request)
+        });
+        let known = known.map(|(_, known)| known);
+        let read = known.as_ref().map_or(0, Encoded::read);
+        // without tools, the calls of the conversation define them
+        let is_kept = !request.tools.is_empty() && closing::is_closed(&request.messages[read..]);
+        if !is_kept {
+            return self.encoding(request).body(&closing::closed(request));
+        }
+        let mut encoded = known.unwrap_or_else(|| self.encoding(request));
+        let made = encoded.body(request);
+        request.encoded.keep((self.wire, encoded));
+        debug_assert!(made == self.encoding(request).body(request), "a kept body differs");
+        made
+    }
+
+    /// The encoding of a conversation, before its first message.
+    fn encoding(&self, request: &Request) -> Encoded {
+        Encoded::new(self.http, self.vendor, request)
     }
 
     /// The vendor's headers for `request`.
@@ -165,7 +192,8 @@ impl Codec {
     /// The first rule that `request` breaks as it is, before open calls are answered.
     #[cfg(any(debug_assertions, test))]
     pub(crate) fn fault(&self, request: &Request) -> Option<Fault> {
-        let body = self.http.body(self.vendor, request);
+        let body = self.encoding(request).body(request).0;
+        let body = serde_json::from_slice(&body).unwrap_or_default();
         self.faults(&request.model.id, &body).into_iter().next()
     }
 
@@ -215,7 +243,59 @@ fn header_map(answer: &Answer) -> HeaderMap {
     answer.headers.iter().filter_map(header).collect()
 }
 
-fn bytes(body: &Value) -> Vec<u8> {
-    // serialising values to memory cannot fail
-    serde_json::to_vec(body).unwrap_or_default()
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use leftfold_events::event::PromptPart;
+    use leftfold_events::request::RequestMessage;
+
+    use super::*;
+    use crate::closing::is_closed;
+
+    const FOLDERS: [(&str, Wire); 5] = [
+        ("anthropic_bodies", Wire::ANTHROPIC),
+        ("chat_bodies", Wire::OPENAI_CHAT),
+        ("responses_bodies", Wire::OPENAI_RESPONSES),
+        ("gemini_bodies", Wire::GEMINI),
+        ("bedrock_bodies", Wire::BEDROCK),
+    ];
+
+    /// Each case, as the last request of a session whose prompts were extended after a request.
+    #[test]
+    fn a_body_that_continues_another_one_is_the_body_of_its_request() {
+        for (folder, wire) in FOLDERS {
+            let mut continued = 0;
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
+            for file in std::fs::read_dir(folder).unwrap() {
+                let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+                let case: Value = serde_json::from_str(&text).unwrap();
+                let whole: Request = serde_json::from_value(case["request"].clone()).unwrap();
+                let mut config = Config::new("p", wire);
+                config.vendor = case["vendor"].as_str().map(str::to_owned);
+                let codec = Codec::new(&config, wire.protocol().http().unwrap());
+                for end in 1..=whole.messages.len() {
+                    let messages = whole.messages[..end].to_vec();
+                    let mut request = Request { messages, ..whole.clone() };
+                    if !is_closed(&request.messages) {
+                        continue;
+                    }
+                    if let Some(RequestMessage::User { parts }) = request.messages.last_mut() {
+                        let asked = std::mem::replace(parts, [PromptPart::text("Wait.")].into());
+                        assert!(codec.next_body(&request).0 == codec.body(&request));
+                        if let Some(RequestMessage::User { parts }) = request.messages.last_mut() {
+                            *parts = asked;
+                        }
+                    }
+                    let (body, sha256) = codec.next_body(&request);
+                    assert!(body == codec.body(&request), "{text}\n{end}");
+                    assert_eq!(sha256, Sha256::of(&body));
+                    let kept: Option<(Wire, Encoded)> = request.encoded.take();
+                    continued += kept.as_ref().map_or(0, |(_, kept)| kept.read());
+                    kept.into_iter().for_each(|kept| request.encoded.keep(kept));
+                }
+            }
+            assert!(continued > 0, "{wire}: nothing was kept");
+        }
+    }
 }

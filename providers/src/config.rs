@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use leftfold_events::Request;
 use reqwest::Url;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::authorization::Authorization;
 #[cfg(any(debug_assertions, test))]
 use crate::check::{Faults, Place};
+use crate::history::History;
 use crate::stream::{Decoder, Provider};
 use crate::vendors::{Model, Vendor, listed};
 
@@ -270,8 +271,18 @@ pub(crate) trait Http: fmt::Debug + Send + Sync {
         Framing::Sse
     }
 
-    /// The body of a request. A pure function of the request.
-    fn body(&self, vendor: &Vendor, request: &Request) -> Value;
+    /// The member of a body that has the conversation. It is the last one, so that each body begins with the bytes of the
+    /// previous one as far as the conversation does.
+    fn conversation(&self) -> &'static str {
+        "messages"
+    }
+
+    /// The other members of the body of a request. They depend only on what is no message, on `lacks_thinking` (see
+    /// [`History`]), and if no tools are offered, on the calls.
+    fn head(&self, vendor: &Vendor, request: &Request, lacks_thinking: bool) -> Map<String, Value>;
+
+    /// The conversation of such requests, before its first message.
+    fn history(&self, vendor: &'static Vendor, request: &Request) -> Box<dyn History>;
 
     /// The decoder of one answer. `provider` is its name in settings, for errors.
     fn decoder(&self, provider: &str, vendor: &'static Vendor) -> Box<dyn Decoder>;

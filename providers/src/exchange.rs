@@ -27,17 +27,18 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(1);
 const REQUEST_IDS: [&str; 3] = ["request-id", "x-request-id", "x-amzn-requestid"];
 const LONGEST_ID: usize = 200;
 
-/// Authorises and sends `request`, and decodes the answer. Dropping the
-/// stream closes the connection.
+/// Authorises and sends `request`, and decodes the answer. `body_sha256` is the hash of its body. Dropping the stream closes
+/// the connection.
 pub(crate) fn run(
     endpoint: Arc<Endpoint>,
     codec: Codec,
     request: Outgoing,
+    body_sha256: Sha256,
     recorder: Option<Recorder>,
 ) -> BoxStream<'static, StreamEvent> {
     let reading = codec.reading(&endpoint.provider);
     let exchange = Exchange {
-        next: vec![StreamEvent::Start { body_sha256: Sha256::of(&request.body) }],
+        next: vec![StreamEvent::Start { body_sha256 }],
         mask: endpoint.mask.clone(),
         credentials: Credentials::default(),
         url: request.url.clone(),

@@ -22,7 +22,7 @@ pub(crate) enum IdForm {
     Nine,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SentIds {
     form: IdForm,
     used: HashSet<String>,

@@ -1,8 +1,9 @@
 //! Conversions that many vendors' request bodies need: names, schemas, arguments, media types,
 //! options.
 
-use leftfold_events::Json;
 use leftfold_events::event::PromptPart;
+use leftfold_events::request::{AssistantPart, RequestMessage};
+use leftfold_events::{Json, Request};
 use serde_json::{Map, Value, json};
 
 /// Replaces an empty text, for APIs that require one.
@@ -18,6 +19,22 @@ pub(crate) fn members<const N: usize>(members: [(&str, Value); N]) -> Value {
 pub(crate) fn tool_name(name: &str, longest: usize) -> String {
     let name = restricted(name, longest);
     if name.is_empty() { "unnamed".to_owned() } else { name }
+}
+
+/// The names of the tools that are called in a conversation, in the form of `tool_name`, each once.
+pub(crate) fn called(request: &Request, tool_name: impl Fn(&str) -> String) -> Vec<String> {
+    let parts = request.messages.iter().flat_map(|message| match message {
+        RequestMessage::Assistant { parts } => &**parts,
+        RequestMessage::User { .. } | RequestMessage::Tool { .. } => [].as_slice(),
+    });
+    let name = |part: &AssistantPart| match part {
+        AssistantPart::Call { name, .. } => Some(tool_name(name)),
+        AssistantPart::Text { .. } | AssistantPart::Reasoning { .. } => None,
+    };
+    let mut names: Vec<String> = parts.filter_map(name).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 pub(crate) fn restricted(text: &str, longest: usize) -> String {

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use leftfold_events::request::{AssistantPart, RequestMessage};
 use leftfold_events::{Json, Request};
@@ -96,19 +97,19 @@ impl Marks {
         for (at, message) in marked.messages.iter_mut().enumerate() {
             match message {
                 RequestMessage::User { parts } => {
-                    for (index, part) in parts.iter_mut().enumerate() {
+                    for (index, part) in Arc::make_mut(parts).iter_mut().enumerate() {
                         let place = Place::Message(at, index);
                         self.know(place, part.mime.iter().chain(&part.name));
                         self.mark(place, &mut part.text);
                     }
                 }
                 RequestMessage::Assistant { parts } => {
-                    for (index, part) in parts.iter_mut().enumerate() {
+                    for (index, part) in Arc::make_mut(parts).iter_mut().enumerate() {
                         self.answer(Place::Message(at, index), part);
                     }
                 }
                 RequestMessage::Tool { results } => {
-                    for (index, result) in results.iter_mut().enumerate() {
+                    for (index, result) in Arc::make_mut(results).iter_mut().enumerate() {
                         let place = Place::Message(at, index);
                         self.know(place, [&result.call, &result.name]);
                         self.mark(place, &mut result.output);

@@ -12,8 +12,6 @@ pub(crate) struct Blocks {
     pub(crate) text: fn(&str) -> Value,
     pub(crate) is_result: fn(&Value) -> bool,
     pub(crate) is_thought: fn(&Value) -> bool,
-    /// The name of the tool that a block calls.
-    pub(crate) called: fn(&Value) -> Option<&str>,
 }
 
 impl Blocks {
@@ -28,15 +26,18 @@ impl Blocks {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Turn {
     role: &'static str,
     pub(crate) blocks: Vec<Value>,
 }
 
-#[derive(Debug)]
+/// The most turns at the end that get marks.
+pub(crate) const MARKED: usize = 2;
+
+#[derive(Clone, Debug)]
 pub(crate) struct Turns {
-    pub(crate) list: Vec<Turn>,
+    list: Vec<Turn>,
     blocks: Blocks,
 }
 
@@ -70,36 +71,48 @@ impl Turns {
         self.list.last().is_some_and(|last| last.blocks.iter().any(self.blocks.is_result))
     }
 
-    /// The turns with the results of tools first in each.
-    pub(crate) fn with_results_first(mut self) -> Self {
-        for turn in &mut self.list {
-            // the sort is stable, so results keep the order of their calls
-            turn.blocks.sort_by_key(|block| !(self.blocks.is_result)(block));
-        }
-        self
+    /// Takes out the turns that no later one extends or has a mark instead of.
+    pub(crate) fn settle(&mut self) -> Vec<Value> {
+        let settled = self.list.len().saturating_sub(MARKED);
+        let blocks = self.blocks;
+        self.list
+            .drain(..settled)
+            .map(|turn| turn.with_results_first(blocks).into_value())
+            .collect()
     }
 
-    /// The names of the tools that are called, each once.
-    pub(crate) fn called(&self) -> Vec<&str> {
-        let blocks = self.list.iter().flat_map(|turn| &turn.blocks);
-        let mut names: Vec<&str> = blocks.filter_map(self.blocks.called).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+    /// The turns that were not taken out, with a mark on the last ones.
+    pub(crate) fn open(&self, mark: impl Fn(&mut Turn)) -> Vec<Value> {
+        let unmarked = self.list.len().saturating_sub(MARKED);
+        let open = |(at, turn): (usize, &Turn)| {
+            let mut turn = turn.clone().with_results_first(self.blocks);
+            if at >= unmarked {
+                mark(&mut turn);
+            }
+            turn.into_value()
+        };
+        self.list.iter().enumerate().map(open).collect()
     }
 
     /// Whether the model is in a tool loop that it entered without thinking, for example because its reply was cut off or
     /// written by another model. The APIs then refuse to enable thinking.
     pub(crate) fn lacks_thinking(&self) -> bool {
         let [.., assistant, user] = self.list.as_slice() else { return false };
-        let in_loop = user.blocks.first().is_some_and(self.blocks.is_result);
+        let in_loop = user.blocks.iter().any(self.blocks.is_result);
         in_loop && !assistant.blocks.first().is_some_and(self.blocks.is_thought)
     }
+}
 
-    pub(crate) fn into_value(self) -> Value {
-        let turn =
-            |turn: Turn| members([("role", turn.role.into()), ("content", turn.blocks.into())]);
-        self.list.into_iter().map(turn).collect()
+impl Turn {
+    /// With the results of tools first.
+    fn with_results_first(mut self, blocks: Blocks) -> Self {
+        // the sort is stable, so results keep the order of their calls
+        self.blocks.sort_by_key(|block| !(blocks.is_result)(block));
+        self
+    }
+
+    fn into_value(self) -> Value {
+        members([("role", self.role.into()), ("content", self.blocks.into())])
     }
 }
 

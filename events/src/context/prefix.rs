@@ -1,11 +1,11 @@
-//! Computes the hash of a turn's next request without hashing the shared prefix again.
+//! Makes a turn's next request, and computes its hash, without building or hashing the shared prefix again.
 //!
-//! A request's canonical JSON begins like that of the previous request, so this module keeps the
-//! hash's state at the end of the shared part. It always verifies that the kept part still applies:
+//! A request begins like the previous one, in its messages and in its canonical JSON, so this module keeps the messages and
+//! the hash's state at the end of the shared part. It always verifies that the kept part still applies:
 //! messages that are kept here are shared with the state, and a change of a message there creates a
 //! copy, so the two are no longer one object.
 //!
-//! Invariant: the result equals `request(s).sha256()`, which a debug build asserts.
+//! Invariant: the results equal `request(s)` and `request(s).sha256()`, which a debug build asserts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,42 +21,52 @@ use crate::state::{Message, ReplyEnd, State};
 
 /// Equals [`request(s).sha256()`](Request::sha256).
 pub(crate) fn request_sha256(s: &State) -> Sha256 {
-    let known = s.memo.take().filter(|prefix: &Prefix| prefix.is_of(s));
-    let mut prefix = known.unwrap_or_else(|| Prefix::new(s));
-    prefix.extend(s);
+    let mut prefix = Prefix::of(s);
     let sha256 = prefix.finish(s);
     s.memo.keep(prefix);
     debug_assert_eq!(sha256, request(s).sha256(), "the request at {}", s.seq);
     sha256
 }
 
+/// Equals [`request(s)`](request). It shares messages with the requests before it.
+pub fn turn_request(s: &State) -> Request {
+    let prefix = Prefix::of(s);
+    let mut made = prefix.request.clone();
+    made.messages.extend(prefix.conversation.end(s).into_iter().map(|(message, _)| message));
+    s.memo.keep(prefix);
+    debug_assert_eq!(made, request(s), "the request at {}", s.seq);
+    made
+}
+
 struct Prefix {
-    /// The request without its messages.
-    head: Request,
+    /// The request with the messages that later events cannot change.
+    request: Request,
     conversation: Conversation,
     /// The hash up to the last message of the request that later events cannot change.
     hash: MessageHash,
 }
 
 impl Prefix {
-    fn new(s: &State) -> Self {
+    /// The prefix of the request of `s`, with all messages of the conversation.
+    fn of(s: &State) -> Self {
         let head = turn_head(s);
+        let known = s
+            .memo
+            .take()
+            .filter(|known: &Self| known.conversation.is_of(s) && known.request.has_head_of(&head));
+        let mut prefix = known.unwrap_or_else(|| Self::new(s, head));
+        for (message, _) in prefix.conversation.extend(s) {
+            prefix.hash.add(&message);
+            prefix.request.messages.push(message);
+        }
+        prefix
+    }
+
+    fn new(s: &State, head: Request) -> Self {
         let mut hash = MessageHash::default();
         hash.json(&head);
         hash.sha256.update(hash.json.strip_suffix(END).unwrap_or(&hash.json));
-        Self { head, conversation: Conversation::new(s), hash }
-    }
-
-    /// Whether the request of `s` has this prefix.
-    fn is_of(&self, s: &State) -> bool {
-        self.conversation.is_of(s) && self.head == turn_head(s)
-    }
-
-    /// Adds all further messages of the conversation.
-    fn extend(&mut self, s: &State) {
-        for (message, _) in self.conversation.extend(s) {
-            self.hash.add(&message);
-        }
+        Self { request: head, conversation: Conversation::new(s), hash }
     }
 
     fn finish(&mut self, s: &State) -> Sha256 {

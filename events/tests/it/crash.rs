@@ -205,7 +205,7 @@ fn lost_calls_told(state: &State) -> usize {
     let words = ["The outcome of this call is unknown", "This call was not started: the program"];
     let request = context::request(state);
     let results = request.messages.iter().filter_map(|message| match message {
-        RequestMessage::Tool { results } => Some(results),
+        RequestMessage::Tool { results } => Some(results.iter()),
         RequestMessage::User { .. } | RequestMessage::Assistant { .. } => None,
     });
     let lost = |result: &&ToolResult| words.iter().any(|words| result.output.starts_with(words));

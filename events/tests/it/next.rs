@@ -384,7 +384,7 @@ fn white_space_at_the_end_of_a_text_is_dropped() {
     let said = |run: &Run| {
         let request = context::request(&run.state);
         request.messages.iter().find_map(|message| match message {
-            RequestMessage::Assistant { parts } => Some(parts.clone()),
+            RequestMessage::Assistant { parts } => Some(parts.to_vec()),
             RequestMessage::User { .. } | RequestMessage::Tool { .. } => None,
         })
     };
@@ -419,7 +419,7 @@ fn another_models_reasoning_is_left_out() {
     let reasoning = |run: &Run| {
         let request = context::request(&run.state);
         let parts = request.messages.iter().find_map(|message| match message {
-            RequestMessage::Assistant { parts } => Some(parts.clone()),
+            RequestMessage::Assistant { parts } => Some(parts.to_vec()),
             RequestMessage::User { .. } | RequestMessage::Tool { .. } => None,
         });
         let signed = |part: &AssistantPart| matches!(part, AssistantPart::Reasoning { signature, .. } if signature == "sig");

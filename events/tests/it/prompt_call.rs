@@ -73,7 +73,7 @@ const READ: Step = Resolve(LINE, Class::Read, ("bash", "ls"), "");
 fn prompts(state: &State) -> Vec<String> {
     let messages = context::request(state).messages;
     let parts = messages.iter().filter_map(|message| match message {
-        RequestMessage::User { parts } => Some(parts),
+        RequestMessage::User { parts } => Some(parts.iter()),
         RequestMessage::Assistant { .. } | RequestMessage::Tool { .. } => None,
     });
     parts.flatten().map(|part| part.text.clone()).collect()

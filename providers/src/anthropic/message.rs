@@ -4,41 +4,76 @@ use leftfold_events::event::{PromptKind, PromptPart};
 use leftfold_events::request::{AssistantPart, RequestMessage, ToolResult};
 use serde_json::{Value, json};
 
+use crate::history::History;
 use crate::ids::{IdForm, SentIds};
 use crate::shape::{self, members, missing_file, object};
-use crate::turns::{Blocks, Turns, is_ours};
+use crate::turns::{Blocks, Turn, Turns, is_ours};
 
 const LONGEST_NAME: usize = 128;
 
-const BLOCKS: Blocks = Blocks {
-    text,
-    is_result: |block| block["type"] == "tool_result",
-    is_thought,
-    called: |block| block["name"].as_str().filter(|_| block["type"] == "tool_use"),
-};
+const BLOCKS: Blocks =
+    Blocks { text, is_result: |block| block["type"] == "tool_result", is_thought };
 
-/// All messages as turns. Roles alternate; the first and last turn are the user's.
-pub(super) fn turns(messages: &[RequestMessage]) -> Turns {
-    let mut turns = Turns::new(BLOCKS);
-    let mut ids = SentIds::new(IdForm::Plain(usize::MAX));
-    for message in messages {
+/// Messages as turns. Roles alternate; the first and last turn are the user's.
+#[derive(Clone)]
+pub(super) struct Conversation {
+    turns: Turns,
+    ids: SentIds,
+}
+
+impl Conversation {
+    pub(super) fn new() -> Self {
+        Self { turns: Turns::new(BLOCKS), ids: SentIds::new(IdForm::Plain(usize::MAX)) }
+    }
+}
+
+impl History for Conversation {
+    fn add(&mut self, message: &RequestMessage) {
+        let Self { turns, ids } = self;
         match message {
             RequestMessage::User { parts } => {
                 turns.push("user", BLOCKS.or_no_text(parts.iter().filter_map(prompt).collect()));
             }
             RequestMessage::Assistant { parts } => {
                 ids.forget();
-                turns.push_reply(parts.iter().filter_map(|part| reply(part, &mut ids)).collect());
+                turns.push_reply(parts.iter().filter_map(|part| reply(part, ids)).collect());
             }
             RequestMessage::Tool { results } => {
-                turns.push("user", results.iter().map(|it| result(it, &mut ids)).collect());
+                turns.push("user", results.iter().map(|it| result(it, ids)).collect());
             }
         }
     }
-    turns.with_results_first()
+
+    fn settle(&mut self) -> Vec<Value> {
+        self.turns.settle()
+    }
+
+    fn open(&self) -> Vec<Value> {
+        self.turns.open(mark)
+    }
+
+    fn lacks_thinking(&self) -> bool {
+        self.turns.lacks_thinking()
+    }
+
+    fn fork(&self) -> Box<dyn History> {
+        Box::new(self.clone())
+    }
 }
 
-pub(super) fn is_thought(block: &Value) -> bool {
+/// Marks a message that the next request probably repeats: the last one for the next request, the one before it to read what
+/// the previous request wrote to the cache.
+fn mark(turn: &mut Turn) {
+    if let Some(block) = turn.blocks.iter_mut().rev().find(|block| !is_thought(block)) {
+        block["cache_control"] = ephemeral();
+    }
+}
+
+pub(super) fn ephemeral() -> Value {
+    json!({ "type": "ephemeral" })
+}
+
+fn is_thought(block: &Value) -> bool {
     matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking"))
 }
 

@@ -12,11 +12,12 @@ mod wire;
 
 use leftfold_events::Request;
 use reqwest::Url;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 #[cfg(any(debug_assertions, test))]
 use crate::check::{Faults, Place};
 use crate::config::{Config, Http, Protocol, Transport, Wire};
+use crate::history::History;
 use crate::stream::Decoder;
 use crate::vendors::{self, CLAUDES, Model, Vendor};
 
@@ -107,8 +108,12 @@ impl Http for Anthropic {
         Some(BETA)
     }
 
-    fn body(&self, vendor: &Vendor, request: &Request) -> Value {
-        request::body(vendor, request)
+    fn head(&self, vendor: &Vendor, request: &Request, lacks_thinking: bool) -> Map<String, Value> {
+        request::head(vendor, request, lacks_thinking)
+    }
+
+    fn history(&self, _vendor: &'static Vendor, _request: &Request) -> Box<dyn History> {
+        Box::new(message::Conversation::new())
     }
 
     fn decoder(&self, provider: &str, _vendor: &'static Vendor) -> Box<dyn Decoder> {

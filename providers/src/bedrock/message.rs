@@ -6,7 +6,8 @@ use leftfold_events::event::{PromptKind, PromptPart};
 use leftfold_events::request::{AssistantPart, RequestMessage, ToolResult};
 use serde_json::{Value, json};
 
-use super::family::Family;
+use super::family::{self, Family};
+use crate::history::History;
 use crate::ids::SentIds;
 use crate::shape::{self, members, missing_file, object};
 use crate::turns::{Blocks, Turns, is_ours};
@@ -34,37 +35,63 @@ pub(super) const BLOCKS: Blocks = Blocks {
     text,
     is_result: |block| block.get("toolResult").is_some(),
     is_thought: |block| block.get("reasoningContent").is_some(),
-    called: |block| block["toolUse"]["name"].as_str(),
 };
 
-/// All messages as turns. Roles alternate; the first and last turn are the user's.
-pub(super) fn turns(messages: &[RequestMessage], family: Family) -> Turns {
-    let ids = SentIds::new(family.ids());
-    let turns = Turns::new(BLOCKS);
-    let mut conversation = Conversation { family, turns, ids, documents: HashSet::new() };
-    for message in messages {
-        match message {
-            RequestMessage::User { parts } => conversation.user(parts),
-            RequestMessage::Assistant { parts } => {
-                conversation.ids.forget();
-                let blocks = parts.iter().filter_map(|part| conversation.reply(part)).collect();
-                conversation.turns.push_reply(blocks);
-            }
-            RequestMessage::Tool { results } => conversation.results(results),
-        }
-    }
-    conversation.turns.with_results_first()
-}
-
-struct Conversation {
+/// Messages as turns. Roles alternate; the first and last turn are the user's.
+#[derive(Clone)]
+pub(super) struct Conversation {
     family: Family,
+    /// Whether the model has a cache, so that messages get marks.
+    caches: bool,
     turns: Turns,
     ids: SentIds,
     /// The names of documents so far: the API refuses a name that comes again.
     documents: HashSet<String>,
 }
 
+impl History for Conversation {
+    fn add(&mut self, message: &RequestMessage) {
+        match message {
+            RequestMessage::User { parts } => self.user(parts),
+            RequestMessage::Assistant { parts } => {
+                self.ids.forget();
+                let blocks = parts.iter().filter_map(|part| self.reply(part)).collect();
+                self.turns.push_reply(blocks);
+            }
+            RequestMessage::Tool { results } => self.results(results),
+        }
+    }
+
+    fn settle(&mut self) -> Vec<Value> {
+        self.turns.settle()
+    }
+
+    /// A mark is on the last message for the next request, and on the one before it to read what the previous request
+    /// wrote to the cache.
+    fn open(&self) -> Vec<Value> {
+        self.turns.open(|turn| turn.blocks.extend(self.caches.then(cache_point)))
+    }
+
+    fn lacks_thinking(&self) -> bool {
+        self.turns.lacks_thinking()
+    }
+
+    fn fork(&self) -> Box<dyn History> {
+        Box::new(self.clone())
+    }
+}
+
+pub(super) fn cache_point() -> Value {
+    json!({ "cachePoint": { "type": "default" } })
+}
+
 impl Conversation {
+    pub(super) fn new(model: &str) -> Self {
+        let family = Family::of(model);
+        let (ids, turns) = (SentIds::new(family.ids()), Turns::new(BLOCKS));
+        Self { family, caches: family::caches(model), turns, ids, documents: HashSet::new() }
+    }
+
     fn user(&mut self, parts: &[PromptPart]) {
         let blocks = parts.iter().filter_map(|part| self.prompt(part)).collect();
         let mut blocks = BLOCKS.or_no_text(blocks);

@@ -14,13 +14,14 @@ mod request;
 use leftfold_events::Request;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
 use crate::aws;
 #[cfg(any(debug_assertions, test))]
 use crate::check::{Faults, Place};
 use crate::config::{Config, Framing, Http, Protocol, Transport, Wire};
+use crate::history::History;
 use crate::regions;
 use crate::stream::Decoder;
 use crate::vendors::{self, Model, Vendor};
@@ -102,8 +103,17 @@ impl Http for Bedrock {
         Framing::EventStream
     }
 
-    fn body(&self, _vendor: &Vendor, request: &Request) -> Value {
-        request::body(request)
+    fn head(
+        &self,
+        _vendor: &Vendor,
+        request: &Request,
+        lacks_thinking: bool,
+    ) -> Map<String, Value> {
+        request::head(request, lacks_thinking)
+    }
+
+    fn history(&self, _vendor: &'static Vendor, request: &Request) -> Box<dyn History> {
+        Box::new(message::Conversation::new(&request.model.id))
     }
 
     fn decoder(&self, provider: &str, _vendor: &'static Vendor) -> Box<dyn Decoder> {

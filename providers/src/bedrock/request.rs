@@ -4,25 +4,18 @@ use leftfold_events::Request;
 use leftfold_events::turn_config::ToolSpec;
 use serde_json::{Map, Value, json};
 
-use super::family::{self, Family};
-use super::message::{self, LONGEST_NAME};
+use super::family;
+use super::message::{LONGEST_NAME, cache_point};
 use super::options;
 use crate::shape;
-use crate::turns::Turns;
 
+/// The API accepts four marks in a request. The last messages of a conversation have the others.
 const MARKED_SYSTEM_BLOCKS: usize = 2;
-const MARKED_MESSAGES: usize = 2;
 
-/// The body of a request. A pure function: equal requests give equal bytes.
-pub(super) fn body(request: &Request) -> Value {
-    let model = &request.model.id;
+/// The members of a body but for its messages.
+pub(super) fn head(request: &Request, lacks_thinking: bool) -> Map<String, Value> {
     let mut body = Map::new();
-    let mut turns = message::turns(&request.messages, Family::of(model));
-    let caches = family::caches(model);
-    let system = system(&request.system, caches);
-    if caches {
-        mark(&mut turns);
-    }
+    let system = system(&request.system, family::caches(&request.model.id));
     if !system.is_empty() {
         body.insert("system".into(), system.into());
     }
@@ -30,13 +23,12 @@ pub(super) fn body(request: &Request) -> Value {
     if request.max_output > 0 {
         body.insert("inferenceConfig".into(), json!({ "maxTokens": request.max_output }));
     }
-    let tools = tools(&request.tools, &turns);
+    let tools = tools(request);
     if !tools.is_empty() {
         body.insert("toolConfig".into(), json!({ "tools": tools }));
     }
-    options::apply(&mut body, request, turns.lacks_thinking());
-    body.insert("messages".into(), turns.into_value());
-    Value::Object(body)
+    options::apply(&mut body, request, lacks_thinking);
+    body
 }
 
 /// The system prompt. A mark follows each block that the next request probably repeats.
@@ -52,29 +44,18 @@ fn system(blocks: &[String], caches: bool) -> Vec<Value> {
     system
 }
 
-/// Marks the last two messages: the last one for the next request, the one before it to read what the
-/// previous request wrote to the cache. With two blocks of the system prompt that makes four marks, and
-/// the API accepts no more.
-fn mark(turns: &mut Turns) {
-    for turn in turns.list.iter_mut().rev().take(MARKED_MESSAGES) {
-        turn.blocks.push(cache_point());
-    }
-}
-
-fn cache_point() -> Value {
-    json!({ "cachePoint": { "type": "default" } })
-}
-
 /// The tools on offer. The API refuses a history with calls if no tools are defined, even in a
 /// request that offers none (such as a summary). In that case the tools of the history are defined;
 /// calls of them are not carried out.
-fn tools(offered: &[ToolSpec], turns: &Turns) -> Vec<Value> {
-    if !offered.is_empty() {
-        return offered.iter().map(tool).collect();
+fn tools(request: &Request) -> Vec<Value> {
+    if !request.tools.is_empty() {
+        return request.tools.iter().map(tool).collect();
     }
     let schema = json!({ "json": { "type": "object" } });
-    let define = |name| json!({ "toolSpec": { "name": name, "inputSchema": schema.clone() } });
-    turns.called().into_iter().map(define).collect()
+    let define =
+        |name: String| json!({ "toolSpec": { "name": name, "inputSchema": schema.clone() } });
+    let names = shape::called(request, |name| shape::tool_name(name, LONGEST_NAME));
+    names.into_iter().map(define).collect()
 }
 
 fn tool(spec: &ToolSpec) -> Value {

@@ -383,7 +383,7 @@ fn addresses() {
 
 mod options {
     use leftfold_events::event::{ModelRef, PromptPart, Purpose};
-    use leftfold_events::request::RequestMessage;
+    use leftfold_events::request::{Memo, RequestMessage};
     use leftfold_events::turn_config::ToolSpec;
 
     use super::*;
@@ -402,10 +402,10 @@ mod options {
             cache_key: String::new(),
             system: vec![],
             tools: vec![read],
-            messages: vec![RequestMessage::User { parts: vec![PromptPart::text("Hello")] }],
+            messages: vec![RequestMessage::User { parts: [PromptPart::text("Hello")].into() }],
+            encoded: Memo::default(),
         };
-        let mut body = request::body(&request);
-        body.as_object_mut().unwrap().remove("messages");
+        let mut body = Value::Object(request::head(&request, false));
         body["toolConfig"].as_object_mut().unwrap().remove("tools");
         body.as_object_mut().unwrap().retain(|_, value| *value != json!({}));
         body

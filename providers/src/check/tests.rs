@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use leftfold_events::event::{ModelRef, Purpose};
+use leftfold_events::request::Memo;
 use leftfold_events::{Json, Request};
 
 use super::*;
@@ -470,6 +471,7 @@ fn request(messages: Value) -> Request {
         system: Vec::new(),
         tools: Vec::new(),
         messages: serde_json::from_value(messages).unwrap(),
+        encoded: Memo::default(),
     }
 }
 

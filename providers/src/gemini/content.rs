@@ -1,6 +1,5 @@
 //! The contents of a conversation.
 
-use leftfold_events::Request;
 use leftfold_events::event::{PromptKind, PromptPart};
 use leftfold_events::request::{AssistantPart, RequestMessage, ToolResult};
 use serde_json::{Map, Value, json};
@@ -8,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::calls::is_made_up;
 use super::sign::Seal;
 use super::{is_from, media};
+use crate::history::History;
 use crate::ids::{IdForm, SentIds};
 use crate::shape::{self, NO_TEXT, members, missing_file, object};
 
@@ -22,27 +22,43 @@ const SIGNS_CALLS: f32 = 3.0;
 const UNSIGNED: &str = "skip_thought_signature_validator";
 
 /// All contents. The first is the user's.
-pub(super) fn contents(request: &Request) -> Vec<Value> {
-    let signs = is_from(&request.model.id, SIGNS_CALLS);
-    let mut contents =
-        Contents { signs, done: Vec::new(), ids: SentIds::new(IdForm::Plain(LONGEST_ID)) };
-    for message in &request.messages {
-        match message {
-            RequestMessage::User { parts } => contents.user(parts),
-            RequestMessage::Assistant { parts } => contents.assistant(parts),
-            RequestMessage::Tool { results } => contents.results(results),
-        }
-    }
-    contents.done
-}
-
-struct Contents {
+#[derive(Clone)]
+pub(super) struct Contents {
     signs: bool,
     done: Vec<Value>,
     ids: SentIds,
 }
 
+impl History for Contents {
+    fn add(&mut self, message: &RequestMessage) {
+        match message {
+            RequestMessage::User { parts } => self.user(parts),
+            RequestMessage::Assistant { parts } => self.assistant(parts),
+            RequestMessage::Tool { results } => self.results(results),
+        }
+    }
+
+    fn settle(&mut self) -> Vec<Value> {
+        // the last one may be extended
+        let settled = self.done.len().saturating_sub(1);
+        self.done.drain(..settled).collect()
+    }
+
+    fn open(&self) -> Vec<Value> {
+        self.done.clone()
+    }
+
+    fn fork(&self) -> Box<dyn History> {
+        Box::new(self.clone())
+    }
+}
+
 impl Contents {
+    pub(super) fn new(model: &str) -> Self {
+        let ids = SentIds::new(IdForm::Plain(LONGEST_ID));
+        Self { signs: is_from(model, SIGNS_CALLS), done: Vec::new(), ids }
+    }
+
     fn push(&mut self, role: &str, parts: Vec<Value>) {
         if !parts.is_empty() {
             self.done.push(members([("role", role.into()), ("parts", parts.into())]));

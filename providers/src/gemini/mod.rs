@@ -18,11 +18,12 @@ mod usage;
 
 use leftfold_events::Request;
 use reqwest::Url;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 #[cfg(any(debug_assertions, test))]
 use crate::check::{Faults, Place};
 use crate::config::{Config, Http, Protocol, Transport, Wire};
+use crate::history::History;
 use crate::stream::Decoder;
 use crate::vendors::{self, GEMINIS, Model, Vendor};
 
@@ -92,8 +93,21 @@ impl Http for Gemini {
         ("x-goog-api-key", "")
     }
 
-    fn body(&self, _vendor: &Vendor, request: &Request) -> Value {
-        request::body(request)
+    fn conversation(&self) -> &'static str {
+        "contents"
+    }
+
+    fn head(
+        &self,
+        _vendor: &Vendor,
+        request: &Request,
+        _lacks_thinking: bool,
+    ) -> Map<String, Value> {
+        request::head(request)
+    }
+
+    fn history(&self, _vendor: &'static Vendor, request: &Request) -> Box<dyn History> {
+        Box::new(content::Contents::new(&request.model.id))
     }
 
     fn decoder(&self, provider: &str, _vendor: &'static Vendor) -> Box<dyn Decoder> {

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::{content, options, schema};
 
-/// The body of a request. A pure function: equal requests give equal bytes.
-pub(super) fn body(request: &Request) -> Value {
+/// The members of a body but for its contents.
+pub(super) fn head(request: &Request) -> Map<String, Value> {
     let mut body = Map::new();
     let system: Vec<Value> = request
         .system
@@ -27,10 +27,7 @@ pub(super) fn body(request: &Request) -> Value {
         body.insert("generationConfig".into(), json!({ "maxOutputTokens": request.max_output }));
     }
     options::apply(&mut body, &request.options.value(), &request.model.id);
-    // last, so that each body begins with the bytes of the previous one as far as the conversation
-    // does
-    body.insert("contents".into(), content::contents(request).into());
-    Value::Object(body)
+    body
 }
 
 fn tool(spec: &ToolSpec) -> Value {

@@ -7,9 +7,8 @@ use crate::shape::{self, missing_file};
 use crate::vendors::Vendor;
 
 const MARKED_SYSTEM_BLOCKS: usize = 2;
-pub(super) const MARKED_MESSAGES: usize = 2;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Content {
     parts: Vec<Value>,
     /// Whether the parts must stay separate, because they are more than text.
@@ -58,8 +57,13 @@ impl Content {
         texts.join("\n\n").into()
     }
 
+    /// Keeps the parts separate.
+    pub(super) fn set_apart(&mut self) {
+        self.apart = true;
+    }
+
     /// Puts a cache mark on the last text.
-    fn mark(&mut self) {
+    pub(super) fn mark(&mut self) {
         if let Some(part) = self.parts.iter_mut().rev().find(|part| part["type"] == "text") {
             part["cache_control"] = ephemeral();
         }
@@ -67,32 +71,17 @@ impl Content {
 }
 
 /// The system prompt as one message: templates of many models accept only one, and only at the
-/// beginning.
-pub(super) fn system(blocks: &[String]) -> Option<Content> {
+/// beginning. Its first blocks are marked if parts get marks.
+pub(super) fn system(blocks: &[String], is_marked: bool) -> Option<Content> {
     let mut content = Content::default();
     blocks.iter().for_each(|block| content.text(block));
-    (!content.is_empty()).then_some(content)
-}
-
-/// Marks the parts of the prompt that the next request probably repeats: the system prompt and the
-/// last two messages. All contents become lists, so that a marked message keeps its shape when its
-/// mark is gone.
-pub(super) fn mark<'a>(
-    system: &mut Option<Content>,
-    messages: impl DoubleEndedIterator<Item = &'a mut Content>,
-) {
-    if let Some(system) = system {
-        system.apart = true;
-        for block in system.parts.iter_mut().take(MARKED_SYSTEM_BLOCKS) {
+    if is_marked {
+        content.apart = true;
+        for block in content.parts.iter_mut().take(MARKED_SYSTEM_BLOCKS) {
             block["cache_control"] = ephemeral();
         }
     }
-    for (back, content) in messages.rev().enumerate() {
-        content.apart = true;
-        if back < MARKED_MESSAGES {
-            content.mark();
-        }
-    }
+    (!content.is_empty()).then_some(content)
 }
 
 pub(super) fn ephemeral() -> Value {

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::content::{self, Content};
 use super::decode::REASONING;
+use crate::history::History;
 use crate::ids::SentIds;
 use crate::shape::{self, NO_TEXT, members, object};
 use crate::vendors::{MarkPlace, Vendor};
@@ -23,37 +24,11 @@ const LOOP_CLOSED: &str = "Done.";
 /// Replaces reasoning that is missing, for APIs that require some.
 const NO_REASONING: &str = " ";
 
-/// All messages, the system prompt first.
-pub(super) fn messages(request: &Request, vendor: &Vendor) -> Vec<Value> {
-    let mut ids = SentIds::new(vendor.ids(&request.model.id));
-    let mut history = History { vendor, done: Vec::new() };
-    for message in &request.messages {
-        match message {
-            RequestMessage::User { parts } => history.user(parts),
-            RequestMessage::Assistant { parts } => {
-                ids.forget();
-                history.assistant(parts, &mut ids);
-            }
-            RequestMessage::Tool { results } => history.results(results, &mut ids),
-        }
-    }
-    let mut system = content::system(&request.system);
-    let place = vendor.marks(&request.model.id);
-    if place == Some(MarkPlace::Part) {
-        let filled = history.done.iter_mut().filter_map(|message| message.content.as_mut());
-        content::mark(&mut system, filled);
-    }
-    let mut system = system.map(|system| Message::new("system", system));
-    if place == Some(MarkPlace::Message) {
-        let filled = history.done.iter_mut().filter(|message| message.content.is_some());
-        let last = filled.rev().take(content::MARKED_MESSAGES);
-        last.chain(&mut system).for_each(Message::mark);
-    }
-    system.into_iter().chain(history.done).map(Message::into_value).collect()
-}
+/// The most messages at the end that get marks.
+const MARKED: usize = 2;
 
 /// One message; `content` may be missing only if there are calls.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Message {
     role: &'static str,
     content: Option<Content>,
@@ -65,9 +40,22 @@ impl Message {
         Self { role, content: Some(content), more: Map::new() }
     }
 
-    /// Puts a cache mark on the message itself.
-    fn mark(&mut self) {
-        self.more.insert(MESSAGE_MARK.into(), content::ephemeral());
+    /// Takes the shape that it has with a mark at this place, so that it keeps its shape when the mark is gone.
+    fn shape(&mut self, place: Option<MarkPlace>) {
+        if let Some(content) = self.content.as_mut().filter(|_| place == Some(MarkPlace::Part)) {
+            content.set_apart();
+        }
+    }
+
+    /// Puts a cache mark on the message itself, or on the last text of its content.
+    fn mark(&mut self, place: Option<MarkPlace>) {
+        match (place, &mut self.content) {
+            (Some(MarkPlace::Part), Some(content)) => content.mark(),
+            (Some(MarkPlace::Message), _) => {
+                self.more.insert(MESSAGE_MARK.into(), content::ephemeral());
+            }
+            (Some(MarkPlace::Part), None) | (None, _) => {}
+        }
     }
 
     fn into_value(self) -> Value {
@@ -80,12 +68,84 @@ impl Message {
     }
 }
 
-struct History<'a> {
-    vendor: &'a Vendor,
+/// All messages, the system prompt first.
+#[derive(Clone)]
+pub(super) struct Conversation {
+    vendor: &'static Vendor,
+    /// Where the prompt has marks: at the parts that the next request probably repeats, the system prompt and the last
+    /// two messages.
+    place: Option<MarkPlace>,
+    /// The system prompt, until it is taken out.
+    system: Option<Value>,
     done: Vec<Message>,
+    ids: SentIds,
 }
 
-impl History<'_> {
+impl History for Conversation {
+    fn add(&mut self, message: &RequestMessage) {
+        match message {
+            RequestMessage::User { parts } => self.user(parts),
+            RequestMessage::Assistant { parts } => {
+                self.ids.forget();
+                self.assistant(parts);
+            }
+            RequestMessage::Tool { results } => self.results(results),
+        }
+    }
+
+    fn settle(&mut self) -> Vec<Value> {
+        // the last one may be extended, whether it gets a mark or not
+        let settled = self.first_marked().min(self.done.len().saturating_sub(1));
+        let done = self.done.drain(..settled).map(|mut message| {
+            message.shape(self.place);
+            message.into_value()
+        });
+        self.system.take().into_iter().chain(done).collect()
+    }
+
+    fn open(&self) -> Vec<Value> {
+        let first_marked = self.first_marked();
+        let open = |(at, message): (usize, &Message)| {
+            let mut message = message.clone();
+            message.shape(self.place);
+            if at >= first_marked && message.content.is_some() {
+                message.mark(self.place);
+            }
+            message.into_value()
+        };
+        self.done.iter().enumerate().map(open).collect()
+    }
+
+    fn fork(&self) -> Box<dyn History> {
+        Box::new(self.clone())
+    }
+}
+
+impl Conversation {
+    pub(super) fn new(vendor: &'static Vendor, request: &Request) -> Self {
+        let model = &request.model.id;
+        let place = vendor.marks(model);
+        let system = content::system(&request.system, place == Some(MarkPlace::Part));
+        let system = system.map(|system| {
+            let mut system = Message::new("system", system);
+            if place == Some(MarkPlace::Message) {
+                system.mark(place);
+            }
+            system.into_value()
+        });
+        Self { vendor, place, system, done: Vec::new(), ids: SentIds::new(vendor.ids(model)) }
+    }
+
+    /// The index of the first message that has a mark. Only messages with content have one.
+    fn first_marked(&self) -> usize {
+        let mut filled = self.done.iter().rposition(|message| message.content.is_some());
+        for _ in 1..MARKED {
+            let before = &self.done[..filled.unwrap_or_default()];
+            filled = before.iter().rposition(|message| message.content.is_some());
+        }
+        filled.unwrap_or_default()
+    }
+
     fn user(&mut self, parts: &[PromptPart]) {
         let mut content = Content::default();
         for part in parts {
@@ -119,7 +179,7 @@ impl History<'_> {
         self.done.push(Message::new("user", content));
     }
 
-    fn assistant(&mut self, parts: &[AssistantPart], ids: &mut SentIds) {
+    fn assistant(&mut self, parts: &[AssistantPart]) {
         let (mut text, mut reasoning, mut calls) = (String::new(), String::new(), Vec::new());
         for part in parts {
             match part {
@@ -134,7 +194,7 @@ impl History<'_> {
                     let function =
                         members([("name", name.into()), ("arguments", arguments.into())]);
                     calls.push(members([
-                        ("id", ids.call(id).into()),
+                        ("id", self.ids.call(id).into()),
                         ("type", "function".into()),
                         ("function", function),
                     ]));
@@ -161,7 +221,7 @@ impl History<'_> {
     }
 
     /// Adds results. Tool messages accept only text, so files follow in a user message.
-    fn results(&mut self, results: &[ToolResult], ids: &mut SentIds) {
+    fn results(&mut self, results: &[ToolResult]) {
         let mut files = Content::default();
         for result in results {
             let mut content = Content::default();
@@ -171,7 +231,7 @@ impl History<'_> {
                 content.text(NO_TEXT);
             }
             let mut message = Message::new("tool", content);
-            message.more.insert("tool_call_id".into(), ids.result(&result.call).into());
+            message.more.insert("tool_call_id".into(), self.ids.result(&result.call).into());
             self.done.push(message);
         }
         if !files.is_empty() {

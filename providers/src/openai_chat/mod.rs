@@ -15,11 +15,12 @@ mod usage;
 mod wire;
 
 use leftfold_events::Request;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 #[cfg(any(debug_assertions, test))]
 use crate::check::{Faults, Place};
 use crate::config::{Config, Http, Protocol, Transport, Wire};
+use crate::history::History;
 use crate::stream::Decoder;
 use crate::vendors::{self, Vendor, is_openai_reasoner};
 pub(crate) use content::{File, file};
@@ -69,8 +70,17 @@ impl Http for OpenaiChat {
         key_header(vendor)
     }
 
-    fn body(&self, vendor: &Vendor, request: &Request) -> Value {
-        request::body(request, vendor)
+    fn head(
+        &self,
+        vendor: &Vendor,
+        request: &Request,
+        _lacks_thinking: bool,
+    ) -> Map<String, Value> {
+        request::head(request, vendor)
+    }
+
+    fn history(&self, vendor: &'static Vendor, request: &Request) -> Box<dyn History> {
+        Box::new(message::Conversation::new(vendor, request))
     }
 
     fn decoder(&self, provider: &str, vendor: &'static Vendor) -> Box<dyn Decoder> {

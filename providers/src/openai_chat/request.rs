@@ -1,7 +1,6 @@
 //! Encodes a neutral request as a body of Chat Completions.
 
 use leftfold_events::Request;
-use leftfold_events::request::{AssistantPart, RequestMessage};
 use leftfold_events::turn_config::ToolSpec;
 use serde_json::{Map, Value, json};
 
@@ -10,8 +9,8 @@ use super::options;
 use crate::shape;
 use crate::vendors::{Vendor, is_claude};
 
-/// The body of a request. A pure function: equal requests give equal bytes.
-pub(super) fn body(request: &Request, vendor: &Vendor) -> Value {
+/// The members of a body but for its messages.
+pub(super) fn head(request: &Request, vendor: &Vendor) -> Map<String, Value> {
     let model = &request.model.id;
     let mut body = Map::new();
     body.insert("model".into(), model.clone().into());
@@ -25,8 +24,7 @@ pub(super) fn body(request: &Request, vendor: &Vendor) -> Value {
     }
     tools(&mut body, request);
     options::apply(&mut body, &request.options.value(), vendor, model);
-    body.insert("messages".into(), message::messages(request, vendor).into());
-    Value::Object(body)
+    body
 }
 
 /// The tools on offer. Anthropic's models need tool definitions if there are calls in the history,
@@ -37,9 +35,7 @@ fn tools(body: &mut Map<String, Value>, request: &Request) {
         body.insert("tools".into(), tools.into());
         return;
     }
-    let mut names: Vec<String> = called(request).map(message::tool_name).collect();
-    names.sort_unstable();
-    names.dedup();
+    let names = shape::called(request, message::tool_name);
     if names.is_empty() || !is_claude(&request.model.id) {
         return;
     }
@@ -50,17 +46,6 @@ fn tools(body: &mut Map<String, Value>, request: &Request) {
     let tools: Vec<Value> = names.into_iter().map(define).collect();
     body.insert("tools".into(), tools.into());
     body.insert("tool_choice".into(), "none".into());
-}
-
-fn called(request: &Request) -> impl Iterator<Item = &str> {
-    let parts = request.messages.iter().flat_map(|message| match message {
-        RequestMessage::Assistant { parts } => parts.as_slice(),
-        RequestMessage::User { .. } | RequestMessage::Tool { .. } => &[],
-    });
-    parts.filter_map(|part| match part {
-        AssistantPart::Call { name, .. } => Some(name.as_str()),
-        AssistantPart::Text { .. } | AssistantPart::Reasoning { .. } => None,
-    })
 }
 
 fn tool(spec: &ToolSpec) -> Value {

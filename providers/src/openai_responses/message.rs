@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::content::{self, Content};
 use super::reasoning;
+use crate::history::History;
 use crate::ids::{IdForm, SentIds};
 use crate::openai_chat::tool_name;
 use crate::shape::{self, members, object};
@@ -14,21 +15,6 @@ use crate::vendors::Vendor;
 
 /// The longest id that links a result to its call, in characters.
 const LONGEST_ID: usize = 64;
-
-/// All items, the system prompt first.
-pub(super) fn input(request: &Request, vendor: &Vendor) -> Vec<Value> {
-    let mut items =
-        Items { vendor, done: Vec::new(), ids: SentIds::new(IdForm::Plain(LONGEST_ID)) };
-    for message in &request.messages {
-        match message {
-            RequestMessage::User { parts } => items.user(parts),
-            RequestMessage::Assistant { parts } => items.assistant(parts),
-            RequestMessage::Tool { results } => items.results(results),
-        }
-    }
-    let system = if vendor.instructions { None } else { system(&request.system) };
-    system.into_iter().chain(items.done).collect()
-}
 
 /// The system prompt for vendors that have it apart from the conversation.
 pub(super) fn instructions(request: &Request) -> String {
@@ -47,13 +33,46 @@ fn message(role: &str, content: impl Into<Value>) -> Value {
     members([("type", "message".into()), ("role", role.into()), ("content", content.into())])
 }
 
-struct Items<'a> {
-    vendor: &'a Vendor,
+/// All items, the system prompt first.
+#[derive(Clone)]
+pub(super) struct Items {
+    vendor: &'static Vendor,
+    /// The system prompt, until it is taken out.
+    system: Option<Value>,
     done: Vec<Value>,
     ids: SentIds,
 }
 
-impl Items<'_> {
+impl History for Items {
+    fn add(&mut self, message: &RequestMessage) {
+        match message {
+            RequestMessage::User { parts } => self.user(parts),
+            RequestMessage::Assistant { parts } => self.assistant(parts),
+            RequestMessage::Tool { results } => self.results(results),
+        }
+    }
+
+    fn settle(&mut self) -> Vec<Value> {
+        // the last one may be extended
+        let settled = self.done.len().saturating_sub(1);
+        self.system.take().into_iter().chain(self.done.drain(..settled)).collect()
+    }
+
+    fn open(&self) -> Vec<Value> {
+        self.done.clone()
+    }
+
+    fn fork(&self) -> Box<dyn History> {
+        Box::new(self.clone())
+    }
+}
+
+impl Items {
+    pub(super) fn new(vendor: &'static Vendor, request: &Request) -> Self {
+        let system = if vendor.instructions { None } else { system(&request.system) };
+        Self { vendor, system, done: Vec::new(), ids: SentIds::new(IdForm::Plain(LONGEST_ID)) }
+    }
+
     fn user(&mut self, parts: &[PromptPart]) {
         let mut content = Content::default();
         for part in parts {

@@ -16,11 +16,12 @@ mod usage;
 mod wire;
 
 use leftfold_events::Request;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 #[cfg(any(debug_assertions, test))]
 use crate::check::{Faults, Place};
 use crate::config::{Config, Http, Protocol, Transport, Wire};
+use crate::history::History;
 use crate::openai_chat;
 use crate::stream::Decoder;
 use crate::vendors::{GPTS, Model, Vendor};
@@ -71,8 +72,21 @@ impl Http for OpenaiResponses {
         openai_chat::key_header(vendor)
     }
 
-    fn body(&self, vendor: &Vendor, request: &Request) -> Value {
-        request::body(request, vendor)
+    fn conversation(&self) -> &'static str {
+        "input"
+    }
+
+    fn head(
+        &self,
+        vendor: &Vendor,
+        request: &Request,
+        _lacks_thinking: bool,
+    ) -> Map<String, Value> {
+        request::head(request, vendor)
+    }
+
+    fn history(&self, vendor: &'static Vendor, request: &Request) -> Box<dyn History> {
+        Box::new(message::Items::new(vendor, request))
     }
 
     fn decoder(&self, provider: &str, _vendor: &'static Vendor) -> Box<dyn Decoder> {

@@ -8,8 +8,8 @@ use super::{message, options};
 use crate::openai_chat::function;
 use crate::vendors::Vendor;
 
-/// The body of a request. A pure function: equal requests give equal bytes.
-pub(super) fn body(request: &Request, vendor: &Vendor) -> Value {
+/// The members of a body but for its input.
+pub(super) fn head(request: &Request, vendor: &Vendor) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".into(), request.model.id.clone().into());
     // the limit of an unlisted model is unknown here, but the server knows it
@@ -33,10 +33,7 @@ pub(super) fn body(request: &Request, vendor: &Vendor) -> Value {
     if !vendor.limits_output {
         body.remove("max_output_tokens");
     }
-    // last, so that each body begins with the bytes of the previous one as far as the conversation
-    // does
-    body.insert("input".into(), message::input(request, vendor).into());
-    Value::Object(body)
+    body
 }
 
 fn tool(spec: &ToolSpec) -> Value {

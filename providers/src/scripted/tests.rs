@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leftfold_events::Json;
 use leftfold_events::event::{Finish, ModelRef, PromptPart, Purpose, Usage};
-use leftfold_events::request::{AssistantPart, ToolResult};
+use leftfold_events::request::{AssistantPart, Memo, ToolResult};
 use leftfold_events::turn_config::ToolSpec;
 
 use super::*;
@@ -26,19 +26,20 @@ fn error(script: &str) -> String {
 }
 
 fn request(prompt: &str, answers: usize) -> Request {
-    let mut messages = vec![RequestMessage::User { parts: vec![PromptPart::text(prompt)] }];
+    let mut messages = vec![RequestMessage::User { parts: [PromptPart::text(prompt)].into() }];
     for _ in 0..answers {
         let call =
             AssistantPart::Call { id: "c".into(), name: "read".into(), input: Json::object() };
-        messages.push(RequestMessage::Assistant { parts: vec![call] });
+        messages.push(RequestMessage::Assistant { parts: [call].into() });
         messages.push(RequestMessage::Tool {
-            results: vec![ToolResult {
+            results: [ToolResult {
                 call: "c".into(),
                 name: "read".into(),
                 output: format!("result {answers}"),
                 is_error: false,
                 attachments: vec![],
-            }],
+            }]
+            .into(),
         });
     }
     Request {
@@ -54,6 +55,7 @@ fn request(prompt: &str, answers: usize) -> Request {
             schema: Json::object(),
         }],
         messages,
+        encoded: Memo::default(),
     }
 }
 

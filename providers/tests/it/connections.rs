@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use leftfold_events::Json;
 use leftfold_events::event::{FailureClass, Finish, ModelRef, PromptPart, Purpose};
-use leftfold_events::request::RequestMessage;
+use leftfold_events::request::{Memo, RequestMessage};
 use leftfold_providers::{Config, Failure, Provider, Request, StreamEvent, Wire, build};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -30,7 +30,8 @@ fn request() -> Request {
         cache_key: String::new(),
         system: vec![],
         tools: vec![],
-        messages: vec![RequestMessage::User { parts: vec![PromptPart::text("Hello")] }],
+        messages: vec![RequestMessage::User { parts: [PromptPart::text("Hello")].into() }],
+        encoded: Memo::default(),
     }
 }
 

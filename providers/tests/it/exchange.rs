@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use leftfold_events::event::{FailureClass, Finish, ModelRef, PromptPart, Purpose};
-use leftfold_events::request::RequestMessage;
+use leftfold_events::request::{Memo, RequestMessage};
 use leftfold_events::{Json, SessionId, Sha256};
 use leftfold_providers::{
     Authorization, Authorize, Codec, Config, Credentials, End, Exchanged, Failure, Outgoing,
@@ -38,7 +38,8 @@ fn request() -> Request {
         cache_key: String::new(),
         system: vec![],
         tools: vec![],
-        messages: vec![RequestMessage::User { parts: vec![PromptPart::text("Hello")] }],
+        messages: vec![RequestMessage::User { parts: [PromptPart::text("Hello")].into() }],
+        encoded: Memo::default(),
     }
 }
 

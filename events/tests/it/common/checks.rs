@@ -74,7 +74,7 @@ pub(crate) fn fault(request: &Request) -> Option<String> {
             }
             RequestMessage::Assistant { parts } => {
                 let mut calls = Vec::new();
-                for part in parts {
+                for part in parts.iter() {
                     match part {
                         AssistantPart::Text { text } if text.trim().is_empty() => {
                             return Some("empty assistant text".into());
