@@ -1,7 +1,7 @@
 //! What an append promises.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 
 use leftfold_events::Sha256;
 use leftfold_postgres::{Append, Claim, End, Error, Options, Postgres};
@@ -161,16 +161,20 @@ fn rivals_are_told_the_truth() {
     let Some(cluster) = shared() else { return };
     let tables = cluster.tables();
     let engines = [open(&tables), open(&tables)];
-    let sessions: Vec<_> = (1..=400).map(id).collect();
-    let rows = sessions.iter().map(|session| {
-        let id = uuid::Uuid::from_bytes(session.to_bytes());
-        format!("('{id}', '{id}', decode(repeat('00', 16), 'hex'), 1)")
-    });
-    let rows = rows.collect::<Vec<_>>().join(", ");
-    tables.sql(&format!("insert into session (id, family, link, epoch) values {rows}"));
+    let sessions: Vec<_> = (1..=2_000).map(id).collect();
+    for some in sessions.chunks(500) {
+        let rows = some.iter().map(|session| {
+            let id = uuid::Uuid::from_bytes(session.to_bytes());
+            format!("('{id}', '{id}', decode(repeat('00', 16), 'hex'), 1)")
+        });
+        let rows = rows.collect::<Vec<_>>().join(", ");
+        tables.sql(&format!("insert into session (id, family, link, epoch) values {rows}"));
+    }
+    let together = Barrier::new(2);
     let append_all = |node: usize| {
         let mut won = HashSet::new();
-        for some in sessions.chunks(20) {
+        for some in sessions.chunks(100) {
+            together.wait();
             // in opposite orders, so that locks taken as they come would deadlock
             let mut order = some.to_vec();
             if node == 1 {
@@ -195,6 +199,7 @@ fn rivals_are_told_the_truth() {
         won
     };
     let won: [HashSet<_>; 2] = std::thread::scope(|scope| {
+        let append_all = &append_all;
         [0, 1].map(|node| scope.spawn(move || append_all(node))).map(|all| all.join().unwrap())
     });
     for session in &sessions {
