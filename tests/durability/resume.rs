@@ -247,7 +247,8 @@ impl Trials<'_> {
         }
         let less = group.saturating_sub(1).max(1);
         // a busy machine divides them otherwise more often
-        for group in [group, group + 1, less, group + 2, group, group + 1, less, group + 3, group] {
+        let groups = [group, group + 1, less, group + 2, group, group + 1, less, group + 3];
+        for group in groups.into_iter().cycle().take(40) {
             let ran = match place {
                 Place::Before => self.killed(group, "before"),
                 Place::Synced => self.killed(group, "synced"),
