@@ -9,10 +9,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 
 use leftfold_events::event::{Change, FileChange};
-use tokio_util::sync::CancellationToken;
 
 use super::Error;
-use super::index;
 use super::stamp::Mode;
 
 const CONFIG: &str = "\
@@ -77,36 +75,10 @@ impl<'a> Git<'a> {
         checked_output(name, output)
     }
 
-    /// Writes the changes against the tree `base`. Returns the resulting tree.
-    pub(super) fn import(
-        &self,
-        worktree: &Path,
-        base: Option<&str>,
-        changes: &[(String, Option<Mode>)],
-        stop: &CancellationToken,
-    ) -> Result<String, Error> {
-        const NAME: &str = "fast-import";
-        let args = [NAME, "--quiet", "--force", "--depth=0", "--done"];
-        let mut child = self.command(&args).stdin(Stdio::piped()).spawn().map_err(not_started)?;
-        let written = match child.stdin.take() {
-            Some(stdin) => feed(stdin, worktree, base, changes, stop),
-            None => Ok(()),
-        };
-        if stop.is_cancelled() {
-            // the process may have ended already
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(Error::Cancelled);
-        }
-        let output = child.wait_with_output().map_err(not_started)?;
-        let told = checked_output(NAME, output)?;
-        written.map_err(|error| failed(NAME, &error))?;
-        let line = String::from_utf8_lossy(&told);
-        match line.split_whitespace().nth(2) {
-            Some(tree) => Ok(tree.to_owned()),
-            // a tree without files has no line of its own
-            None => Ok(EMPTY.to_owned()),
-        }
+    /// Whether the store has this object.
+    pub(super) fn has(&self, object: &str) -> Result<bool, Error> {
+        let output = self.command(&["cat-file", "-e", object]).output().map_err(not_started)?;
+        Ok(output.status.success())
     }
 
     /// The changes that turn `old` into `new`.
@@ -140,10 +112,14 @@ impl<'a> Git<'a> {
         Ok(told.split('\0').filter_map(file).collect())
     }
 
-    /// Starts a process that drops objects that no snapshot of the last week needs.
-    pub(super) fn tidy(&self) -> Option<Child> {
+    /// Drops objects that neither `tree` nor a snapshot of the last week needs.
+    pub(super) fn tidy(&self, tree: &str) -> Result<(), Error> {
+        if tree != EMPTY {
+            self.run("update-ref", &["update-ref", "refs/leftfold/last", tree])?;
+        }
         let mut command = self.command(&["gc", "--quiet", "--prune=7.days.ago"]);
-        command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn().ok()
+        let output = command.process_group(0).output().map_err(not_started)?;
+        checked_output("gc", output).map(drop)
     }
 
     pub(super) fn contents(&self) -> Result<Contents, Error> {
@@ -194,38 +170,6 @@ impl Drop for Contents {
         // closed input ends the process
         let _ = self.child.wait();
     }
-}
-
-/// Writes a commit with the changes to fast-import, and asks for its tree.
-fn feed(
-    stdin: ChildStdin,
-    worktree: &Path,
-    base: Option<&str>,
-    changes: &[(String, Option<Mode>)],
-    stop: &CancellationToken,
-) -> io::Result<()> {
-    let mut to = io::BufWriter::with_capacity(64 << 10, stdin);
-    writeln!(to, "commit refs/leftfold/last\ncommitter Leftfold <> 0 +0000\ndata 0")?;
-    if let Some(base) = base.filter(|base| *base != EMPTY) {
-        writeln!(to, "M 040000 {base} \"\"")?;
-    }
-    for (path, mode) in changes {
-        let path_in = quoted(path);
-        // a file that has vanished meanwhile is left out
-        match mode.and_then(|mode| Some((mode, index::read(&worktree.join(path))?))) {
-            Some((mode, content)) => {
-                writeln!(to, "M {} inline {path_in}\ndata {}", mode.git(), content.len())?;
-                to.write_all(&content)?;
-                writeln!(to)?;
-            }
-            None => writeln!(to, "D {path_in}")?,
-        }
-        if stop.is_cancelled() {
-            return Ok(());
-        }
-    }
-    writeln!(to, "ls \"\"\n\ndone")?;
-    to.flush()
 }
 
 /// Quotes a path as git does. Line ends do not occur in it.

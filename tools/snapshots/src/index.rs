@@ -1,197 +1,247 @@
 //! The index: the state of each file at the last snapshot, so that the next snapshot reads only
-//! changed files.
+//! changed files, and lists only changed folders.
 //!
-//! The first line holds the tree, the last the count. Between them is one line a file: `SIZE MTIME
-//! CTIME INODE MODE HASH PATH`, times in nanoseconds. A file that changed shortly before it was
-//! read may change again without a new stamp, so its hash is kept and it is read once more.
+//! The file holds records, each with its length and checksum: first the whole index, then the folders
+//! that each later snapshot has changed. A damaged record ends the index. An older index, or an empty
+//! one, only makes the next snapshot read more files.
 
-use std::collections::HashMap;
-use std::fs;
-use std::io;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
 
 use leftfold_events::Sha256;
+use serde::{Deserialize, Serialize};
 
-use super::scan::FoundFile;
-use super::stamp::{Mode, Stamp};
-use super::{Error, LARGEST, MOST_BYTES};
+use super::Error;
+use super::git::EMPTY;
+use super::pack::{Kind, Object, Pack};
+use super::stamp::{FolderStamp, Stamp};
 
-const VERSION: &str = "leftfold-index 1";
-/// Approximate length of a line, in bytes.
-const LINE: usize = 128;
-/// Coarsest resolution of file times.
-const TICK: Duration = Duration::from_secs(2);
+const VERSION: &[u8] = b"leftfold-index 2\n";
 
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    pub(super) tree: Option<String>,
-    files: HashMap<String, Entry>,
+    /// By their paths relative to the worktree, which is `""`.
+    pub(super) folders: HashMap<String, Arc<Folder>>,
+    /// The pack that was written last.
+    pub(super) pack: String,
+    /// The file, as it was when it was read or written.
+    file: Option<FileStamp>,
+    /// Bytes of the file up to the end of the first and of the last record.
+    first: u64,
+    size: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
-    stamp: Stamp,
-    /// Hash of the content. `None` if the stamp alone can be trusted.
-    hash: Option<Sha256>,
+/// Inode, size and time of the last change.
+type FileStamp = (u64, u64, i64, i64);
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    pack: String,
+    /// `None`: the folder is gone.
+    folders: Vec<(String, Option<Arc<Folder>>)>,
 }
 
-/// The difference from the last snapshot.
-#[derive(Debug, Default)]
-pub(super) struct IndexChanges {
-    /// Files to write with the given mode. `None`: the file is no longer in the snapshot.
-    pub(super) changes: Vec<(String, Option<Mode>)>,
-    pub(super) left_out: Vec<String>,
-    /// Whether the index has learned something, such as a trusted stamp, though no file changed.
-    pub(super) index_changed: bool,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Folder {
+    /// As long as the stamp stays, so do the entries. `None`: they are listed again.
+    pub(super) stamp: Option<FolderStamp>,
+    /// The hash of the rules that decided which entries are ignored. `None`: the folder is.
+    pub(super) rules: Option<Sha256>,
+    /// Whether the folder has ignore rules of its own.
+    pub(super) has_rules: bool,
+    /// Names of folders that are not ignored.
+    pub(super) folders: BTreeSet<String>,
+    /// Names of ignored folders with files that were kept before they were ignored.
+    pub(super) ignored: BTreeSet<String>,
+    pub(super) files: BTreeMap<String, Option<Kept>>,
+    /// The git tree, if the snapshot holds a file of the folder or below it.
+    pub(super) tree: Option<Object>,
+}
+
+/// A file in the snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Kept {
+    pub(super) stamp: Stamp,
+    /// Whether the file may have changed again without a new stamp, so that it is read once more.
+    pub(super) is_young: bool,
+    pub(super) object: Object,
 }
 
 impl Index {
-    /// Reads the index. A missing or damaged index reads as empty, so every file is read again.
+    /// An index that is not in a file yet.
+    pub(super) fn new(folders: HashMap<String, Arc<Folder>>, pack: String) -> Self {
+        Self { folders, pack, ..Self::default() }
+    }
+
     pub(super) fn read(path: &Path) -> Self {
-        fs::read_to_string(path).ok().and_then(|text| Self::parse(&text)).unwrap_or_default()
+        Self::open(path).unwrap_or_default()
     }
 
-    fn parse(text: &str) -> Option<Self> {
-        let mut lines = text.lines();
-        let tree = lines.next()?.strip_prefix(VERSION)?.trim().to_owned();
-        let mut files = HashMap::new();
-        for line in lines {
-            if let Some(count) = line.strip_prefix("end ") {
-                return (count.parse() == Ok(files.len()))
-                    .then_some(Self { tree: Some(tree), files });
+    fn open(path: &Path) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let stamp = stamp(&file.metadata()?);
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(Self { file: Some(stamp), ..Self::parse(&bytes) })
+    }
+
+    fn parse(bytes: &[u8]) -> Self {
+        let mut index = Self::default();
+        let Some(mut rest) = bytes.strip_prefix(VERSION) else { return index };
+        while let Some((record, after)) = Record::parse(rest) {
+            for (path, folder) in record.folders {
+                match folder {
+                    Some(folder) => index.folders.insert(path, folder),
+                    None => index.folders.remove(&path),
+                };
             }
-            let (path, entry) = Entry::parse(line)?;
-            files.insert(path.to_owned(), entry);
+            (index.pack, rest) = (record.pack, after);
+            index.size = (bytes.len() - rest.len()) as u64;
+            if index.first == 0 {
+                index.first = index.size;
+            }
         }
-        None
+        index
     }
 
-    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
-        use std::fmt::Write as _;
-        let mut text = String::with_capacity(self.files.len() * LINE);
-        let tree = self.tree.as_deref().unwrap_or_default();
-        // writing to memory cannot fail
-        let _ = writeln!(text, "{VERSION} {tree}");
-        for (path, Entry { stamp, hash }) in &self.files {
-            let Stamp { size, changed, status, inode, mode } = stamp;
-            let mode = mode.git();
-            let _ = match hash {
-                Some(hash) => {
-                    writeln!(text, "{size} {changed} {status} {inode} {mode} {hash} {path}")
-                }
-                None => writeln!(text, "{size} {changed} {status} {inode} {mode} - {path}"),
-            };
+    /// Whether the file is still the one that was read or written.
+    pub(super) fn is_current(&self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|file| Some(stamp(&file)) == self.file)
+    }
+
+    pub(super) fn is_equal(&self, other: &Self) -> bool {
+        let is_known = |path: &String| self.folders.contains_key(path);
+        self.pack == other.pack
+            && self.changed(other).next().is_none()
+            && other.folders.keys().all(is_known)
+    }
+
+    /// The paths of the folders that are not those of `before`.
+    fn changed<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = &'a String> {
+        let is_same = move |(path, folder): &(&String, &Arc<Folder>)| {
+            before.folders.get(*path).is_some_and(|known| Arc::ptr_eq(known, folder))
+        };
+        self.folders.iter().filter(move |entry| !is_same(entry)).map(|(path, _)| path)
+    }
+
+    /// Writes the difference from `before`, which is in the file, or all of the index if the
+    /// differences have become as large as that.
+    pub(super) fn write(&mut self, before: &Self, path: &Path) -> io::Result<()> {
+        let gone = before.folders.keys().filter(|path| !self.folders.contains_key(*path));
+        let record = self.record(self.changed(before).chain(gone))?;
+        let size = before.size + record.len() as u64;
+        if before.size > 0 && size <= 2 * before.first {
+            let mut file = File::options().write(true).open(path)?;
+            // behind what was read, and over what was damaged
+            file.set_len(before.size)?;
+            file.seek(SeekFrom::End(0))?;
+            file.write_all(&record)?;
+            self.file = Some(stamp(&file.metadata()?));
+            (self.first, self.size) = (before.first, size);
+            return Ok(());
         }
-        let _ = writeln!(text, "end {}", self.files.len());
+        let all = [VERSION, &self.record(self.folders.keys())?].concat();
         let fresh = path.with_extension("new");
-        fs::write(&fresh, text)?;
-        fs::rename(fresh, path)
+        fs::write(&fresh, &all)?;
+        fs::rename(&fresh, path)?;
+        self.file = Some(stamp(&fs::metadata(path)?));
+        (self.first, self.size) = (all.len() as u64, all.len() as u64);
+        Ok(())
     }
 
-    /// Compares the index with the files found, and updates it.
-    pub(super) fn compare(
-        &mut self,
-        worktree: &Path,
-        found: &[FoundFile],
-    ) -> Result<IndexChanges, Error> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let then = i64::try_from(now.saturating_sub(TICK).as_nanos()).unwrap_or_default();
-        let (mut changes_found, mut bytes) = (IndexChanges::default(), 0_u64);
-        let mut before = std::mem::take(&mut self.files);
-        self.files.reserve(found.len());
-        for (name, stamp) in found {
-            let name = match name {
-                Ok(name) => name,
-                Err(odd) => {
-                    changes_found.left_out.push(odd.clone());
-                    continue;
-                }
-            };
-            // reuses the name that the index holds
-            let (name, known) = match before.remove_entry(name) {
-                Some((name, known)) => (name, Some(known)),
-                None => (name.clone(), None),
-            };
-            bytes += self.look(worktree, name, *stamp, known, then, &mut changes_found);
-            if bytes > MOST_BYTES {
-                return Err(Error::TooLarge(worktree.to_owned()));
+    fn record<'a>(&self, paths: impl Iterator<Item = &'a String>) -> io::Result<Vec<u8>> {
+        let folder = |path: &String| (path.clone(), self.folders.get(path).cloned());
+        let record = Record { pack: self.pack.clone(), folders: paths.map(folder).collect() };
+        let config = bincode::config::standard();
+        let body = bincode::serde::encode_to_vec(&record, config).map_err(io::Error::other)?;
+        let size = u32::try_from(body.len()).map_err(io::Error::other)?;
+        Ok([&size.to_le_bytes()[..], &crc32fast::hash(&body).to_le_bytes(), &body].concat())
+    }
+
+    /// The git tree of the worktree.
+    pub(super) fn tree(&self) -> String {
+        let tree = self.folders.get("").and_then(|folder| folder.tree);
+        tree.map_or_else(|| EMPTY.to_owned(), |tree| tree.to_string())
+    }
+
+    /// Works out the trees of the folders that differ from those of `before`, and of all folders
+    /// above them. Trees that are new are written to `pack`.
+    pub(super) fn write_trees(&mut self, before: &Self, pack: &Pack) -> Result<(), Error> {
+        let gone = before.folders.keys().filter(|path| !self.folders.contains_key(*path));
+        let changed = self.changed(before).chain(gone);
+        let changed: BTreeSet<&str> = changed.flat_map(|path| ancestors(path)).collect();
+        let mut changed: Vec<String> = changed.into_iter().map(str::to_owned).collect();
+        // a folder's path is longer than that of the folder that holds it
+        changed.sort_by_key(|path| std::cmp::Reverse(path.len()));
+        for path in changed {
+            let Some(folder) = self.folders.get(&path) else { continue };
+            let content = self.tree_of(&path, folder);
+            let old = folder.tree;
+            let tree = if content.is_empty() { None } else { Object::of(Kind::Tree, &content) };
+            if let Some(tree) = tree.filter(|_| tree != old) {
+                pack.add(Kind::Tree, tree, &content)?;
+            }
+            if let Some(folder) = self.folders.get_mut(&path).filter(|_| tree != old) {
+                Arc::make_mut(folder).tree = tree;
             }
         }
-        // a file once kept stays in the snapshots, ignored or not
-        for (name, known) in before {
-            match Stamp::at(&worktree.join(&name)) {
-                Some(stamp) => {
-                    self.look(worktree, name, stamp, Some(known), then, &mut changes_found);
-                }
-                None => changes_found.changes.push((name, None)),
-            }
-        }
-        // a file may have replaced a folder, or a folder a file
-        changes_found.changes.sort_unstable_by(|(a, a_mode), (b, b_mode)| {
-            (a_mode.is_some(), a).cmp(&(b_mode.is_some(), b))
+        Ok(())
+    }
+
+    /// The content of the git tree of a folder.
+    fn tree_of(&self, path: &str, folder: &Folder) -> Vec<u8> {
+        let files = folder.files.iter().filter_map(|(name, kept)| {
+            let kept = kept.as_ref()?;
+            Some((name.clone(), (kept.stamp.mode.git(), name, kept.object)))
         });
-        changes_found.left_out.sort_unstable();
-        Ok(changes_found)
-    }
-
-    /// Looks at one file. Returns the bytes to write for it.
-    fn look(
-        &mut self,
-        worktree: &Path,
-        name: String,
-        stamp: Stamp,
-        known: Option<Entry>,
-        then: i64,
-        changes_found: &mut IndexChanges,
-    ) -> u64 {
-        if let Some(known) = known.as_ref().filter(|e| e.hash.is_none() && e.stamp == stamp) {
-            self.files.insert(name, known.clone());
-            return 0;
+        let folders = folder.folders.iter().chain(&folder.ignored).filter_map(|name| {
+            let tree = self.folders.get(&join(path, name))?.tree?;
+            // git sorts folders as if their names ended so
+            Some((format!("{name}/"), ("40000", name, tree)))
+        });
+        let entries: BTreeMap<_, _> = files.chain(folders).collect();
+        let mut content = Vec::new();
+        for (mode, name, object) in entries.values() {
+            content.extend_from_slice(format!("{mode} {name}\0").as_bytes());
+            content.extend_from_slice(object.as_bytes());
         }
-        let content = if stamp.size > LARGEST { None } else { read(&worktree.join(&name)) };
-        let Some(content) = content else {
-            // too large or unreadable: the snapshot keeps the old content
-            changes_found.left_out.push(name.clone());
-            self.files.extend(known.map(|known| (name, known)));
-            return 0;
-        };
-        let hash = Sha256::of(&content);
-        let same = |e: &Entry| e.hash == Some(hash) && e.stamp.mode == stamp.mode;
-        if known.as_ref().is_some_and(same) {
-            changes_found.index_changed = true;
-        } else {
-            changes_found.changes.push((name.clone(), Some(stamp.mode)));
-        }
-        let hash = stamp.is_young(then).then_some(hash);
-        self.files.insert(name, Entry { stamp, hash });
-        stamp.size
+        content
     }
 }
 
-impl Entry {
-    fn parse(line: &str) -> Option<(&str, Self)> {
-        let mut fields = line.splitn(7, ' ');
-        let mut field = || fields.next();
-        let (size, changed, status) = (field()?, field()?, field()?);
-        let (inode, mode, hash, path) = (field()?, field()?, field()?, field()?);
-        let stamp = Stamp {
-            size: size.parse().ok()?,
-            changed: changed.parse().ok()?,
-            status: status.parse().ok()?,
-            inode: inode.parse().ok()?,
-            mode: Mode::of_git(mode)?,
-        };
-        let hash = if hash == "-" { None } else { Some(Sha256::from_hex(hash)?) };
-        Some((path, Self { stamp, hash }))
+impl Record {
+    /// The first record, and the bytes behind it.
+    fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (size, rest) = bytes.split_first_chunk()?;
+        let (sum, rest) = rest.split_first_chunk()?;
+        let size = usize::try_from(u32::from_le_bytes(*size)).ok()?;
+        let (body, rest) = rest.split_at_checked(size)?;
+        if crc32fast::hash(body) != u32::from_le_bytes(*sum) {
+            return None;
+        }
+        let config = bincode::config::standard();
+        let (record, _) = bincode::serde::decode_from_slice(body, config).ok()?;
+        Some((record, rest))
     }
 }
 
-/// The content of a file, or the target of a link.
-pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
-    use std::os::unix::ffi::OsStringExt;
-    match fs::read_link(path) {
-        Ok(target) => Some(target.into_os_string().into_vec()),
-        Err(_) => fs::read(path).ok(),
-    }
+fn stamp(file: &Metadata) -> FileStamp {
+    (file.ino(), file.len(), file.mtime(), file.mtime_nsec())
+}
+
+/// The path of an entry of a folder.
+pub(super) fn join(folder: &str, name: &str) -> String {
+    if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
+}
+
+/// A folder's path and those of the folders that hold it.
+fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| {
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        (!path.is_empty()).then_some(parent)
+    })
 }

@@ -4,9 +4,8 @@
 //! - The first call of a turn that may change files waits for a snapshot. Another snapshot follows
 //!   each step whose calls may have changed files. A step's changes are the difference of two
 //!   trees, so the user's changes between turns are not among them.
-//! - Changed files are found without git, through an index of sizes and times ([`index`]). A
-//!   snapshot of unchanged files starts no process. Otherwise one `git fast-import` stores the
-//!   changed contents and a second process compares trees.
+//! - Changed files are found without git, through an index of sizes and times ([`index`]), and are
+//!   stored without it ([`pack`]). One process of git compares the trees.
 //! - Git attributes, filters, hooks and settings have no effect. Nested repositories are ordinary
 //!   folders.
 //! - Ignored files, files over 2 MB, and anything but files and links are left out.
@@ -18,7 +17,9 @@
 
 mod git;
 mod index;
+mod pack;
 mod restore;
+mod rules;
 mod scan;
 mod stamp;
 #[cfg(test)]
@@ -27,13 +28,16 @@ mod transfer;
 mod versions;
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use leftfold_events::Sha256;
 use leftfold_events::event::FileChange;
+use rustix::fd::AsFd;
+use rustix::fs::OFlags;
 use tokio_util::sync::CancellationToken;
 
 pub use stamp::Mode as FileMode;
@@ -42,6 +46,7 @@ pub use versions::{FileVersions, Objects, Version};
 
 use git::Git;
 use index::Index;
+use pack::Pack;
 
 /// Largest file in bytes that is kept (SPEC: snapshot details).
 const LARGEST: u64 = 2 << 20;
@@ -51,8 +56,11 @@ const MOST_FILES: usize = 100_000;
 const MOST_BYTES: u64 = 1 << 30;
 /// Most names of left-out files that are reported.
 const MOST_LEFT_OUT: usize = 1_000;
+/// Most files whose index stays in memory, which takes up about 200 bytes for each.
+const MOST_REMEMBERED: usize = 20_000;
 /// Pause between attempts to lock a snapshot store that another process uses.
 const AGAIN: Duration = Duration::from_millis(10);
+const TICK: Duration = Duration::from_secs(2);
 const TIDY: Duration = Duration::from_secs(60 * 60);
 
 /// The reason why there is no snapshot, or why files could not be restored. For people.
@@ -91,6 +99,10 @@ pub struct Snapshots {
     /// The data folder. It is never part of a snapshot, even if it lies in the worktree.
     data: PathBuf,
     is_project: bool,
+    /// Coarsest resolution of file times. A stamp that is younger is not trusted.
+    tick: Duration,
+    /// The index of the last snapshot.
+    remembered: Arc<Mutex<Option<Arc<Index>>>>,
 }
 
 /// A snapshot, and its difference from an earlier one.
@@ -104,6 +116,13 @@ pub struct Snapshot {
     pub left_out: Vec<String>,
 }
 
+/// A worktree as it is now. What is new in it is in the pack.
+struct Scanned {
+    index: Index,
+    pack: Pack,
+    left_out: Vec<String>,
+}
+
 impl Snapshots {
     /// The snapshots of `worktree`, kept below the folder `data`.
     pub fn new(data: &Path, worktree: &Path) -> Self {
@@ -111,7 +130,7 @@ impl Snapshots {
         let (data, worktree) = (resolved(data), resolved(worktree));
         let name = Sha256::of(worktree.as_os_str().as_encoded_bytes()).to_string();
         let folder = data.join("snapshots").join(name.get(..16).unwrap_or(&name));
-        Self { folder, worktree, data, is_project: true }
+        Self { folder, worktree, data, is_project: true, tick: TICK, remembered: Arc::default() }
     }
 
     /// The snapshots of a session's worktree. A worktree that is the folder `home` or the root
@@ -147,10 +166,16 @@ impl Snapshots {
             return None;
         }
         fs::write(&stamp, "").ok()?;
-        let mut tidying = if is_new { None } else { Git::new(&self.folder).tidy() }?;
+        if is_new {
+            return None;
+        }
+        let (folder, index) = (self.folder.clone(), self.index());
         let thread = std::thread::Builder::new().name("leftfold-tidy".into());
-        // a failure is retried in an hour
-        thread.spawn(move || drop(tidying.wait())).ok()
+        let tidy = move || {
+            // a failure is retried in an hour
+            let _ = Git::new(&folder).tidy(&Index::read(&index).tree());
+        };
+        thread.spawn(tidy).ok()
     }
 
     fn take_locked(
@@ -159,40 +184,21 @@ impl Snapshots {
         stop: &CancellationToken,
     ) -> Result<Snapshot, Error> {
         let git = Git::new(&self.folder);
-        let path = self.folder.join("leftfold-index");
-        let (mut index, found) = std::thread::scope(|scope| {
-            let reading = std::thread::Builder::new().spawn_scoped(scope, || Index::read(&path));
-            let found = scan::scan(&self.worktree, &self.data, stop);
-            let index = match reading {
-                Ok(reading) => reading.join().unwrap_or_default(),
-                Err(_) => Index::read(&path),
-            };
-            (index, found)
-        });
-        let found = found?;
-        let mut changes_found = index.compare(&self.worktree, &found)?;
-        let known = index.tree.clone().filter(|_| changes_found.changes.is_empty());
-        let tree = match known {
-            Some(tree) => tree,
-            None => match git.import(
-                &self.worktree,
-                index.tree.as_deref(),
-                &changes_found.changes,
-                stop,
-            ) {
-                Err(Error::Git { .. }) if index.tree.is_some() => {
-                    // the tree's objects may be gone, so everything is written again
-                    index = Index::default();
-                    changes_found = index.compare(&self.worktree, &found)?;
-                    git.import(&self.worktree, None, &changes_found.changes, stop)?
-                }
-                imported => imported?,
-            },
-        };
-        let is_news = index.tree.as_deref() != Some(&tree) || changes_found.index_changed;
-        index.tree = Some(tree.clone());
+        let path = self.index();
+        let before = self.last_index(&path);
+        let mut scanned = self.scan(&before, stop)?;
+        if !scanned.pack.is_empty() && !self.holds(&before)? {
+            // what has not changed is gone from the store, so everything is written again
+            scanned = self.scan(&Index::default(), stop)?;
+        }
+        let Scanned { mut index, pack, mut left_out } = scanned;
+        if let Some(name) = pack.finish()? {
+            index.pack = name;
+        }
+        let tree = index.tree();
+        let is_news = !index.is_equal(&before);
         let (written, files) = std::thread::scope(|scope| {
-            let writing = is_news.then(|| scope.spawn(|| index.write(&path)));
+            let writing = is_news.then(|| scope.spawn(|| index.write(&before, &path)));
             let files = match since {
                 Some(since) if since != tree => git.diff(since, &tree),
                 _ => Ok(Vec::new()),
@@ -202,10 +208,49 @@ impl Snapshots {
             (written, files)
         });
         written.map_err(Error::io("write", &path))?;
+        self.remember(if is_news { Arc::new(index) } else { before });
         let files = files?;
-        let mut left_out = changes_found.left_out;
         left_out.truncate(MOST_LEFT_OUT);
         Ok(Snapshot { tree, files, left_out })
+    }
+
+    /// The index of the last snapshot, from memory if no other process has taken one since.
+    fn last_index(&self, path: &Path) -> Arc<Index> {
+        let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let remembered = remembered.filter(|index| index.is_current(path));
+        remembered.unwrap_or_else(|| Arc::new(Index::read(path)))
+    }
+
+    fn remember(&self, index: Arc<Index>) {
+        let count: usize = index.folders.values().map(|folder| folder.files.len()).sum();
+        if count <= MOST_REMEMBERED {
+            let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+            *remembered = Some(index);
+        }
+    }
+
+    fn index(&self) -> PathBuf {
+        self.folder.join("leftfold-index")
+    }
+
+    /// Scans the worktree, and works out the trees that are new.
+    fn scan(&self, before: &Index, stop: &CancellationToken) -> Result<Scanned, Error> {
+        let pack = Pack::new(&self.folder);
+        let found = scan::scan(self, before, &pack, stop)?;
+        let mut index = Index::new(found.folders, before.pack.clone());
+        index.write_trees(before, &pack)?;
+        Ok(Scanned { index, pack, left_out: found.left_out })
+    }
+
+    /// Whether the store still has the objects of the last snapshot.
+    fn holds(&self, index: &Index) -> Result<bool, Error> {
+        let pack = self.folder.join("objects/pack").join(format!("{}.idx", index.pack));
+        if index.folders.is_empty() || pack.exists() {
+            return Ok(true);
+        }
+        // git packs objects anew from time to time
+        let tree = index.tree();
+        Ok(tree == git::EMPTY || Git::new(&self.folder).has(&tree)?)
     }
 
     /// Waits until no other process uses the snapshot store. Creates the store if it is missing.
@@ -231,4 +276,17 @@ impl Snapshots {
 pub fn is_possible() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join("git").is_file())
+}
+
+/// The content of a file of at most 2 MB. `None` if it is missing, is something else or is larger.
+fn read_at(folder: impl AsFd, path: impl rustix::path::Arg, flags: OFlags) -> Option<Vec<u8>> {
+    // a pipe must not keep the program waiting
+    let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::openat(folder, path, flags, rustix::fs::Mode::empty()).ok()?);
+    let stat = file.metadata().ok()?;
+    let mut content = Vec::with_capacity(usize::try_from(stat.len().min(LARGEST)).ok()? + 1);
+    if stat.is_file() {
+        file.take(LARGEST + 1).read_to_end(&mut content).ok()?;
+    }
+    (stat.is_file() && content.len() as u64 <= LARGEST).then_some(content)
 }

@@ -3,7 +3,7 @@
 //! Invariant: a restore only overwrites or deletes content that the snapshot taken before it holds.
 //! So every restore can be undone, and is undone if it fails half-way.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStringExt;
@@ -14,8 +14,9 @@ use leftfold_events::event::Saved;
 use tokio_util::sync::CancellationToken;
 
 use super::git::{Contents, Git};
+use super::rules::is_ignored;
 use super::stamp::Mode;
-use super::{Error, LARGEST, Snapshot, Snapshots, scan};
+use super::{Error, LARGEST, Snapshot, Snapshots};
 
 type Tree = HashMap<String, (Mode, String)>;
 
@@ -61,7 +62,7 @@ impl Snapshots {
             .map(|saved| FileRestore { path: &saved.path, content: task(saved) })
             .collect();
         let mut contents = git.contents()?;
-        let done = self.perform(&tasks, &held, &mut contents, stop);
+        let done = self.perform(&tasks, &held, &mut contents);
         if let Err(error) = done {
             let undo = paths.iter().map(|saved| {
                 let was = held.get(&saved.path);
@@ -71,7 +72,7 @@ impl Snapshots {
                 }
             });
             let undo: Vec<FileRestore<'_>> = undo.collect();
-            if let Err(worse) = self.perform(&undo, &held, &mut contents, stop) {
+            if let Err(worse) = self.perform(&undo, &held, &mut contents) {
                 tracing::warn!("the files could not be restored either: {worse}");
             }
             return Err(error);
@@ -85,7 +86,6 @@ impl Snapshots {
         tasks: &[FileRestore<'_>],
         held: &Tree,
         contents: &mut Contents,
-        stop: &CancellationToken,
     ) -> Result<(), Error> {
         let rules = |task: &&FileRestore<'_>| Path::new(task.path).ends_with(".gitignore");
         // ignore files first: they decide which files may be deleted
@@ -97,10 +97,7 @@ impl Snapshots {
         let mut to_delete: Vec<&FileRestore<'_>> =
             tasks.iter().filter(|t| t.content.is_none()).collect();
         if tasks.iter().any(|task| rules(&task)) {
-            let found = scan::scan(&self.worktree, &self.data, stop)?;
-            let found: BTreeSet<String> =
-                found.into_iter().filter_map(|(name, _)| name.ok()).collect();
-            to_delete.retain(|task| found.contains(task.path) || rules(task));
+            to_delete.retain(|task| rules(task) || !is_ignored(&self.worktree, task.path));
         }
         for task in to_delete.iter().filter(|task| held.contains_key(task.path)) {
             self.delete(task.path)?;

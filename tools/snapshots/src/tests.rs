@@ -1,3 +1,4 @@
+mod changes;
 mod store;
 
 use std::fs;

@@ -62,11 +62,15 @@ fn an_index_or_objects_that_are_gone_are_made_anew() {
     place.write("b", "b\n");
     let tree = place.take(None).tree;
     let folder = place.snapshots().folder;
-    for text in
-        ["", "garbage", "leftfold-index 1 0000\nend 0\n", "leftfold-index 1 x\n1 2 3\nend 1\n"]
+    for text in ["", "garbage", "leftfold-index 2 0000\nend 0\n", "leftfold-index 2\n\0\0\0\0\0\0"]
     {
         fs::write(folder.join("leftfold-index"), text).unwrap();
         assert_eq!(place.take(None).tree, tree, "{text:?}");
+    }
+    let whole = fs::read(folder.join("leftfold-index")).unwrap();
+    for length in [20, whole.len() / 2, whole.len() - 1] {
+        fs::write(folder.join("leftfold-index"), &whole[..length]).unwrap();
+        assert_eq!(place.take(None).tree, tree, "cut at {length}");
     }
     fs::remove_dir_all(folder.join("objects")).unwrap();
     fs::create_dir(folder.join("objects")).unwrap();
