@@ -4,6 +4,7 @@
 //! before any file has changed. Then renames put the texts in place. The old file stays beside it
 //! under another name until the last rename is done, so an undo needs no disk space.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::Metadata;
 use std::io;
@@ -11,10 +12,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, linkat, renameat, unlinkat};
 
 use crate::{Error, confined};
+
+/// Most files that are written at once.
+const THREADS: usize = 8;
 
 /// A new text for a path, or the removal of a path.
 #[derive(Debug)]
@@ -56,11 +61,10 @@ impl Stage {
     pub(super) fn new(writes: &[Write<'_>]) -> Result<Self, Error> {
         let mut stage =
             Self { steps: Vec::new(), folders: Vec::new(), written: Vec::new(), kept: false };
-        for write in writes {
-            stage.add(write).map_err(|error| {
-                Error::NotWritten(format!("{error} None of the files was changed."))
-            })?;
-        }
+        let prepared = writes.iter().try_for_each(|write| stage.add(write));
+        prepared.and_then(|()| stage.write(writes)).map_err(|error| {
+            Error::NotWritten(format!("{error} None of the files was changed."))
+        })?;
         // removals come last
         stage.steps.sort_by_key(|step| step.new.is_none());
         Ok(stage)
@@ -74,28 +78,40 @@ impl Stage {
         if write.text.is_some() {
             self.create(parent).map_err(failed)?;
         }
-        let mut staged = Staged {
+        self.steps.push(Staged {
             path: write.path.to_owned(),
             folder: confined::folder(parent).map_err(failed)?,
             name: name.to_owned(),
-            new: None,
+            new: write.text.map(|_| unused_name()),
             before: write.before.cloned(),
             done: None,
+        });
+        Ok(())
+    }
+
+    /// Writes the new texts on several threads: a disk flushes several files in hardly more time
+    /// than one.
+    fn write(&mut self, writes: &[Write<'_>]) -> Result<(), Error> {
+        let tasks = Mutex::new(self.steps.iter().zip(writes).enumerate());
+        let results = Mutex::new(BTreeMap::new());
+        let work = || {
+            loop {
+                let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some((at, (step, write))) = task else { break };
+                let written = step.write(write);
+                results.lock().unwrap_or_else(PoisonError::into_inner).insert(at, written);
+            }
         };
-        let Some(text) = write.text else {
-            self.steps.push(staged);
-            return Ok(());
-        };
-        let new = unused_name();
-        let beside = parent.join(&new);
-        staged.new = Some(new);
-        self.steps.push(staged);
-        let written = confined::replace(&beside, None, text.as_bytes())
-            .map_err(|error| not_beside(&error, &beside, write.path))?;
-        self.written.push((write.path.to_owned(), written));
-        if let Some(found) = write.mode_of {
-            let (file, _) = confined::open_found(&beside)?;
-            file.set_permissions(found.permissions()).map_err(failed)?;
+        std::thread::scope(|scope| {
+            for _ in 1..writes.len().min(THREADS) {
+                // a thread that does not start leaves its work to the others
+                let thread = std::thread::Builder::new().name("leftfold-write".into());
+                let _ = thread.spawn_scoped(scope, work);
+            }
+            work();
+        });
+        for result in results.into_inner().unwrap_or_else(PoisonError::into_inner).into_values() {
+            self.written.extend(result?);
         }
         Ok(())
     }
@@ -170,6 +186,20 @@ impl Drop for Stage {
 }
 
 impl Staged {
+    /// Writes the new text, if there is one, beside its place.
+    fn write(&self, write: &Write<'_>) -> Result<Option<(PathBuf, Metadata)>, Error> {
+        let (Some(new), Some(text)) = (&self.new, write.text) else { return Ok(None) };
+        let beside = self.path.with_file_name(new);
+        let written = confined::replace(&beside, None, text.as_bytes())
+            .map_err(|error| not_beside(&error, &beside, &self.path))?;
+        if let Some(found) = write.mode_of {
+            let (file, _) = confined::open_found(&beside)?;
+            let set = file.set_permissions(found.permissions());
+            set.map_err(|error| Error::io("write", &self.path, &error))?;
+        }
+        Ok(Some((self.path.clone(), written)))
+    }
+
     fn take(&mut self) -> io::Result<()> {
         let old = unused_name();
         match (&self.new, &self.before) {
