@@ -1,13 +1,17 @@
 //! A connection that can be cut: it passes bytes on to a server, as a tunnel does.
 
-use std::io;
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use crate::client::Served;
+
+/// A client has all its answers if it has neither asked nor got anything for this long.
+const QUIET: Duration = Duration::from_secs(1);
 
 pub(crate) struct Proxy {
     pub(crate) port: u16,
@@ -18,6 +22,8 @@ pub(crate) struct Proxy {
 struct State {
     is_cut: bool,
     open: Vec<TcpStream>,
+    /// When the last bytes were passed on.
+    passed: Option<Instant>,
 }
 
 impl Proxy {
@@ -37,9 +43,16 @@ impl Proxy {
                 }
                 for (from, to) in [(&client, &server), (&server, &client)] {
                     let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                    let shared = Arc::clone(&shared);
                     thread::spawn(move || {
+                        let mut bytes = vec![0; 1 << 16];
                         // either end may go at any time
-                        let _ = io::copy(&mut from, &mut to);
+                        while let Ok(count @ 1..) = from.read(&mut bytes) {
+                            shared.lock().unwrap().passed = Some(Instant::now());
+                            if to.write_all(&bytes[..count]).is_err() {
+                                break;
+                            }
+                        }
                         let _ = to.shutdown(Shutdown::Write);
                     });
                 }
@@ -63,8 +76,14 @@ impl Proxy {
         self.state.lock().unwrap().is_cut = false;
     }
 
-    /// Cuts the connections while somebody else allows the open call, and the turn goes on to its end.
+    fn is_quiet(&self) -> bool {
+        self.state.lock().unwrap().passed.is_none_or(|passed| passed.elapsed() >= QUIET)
+    }
+
+    /// Cuts the connections while somebody else allows the open call, and the turn goes on to its end. The client has
+    /// read the session by then: OpenCode's terminal leaves a session that it cannot read.
     pub(crate) fn cut_while_the_turn_ends(&self, server: &Served) {
+        common::wait_until("the client has read the session", || self.is_quiet());
         self.cut();
         let asked = server.get("/permission").ok();
         let request = asked[0]["id"].as_str().unwrap();
