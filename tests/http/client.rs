@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
+use std::time::Instant;
 
 use common::{Live, PATIENCE, Site};
 use rustix::process::Signal;
@@ -190,14 +191,21 @@ pub(crate) struct SseFrame {
 }
 
 impl SseReader {
-    fn new(stream: BufReader<TcpStream>) -> Self {
+    /// Reads the head of the answer: the feed has everything that happens from then on.
+    fn new(mut stream: BufReader<TcpStream>) -> Self {
+        let mut line = String::new();
+        while stream.read_line(&mut line).unwrap_or(0) > "\r\n".len() {
+            line.clear();
+        }
         Self { stream, is_whole: false }
     }
 
     /// The next frame that is no heartbeat; `None` at the end.
     pub(crate) fn next(&mut self) -> Option<SseFrame> {
         let mut id = String::new();
+        let start = Instant::now();
         loop {
+            assert!(start.elapsed() < PATIENCE, "nothing but heartbeats came");
             let mut line = String::new();
             if self.stream.read_line(&mut line).unwrap_or(0) == 0 {
                 return None;
