@@ -23,7 +23,7 @@ pub(crate) struct Encoded {
     json: Vec<u8>,
     /// The length of the other members.
     head: usize,
-    /// What the other members depend on; `None`: they are not written yet.
+    /// Whether the history lacks thinking, on which the other members depend; `None`: they are not written yet.
     lacks_thinking: Option<bool>,
     /// The number of entries.
     entries: usize,

@@ -118,7 +118,7 @@ pub enum Error {
          ({why}): open it again"
     )]
     Fenced { session: SessionId, why: String },
-    /// What only one engine has; the text says what to do.
+    /// An error that only one engine has; the text says what to do.
     #[error("{what}")]
     Engine { what: String },
     #[error("session {session}: event with seq {found} where seq {expected} comes next")]

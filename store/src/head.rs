@@ -66,7 +66,7 @@ impl Head {
     /// new file so.
     ///
     /// # Errors
-    /// What is wrong with the bytes, for people.
+    /// The fault of the bytes, for people.
     pub fn decode(bytes: &[u8]) -> Result<Option<Self>, String> {
         if bytes.is_empty() {
             return Ok(None);

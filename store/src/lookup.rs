@@ -62,7 +62,7 @@ pub(crate) fn lineage(
     Ok(lineage)
 }
 
-/// What a session shares if this is its first event. Such an event is small.
+/// The events that a session shares if this is its first event. Such an event is small.
 fn shared(first: &StoredEvent) -> Option<(SessionId, Seq)> {
     forked_from(&codec::decode(first.schema, &first.body).ok()?)
 }

@@ -101,7 +101,7 @@ impl Append {
     }
 }
 
-/// What a group does to one session: one append, or several joined.
+/// The change of a group to one session: one append, or several joined.
 struct Unit {
     session: SessionId,
     epoch: i64,
@@ -152,7 +152,7 @@ impl Unit {
     }
 }
 
-/// What waits to be committed.
+/// The appends that wait to be committed.
 pub(crate) struct Queue {
     state: Mutex<State>,
     changed: Notify,
@@ -325,7 +325,7 @@ struct Worker {
     patience: Duration,
 }
 
-/// What an attempt has made of a group.
+/// The outcome of an attempt to commit a group.
 enum Attempt {
     /// Whether each unit was appended.
     Answered(Vec<bool>),

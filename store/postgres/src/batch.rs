@@ -68,7 +68,7 @@ pub(crate) fn decode(session: SessionId, mut bytes: &[u8]) -> Vec<Result<StoredE
 /// An event that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What its header says; the header may be what is damaged.
+    /// The seq in its header, which may itself be damaged.
     pub seq: Option<Seq>,
     pub what: String,
 }

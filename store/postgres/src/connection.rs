@@ -44,7 +44,7 @@ const LOOK: &str = "select current_setting('server_version_num')::int, current_s
      pg_is_in_recovery() or current_setting('transaction_read_only') = 'on', \
      (select system_identifier from pg_control_system())::text || '/' || current_database() || '/' || $1";
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Creating the tables: they may be missing.

@@ -39,7 +39,7 @@ pub struct Options {
     pub lease: Duration,
     /// How long an append waits while the database is away. A failover takes less than this.
     pub patience: Duration,
-    /// What others know the node by, for instance `host:NAME`.
+    /// The name by which others know the node, for instance `host:NAME`.
     pub labels: Vec<String>,
 }
 

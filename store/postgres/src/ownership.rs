@@ -163,7 +163,7 @@ impl Node {
         Ok(())
     }
 
-    /// What somebody has to do now and then. Without the right to create tables, new months go to the
+    /// The work that some node has to do now and then. Without the right to create tables, new months go to the
     /// partition for all others.
     async fn tidy(&self) {
         let Ok(open) = self.slot.get().await else { return };

@@ -59,7 +59,7 @@ pub struct Head {
     pub epoch: i64,
     /// The node that it belongs to.
     pub owner: Option<String>,
-    /// What the last append gave.
+    /// The bytes that the last append gave.
     pub head: Vec<u8>,
 }
 

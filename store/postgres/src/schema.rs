@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 
-/// What each version changes, from version 1 on. A released one never changes.
+/// The changes of each version, from version 1 on. A released one never changes.
 pub(crate) const MIGRATIONS: [&str; 1] = [include_str!("schema/1.sql")];
 
 /// The version that this crate works with.

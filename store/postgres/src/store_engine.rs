@@ -34,7 +34,7 @@ pub struct PostgresEngine {
 #[derive(Debug)]
 struct Claimed {
     epoch: i64,
-    /// What the next batch must follow.
+    /// The event that the next batch must follow.
     end: End,
     poison: Poison,
 }

@@ -22,7 +22,7 @@ pub(crate) struct Claim {
     end: Mutex<End>,
 }
 
-/// What a batch under a claim must follow.
+/// The event that the next batch under a claim must follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// Nobody has asked for the session's last event yet.

@@ -1,4 +1,4 @@
-//! What a store's folder shows while its database stays closed.
+//! Facts about a store that its folder shows while the database stays closed.
 
 use std::fs::{self, File};
 use std::io;

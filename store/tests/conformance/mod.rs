@@ -1,4 +1,4 @@
-//! What every engine of a store must do. A crate with an engine of its own includes this folder with
+//! The tests that every engine of a store must pass. A crate with an engine of its own includes this folder with
 //! `#[path]`, implements [`Place`] and calls [`conformance!`].
 #![allow(dead_code, unreachable_pub, reason = "a crate with another engine uses a part of this")]
 

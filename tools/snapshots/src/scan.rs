@@ -71,7 +71,7 @@ struct Task {
     rules: Option<Arc<Rules>>,
 }
 
-/// What one folder adds to the results.
+/// The results of one folder.
 #[derive(Default)]
 struct Outcome {
     folder: Option<Arc<Folder>>,

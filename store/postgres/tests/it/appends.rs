@@ -1,4 +1,4 @@
-//! What an append promises.
+//! The promises of an append.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Barrier};

@@ -152,7 +152,7 @@ impl Cluster {
         }
     }
 
-    /// What the server has logged.
+    /// The log of the server.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
@@ -213,12 +213,12 @@ impl Cluster {
         psql
     }
 
-    /// What a statement of the superuser in the database `postgres` answers.
+    /// The answer to a statement of the superuser in the database `postgres`.
     pub(crate) fn sql(&self, sql: &str) -> String {
         run(&mut self.psql("postgres", sql))
     }
 
-    /// What a statement of the superuser in the database of the logs answers.
+    /// The answer to a statement of the superuser in the database of the logs.
     pub(crate) fn logs(&self, sql: &str) -> String {
         run(&mut self.psql("logs", sql))
     }

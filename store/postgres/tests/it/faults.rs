@@ -1,4 +1,4 @@
-//! What becomes of appends when connections, the server or the standby fail.
+//! Appends when connections, the server or the standby fail.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -198,7 +198,7 @@ fn a_commit_without_its_standby_stops_the_engine() {
     assert_eq!(put(&engine, append(&claim, id(2), 1, 1)), Err(Error::Unsynced));
 }
 
-/// What one append does wrong does not fail those that are in its group.
+/// A wrong append does not fail the others of its group.
 #[test]
 fn one_refused_append_fails_alone() {
     let Some(cluster) = shared() else { return };

@@ -1,4 +1,4 @@
-//! What is wrong with a database, and what the error says to do.
+//! Faults of a database, and the advice of each error.
 
 use std::process::Command;
 

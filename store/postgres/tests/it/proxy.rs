@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// What happens to the next append.
+/// The fault that hits the next append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// The server never gets it.
@@ -32,7 +32,7 @@ struct Plan {
 pub(crate) struct Proxy {
     port: u16,
     plan: Arc<Plan>,
-    /// What reaches the server from both sides, for tests of cut networks.
+    /// The open connections to both sides.
     streams: Arc<Mutex<Vec<TcpStream>>>,
 }
 
