@@ -18,12 +18,16 @@ const PAIRS: usize = 5;
 const WATCHING: usize = 50;
 
 fn main() {
-    let call = json!({ "call": { "name": "read", "input": { "filePath": "a.txt" } } });
+    // each call is another one: a model that repeats itself is stopped
+    let call =
+        |n| json!({ "call": { "name": "read", "input": { "filePath": "a.txt", "limit": n } } });
     let text = json!({ "text": "word ".repeat(60) });
-    let streamed = json!({ "chunk": 8, "delay_ms": 5, "parts": [text, call] });
-    let bare = json!({ "parts": [{ "text": "I look." }, call] });
-    for (name, reply, times) in [("text and calls", streamed, 15), ("calls alone", bare, 150)] {
-        let script = script(&vec![reply; times]);
+    let streamed = (1..=15).map(|n| json!({ "chunk": 8, "delay_ms": 5, "parts": [text, call(n)] }));
+    let bare = (1..=150).map(|n| json!({ "parts": [{ "text": "I look." }, call(n)] }));
+    let turns: [(&str, Vec<Value>); 2] =
+        [("text and calls", streamed.collect()), ("calls alone", bare.collect())];
+    for (name, replies) in turns {
+        let script = script(&replies);
         let mut ratios = Vec::new();
         for _ in 0..PAIRS {
             let (alone, watched) = (turn(&script, 0), turn(&script, WATCHING));

@@ -75,7 +75,7 @@ struct Search {
 }
 
 /// The smallest is the best.
-type Rank = (std::cmp::Reverse<u16>, usize, usize);
+type Rank = (std::cmp::Reverse<i32>, usize, usize);
 
 impl Search {
     fn new(worktree: PathBuf) -> Self {
