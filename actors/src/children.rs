@@ -156,7 +156,7 @@ impl ChildResult {
         let finished = Finished {
             call,
             title: String::new(),
-            output,
+            output: output.into(),
             is_error: !completed,
             metadata: Json::from_value(&serde_json::json!({ "session": session.to_string() })),
             spill: None,

@@ -253,7 +253,7 @@ impl Running {
             let finished = Finished {
                 call,
                 title: format!("To the agent {agent}"),
-                output,
+                output: output.into(),
                 is_error: config.is_none(),
                 metadata: Json::from_value(&serde_json::json!({ "agent": agent })),
                 spill: None,
@@ -328,6 +328,7 @@ fn outcome(of: Seq, call: String, mut output: Output) -> Vec<Fact> {
 
 fn finished(call: String, output: Output) -> Finished {
     let Output { title, output, is_error, metadata, spill, attachments, todos: _ } = output;
+    let output = output.into();
     Finished { call, title, output, is_error, metadata, spill, attachments }
 }
 
@@ -351,7 +352,7 @@ fn panicked(call: String) -> Finished {
     Finished {
         call,
         title: String::new(),
-        output: "The tool failed unexpectedly. Its effect is unknown.".to_owned(),
+        output: "The tool failed unexpectedly. Its effect is unknown.".into(),
         is_error: true,
         metadata: Json::object(),
         spill: None,

@@ -8,6 +8,7 @@ mod overlay;
 mod prefix;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 pub use crate::json::merge;
 pub use hook_format::question;
@@ -430,12 +431,11 @@ impl Builder {
     /// The result in the form of this request.
     fn brief(&self, mut result: ToolResult) -> ToolResult {
         if let Some(chars) = self.output {
-            result.output = words::shortened(&result.output, chars);
+            result.output = words::shortened(&result.output, chars).into();
         }
         for file in std::mem::take(&mut result.attachments) {
             if let Some(words) = self.files.words(&file.mime, &file.name) {
-                result.output.push('\n');
-                result.output.push_str(&words);
+                result.output = format!("{}\n{words}", result.output).into();
             } else {
                 result.attachments.push(file);
             }
@@ -464,11 +464,11 @@ fn usable_name(call: &Call) -> String {
 
 fn result(call: &Call, id: String, name: String) -> ToolResult {
     let (output, is_error, attachments) = match &call.phase {
-        Phase::Done(_) if call.pruned => (words::CLEARED.to_owned(), false, Vec::new()),
+        Phase::Done(_) if call.pruned => (words::CLEARED.into(), false, Vec::new()),
         Phase::Done(outcome) => {
             let output = match outcome.output.trim() {
-                "" => words::NO_OUTPUT.to_owned(),
-                _ => outcome.output.clone(),
+                "" => words::NO_OUTPUT.into(),
+                _ => Arc::clone(&outcome.output),
             };
             (output, outcome.is_error, outcome.attachments.clone())
         }
@@ -480,7 +480,7 @@ fn result(call: &Call, id: String, name: String) -> ToolResult {
         | Phase::Allowed
         | Phase::Running { .. }
         | Phase::TimedOut { .. }
-        | Phase::Unknown { .. } => (words::INTERRUPTED.to_owned(), true, Vec::new()),
+        | Phase::Unknown { .. } => (words::INTERRUPTED.into(), true, Vec::new()),
     };
     ToolResult { call: id, name, output, is_error, attachments }
 }

@@ -1,14 +1,15 @@
 //! JSON of arbitrary shape (tool arguments, schemas, options), stored as text.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
-/// A JSON value as compact text. In JSON output it is the value itself. In the log it is a string,
+/// A JSON value as compact text, which clones share. In JSON output it is the value itself. In the log it is a string,
 /// because the log's binary form cannot decode values of unknown shape.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Json(String);
+pub struct Json(Arc<str>);
 
 impl Json {
     /// Parses any JSON text and stores its compact form. Keys keep their order.
@@ -20,7 +21,7 @@ impl Json {
     }
 
     pub fn from_value(value: &Value) -> Self {
-        Self(value.to_string())
+        Self(value.to_string().into())
     }
 
     /// The value; `null` if the text is damaged, which no constructor allows.
@@ -37,13 +38,13 @@ impl Json {
     }
 
     pub fn object() -> Self {
-        Self("{}".to_owned())
+        Self("{}".into())
     }
 }
 
 impl Default for Json {
     fn default() -> Self {
-        Self("null".to_owned())
+        Self("null".into())
     }
 }
 
@@ -74,7 +75,7 @@ impl<'de> Deserialize<'de> for Json {
         if deserializer.is_human_readable() {
             Value::deserialize(deserializer).map(|value| Self::from_value(&value))
         } else {
-            let text = String::deserialize(deserializer)?;
+            let text = shared_text(deserializer)?;
             // it was compact when it was written, so a syntax check is enough; a log has many
             match serde_json::from_str::<de::IgnoredAny>(&text) {
                 Ok(_) => Ok(Self(text)),
@@ -82,6 +83,25 @@ impl<'de> Deserialize<'de> for Json {
             }
         }
     }
+}
+
+/// Reads a text without a copy in between.
+pub(crate) fn shared_text<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Arc<str>, D::Error> {
+    struct Text;
+    impl de::Visitor<'_> for Text {
+        type Value = Arc<str>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Arc<str>, E> {
+            Ok(text.into())
+        }
+    }
+    deserializer.deserialize_str(Text)
 }
 
 /// Merges `over` into `base`: objects recursively, everything else is replaced; `null` removes a

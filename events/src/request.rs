@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Attachment, ModelRef, PromptPart, Purpose};
-use crate::json::Json;
+use crate::json::{Json, shared_text};
 pub use crate::memo::Memo;
 use crate::payload::Sha256;
 use crate::turn_config::ToolSpec;
@@ -112,7 +112,8 @@ pub struct ToolResult {
     /// The id of the call that this result answers.
     pub call: String,
     pub name: String,
-    pub output: String,
+    #[serde(deserialize_with = "shared_text")]
+    pub output: Arc<str>,
     pub is_error: bool,
     pub attachments: Vec<Attachment>,
 }

@@ -295,9 +295,9 @@ fn values(value: &mut Value, how: &impl Rewrite) -> bool {
     }
 }
 
-fn string(text: &mut String, how: &impl Rewrite) {
-    if let Some(new) = how.text(text) {
-        *text = new;
+fn string<T: AsRef<str> + From<String>>(text: &mut T, how: &impl Rewrite) {
+    if let Some(new) = how.text(text.as_ref()) {
+        *text = new.into();
     }
 }
 

@@ -90,7 +90,7 @@ fn lost(id: &str, name: &str) -> ToolResult {
     ToolResult {
         call: id.to_owned(),
         name: name.to_owned(),
-        output: LOST.to_owned(),
+        output: LOST.into(),
         is_error: true,
         attachments: Vec::new(),
     }

@@ -112,7 +112,9 @@ impl Marks {
                     for (index, result) in Arc::make_mut(results).iter_mut().enumerate() {
                         let place = Place::Message(at, index);
                         self.know(place, [&result.call, &result.name]);
-                        self.mark(place, &mut result.output);
+                        let mut output = result.output.to_string();
+                        self.mark(place, &mut output);
+                        result.output = output.into();
                         for file in &mut result.attachments {
                             self.know(place, [&file.mime, &file.name]);
                             self.mark(place, &mut file.base64);

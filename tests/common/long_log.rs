@@ -152,7 +152,7 @@ impl Log {
         let event = Event::from(Tool::Finished(Box::new(Finished {
             call: String::new(),
             title: format!("src/file{}.rs", n % 400),
-            output,
+            output: output.into(),
             is_error: n.is_multiple_of(11),
             metadata: Json::parse(&format!(
                 r#"{{"seen":{{"/p/src/file{}.rs":"{n}:100"}}}}"#,

@@ -126,7 +126,7 @@ fn result(entry: &Entry, ran: &mut impl Iterator<Item = Part>) -> Part {
     let failed = |why: &str| Part {
         tool: entry.tool.clone(),
         outcome: Outcome {
-            output: why.to_owned(),
+            output: why.into(),
             is_error: true,
             attachments: Vec::new(),
             shown: None,

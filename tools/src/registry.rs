@@ -270,7 +270,8 @@ async fn parts(calls: &[BatchCall], workspace: &Workspace) -> Vec<Part> {
         let run = Box::pin(run_alone(tool, input.as_str(), workspace.clone()));
         let output = run.await.unwrap_or_else(|error| Output::failed(&error));
         let Output { output, is_error, attachments, .. } = output;
-        Part { tool: tool.clone(), outcome: Outcome { output, is_error, attachments, shown: None } }
+        let outcome = Outcome { output: output.into(), is_error, attachments, shown: None };
+        Part { tool: tool.clone(), outcome }
     });
     futures::future::join_all(runs).await
 }

@@ -42,7 +42,7 @@ pub(super) fn run_lost(call: &Call) -> Option<Fact> {
     let finished = Finished {
         call: call.id.clone(),
         title: String::new(),
-        output: tool_executor::DIED.to_owned(),
+        output: tool_executor::DIED.into(),
         is_error: true,
         metadata: Json::object(),
         spill: None,

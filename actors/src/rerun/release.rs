@@ -369,6 +369,7 @@ impl Rerun {
         }
         let Finished { title, output, is_error, metadata, spill, attachments, .. } =
             finished.clone();
+        let output = output.to_string();
         let output = Output { title, output, is_error, metadata, spill, attachments, todos };
         self.hand(of, next, |effect| match effect {
             Effect::Run { output: waits, .. } => waits.send(output).is_ok(),

@@ -205,7 +205,7 @@ fn result(call: &Call, id: &str) -> Value {
     let (outcome, content) = match &call.outcome {
         None => ("open", String::new()),
         Some(Outcome::Finished(finished)) => {
-            (if finished.is_error { "error" } else { "ok" }, finished.output.clone())
+            (if finished.is_error { "error" } else { "ok" }, finished.output.to_string())
         }
         Some(Outcome::Unresolved(error)) => ("not_run", error.clone()),
         Some(Outcome::Denied) => ("denied", String::new()),

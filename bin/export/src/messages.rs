@@ -242,5 +242,5 @@ pub(crate) fn text_of(part: &PromptPart) -> String {
 fn in_words(result: &ToolResult) -> String {
     let files = result.attachments.iter();
     let files = files.map(|Attachment { mime, name, .. }| format!("\n[{name}: {mime}]"));
-    result.output.clone() + &files.collect::<String>()
+    result.output.to_string() + &files.collect::<String>()
 }

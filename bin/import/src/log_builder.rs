@@ -304,8 +304,15 @@ impl LogBuilder<'_> {
             self.conclude(&id, call);
             let Outcome { call, title, output, is_error, attachments } = self.outcomes.remove(at);
             let metadata = Json::object();
-            let finished =
-                Finished { call, title, output, is_error, metadata, spill: None, attachments };
+            let finished = Finished {
+                call,
+                title,
+                output: output.into(),
+                is_error,
+                metadata,
+                spill: None,
+                attachments,
+            };
             self.fact(Fact::of(of, Tool::Finished(Box::new(finished))));
         }
     }

@@ -169,7 +169,7 @@ mod tests {
         CallResult::of(&Finished {
             call: "c".to_owned(),
             title: String::new(),
-            output: output.to_owned(),
+            output: output.into(),
             is_error,
             metadata: Json::from_value(metadata),
             spill: None,

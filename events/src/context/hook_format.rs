@@ -87,7 +87,7 @@ fn about(s: &State, c: &Call, hook: HookPoint) -> Value {
     let mut told = json!({ "call": c.id, "tool": name, "args": args });
     match (hook, &c.phase) {
         (HookPoint::ToolAfter, Phase::Done(outcome)) => {
-            told["output"] = outcome.output.clone().into();
+            told["output"] = (*outcome.output).into();
             told["isError"] = outcome.is_error.into();
             if let Some(shown) = &outcome.shown {
                 told["title"] = shown.title.clone().into();

@@ -1,8 +1,10 @@
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::model::CallSpec;
 use super::sandbox::Profile;
-use crate::json::Json;
+use crate::json::{Json, shared_text};
 use crate::payload::Sha256;
 
 /// The events of a tool call, from the model's request to the result. `call` is always the model's
@@ -234,7 +236,8 @@ pub struct Access {
 pub struct Finished {
     pub call: String,
     pub title: String,
-    pub output: String,
+    #[serde(deserialize_with = "shared_text")]
+    pub output: Arc<str>,
     pub is_error: bool,
     pub metadata: Json,
     /// The place of the full text, if `output` was cut.

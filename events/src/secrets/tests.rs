@@ -232,7 +232,7 @@ fn every_text_of_a_result_is_visited() {
     let finished = Finished {
         call: "c".into(),
         title: TOKEN.into(),
-        output: format!("{TOKEN}\n{QUOTED}"),
+        output: format!("{TOKEN}\n{QUOTED}").into(),
         is_error: true,
         metadata: Json::from_value(&serde_json::json!({ TOKEN: [{ "a": QUOTED }] })),
         spill: None,

@@ -1,5 +1,7 @@
 //! A tool call of a reply, and its progress through resolution, rules, questions and run.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::Wait;
@@ -91,7 +93,7 @@ impl Phase {
 /// The outcome of a call that the model gets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    pub output: String,
+    pub output: Arc<str>,
     pub is_error: bool,
     pub attachments: Vec<Attachment>,
     /// The display for people of a call that has run, until its output is cleared.
@@ -153,7 +155,8 @@ impl Call {
         }
     }
 
-    pub(super) fn done(&mut self, output: String, is_error: bool) {
+    pub(super) fn done(&mut self, output: impl Into<Arc<str>>, is_error: bool) {
+        let output = output.into();
         let (attachments, shown) = (Vec::new(), None);
         self.phase = Phase::Done(Box::new(Outcome { output, is_error, attachments, shown }));
     }

@@ -47,7 +47,7 @@ impl State {
         for call in calls.filter(|c| c.seq == call) {
             if let Phase::Done(outcome) = &mut call.phase {
                 if let Some(output) = output {
-                    output.clone_into(&mut outcome.output);
+                    outcome.output = output.into();
                 }
                 if title.is_some() || metadata.is_some() {
                     outcome.shown.get_or_insert_default().revise(title, metadata);

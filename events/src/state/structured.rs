@@ -26,7 +26,7 @@ impl State {
         let mut answers = self.calls().filter(|call| self.gives_output(call));
         answers.find_map(|call| {
             let Phase::Done(outcome) = &call.phase else { return None };
-            outcome.is_error.then_some(outcome.output.as_str())
+            outcome.is_error.then_some(&*outcome.output)
         })
     }
 

@@ -1,5 +1,7 @@
 //! How `tool.*` events change a call.
 
+use std::sync::Arc;
+
 use super::call::{Call, CallDisplay, Outcome, Phase};
 use super::elicitation::Elicitation;
 use super::message::{Reply, ReplyPart};
@@ -122,7 +124,7 @@ impl State {
             CallDisplay { title: finished.title.clone(), metadata: finished.metadata.clone() };
         if let Some(call) = self.waiting_mut(of).filter(|call| call.is_running()) {
             call.phase = Phase::Done(Box::new(Outcome {
-                output: finished.output.clone(),
+                output: Arc::clone(&finished.output),
                 is_error: finished.is_error,
                 attachments: finished.attachments.clone(),
                 shown: Some(Box::new(display)),

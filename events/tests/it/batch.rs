@@ -49,7 +49,7 @@ fn the_model_is_told_of_the_batch_alone() {
     let call = run.state.calls().find(|call| call.id == "a").expect("the batch").clone();
     let outputs: Vec<_> =
         run.state.parts(&call).into_iter().map(|part| part.outcome.output).collect();
-    assert_eq!(outputs, ["one", "two"]);
+    assert_eq!(outputs, ["one".into(), "two".into()]);
     run.step(&Done("a", "both"));
     let text = serde_json::to_string(&context::request(&run.state).messages).expect("json");
     assert!(text.contains("both") && !text.contains("a_1") && !text.contains("one"), "{text}");

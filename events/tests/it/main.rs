@@ -15,6 +15,9 @@ mod finish;
 mod imported;
 mod inherited_children;
 mod limits;
+#[allow(unreachable_pub, reason = "other crates share it as a library")]
+#[path = "../../../tests/common/long_log.rs"]
+mod long_log;
 mod next;
 mod noted;
 mod permission;
@@ -25,6 +28,7 @@ mod room;
 mod sandbox;
 mod seeds;
 mod session_rules;
+mod shared_requests;
 mod sim;
 mod simulation;
 mod subagent;

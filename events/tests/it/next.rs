@@ -270,7 +270,7 @@ fn a_call_without_an_outcome_is_answered_as_interrupted() {
         panic!("{request:?}")
     };
     let results: Vec<_> =
-        results.iter().map(|it| (it.call.as_str(), it.output.as_str(), it.is_error)).collect();
+        results.iter().map(|it| (it.call.as_str(), &*it.output, it.is_error)).collect();
     let interrupted = |call| (call, "[Tool execution was interrupted]", true);
     let [checked, asked, running] = ["a", "b", "c"].map(interrupted);
     assert_eq!(results, [checked, asked, running, ("d", "ok", false)]);

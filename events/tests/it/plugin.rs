@@ -26,7 +26,7 @@ fn request(run: &Run) -> Request {
 
 fn results(run: &Run) -> Vec<String> {
     let tool = |message: &RequestMessage| match message {
-        RequestMessage::Tool { results } => results.iter().map(|r| r.output.clone()).collect(),
+        RequestMessage::Tool { results } => results.iter().map(|r| r.output.to_string()).collect(),
         RequestMessage::User { .. } | RequestMessage::Assistant { .. } => Vec::new(),
     };
     request(run).messages.iter().flat_map(tool).collect()
@@ -126,7 +126,7 @@ fn a_batch_gathers_what_its_parts_have_become() {
     check_with(&config, &given, &["permission.ruled b allow", "tool.started b 1"]);
     let run = after(&config, &given);
     let batch = run.state.calls().next().unwrap();
-    assert_eq!(run.state.parts(batch)[0].outcome.output, "cooked");
+    assert_eq!(&*run.state.parts(batch)[0].outcome.output, "cooked");
 }
 
 #[test]

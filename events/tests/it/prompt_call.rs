@@ -35,7 +35,7 @@ fn the_task_comes_before_the_answer() {
     };
     assert_eq!(parts[0].text, "/do it");
     assert!(parts[1].text.contains("`general`") && last[0].text.contains("Tell what came of that"));
-    assert_eq!(results[0].output, "found it");
+    assert_eq!(&*results[0].output, "found it");
     let [AssistantPart::Call { name, input, .. }] = &call[..] else { unreachable!("{call:?}") };
     let input = input.value();
     assert_eq!(

@@ -147,7 +147,7 @@ impl Contents {
     }
 
     fn result(&mut self, result: &ToolResult, files: &mut Vec<Value>) -> Value {
-        let mut output = result.output.clone();
+        let mut output = result.output.to_string();
         let (mut within, mut is_first) = (Vec::new(), true);
         for file in &result.attachments {
             let (mime, name, data) = (&file.mime, &file.name, &file.base64);

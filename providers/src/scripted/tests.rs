@@ -35,7 +35,7 @@ fn request(prompt: &str, answers: usize) -> Request {
             results: [ToolResult {
                 call: "c".into(),
                 name: "read".into(),
-                output: format!("result {answers}"),
+                output: format!("result {answers}").into(),
                 is_error: false,
                 attachments: vec![],
             }]

@@ -32,7 +32,7 @@ fn event() -> impl Strategy<Value = Event> {
         (json(), ".*", any::<bool>()).prop_map(|(metadata, output, is_error)| {
             Tool::Finished(Box::new(Finished {
                 metadata,
-                output,
+                output: output.into(),
                 is_error,
                 ..crate::common::finished()
             }))

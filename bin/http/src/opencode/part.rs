@@ -136,8 +136,8 @@ fn metadata(call: &Call, finished: Option<&Finished>) -> Value {
         Some(_) | None => Map::new(),
     };
     if call.name == "bash" {
-        let output = finished.map_or(&call.tail, |finished| &finished.output);
-        metadata.entry("output").or_insert_with(|| output.as_str().into());
+        let output = finished.map_or(call.tail.as_str(), |finished| &finished.output);
+        metadata.entry("output").or_insert_with(|| output.into());
         if let Some(description) = call.input.get("description") {
             metadata.entry("description").or_insert_with(|| description.clone());
         }

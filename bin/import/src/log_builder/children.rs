@@ -92,7 +92,7 @@ impl LogBuilder<'_> {
             let finished = Finished {
                 call,
                 title: String::new(),
-                output: NO_RESULT.to_owned(),
+                output: NO_RESULT.into(),
                 is_error: true,
                 metadata: Json::object(),
                 spill: None,

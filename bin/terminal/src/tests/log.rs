@@ -125,7 +125,7 @@ impl Log {
         let finished = Finished {
             call: "c".to_owned(),
             title: String::new(),
-            output: output.to_owned(),
+            output: output.into(),
             is_error,
             metadata: Json::from_value(metadata),
             spill: None,

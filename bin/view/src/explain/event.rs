@@ -164,7 +164,7 @@ fn content(event: &Event) -> Option<String> {
         Event::Tool(Tool::Called { call } | Tool::Batched { call }) => {
             serde_json::to_string_pretty(&call.input.value()).ok()?
         }
-        Event::Tool(Tool::Finished(finished)) => finished.output.clone(),
+        Event::Tool(Tool::Finished(finished)) => finished.output.to_string(),
         Event::Turn(Turn::Prompted { parts, .. } | Turn::Noted { parts, .. }) => joined(parts),
         Event::Turn(Turn::Ended(ended)) => ended.text.clone(),
         Event::Model(Model::Streamed { parts }) => {

@@ -152,7 +152,7 @@ fn role_and_text(message: &RequestMessage) -> (&'static str, String) {
             ("assistant", parts.iter().map(part).collect::<Vec<_>>().join("\n"))
         }
         RequestMessage::Tool { results } => {
-            let result = results.iter().map(|result| result.output.as_str());
+            let result = results.iter().map(|result| &*result.output);
             ("tool", result.collect::<Vec<_>>().join("\n"))
         }
     }

@@ -255,7 +255,7 @@ fn attached(run: &Run, mime: &str, data: &str) -> Fact {
     let finished = Finished {
         call: String::new(),
         title: String::new(),
-        output: String::new(),
+        output: "".into(),
         is_error: mime.is_empty(),
         metadata: Json::object(),
         spill: None,
