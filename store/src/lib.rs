@@ -51,6 +51,7 @@ mod log;
 mod lookup;
 mod open_store;
 mod payloads;
+mod read_ahead;
 mod reader;
 mod salvage;
 mod scan;

@@ -1,5 +1,4 @@
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::thread;
 
 use leftfold_events::event::Session;
@@ -9,16 +8,12 @@ use crate::engine::ReadEngine;
 use crate::error::{Damage, Error};
 use crate::head::Head;
 use crate::payloads::Cache;
+use crate::read_ahead::ReadAhead;
 use crate::scan::{EncodedEntry, EncodedScan, Scan, ScanFault, Source};
 use crate::sled_engine::Records;
 
-/// Databases larger than this are read by two threads: one verifies the records, one decodes them.
+/// Databases larger than this are read by several threads.
 const LARGE: u64 = 4 << 20;
-/// The most events and bytes that one thread hands to the other at a time, and how many such batches
-/// may wait.
-const BATCH: usize = 256;
-const BATCH_BYTES: usize = 1 << 20;
-const BATCHES: usize = 4;
 
 /// The events of a session (for a fork, including the shared ones) up to and including seq `to`. It
 /// does not look for damage behind them.
@@ -163,7 +158,7 @@ impl Reader {
     }
 
     /// Calls back for the events of a session and for its damage, until `each` says that it has
-    /// enough or fails. In a large database another thread reads ahead.
+    /// enough or fails. In a large database other threads read ahead.
     fn each_encoded(
         &self,
         source: Source<'_>,
@@ -172,9 +167,8 @@ impl Reader {
         mut each: impl FnMut(Result<EncodedEntry, ScanFault>) -> Result<bool, ScanFault>,
     ) -> Result<(), ScanFault> {
         let head = self.heads.iter().find(|head| head.session == session);
-        let scan = || EncodedScan::history(source, session, head.cloned(), (from, false));
-        let mut until_enough = |entries: &mut dyn Iterator<Item = _>| {
-            for entry in entries {
+        let mut until_enough = |source: Source<'_>| {
+            for entry in EncodedScan::history(source, session, head.cloned(), (from, false)) {
                 if !each(entry)? {
                     break;
                 }
@@ -182,29 +176,11 @@ impl Reader {
             Ok(())
         };
         if self.engine.size() <= LARGE {
-            return until_enough(&mut scan());
+            return until_enough(source);
         }
         thread::scope(|scope| {
-            let (sender, batches) = mpsc::sync_channel::<Vec<_>>(BATCHES);
-            let read_ahead = move || {
-                let (mut batch, mut bytes) = (Vec::new(), 0);
-                for entry in scan() {
-                    bytes += entry.as_ref().map_or(0, EncodedEntry::size);
-                    batch.push(entry);
-                    if batch.len() >= BATCH || bytes >= BATCH_BYTES {
-                        bytes = 0;
-                        // the receiver is gone once it has enough
-                        if sender.send(std::mem::take(&mut batch)).is_err() {
-                            return;
-                        }
-                    }
-                }
-                let _ = sender.send(batch);
-            };
-            match thread::Builder::new().spawn_scoped(scope, read_ahead) {
-                Ok(_) => until_enough(&mut batches.into_iter().flatten()),
-                Err(_) => until_enough(&mut scan()),
-            }
+            let engine = ReadAhead { engine: source.engine, scope };
+            until_enough(Source { engine: &engine, cache: source.cache })
         })
     }
 

@@ -64,11 +64,6 @@ impl EncodedEntry {
         self.event.seq
     }
 
-    /// Bytes of the event.
-    pub(crate) fn size(&self) -> usize {
-        self.event.body.len()
-    }
-
     pub(crate) fn decode(self, source: Source<'_>) -> Result<Entry, ScanFault> {
         let envelope = decode(source, self.session, &self.event).map_err(ScanFault::Damage)?;
         Ok(Entry { link: self.event.link, envelope })
@@ -132,7 +127,7 @@ impl Iterator for Scan<'_> {
     }
 }
 
-/// A [`Scan`] that leaves the decoding to its caller, which may be another thread.
+/// A [`Scan`] that leaves the decoding to its caller.
 pub(crate) struct EncodedScan<'a> {
     source: Source<'a>,
     session: SessionId,

@@ -1,4 +1,4 @@
-//! A log so long that two threads read it: one checks records, the other decodes them. The events and
+//! A log so long that several threads read it. The events and
 //! the reported damage must equal those that one thread finds.
 
 use std::fs::File;
