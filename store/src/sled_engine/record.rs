@@ -228,7 +228,9 @@ fn join<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     rest: &[(K, V)],
     parts: u8,
 ) -> Result<Body, RecordError> {
-    let mut body = first.to_vec();
+    let further: usize = rest.iter().map(|(_, value)| value.as_ref().len()).sum();
+    let mut body = Vec::with_capacity(first.len() + further);
+    body.extend(first);
     for (number, (key, value)) in (1..=u8::MAX).zip(rest) {
         if key.as_ref().last() != Some(&number) {
             return bad(format!("part {number} of {parts} is missing"));
