@@ -6,45 +6,62 @@
 #[allow(dead_code, reason = "the example's own turn")]
 mod stage;
 
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use leftfold_actors::{NodeMessage, Observation, Watch, WatchScope};
 use leftfold_events::Seq;
-use leftfold_events::event::{Event, Turn};
+use leftfold_events::event::{Event, Tool, Turn};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 const PAIRS: usize = 9;
 const WATCHING: usize = 50;
 const CALLS: usize = 100;
 
-/// Reads every line, and checks that none is missing.
+/// Reads every line, checks that none is missing, and tells the time of the turn by its log.
 struct Reader;
+
+#[derive(Default)]
+struct Read {
+    last: Seq,
+    calls: usize,
+    began: u64,
+    took: Option<Sender<Duration>>,
+}
 
 impl Actor for Reader {
     type Msg = Observation;
-    type State = Seq;
-    type Arguments = Seq;
+    type State = Read;
+    type Arguments = Sender<Duration>;
 
     async fn pre_start(
         &self,
         _: ActorRef<Observation>,
-        last: Seq,
-    ) -> Result<Seq, ActorProcessingErr> {
-        Ok(last)
+        took: Sender<Duration>,
+    ) -> Result<Read, ActorProcessingErr> {
+        Ok(Read { took: Some(took), ..Read::default() })
     }
 
     async fn handle(
         &self,
         myself: ActorRef<Observation>,
         told: Observation,
-        last: &mut Seq,
+        read: &mut Read,
     ) -> Result<(), ActorProcessingErr> {
         for event in told.events.iter() {
-            assert_eq!(event.seq, *last + 1);
-            *last = event.seq;
+            assert_eq!(event.seq, read.last + 1);
+            read.last = event.seq;
             assert!(event.line().ends_with('}'));
-            if matches!(event.event, Event::Turn(Turn::Ended(_))) {
-                myself.stop(None);
+            match &event.event {
+                Event::Turn(Turn::Prompted { .. }) => read.began = event.at.millis(),
+                Event::Tool(Tool::Finished(_)) => read.calls += 1,
+                Event::Turn(Turn::Ended(_)) => {
+                    assert_eq!(read.calls, CALLS);
+                    let took = Duration::from_millis(event.at.millis() - read.began);
+                    read.took.take().unwrap().send(took).unwrap();
+                    myself.stop(None);
+                }
+                _ => {}
             }
         }
         let _ = told.done.send(());
@@ -70,27 +87,29 @@ async fn main() {
     );
 }
 
-/// The time from the prompt until the first sink has seen the end.
 async fn turn(sinks: usize) -> Duration {
-    let call = r#"{ "parts": [{ "text": "I look." }, { "call": { "name": "glob", "input": { "pattern": "*.rs" } } }] }"#;
-    let replies = vec![call; CALLS].join(",");
+    // each call is another one: a model that repeats itself is stopped
+    let call = |n| {
+        format!(
+            r#"{{ "parts": [{{ "text": "I look." }}, {{ "call": {{ "name": "glob", "input": {{ "pattern": "*{n}.rs" }} }} }}] }}"#
+        )
+    };
+    let replies: Vec<String> = (0..CALLS).map(call).collect();
+    let replies = replies.join(",");
     let script = format!(r#"{{ "replies": [{replies}, {{ "parts": [{{ "text": "Well." }}] }}] }}"#);
     let (node, session, prompt) = stage::open(script).await.unwrap();
+    let (took, times) = channel();
     let mut over = Vec::new();
     for _ in 0..sinks {
-        let (sink, ends) = Actor::spawn(None, Reader, 0).await.unwrap();
+        let (sink, ends) = Actor::spawn(None, Reader, took.clone()).await.unwrap();
         node.cast(NodeMessage::Watch(Watch { session, from: 1, sink, family: WatchScope::Alone }))
             .unwrap();
         over.push(ends);
     }
-    let began = Instant::now();
     node.cast(prompt).unwrap();
-    let mut over = over.into_iter();
-    over.next().unwrap().await.unwrap();
-    let took = began.elapsed();
     for ends in over {
         ends.await.unwrap();
     }
     node.stop_and_wait(None, None).await.unwrap();
-    took
+    times.recv().unwrap()
 }
