@@ -52,16 +52,17 @@ impl Actor for Reader {
             assert_eq!(event.seq, read.last + 1);
             read.last = event.seq;
             assert!(event.line().ends_with('}'));
-            match &event.event {
-                Event::Turn(Turn::Prompted { .. }) => read.began = event.at.millis(),
-                Event::Tool(Tool::Finished(_)) => read.calls += 1,
-                Event::Turn(Turn::Ended(_)) => {
-                    assert_eq!(read.calls, CALLS);
-                    let took = Duration::from_millis(event.at.millis() - read.began);
-                    read.took.take().unwrap().send(took).unwrap();
-                    myself.stop(None);
-                }
-                _ => {}
+            if let Event::Turn(Turn::Prompted { .. }) = event.event {
+                read.began = event.at.millis();
+            }
+            if let Event::Tool(Tool::Finished(_)) = event.event {
+                read.calls += 1;
+            }
+            if let Event::Turn(Turn::Ended(_)) = event.event {
+                assert_eq!(read.calls, CALLS);
+                let took = Duration::from_millis(event.at.millis() - read.began);
+                read.took.take().unwrap().send(took).unwrap();
+                myself.stop(None);
             }
         }
         let _ = told.done.send(());
