@@ -3,6 +3,7 @@
 mod amounts;
 mod conversation;
 mod examples;
+mod fleet;
 mod log;
 mod peers;
 
@@ -17,6 +18,7 @@ use leftfold_runtime::turn_config::Overrides;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::conversation::*;
+pub(crate) use self::fleet::*;
 pub(crate) use self::log::*;
 pub(crate) use self::peers::*;
 
@@ -28,6 +30,10 @@ pub(crate) use self::peers::*;
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+    /// Keep all sessions in this folder, or in a PostgreSQL database: `postgresql://USER@HOST/DATABASE` [default: the
+    /// data folder, or LEFTFOLD_STORE]
+    #[arg(long, value_name = "DIR|URL", global = true)]
+    pub(crate) store: Option<String>,
     #[command(flatten)]
     pub(crate) conversation: ConversationArgs,
 }
@@ -54,7 +60,7 @@ pub(crate) enum Command {
     Demo(Demo),
     /// Start a long-lived node that speaks the Agent Client Protocol on stdio
     #[command(visible_alias = "acp")]
-    Node(Node),
+    Node,
     /// Serve OpenCode's API over HTTP, for its clients and SDKs
     Serve(Serve),
     /// Show sessions and their timelines in a browser, also while they run
@@ -109,6 +115,8 @@ pub(crate) enum Command {
     Lsp(Lsp),
     /// List plugins with their status, hooks and tools
     Plugins(Plugins),
+    /// Keep sessions in PostgreSQL, where nodes on several machines share them
+    Fleet(Fleet),
     /// Show the settings in effect, and where each value comes from
     Config(Config),
     /// Show the project's settings that need your trust, and trust them
@@ -174,7 +182,7 @@ impl Command {
             Self::Serve(_) => Some("leftfold serve"),
             Self::View(_) => Some("leftfold view"),
             Self::Demo(_)
-            | Self::Node(_)
+            | Self::Node
             | Self::Replay(_)
             | Self::Verify(_)
             | Self::Rerun(_)
@@ -191,6 +199,7 @@ impl Command {
             | Self::Agents(_)
             | Self::Lsp(_)
             | Self::Plugins(_)
+            | Self::Fleet(_)
             | Self::Config(_)
             | Self::Tool(_)
             | Self::Doctor(_)
@@ -426,13 +435,6 @@ pub(crate) struct Unrevert {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Node {
-    /// Keep all sessions in the store in this folder [default: `store` in the data folder]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) store: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct Serve {
     /// Address to listen on; one that others can reach needs LEFTFOLD_SERVER_PASSWORD
     #[arg(long, value_name = "H", default_value = "127.0.0.1")]
@@ -440,9 +442,6 @@ pub(crate) struct Serve {
     /// Port to listen on; 0 takes any free one
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub(crate) port: u16,
-    /// Keep all sessions in one store in this folder [default: `store` in the data folder]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) store: Option<PathBuf>,
     /// Let pages of this origin use the server (repeatable)
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) cors: Vec<String>,

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use cli::{Cli, Command};
-use leftfold_runtime::{Usage, note, only_people};
+use leftfold_runtime::{Usage, note, only_people, session_paths};
 
 fn main() -> ExitCode {
     leftfold_runtime::close_descriptors_on_exec();
@@ -38,6 +38,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     if let Some(command) = cli.for_people() {
         only_people::require(command)?;
     }
+    commands::fleet::choose_store(cli.store.as_deref())?;
     let Some(command) = cli.command else {
         let start = cli.conversation.start()?;
         return match commands::first_start::choose_model(&start)? {
@@ -48,9 +49,9 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => commands::run::run(args),
         Command::Resume(args) => commands::run::resume(&args),
-        Command::Node(args) => {
+        Command::Node => {
             memory::give_back();
-            leftfold_acp::serve(args.store, leftfold_http::register)
+            leftfold_acp::serve(session_paths::chosen_store(), leftfold_http::register)
         }
         Command::Serve(args) => {
             memory::give_back();
@@ -85,6 +86,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Agents(args) => commands::agents::agents(&args),
         Command::Mcp(args) => commands::mcp::mcp(&args),
         Command::Lsp(args) => commands::lsp::lsp(&args),
+        Command::Fleet(args) => commands::fleet::fleet(&args, cli.store.as_deref()),
         Command::Plugins(args) => commands::plugins::plugins(&args),
         Command::Config(args) => commands::config::config(&args),
         Command::Trust(args) => commands::trust::trust(&args),

@@ -24,6 +24,14 @@ Exit codes:
   0 completed   1 error   2 bad usage or settings   3 blocked: a call was rejected
   4 a limit of steps, cost or time was reached      5 incomplete answer   130 interrupted";
 
+pub(super) const FLEET: &str = "\
+Examples:
+  leftfold fleet init postgresql://ann@db.example/logs
+  leftfold fleet import ~/.local/share/leftfold --store postgresql://ann@db.example/logs
+  LEFTFOLD_STORE=postgresql://ann@db.example/logs leftfold run \"Why does the test fail?\"
+
+The password comes from the URL, PGPASSWORD or ~/.pgpass, and is not stored.";
+
 pub(super) const FORK: &str = "\
 Examples:
   leftfold fork last                      prints the id of the new session

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use leftfold_events::SessionId;
+use leftfold_runtime::session_paths;
 use leftfold_store::{Damage, Reader, Report};
 use leftfold_view::{clean, words};
 
@@ -25,7 +26,7 @@ pub(crate) fn check(args: &Check) -> anyhow::Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
     for (store, session) in places {
         let live = LiveLine::about(&format!("checking {session}"));
-        let report = report(&store)?;
+        let report = report(&store, session)?;
         drop(live);
         if !report.damage.is_empty() {
             code = ExitCode::FAILURE;
@@ -50,17 +51,24 @@ fn place(text: &str, salvage: bool) -> anyhow::Result<(PathBuf, SessionId)> {
         Ok(place) => Ok((place.store, place.session)),
         Err(_) if salvage && leftfold_store::exists(Path::new(text)) => {
             let store = Path::new(text).canonicalize()?;
-            let heads = leftfold_store::heads(&store);
+            let heads = leftfold_store::heads(&store)?;
             Ok((store, heads.first().map(|head| head.session).unwrap_or_default()))
         }
         Err(error) => Err(error),
     }
 }
 
-fn report(store: &Path) -> anyhow::Result<Report> {
-    let mut report = leftfold_store::check(store)?;
+/// The damage of a store; if a database keeps it, of the session and its descendants.
+fn report(store: &Path, session: SessionId) -> anyhow::Result<Report> {
+    let in_database = session_paths::is_in_database(store);
+    let mut report = match in_database {
+        true => leftfold_store::check_tree(store, session)?,
+        false => leftfold_store::check(store)?,
+    };
     if report.damage.is_empty() {
-        report.damage.extend(unfoldable(store)?);
+        let reader = Reader::open(store)?;
+        let sessions = if in_database { vec![session] } else { reader.sessions()? };
+        report.damage.extend(unfoldable(&reader, sessions)?);
     }
     Ok(report)
 }
@@ -89,20 +97,13 @@ fn lines(report: &Report, session: SessionId, format: Format) -> anyhow::Result<
 }
 
 /// Finds logs whose events are intact but that do not begin with `session.created`.
-fn unfoldable(store: &Path) -> anyhow::Result<Vec<Damage>> {
-    let reader = Reader::open(store)?;
+fn unfoldable(reader: &Reader, sessions: Vec<SessionId>) -> anyhow::Result<Vec<Damage>> {
     let mut damage = Vec::new();
-    for session in reader.sessions() {
+    for session in sessions {
         let events = reader.read(session, 1)?;
         let begun = events.is_empty() || leftfold_events::fold(&events).origin.is_some();
         if !begun {
-            damage.push(Damage {
-                file: "db".to_owned(),
-                offset: None,
-                session: Some(session),
-                seq: Some(1),
-                what: "the log does not begin with session.created".to_owned(),
-            });
+            damage.push(Damage::event(session, 1, "the log does not begin with session.created"));
         }
     }
     Ok(damage)

@@ -133,7 +133,7 @@ pub(super) fn as_text(history: &History, format: fn(&Run) -> String) -> String {
 
 fn json_lines(args: &Export, place: &SessionPlace, history: History) -> anyhow::Result<String> {
     let origin = fold(history.root()).origin;
-    let imported = leftfold_store::imported(&place.store, history.root());
+    let imported = leftfold_store::imported(&place.store, history.root())?;
     let events = history.by_time();
     let lines = lines(&events, args.unmasked);
     if !args.bundle {

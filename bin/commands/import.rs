@@ -25,6 +25,13 @@ use leftfold_runtime::session_diff;
 use leftfold_runtime::session_paths::{self, SessionPlace};
 
 pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
+    if session_paths::chosen_store().is_some() {
+        bail!(Usage(
+            "`import` writes into the data folder: leave out --store and LEFTFOLD_STORE, then copy the session with \
+             `leftfold fleet import`"
+                .to_owned()
+        ));
+    }
     let live = LiveLine::about(&format!("reading {}", args.file.display()));
     let (bytes, name) = contents(&args.file)?;
     let text = String::from_utf8_lossy(&bytes);
@@ -305,7 +312,6 @@ fn write(
     for (session, events) in sessions {
         store.import(*session, events).with_context(|| format!("session {session}"))?;
     }
-    drop(store);
     if let Some(outputs) = outputs {
         outputs.keep(&new.join("spill"), sessions.iter().flat_map(|(_, events)| events))?;
     }
@@ -318,7 +324,8 @@ fn write(
         accepted = session_diff::steps_to_accept(events, &snapshots, &trees)?;
     }
     let logs = sessions.iter().map(|(session, events)| (*session, events.as_slice()));
-    leftfold_store::note_imported(&new, logs, accepted)?;
+    store.note_imported(logs, accepted)?;
+    drop(store);
     std::fs::rename(new, &place.store)?;
     std::fs::File::open(folder)?.sync_all()?;
     Ok(())

@@ -14,6 +14,7 @@ pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod first_start;
+pub(crate) mod fleet;
 pub(crate) mod import;
 pub(crate) mod in_terminal;
 mod line_question;

@@ -127,7 +127,7 @@ impl Candidate {
                 false => size(&store),
                 true => {
                     let (bytes, events) = *shared.get_or_insert_with(|| {
-                        let heads = leftfold_store::heads(&store);
+                        let heads = session_paths::heads_now(&store);
                         (size(&store), heads.iter().map(|head| head.seq).sum::<u64>())
                     });
                     let part = u128::from(bytes) * u128::from(head.seq) / u128::from(events.max(1));

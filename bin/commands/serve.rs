@@ -13,13 +13,14 @@ use crate::cli;
 /// # Errors
 /// The directory does not exist.
 pub(crate) fn options(args: cli::Serve) -> anyhow::Result<ServeOptions> {
-    let cli::Serve { hostname, port, store, cors, directory, web, log_level: _ } = args;
+    let cli::Serve { hostname, port, cors, directory, web, log_level: _ } = args;
     let directory = match directory {
         Some(directory) => directory
             .canonicalize()
             .map_err(|error| Usage(format!("--directory {}: {error}", directory.display())))?,
         None => std::env::current_dir().context("the current directory")?,
     };
+    let store = None;
     Ok(ServeOptions { hostname, port, store, cors, directory, web, page: None })
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::pages;
 use super::stats::ProjectFilter;
 use crate::cli::{Format, ListArgs, Sessions, SessionsCommand};
-use leftfold_runtime::session_list::{cost, remove, state, title};
+use leftfold_runtime::session_list::{Costs, cost, remove, state, title};
 use leftfold_runtime::session_paths;
 use leftfold_view::clean;
 use leftfold_view::words::counted;
@@ -39,14 +39,15 @@ fn list(only: &ListArgs, args: &Sessions) -> anyhow::Result<ExitCode> {
         leftfold_runtime::note("leftfold: there are no sessions yet");
     }
     roots.truncate(only.limit.unwrap_or(usize::MAX));
+    let mut costs = Costs::default();
     let lines = roots.iter().map(|(store, head)| match args.format {
-        Format::Json => described(store, head).to_string() + "\n",
-        Format::Text => line(store, head),
+        Format::Json => described(store, head, costs.of(store, head)).to_string() + "\n",
+        Format::Text => line(store, head, costs.of(store, head)),
     });
     pages::page(&args.page, args.format, &lines.collect::<String>(), pages::session_line)
 }
 
-fn line(store: &Path, head: &Head) -> String {
+fn line(store: &Path, head: &Head, cost: f64) -> String {
     let title = clean::printable_line(&title(head)).into_owned();
     let at = head.at.to_string();
     let at = at.get(..16).unwrap_or(&at).replace('T', " ");
@@ -54,7 +55,6 @@ fn line(store: &Path, head: &Head) -> String {
     let about = head.summary.as_ref().and_then(|summary| summary.summary.as_deref());
     let about = about.map(|about| format!("    {}\n", clean::printable_line(about)));
     let about = about.unwrap_or_default();
-    let cost = cost(store, head);
     // a model without a price
     let cost = if cost > 0.0 { format!("${cost:.4}") } else { String::new() };
     format!("{}  {at}  {state:<11} {cost:<9} {title}\n{about}", head.session)
@@ -62,11 +62,11 @@ fn line(store: &Path, head: &Head) -> String {
 
 fn show(session: &str, args: &Sessions) -> anyhow::Result<ExitCode> {
     let place = super::place(session)?;
-    let heads = leftfold_store::heads(&place.store);
+    let heads = leftfold_store::heads(&place.store)?;
     let Some(head) = heads.iter().find(|head| head.session == place.session) else {
         anyhow::bail!("session {} has no head record: run `leftfold check` on it", place.session)
     };
-    let mut described = described(&place.store, head);
+    let mut described = described(&place.store, head, cost(&heads, head));
     // The head does not have these facts. If the log cannot be read, they are left out.
     let log = leftfold_store::Reader::open(&place.store);
     if let Ok(events) = log.and_then(|reader| reader.read(place.session, 1)) {
@@ -134,13 +134,13 @@ fn remove_all(sessions: &[String]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn described(store: &Path, head: &Head) -> Value {
+fn described(store: &Path, head: &Head, cost: f64) -> Value {
     let summary = head.summary.clone().unwrap_or_default();
     let mut described = json!({
         "id": head.session,
         "title": title(head),
         "state": state(store, head),
-        "cost": cost(store, head),
+        "cost": cost,
         "own_cost": summary.cost,
         "created": summary.created,
         "time": head.at,

@@ -30,8 +30,8 @@ pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
     let mut totals = Totals::default();
     let mut projects = BTreeSet::new();
     for store in session_paths::stores()? {
-        let read = Reader::open(&store).map(|reader| {
-            for session in reader.sessions() {
+        let read = Reader::open(&store).and_then(|reader| {
+            for session in reader.sessions()? {
                 let (events, damage) = reader.read_good(session);
                 let project = project_of(&events);
                 if only.as_ref().is_none_or(|only| only.matches(project)) {
@@ -47,8 +47,13 @@ pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
                     ));
                 }
             }
+            Ok(())
         });
         if let Err(error) = read {
+            // then there is no other store
+            if session_paths::is_in_database(&store) {
+                return Err(error.into());
+            }
             let _aside = live.aside();
             leftfold_runtime::note(&format!("leftfold: not counted: {error}"));
         }

@@ -44,8 +44,31 @@ pub struct SpillFault {
 /// # Errors
 /// [`Error::NotAStore`] or [`Error::Io`]. A database that cannot be opened is damage, not an error.
 pub fn check(dir: &Path) -> Result<Report, Error> {
+    run(dir, None)
+}
+
+/// As [`check`], but only of one session and its descendants: a database keeps the sessions of many people.
+///
+/// # Errors
+/// As for [`check`].
+pub fn check_tree(dir: &Path, root: SessionId) -> Result<Report, Error> {
+    run(dir, Some(root))
+}
+
+fn run(dir: &Path, root: Option<SessionId>) -> Result<Report, Error> {
     match Reader::open(dir) {
-        Ok(reader) => Ok(Check::new(&reader).run()),
+        Ok(reader) => {
+            let mut check = Check::new(&reader);
+            match root {
+                Some(root) => check.tree(root),
+                None => check.all()?,
+            }
+            let report = check.run();
+            match report.damage.iter().find(|damage| damage.is_away) {
+                Some(away) => Err(Error::damaged(dir, away.clone())),
+                None => Ok(report),
+            }
+        }
         Err(Error::Damaged { damage, .. }) => {
             let mut damage = vec![*damage];
             damage.extend(places(dir, &damage));
@@ -58,7 +81,7 @@ pub fn check(dir: &Path) -> Result<Report, Error> {
 /// The places in `db` that sled did not write as they are, if `damage` shows that something is
 /// wrong. A tear that costs no event is not damage.
 fn places(dir: &Path, damage: &[Damage]) -> Vec<Damage> {
-    if !damage.iter().any(|damage| damage.file == "db" && damage.offset.is_none()) {
+    if !damage.iter().any(|damage| *damage.file == *"db" && damage.offset.is_none()) {
         return Vec::new();
     }
     let Ok(inspection) = File::open(dir.join("db")).and_then(|db| frames::inspect(&db)) else {
@@ -78,6 +101,10 @@ fn places(dir: &Path, damage: &[Damage]) -> Vec<Damage> {
 struct Check<'a> {
     reader: &'a Reader,
     report: Report,
+    /// Only this session and its descendants are read.
+    root: Option<SessionId>,
+    /// The sessions that have a head.
+    heads: HashSet<SessionId>,
     /// Children and the parents that spawned them.
     spawned: HashSet<(SessionId, SessionId)>,
     /// Children that have completed, their parents, and the seqs of the parents' events that say
@@ -91,25 +118,49 @@ struct Check<'a> {
 
 impl<'a> Check<'a> {
     fn new(reader: &'a Reader) -> Self {
-        let report = Report { damage: reader.damage().to_vec(), ..Report::default() };
-        let (spawned, ended, parents, spans) = Default::default();
-        Self { reader, report, spawned, ended, parents, spans }
+        let (report, root, heads, spawned, ended, parents, spans) = Default::default();
+        Self { reader, report, root, heads, spawned, ended, parents, spans }
+    }
+
+    /// Reads all sessions, and looks for damage that belongs to none.
+    fn all(&mut self) -> Result<(), Error> {
+        self.report.damage = self.reader.engine().damage();
+        self.heads = self.reader.heads()?.into_iter().map(|head| head.session).collect();
+        let mut sessions = self.reader.sessions()?;
+        let known: HashSet<_> = sessions.iter().copied().collect();
+        // a head without any event: the whole log is lost
+        sessions.extend(self.heads.iter().filter(|session| !known.contains(session)));
+        sessions.into_iter().for_each(|session| self.session(session));
+        Ok(())
+    }
+
+    fn tree(&mut self, root: SessionId) {
+        self.root = Some(root);
+        let (mut next, mut known) = (vec![root], HashSet::new());
+        while let Some(session) = next.pop() {
+            if !known.insert(session) {
+                continue;
+            }
+            match self.reader.engine().head(session) {
+                Ok(head) => self.heads.extend(head.map(|head| head.session)),
+                Err(damage) => self.report.damage.push(damage),
+            }
+            self.session(session);
+            let children = self.spawned.iter().filter(|(_, parent)| *parent == session);
+            next.extend(children.map(|(child, _)| *child));
+        }
+    }
+
+    fn session(&mut self, session: SessionId) {
+        for event in self.reader.walk(session) {
+            match event {
+                Ok(envelope) => self.event(&envelope),
+                Err(wrong) => self.report.damage.push(wrong.into_damage()),
+            }
+        }
     }
 
     fn run(mut self) -> Report {
-        let mut sessions = self.reader.sessions();
-        let known: HashSet<_> = sessions.iter().copied().collect();
-        // a head without any event: the whole log is lost
-        let heads = self.reader.heads().iter().map(|head| head.session);
-        sessions.extend(heads.filter(|session| !known.contains(session)));
-        for session in sessions {
-            for event in self.reader.walk(session) {
-                match event {
-                    Ok(envelope) => self.event(&envelope),
-                    Err(wrong) => self.report.damage.push(wrong.into_damage()),
-                }
-            }
-        }
         self.links();
         self.places();
         self.report
@@ -147,6 +198,10 @@ impl<'a> Check<'a> {
     /// here: their chain begins with the parent's link.
     fn links(&mut self) {
         for (child, seq, parent) in &self.parents {
+            // the parent of the session that was asked for is not read
+            if self.root == Some(*child) {
+                continue;
+            }
             let what = if !self.spans.contains_key(parent) {
                 format!("its parent {parent} is not in the store")
             } else if !self.spawned.contains(&(*child, *parent)) {
@@ -158,7 +213,7 @@ impl<'a> Check<'a> {
         }
         for (child, parent, seq) in &self.ended {
             // a child that has a head is already reported as missing
-            let missed = self.reader.heads().iter().any(|head| head.session == *child);
+            let missed = self.heads.contains(child);
             if !self.spans.contains_key(child) && !missed {
                 let what = format!("its child {child} has completed and is not in the store");
                 self.report.damage.push(Damage::event(*parent, *seq, what));

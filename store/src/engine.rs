@@ -28,14 +28,14 @@ pub trait ReadEngine: fmt::Debug + Send + Sync {
     /// kept elsewhere: `body` is the whole event only if that is smaller than [`PEEK`] bytes.
     ///
     /// # Errors
-    /// Why the event cannot be read, for people.
-    fn peek(&self, session: SessionId, from: Seq) -> Result<Option<StoredEvent>, String>;
+    /// Why the event cannot be read.
+    fn peek(&self, session: SessionId, from: Seq) -> Result<Option<StoredEvent>, ContentFault>;
 
     /// The sessions that have events of their own, sorted.
     ///
     /// # Errors
-    /// Why they cannot be read, for people.
-    fn sessions(&self) -> Result<Vec<SessionId>, String>;
+    /// Why they cannot be read.
+    fn sessions(&self) -> Result<Vec<SessionId>, ContentFault>;
 
     /// The contents that were appended under this hash. The caller compares the hash.
     ///
@@ -49,15 +49,34 @@ pub trait ReadEngine: fmt::Debug + Send + Sync {
     /// The head cannot be read.
     fn head(&self, session: SessionId) -> Result<Option<Head>, Damage>;
 
-    /// The heads that can be read, sorted by session.
-    fn heads(&self) -> Vec<Head>;
+    /// The heads, sorted by session, without those that are damaged.
+    ///
+    /// # Errors
+    /// None of them can be read.
+    fn heads(&self) -> Result<Vec<Head>, ContentFault>;
 
     /// Damage that belongs to no event: heads that cannot be read, and what the engine has found in
     /// its own files.
     fn damage(&self) -> Vec<Damage>;
 
+    /// The node of another process that owns the session, for people. `None`: nobody does, or the engine has one
+    /// node at a time.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    fn owner(&self, session: SessionId) -> Result<Option<String>, ContentFault>;
+
     /// About how many bytes the engine keeps.
-    fn size(&self) -> u64;
+    ///
+    /// # Errors
+    /// They cannot be counted.
+    fn size(&self) -> Result<u64, ContentFault>;
+
+    /// What [`Engine::note_imports`] was given, in any order.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    fn import_notes(&self) -> Result<Vec<u8>, ContentFault>;
 }
 
 /// Events of one session, as [`ReadEngine::events`] reads them.
@@ -93,11 +112,21 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// [`Error::Io`], [`Error::Database`]. Some of the events may then be gone: call it again.
     fn remove(&self, sessions: &[SessionId]) -> Result<(), Error>;
 
+    /// Makes notes about imported sessions durable: a line each. Notes of other sessions stay.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Database`]
+    fn note_imports(&self, notes: &[(SessionId, String)]) -> Result<(), Error>;
+
+    /// Whether other nodes append to other sessions of these logs at the same time.
+    fn is_shared(&self) -> bool;
+
     /// From now on, sends each session whose log has grown. A hint may be lost or come twice; its
     /// events can be read before it comes.
     fn hints(&self, to: SyncSender<SessionId>);
 
-    /// Distinguishes these logs from all others, also from their copies.
+    /// Distinguishes these logs from all others, also from their copies. All nodes of a shared engine have the
+    /// same.
     fn identity(&self) -> String;
 }
 

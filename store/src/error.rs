@@ -12,52 +12,72 @@ use crate::chain;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Damage {
     /// Path relative to the store's folder: `db`, `heads/ID`, `payloads/SHA256`, …
-    pub file: String,
+    pub file: Box<str>,
     /// Byte in `file`, if it is known: the place where the file ends too early or sled's log is
     /// torn.
     pub offset: Option<u64>,
     pub session: Option<SessionId>,
     pub seq: Option<Seq>,
     pub what: String,
+    /// Nothing is known to be wrong: the place cannot be read now, because the database is away.
+    #[serde(skip)]
+    pub is_away: bool,
 }
 
 impl Damage {
     /// Damage of the whole database.
-    pub(crate) fn db(what: impl Into<String>) -> Self {
-        Self { file: "db".into(), offset: None, session: None, seq: None, what: what.into() }
+    pub fn db(what: impl Into<String>) -> Self {
+        let (file, what) = ("db".into(), what.into());
+        Self { file, offset: None, session: None, seq: None, what, is_away: false }
     }
 
-    pub(crate) fn event(session: SessionId, seq: Seq, what: impl Into<String>) -> Self {
+    pub fn event(session: SessionId, seq: Seq, what: impl Into<String>) -> Self {
         Self { session: Some(session), seq: Some(seq), ..Self::db(what) }
     }
 
     pub(crate) fn head(session: Option<SessionId>, name: &str, what: impl Into<String>) -> Self {
-        Self { file: format!("heads/{name}"), session, ..Self::db(what) }
+        Self { file: format!("heads/{name}").into(), session, ..Self::db(what) }
     }
 }
 
 /// A fault of stored contents, and the file that it is in.
 #[derive(Debug)]
-pub struct ContentFault {
-    file: String,
-    offset: Option<u64>,
-    what: String,
-}
+pub struct ContentFault(Box<Damage>);
 
 impl ContentFault {
     /// A fault of the database.
     pub fn db(what: impl Into<String>) -> Self {
-        Self { file: "db".into(), offset: None, what: what.into() }
+        Self(Box::new(Damage::db(what)))
     }
 
     /// A fault of a file.
     pub fn file(file: String, offset: Option<u64>, what: impl Into<String>) -> Self {
-        Self { file, offset, what: what.into() }
+        Self(Box::new(Damage { file: file.into(), offset, ..Damage::db(what) }))
+    }
+
+    /// The database is away; `what` is for people.
+    pub fn away(what: impl Into<String>) -> Self {
+        Self(Box::new(Damage { is_away: true, ..Damage::db(what) }))
     }
 
     pub(crate) fn of(self, session: SessionId, seq: Seq) -> Damage {
-        let Self { file, offset, what } = self;
-        Damage { file, offset, ..Damage::event(session, seq, what) }
+        Damage { session: Some(session), seq: Some(seq), ..*self.0 }
+    }
+
+    pub(crate) fn into_error(self, dir: &Path) -> Error {
+        Error::damaged(dir, *self.0)
+    }
+}
+
+impl fmt::Display for ContentFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.what)
+    }
+}
+
+impl From<String> for ContentFault {
+    fn from(what: String) -> Self {
+        Self::db(what)
     }
 }
 
@@ -87,8 +107,12 @@ pub enum Error {
     Locked { dir: PathBuf },
     #[error("{} is not a store: {why}; a store is a folder with a sled database (`db`)", dir.display())]
     NotAStore { dir: PathBuf, why: String },
-    #[error("the log of session {session} is already open for appending in this process")]
-    Taken { session: SessionId },
+    #[error("the log of session {session} is already open for appending in {}", owner.as_deref().unwrap_or("this process"))]
+    Taken {
+        session: SessionId,
+        /// The node that has it, for people; `None`: this process.
+        owner: Option<String>,
+    },
     #[error("session {session} is in the store already")]
     Exists { session: SessionId },
     #[error("{} is damaged: {damage}; `leftfold check` lists everything", dir.display())]
@@ -147,6 +171,9 @@ impl Error {
     }
 
     pub(crate) fn damaged(dir: &Path, damage: Damage) -> Self {
+        if damage.is_away {
+            return Self::Engine { what: damage.what };
+        }
         if let Some(advice) = shortage(&damage.what) {
             return Self::Shortage { dir: dir.to_owned(), what: damage.to_string(), advice };
         }

@@ -1,5 +1,5 @@
-//! The note about imported logs: the file `imported` in a store's folder. It is outside the logs,
-//! because a log that somebody else wrote can claim anything about itself.
+//! The note about imported logs: the file `imported` in a store's folder, or rows of the database that keeps
+//! the store. It is outside the logs, because a log that somebody else wrote can claim anything about itself.
 //!
 //! The note has one JSON line for each imported session: its last imported event, and the schema and
 //! the SHA-256 of that event as it is stored. If the note cannot be read, or that event is another one, the
@@ -14,10 +14,11 @@ use leftfold_events::{Envelope, Seq, SessionId, Sha256};
 use serde::{Deserialize, Serialize};
 
 use crate::codec::encode_as;
+use crate::database;
 use crate::error::Error;
 use crate::{durable, fault};
 
-const FILE: &str = "imported";
+pub(crate) const FILE: &str = "imported";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Noted {
@@ -40,18 +41,16 @@ fn is_schema_2(schema: &u8) -> bool {
     *schema == schema_2()
 }
 
-/// Notes in the store's folder `dir` that these logs are imported, each as a whole, and which steps of
-/// the first one have snapshots that were checked. Call it before a log becomes visible: a crash then
-/// leaves no imported log without its note.
+/// The notes that these logs are imported, each as a whole, and which steps of the first one have snapshots
+/// that were checked.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Unstorable`] if an event is too large.
-pub fn note_imported<'a>(
-    dir: &Path,
+/// [`Error::Unstorable`] if an event is too large.
+pub(crate) fn notes<'a>(
     logs: impl IntoIterator<Item = (SessionId, &'a [Envelope])>,
     mut accepted: Vec<Seq>,
-) -> Result<(), Error> {
-    let mut lines = String::new();
+) -> Result<Vec<(SessionId, String)>, Error> {
+    let mut notes = Vec::new();
     for (session, events) in logs {
         let Some(last) = events.last() else { continue };
         let unstorable = |why| Error::Unstorable { session, seq: last.seq, why };
@@ -59,11 +58,38 @@ pub fn note_imported<'a>(
         let sha256 = hash(schema, last).map_err(unstorable)?;
         let accepted = std::mem::take(&mut accepted);
         let noted = Noted { session, through: last.seq, sha256, schema, accepted };
-        // plain data: serialising it cannot fail
-        lines += &serde_json::to_string(&noted).unwrap_or_default();
-        lines.push('\n');
+        notes.push((session, noted.line()));
     }
-    write(dir, lines.as_bytes()).map_err(|e| Error::io("cannot write the note in", dir, e))
+    Ok(notes)
+}
+
+/// Writes the notes of these sessions into the store's folder. What the file has about others stays.
+///
+/// # Errors
+/// [`Error::Io`]
+pub(crate) fn write_file(dir: &Path, notes: &[(SessionId, String)]) -> Result<(), Error> {
+    let failed = |e| Error::io("cannot write the note in", dir, e);
+    let mut lines = Vec::new();
+    for line in read_file(dir).map_err(failed)?.split_inclusive(|byte| *byte == b'\n') {
+        let of = serde_json::from_slice::<Noted>(line).map(|noted| noted.session);
+        if !of.is_ok_and(|of| notes.iter().any(|(session, _)| *session == of)) {
+            lines.extend_from_slice(line);
+        }
+    }
+    for (_, line) in notes {
+        lines.extend_from_slice(line.as_bytes());
+        lines.push(b'\n');
+    }
+    write(dir, &lines).map_err(failed)
+}
+
+/// The notes in the store's folder. None: it has no such file.
+pub(crate) fn read_file(dir: &Path) -> io::Result<Vec<u8>> {
+    match fs::read(dir.join(FILE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Ok(note) if note.is_empty() => Err(io::Error::other("it is empty")),
+        note => note,
+    }
 }
 
 /// Copies the note of a store to a new store in `to`, as it is.
@@ -86,19 +112,25 @@ fn write(dir: &Path, note: &[u8]) -> io::Result<()> {
 
 /// The last imported event in a log of the store in `dir`, with its shared events if it is a fork.
 /// 0: none is.
-pub fn imported(dir: &Path, log: &[Envelope]) -> Seq {
-    match Imports::of(dir).0 {
+///
+/// # Errors
+/// The database of the store is away.
+pub fn imported(dir: &Path, log: &[Envelope]) -> Result<Seq, Error> {
+    Ok(match Imports::of(dir)?.0 {
         Some(noted) => noted.iter().map(|noted| noted.reaches(log)).max().unwrap_or_default(),
         None => log.last().map_or(0, |event| event.seq),
-    }
+    })
 }
 
 /// The steps of the imported part of a log whose changes count, because the import has compared them
 /// with the snapshots that came with it.
-pub fn accepted_steps(dir: &Path, log: &[Envelope]) -> BTreeSet<Seq> {
-    let imports = Imports::of(dir).0.unwrap_or_default();
+///
+/// # Errors
+/// The database of the store is away.
+pub fn accepted_steps(dir: &Path, log: &[Envelope]) -> Result<BTreeSet<Seq>, Error> {
+    let imports = Imports::of(dir)?.0.unwrap_or_default();
     let of_log = imports.iter().filter(|noted| noted.fits(log));
-    of_log.flat_map(|noted| noted.accepted.iter().copied()).collect()
+    Ok(of_log.flat_map(|noted| noted.accepted.iter().copied()).collect())
 }
 
 /// The imported logs of a store. `None`: its note cannot be read.
@@ -106,18 +138,40 @@ pub fn accepted_steps(dir: &Path, log: &[Envelope]) -> BTreeSet<Seq> {
 pub struct Imports(Option<Vec<Noted>>);
 
 impl Imports {
-    pub fn of(dir: &Path) -> Self {
-        let noted = match fs::read_to_string(dir.join(FILE)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(error.to_string()),
-            Ok(note) if note.is_empty() => Err("it is empty".to_owned()),
-            Ok(note) => read(&note).map_err(|error| error.to_string()),
+    /// # Errors
+    /// The database of the store is away.
+    pub fn of(dir: &Path) -> Result<Self, Error> {
+        let notes = match database::reader(dir)? {
+            Some(engine) => Ok(engine.import_notes().map_err(|fault| fault.into_error(dir))?),
+            None => read_file(dir).map_err(|error| error.to_string()),
         };
+        let noted = notes.and_then(|notes| read(&notes).map_err(|error| error.to_string()));
         let warn = |error: &String| {
             let file = dir.join(FILE);
             tracing::warn!("{}: {error}: its sessions count as imported", file.display());
         };
-        Self(noted.inspect_err(warn).ok())
+        Ok(Self(noted.inspect_err(warn).ok()))
+    }
+
+    /// The notes of these sessions. If the note cannot be read, they are notes that nothing fits, so the
+    /// sessions count as imported.
+    pub(crate) fn lines(&self, sessions: &[SessionId]) -> Vec<(SessionId, String)> {
+        match &self.0 {
+            Some(noted) => {
+                let of = noted.iter().filter(|noted| sessions.contains(&noted.session));
+                of.map(|noted| (noted.session, noted.line())).collect()
+            }
+            None => {
+                let nothing = |session: SessionId| Noted {
+                    session,
+                    through: Seq::MAX,
+                    sha256: Sha256::default(),
+                    schema: fault::schema(),
+                    accepted: Vec::new(),
+                };
+                sessions.iter().map(|session| (*session, nothing(*session).line())).collect()
+            }
+        }
     }
 
     /// Whether the note covers the event. Unlike [`imported`], this does not compare the log with the
@@ -128,11 +182,20 @@ impl Imports {
     }
 }
 
-fn read(note: &str) -> serde_json::Result<Vec<Noted>> {
-    note.lines().map(serde_json::from_str).collect()
+fn read(note: &[u8]) -> serde_json::Result<Vec<Noted>> {
+    let lines = note.strip_suffix(b"\n").unwrap_or(note);
+    if lines.is_empty() && note.is_empty() {
+        return Ok(Vec::new());
+    }
+    lines.split(|byte| *byte == b'\n').map(serde_json::from_slice).collect()
 }
 
 impl Noted {
+    fn line(&self) -> String {
+        // plain data: serialising it cannot fail
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
     /// The last event of the log that this note covers.
     fn reaches(&self, log: &[Envelope]) -> Seq {
         let last = self.own(log).next_back().map_or(0, |event| event.seq);
@@ -190,8 +253,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
         let (one, fork, other) = (id(1), id(2), id(3));
-        assert_eq!(imported(dir, &log(one, 1, 9)), 0);
-        note_imported(dir, [(one, log(one, 1, 5).as_slice())], vec![3]).unwrap();
+        assert_eq!(imported(dir, &log(one, 1, 9)).unwrap(), 0);
+        note(dir, one, &log(one, 1, 5), vec![3]);
         let forked = |at: Seq| [log(one, 1, at), log(fork, at + 1, at + 3)].concat();
         let mut changed = log(one, 1, 9);
         changed[4].at = Time::from_millis(77);
@@ -207,8 +270,9 @@ mod tests {
             (changed, 9),
             (Vec::new(), 0),
         ] {
-            assert_eq!(imported(dir, &log), expected, "{log:?}");
-            let accepted = accepted_steps(dir, &log).into_iter().collect::<Vec<_>>();
+            assert_eq!(imported(dir, &log).unwrap(), expected, "{log:?}");
+            let accepted = accepted_steps(dir, &log).unwrap();
+            let accepted = accepted.into_iter().collect::<Vec<_>>();
             let is_known = expected > 0 && log.iter().all(|event| event.at.millis() != 77);
             assert_eq!(accepted, if is_known { vec![3] } else { Vec::new() }, "{log:?}");
         }
@@ -221,19 +285,19 @@ mod tests {
         fs::create_dir_all(&dir).unwrap();
         fs::create_dir_all(&to).unwrap();
         copy(&dir, &to).unwrap();
-        assert_eq!(imported(&to, &log(id(1), 1, 9)), 0);
+        assert_eq!(imported(&to, &log(id(1), 1, 9)).unwrap(), 0);
         for note in ["", "{}\n", "\n", "nonsense"] {
             fs::write(dir.join(FILE), note).unwrap();
             copy(&dir, &to).unwrap();
             for store in [&dir, &to] {
-                assert_eq!(imported(store, &log(id(1), 1, 9)), 9, "{note:?}");
+                assert_eq!(imported(store, &log(id(1), 1, 9)).unwrap(), 9, "{note:?}");
             }
         }
         fs::remove_file(dir.join(FILE)).unwrap();
         fs::create_dir(dir.join(FILE)).unwrap();
         copy(&dir, &to).unwrap();
-        assert_eq!(imported(&to, &log(id(1), 1, 9)), 9);
-        assert!(Imports::of(&to).covers(&log(id(1), 1, 1)[0]));
+        assert_eq!(imported(&to, &log(id(1), 1, 9)).unwrap(), 9);
+        assert!(Imports::of(&to).unwrap().covers(&log(id(1), 1, 1)[0]));
     }
 
     #[test]
@@ -250,12 +314,12 @@ mod tests {
         let line = serde_json::to_string(&noted(2, 2)).unwrap();
         assert!(!line.contains("schema"), "{line}");
         fs::write(dir.path().join(FILE), line + "\n").unwrap();
-        assert_eq!(imported(dir.path(), &log(id(1), 1, 9)), 5);
+        assert_eq!(imported(dir.path(), &log(id(1), 1, 9)).unwrap(), 5);
         // the hash of another schema, and a schema that this version does not write
         for noted in [noted(2, 3), noted(3, 2), noted(9, 3)] {
             let line = serde_json::to_string(&noted).unwrap();
             fs::write(dir.path().join(FILE), line + "\n").unwrap();
-            assert_eq!(imported(dir.path(), &log(id(1), 1, 9)), 9, "{noted:?}");
+            assert_eq!(imported(dir.path(), &log(id(1), 1, 9)).unwrap(), 9, "{noted:?}");
         }
     }
 
@@ -263,9 +327,9 @@ mod tests {
     fn the_note_covers_the_imported_events_of_its_sessions() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
-        assert!(!Imports::of(dir).covers(&log(id(1), 1, 1)[0]));
-        note_imported(dir, [(id(1), log(id(1), 1, 5).as_slice())], Vec::new()).unwrap();
-        let imports = Imports::of(dir);
+        assert!(!Imports::of(dir).unwrap().covers(&log(id(1), 1, 1)[0]));
+        note(dir, id(1), &log(id(1), 1, 5), Vec::new());
+        let imports = Imports::of(dir).unwrap();
         for (session, seq, covered) in [(1, 5, true), (1, 6, false), (2, 5, false)] {
             assert_eq!(imports.covers(&log(id(session), seq, seq)[0]), covered);
         }
@@ -278,10 +342,34 @@ mod tests {
         let (session, events) = (id(1), log(id(1), 1, 3));
         let store = crate::Store::open(&dir).unwrap();
         store.import(session, &events).unwrap();
+        store.note_imported([(session, events.as_slice())], Vec::new()).unwrap();
         drop(store);
-        note_imported(&dir, [(session, events.as_slice())], Vec::new()).unwrap();
         crate::salvage(&dir, &to).unwrap();
-        assert_eq!(imported(&to, &events), 3);
+        assert_eq!(imported(&to, &events).unwrap(), 3);
+    }
+
+    #[test]
+    fn notes_of_other_sessions_stay_and_move_with_their_sessions() {
+        let dir = tempfile::tempdir().unwrap();
+        let (dir, to) = (dir.path().join("a"), dir.path().join("b"));
+        fs::create_dir_all(&dir).unwrap();
+        let store = crate::Store::open(&to).unwrap();
+        for n in 1..=2 {
+            note(&dir, id(n), &log(id(n), 1, 5), Vec::new());
+        }
+        note(&dir, id(2), &log(id(2), 1, 7), Vec::new());
+        let reach = |dir: &Path, n| imported(dir, &log(id(n), 1, 9)).unwrap();
+        assert_eq!([reach(&dir, 1), reach(&dir, 2)], [5, 7]);
+        store.copy_notes(&dir, &[id(2)]).unwrap();
+        assert_eq!([reach(&to, 1), reach(&to, 2)], [0, 7]);
+        // an unreadable note makes the sessions that move count as imported
+        fs::write(dir.join(FILE), "nonsense").unwrap();
+        store.copy_notes(&dir, &[id(1)]).unwrap();
+        assert_eq!([reach(&to, 1), reach(&to, 2), reach(&to, 3)], [9, 7, 0]);
+    }
+
+    fn note(dir: &Path, session: SessionId, events: &[Envelope], accepted: Vec<Seq>) {
+        write_file(dir, &notes([(session, events)], accepted).unwrap()).unwrap();
     }
 
     fn id(n: u64) -> SessionId {

@@ -7,13 +7,16 @@
 //! | [`engine`] | what an engine must do, for a crate that brings another one |
 //! | [`Store`] | a node's open store |
 //! | [`Log`] | the right to append to one session. At most one exists for a session, and only the Session actor holds it |
-//! | [`Store::import`] | the only other way for events into a store: it adds and checks a whole new log |
+//! | [`Store::import`] | another way for events into a store: it adds and checks a whole new log |
+//! | [`Store::copy_log`] | copies a whole log from another store, byte for byte |
 //! | [`LiveReader`] | reads a store that this process holds open, also while it is written |
 //! | [`read`] | reads the first events of one session |
 //! | [`Reader`] | reads any store from a private copy, without taking the lock or changing anything |
 //! | [`check`] | finds all damage in a store |
 //! | [`salvage`] | writes a new store from the readable parts of a damaged one |
 //! | [`tidy`] | removes files and records that no event refers to |
+//!
+//! A folder may also name a database that keeps the logs ([`database_of`]); the program brings the engine.
 //!
 //! With [`SledEngine`], a store's folder contains sled's own files (`db`, `conf`, `snap.*`, and `blobs/`, which stays
 //! empty), `heads/SESSION` (how far each log was acknowledged), `payloads/SHA256` (contents too
@@ -39,6 +42,8 @@
 mod chain;
 mod check;
 mod codec;
+mod copy_log;
+mod database;
 mod durable;
 pub mod engine;
 mod error;
@@ -60,8 +65,10 @@ mod store;
 mod tidy;
 
 pub use chain::{Link, SCHEMA};
-pub use check::{Report, SpillFault, check, full_text};
+pub use check::{Report, SpillFault, check, check_tree, full_text};
 pub use codec::{decode, encode, encode_as};
+pub use copy_log::Copied;
+pub use database::{Databases, SocketLock, database_of, name_database, use_databases};
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub use durable::synced;
@@ -69,12 +76,12 @@ pub use error::{ContentFault, Damage, Error};
 pub use files::wire_record;
 pub use forget::forget;
 pub use head::{Head, Summary};
-pub use imported::{Imports, accepted_steps, imported, note_imported};
+pub use imported::{Imports, accepted_steps, imported};
 pub use log::Log;
 pub use reader::{Reader, read, visit};
 pub use salvage::{Fragment, Rescued, Salvaged, salvage};
 pub use sled_engine::{
-    SledEngine, StoreStamp, exists, has_session, heads, in_use, remove, written,
+    SledEngine, StoreStamp, exists, has_session, heads, in_use, owner, remove, written,
 };
 pub use store::{LiveReader, Store};
 pub use tidy::{Tidied, tidy};

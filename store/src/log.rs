@@ -222,7 +222,7 @@ impl Log {
         match lookup::stored_link(self.store.engine.reader(), from, at) {
             Ok(Some(link)) => Ok((at, link)),
             Ok(None) => Err(self.unstorable(first, format!("session {from} has no event {at}"))),
-            Err(why) => Err(self.unstorable(first, why)),
+            Err(fault) => Err(fault.into_error(self.store.dir())),
         }
     }
 
@@ -231,7 +231,7 @@ impl Log {
         let (from, at) = lookup::forked_from(first).filter(|_| self.head == 0)?;
         let engine = self.store.engine.reader();
         let parent = engine.head(from).ok()??.summary?;
-        let heads = self.store.heads.all(engine);
+        let heads = self.store.heads().ok()?;
         let (ended, fork_number) = (self.ended_at(from, at), head::next_fork(&heads, from));
         let (created, is_retitled) = (first.at, false);
         Some(Summary { created, cost: 0.0, turns: 0, ended, fork_number, is_retitled, ..parent })

@@ -7,7 +7,7 @@ use leftfold_events::{Envelope, Event, Seq, SessionId};
 use crate::chain::Link;
 use crate::codec;
 use crate::engine::{ReadEngine, StoredEvent};
-use crate::error::Damage;
+use crate::error::{ContentFault, Damage};
 use crate::head::Head;
 
 /// The most links from a fork to its parent that are followed.
@@ -27,7 +27,7 @@ pub(crate) fn stored_link(
     engine: &dyn ReadEngine,
     mut session: SessionId,
     seq: Seq,
-) -> Result<Option<Link>, String> {
+) -> Result<Option<Link>, ContentFault> {
     // a cycle of forks exists only in a damaged store
     for _ in 0..MAX_FORKS {
         if let Some(event) = engine.peek(session, seq)?.filter(|event| event.seq == seq) {
@@ -48,7 +48,7 @@ pub(crate) fn stored_link(
 pub(crate) fn lineage(
     engine: &dyn ReadEngine,
     session: SessionId,
-) -> Result<Vec<(SessionId, Seq)>, String> {
+) -> Result<Vec<(SessionId, Seq)>, ContentFault> {
     let mut lineage = vec![(session, Seq::MAX)];
     let (mut oldest, mut last) = (session, Seq::MAX);
     // a cycle of forks exists only in a damaged store
@@ -75,7 +75,8 @@ pub(crate) fn first_seq(engine: &dyn ReadEngine, session: SessionId) -> Option<S
 /// Checks that the engine still holds the event that this head names.
 pub(crate) fn holds(engine: &dyn ReadEngine, head: &Head) -> Result<(), Damage> {
     let damage = |what: String| Damage::event(head.session, head.seq, what);
-    match engine.peek(head.session, head.seq).map_err(damage)? {
+    let found = engine.peek(head.session, head.seq);
+    match found.map_err(|fault| fault.of(head.session, head.seq))? {
         Some(found) if found.seq == head.seq && found.link == head.chain => Ok(()),
         Some(found) if found.seq == head.seq => Err(damage(
             "this is not the event that was acknowledged: the head's link differs".into(),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use leftfold_events::SessionId;
 
 use crate::engine::{Engine, ReadEngine};
-use crate::error::Error;
+use crate::error::{ContentFault, Error};
 use crate::head::Head;
 use crate::payloads::Cache;
 use crate::scan::Source;
@@ -33,6 +33,13 @@ impl OpenStore {
 
     pub(crate) fn source(&self) -> Source<'_> {
         Source { engine: self.engine.reader(), cache: &self.cache }
+    }
+
+    /// The heads as they were acknowledged. What only this process changes is read only once.
+    pub(crate) fn heads(&self) -> Result<Vec<Head>, Error> {
+        let reader = self.engine.reader();
+        let heads = if self.engine.is_shared() { reader.heads() } else { self.heads.all(reader) };
+        heads.map_err(|fault| fault.into_error(&self.dir))
     }
 
     pub(crate) fn head(&self, session: SessionId) -> Result<Option<Head>, Error> {
@@ -70,10 +77,13 @@ impl HeldHeads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn all(&self, engine: &dyn ReadEngine) -> Vec<Head> {
+    fn all(&self, engine: &dyn ReadEngine) -> Result<Vec<Head>, ContentFault> {
         let mut held = self.lock();
-        let read = || engine.heads().into_iter().map(|head| (head.session, head)).collect();
-        held.get_or_insert_with(read).values().cloned().collect()
+        let heads = match held.take() {
+            Some(heads) => heads,
+            None => engine.heads()?.into_iter().map(|head| (head.session, head)).collect(),
+        };
+        Ok(held.insert(heads).values().cloned().collect())
     }
 
     pub(crate) fn one(&self, engine: &dyn ReadEngine, session: SessionId) -> Option<Head> {

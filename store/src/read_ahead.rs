@@ -69,11 +69,11 @@ impl ReadEngine for ReadAhead<'_, '_> {
         Box::new(Turns { engine, session, first, readers, turn, is_empty: true, batch, rest: None })
     }
 
-    fn peek(&self, session: SessionId, from: Seq) -> Result<Option<StoredEvent>, String> {
+    fn peek(&self, session: SessionId, from: Seq) -> Result<Option<StoredEvent>, ContentFault> {
         self.engine.peek(session, from)
     }
 
-    fn sessions(&self) -> Result<Vec<SessionId>, String> {
+    fn sessions(&self) -> Result<Vec<SessionId>, ContentFault> {
         self.engine.sessions()
     }
 
@@ -85,7 +85,7 @@ impl ReadEngine for ReadAhead<'_, '_> {
         self.engine.head(session)
     }
 
-    fn heads(&self) -> Vec<Head> {
+    fn heads(&self) -> Result<Vec<Head>, ContentFault> {
         self.engine.heads()
     }
 
@@ -93,8 +93,16 @@ impl ReadEngine for ReadAhead<'_, '_> {
         self.engine.damage()
     }
 
-    fn size(&self) -> u64 {
+    fn owner(&self, session: SessionId) -> Result<Option<String>, ContentFault> {
+        self.engine.owner(session)
+    }
+
+    fn size(&self) -> Result<u64, ContentFault> {
         self.engine.size()
+    }
+
+    fn import_notes(&self) -> Result<Vec<u8>, ContentFault> {
+        self.engine.import_notes()
     }
 }
 
@@ -196,11 +204,11 @@ mod tests {
             }))
         }
 
-        fn peek(&self, _: SessionId, from: Seq) -> Result<Option<StoredEvent>, String> {
+        fn peek(&self, _: SessionId, from: Seq) -> Result<Option<StoredEvent>, ContentFault> {
             Ok(self.0.iter().find(|seq| **seq >= from).map(|seq| event(*seq)))
         }
 
-        fn sessions(&self) -> Result<Vec<SessionId>, String> {
+        fn sessions(&self) -> Result<Vec<SessionId>, ContentFault> {
             Ok(Vec::new())
         }
 
@@ -212,16 +220,24 @@ mod tests {
             Ok(None)
         }
 
-        fn heads(&self) -> Vec<Head> {
-            Vec::new()
+        fn heads(&self) -> Result<Vec<Head>, ContentFault> {
+            Ok(Vec::new())
         }
 
         fn damage(&self) -> Vec<Damage> {
             Vec::new()
         }
 
-        fn size(&self) -> u64 {
-            0
+        fn owner(&self, _: SessionId) -> Result<Option<String>, ContentFault> {
+            Ok(None)
+        }
+
+        fn size(&self) -> Result<u64, ContentFault> {
+            Ok(0)
+        }
+
+        fn import_notes(&self) -> Result<Vec<u8>, ContentFault> {
+            Ok(Vec::new())
         }
     }
 

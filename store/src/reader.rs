@@ -1,12 +1,15 @@
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 
 use leftfold_events::event::Session;
 use leftfold_events::{Envelope, Event, Seq, SessionId};
 
+use crate::database;
 use crate::engine::ReadEngine;
 use crate::error::{Damage, Error};
-use crate::head::Head;
+use crate::head::{Head, Summary};
 use crate::payloads::Cache;
 use crate::read_ahead::ReadAhead;
 use crate::scan::{EncodedEntry, EncodedScan, Scan, ScanFault, Source};
@@ -42,12 +45,8 @@ pub fn visit(
 #[derive(Debug)]
 pub struct Reader {
     dir: PathBuf,
-    engine: Box<dyn ReadEngine>,
+    engine: Arc<dyn ReadEngine>,
     cache: Cache,
-    heads: Vec<Head>,
-    sessions: Vec<SessionId>,
-    /// Damage that belongs to no event.
-    damage: Vec<Damage>,
 }
 
 impl Reader {
@@ -55,32 +54,15 @@ impl Reader {
     /// [`Error::NotAStore`] if there is no database in `dir`, [`Error::Damaged`] if sled cannot
     /// open it, [`Error::Io`] if it cannot be copied.
     pub fn open(dir: &Path) -> Result<Self, Error> {
-        Self::of(Box::new(Records::copy_of(dir)?), dir)
+        match database::reader(dir)? {
+            Some(engine) => Ok(Self::of(engine, dir)),
+            None => Ok(Self::of(Arc::new(Records::copy_of(dir)?), dir)),
+        }
     }
 
     /// Reads what an engine keeps. `dir` has the files of the sessions: full texts and records.
-    ///
-    /// # Errors
-    /// [`Error::Damaged`] if the sessions cannot be listed.
-    pub fn of(engine: Box<dyn ReadEngine>, dir: &Path) -> Result<Self, Error> {
-        // heads first: they are lower bounds, and the logs may grow meanwhile
-        let (heads, damage) = (engine.heads(), engine.damage());
-        let sessions = engine.sessions().map_err(|what| Error::damaged(dir, Damage::db(what)))?;
-        let (dir, cache) = (dir.to_owned(), Cache::default());
-        let mut reader = Self { dir, engine, cache, heads, sessions, damage };
-        reader.sort();
-        Ok(reader)
-    }
-
-    /// Sorts roots before children and forks, and the root that the folder is named after before
-    /// all.
-    fn sort(&mut self) {
-        let name = self.dir.file_name().map(|name| name.to_string_lossy().into_owned());
-        let mut sessions = std::mem::take(&mut self.sessions);
-        sessions.sort_by_cached_key(|session| {
-            (name.as_deref() != Some(&session.to_string()), !self.is_root(*session), *session)
-        });
-        self.sessions = sessions;
+    pub fn of(engine: Arc<dyn ReadEngine>, dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), engine, cache: Cache::default() }
     }
 
     fn is_root(&self, session: SessionId) -> bool {
@@ -89,9 +71,24 @@ impl Reader {
         matches!(first.envelope.event, Event::Session(Session::Created { parent: None, .. }))
     }
 
-    /// The sessions that have events: the root first, the others by id.
-    pub fn sessions(&self) -> Vec<SessionId> {
-        self.sessions.clone()
+    /// The sessions that have events: the root that the folder is named after, then other roots, then children
+    /// and forks, each by id.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], or the database is away.
+    pub fn sessions(&self) -> Result<Vec<SessionId>, Error> {
+        let name = self.dir.file_name().map(|name| name.to_string_lossy().into_owned());
+        let heads = self.heads()?.into_iter().map(|head| (head.session, head.summary));
+        let heads: HashMap<SessionId, Option<Summary>> = heads.collect();
+        let is_root = |session: &SessionId| match heads.get(session) {
+            Some(Some(summary)) => summary.parent.is_none() && summary.fork_of.is_none(),
+            Some(None) | None => self.is_root(*session),
+        };
+        let mut sessions = self.engine.sessions().map_err(|fault| fault.into_error(&self.dir))?;
+        sessions.sort_by_cached_key(|session| {
+            (name.as_deref() != Some(&session.to_string()), !is_root(session), *session)
+        });
+        Ok(sessions)
     }
 
     /// The folder that was read.
@@ -99,9 +96,27 @@ impl Reader {
         &self.dir
     }
 
-    /// The heads as they were when the copy was made.
-    pub fn heads(&self) -> &[Head] {
-        &self.heads
+    /// The heads; of a copy, as they were when it was made.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub fn heads(&self) -> Result<Vec<Head>, Error> {
+        self.engine.heads().map_err(|fault| fault.into_error(&self.dir))
+    }
+
+    /// The head of one session. `None`: it has none, or it is damaged.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub fn head(&self, session: SessionId) -> Result<Option<Head>, Error> {
+        self.head_to_compare(session).map_err(|damage| Error::damaged(&self.dir, damage))
+    }
+
+    fn head_to_compare(&self, session: SessionId) -> Result<Option<Head>, Damage> {
+        match self.engine.head(session) {
+            Err(away) if away.is_away => Err(away),
+            head => Ok(head.unwrap_or_default()),
+        }
     }
 
     /// A session's events (for a fork, including the shared ones) from seq `from` on. Empty for a
@@ -130,7 +145,7 @@ impl Reader {
         let found = self.visit_entries(session, from, to, each);
         let is_past = found.map_err(|wrong| wrong.into_error(&self.dir))?;
         match self.head_damage(session).filter(|_| !is_past) {
-            Some(damage) => Err(Error::damaged(&self.dir, damage.clone())),
+            Some(damage) => Err(Error::damaged(&self.dir, damage)),
             None => Ok(()),
         }
     }
@@ -166,16 +181,18 @@ impl Reader {
         from: Seq,
         mut each: impl FnMut(Result<EncodedEntry, ScanFault>) -> Result<bool, ScanFault>,
     ) -> Result<(), ScanFault> {
-        let head = self.heads.iter().find(|head| head.session == session);
+        // first: it is a lower bound, and the log may grow meanwhile
+        let head = self.head_to_compare(session).map_err(ScanFault::Damage)?;
         let mut until_enough = |source: Source<'_>| {
-            for entry in EncodedScan::history(source, session, head.cloned(), (from, false)) {
+            for entry in EncodedScan::history(source, session, head.clone(), (from, false)) {
                 if !each(entry)? {
                     break;
                 }
             }
             Ok(())
         };
-        if self.engine.size() <= LARGE {
+        // what cannot be counted is read all the same
+        if self.engine.size().unwrap_or_default() <= LARGE {
             return until_enough(source);
         }
         thread::scope(|scope| {
@@ -188,18 +205,18 @@ impl Reader {
     pub fn read_good(&self, session: SessionId) -> (Vec<Envelope>, Option<Damage>) {
         let mut events = Vec::new();
         match self.visit_entries(session, 1, Seq::MAX, |event| events.push(event)) {
-            Ok(_) => (events, self.head_damage(session).cloned()),
+            Ok(_) => (events, self.head_damage(session)),
             Err(wrong) => (events, Some(wrong.into_damage())),
         }
     }
 
-    fn head_damage(&self, session: SessionId) -> Option<&Damage> {
-        self.damage.iter().find(|damage| damage.session == Some(session))
+    /// What the reader reads from.
+    pub(crate) fn engine(&self) -> &dyn ReadEngine {
+        &*self.engine
     }
 
-    /// Damage that does not belong to a single event.
-    pub(crate) fn damage(&self) -> &[Damage] {
-        &self.damage
+    fn head_damage(&self, session: SessionId) -> Option<Damage> {
+        self.engine.head(session).err()
     }
 
     /// Calls back for every event of a session and for all its damage.
@@ -207,7 +224,8 @@ impl Reader {
         &self,
         session: SessionId,
     ) -> impl Iterator<Item = Result<Envelope, ScanFault>> + '_ {
-        let head = self.heads.iter().find(|head| head.session == session).cloned();
+        // if it cannot be read, neither can the events
+        let head = self.head_to_compare(session).unwrap_or_default();
         Scan::all(self.source(), session, head, 1).map(|entry| entry.map(|entry| entry.envelope))
     }
 

@@ -162,8 +162,8 @@ impl<'a> EncodedScan<'a> {
     ) -> Box<dyn Iterator<Item = Result<EncodedEntry, ScanFault>> + 'a> {
         let lineage = match lineage(source.engine, session) {
             Ok(lineage) => lineage,
-            Err(what) => {
-                let damage = Damage::event(session, 1, what);
+            Err(fault) => {
+                let damage = fault.of(session, 1);
                 return Box::new(std::iter::once(Err(ScanFault::Damage(damage))));
             }
         };
@@ -258,10 +258,14 @@ impl<'a> EncodedScan<'a> {
                 Ok(None) => {
                     self.wrong(seq, format!("it is a fork of {from} at {at}, which is missing"));
                 }
-                Err(what) => self.wrong(
-                    seq,
-                    format!("it cannot be told which event it was forked from: {what}"),
-                ),
+                Err(fault) => {
+                    let damage = fault.of(self.session, seq);
+                    let what = format!(
+                        "it cannot be told which event it was forked from: {}",
+                        damage.what
+                    );
+                    self.out.push_back(Err(ScanFault::Damage(Damage { what, ..damage })));
+                }
             }
         } else {
             self.expected = Some(1);

@@ -3,11 +3,15 @@ use std::sync::Arc;
 
 use leftfold_events::{Envelope, Seq, SessionId};
 
+use crate::copy_log::{self, Copied};
+use crate::database;
 use crate::engine::Engine;
 use crate::error::{Damage, Error};
 use crate::head::Head;
+use crate::imported::{self, Imports};
 use crate::log::Log;
 use crate::open_store::OpenStore;
+use crate::reader::Reader;
 use crate::scan::Scan;
 use crate::sled_engine::SledEngine;
 
@@ -31,7 +35,11 @@ impl Store {
     /// [`Error::Locked`] if another node still holds the store after two seconds,
     /// [`Error::Damaged`], [`Error::Full`] or [`Error::Io`].
     pub fn open(dir: &Path) -> Result<Self, Error> {
-        Ok(Self::with(Box::new(SledEngine::open(dir)?), dir))
+        let engine = match database::open(dir)? {
+            Some(engine) => engine,
+            None => Box::new(SledEngine::open(dir)?),
+        };
+        Ok(Self::with(engine, dir))
     }
 
     /// A store on an engine that is open. `dir` has the files of the sessions: full texts and records.
@@ -80,6 +88,17 @@ impl Store {
         Err(Error::damaged(self.dir(), damage))
     }
 
+    /// Copies the log of a session from another store, byte for byte: the same events, links and contents. If
+    /// this store has the beginning of that log already, the rest follows. A fork needs the events that it
+    /// shares to be here. The log is verified before, and read back after it was written.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] if this store has another log under the id, [`Error::Damaged`], and those of
+    /// [`Self::import`].
+    pub fn copy_log(&self, from: &Reader, session: SessionId) -> Result<Copied, Error> {
+        copy_log::copy(&self.0, from, session)
+    }
+
     /// Removes the own events of `sessions`, as [`forget`](crate::forget) does in a store that nobody
     /// has open. None of their logs may be open.
     ///
@@ -94,10 +113,38 @@ impl Store {
         LiveReader(Arc::clone(&self.0))
     }
 
-    /// `DEVICE:INODE` of the `db` file. It distinguishes this store from every other one on the
-    /// machine, including its copies.
+    /// Distinguishes this store from every other one, including its copies. All nodes that share a store have
+    /// the same.
     pub fn identity(&self) -> String {
         self.0.engine.identity()
+    }
+
+    /// Whether other nodes append to other sessions of this store at the same time.
+    pub fn is_shared(&self) -> bool {
+        self.0.engine.is_shared()
+    }
+
+    /// Notes that these logs are imported, each as a whole, and which steps of the first one have snapshots
+    /// that were checked. Call it before a log becomes visible: a crash then leaves no imported log without
+    /// its note.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Database`]; [`Error::Unstorable`] if an event is too large.
+    pub fn note_imported<'a>(
+        &self,
+        logs: impl IntoIterator<Item = (SessionId, &'a [Envelope])>,
+        accepted: Vec<Seq>,
+    ) -> Result<(), Error> {
+        self.0.engine.note_imports(&imported::notes(logs, accepted)?)
+    }
+
+    /// Takes over the notes of another store about these sessions.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Database`], or the other store cannot be read.
+    pub fn copy_notes(&self, from: &Path, sessions: &[SessionId]) -> Result<(), Error> {
+        let notes = Imports::of(from)?.lines(sessions);
+        if notes.is_empty() { Ok(()) } else { self.0.engine.note_imports(&notes) }
     }
 
     pub fn dir(&self) -> &Path {
@@ -128,9 +175,13 @@ impl LiveReader {
             .collect()
     }
 
-    /// The readable heads of all sessions, sorted by session. Only the first call reads files.
-    pub fn heads(&self) -> Vec<Head> {
-        self.0.heads.all(self.0.engine.reader())
+    /// The readable heads of all sessions, sorted by session. If the node has the store alone, only the first
+    /// call reads files.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub fn heads(&self) -> Result<Vec<Head>, Error> {
+        self.0.heads()
     }
 
     /// The head of one session; `None` if it cannot be read or there is none.

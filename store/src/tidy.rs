@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use leftfold_events::event::Tool;
 use leftfold_events::{Envelope, Event, Sha256};
 
+use crate::database;
 use crate::engine::ReadEngine;
 use crate::error::Error;
 use crate::payloads::{self, Cache};
@@ -45,6 +46,9 @@ impl Tidied {
 /// [`Error::Damaged`]: a damaged log may name anything, so nothing is removed. [`Error::Locked`]
 /// while a node has the store open, [`Error::Io`], [`Error::Database`].
 pub fn tidy(dir: &Path, dry: bool) -> Result<Tidied, Error> {
+    let nothing =
+        "its own retention removes contents, and old files of this machine go by themselves";
+    database::refuse(dir, nothing)?;
     let mut tidy = Tidy { dry, ..Tidy::default() };
     let contents = content_files(dir);
     let spills = listed(&dir.join(files::SPILLS), |name| name.ends_with(".txt"));
@@ -146,7 +150,9 @@ impl References {
     fn of(records: &Records) -> Result<Self, Error> {
         let (mut named, cache) = (Self::default(), Cache::default());
         let source = Source { engine: records, cache: &cache };
-        for session in records.sessions().map_err(|what| Error::Database { what })? {
+        for session in
+            records.sessions().map_err(|what| Error::Database { what: what.to_string() })?
+        {
             for entry in Scan::all(source, session, None, 1) {
                 named.add(&entry.map_err(|wrong| wrong.into_error(&records.dir))?.envelope);
             }

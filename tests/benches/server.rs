@@ -347,7 +347,7 @@ impl Site {
         server.connect().prompt(&server.session());
         drop(server);
         let folder: PathBuf = self.folder.path().join("home/store");
-        let id = heads(&folder)[0].session;
+        let id = heads(&folder).unwrap()[0].session;
         let log = Reader::open(&folder).unwrap().read(id, 1).unwrap();
         (Store::open(&folder).unwrap(), id, log)
     }

@@ -97,7 +97,7 @@ pub fn played(scenario: &Scenario) -> Logs {
 pub fn logs(site: &Site) -> Logs {
     let Some(store) = store(site) else { return Vec::new() };
     let reader = Reader::open(&store).unwrap();
-    let sessions = reader.sessions().into_iter();
+    let sessions = reader.sessions().unwrap().into_iter();
     sessions.map(|session| (session, reader.read(session, 1).unwrap())).collect()
 }
 

@@ -28,6 +28,7 @@ pub mod long_log;
 pub mod mcp;
 pub mod peers;
 pub mod plugin;
+pub mod postgres;
 mod processes;
 mod pty;
 mod server;

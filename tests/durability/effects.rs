@@ -45,7 +45,7 @@ pub(crate) fn on_disk(home: &Path) -> Logs {
     let mut logs = Vec::new();
     for store in stores.iter().filter(|store| store.join("db").exists()) {
         let reader = Reader::open(store).unwrap();
-        for session in reader.sessions() {
+        for session in reader.sessions().unwrap() {
             logs.push((session, reader.read(session, 1).unwrap()));
         }
     }

@@ -422,6 +422,7 @@ const CRATES: [(&str, &[&str]); 29] = [
             "bin/terminal",
             "bin/acp",
             "bin/http",
+            "store/postgres",
             "tools/sandbox",
             "tests/common",
         ],

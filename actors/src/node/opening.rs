@@ -75,7 +75,9 @@ impl Sessions {
         let open = move || {
             let used = leftfold_store::exists(&folder);
             let outcome = Store::open(&folder).map_err(Error::from);
-            if let Some(store) = outcome.as_ref().ok().filter(|_| used) {
+            // in a shared store the processes of other nodes live on
+            let is_ours = |store: &&Store| used && !store.is_shared();
+            if let Some(store) = outcome.as_ref().ok().filter(is_ours) {
                 let ended = leftfold_process::end_strays(&store.identity())
                     + leftfold_process::end_orphans();
                 if ended > 0 {
@@ -287,6 +289,10 @@ pub(super) async fn start(
     let opened = store.clone();
     let open = move || OpenLog::open(&opened, session, created_event);
     let log = blocking(open).await??;
+    if store.is_shared() {
+        // the session is this node's now, so what still runs for it here is of an owner that is gone
+        end_strays(format!("{}:{session}", store.identity())).await;
+    }
     let (head, unfinished) = (log.head(), log.is_cut_off());
     let config = Box::new(log.state().config.clone());
     let arguments = Arguments {

@@ -45,10 +45,12 @@ impl OpenLog {
         } else {
             log.read()?
         };
-        let (state, imported) = (fold(&events), leftfold_store::imported(store.dir(), &events));
+        let (state, imported) = (fold(&events), leftfold_store::imported(store.dir(), &events)?);
         let imported = Some(imported).filter(|imported| *imported > state.imported);
-        let accepted = imported.map(|_| leftfold_store::accepted_steps(store.dir(), &events));
-        let accepted = accepted.into_iter().flatten().collect();
+        let accepted = match imported {
+            Some(_) => leftfold_store::accepted_steps(store.dir(), &events)?.into_iter().collect(),
+            None => Vec::new(),
+        };
         Ok(Self { log, state, created_event, imported, accepted })
     }
 

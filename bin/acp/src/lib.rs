@@ -64,7 +64,7 @@ mod updates;
 mod view;
 mod wire;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -97,9 +97,9 @@ const PROTOCOL: &str = "acp";
 ///
 /// # Errors
 /// The node cannot be started, or the connection fails.
-pub fn serve(store: Option<PathBuf>, register: Register) -> anyhow::Result<ExitCode> {
+pub fn serve(store: Option<&Path>, register: Register) -> anyhow::Result<ExitCode> {
     let store = match store {
-        Some(store) => Some(std::path::absolute(store).context("the store's folder")?),
+        Some(store) => Some(store.to_owned()),
         // a node that a call has started is nobody else's: each of its sessions has its own store
         None if only_people::require("leftfold node").is_err() => None,
         None => Some(session_paths::shared_store()?),

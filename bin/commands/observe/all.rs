@@ -227,13 +227,13 @@ impl AllSessions {
             reports,
         };
         all.scan()?;
-        let heads = all.stores.keys().flat_map(|dir| leftfold_store::heads(dir));
+        let heads = all.stores.keys().flat_map(|dir| session_paths::heads_now(dir));
         all.without_head = without_head(&args.from, heads.map(|head| head.session));
         if only_new {
             let mut feed = lock(&all.feed);
             for (dir, store) in &mut all.stores {
                 store.only_new = true;
-                for head in leftfold_store::heads(dir) {
+                for head in session_paths::heads_now(dir) {
                     feed.next.entry(head.session).or_insert(head.seq + 1);
                 }
             }
@@ -302,7 +302,7 @@ impl AllSessions {
             store.busy_until = Some(Instant::now() + BUSY);
         }
         store.stamp = Some(stamp);
-        let family = Family::new(leftfold_store::heads(dir), &lock(&self.feed));
+        let family = Family::new(session_paths::heads_now(dir), &lock(&self.feed));
         let own = session_paths::name(dir);
         let mut roots = family.roots();
         if let Some(project) = &self.project {
@@ -425,7 +425,11 @@ impl Store {
         };
         let mut problem = None;
         let mut queues = Vec::new();
-        for session in reader.sessions() {
+        let sessions = match reader.sessions() {
+            Ok(sessions) => sessions,
+            Err(error) => return (Vec::new(), Some(error.to_string())),
+        };
+        for session in sessions {
             let root = family.root(session);
             if self.followed.contains(&root) || self.others.contains(&root) {
                 continue;
@@ -435,9 +439,9 @@ impl Store {
                 problem.get_or_insert(error.to_string());
                 reader.read_good(session).0
             });
-            let head = reader.heads().iter().find(|head| head.session == session);
+            let head = || reader.head(session).ok().flatten();
             let last = match running {
-                true => head.map_or(0, |head| head.seq),
+                true => head().map_or(0, |head| head.seq),
                 false => Seq::MAX,
             };
             let wanted =

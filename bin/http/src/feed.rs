@@ -21,6 +21,7 @@ use leftfold_actors::{Observation, Recorded, WatchScope};
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_runtime::client::Client;
 use leftfold_runtime::session_list;
+use leftfold_runtime::session_paths;
 use leftfold_runtime::subscription::Subscription;
 use leftfold_store::{Head, LiveReader};
 use leftfold_view::QuestionId;
@@ -150,7 +151,7 @@ impl Feed {
     /// Loads the sessions that have changed last, and all whose last events were not sent before a
     /// crash, which sends them.
     pub(crate) fn load_recent(&self) {
-        let mut heads = self.logs.heads();
+        let mut heads = self.logs.heads_now();
         heads.sort_by_key(|head| std::cmp::Reverse(head.at));
         let parents: HashMap<SessionId, SessionId> = heads
             .iter()
@@ -181,7 +182,7 @@ impl Feed {
             true => OpenTurn::Runs,
             false => OpenTurn::CutOff,
         };
-        let heads = leftfold_store::heads(&store);
+        let heads = session_paths::heads_now(&store);
         let is_current = |tree: &Tree| {
             let known = |head: &Head| tree.projection.seq(head.session) >= head.seq;
             let is_of_tree = |head: &&Head| tree.projection.session(head.session).is_some();
@@ -536,9 +537,12 @@ impl Feed {
     }
 
     /// The heads of all sessions.
-    pub(crate) fn heads(&self) -> Vec<Head> {
+    ///
+    /// # Errors
+    /// The database of the store is away.
+    pub(crate) fn heads(&self) -> anyhow::Result<Vec<Head>> {
         let others = self.other_heads().into_iter().map(|(_, head)| head);
-        self.logs.heads().into_iter().chain(others).collect()
+        Ok(self.logs.heads()?.into_iter().chain(others).collect())
     }
 
     /// The status of every session that is not idle, whichever process runs it.

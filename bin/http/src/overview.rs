@@ -28,7 +28,7 @@ impl Overview {
     pub(crate) fn read(&self, feed: &Feed) -> anyhow::Result<Value> {
         let late = Instant::now() + PATIENCE;
         let mut is_all = true;
-        let heads = feed.heads();
+        let heads = feed.heads()?;
         let costs = costs(&heads);
         let mut counted = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
         let present: HashSet<SessionId> = heads.iter().map(|head| head.session).collect();

@@ -144,7 +144,7 @@ impl Memory {
         worktree: &Path,
         place: &SessionPlace,
     ) -> anyhow::Result<(Self, ActorRef<Observation>)> {
-        let (session, imports) = (place.session, Imports::of(&place.store));
+        let (session, imports) = (place.session, Imports::of(&place.store)?);
         let records = Records { worktree: worktree.to_owned(), imports, asked: HashMap::new() };
         let (sink, seen) = session_tree::follow(session, records).await?;
         Ok((Self(seen), sink))

@@ -130,8 +130,8 @@ pub async fn make(
     wanted: ForkRequest,
 ) -> anyhow::Result<Forked> {
     let at = fork_point(of, &events, wanted.at)?;
-    let imported = leftfold_store::imported(&of.store, &events);
-    let accepted = leftfold_store::accepted_steps(&of.store, &events);
+    let imported = leftfold_store::imported(&of.store, &events)?;
+    let accepted = leftfold_store::accepted_steps(&of.store, &events)?;
     let plan = || checkout::plan(&events, at, imported, &accepted);
     let paths = wanted.files.then(plan).transpose()?;
     let open = open(of, &events, at, imported)?;

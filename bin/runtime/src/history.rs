@@ -30,7 +30,7 @@ impl History {
     /// The undamaged part of each log, and the first damage.
     ///
     /// # Errors
-    /// The store cannot be read at all.
+    /// The store cannot be read at all, or its database is away.
     pub fn good(place: &SessionPlace) -> anyhow::Result<(Self, Option<Damage>)> {
         let reader = Reader::open(&place.store)?;
         let (mut history, mut damage, mut known) = (Self::default(), None, HashSet::new());
@@ -43,6 +43,9 @@ impl History {
                 continue;
             }
             let (events, wrong) = reader.read_good(session);
+            if let Some(away) = wrong.as_ref().filter(|wrong| wrong.is_away) {
+                return Err(leftfold_store::Error::Engine { what: away.what.clone() }.into());
+            }
             damage = damage.or(wrong);
             let children: BTreeSet<SessionId> =
                 events.iter().filter_map(Envelope::spawned).collect();
@@ -131,8 +134,8 @@ mod tests {
             let nested: Vec<SessionId> = history.sessions().map(|(session, _)| session).collect();
             assert_eq!(nested, (1..=NESTED).map(id).collect::<Vec<_>>());
             assert_eq!(leftfold_store::check(&place.store).unwrap().damage, []);
-            let heads = leftfold_store::heads(&place.store);
-            assert!(session_list::cost(&place.store, &heads[0]).abs() < f64::EPSILON);
+            let heads = leftfold_store::heads(&place.store).unwrap();
+            assert!(session_list::cost(&heads, &heads[0]).abs() < f64::EPSILON);
             session_list::remove(&place).unwrap();
         };
         std::thread::Builder::new().stack_size(STACK).spawn(looked).unwrap().join().unwrap();

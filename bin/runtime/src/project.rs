@@ -83,7 +83,7 @@ impl Project {
     pub fn of(place: &SessionPlace) -> anyhow::Result<Self> {
         let events = leftfold_store::Reader::open(&place.store)?.read(place.session, 1)?;
         let mut state = leftfold_events::fold(&events);
-        let imported = leftfold_store::imported(&place.store, &events);
+        let imported = leftfold_store::imported(&place.store, &events)?;
         let mut given = state.turn.is_some();
         if imported > state.imported {
             given = false;

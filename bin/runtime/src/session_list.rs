@@ -1,7 +1,7 @@
 //! Lists sessions from their heads alone, and removes sessions.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use leftfold_events::event::EndReason;
@@ -26,7 +26,7 @@ const TITLE: usize = 60;
 /// # Errors
 /// It has forks, belongs to another session, or a node has it open.
 pub fn remove(place: &SessionPlace) -> anyhow::Result<Tidied> {
-    let heads = leftfold_store::heads(&place.store);
+    let heads = leftfold_store::heads(&place.store)?;
     let mut tree = removable(&heads, place.session)?;
     if is_alone(place, &heads) {
         leftfold_store::remove(&place.store)?;
@@ -118,10 +118,21 @@ pub fn tidy(store: &Path, dry: bool) -> Tidied {
     })
 }
 
-/// The cost of the session and of its children; forks are counted separately.
-pub fn cost(store: &Path, head: &Head) -> f64 {
-    let heads = leftfold_store::heads(store);
-    let tree = descendants(&heads, head.session);
+/// The costs of the sessions of a list. The heads of a store are read once.
+#[derive(Debug, Default)]
+pub struct Costs(HashMap<PathBuf, Vec<Head>>);
+
+impl Costs {
+    /// The cost of the session and of its children.
+    pub fn of(&mut self, store: &Path, head: &Head) -> f64 {
+        let read = || session_paths::heads_now(store);
+        cost(self.0.entry(store.to_owned()).or_insert_with(read), head)
+    }
+}
+
+/// The cost of the session and of its children, which `heads` has; forks are counted separately.
+pub fn cost(heads: &[Head], head: &Head) -> f64 {
+    let tree = descendants(heads, head.session);
     let members = heads.iter().filter(|head| tree.contains(&head.session));
     members.filter_map(|head| Some(head.summary.as_ref()?.cost)).sum()
 }
@@ -191,7 +202,9 @@ pub fn state(store: &Path, head: &Head) -> &'static str {
 /// Whether a process runs the open turn of a session.
 pub fn is_running(store: &Path, head: &Head) -> bool {
     let is_open = head.summary.as_ref().is_none_or(|summary| summary.ended.is_none());
-    is_open && leftfold_store::in_use(store) && !is_before_node(store, head)
+    let is_owned = || matches!(leftfold_store::owner(store, head.session), Ok(Some(_)));
+    let is_ours = || leftfold_store::in_use(store) && !is_before_node(store, head);
+    is_open && if session_paths::is_in_database(store) { is_owned() } else { is_ours() }
 }
 
 /// Whether a session's last event is older than the node that has its store. Then the node has not gone on with

@@ -2,6 +2,7 @@
 
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::{Context, bail};
 use leftfold_config::{Settings, SkillFolder};
@@ -40,15 +41,49 @@ pub fn user_folders(settings: &Settings) -> UserFolders {
     UserFolders { skills: folders.collect(), ..UserFolders::of_environment() }
 }
 
-/// The store in which long-lived nodes keep all sessions. Sessions of `leftfold run` and of the
-/// terminal have stores of their own, `sessions/ID`.
-pub fn shared_store() -> anyhow::Result<PathBuf> {
-    Ok(data_dir()?.join("store"))
+/// The store that this process was told to use for all sessions.
+static CHOSEN: OnceLock<PathBuf> = OnceLock::new();
+
+/// From now on this process knows only the sessions in `store`, and keeps new ones there. Only the first call
+/// counts.
+pub fn choose_store(store: PathBuf) {
+    if CHOSEN.set(store).is_err() {
+        tracing::warn!("the store was chosen before");
+    }
 }
 
-/// The place for a new session's own store.
+/// The store that was chosen for all sessions.
+pub fn chosen_store() -> Option<&'static Path> {
+    CHOSEN.get().map(PathBuf::as_path)
+}
+
+/// Whether a database keeps the logs of a store.
+pub fn is_in_database(store: &Path) -> bool {
+    leftfold_store::database_of(store).is_ok_and(|database| database.is_some())
+}
+
+/// The folder for the store that the database with this address keeps.
+pub fn database_folder(address: &str) -> anyhow::Result<PathBuf> {
+    let hash = leftfold_events::Sha256::of(address.as_bytes()).to_string();
+    Ok(data_dir()?.join("databases").join(&hash[..16]))
+}
+
+/// The store in which long-lived nodes keep all sessions. Sessions of `leftfold run` and of the
+/// terminal have stores of their own, `sessions/ID`, unless a store was chosen for all.
+pub fn shared_store() -> anyhow::Result<PathBuf> {
+    match chosen_store() {
+        Some(store) => Ok(store.to_owned()),
+        None => Ok(data_dir()?.join("store")),
+    }
+}
+
+/// The place for a new session: a store of its own, unless one was chosen for all.
 pub fn new_place(session: SessionId) -> anyhow::Result<SessionPlace> {
-    Ok(SessionPlace { store: data_dir()?.join("sessions").join(session.to_string()), session })
+    let store = match chosen_store() {
+        Some(store) => store.to_owned(),
+        None => data_dir()?.join("sessions").join(session.to_string()),
+    };
+    Ok(SessionPlace { store, session })
 }
 
 /// The session that an id, a unique prefix of one, `last`, or a folder names, for a command that only reads it. `last` is
@@ -87,7 +122,7 @@ pub fn find(text: &str, worktree: &Path) -> anyhow::Result<SessionPlace> {
     let folders = folders()?;
     for store in &folders {
         let root = name(store);
-        let heads = leftfold_store::heads(store).into_iter().map(|head| head.session);
+        let heads = leftfold_store::heads(store)?.into_iter().map(|head| head.session);
         let mut ids: Vec<SessionId> = heads.chain(root).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -101,7 +136,7 @@ pub fn find(text: &str, worktree: &Path) -> anyhow::Result<SessionPlace> {
         [place] => Ok(place.clone()),
         [] => bail!(Usage(format!(
             "there is no session `{text}` in {}: give an id, a unique prefix of one, `last`, or a folder",
-            data_dir()?.join("sessions").display()
+            place_of_all()?
         ))),
         several => bail!(Usage(format!(
             "`{text}` is a prefix of {} ids: {}",
@@ -111,11 +146,25 @@ pub fn find(text: &str, worktree: &Path) -> anyhow::Result<SessionPlace> {
     }
 }
 
+/// Where all sessions are, for people.
+fn place_of_all() -> anyhow::Result<String> {
+    let folder = match chosen_store() {
+        Some(store) => match leftfold_store::database_of(store)? {
+            Some(address) => return Ok(address),
+            None => store.to_owned(),
+        },
+        None => data_dir()?.join("sessions"),
+    };
+    Ok(folder.display().to_string())
+}
+
 /// A fork or subagent whose node was killed after its first events were durable and before its head
 /// was written. Only the database has it.
 fn without_head(stores: Vec<PathBuf>, session: SessionId) -> Option<SessionPlace> {
     let store = stores.into_iter().find(|store| {
-        leftfold_store::Reader::open(store).is_ok_and(|it| it.sessions().contains(&session))
+        leftfold_store::Reader::open(store)
+            .and_then(|it| it.sessions())
+            .is_ok_and(|sessions| sessions.contains(&session))
     })?;
     Some(SessionPlace { store, session })
 }
@@ -129,7 +178,7 @@ pub fn last(worktree: &Path) -> anyhow::Result<Option<SessionPlace>> {
 fn newest(worktree: Option<&Path>) -> anyhow::Result<Option<SessionPlace>> {
     let mut newest: Option<(Time, SessionPlace)> = None;
     for store in stores()? {
-        let heads = leftfold_store::heads(&store);
+        let heads = leftfold_store::heads(&store)?;
         let mut roots: Vec<(SessionId, Time, Option<&Head>)> = Vec::new();
         roots.extend(heads.iter().filter(|head| is_root(&store, head)).map(|head| {
             let at = head.at;
@@ -152,6 +201,14 @@ fn newest(worktree: Option<&Path>) -> anyhow::Result<Option<SessionPlace>> {
     Ok(newest.map(|(_, place)| place))
 }
 
+/// The heads in a store; none, with a warning, while its database is away. For what looks again later.
+pub fn heads_now(store: &Path) -> Vec<Head> {
+    leftfold_store::heads(store).unwrap_or_else(|error| {
+        tracing::warn!("the sessions of {} cannot be listed: {error}", store.display());
+        Vec::new()
+    })
+}
+
 /// The folders of all stores in the data folder: one for each session of its own, and the shared
 /// one.
 pub fn stores() -> anyhow::Result<Vec<PathBuf>> {
@@ -163,15 +220,13 @@ pub fn stores() -> anyhow::Result<Vec<PathBuf>> {
 
 /// The head of every root session and of every fork, with the folder of its store.
 pub fn listed() -> anyhow::Result<Vec<(PathBuf, Head)>> {
-    let of = |store: PathBuf| {
-        let heads = leftfold_store::heads(&store).into_iter();
-        let heads = heads.filter({
-            let store = store.clone();
-            move |head| is_root(&store, head) || is_fork(head)
-        });
-        heads.map(move |head| (store.clone(), head))
-    };
-    Ok(stores()?.into_iter().flat_map(of).collect())
+    let mut listed = Vec::new();
+    for store in stores()? {
+        let mut heads = leftfold_store::heads(&store)?;
+        heads.retain(|head| is_root(&store, head) || is_fork(head));
+        listed.extend(heads.into_iter().map(|head| (store.clone(), head)));
+    }
+    Ok(listed)
 }
 
 /// The head of every root session, with the folder of its store.
@@ -225,7 +280,7 @@ fn in_folder(folder: &Path) -> anyhow::Result<SessionPlace> {
         }
         // A renamed folder: its root session is the first one.
         None => leftfold_store::Reader::open(&store)?
-            .sessions()
+            .sessions()?
             .first()
             .copied()
             .ok_or_else(|| Usage(format!("{} holds no session", store.display())))?,
@@ -246,6 +301,9 @@ pub fn is_shared(store: &Path) -> bool {
 /// Every folder that may be a store: those of single sessions, renamed ones included, and the shared
 /// store once it exists.
 fn folders() -> anyhow::Result<Vec<PathBuf>> {
+    if let Some(store) = chosen_store() {
+        return Ok(vec![store.to_owned()]);
+    }
     let entries = std::fs::read_dir(data_dir()?.join("sessions")).into_iter().flatten();
     // the kind is known without a look at the folder, unless it is a link
     let is_folder = |entry: &DirEntry| match entry.file_type() {

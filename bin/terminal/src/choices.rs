@@ -12,7 +12,7 @@ use leftfold_runtime::agents::Agents;
 use leftfold_runtime::approvals;
 use leftfold_runtime::model_list::{self, Row as ModelRow};
 use leftfold_runtime::resolved_settings;
-use leftfold_runtime::session_list;
+use leftfold_runtime::session_list::{self, Costs};
 use leftfold_runtime::session_paths;
 use leftfold_runtime::session_setup::SessionSetup;
 use leftfold_runtime::slash;
@@ -368,15 +368,16 @@ pub(super) fn sessions(
             head.summary.as_ref().is_some_and(|summary| Path::new(&summary.worktree) == worktree)
         });
     let all: Sessions = own.into_iter().chain(others).collect();
-    let rows = all.iter().map(|(store, head)| session_row(store, head, now)).collect();
+    let mut costs = Costs::default();
+    let rows = all.iter().map(|(store, head)| session_row(store, costs.of(store, head), head, now));
+    let rows = rows.collect();
     let place = place_of(&all, |(_, head)| head.session == current);
     Ok(Picker::new("Session", rows, place))
 }
 
-fn session_row(store: &Path, head: &Head, now: Time) -> Row<Pick> {
+fn session_row(store: &Path, cost: f64, head: &Head, now: Time) -> Row<Pick> {
     let summary = head.summary.clone().unwrap_or_default();
     let project = Path::new(&summary.worktree).file_name().unwrap_or_default().to_string_lossy();
-    let cost = session_list::cost(store, head);
     // a model without a price
     let cost = if cost > 0.0 { format!("${cost:.4}") } else { String::new() };
     let fork = summary.fork_of.map(|_| "fork".to_owned()).unwrap_or_default();

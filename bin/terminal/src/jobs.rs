@@ -357,9 +357,9 @@ impl Job {
         };
         let place = self.place;
         let all = blocking(move || {
-            let heads = leftfold_store::heads(&place.store);
+            let heads = leftfold_store::heads(&place.store)?;
             let own = heads.iter().find(|head| head.session == place.session);
-            Ok(own.map_or(0.0, |head| session_list::cost(&place.store, head)))
+            Ok(own.map_or(0.0, |head| session_list::cost(&heads, head)))
         });
         let usage = &state.usage;
         let cached = usage.cache_read;

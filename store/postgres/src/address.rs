@@ -39,6 +39,8 @@ pub struct Address {
     pub(crate) encrypted: bool,
     pub(crate) roots: Option<PathBuf>,
     pub(crate) schema: String,
+    /// The URL without a password.
+    text: String,
 }
 
 impl Address {
@@ -49,6 +51,7 @@ impl Address {
     }
 
     fn with_passwords(url: &str, passwords: &Passwords) -> Result<Self, Error> {
+        let text = clean(url);
         let (url, own) = take_own_parameters(url)?;
         // the parser's errors name parameters, but no values
         let mut config: Config = url.parse().map_err(|error| Error::url(full(&error)))?;
@@ -91,7 +94,17 @@ impl Address {
                 "`schema` is up to 63 lower-case letters, digits and underscores, no digit first";
             return Err(Error::url(what));
         }
-        Ok(Self { config, encrypted, roots: own.roots, schema })
+        Ok(Self { config, encrypted, roots: own.roots, schema, text })
+    }
+
+    /// A URL of the same database for the same user, without a password.
+    pub fn without_password(&self) -> String {
+        self.text.clone()
+    }
+
+    /// The schema of the tables.
+    pub fn schema(&self) -> &str {
+        &self.schema
     }
 
     /// Hosts and ports, for people.
@@ -162,6 +175,26 @@ fn take_own_parameters(url: &str) -> Result<(String, Own), Error> {
         }
     }
     Ok((format!("postgresql://{place}?{}", others.join("&")), own))
+}
+
+/// A URL without its password, by which two spellings of it are the same. It has one `@` at most.
+fn clean(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let place = match place.split_once('@') {
+        Some((user, host)) => format!("{}@{host}", user.split(':').next().unwrap_or_default()),
+        None => place.to_owned(),
+    };
+    let mut parameters: Vec<&str> = query.split('&').filter(|one| !one.is_empty()).collect();
+    // a name may be written with escapes
+    parameters.retain(|one| {
+        let name = one.split('=').next().unwrap_or_default();
+        percent_decode_str(name).decode_utf8_lossy() != "password"
+    });
+    parameters.sort_unstable();
+    let query =
+        if parameters.is_empty() { String::new() } else { format!("?{}", parameters.join("&")) };
+    format!("postgresql://{place}{query}")
 }
 
 fn is_near(host: &Host) -> bool {
@@ -294,6 +327,27 @@ mod tests {
         }
         for url in ["postgresql:///logs", "mysql://db/logs", "postgresql://db/logs?schema=A-B"] {
             assert!(matches!(parse(url), Err(Error::Url { .. })), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_url_without_its_password_names_the_same_database() {
+        for (url, expected) in [
+            ("postgresql://ann:s3cret@db:5433/logs", "postgresql://ann@db:5433/logs"),
+            ("postgres://db/logs?user=ann&password=s3cret", "postgresql://db/logs?user=ann"),
+            ("postgresql://db/logs?pass%77ord=s3cret", "postgresql://db/logs"),
+            (
+                "postgresql://ann:@a,b/l?schema=x&connect_timeout=3",
+                "postgresql://ann@a,b/l?connect_timeout=3&schema=x",
+            ),
+            ("postgresql://%2Frun%2Fpg/logs?", "postgresql://%2Frun%2Fpg/logs"),
+        ] {
+            let address = Address::with_passwords(url, &Passwords::default()).unwrap();
+            let clean = address.without_password();
+            assert_eq!(clean, expected, "{url}");
+            let again = Address::with_passwords(&clean, &Passwords::default()).unwrap();
+            assert_eq!(again.without_password(), expected);
+            assert_eq!((again.server(), again.schema()), (address.server(), address.schema()));
         }
     }
 

@@ -160,6 +160,23 @@ impl Reader {
         self.read(async move |slot| read::size(&slot).await)
     }
 
+    /// The node that owns a session, by its labels; its id, if it has none. `None`: nobody does, or the lease
+    /// of that node has run out.
+    ///
+    /// # Errors
+    /// As for [`Self::events`].
+    pub fn owner(&self, session: SessionId) -> Result<Option<String>, Error> {
+        self.read(async move |slot| read::owner(&slot, session).await)
+    }
+
+    /// The notes about imported sessions.
+    ///
+    /// # Errors
+    /// As for [`Self::events`].
+    pub(crate) fn import_notes(&self) -> Result<Vec<String>, Error> {
+        self.read(async move |slot| read::import_notes(&slot).await)
+    }
+
     /// Distinguishes these logs from all others: the server's system identifier, database and schema.
     pub fn identity(&self) -> String {
         format!("postgresql:{}", self.slot.connector.identity())
@@ -277,6 +294,12 @@ impl Postgres {
     pub fn remove(&self, sessions: &[SessionId]) -> Result<(), Error> {
         let (node, sessions) = (Arc::clone(&self.node), sessions.to_vec());
         self.reader.thread.run(async move { node.remove(&sessions).await })
+    }
+
+    /// Keeps notes about imported sessions, each instead of an earlier one.
+    pub(crate) fn note_imports(&self, notes: &[(SessionId, String)]) -> Result<(), Error> {
+        let (node, notes) = (Arc::clone(&self.node), notes.to_vec());
+        self.reader.thread.run(async move { node.note_imports(&notes).await })
     }
 
     /// Takes a family: a root session and all that came from it. It need not exist yet. This node's

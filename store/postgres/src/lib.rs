@@ -7,6 +7,7 @@
 //! | [`Postgres`] | a node: claims sessions, appends to their logs |
 //! | [`Reader`] | reads any log, of a standby too |
 //! | [`PostgresEngine`] | the same as an engine of a store, for `leftfold_store::Store` |
+//! | [`Databases`] | opens that engine for stores whose folder names a database |
 //! | [`Hint`], [`Watch`] | wake-ups when a log has grown |
 //!
 //! ```no_run
@@ -70,6 +71,7 @@ mod append;
 mod batch;
 mod columns;
 mod connection;
+mod databases;
 mod diagnosis;
 mod engine;
 mod error;
@@ -83,6 +85,7 @@ mod store_engine;
 pub use address::Address;
 pub use append::{Append, Done, End};
 pub use batch::Fault;
+pub use databases::Databases;
 pub use engine::{Options, Postgres, Reader, Watch};
 pub use error::Error;
 pub use hints::Hint;

@@ -51,7 +51,8 @@ const LOCK: &str = "select epoch, owner, family from session where id = $1 for u
 /// Whether nodes live, and how long this one has to wait until it may take over.
 const NODES: &str = "select id, until between clock_timestamp() \
         and clock_timestamp() + make_interval(secs => $2::float8 + 1), \
-    extract(epoch from since - clock_timestamp())::float8 + $2::float8 from node where id = any($1)";
+    extract(epoch from since - clock_timestamp())::float8 + $2::float8, array_to_string(labels, ', ') \
+    from node where id = any($1)";
 
 const TAKE: &str = "update session set owner = $2, epoch = $3 where family = $1 \
     returning id, family, seq, link, epoch, owner::text, head";
@@ -76,6 +77,9 @@ const REMOVE: &str = "with mine as materialized ( \
     messages as (delete from inbox where session in (select id from mine)) \
     update session set seq = 0, link = decode(repeat('00', 16), 'hex'), head = null \
     where id in (select id from mine)";
+
+const NOTE: &str = "insert into imported (session, note) select * from unnest($1::uuid[], $2::text[]) \
+    on conflict (session) do update set note = excluded.note";
 
 const POST: &str = "insert into inbox (id, session, body) select $1, $2, $3 \
     where (select count(*) from inbox where session = $2) < $4 \
@@ -231,10 +235,14 @@ impl Node {
         let lease = self.lease.as_secs_f64();
         let rows = open.query(NODES, &[&vec![owner, self.id], &lease]).await;
         let rows = rows.map_err(|error| self.slot.error(&error))?;
-        let node = owner.to_string();
+        let mut node = owner.to_string();
         let mut wait = lease;
         for row in rows {
             let (id, lives): (Uuid, bool) = (get(&row, 0)?, get(&row, 1)?);
+            let labels: String = get(&row, 3)?;
+            if id == owner && !labels.is_empty() {
+                node = labels;
+            }
             if id == owner && lives {
                 return Err(Error::Taken { session: family, node });
             }
@@ -267,6 +275,12 @@ impl Node {
     pub(crate) async fn remove(&self, sessions: &[SessionId]) -> Result<(), Error> {
         let ids: Vec<Uuid> = sessions.iter().map(|session| uuid(*session)).collect();
         self.query(REMOVE, &[&ids, &self.id]).await.map(drop)
+    }
+
+    pub(crate) async fn note_imports(&self, notes: &[(SessionId, String)]) -> Result<(), Error> {
+        let ids: Vec<Uuid> = notes.iter().map(|(session, _)| uuid(*session)).collect();
+        let notes: Vec<&str> = notes.iter().map(|(_, note)| note.as_str()).collect();
+        self.query(NOTE, &[&ids, &notes]).await.map(drop)
     }
 
     /// Releases everything and ends the lease.

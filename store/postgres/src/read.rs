@@ -38,6 +38,11 @@ const HEADS: &str = "select id, family, seq, link, epoch, owner::text, head from
 const HEAD: &str = "select id, family, seq, link, epoch, owner::text, head from session \
     where seq > 0 and id = $1";
 
+const OWNER: &str = "select coalesce(nullif(array_to_string(labels, ', '), ''), node.id::text) \
+    from session join node on node.id = owner where session.id = $1 and until > clock_timestamp()";
+
+const NOTES: &str = "select note from imported order by session";
+
 const SIZE: &str = "select coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8 \
     from pg_class c where c.relkind = 'r' and c.relnamespace = to_regnamespace($1)";
 
@@ -150,6 +155,14 @@ pub(crate) async fn size(slot: &Slot) -> Result<u64, Error> {
     let rows = rows(slot, SIZE, &[schema]).await?;
     let bytes: i64 = rows.first().map(|row| get(row, 0)).transpose()?.unwrap_or_default();
     Ok(u64::try_from(bytes).unwrap_or_default())
+}
+
+pub(crate) async fn owner(slot: &Slot, id: SessionId) -> Result<Option<String>, Error> {
+    rows(slot, OWNER, &[&uuid(id)]).await?.first().map(|row| get(row, 0)).transpose()
+}
+
+pub(crate) async fn import_notes(slot: &Slot) -> Result<Vec<String>, Error> {
+    rows(slot, NOTES, &[]).await?.iter().map(|row| get(row, 0)).collect()
 }
 
 async fn rows(

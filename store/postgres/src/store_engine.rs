@@ -5,6 +5,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use leftfold_events::{Seq, SessionId, Sha256};
 use leftfold_store::engine::{
@@ -15,12 +16,17 @@ use leftfold_store::{ContentFault, Damage, Error, Head, SCHEMA};
 use crate::append::{self, End};
 use crate::batch::Fault;
 use crate::engine::{Postgres, Reader};
+use crate::ownership::Claim;
 
 /// Bytes of a read.
 const PAGE: u32 = 1 << 20;
 
 /// Heads of a read.
 const HEADS: u32 = 10_000;
+
+/// How long it waits between two attempts to take over from a node that is gone.
+const SOON: Duration = Duration::from_millis(20);
+const LATER: Duration = Duration::from_secs(1);
 
 /// Keeps the logs of a store in PostgreSQL.
 #[derive(Debug)]
@@ -44,14 +50,37 @@ impl PostgresEngine {
         Self { node, claims: Mutex::default() }
     }
 
+    /// Claims a session. If its owner is gone, it waits until this node may take it.
+    fn claim_when_due(&self, session: SessionId) -> Result<Claim, crate::Error> {
+        let mut is_told = false;
+        loop {
+            match self.node.claim(session) {
+                Err(crate::Error::TooEarly { node, wait, .. }) => {
+                    if !std::mem::replace(&mut is_told, true) {
+                        tracing::warn!(
+                            "session {session} belonged to node {node}, which is gone: taking it over in {} s",
+                            wait.as_secs() + 1
+                        );
+                    }
+                    std::thread::sleep(wait.clamp(SOON, LATER));
+                }
+                claimed => return claimed,
+            }
+        }
+    }
+
     fn claims(&self) -> MutexGuard<'_, HashMap<SessionId, Option<Claimed>>> {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn engine_error(error: crate::Error) -> Error {
-    if let crate::Error::Taken { session, .. } = error {
-        Error::Taken { session }
+pub(crate) fn engine_error(error: crate::Error) -> Error {
+    if let crate::Error::Taken { session, node } = error {
+        let owner = format!(
+            "another node ({node}); if that one is dead, its claim ends within a lease (15 s by default): try \
+             again then"
+        );
+        Error::Taken { session, owner: Some(owner) }
     } else if let crate::Error::Fenced { session, why } = error {
         Error::Fenced { session, why }
     } else if let crate::Error::Poisoned { session, why } = error {
@@ -72,11 +101,11 @@ impl Engine for PostgresEngine {
 
     fn claim(&self, session: SessionId) -> Result<Epoch, Error> {
         match self.claims().entry(session) {
-            Entry::Occupied(_) => return Err(Error::Taken { session }),
+            Entry::Occupied(_) => return Err(Error::Taken { session, owner: None }),
             Entry::Vacant(entry) => entry.insert(None),
         };
         // the earlier owner of this process may have appends under way, which a new epoch would fence
-        let claim = self.node.settle(session).and_then(|()| self.node.claim(session));
+        let claim = self.node.settle(session).and_then(|()| self.claim_when_due(session));
         let claim = claim.map_err(|error| {
             self.claims().remove(&session);
             engine_error(error)
@@ -145,6 +174,14 @@ impl Engine for PostgresEngine {
         self.node.remove(sessions).map_err(engine_error)
     }
 
+    fn note_imports(&self, notes: &[(SessionId, String)]) -> Result<(), Error> {
+        self.node.note_imports(notes).map_err(engine_error)
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn hints(&self, to: SyncSender<SessionId>) {
         self.node.reader().grown(to);
     }
@@ -159,48 +196,54 @@ impl ReadEngine for Reader {
         Box::new(Events { reader: self, session, next: Some(from), read: VecDeque::new() })
     }
 
-    fn peek(&self, session: SessionId, from: Seq) -> Result<Option<StoredEvent>, String> {
-        match self.first(session, from).map_err(|error| error.to_string())? {
+    fn peek(&self, session: SessionId, from: Seq) -> Result<Option<StoredEvent>, ContentFault> {
+        match self.first(session, from).map_err(|error| away(&error))? {
             Some(Ok(event)) => Ok(Some(event)),
-            Some(Err(fault)) => Err(fault.what),
+            Some(Err(fault)) => Err(ContentFault::db(fault.what)),
             None => Ok(None),
         }
     }
 
-    fn sessions(&self) -> Result<Vec<SessionId>, String> {
-        let heads = self.all_heads().map_err(|error| error.to_string())?;
+    fn sessions(&self) -> Result<Vec<SessionId>, ContentFault> {
+        let heads = self.all_heads().map_err(|error| away(&error))?;
         Ok(heads.into_iter().map(|head| head.session).collect())
     }
 
     fn payload(&self, sha256: Sha256) -> Result<Option<Vec<u8>>, ContentFault> {
-        Reader::payload(self, sha256).map_err(|error| ContentFault::db(error.to_string()))
+        Reader::payload(self, sha256).map_err(|error| away(&error))
     }
 
     fn head(&self, session: SessionId) -> Result<Option<Head>, Damage> {
         match Reader::head(self, session) {
             Ok(Some(head)) => decode(&head),
             Ok(None) => Ok(None),
-            Err(error) => Err(damage(Some(session), error.to_string())),
+            Err(error) => Err(Damage { is_away: true, ..damage(Some(session), error.to_string()) }),
         }
     }
 
-    fn heads(&self) -> Vec<Head> {
-        let heads = self.all_heads().unwrap_or_else(|error| {
-            tracing::warn!("the list of sessions cannot be read: {error}");
-            Vec::new()
-        });
-        heads.iter().filter_map(|head| decode(head).ok().flatten()).collect()
+    fn heads(&self) -> Result<Vec<Head>, ContentFault> {
+        let heads = self.all_heads().map_err(|error| away(&error))?;
+        Ok(heads.iter().filter_map(|head| decode(head).ok().flatten()).collect())
     }
 
     fn damage(&self) -> Vec<Damage> {
         match self.all_heads() {
             Ok(heads) => heads.iter().filter_map(|head| decode(head).err()).collect(),
-            Err(error) => vec![damage(None, error.to_string())],
+            Err(error) => vec![Damage { is_away: true, ..damage(None, error.to_string()) }],
         }
     }
 
-    fn size(&self) -> u64 {
-        Reader::size(self).unwrap_or_default()
+    fn owner(&self, session: SessionId) -> Result<Option<String>, ContentFault> {
+        Reader::owner(self, session).map_err(|error| away(&error))
+    }
+
+    fn size(&self) -> Result<u64, ContentFault> {
+        Reader::size(self).map_err(|error| away(&error))
+    }
+
+    fn import_notes(&self) -> Result<Vec<u8>, ContentFault> {
+        let notes = Reader::import_notes(self).map_err(|error| away(&error))?;
+        Ok(notes.into_iter().flat_map(|note| (note + "\n").into_bytes()).collect())
     }
 }
 
@@ -223,7 +266,12 @@ fn decode(head: &crate::Head) -> Result<Option<Head>, Damage> {
 }
 
 fn damage(session: Option<SessionId>, what: String) -> Damage {
-    Damage { file: "session".into(), offset: None, session, seq: None, what }
+    Damage { file: "session".into(), session, ..Damage::db(what) }
+}
+
+/// What a reader answers if the database does not.
+fn away(error: &crate::Error) -> ContentFault {
+    ContentFault::away(error.to_string())
 }
 
 /// Reads a session's events page by page.
@@ -244,8 +292,7 @@ impl Iterator for Events<'_> {
             match Reader::events(self.reader, self.session, from, PAGE) {
                 Ok(page) => (self.read, self.next) = (page.events.into(), page.next),
                 Err(error) => {
-                    let what = ContentFault::db(error.to_string());
-                    return Some(Err(EventFault::Unplaced(what)));
+                    return Some(Err(EventFault::Unplaced(away(&error))));
                 }
             }
         }

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use leftfold_events::event::Session;
 use leftfold_events::{Envelope, Event, Payload, Seq, SessionId, Sha256};
 
+use crate::database;
 use crate::engine::ReadEngine;
 use crate::error::{Damage, Error};
 use crate::head::Head;
@@ -74,11 +75,12 @@ pub struct Fragment {
 /// [`Error::Damaged`] if the database cannot be opened in any way, [`Error::Locked`] while a node
 /// has it open, [`Error::NotAStore`], [`Error::Io`] and [`Error::Full`].
 pub fn salvage(dir: &Path, to: &Path) -> Result<Salvaged, Error> {
+    database::refuse(dir, "restore it from a backup or a standby, as any PostgreSQL database")?;
     if sled_engine::in_use(dir) {
         return Err(Error::Locked { dir: dir.to_owned() });
     }
     let copy = readable::copy_readable(dir)?;
-    let heads = copy.heads();
+    let heads = copy.heads().map_err(|fault| fault.into_error(dir))?;
     let new = Store::open(to)?;
     crate::imported::copy(dir, to)?;
     let cache = Cache::default();
@@ -146,7 +148,8 @@ impl Base {
 impl Salvage<'_> {
     /// All sessions, each behind the session that it builds on.
     fn order(&self) -> Result<Vec<SessionId>, Error> {
-        let found = self.records.sessions().map_err(|what| Error::Database { what })?;
+        let found =
+            self.records.sessions().map_err(|what| Error::Database { what: what.to_string() })?;
         let mut known: BTreeMap<SessionId, Vec<SessionId>> =
             self.heads.iter().map(|head| (head.session, Vec::new())).collect();
         for session in found {

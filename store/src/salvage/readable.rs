@@ -44,7 +44,9 @@ pub(super) fn copy_readable(dir: &Path) -> Result<Records, Error> {
         sled_engine::empty(dir).map_err(|e| Error::io("cannot make a copy of", dir, e))?;
     let db = rescued.db().map_err(failed)?;
     let mut hints = Hints::default();
-    hints.sessions.extend(rescued.heads().iter().map(|head| (head.session, head.seq)));
+    hints
+        .sessions
+        .extend(rescued.heads().unwrap_or_default().iter().map(|head| (head.session, head.seq)));
     let mut refused = Vec::new();
     for mode in [OpenMode::LogAlone, OpenMode::AsItIs] {
         let copy = match open(dir, mode)? {

@@ -67,7 +67,7 @@ impl Claims {
     pub(crate) fn add(&self, session: SessionId) -> Result<Arc<Claim>, Error> {
         let mut held = self.held();
         if held.contains_key(&session) {
-            return Err(Error::Taken { session });
+            return Err(Error::Taken { session, owner: None });
         }
         let epoch = self.epochs.fetch_add(1, Ordering::Relaxed) + 1;
         let claim = Arc::new(Claim::new(session, epoch));

@@ -50,7 +50,7 @@ impl Records {
 
     /// The first event that a head names and the database does not hold.
     pub(crate) fn lost(&self) -> Option<Damage> {
-        self.heads().iter().find_map(|head| lookup::holds(self, head).err())
+        self.heads().unwrap_or_default().iter().find_map(|head| lookup::holds(self, head).err())
     }
 
     fn is_sound(&self) -> bool {
@@ -66,7 +66,7 @@ impl Records {
 
 fn start(dir: &Path, files: Files, heads: (Vec<Head>, Vec<Damage>)) -> Result<Records, String> {
     let copy = files.open(dir, heads)?;
-    copy.sessions()?;
+    copy.sessions().map_err(|fault| fault.to_string())?;
     Ok(copy)
 }
 
@@ -79,6 +79,6 @@ fn without_snapshot(dir: &Path, what: &str) -> Result<Records, Error> {
     let Some(snapshot) = files.snapshot_name() else { return Err(damaged()) };
     files.without_snapshot();
     let what = format!("the database opens only without sled's snapshot: {what}");
-    damage.push(Damage { file: snapshot, ..Damage::db(what) });
+    damage.push(Damage { file: snapshot.into(), ..Damage::db(what) });
     start(dir, files, (heads, damage)).map_err(|_| damaged())
 }

@@ -5,24 +5,46 @@ use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
-use leftfold_events::SessionId;
+use leftfold_events::{Seq, SessionId};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
+use crate::database;
 use crate::error::Error;
+use crate::head::Head;
 use crate::sled_engine::head_files;
 
 /// Whether there is a store in `dir`.
 pub fn exists(dir: &Path) -> bool {
-    dir.join("db").is_file()
+    dir.join("db").is_file() || database::is_named(dir)
 }
 
 /// Whether events of the session were acknowledged in the store in `dir`.
-pub fn has_session(dir: &Path, session: SessionId) -> bool {
-    exists(dir) && head_files::path(dir, session).is_file()
+///
+/// # Errors
+/// The database of the store is away.
+pub fn has_session(dir: &Path, session: SessionId) -> Result<bool, Error> {
+    match database::reader(dir)? {
+        Some(engine) => {
+            let head = engine.head(session).map_err(|damage| Error::damaged(dir, damage));
+            Ok(head?.is_some())
+        }
+        None => Ok(exists(dir) && head_files::path(dir, session).is_file()),
+    }
 }
 
-/// When the store in `dir` was written last. `None`: there is no store.
+/// The readable heads in the store in `dir`, sorted by session. Empty for a folder that is not a store.
+///
+/// # Errors
+/// The database of the store is away.
+pub fn heads(dir: &Path) -> Result<Vec<Head>, Error> {
+    match database::reader(dir)? {
+        Some(engine) => engine.heads().map_err(|fault| fault.into_error(dir)),
+        None => Ok(head_files::heads(dir)),
+    }
+}
+
+/// When the database file of the store in `dir` was written last. `None`: there is none.
 pub fn written(dir: &Path) -> Option<SystemTime> {
     look(&dir.join("db")).map(|(at, _)| at)
 }
@@ -32,23 +54,40 @@ pub fn written(dir: &Path) -> Option<SystemTime> {
 pub struct StoreStamp {
     heads: Vec<Option<(SystemTime, u64)>>,
     db: Option<(SystemTime, u64)>,
+    /// Of a store that a database keeps: its sessions, and the seqs of their last events.
+    rows: Vec<(SessionId, Seq)>,
 }
 
 impl StoreStamp {
     /// The stamp of some sessions of the store in `dir`.
     pub fn of(dir: &Path, sessions: &[SessionId]) -> Self {
+        // if the database is away, nothing can be seen to change
+        if let Ok(Some(engine)) = database::reader(dir) {
+            let heads = sessions.iter().filter_map(|session| engine.head(*session).ok()?);
+            return Self::of_heads(heads);
+        }
         let head = |session: &SessionId| look(&head_files::path(dir, *session));
-        Self { heads: sessions.iter().map(head).collect(), db: look(&dir.join("db")) }
+        let heads = sessions.iter().map(head).collect();
+        Self { heads, db: look(&dir.join("db")), rows: Vec::new() }
+    }
+
+    fn of_heads(heads: impl Iterator<Item = Head>) -> Self {
+        let rows = heads.map(|head| (head.session, head.seq)).collect();
+        Self { heads: Vec::new(), db: None, rows }
     }
 
     /// The stamp of all sessions; with `by_heads` only as their heads show it.
     pub fn of_all(dir: &Path, by_heads: bool) -> Self {
+        if let Ok(Some(engine)) = database::reader(dir) {
+            return Self::of_heads(engine.heads().unwrap_or_default().into_iter());
+        }
         let heads = fs::read_dir(dir.join(head_files::FOLDER)).into_iter().flatten().flatten();
         let mut heads: Vec<_> = heads.map(|head| (head.file_name(), look(&head.path()))).collect();
         heads.sort_unstable();
         Self {
             heads: heads.into_iter().map(|(_, head)| head).collect(),
             db: if by_heads { None } else { look(&dir.join("db")) },
+            rows: Vec::new(),
         }
     }
 }
@@ -58,11 +97,23 @@ fn look(path: &Path) -> Option<(SystemTime, u64)> {
     Some((metadata.modified().ok()?, metadata.len()))
 }
 
-/// Whether a node has the store in `dir` open right now. It takes a shared lock for an instant; a
+/// Whether a node has the store in `dir` open right now; if a database keeps it, whether a node has its socket here. It takes a shared lock for an instant; a
 /// node that fails to open the store because of it tries again.
 pub fn in_use(dir: &Path) -> bool {
-    let Ok(file) = File::open(dir.join("db")) else { return false };
+    let Ok(file) = File::open(database::lock_file(dir)) else { return false };
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+}
+
+/// The node on any machine that owns the session of a store that a database keeps, for people. `None`: nobody
+/// does, or no database keeps the store, and [`in_use`] says more.
+///
+/// # Errors
+/// The database of the store is away.
+pub fn owner(dir: &Path, session: SessionId) -> Result<Option<String>, Error> {
+    match database::reader(dir)? {
+        Some(engine) => engine.owner(session).map_err(|fault| fault.into_error(dir)),
+        None => Ok(None),
+    }
 }
 
 /// Removes a store with all its sessions.
@@ -71,6 +122,7 @@ pub fn in_use(dir: &Path) -> bool {
 /// [`Error::Locked`] while a node has it open, [`Error::NotAStore`] if there is no database in
 /// `dir` (then nothing is removed), [`Error::Io`].
 pub fn remove(dir: &Path) -> Result<(), Error> {
+    database::refuse(dir, "drop its schema to remove them all")?;
     let path = dir.join("db");
     let file = File::open(&path).map_err(|error| Error::NotAStore {
         dir: dir.to_owned(),
@@ -129,7 +181,7 @@ mod tests {
             [some, StoreStamp::of_all(dir, true), StoreStamp::of_all(dir, false)]
         };
         let shows = |is_there| {
-            assert_eq!(has_session(dir, session), is_there);
+            assert_eq!(has_session(dir, session).unwrap(), is_there);
             assert_eq!((exists(dir), written(dir).is_some()), (is_there, is_there));
         };
         shows(false);

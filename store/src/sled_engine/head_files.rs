@@ -73,7 +73,7 @@ pub(crate) fn read_all(dir: &Path) -> (Vec<Head>, Vec<Damage>) {
 ///
 /// A file that has not changed since this process read it is not read again, so lists of many stores are
 /// cheap.
-pub fn heads(dir: &Path) -> Vec<Head> {
+pub(crate) fn heads(dir: &Path) -> Vec<Head> {
     static READ: LazyLock<Mutex<HashMap<PathBuf, ReadHeads>>> = LazyLock::new(Mutex::default);
     let lock = || READ.lock().unwrap_or_else(PoisonError::into_inner);
     // others do not wait while files are read

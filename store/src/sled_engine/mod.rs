@@ -30,15 +30,14 @@ use leftfold_events::SessionId;
 
 pub(crate) use self::database::{copy as copy_files, empty, is_half_snapshot, open};
 pub(crate) use self::files::{FOLDER as CONTENTS, get as content_file, list as content_files};
-pub use self::folder::{StoreStamp, exists, has_session, in_use, remove, written};
-pub use self::head_files::heads;
+pub use self::folder::{StoreStamp, exists, has_session, heads, in_use, owner, remove, written};
 pub(crate) use self::panics::catch_panic;
 pub(crate) use self::records::Records;
 
 use crate::chain::place;
 use crate::engine::{Append, Done, Engine, Epoch, ReadEngine, call};
 use crate::error::Error;
-use crate::{durable, fault};
+use crate::{durable, fault, imported};
 use claims::{Claim, Claims, End};
 use pending::{Pending, Write};
 use preallocate::Preallocation;
@@ -242,6 +241,14 @@ impl Engine for SledEngine {
 
     fn remove(&self, sessions: &[SessionId]) -> Result<(), Error> {
         self.records.remove(sessions)
+    }
+
+    fn note_imports(&self, notes: &[(SessionId, String)]) -> Result<(), Error> {
+        imported::write_file(&self.records.dir, notes)
+    }
+
+    fn is_shared(&self) -> bool {
+        false
     }
 
     fn hints(&self, to: SyncSender<SessionId>) {

@@ -69,7 +69,9 @@ impl Presence {
 
     /// sled drops free segments at the end of the file by itself. Then everything is still there.
     fn is_shortened_by_sled(&self, length: u64) -> bool {
-        let is_whole = |copy: Records| !copy.heads().is_empty() && copy.lost().is_none();
+        let is_whole = |copy: Records| {
+            copy.heads().is_ok_and(|heads| !heads.is_empty()) && copy.lost().is_none()
+        };
         length > 0 && Records::copy_of(&self.dir).is_ok_and(is_whole)
     }
 

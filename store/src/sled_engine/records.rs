@@ -13,6 +13,7 @@ use crate::chain::{Link, PLACE, START};
 use crate::engine::{EventFault, EventsOf, ReadEngine, StoredEvent};
 use crate::error::{ContentFault, Damage, Error};
 use crate::head::Head;
+use crate::imported;
 use crate::sled_engine::panics::catch_panic;
 use crate::sled_engine::record::{self, Body, First, RecordError};
 use crate::sled_engine::{files, head_files};
@@ -145,7 +146,7 @@ impl ReadEngine for Records {
         Box::new(events)
     }
 
-    fn peek(&self, session: SessionId, from: Seq) -> Result<Option<StoredEvent>, String> {
+    fn peek(&self, session: SessionId, from: Seq) -> Result<Option<StoredEvent>, ContentFault> {
         let db = self.db()?;
         let found = catch_panic(|| db.range(record::range(session, from)).next())?;
         let Some(found) = found else { return Ok(None) };
@@ -156,11 +157,11 @@ impl ReadEngine for Records {
                 let link = Link::try_from(lead).unwrap_or_default();
                 Ok(Some(StoredEvent { seq, schema, link, body: bytes.to_vec() }))
             }
-            Err(wrong) => Err(wrong.to_string()),
+            Err(wrong) => Err(ContentFault::db(wrong.to_string())),
         }
     }
 
-    fn sessions(&self) -> Result<Vec<SessionId>, String> {
+    fn sessions(&self) -> Result<Vec<SessionId>, ContentFault> {
         let db = self.db()?;
         let (mut found, mut low) = (Vec::new(), Vec::new());
         while let Some(record) =
@@ -196,16 +197,21 @@ impl ReadEngine for Records {
 
     fn head(&self, session: SessionId) -> Result<Option<Head>, Damage> {
         match &self.copied {
-            Some(copied) => Ok(copied.heads.0.iter().find(|head| head.session == session).cloned()),
+            Some(Copied { heads: (heads, damage), .. }) => {
+                match damage.iter().find(|damage| damage.session == Some(session)) {
+                    Some(damage) => Err(damage.clone()),
+                    None => Ok(heads.iter().find(|head| head.session == session).cloned()),
+                }
+            }
             None => head_files::read(&self.dir, session),
         }
     }
 
-    fn heads(&self) -> Vec<Head> {
-        match &self.copied {
+    fn heads(&self) -> Result<Vec<Head>, ContentFault> {
+        Ok(match &self.copied {
             Some(copied) => copied.heads.0.clone(),
             None => head_files::heads(&self.dir),
-        }
+        })
     }
 
     fn damage(&self) -> Vec<Damage> {
@@ -215,11 +221,20 @@ impl ReadEngine for Records {
         }
     }
 
-    fn size(&self) -> u64 {
-        match &self.copied {
+    fn owner(&self, _: SessionId) -> Result<Option<String>, ContentFault> {
+        Ok(None)
+    }
+
+    fn size(&self) -> Result<u64, ContentFault> {
+        Ok(match &self.copied {
             Some(copied) => copied.size,
             None => fs::metadata(self.dir.join("db")).map_or(0, |found| found.len()),
-        }
+        })
+    }
+
+    fn import_notes(&self) -> Result<Vec<u8>, ContentFault> {
+        imported::read_file(&self.dir)
+            .map_err(|error| ContentFault::file(imported::FILE.into(), None, error.to_string()))
     }
 }
 

@@ -18,6 +18,7 @@ struct State {
     events: BTreeMap<(SessionId, Seq), StoredEvent>,
     payloads: BTreeMap<Sha256, Vec<u8>>,
     heads: BTreeMap<SessionId, Vec<u8>>,
+    notes: BTreeMap<SessionId, String>,
     /// Epoch of each owned session, and why it is of no use any more.
     owners: BTreeMap<SessionId, (Epoch, Option<Error>)>,
     epochs: Epoch,
@@ -66,11 +67,11 @@ impl ReadEngine for Logs {
         Box::new(events.into_iter().map(Ok))
     }
 
-    fn peek(&self, session: SessionId, from: Seq) -> Result<Option<StoredEvent>, String> {
+    fn peek(&self, session: SessionId, from: Seq) -> Result<Option<StoredEvent>, ContentFault> {
         Ok(self.events(session, from).next().transpose().unwrap())
     }
 
-    fn sessions(&self) -> Result<Vec<SessionId>, String> {
+    fn sessions(&self) -> Result<Vec<SessionId>, ContentFault> {
         let mut sessions: Vec<_> = self.lock().events.keys().map(|(session, _)| *session).collect();
         sessions.dedup();
         Ok(sessions)
@@ -84,16 +85,24 @@ impl ReadEngine for Logs {
         Ok(self.lock().heads.get(&session).and_then(|head| Head::decode(head).unwrap()))
     }
 
-    fn heads(&self) -> Vec<Head> {
-        self.lock().heads.values().filter_map(|head| Head::decode(head).unwrap()).collect()
+    fn heads(&self) -> Result<Vec<Head>, ContentFault> {
+        Ok(self.lock().heads.values().filter_map(|head| Head::decode(head).unwrap()).collect())
     }
 
     fn damage(&self) -> Vec<Damage> {
         Vec::new()
     }
 
-    fn size(&self) -> u64 {
-        self.lock().events.values().map(|event| event.body.len() as u64).sum()
+    fn owner(&self, _: SessionId) -> Result<Option<String>, ContentFault> {
+        Ok(None)
+    }
+
+    fn size(&self) -> Result<u64, ContentFault> {
+        Ok(self.lock().events.values().map(|event| event.body.len() as u64).sum())
+    }
+
+    fn import_notes(&self) -> Result<Vec<u8>, ContentFault> {
+        Ok(self.lock().notes.values().flat_map(|note| format!("{note}\n").into_bytes()).collect())
     }
 }
 
@@ -144,7 +153,7 @@ impl Engine for Node {
     fn claim(&self, session: SessionId) -> Result<Epoch, Error> {
         let mut state = self.0.lock();
         if state.owners.contains_key(&session) {
-            return Err(Error::Taken { session });
+            return Err(Error::Taken { session, owner: None });
         }
         state.epochs += 1;
         let epoch = state.epochs;
@@ -169,6 +178,15 @@ impl Engine for Node {
         state.events.retain(|(session, _), _| !sessions.contains(session));
         state.heads.retain(|session, _| !sessions.contains(session));
         Ok(())
+    }
+
+    fn note_imports(&self, notes: &[(SessionId, String)]) -> Result<(), Error> {
+        self.0.lock().notes.extend(notes.iter().cloned());
+        Ok(())
+    }
+
+    fn is_shared(&self) -> bool {
+        false
     }
 
     fn hints(&self, to: SyncSender<SessionId>) {

@@ -1,5 +1,7 @@
 //! Whole stores on an engine: what is above the seam works on every engine.
 
+use std::sync::Arc;
+
 use leftfold_events::event::{Session, Turn, TurnConfigPayloads};
 use leftfold_events::{Envelope, Payload, Seq, SessionId, Sha256};
 use leftfold_store::engine::{EventsOf, ReadEngine, StoredEvent};
@@ -14,7 +16,7 @@ fn open(place: &dyn Place) -> Store {
 
 /// Checks every way of reading.
 fn assert_reads(place: &dyn Place, session: SessionId, expected: &[Envelope]) {
-    let reader = Reader::of(place.read(), place.dir()).unwrap();
+    let reader = Reader::of(place.read().into(), place.dir());
     assert_eq!(reader.read(session, 1).unwrap(), expected);
     assert_eq!(reader.read_good(session), (expected.to_vec(), None));
     let store = open(place);
@@ -61,8 +63,8 @@ pub fn forks_share_events_and_continue_the_chain(place: &dyn Place) {
     let numbers = [1, 2].map(|n| store.reader().head(id(n)).unwrap().summary.unwrap().fork_number);
     assert_eq!(numbers, [1, 2]);
     drop(store);
-    let reader = Reader::of(place.read(), place.dir()).unwrap();
-    assert_eq!(reader.sessions(), [id(9), id(1), id(2)]);
+    let reader = Reader::of(place.read().into(), place.dir());
+    assert_eq!(reader.sessions().unwrap(), [id(9), id(1), id(2)]);
     assert_reads(place, id(9), &root);
     assert_reads(place, id(1), &[&root[..3], &own].concat());
     assert_reads(place, id(2), &[&root[..2], &second].concat());
@@ -91,15 +93,15 @@ pub fn summaries_are_in_the_heads(place: &dyn Place) {
     let store = open(place);
     store.log(id(1)).unwrap().append_wait(&events).unwrap();
     let last = events.last().unwrap();
-    let live = store.reader().heads();
-    assert_eq!(live, place.read().heads());
+    let live = store.reader().heads().unwrap();
+    assert_eq!(live, place.read().heads().unwrap());
     let [head] = live.try_into().unwrap();
     assert_eq!((head.session, head.seq, head.at), (id(1), last.seq, last.at));
     let summary = head.summary.unwrap();
     assert_eq!(summary.title.as_deref(), Some("A title"));
     // an append updates what the store holds
     store.log(id(1)).unwrap().append_wait(&texts(id(1), last.seq + 1, 1, 50)).unwrap();
-    let later = store.reader().heads().remove(0);
+    let later = store.reader().heads().unwrap().remove(0);
     assert_eq!(later.seq, last.seq + 1);
     assert_ne!(later.summary.unwrap().title, summary.title);
 }
@@ -145,11 +147,11 @@ impl ReadEngine for Changed {
         Box::new(events.flat_map(|event| self.change(event.unwrap())).map(Ok))
     }
 
-    fn peek(&self, session: SessionId, from: Seq) -> Result<Option<StoredEvent>, String> {
+    fn peek(&self, session: SessionId, from: Seq) -> Result<Option<StoredEvent>, ContentFault> {
         self.engine.peek(session, from)
     }
 
-    fn sessions(&self) -> Result<Vec<SessionId>, String> {
+    fn sessions(&self) -> Result<Vec<SessionId>, ContentFault> {
         self.engine.sessions()
     }
 
@@ -162,7 +164,7 @@ impl ReadEngine for Changed {
         self.engine.head(session)
     }
 
-    fn heads(&self) -> Vec<Head> {
+    fn heads(&self) -> Result<Vec<Head>, ContentFault> {
         self.engine.heads()
     }
 
@@ -170,8 +172,16 @@ impl ReadEngine for Changed {
         self.engine.damage()
     }
 
-    fn size(&self) -> u64 {
+    fn owner(&self, session: SessionId) -> Result<Option<String>, ContentFault> {
+        self.engine.owner(session)
+    }
+
+    fn size(&self) -> Result<u64, ContentFault> {
         self.engine.size()
+    }
+
+    fn import_notes(&self) -> Result<Vec<u8>, ContentFault> {
+        self.engine.import_notes()
     }
 }
 
@@ -187,13 +197,13 @@ pub fn changes_below_the_seam_are_found(place: &dyn Place) {
     for change in [Body, Link, Schema, Lost, Repeated, Cut] {
         for at in 1..=LAST {
             let changed = Changed { engine: place.read(), at, change };
-            let reader = Reader::of(Box::new(changed), place.dir()).unwrap();
+            let reader = Reader::of(Arc::new(changed), place.dir());
             let error = reader.read(id(1), 1).unwrap_err();
             assert!(matches!(error, Error::Damaged { .. }), "{change:?} at {at}: {error}");
         }
     }
     let changed = Changed { engine: place.read(), at: 0, change: Body };
-    let reader = Reader::of(Box::new(changed), place.dir()).unwrap();
+    let reader = Reader::of(Arc::new(changed), place.dir());
     let error = reader.read(id(2), 1).unwrap_err().to_string();
     assert!(error.contains("the contents have another hash"), "{error}");
 }

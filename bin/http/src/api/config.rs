@@ -362,7 +362,7 @@ pub(super) async fn projects(
     Directory(directory): Directory,
 ) -> Answer {
     let worktrees = blocking(move || {
-        let heads = api.feed.heads();
+        let heads = api.feed.heads()?;
         let mut worktrees: Vec<String> =
             heads.into_iter().filter_map(|head| Some(head.summary?.worktree)).collect();
         worktrees.push(leftfold_config::worktree_of(&directory).display().to_string());

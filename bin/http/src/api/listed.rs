@@ -10,13 +10,16 @@ use super::Api;
 use crate::opencode::{ids, project_id, untitled};
 
 /// The wanted sessions whose title has the text `search`, the last changed first.
+///
+/// # Errors
+/// The database of the store is away.
 pub(super) fn heads(
     api: &Api,
     search: Option<&str>,
     is_wanted: impl Fn(&Head, &Summary) -> bool,
-) -> Vec<Head> {
+) -> anyhow::Result<Vec<Head>> {
     let words = search.map(str::to_lowercase);
-    let mut heads = api.feed.heads();
+    let mut heads = api.feed.heads()?;
     heads.retain(|head| {
         let is_named = || {
             words.as_ref().is_none_or(|words| {
@@ -26,7 +29,7 @@ pub(super) fn heads(
         head.summary.as_ref().is_some_and(|summary| is_wanted(head, summary)) && is_named()
     });
     heads.sort_by_key(|head| std::cmp::Reverse((head.at, head.session)));
-    heads
+    Ok(heads)
 }
 
 /// Sessions as clients know them.

@@ -112,7 +112,7 @@ pub(super) async fn sessions(
                 && is_root
                 && query.start.is_none_or(|start| at >= start)
                 && query.cursor.is_none_or(|cursor| at < cursor)
-        });
+        })?;
         heads.truncate(query.limit.unwrap_or(LIMIT));
         let listed = listed::infos(&api, &heads).into_iter().zip(&heads).map(|(mut info, head)| {
             let worktree = head.summary.as_ref().map(|summary| summary.worktree.as_str());
@@ -146,7 +146,7 @@ pub(super) async fn located_sessions(
             let of_project = |id: &String| *id == crate::opencode::project_id(&summary.worktree);
             directory.as_ref().is_none_or(|known| known.as_os_str() == &*summary.directory)
                 && query.project.as_ref().is_none_or(of_project)
-        });
+        })?;
         if query.order.as_deref() == Some("asc") {
             heads.reverse();
         }

@@ -53,7 +53,7 @@ pub(super) async fn list(
             };
             let is_root = summary.parent.is_none() || query.roots != Some(true);
             is_here && is_root && query.start.is_none_or(|start| head.at.millis() >= start)
-        });
+        })?;
         heads.truncate(query.limit.unwrap_or(LIMIT));
         Ok(listed::infos(&api, &heads))
     });

@@ -68,7 +68,7 @@ impl Logs {
         let Some(store) = self.other_store(session) else {
             return Ok(self.store.read(session, known + 1, CHUNK)?);
         };
-        let heads = leftfold_store::heads(&store);
+        let heads = leftfold_store::heads(&store)?;
         let is_known = |head: &Head| head.session == session && head.seq <= known;
         if heads.iter().any(is_known) {
             return Ok(Vec::new());
@@ -93,7 +93,7 @@ impl Logs {
 
     /// The root of a session, by heads.
     pub(super) fn root_of(&self, session: SessionId) -> Option<SessionId> {
-        let others = self.other_store(session).map(|store| leftfold_store::heads(&store));
+        let others = self.other_store(session).map(|store| session_paths::heads_now(&store));
         let head_of = |session: SessionId| match &others {
             Some(heads) => heads.iter().find(|head| head.session == session).cloned(),
             None => self.store.head(session),
@@ -116,7 +116,7 @@ impl Logs {
     pub(super) fn fork_number(&self, session: SessionId) -> u32 {
         let head = match self.other_store(session) {
             Some(store) => {
-                let mut heads = leftfold_store::heads(&store).into_iter();
+                let mut heads = session_paths::heads_now(&store).into_iter();
                 heads.find(|head| head.session == session)
             }
             None => self.store.head(session),
@@ -125,15 +125,26 @@ impl Logs {
     }
 
     /// The heads of the store.
-    pub(super) fn heads(&self) -> Vec<Head> {
-        self.store.heads()
+    ///
+    /// # Errors
+    /// Its database is away.
+    pub(super) fn heads(&self) -> anyhow::Result<Vec<Head>> {
+        Ok(self.store.heads()?)
+    }
+
+    /// The heads of the store; none, with a warning, while its database is away.
+    pub(super) fn heads_now(&self) -> Vec<Head> {
+        self.store.heads().unwrap_or_else(|error| {
+            tracing::warn!("the list of sessions cannot be read: {error}");
+            Vec::new()
+        })
     }
 
     /// The heads of all sessions with a store of their own, of their subagents and their forks, with the
     /// folders of the stores.
     pub(super) fn other_heads(&self) -> Vec<(PathBuf, Head)> {
         let of = |store: PathBuf| {
-            let heads = leftfold_store::heads(&store).into_iter();
+            let heads = session_paths::heads_now(&store).into_iter();
             heads.map(move |head| (store.clone(), head))
         };
         self.other_stores().flat_map(of).collect()
@@ -144,7 +155,8 @@ impl Logs {
         if !self.has_others || self.store.head(session).is_some() {
             return None;
         }
-        let has = |store: &PathBuf| leftfold_store::has_session(store, session);
+        // another store is a folder, which can be read at any time
+        let has = |store: &PathBuf| leftfold_store::has_session(store, session).unwrap_or_default();
         let own = session_paths::new_place(session).ok().map(|place| place.store).filter(has);
         own.or_else(|| self.other_stores().find(has))
     }

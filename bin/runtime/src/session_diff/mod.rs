@@ -137,8 +137,8 @@ impl SessionDiff {
         read: &dyn Fn(SessionId) -> anyhow::Result<Vec<Envelope>>,
     ) -> anyhow::Result<Self> {
         let events = read(place.session)?;
-        let imported = leftfold_store::imported(&place.store, &events);
-        let accepted = leftfold_store::accepted_steps(&place.store, &events);
+        let imported = leftfold_store::imported(&place.store, &events)?;
+        let accepted = leftfold_store::accepted_steps(&place.store, &events)?;
         let steps = Steps::of(&events, &ImportedPart { through: imported, accepted });
         let chosen = choose(&steps, range)?;
         let origin = steps.state.origin.as_ref().context("the session has no beginning")?;

@@ -91,12 +91,12 @@ fn since_first_snapshot(place: &SessionPlace) -> anyhow::Result<SessionDiff> {
                 .to_owned(),
         )
     };
-    let heads = leftfold_store::heads(&place.store);
+    let heads = leftfold_store::heads(&place.store)?;
     let events = match heads.iter().any(|head| head.session == place.session) {
         true => Reader::open(&place.store)?.read(place.session, 1)?,
         false => Vec::new(),
     };
-    let imported = leftfold_store::imported(&place.store, &events);
+    let imported = leftfold_store::imported(&place.store, &events)?;
     // those that an imported log names may be anybody's
     let tree = |event: &Envelope| {
         let Event::Files(Files::Snapshotted { tree, .. }) = &event.event else { return None };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use leftfold_actors::{NodeMessage, StoreGuard, StoreListener};
-use leftfold_store::Store;
+use leftfold_store::{SocketLock, Store};
 use ractor::ActorRef;
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
@@ -28,10 +28,11 @@ const LAST_ANSWERS: Duration = Duration::from_millis(250);
 struct SocketFile {
     store: PathBuf,
     bound: Option<Identity>,
+    _lock: SocketLock,
 }
 
 impl SocketFile {
-    /// The store's lock is still held, so this cannot be another node's socket.
+    /// The lock is still held, so this cannot be another node's socket.
     fn remove(&mut self) {
         path::remove(&self.store, self.bound.take());
     }
@@ -89,21 +90,25 @@ impl Drop for Served {
 /// Makes the socket of `store`, whose node this process is.
 ///
 /// # Errors
-/// The socket cannot be made, as on a read-only disk; the node works without one.
+/// The socket cannot be made, as on a read-only disk, or another node that shares the store has it; the node
+/// works without one.
 pub fn bind(store: &Path) -> anyhow::Result<Bound> {
     let listen = || {
+        let taken = || std::io::Error::other("another node of this machine has it");
+        let lock = SocketLock::take(store)?.ok_or_else(taken)?;
         let listener = path::bind(store)?;
         listener.set_nonblocking(true)?;
-        UnixListener::from_std(listener)
+        Ok((UnixListener::from_std(listener)?, lock))
     };
-    let listener = listen().with_context(|| {
+    let listened: std::io::Result<_> = listen();
+    let (listener, lock) = listened.with_context(|| {
         let socket = store.join(crate::session_paths::SOCKET);
         format!(
             "other processes cannot reach this node: cannot make the socket {}",
             socket.display()
         )
     })?;
-    let file = SocketFile { store: store.to_owned(), bound: path::identity(store) };
+    let file = SocketFile { store: store.to_owned(), bound: path::identity(store), _lock: lock };
     Ok(Bound { file, listener })
 }
 

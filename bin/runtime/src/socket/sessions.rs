@@ -169,7 +169,7 @@ impl Sessions for SingleSession {
 
 /// Whether a store has a root session or a fork of this id.
 fn lists(store: &Path, session: SessionId) -> bool {
-    let heads = leftfold_store::heads(store);
+    let heads = session_paths::heads_now(store);
     let is_listed =
         |head: &Head| session_paths::is_root(store, head) || session_paths::is_fork(head);
     heads.iter().any(|head| head.session == session && is_listed(head))
@@ -177,13 +177,16 @@ fn lists(store: &Path, session: SessionId) -> bool {
 
 /// Whether a store has a fork of this id that has no parent.
 fn is_fork(store: &Path, session: SessionId) -> bool {
-    let heads = leftfold_store::heads(store);
+    let heads = session_paths::heads_now(store);
     heads.iter().any(|head| head.session == session && session_paths::is_fork(head))
 }
 
 /// Whether the session exists.
 fn has(place: &SessionPlace) -> bool {
-    leftfold_store::has_session(&place.store, place.session)
+    leftfold_store::has_session(&place.store, place.session).unwrap_or_else(|error| {
+        tracing::warn!("session {} is not looked for: {error}", place.session);
+        false
+    })
 }
 
 /// The sessions of a long-lived node, which are opened when a client names them.
@@ -333,9 +336,11 @@ impl SessionRegistry {
     /// # Errors
     /// The node has died.
     pub async fn keep(&self, store: Store) -> anyhow::Result<()> {
-        let identity = store.identity();
-        let hunt =
-            move || leftfold_process::end_strays(&identity) + leftfold_process::end_orphans();
+        let identity = Some(store.identity()).filter(|_| !store.is_shared());
+        let hunt = move || {
+            let strays = identity.map_or(0, |identity| leftfold_process::end_strays(&identity));
+            strays + leftfold_process::end_orphans()
+        };
         let ended = tokio::task::spawn_blocking(hunt).await?;
         if ended > 0 {
             tracing::info!("{ended} processes of a dead node were ended");
@@ -483,7 +488,7 @@ impl SessionRegistry {
         let Some(store) = self.store.as_ref().filter(|_| self.has_other_store()) else {
             return Ok(session_paths::listed()?.into_iter().map(|(_, head)| head).collect());
         };
-        let mut heads = leftfold_store::heads(store);
+        let mut heads = leftfold_store::heads(store)?;
         heads.retain(|head| head.summary.as_ref().is_none_or(|summary| summary.parent.is_none()));
         Ok(heads)
     }
@@ -712,7 +717,7 @@ impl Sessions for SessionRegistry {
         let Some(store) = kept.cloned() else {
             return Err(RpcError::leaving("this node does not keep the store of that session"));
         };
-        let heads = leftfold_store::heads(store.dir());
+        let heads = leftfold_store::heads(store.dir()).map_err(RpcError::internal)?;
         let tree = session_list::removable(&heads, session)
             .map_err(|error| RpcError::params(format!("{error:#}")))?;
         for session in &tree {

@@ -110,13 +110,18 @@ pub async fn join(folder: &Path, protocol: &str, options: &Value) -> anyhow::Res
     let began = Instant::now();
     let mut is_told = false;
     loop {
-        if leftfold_store::in_use(folder) {
+        let is_shared = leftfold_store::database_of(folder)?.is_some();
+        let mut may_open = !leftfold_store::in_use(folder);
+        if !may_open {
             match speak(folder, protocol, options).await {
                 Ok(stream) => return Ok(Joined::Node(stream)),
                 Err(error) if is_refused(&error) => return Err(error),
                 Err(error) => tracing::debug!("no node to speak with: {error:#}"),
             }
-        } else {
+            // a shared store takes another node beside one that runs a single turn
+            may_open = is_shared;
+        }
+        if may_open {
             let opened = folder.to_owned();
             match tokio::task::spawn_blocking(move || Store::open(&opened)).await? {
                 Ok(store) => return Ok(Joined::Own(store)),

@@ -7,7 +7,7 @@ use leftfold_events::Sha256;
 use leftfold_postgres::{Append, Claim, End, Error, Options, Postgres};
 use leftfold_store::engine::StoredEvent;
 
-use crate::cluster::shared;
+use crate::cluster::{MakesTables, shared};
 use crate::helpers::{append, end, event, id, link, put, send, seqs, wait};
 
 fn open(tables: &crate::cluster::Tables<'_>) -> Postgres {

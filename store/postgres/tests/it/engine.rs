@@ -6,7 +6,7 @@ use leftfold_postgres::{Options, Postgres, PostgresEngine, Reader};
 use leftfold_store::Error;
 use leftfold_store::engine::{Engine, ReadEngine};
 
-use crate::cluster::{Tables, shared};
+use crate::cluster::{MakesTables, Tables, shared};
 use crate::conformance::Place;
 
 struct Database(Tables<'static>, tempfile::TempDir);

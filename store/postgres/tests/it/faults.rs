@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use leftfold_postgres::{Append, Error, Options, Postgres};
 
-use crate::cluster::{own, shared};
+use crate::cluster::{MakesTables, own, shared};
 use crate::helpers::{append, id, put, send, seqs, wait};
 use crate::proxy::{CUTS, Cut, Proxy, SOON};
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use leftfold_postgres::{Hint, Options, Postgres, Reader};
 use uuid::Uuid;
 
-use crate::cluster::shared;
+use crate::cluster::{MakesTables, shared};
 use crate::helpers::{append, id, put, seqs};
 use crate::proxy::Proxy;
 

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use leftfold_postgres::{Address, Error, Options, Postgres, Reader, migrate};
 
-use crate::cluster::{PASSWORD, own, shared};
+use crate::cluster::{MakesTables, PASSWORD, own, shared};
 use crate::helpers::{append, id, put, seqs};
 use crate::proxy::Proxy;
 

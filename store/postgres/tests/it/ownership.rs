@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use leftfold_postgres::{Append, Error, Options, Postgres};
 use uuid::Uuid;
 
-use crate::cluster::shared;
+use crate::cluster::{MakesTables, shared};
 use crate::helpers::{append, end, id, put, quick, seqs};
 
 #[test]

@@ -2,7 +2,7 @@
 
 use leftfold_postgres::{Options, Postgres, Reader};
 
-use crate::cluster::shared;
+use crate::cluster::{MakesTables, shared};
 use crate::helpers::{append, event, id, put, seqs};
 
 #[test]

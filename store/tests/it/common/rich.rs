@@ -74,7 +74,7 @@ pub fn store() -> TempDir {
 pub fn logs(dir: &Path) -> Logs {
     let reader = Reader::open(dir).unwrap();
     let read = |session| (session, reader.read(session, 1).unwrap());
-    reader.sessions().into_iter().map(read).collect()
+    reader.sessions().unwrap().into_iter().map(read).collect()
 }
 
 /// A folder in memory, if the machine has one.

@@ -1,0 +1,30 @@
+//! Arguments of `leftfold fleet`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::examples;
+
+#[derive(Debug, Args)]
+#[command(after_help = examples::FLEET)]
+pub(crate) struct Fleet {
+    #[command(subcommand)]
+    pub(crate) command: FleetCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FleetCommand {
+    /// Create the tables in a PostgreSQL database, or bring them up to date
+    Init {
+        /// The database [default: the one of --store]
+        #[arg(value_name = "URL")]
+        url: Option<String>,
+    },
+    /// Copy sessions from this machine into the store of --store, byte for byte; the originals stay
+    Import {
+        /// Folders of sessions, or a folder with many of them, such as the data folder
+        #[arg(required = true, value_name = "DIR")]
+        folders: Vec<PathBuf>,
+    },
+}

@@ -1,0 +1,179 @@
+//! `leftfold fleet`: stores in PostgreSQL, for many nodes. Also decides which store `--store` names.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use leftfold_postgres::{Address, Databases, Error, Options};
+use leftfold_runtime::Usage;
+use leftfold_runtime::session_paths;
+use leftfold_store::{Copied, Reader, Store};
+use leftfold_view::words::counted;
+
+use super::live_line::LiveLine;
+use crate::cli::{Fleet, FleetCommand};
+
+/// Names the store where `--store` does not.
+const VARIABLE: &str = "LEFTFOLD_STORE";
+
+/// Makes the store that `--store` or the environment names the one of this process. Opens nothing.
+///
+/// # Errors
+/// The URL is wrong, or the folder for it cannot be written.
+pub(crate) fn choose_store(store: Option<&str>) -> anyhow::Result<()> {
+    let named = named(store);
+    let address = named.as_deref().filter(|named| is_url(named)).map(parse).transpose()?;
+    let name = address.as_ref().map(Address::without_password);
+    // also without a name: a folder in an argument may name a database
+    let options = Options { labels: labels(), ..Options::default() };
+    leftfold_store::use_databases(Box::new(Databases::new(options, address)));
+    match (name, named) {
+        (Some(name), _) => {
+            let folder = session_paths::database_folder(&name)?;
+            leftfold_store::name_database(&folder, &name)?;
+            session_paths::choose_store(folder);
+        }
+        (None, Some(folder)) => {
+            session_paths::choose_store(std::path::absolute(folder).context("--store")?);
+        }
+        (None, None) => {}
+    }
+    Ok(())
+}
+
+/// What the argument of `--store` names, or else the environment.
+fn named(store: Option<&str>) -> Option<String> {
+    let of_variable = || std::env::var(VARIABLE).ok().filter(|value| !value.is_empty());
+    store.map(str::to_owned).or_else(of_variable)
+}
+
+fn is_url(named: &str) -> bool {
+    named.contains("://")
+}
+
+fn parse(url: &str) -> Result<Address, Usage> {
+    Address::parse(url).map_err(|error| Usage(error.to_string()))
+}
+
+/// The names by which other nodes know this process.
+fn labels() -> Vec<String> {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    vec![format!("host {host}"), format!("pid {}", std::process::id())]
+}
+
+/// `store` is the argument of `--store`.
+pub(crate) fn fleet(args: &Fleet, store: Option<&str>) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        FleetCommand::Init { url } => init(url.as_deref(), store),
+        FleetCommand::Import { folders } => import(folders),
+    }
+}
+
+fn init(url: Option<&str>, store: Option<&str>) -> anyhow::Result<ExitCode> {
+    let Some(url) = url.map(str::to_owned).or_else(|| named(store)) else {
+        bail!(Usage(
+            "name the database: `leftfold fleet init postgresql://USER@HOST/DATABASE`".into()
+        ));
+    };
+    let address = parse(&url)?;
+    match leftfold_postgres::migrate(&address) {
+        Err(Error::Rights { user, why }) => bail!(
+            "user {user} lacks a right: {why}; let the owner of the database run `create schema {} authorization \
+             {user}`, or `grant create on database … to {user}`",
+            address.schema()
+        ),
+        done => done?,
+    }
+    super::print(&format!("{address}: the tables in schema {} are up to date\n", address.schema()))
+}
+
+fn import(folders: &[PathBuf]) -> anyhow::Result<ExitCode> {
+    let Some(to) = session_paths::chosen_store() else {
+        bail!(Usage("name the store that gets the sessions: --store URL".into()));
+    };
+    let mut stores = Vec::new();
+    for folder in folders {
+        let found = stores_in(folder)?;
+        if found.is_empty() {
+            bail!(Usage(format!("{} holds no session", folder.display())));
+        }
+        stores.extend(found);
+    }
+    let live = LiveLine::about("copying sessions");
+    let target = Store::open(to)?;
+    let mut code = ExitCode::SUCCESS;
+    for from in stores {
+        live.say("copying", &from.display().to_string());
+        match copy(&target, &from) {
+            Ok(done) => drop(super::print(&done)?),
+            // the others are copied all the same
+            Err(error) => {
+                leftfold_runtime::note(&format!("leftfold: {}: {error:#}", from.display()));
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// The stores of sessions in a folder, which may be one itself.
+fn stores_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let folder = folder.canonicalize();
+    let folder = folder.map_err(|error| Usage(format!("a folder of sessions: {error}")))?;
+    if leftfold_store::exists(&folder) {
+        return Ok(vec![folder]);
+    }
+    let mut stores = Vec::new();
+    for below in [folder.join("sessions"), folder.clone()] {
+        let entries = std::fs::read_dir(below).into_iter().flatten().flatten();
+        stores
+            .extend(entries.map(|entry| entry.path()).filter(|path| leftfold_store::exists(path)));
+    }
+    stores.sort_unstable();
+    stores.dedup();
+    Ok(stores)
+}
+
+/// Copies all sessions of a store, and answers what to say about it, a line for each session.
+fn copy(target: &Store, from: &Path) -> anyhow::Result<String> {
+    let reader = Reader::open(from)?;
+    let sessions = reader.sessions()?;
+    // before the logs: a crash leaves no imported log without its note
+    target.copy_notes(from, &sessions)?;
+    copy_files(from, target.dir())?;
+    let (mut left, mut lines) = (sessions, String::new());
+    while !left.is_empty() {
+        let (mut later, count) = (Vec::new(), left.len());
+        for session in left {
+            match target.copy_log(&reader, session) {
+                Ok(Copied::Added(events)) => {
+                    lines += &format!("{session}: {} copied\n", counted(events, "event"));
+                }
+                Ok(Copied::Known) => lines += &format!("{session}: there already\n"),
+                Err(error) => later.push((session, error)),
+            }
+        }
+        if later.len() == count {
+            let (session, error) = later.swap_remove(0);
+            return Err(error).with_context(|| format!("session {session}"));
+        }
+        left = later.into_iter().map(|(session, _)| session).collect();
+    }
+    Ok(lines)
+}
+
+/// Full texts of outputs and recorded exchanges. They stay on this machine.
+fn copy_files(from: &Path, to: &Path) -> anyhow::Result<()> {
+    for name in ["spill", "wire"] {
+        let Ok(entries) = std::fs::read_dir(from.join(name)) else { continue };
+        let folder = to.join(name);
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        for entry in entries.flatten().filter(|entry| entry.path().is_file()) {
+            let copy = folder.join(entry.file_name());
+            if !copy.exists() {
+                std::fs::copy(entry.path(), &copy).with_context(|| copy.display().to_string())?;
+            }
+        }
+    }
+    Ok(())
+}

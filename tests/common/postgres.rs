@@ -1,0 +1,247 @@
+//! A server of PostgreSQL for tests: of the engine, and of the program on it.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// The password of both users. No text of the engine may contain it.
+pub const PASSWORD: &str = "c0rrect-h0rse";
+
+pub struct Cluster {
+    dir: TempDir,
+    port: u16,
+    /// A shell that ends the server when its input ends, so also with this process.
+    keeper: Mutex<Option<Child>>,
+}
+
+/// The server that most tests share. `None`, visibly, without PostgreSQL.
+pub fn shared() -> Option<&'static Cluster> {
+    static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
+    let cluster = SHARED.get_or_init(|| Some(Cluster::start(programs()?))).as_ref();
+    if cluster.is_none() {
+        skip();
+    }
+    cluster
+}
+
+/// A server for one test.
+pub fn own() -> Option<Cluster> {
+    let programs = programs();
+    if programs.is_none() {
+        skip();
+    }
+    programs.map(Cluster::start)
+}
+
+fn skip() {
+    crate::skipped(
+        "the programs of PostgreSQL 15 or later are not installed: `apt-get install postgresql`",
+    );
+}
+
+/// The folder of the newest version's programs.
+fn programs() -> Option<&'static Path> {
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let find = || {
+        let versions = fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
+        let numbers =
+            versions.filter_map(|version| version.file_name().to_str()?.parse::<u32>().ok());
+        let newest = numbers.filter(|number| *number >= 15).max()?;
+        let folder = PathBuf::from(format!("/usr/lib/postgresql/{newest}/bin"));
+        folder.join("initdb").exists().then_some(folder)
+    };
+    FOUND.get_or_init(find).as_deref()
+}
+
+/// The user that servers run as: they refuse to be root.
+fn user() -> Option<(u32, u32)> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let passwd = fs::read_to_string("/etc/passwd").unwrap();
+    let line = |name: &str| passwd.lines().find(|line| line.starts_with(&format!("{name}:")));
+    let fields: Vec<&str> = line("postgres").or(line("nobody")).unwrap().split(':').collect();
+    Some((fields[2].parse().unwrap(), fields[3].parse().unwrap()))
+}
+
+fn command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("LC_ALL", "C").current_dir("/");
+    if let Some((user, group)) = user() {
+        command.uid(user).gid(group);
+    }
+    command
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{command:?}: {text}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// A data folder as `initdb` makes it, made once.
+fn template(programs: &Path) -> &'static Path {
+    static TEMPLATE: OnceLock<TempDir> = OnceLock::new();
+    let make = || {
+        let dir = folder();
+        let password = dir.path().join("password");
+        fs::write(&password, PASSWORD).unwrap();
+        own_file(&password);
+        let mut initdb = command(&programs.join("initdb"));
+        initdb.args(["--no-sync", "--no-instructions", "--username=postgres", "--encoding=UTF8"]);
+        initdb.args(["--locale=C", "--auth-local=trust", "--auth-host=scram-sha-256"]);
+        initdb.arg("--pwfile").arg(password).arg("--pgdata").arg(dir.path().join("data"));
+        run(&mut initdb);
+        dir
+    };
+    TEMPLATE.get_or_init(make).path()
+}
+
+fn folder() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    own_file(dir.path());
+    dir
+}
+
+fn own_file(path: &Path) {
+    if let Some((user, group)) = user() {
+        chown(path, Some(user), Some(group)).unwrap();
+    }
+}
+
+impl Cluster {
+    fn start(programs: &Path) -> Self {
+        let (dir, template) = (folder(), template(programs).join("data"));
+        run(command(Path::new("cp")).arg("-a").arg(template).arg(dir.path().join("data")));
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let cluster = Self { dir, port, keeper: Mutex::default() };
+        cluster.set("max_connections = 300");
+        cluster.begin();
+        cluster.sql(&format!("create role app login password '{PASSWORD}'"));
+        cluster.sql("create database logs owner app");
+        cluster
+    }
+
+    /// Starts the server, and waits until it answers.
+    pub fn begin(&self) {
+        let postgres = programs().unwrap().join("postgres");
+        let mut keeper = command(Path::new("/bin/sh"));
+        keeper.arg("-c").arg(
+            "exec 3<&0; \"$0\" -D \"$1\" -p \"$2\" -k \"$3\" -c listen_addresses=127.0.0.1 \
+             </dev/null >>\"$3/log\" 2>&1 3<&- & cat <&3 >/dev/null; kill -QUIT $! 2>/dev/null; wait",
+        );
+        keeper.arg(postgres).arg(self.data()).arg(self.port.to_string()).arg(self.dir.path());
+        keeper.stdin(Stdio::piped());
+        *self.keeper.lock().unwrap() = Some(keeper.spawn().unwrap());
+        let start = Instant::now();
+        while !self.psql("postgres", "select 1").output().unwrap().status.success() {
+            assert!(start.elapsed() < Duration::from_secs(30), "no server: {}", self.log());
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+
+    /// The log of the server.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    /// Ends the server in good order, and waits for that.
+    pub fn end(&self) {
+        let pid = self.pid();
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::INT).unwrap();
+        self.wait_until_gone(pid);
+    }
+
+    /// Kills all processes of the server.
+    pub fn kill(&self) {
+        let pid = self.pid();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        let children = children.split_whitespace().map(|child| child.parse().unwrap());
+        for pid in std::iter::once(pid).chain(children) {
+            let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+        }
+        self.wait_until_gone(pid);
+    }
+
+    fn pid(&self) -> i32 {
+        let file = fs::read_to_string(self.data().join("postmaster.pid")).unwrap();
+        file.lines().next().unwrap().parse().unwrap()
+    }
+
+    fn wait_until_gone(&self, pid: i32) {
+        let mut keeper = self.keeper.lock().unwrap().take().unwrap();
+        drop(keeper.stdin.take());
+        keeper.wait().unwrap();
+        assert!(!Path::new(&format!("/proc/{pid}/stat")).exists());
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// Adds a line to the server's settings.
+    pub fn set(&self, line: &str) {
+        let file = self.data().join("postgresql.conf");
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(file, format!("{text}\n{line}\n")).unwrap();
+    }
+
+    /// The file with this name and text, for the server to read.
+    pub fn file(&self, name: &str, text: &[u8]) {
+        let path = self.data().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        own_file(&path);
+    }
+
+    pub fn psql(&self, database: &str, sql: &str) -> Command {
+        let mut psql = Command::new(programs().unwrap().join("psql"));
+        psql.arg("-h").arg(self.dir.path()).args(["-p", &self.port.to_string()]);
+        psql.args(["-U", "postgres", "-d", database, "-X", "-q", "-A", "-t", "-c", sql]);
+        psql
+    }
+
+    /// The answer to a statement of the superuser in the database `postgres`.
+    pub fn sql(&self, sql: &str) -> String {
+        run(&mut self.psql("postgres", sql))
+    }
+
+    /// The answer to a statement of the superuser in the database of the logs.
+    pub fn logs(&self, sql: &str) -> String {
+        run(&mut self.psql("logs", sql))
+    }
+
+    /// The folder of its socket.
+    pub fn folder(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The database of the logs, through this port of this machine, as an ordinary user.
+    pub fn url(&self, port: u16, schema: &str) -> String {
+        format!("postgresql://app:{PASSWORD}@127.0.0.1:{port}/logs?schema={schema}")
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // the shell sees the end of its input
+        if let Some(mut keeper) = self.keeper.lock().unwrap().take() {
+            drop(keeper.stdin.take());
+            let _ = keeper.wait();
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The program on a server of PostgreSQL: every command, sessions that move there, and trouble with the
+//! database.
+#![cfg(test)]
+
+mod commands;
+mod import;
+mod trouble;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use common::postgres::{Cluster, PASSWORD};
+use common::{Ran, Site};
+
+/// A URL of tables of its own, with the password.
+fn url(cluster: &Cluster) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    cluster.url(cluster.port(), &format!("fleet_{}", COUNT.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// Runs the program with a store. Nothing that it says has the password.
+fn on(url: &str, site: &Site, args: &[&str]) -> Ran {
+    let ran = site.run(&[args, &["--store", url]].concat());
+    assert!(!ran.stdout.contains(PASSWORD) && !ran.stderr.contains(PASSWORD), "{args:?}: {ran:?}");
+    ran
+}
+
+/// The id of the session that the first event names.
+fn session_of(ran: &Ran) -> String {
+    ran.events()[0]["session"].as_str().unwrap().to_owned()
+}

@@ -1,0 +1,144 @@
+//! Trouble with a database: each says what is wrong and what to do, and no text has the password.
+
+use std::time::Duration;
+
+use common::postgres::{Cluster, PASSWORD, own, shared};
+use common::{Site, bash, end, says, script};
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::{on, session_of, url};
+
+fn site() -> Site {
+    let replies = json!([bash("sleep 2"), says("Done."), says("Done.")]);
+    Site::scripted(&script(replies)).setting("/permission", json!({ "bash": "allow" }))
+}
+
+/// What is changed about the database before the command, and back after it.
+struct Trouble {
+    what: &'static str,
+    url: String,
+    before: &'static str,
+    after: &'static str,
+    code: i32,
+    says: &'static str,
+}
+
+#[test]
+fn each_trouble_says_what_to_do() {
+    let Some(cluster) = own() else { return };
+    let site = site();
+    let url = url(&cluster);
+    site.run(&["fleet", "init", &url]).ok();
+    let session = session_of(&on(&url, &site, &["run", "--format", "json", "go"]).ok());
+    let schema = url.rsplit_once("schema=").unwrap().1.to_owned();
+    cluster.sql(&format!("create role guest login password '{PASSWORD}'"));
+    let port = cluster.port().to_string();
+    let none =
+        |what, url: String, code, says| Trouble { what, url, before: "", after: "", code, says };
+    let newer = |number: &str| format!("update {schema}.version set number = {number}");
+    let (break_version, mend_version) = (newer("99"), newer("2"));
+    for Trouble { what, url, before, after, code, says } in [
+        none("no URL of PostgreSQL", "mysql://db/logs".into(), 2, "postgresql://"),
+        none("a doubled @", url.replace("app:", "app@x:"), 2, "%40"),
+        none(
+            "no such host",
+            url.replace("127.0.0.1", "no.such.host.invalid") + "&sslmode=disable",
+            1,
+            "check the host",
+        ),
+        none("nobody listens", url.replace(&port, "1"), 1, "check the host, the port"),
+        none("a wrong password", url.replace(PASSWORD, "wr0ng"), 1, "check user and password"),
+        none("no such database", url.replace("/logs", "/absent"), 1, "createdb"),
+        none("no tables", url.replace(&schema, "absent"), 1, "leftfold fleet init"),
+        none("no rights", url.replace("app:", "guest:"), 1, "fleet init"),
+        none("no TLS there", url.clone() + "&sslmode=verify-full", 1, "does not speak TLS"),
+        Trouble {
+            what: "newer tables",
+            url: url.clone(),
+            before: "newer",
+            after: "older",
+            code: 1,
+            says: "use a newer leftfold",
+        },
+    ] {
+        let change = |change: &str| match change {
+            "newer" => drop(cluster.logs(&break_version)),
+            "older" => drop(cluster.logs(&mend_version)),
+            _ => {}
+        };
+        change(before);
+        for args in
+            [&["run", "go"][..], &["replay", &session], &["sessions"], &["observe", &session]]
+        {
+            let ran = on(&url, &site, args);
+            assert_eq!(ran.code, code, "{what}, {args:?}: {ran:?}");
+            assert!(!ran.stderr.contains("wr0ng"), "{what}: {ran:?}");
+            let ran = ran.saying(&[says]);
+            // a database that is away is no empty one, and no damaged one
+            assert!(
+                !ran.stderr.contains("no sessions yet") && !ran.stderr.contains("damaged"),
+                "{ran:?}"
+            );
+        }
+        change(after);
+    }
+    let guests = url.replace("app:", "guest:").replace(&schema, "guests");
+    let refused = on(&guests, &site, &["fleet", "init"]).with(1);
+    refused.saying(&["create schema", "grant create"]);
+    // a standby, or a database that was made so, is read but not written
+    cluster.logs("alter database logs set default_transaction_read_only = on");
+    on(&url, &site, &["replay", &session]).ok();
+    on(&url, &site, &["run", "go"]).with(1).saying(&["only reads"]);
+    cluster.sql("alter database logs reset default_transaction_read_only");
+    on(&url, &site, &["check", &session]).ok();
+    // a server that may lose what it has acknowledged is not used at all
+    cluster.end();
+    cluster.set("fsync = off");
+    cluster.begin();
+    on(&url, &site, &["run", "go"]).with(1).saying(&["fsync = off", "postgresql.conf"]);
+}
+
+fn gap(cluster: &Cluster, pause: Duration) {
+    cluster.kill();
+    std::thread::sleep(pause);
+    cluster.begin();
+}
+
+#[test]
+fn a_run_waits_for_a_database_that_comes_back() {
+    let Some(cluster) = own() else { return };
+    let (site, url) = (site(), url(&cluster));
+    site.run(&["fleet", "init", &url]).ok();
+    let mut run = site.start(&["run", "--format", "json", "go", "--store", &url]);
+    run.until("tool.started");
+    // the tool ends while the database is away
+    gap(&cluster, Duration::from_secs(4));
+    let ran = run.wait().ok();
+    assert_eq!(end(&ran.events())["reason"], "completed");
+    let session = session_of(&ran);
+    for command in ["check", "verify"] {
+        on(&url, &site, &[command, &session]).ok();
+    }
+}
+
+#[test]
+fn a_turn_whose_node_was_killed_is_resumed_once_its_lease_is_over() {
+    let Some(cluster) = shared() else { return };
+    let (site, url) = (site(), url(cluster));
+    site.run(&["fleet", "init", &url]).ok();
+    let mut run = site.start(&["run", "--format", "json", "go", "--store", &url]);
+    let session = run.until("tool.started")["session"].as_str().unwrap().to_owned();
+    run.signal(Signal::KILL);
+    run.wait().with(-1);
+    // it may still live, as far as anybody else can tell
+    on(&url, &site, &["resume", &session]).with(1).saying(&["another node", "pid", "try again"]);
+    let schema = url.rsplit_once("schema=").unwrap().1;
+    // as if the lease had run out; then this node waits for a whole lease of its own
+    cluster.logs(&format!("update {schema}.node set until = clock_timestamp() - interval '1 s'"));
+    let resumed = on(&url, &site, &["resume", &session]).ok();
+    resumed.saying(&["taking it over"]);
+    for command in ["check", "verify"] {
+        on(&url, &site, &[command, &session]).ok();
+    }
+}
