@@ -505,8 +505,9 @@ pub(crate) enum ObserversMessage {
     Happened(Arc<[Envelope]>),
     /// From Node: the session's store is open, again or for the first time.
     Opened { session: SessionId, store: LiveReader },
-    /// From Node: the store was released. Nothing happens in the session until it is opened again.
-    Closed { session: SessionId },
+    /// From Node: nothing happens in the session until it is opened again. Its store was released, unless the node
+    /// keeps it.
+    Closed { session: SessionId, is_kept: bool },
 }
 
 /// A sink and its start.

@@ -66,6 +66,8 @@ struct Entry {
     /// The number of messages passed on to it, and the time of the last one.
     sent: u64,
     used: Instant,
+    /// When it was last asked whether it is at rest.
+    asked: Instant,
     deaths: Vec<Instant>,
     /// The call that waits for the end of its turn.
     parent: Option<ParentCall>,

@@ -105,12 +105,12 @@ impl Hub {
         }
     }
 
-    /// The store of a session is released, which also affects its children.
-    fn closed(&mut self, session: SessionId) {
+    /// A session was closed, and its store is released unless the node keeps it. That also affects its children.
+    fn closed(&mut self, session: SessionId, is_kept: bool) {
         let parents = &self.parents;
         let closed =
             self.sessions.iter_mut().filter(|(child, _)| is_below(parents, **child, session));
-        closed.for_each(|(_, channel)| channel.closed());
+        closed.for_each(|(_, channel)| channel.closed(is_kept));
         self.sessions.retain(|_, channel| channel.is_watched());
         let sessions = &self.sessions;
         self.families.retain(|session, _| sessions.contains_key(session));
@@ -159,8 +159,8 @@ impl Actor for Observers {
             ObserversMessage::Opened { session, store } => {
                 hub.sessions.entry(session).and_modify(|channel| channel.opened(store));
             }
-            ObserversMessage::Closed { session } => {
-                hub.closed(session);
+            ObserversMessage::Closed { session, is_kept } => {
+                hub.closed(session, is_kept);
             }
         }
         Ok(())

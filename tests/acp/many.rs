@@ -94,7 +94,7 @@ fn held(editor: &Editor) -> [usize; 2] {
     [count("task"), count("fd")]
 }
 
-/// All sessions are in one store, so more sessions cost no more threads and files. With more than 16 open, those that were
+/// All sessions are in one store, so more sessions cost no more threads and files. With more than 16 open, two that were
 /// unused for 2 s rest when another is opened. The next prompt opens them again.
 #[test]
 fn of_many_sessions_those_that_are_unused_rest() {

@@ -203,6 +203,7 @@ impl Sessions {
             cut_off: unfinished,
             sent: 0,
             used: Instant::now(),
+            asked: Instant::now(),
             deaths: Vec::new(),
             parent: None,
             closed: closed.unwrap_or_else(|| watch::channel(None).0),

@@ -4,7 +4,7 @@
 //! while a session is open.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leftfold_events::SessionId;
 use leftfold_events::event::Session as SessionEvent;
@@ -19,10 +19,14 @@ use crate::world::World;
 /// How long a session is unused before it is closed.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// With more open sessions than these, one that was unused for [`SOON`] rests when another is opened. An open session
+/// With more open sessions than these, two that were unused for [`SOON`] rest when another is opened. An open session
 /// takes up some 0.6 MiB, and the allocator keeps most of it: so this bounds the memory of a node that has served many.
 const MANY: usize = 16;
 const SOON: Duration = Duration::from_secs(2);
+
+/// How many sessions are asked whether they are at rest when another is opened. Two, so that fewer and fewer are open. To
+/// ask all of them made opening a thousand cost the square of that.
+const ASKED: usize = 2;
 
 /// The data for opening a session again.
 #[derive(Debug)]
@@ -48,7 +52,7 @@ impl Sessions {
     /// Asks the unused sessions whether they are at rest, if there are many.
     pub(super) fn rest_if_many(&mut self, node: &ActorRef<NodeMessage>) {
         if self.open.len() > MANY {
-            self.ask_to_rest(node, SOON, usize::MAX);
+            self.ask_to_rest(node, SOON, ASKED);
         }
     }
 
@@ -62,8 +66,8 @@ impl Sessions {
         self.ask_to_rest(node, idle, usize::MAX);
     }
 
-    /// Asks whether they are at rest: the sessions that were left alone for so long, the longest first, and
-    /// at most so many.
+    /// Asks sessions that were left alone for so long whether they are at rest: at most so many, those that were left
+    /// alone and not asked for longest. One that was asked may be in a long turn.
     pub(super) fn ask_to_rest(
         &mut self,
         node: &ActorRef<NodeMessage>,
@@ -71,10 +75,15 @@ impl Sessions {
         most: usize,
     ) {
         let Self { open, tasks, .. } = self;
-        let mut alone: Vec<_> =
-            open.iter().filter(|(_, entry)| entry.used.elapsed() >= idle).collect();
-        alone.sort_by_key(|(_, entry)| entry.used);
-        for (session, entry) in alone.into_iter().take(most) {
+        let now = Instant::now();
+        let is_alone = |entry: &Entry| now.duration_since(entry.used) >= idle;
+        let mut alone: Vec<_> = open.iter_mut().filter(|(_, entry)| is_alone(entry)).collect();
+        if alone.len() > most {
+            alone.select_nth_unstable_by_key(most, |(_, entry)| entry.used.max(entry.asked));
+            alone.truncate(most);
+        }
+        for (session, entry) in alone {
+            entry.asked = now;
             let (node, actor) = (node.clone(), entry.actor.clone());
             let (session, sent, cut_off) = (*session, entry.sent, entry.cut_off);
             let is_dead = entry.closed.borrow().is_some();
@@ -104,7 +113,8 @@ impl Sessions {
     pub(super) async fn close(&mut self, session: SessionId) {
         let Some(entry) = self.open.remove(&session) else { return };
         let Entry { store, world, created_event, actor, closed, .. } = entry;
-        if self.observers.cast(ObserversMessage::Closed { session }).is_err() {
+        let is_kept = self.kept.iter().any(|kept| kept.dir() == store.dir());
+        if self.observers.cast(ObserversMessage::Closed { session, is_kept }).is_err() {
             tracing::warn!("the observer hub is gone: observers get no events");
         }
         // before the lock is released: the next holder may serve clients there

@@ -51,7 +51,7 @@ pub(super) struct Channel {
 
 #[derive(Default)]
 pub(super) struct Feed {
-    /// `None` while the session is closed.
+    /// `None` while the session is closed, unless the node keeps the store.
     store: Option<LiveReader>,
     folder: PathBuf,
     /// How often the store was opened: other nodes may have written to it in between.
@@ -141,8 +141,12 @@ impl Channel {
         });
     }
 
-    pub(super) fn closed(&mut self) {
+    /// The session is closed. In a store that the node keeps, no other node can write meanwhile.
+    pub(super) fn closed(&mut self, is_kept: bool) {
         self.forget();
+        if is_kept {
+            return;
+        }
         self.feed.send_modify(|feed| {
             feed.store = None;
             // from now on other nodes may write
@@ -261,7 +265,23 @@ impl Subscription {
 
 #[cfg(test)]
 mod tests {
+    use leftfold_store::Store;
+
     use super::*;
+
+    #[test]
+    fn what_sinks_of_a_closed_session_miss_is_read_from_the_open_store_if_the_node_keeps_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        for is_kept in [true, false] {
+            let mut channel = Channel::default();
+            channel.opened(store.reader());
+            let mut sink = channel.subscription(1);
+            channel.closed(is_kept);
+            let Next::Log(log) = sink.next() else { panic!("the log was not read yet") };
+            assert_eq!(log.store.is_some(), is_kept);
+        }
+    }
 
     #[test]
     fn many_sinks_take_more_events_at_a_time() {

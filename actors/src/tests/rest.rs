@@ -296,3 +296,37 @@ async fn sessions_of_one_store_rest_and_wake_by_themselves() {
     in_order(&live.seen);
     live.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_unused_sessions_few_rest_when_another_is_opened() {
+    const OPEN: u64 = 20;
+    let site = Site::new(json!({ "replies": [text("one")] }));
+    let live = site.start().await;
+    let id = |number| SessionId::default().child(number, Time::from_millis(1));
+    let open = async |number| {
+        let open = Box::new(OpenSession {
+            store: site.store(),
+            session: id(number),
+            world: site.world(),
+            created_event: site.created_event(),
+            fork_of: None,
+        });
+        let opened = ractor::call!(live.node, |reply| NodeMessage::Open { open, reply });
+        opened.expect("an answer").expect("a session in a store that is held");
+    };
+    for number in 1..=OPEN {
+        open(number).await;
+    }
+    // until they count as unused, and then until those that were asked have rested
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    open(OPEN + 1).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let mut still = 0;
+    for number in 1..=OPEN {
+        let session = id(number);
+        let reading = ractor::call!(live.node, |reply| NodeMessage::Reading { session, reply });
+        still += u64::from(reading.expect("an answer").is_some());
+    }
+    assert!((OPEN / 2..OPEN).contains(&still), "{still} of {OPEN}");
+    live.stop().await;
+}
