@@ -3,7 +3,10 @@
 //! Parsing is lenient only where the meaning is clear: no input at all is an empty object, an
 //! object written as a string is that object, `"10"` in place of a number is 10.
 
+use std::any::TypeId;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use leftfold_events::Json;
 use schemars::generate::SchemaSettings;
@@ -17,8 +20,16 @@ use crate::{Error, text};
 /// Most bytes of an error about arguments: the error quotes them.
 const MAX_PROBLEM: usize = 2_000;
 
+/// The schemas that were made already. Every prompt asks for all of them.
+static SCHEMAS: Mutex<BTreeMap<TypeId, Json>> = Mutex::new(BTreeMap::new());
+
 /// The schema of `T`, without the parts that models and their APIs do not use.
-pub(crate) fn schema<T: JsonSchema>() -> Json {
+pub(crate) fn schema<T: JsonSchema + 'static>() -> Json {
+    let mut schemas = SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner);
+    schemas.entry(TypeId::of::<T>()).or_insert_with(make_schema::<T>).clone()
+}
+
+fn make_schema<T: JsonSchema>() -> Json {
     let settings = SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     if let Value::Object(root) = &mut schema {

@@ -91,7 +91,7 @@ pub trait ToolSource: fmt::Debug + Send + Sync {
 
 /// A tool whose arguments are a Rust type. The type provides the schema and the checks.
 pub(crate) trait Typed: Send + Sync {
-    type Args: DeserializeOwned + Serialize + JsonSchema + Send;
+    type Args: DeserializeOwned + Serialize + JsonSchema + Send + 'static;
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
     const LISTED: bool = true;
