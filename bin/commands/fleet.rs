@@ -26,7 +26,9 @@ pub(crate) fn choose_store(store: Option<&str>) -> anyhow::Result<()> {
     let name = address.as_ref().map(Address::without_password);
     // also without a name: a folder in an argument may name a database
     let options = Options { labels: labels(), ..Options::default() };
-    leftfold_store::use_databases(Box::new(Databases::new(options, address)));
+    if let Ok(folder) = session_paths::databases_folder() {
+        leftfold_store::use_databases(folder, Box::new(Databases::new(options, address)));
+    }
     match (name, named) {
         (Some(name), _) => {
             let folder = session_paths::database_folder(&name)?;

@@ -1,5 +1,8 @@
 //! Stores whose logs a database keeps. Such a store is a folder, too: it has the files of the sessions that
 //! ran on this machine, and the file `engine`, which names the database. The program brings the engine.
+//!
+//! Only a folder that this program made for a database is believed. A folder from elsewhere, as in a repository, could
+//! name a server that asks for the user's password.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -32,20 +35,29 @@ pub trait Databases: std::fmt::Debug + Send + Sync {
     fn reader(&self, address: &str) -> Result<Arc<dyn ReadEngine>, Error>;
 }
 
-static DATABASES: OnceLock<Box<dyn Databases>> = OnceLock::new();
+static DATABASES: OnceLock<(PathBuf, Box<dyn Databases>)> = OnceLock::new();
 
-/// From now on, stores that a database keeps can be opened. Only the first call counts.
-pub fn use_databases(databases: Box<dyn Databases>) {
-    if DATABASES.set(databases).is_err() {
+/// From now on, stores that a database keeps can be opened, if their folders are in `parent`. Only the first call
+/// counts.
+pub fn use_databases(parent: PathBuf, databases: Box<dyn Databases>) {
+    if DATABASES.set((parent, databases)).is_err() {
         tracing::warn!("the databases are known already");
     }
 }
 
 fn databases(dir: &Path) -> Result<&'static dyn Databases, Error> {
-    let unknown = || Error::Engine {
-        what: format!("{} names a database, which this program cannot open", dir.display()),
-    };
-    DATABASES.get().map(AsRef::as_ref).ok_or_else(unknown)
+    let refused =
+        |why: &str| Error::Engine { what: format!("{} names a database, {why}", dir.display()) };
+    let (parent, databases) =
+        DATABASES.get().ok_or_else(|| refused("which this program cannot open"))?;
+    let real = dir.canonicalize().map_err(|error| Error::io("cannot read", dir, error))?;
+    if real.parent() != parent.canonicalize().ok().as_deref() {
+        let parent = parent.display();
+        return Err(refused(&format!(
+            "but is no folder of {parent}: name the database with --store URL"
+        )));
+    }
+    Ok(&**databases)
 }
 
 /// The address of the database that keeps the logs of the store in `dir`. `None`: they are in `dir`.

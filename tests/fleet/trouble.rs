@@ -1,5 +1,7 @@
 //! Trouble with a database: each says what is wrong and what to do, and no text has the password.
 
+use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::time::Duration;
 
 use common::postgres::{Cluster, PASSWORD, own, shared};
@@ -97,6 +99,27 @@ fn each_trouble_says_what_to_do() {
     cluster.set("fsync = off");
     cluster.begin();
     on(&url, &site, &["run", "go"]).with(1).saying(&["fsync = off", "postgresql.conf"]);
+}
+
+/// A repository may have such a folder, and its server may ask for the user's password.
+#[test]
+fn a_folder_from_elsewhere_reaches_no_database() {
+    let site = site();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    server.set_nonblocking(true).unwrap();
+    let url = format!("postgresql://app@{}/logs", server.local_addr().unwrap());
+    let folder = site.project().join("store");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("engine"), format!("{url}\n")).unwrap();
+    let (folder, id) = (folder.to_str().unwrap(), "01M8D09H2W34P68TFX7Q0VRMMH");
+    // also where there are folders of databases
+    for _ in 0..2 {
+        for args in [&["verify", folder][..], &["replay", id, "--store", folder]] {
+            site.run(args).with(1).saying(&["--store URL"]);
+        }
+        assert_eq!(server.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+        on("postgresql://app@127.0.0.1:1/logs", &site, &["sessions"]).with(1);
+    }
 }
 
 fn gap(cluster: &Cluster, pause: Duration) {

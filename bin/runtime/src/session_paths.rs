@@ -62,10 +62,15 @@ pub fn is_in_database(store: &Path) -> bool {
     leftfold_store::database_of(store).is_ok_and(|database| database.is_some())
 }
 
+/// The folder of the stores that databases keep.
+pub fn databases_folder() -> anyhow::Result<PathBuf> {
+    Ok(data_dir()?.join("databases"))
+}
+
 /// The folder for the store that the database with this address keeps.
 pub fn database_folder(address: &str) -> anyhow::Result<PathBuf> {
     let hash = leftfold_events::Sha256::of(address.as_bytes()).to_string();
-    Ok(data_dir()?.join("databases").join(&hash[..16]))
+    Ok(databases_folder()?.join(&hash[..16]))
 }
 
 /// The store in which long-lived nodes keep all sessions. Sessions of `leftfold run` and of the
