@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
 
 use leftfold_process::{Origin, PeerProcess};
 use tokio::sync::{mpsc, oneshot};
@@ -20,6 +21,11 @@ pub(crate) enum Stranger {
     /// A call has started it.
     Call,
 }
+
+/// A client that seems to act for a call is looked at so many times more. A program that is being started has
+/// what its starter has open, for a moment: another node, or a process that ends before it can be judged.
+const MORE_LOOKS: usize = 3;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 
 /// The ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,6 +78,18 @@ impl PeerCheck {
         client: SocketAddr,
         server: SocketAddr,
     ) -> Result<(), Stranger> {
+        let mut checked = self.look(client, server).await;
+        for _ in 0..MORE_LOOKS {
+            if checked != Err(Stranger::Call) {
+                break;
+            }
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+            checked = self.look(client, server).await;
+        }
+        checked
+    }
+
+    async fn look(&self, client: SocketAddr, server: SocketAddr) -> Result<(), Stranger> {
         let (answer, answered) = oneshot::channel();
         let _ = self.0.send(Waiting { connection: Connection::new(client, server), answer });
         answered.await.unwrap_or(Err(Stranger::OtherUser))
@@ -178,6 +196,8 @@ fn holders(wanted: &HashSet<u64>) -> HashMap<u64, Vec<i32>> {
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
+    use std::os::fd::OwnedFd;
+    use std::process::{Command, Stdio};
 
     use super::*;
 
@@ -208,5 +228,33 @@ mod tests {
         assert_eq!(checked.len(), connections.len());
         assert_eq!(parse("zz:1"), None);
         assert_eq!(parse("0100007F:1F90"), Some("127.0.0.1:8080".parse().unwrap()));
+    }
+
+    /// Programs that this process starts count as calls.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_program_that_has_the_connection_for_a_moment_is_not_taken_for_the_client() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (ours, theirs) = (listener.local_addr().unwrap(), client.local_addr().unwrap());
+        let start = || {
+            let inherited = OwnedFd::from(client.try_clone().unwrap());
+            Command::new("sleep").arg("100").stdin(Stdio::from(inherited)).spawn().unwrap()
+        };
+        let check = PeerCheck::new();
+        let mut stays = start();
+        assert_eq!(check.check(theirs, ours).await, Err(Stranger::Call));
+        stays.kill().unwrap();
+        stays.wait().unwrap();
+        let mut goes = start();
+        let checked = check.check(theirs, ours);
+        let end = async {
+            tokio::time::sleep(BETWEEN_LOOKS / 4).await;
+            goes.kill().unwrap();
+            goes.wait().unwrap();
+        };
+        let (checked, ()) = tokio::join!(checked, end);
+        let is_person = Origin::of_this_process().is_person();
+        assert_eq!(checked.is_ok(), is_person, "{checked:?}");
     }
 }
