@@ -43,7 +43,7 @@ pub(crate) fn choose_store(store: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the argument of `--store` names, or else the environment.
+/// The store that the argument of `--store` names, or else the environment.
 fn named(store: Option<&str>) -> Option<String> {
     let of_variable = || std::env::var(VARIABLE).ok().filter(|value| !value.is_empty());
     store.map(str::to_owned).or_else(of_variable)

@@ -16,7 +16,7 @@ use crate::reader::Reader;
 /// Events that are written at once.
 const BATCH: usize = 500;
 
-/// What became of a copy.
+/// The result of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copied {
     /// This many events were added.

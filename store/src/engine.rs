@@ -72,7 +72,7 @@ pub trait ReadEngine: fmt::Debug + Send + Sync {
     /// They cannot be counted.
     fn size(&self) -> Result<u64, ContentFault>;
 
-    /// What [`Engine::note_imports`] was given, in any order.
+    /// The notes that [`Engine::note_imports`] was given, in any order.
     ///
     /// # Errors
     /// Why it cannot be read.

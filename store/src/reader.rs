@@ -210,7 +210,7 @@ impl Reader {
         }
     }
 
-    /// What the reader reads from.
+    /// The source of the reader.
     pub(crate) fn engine(&self) -> &dyn ReadEngine {
         &*self.engine
     }

@@ -16,7 +16,7 @@ fn site() -> Site {
     Site::scripted(&script(replies)).setting("/permission", json!({ "bash": "allow" }))
 }
 
-/// What is changed about the database before the command, and back after it.
+/// A change of the database before the command, and its reversal after it.
 struct Trouble {
     what: &'static str,
     url: String,

@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(found("fB", &["fubar", "fooBar", "xfB"]), [2, 1]);
     }
 
-    /// What a person types in a large repository: the list is searched again for each letter.
+    /// A large repository: its list is searched again for each letter that a person types.
     #[test]
     fn long_lists_and_long_texts_are_searched_at_once() {
         let paths: Vec<String> =

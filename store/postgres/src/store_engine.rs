@@ -269,7 +269,7 @@ fn damage(session: Option<SessionId>, what: String) -> Damage {
     Damage { file: "session".into(), session, ..Damage::db(what) }
 }
 
-/// What a reader answers if the database does not.
+/// The fault that a reader reports if the database does not answer.
 fn away(error: &crate::Error) -> ContentFault {
     ContentFault::away(error.to_string())
 }
