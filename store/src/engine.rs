@@ -75,7 +75,7 @@ pub trait ReadEngine: fmt::Debug + Send + Sync {
     /// The notes that [`Engine::note_imports`] was given, in any order.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// Why they cannot be read.
     fn import_notes(&self) -> Result<Vec<u8>, ContentFault>;
 }
 
