@@ -105,6 +105,8 @@ impl Observer {
     fn run(&mut self) -> anyhow::Result<()> {
         let mut tried: Option<(Identity, Instant)> = None;
         let mut seen = None;
+        // whether a node had the store open during the last reading, which may have missed its last write
+        let mut unsettled = false;
         loop {
             let socket = client::identity(&self.place.store);
             let new = |socket| tried.is_none_or(|(id, at)| id != socket || at.elapsed() > AGAIN);
@@ -119,7 +121,10 @@ impl Observer {
                 }
             }
             let stamp = StoreStamp::of(&self.place.store, self.cursors.sessions());
-            if seen.as_ref() != Some(&stamp) {
+            if seen.as_ref() != Some(&stamp)
+                || unsettled && !leftfold_store::in_use(&self.place.store)
+            {
+                unsettled = leftfold_store::in_use(&self.place.store);
                 if !self.read()? {
                     return Ok(());
                 }

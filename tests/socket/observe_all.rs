@@ -60,6 +60,30 @@ fn session_of(live: &mut Live) -> String {
     line["session"].as_str().unwrap().to_owned()
 }
 
+/// A killed node may leave events in its log that its head does not count. A node that opens the store and changes
+/// nothing makes them final, and no file shows that.
+#[test]
+fn events_after_the_head_are_shown_once_no_node_has_the_store_open() {
+    let site = asking();
+    let mut node = site.start(&ASK);
+    let session = session_of(&mut node);
+    let asked = node.until("permission.asked")["seq"].as_u64().unwrap();
+    let store = site.session();
+    let head = store.join("heads").join(&session);
+    let early = std::fs::read(&head).unwrap();
+    site.run(&["permission", "answer", &session, &asked.to_string(), "once"]).ok();
+    node.wait().ok();
+    std::fs::write(&head, early).unwrap();
+
+    let held = std::fs::File::open(store.join("db")).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let mut observer = site.start(&["observe", "--all", "--format", "json"]);
+    observer.until_event(|event| event["seq"] == asked);
+    drop(held);
+    until_end(&mut observer, &session);
+    assert_whole(&site, &stopped(observer));
+}
+
 #[test]
 fn earlier_running_and_later_sessions_and_forks_are_one_feed_without_gaps() {
     let site = asking().setting("provider/double/options/script/on_end", json!("repeat"));

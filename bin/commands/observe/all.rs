@@ -158,6 +158,8 @@ struct Store {
     /// at this time.
     released_by: Option<Instant>,
     stamp: Option<(StoreStamp, Option<Identity>)>,
+    /// The last reading may have left out events that are in the files, and that no later change will announce.
+    unsettled: bool,
     busy_until: Option<Instant>,
     /// The roots with a thread.
     followed: HashSet<SessionId>,
@@ -294,7 +296,9 @@ impl AllSessions {
         let Some(store) = self.stores.get_mut(dir) else { return Ok(true) };
         let socket = client::identity(dir);
         let stamp = (StoreStamp::of_all(dir, socket.is_some()), socket);
-        if store.stamp.as_ref() == Some(&stamp) {
+        if store.stamp.as_ref() == Some(&stamp)
+            && !(store.unsettled && !leftfold_store::in_use(dir))
+        {
             return Ok(true);
         }
         let first = !std::mem::replace(&mut store.looked, true);
@@ -410,12 +414,18 @@ impl Store {
     /// Reads the events from the cursors on of the sessions that no thread follows: a child's
     /// events after its `subagent.spawned`, otherwise in the order of time. Also answers the first
     /// problem in reading.
-    fn read(&self, dir: &Path, family: &Family, feed: &Feed) -> (Vec<Envelope>, Option<String>) {
+    fn read(
+        &mut self,
+        dir: &Path,
+        family: &Family,
+        feed: &Feed,
+    ) -> (Vec<Envelope>, Option<String>) {
         if !leftfold_store::exists(dir) {
             return (Vec::new(), None);
         }
         // A node's events count as durable once their head is written.
         let running = leftfold_store::in_use(dir);
+        self.unsettled = running;
         if running && family.heads.is_empty() {
             return (Vec::new(), None);
         }
