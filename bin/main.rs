@@ -91,7 +91,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Config(args) => commands::config::config(&args),
         Command::Trust(args) => commands::trust::trust(&args),
         Command::Tool(args) => commands::tool::tool(&args),
-        Command::Doctor(args) => commands::doctor::doctor(&args),
+        Command::Doctor(args) => commands::doctor::doctor(&args, cli.store.as_deref()),
         Command::Completions(args) => commands::completions::completions(&args),
         Command::Man(args) => commands::completions::man(&args),
         Command::InTerminal(args) => commands::in_terminal::become_shell(&args),

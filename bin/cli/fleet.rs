@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::examples;
+use super::{Format, examples};
 
 #[derive(Debug, Args)]
 #[command(after_help = examples::FLEET)]
@@ -21,10 +21,24 @@ pub(crate) enum FleetCommand {
         #[arg(value_name = "URL")]
         url: Option<String>,
     },
+    /// Show how many nodes there are, which sessions wait for one, and how the server is set up
+    Status(Shown),
+    /// List the nodes, with their leases and how many sessions they own
+    Nodes(Shown),
     /// Copy sessions from this machine into the store of --store, byte for byte; the originals stay
     Import {
         /// Folders of sessions, or a folder with many of them, such as the data folder
         #[arg(required = true, value_name = "DIR")]
         folders: Vec<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Shown {
+    /// The database [default: the one of --store]
+    #[arg(value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
 }

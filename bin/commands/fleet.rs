@@ -9,9 +9,10 @@ use leftfold_runtime::Usage;
 use leftfold_runtime::session_paths;
 use leftfold_store::{Copied, Reader, Store};
 use leftfold_view::words::counted;
+use serde_json::json;
 
 use super::live_line::LiveLine;
-use crate::cli::{Fleet, FleetCommand};
+use crate::cli::{Fleet, FleetCommand, Format};
 
 /// Names the store where `--store` does not.
 const VARIABLE: &str = "LEFTFOLD_STORE";
@@ -66,19 +67,29 @@ fn labels() -> Vec<String> {
 /// `store` is the argument of `--store`.
 pub(crate) fn fleet(args: &Fleet, store: Option<&str>) -> anyhow::Result<ExitCode> {
     match &args.command {
-        FleetCommand::Init { url } => init(url.as_deref(), store),
+        FleetCommand::Init { url } => init(&database(url.as_deref(), store)?),
+        FleetCommand::Status(args) => status(&database(args.url.as_deref(), store)?, args.format),
+        FleetCommand::Nodes(args) => nodes(&database(args.url.as_deref(), store)?, args.format),
         FleetCommand::Import { folders } => import(folders),
     }
 }
 
-fn init(url: Option<&str>, store: Option<&str>) -> anyhow::Result<ExitCode> {
+/// The database that an argument or else `--store` names.
+fn database(url: Option<&str>, store: Option<&str>) -> anyhow::Result<Address> {
     let Some(url) = url.map(str::to_owned).or_else(|| named(store)) else {
-        bail!(Usage(
-            "name the database: `leftfold fleet init postgresql://USER@HOST/DATABASE`".into()
-        ));
+        bail!(Usage("name the database: `postgresql://USER@HOST/DATABASE`, or --store URL".into()));
     };
-    let address = parse(&url)?;
-    match leftfold_postgres::migrate(&address) {
+    Ok(parse(&url)?)
+}
+
+/// The database that the user has chosen for sessions, if it is one.
+pub(super) fn chosen_database(store: Option<&str>) -> Option<Address> {
+    let named = named(store).filter(|named| is_url(named))?;
+    Address::parse(&named).ok()
+}
+
+fn init(address: &Address) -> anyhow::Result<ExitCode> {
+    match leftfold_postgres::migrate(address) {
         Err(Error::Rights { user, why }) => bail!(
             "user {user} lacks a right: {why}; let the owner of the database run `create schema {} authorization \
              {user}`, or `grant create on database … to {user}`",
@@ -87,6 +98,63 @@ fn init(url: Option<&str>, store: Option<&str>) -> anyhow::Result<ExitCode> {
         done => done?,
     }
     super::print(&format!("{address}: the tables in schema {} are up to date\n", address.schema()))
+}
+
+fn status(address: &Address, format: Format) -> anyhow::Result<ExitCode> {
+    let reader = leftfold_postgres::Reader::open(address)?;
+    let (server, status) = (reader.server()?, reader.status()?);
+    if format == Format::Json {
+        let line = json!({
+            "nodes": status.nodes, "sessions": status.sessions, "owned": status.owned,
+            "waiting": status.waiting, "messages": status.messages,
+            "oldest_message_s": status.oldest_message, "bytes": status.bytes,
+            "server": server.version, "standby": server.only_reads, "standbys": server.standbys,
+            "synchronous_standbys": server.synchronous_standbys, "connections": server.connections,
+            "max_connections": server.most_connections,
+            "round_trip_ms": server.round_trip.as_secs_f64() * 1e3,
+        });
+        return super::print_json(&format!("{line}\n"));
+    }
+    let role = if server.only_reads { "standby" } else { "primary" };
+    let oldest = status.oldest_message.map(|age| format!(", the oldest for {age:.0} s"));
+    super::print(&format!(
+        "{address}\n  {role}, PostgreSQL {}, {}, {} of {} connections, {}\n  {}\n  {}: {} owned, {} without an owner \
+         that have work to do\n  {} for nodes{}\n",
+        server.version,
+        counted(server.standbys, "standby"),
+        server.connections,
+        server.most_connections,
+        leftfold_view::words::bytes(status.bytes),
+        counted(status.nodes, "live node"),
+        counted(status.sessions, "session"),
+        status.owned,
+        status.waiting,
+        counted(status.messages, "message"),
+        oldest.unwrap_or_default(),
+    ))
+}
+
+fn nodes(address: &Address, format: Format) -> anyhow::Result<ExitCode> {
+    let nodes = leftfold_postgres::Reader::open(address)?.nodes()?;
+    let text = nodes.iter().map(|node| match format {
+        Format::Json => {
+            let line = json!({
+                "id": node.id, "labels": node.labels, "lease_s": node.lease, "age_s": node.age,
+                "sessions": node.sessions,
+            });
+            format!("{line}\n")
+        }
+        Format::Text => {
+            let lease = match node.lease {
+                left @ 0.0.. => format!("lease for {left:.0} s"),
+                past => format!("lease ran out {:.0} s ago", -past),
+            };
+            let name = super::cell(&node.labels.join(", "), super::NAME);
+            let sessions = counted(node.sessions, "session");
+            format!("{}  {name}  {lease}, since {:.0} s, {sessions}\n", node.id, node.age)
+        }
+    });
+    super::print_as(format, &text.collect::<String>())
 }
 
 fn import(folders: &[PathBuf]) -> anyhow::Result<ExitCode> {

@@ -1,9 +1,10 @@
-//! The program on a server of PostgreSQL: every command, sessions that move there, and trouble with the
+//! The program on a server of PostgreSQL: every command, sessions that move there, operations, and trouble with the
 //! database.
 #![cfg(test)]
 
 mod commands;
 mod import;
+mod operations;
 mod trouble;
 
 use std::sync::atomic::{AtomicU32, Ordering};

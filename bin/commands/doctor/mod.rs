@@ -1,9 +1,10 @@
 //! `leftfold doctor`: checks one area after the other and prints findings with advice.
 //!
 //! It takes every source of settings by itself (`leftfold_config::diagnose`), so that one error
-//! hides no other. It uses the network only with `--online`, starts nothing of a project that is not
-//! trusted, and of a key it prints only where it was found.
+//! hides no other. It uses the network only with `--online`, but for the database that keeps the sessions. It starts
+//! nothing of a project that is not trusted, and of a key it prints only where it was found.
 
+mod database;
 mod guidance;
 mod machine;
 mod models;
@@ -94,13 +95,14 @@ impl Findings {
     }
 }
 
-pub(crate) fn doctor(args: &Doctor) -> anyhow::Result<ExitCode> {
+/// `store` is the argument of `--store`.
+pub(crate) fn doctor(args: &Doctor, store: Option<&str>) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.session {
         return session::doctor(file, args);
     }
     let directory = std::env::current_dir()?;
     let live = LiveLine::about("examining settings, servers and this machine");
-    let found = examine(&directory, args)?;
+    let found = examine(&directory, args, store)?;
     drop(live);
     let text = match args.format {
         Format::Json => found.all.iter().map(as_json).collect(),
@@ -111,7 +113,7 @@ pub(crate) fn doctor(args: &Doctor) -> anyhow::Result<ExitCode> {
     Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn examine(directory: &Path, args: &Doctor) -> anyhow::Result<Findings> {
+fn examine(directory: &Path, args: &Doctor, store: Option<&str>) -> anyhow::Result<Findings> {
     let mut found = Findings::default();
     // Errors in the files themselves become findings below.
     let layers =
@@ -141,6 +143,9 @@ fn examine(directory: &Path, args: &Doctor) -> anyhow::Result<Findings> {
     machine::programs(&mut found);
     machine::confinement(&mut found, settings.as_ref());
     machine::data(&mut found);
+    if let Some(address) = super::fleet::chosen_database(store) {
+        database::database(&mut found, &address);
+    }
     Ok(found)
 }
 

@@ -296,9 +296,8 @@ impl AllSessions {
         let Some(store) = self.stores.get_mut(dir) else { return Ok(true) };
         let socket = client::identity(dir);
         let stamp = (StoreStamp::of_all(dir, socket.is_some()), socket);
-        if store.stamp.as_ref() == Some(&stamp)
-            && !(store.unsettled && !leftfold_store::in_use(dir))
-        {
+        let is_settled = !store.unsettled || leftfold_store::in_use(dir);
+        if is_settled && store.stamp.as_ref() == Some(&stamp) {
             return Ok(true);
         }
         let first = !std::mem::replace(&mut store.looked, true);

@@ -21,6 +21,7 @@ use crate::batch::Fault;
 use crate::connection::{Connector, Purpose, Slot};
 use crate::error::Error;
 use crate::hints::{self, Announcer, Hint};
+use crate::inspect::{self, NodeStatus, Server, Status};
 use crate::ownership::{Claim, Message, Node};
 use crate::read::{self, Head, Page};
 
@@ -167,6 +168,38 @@ impl Reader {
     /// As for [`Self::events`].
     pub fn owner(&self, session: SessionId) -> Result<Option<String>, Error> {
         self.read(async move |slot| read::owner(&slot, session).await)
+    }
+
+    /// How the server is set up.
+    ///
+    /// # Errors
+    /// As for [`Self::events`].
+    pub fn server(&self) -> Result<Server, Error> {
+        self.read(async move |slot| inspect::server(&slot).await)
+    }
+
+    /// All nodes, by age, also those that died within a day.
+    ///
+    /// # Errors
+    /// As for [`Self::events`].
+    pub fn nodes(&self) -> Result<Vec<NodeStatus>, Error> {
+        self.read(async move |slot| inspect::nodes(&slot).await)
+    }
+
+    /// The numbers of nodes, sessions and messages.
+    ///
+    /// # Errors
+    /// As for [`Self::events`].
+    pub fn status(&self) -> Result<Status, Error> {
+        self.read(async move |slot| inspect::status(&slot).await)
+    }
+
+    /// Whether what one connection notifies reaches another, as nodes need it.
+    ///
+    /// # Errors
+    /// [`Error::Pooler`] if it does not.
+    pub fn check_notifications(&self) -> Result<(), Error> {
+        self.listen()
     }
 
     /// The notes about imported sessions.

@@ -165,7 +165,7 @@ pub(crate) async fn import_notes(slot: &Slot) -> Result<Vec<String>, Error> {
     rows(slot, NOTES, &[]).await?.iter().map(|row| get(row, 0)).collect()
 }
 
-async fn rows(
+pub(crate) async fn rows(
     slot: &Slot,
     sql: &'static str,
     parameters: &[&(dyn tokio_postgres::types::ToSql + Sync)],
