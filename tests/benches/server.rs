@@ -1,5 +1,6 @@
 //! Measures `leftfold serve` as its clients see it. `cargo bench --bench server [PART …]` with the parts `start`,
-//! `feed`, `list`, `messages` and `load`; all of them without a name.
+//! `feed`, `list`, `messages` and `load`; all of them without a name. `load` takes two minutes: `load=300` has 300
+//! sessions instead of 1,000.
 //!
 //! The stores are in memory (`/dev/shm`) where there is one, so that the disk is not measured.
 
@@ -10,7 +11,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use leftfold_events::event::Turn;
@@ -28,18 +29,24 @@ const LISTED: u64 = 10_000;
 const TURNS: u64 = 5_000;
 const PAGE: usize = 100;
 /// Sessions that work at the same time, and the turns of each.
-const WORKING: usize = 300;
+const WORKING: usize = 1_000;
 const EACH: usize = 10;
-const THINKING: Duration = Duration::from_secs(2);
+const THINKING: Duration = Duration::from_secs(4);
 
 fn main() {
-    let parts: [(&str, fn()); 5] =
-        [("start", start), ("feed", feed), ("list", list), ("messages", messages), ("load", load)];
+    let parts: [(&str, fn()); 4] =
+        [("start", start), ("feed", feed), ("list", list), ("messages", messages)];
     let named: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     for (name, part) in parts {
         if named.is_empty() || named.iter().any(|word| word == name) {
             part();
         }
+    }
+    if named.is_empty() || named.iter().any(|word| word == "load") {
+        load(WORKING);
+    }
+    for sessions in named.iter().filter_map(|word| word.strip_prefix("load=")) {
+        load(sessions.parse().unwrap());
     }
     let load = std::fs::read_to_string("/proc/loadavg").unwrap();
     println!("load average at the end: {}", load.trim());
@@ -204,19 +211,23 @@ fn messages() {
 }
 
 /// Sessions that prompt again as soon as they have an answer. The gap is the time in which the model does not think:
-/// from its answer to the client, to the next prompt, and to the model's request.
-fn load() {
+/// from its answer to the client, to the next prompt, and to the model's request. Gaps and processor time count from
+/// when all sessions have had a turn.
+fn load(working: usize) {
     let thinking = json!({ "delay_ms": THINKING.as_millis() as u64 });
     let site = Site::new(&json!([thinking, { "text": "Hello." }]));
     let server = Server::start(&site);
     server.connect().prompt(&server.session());
-    let (before, ticks) = (server.memory(), server.ticks());
+    let before = server.memory();
+    let ticks = AtomicU64::new(0);
+    let mut threads = 0;
     let is_over = AtomicBool::new(false);
     let mut gaps = Vec::new();
-    let is_open = Barrier::new(WORKING);
+    let is_open = Barrier::new(working);
+    let spread = |number: usize| THINKING * number as u32 / working as u32;
     std::thread::scope(|scope| {
         let feed = server.feed();
-        let (is_over, is_open) = (&is_over, &is_open);
+        let (is_over, is_open, ticks) = (&is_over, &is_open, &ticks);
         let reader = scope.spawn(move || {
             let mut feed = BufReader::new(feed);
             let mut line = String::new();
@@ -226,17 +237,19 @@ fn load() {
             }
         });
         let server = &server;
-        let sessions: Vec<_> = (0..WORKING)
+        let sessions: Vec<_> = (0..working)
             .map(|number| {
                 scope.spawn(move || {
                     // not all at the same moment
-                    std::thread::sleep(THINKING * number as u32 / WORKING as u32);
+                    std::thread::sleep(spread(number));
                     let session = server.session();
                     let mut connection = server.connect();
                     // the connection is checked, the session opened
                     connection.prompt(&session);
-                    is_open.wait();
-                    std::thread::sleep(THINKING * number as u32 / WORKING as u32);
+                    if is_open.wait().is_leader() {
+                        ticks.store(server.ticks(), Ordering::Relaxed);
+                    }
+                    std::thread::sleep(spread(number));
                     let turn = |_| {
                         let began = Instant::now();
                         connection.prompt(&session);
@@ -246,21 +259,25 @@ fn load() {
                 })
             })
             .collect();
+        while sessions.iter().any(|session| !session.is_finished()) {
+            threads = server.threads().max(threads);
+            std::thread::sleep(Duration::from_millis(100));
+        }
         gaps = sessions.into_iter().flat_map(|session| session.join().unwrap()).collect();
         is_over.store(true, Ordering::Relaxed);
         // its next frame
         server.session();
         reader.join().unwrap();
     });
-    let memory = server.memory().saturating_sub(before) as f64 / WORKING as f64 / 1024.0;
+    let memory = server.memory().saturating_sub(before) as f64 / working as f64 / 1024.0;
     let turns = gaps.len();
     gaps.sort_unstable();
     println!(
-        "{WORKING} sessions, {turns} turns of a model that thinks {THINKING:?}: gap p50 {:.1} ms, p99 {:.1} ms; \
-         {:.2} ms of processor time a turn; {memory:.2} MiB of memory a session",
+        "{working} sessions, {turns} turns of a model that thinks {THINKING:?}: gap p50 {:.1} ms, p99 {:.1} ms; \
+         {:.2} ms of processor time a turn; {memory:.2} MiB of memory a session; at most {threads} threads",
         ms(quantile(&gaps, 50)),
         ms(quantile(&gaps, 99)),
-        (server.ticks() - ticks) as f64 * 10.0 / turns as f64,
+        (server.ticks() - ticks.into_inner()) as f64 * 10.0 / turns as f64,
     );
 }
 
@@ -407,6 +424,10 @@ impl Server {
         let rollup = rollup.unwrap();
         let line = rollup.lines().find(|line| line.starts_with("Anonymous:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    fn threads(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap().count()
     }
 
     /// Processor time, in hundredths of a second.
