@@ -297,7 +297,11 @@ impl Client {
     ) -> anyhow::Result<Answered> {
         let message = message.with_id(options.message_id.clone())?;
         match &self.link {
-            Link::Here { .. } => self.prompt_with(setup.prompt_config(), message, false).await,
+            Link::Here { .. } => {
+                let setup = Box::new(setup.clone());
+                let config = crate::gathering(move || Box::new(setup.prompt_config())).await?;
+                self.prompt_with(*config, message, false).await
+            }
             Link::There(remote) => {
                 let (options, of_command) = (options.clone(), &setup.of_command);
                 let options = PromptOptions {

@@ -6,6 +6,7 @@
 //! | `embed` | [`Leftfold`] and [`Session`], the API for programs that embed Leftfold |
 //! | `turn_config` | turns settings, project and overrides into a turn's configuration |
 //! | `gather` | reads the parts of a configuration that come from the project: system prompt, instructions, skills, tools |
+//! | `gathering` | the threads on which all this is read |
 //! | `agents`, `model`, `auxiliary_agents`, `demo` | agents and models |
 //! | `resolved_settings`, `secrets`, `approvals` | settings with the plugins' additions, secrets, remembered approvals |
 //! | `search`, `formatting`, `language_servers` | the search services that settings name, and the formatters and language servers that they turn on |
@@ -35,6 +36,7 @@ pub mod fork;
 pub mod formatting;
 pub mod fuzzing;
 pub mod gather;
+mod gathering;
 pub mod history;
 pub mod language_servers;
 pub mod lines;
@@ -73,6 +75,7 @@ pub mod working_tree;
 use std::sync::{Mutex, PoisonError};
 
 pub use embed::{Leftfold, Session, end_all};
+pub use gathering::gathering;
 pub use leftfold_actors::{Answered, Observation, QuestionReply, Recorded};
 pub use leftfold_events as events;
 pub use leftfold_process::{close_descriptors_on_exec, hide_memory};

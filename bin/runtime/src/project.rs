@@ -8,7 +8,7 @@ use leftfold_config::Settings;
 use leftfold_events::event::SessionChoices;
 use leftfold_events::rules::Rule;
 use leftfold_events::turn_config::{Options, Sources as TurnSources};
-use leftfold_events::{Seq, SessionId};
+use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_mcp::{ServerSpec, Servers};
 use leftfold_plugins::Plugins;
 use leftfold_tools::{OutputLimits, Workspace};
@@ -82,8 +82,13 @@ impl Project {
     /// There is no such session, or its log cannot be read.
     pub fn of(place: &SessionPlace) -> anyhow::Result<Self> {
         let events = leftfold_store::Reader::open(&place.store)?.read(place.session, 1)?;
-        let mut state = leftfold_events::fold(&events);
-        let imported = leftfold_store::imported(&place.store, &events)?;
+        Self::of_events(place, &events)
+    }
+
+    /// The project of an existing session with these events.
+    pub(crate) fn of_events(place: &SessionPlace, events: &[Envelope]) -> anyhow::Result<Self> {
+        let mut state = leftfold_events::fold(events);
+        let imported = leftfold_store::imported(&place.store, events)?;
         let mut given = state.turn.is_some();
         if imported > state.imported {
             given = false;

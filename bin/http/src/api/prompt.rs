@@ -16,13 +16,13 @@ use leftfold_runtime::project::Project;
 use leftfold_runtime::session_setup::SessionSetup;
 use leftfold_runtime::slash::{OptionsFor, Prepared};
 use leftfold_runtime::user_message::UserMessage;
-use leftfold_runtime::{Overrides, PromptOptions};
+use leftfold_runtime::{Overrides, PromptOptions, Usage, gathering};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::questions::{allow, resume_cut_off};
-use super::{Answer, Api, BY, JsonBody, Named, blocking, nothing, yes};
+use super::{Answer, Api, BY, JsonBody, Named, nothing, yes};
 use crate::error::ApiError;
 use crate::opencode::{ProjectedMessage, Projection, ids};
 
@@ -195,7 +195,7 @@ pub(super) async fn shell(
     // the person has typed neither
     let extras = vec![json!({ "synthetic": true }); 2];
     let parts = vec![PromptPart::text(said), command];
-    let head = send_parts(&api, session, &body, parts, extras).await?;
+    let head = send_parts(&api, session, &body, move || Ok((parts, extras))).await?;
     let asked = |tree: &Projection| {
         let mut open = tree.open_questions(session).into_iter();
         let asked = open.find(|frame| frame.kind == "permission.asked")?;
@@ -239,10 +239,10 @@ pub(super) async fn summarize(
         model: body.provider.zip(body.model).map(|(provider, id)| PromptModel { provider, id }),
         ..PromptBody::default()
     };
-    let (setup, _) = setup(&api, session, &body, "").await?;
+    let (setup, _, ()) = setup(&api, session, &body, || Ok((String::new(), ()))).await?;
     let head = client.view().await?.seq;
-    let compacted =
-        client.compact(setup.prompt_config(), BY, instructions.as_deref(), false).await?;
+    let config = gathering(move || setup.prompt_config()).await?;
+    let compacted = client.compact(config, BY, instructions.as_deref(), false).await?;
     if compacted != Answered::Accepted {
         return Err(ApiError::bad_request("there is nothing to summarize"));
     }
@@ -277,22 +277,20 @@ pub(super) async fn resume(State(api): State<Arc<Api>>, Named(session): Named) -
 /// Sends a prompt, and returns the last event before it.
 async fn send(api: &Arc<Api>, session: SessionId, body: PromptBody) -> Result<u64, ApiError> {
     let given = body.parts.clone();
-    let parts = blocking(move || {
+    let read = move || {
         let (mut parts, mut extras) = (Vec::new(), Vec::new());
         for (index, value) in given.into_iter().enumerate() {
-            let input = PartInput::deserialize(&value).map_err(|error| {
-                leftfold_runtime::Usage(format!("body: `parts[{index}]`: {error}"))
-            })?;
+            let input = PartInput::deserialize(&value)
+                .map_err(|error| Usage(format!("body: `parts[{index}]`: {error}")))?;
             parts.push(part(input)?);
             extras.push(extra(value));
         }
+        if parts.is_empty() {
+            return Err(Usage("body: `parts` has nothing to send".to_owned()).into());
+        }
         Ok((parts, extras))
-    });
-    let (parts, extras) = parts.await?;
-    if parts.is_empty() {
-        return Err(ApiError::bad_request("body: `parts` has nothing to send"));
-    }
-    send_parts(api, session, &body, parts, extras).await
+    };
+    send_parts(api, session, &body, read).await
 }
 
 /// The members of a client's part that Leftfold gives back unchanged. Files and agents stay what they are,
@@ -315,22 +313,25 @@ fn is_path(url: &str) -> bool {
     url.starts_with("file://")
 }
 
+/// Sends what `read` gives: parts, and their members that only clients know. It may read files.
 async fn send_parts(
     api: &Arc<Api>,
     session: SessionId,
     body: &PromptBody,
-    parts: Vec<PromptPart>,
-    mut extras: Vec<Value>,
+    read: impl FnOnce() -> anyhow::Result<(Vec<PromptPart>, Vec<Value>)> + Send + 'static,
 ) -> Result<u64, ApiError> {
     if let Some(id) = body.message.as_deref().filter(|id| !ids::is_given(id, "msg")) {
         return Err(ApiError::bad_request(format!(
             "body: `messageID`: `{id}` is not a message's id"
         )));
     }
-    let first = parts.first().filter(|part| part.kind == PromptKind::Text);
-    let first = first.filter(|_| body.is_command);
-    let text = first.map_or("", |part| part.text.as_str()).to_owned();
-    let (setup, prepared) = setup(api, session, body, &text).await?;
+    let is_command = body.is_command;
+    let read = move || {
+        let given = read()?;
+        let first = given.0.first().filter(|part| is_command && part.kind == PromptKind::Text);
+        Ok((first.map(|part| part.text.clone()).unwrap_or_default(), given))
+    };
+    let (setup, prepared, (parts, mut extras)) = setup(api, session, body, read).await?;
     setup.extensions.ready().await;
     // a client that sends files has read the mentions in the text
     let has_files = body.parts.iter().any(|part| part["type"] == "file");
@@ -369,13 +370,13 @@ async fn send_parts(
     }
 }
 
-/// Settings, agent and model for a prompt.
-async fn setup(
+/// Settings, agent and model for a prompt. `read` gives the text of a command, and more of the prompt.
+async fn setup<T: Send + 'static>(
     api: &Arc<Api>,
     session: SessionId,
     body: &PromptBody,
-    text: &str,
-) -> Result<(SessionSetup, Prepared), ApiError> {
+    read: impl FnOnce() -> anyhow::Result<(String, T)> + Send + 'static,
+) -> Result<(SessionSetup, Prepared, T), ApiError> {
     let client = api.client(session).await?;
     let state = client.view().await?;
     let (place, project) = api.sessions.registered(session)?;
@@ -385,17 +386,18 @@ async fn setup(
         None => project.choices.clone(),
     };
     let project = Project { choices, agent, ..(*project).clone() };
-    let (text, overrides) = (text.to_owned(), body.options().over(&Overrides::interactive()));
+    let overrides = body.options().over(&Overrides::interactive());
     let host = api.sessions.host(session);
-    blocking(move || {
+    let gathered = gathering(move || -> anyhow::Result<_> {
+        let (text, given) = read()?;
         let prepared =
             Prepared::new((&project, &place.store), &overrides, &text, OptionsFor::ForAll)?;
         let mut setup =
             SessionSetup::new(place.clone(), &prepared.project, &prepared.overrides, false)?;
         setup.workspace.host = host;
-        Ok((setup, prepared))
-    })
-    .await
+        Ok((setup, prepared, given))
+    });
+    Ok(gathered.await??)
 }
 
 /// The work that a request started.
@@ -445,7 +447,7 @@ fn part(input: PartInput) -> anyhow::Result<PromptPart> {
 
 /// A file in the prompt itself, or on the disk.
 fn file(mime: &str, filename: Option<String>, url: &str) -> anyhow::Result<PromptPart> {
-    let wrong = |why: &str| leftfold_runtime::Usage(format!("body: a file of the prompt {why}"));
+    let wrong = |why: &str| Usage(format!("body: a file of the prompt {why}"));
     if let Some(path) = url.strip_prefix("file://") {
         let path = path.split(['?', '#']).next().unwrap_or_default();
         let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned();

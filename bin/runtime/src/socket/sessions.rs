@@ -570,7 +570,7 @@ impl SessionRegistry {
     /// Opens a registered session.
     pub async fn open(&self, session: SessionId) -> anyhow::Result<(Client, Opened)> {
         let known = self.knowledge(session)?;
-        let mut setup = known.setup()?;
+        let mut setup = crate::gathering(move || known.setup()).await??;
         setup.workspace.host = self.host(session);
         let opened = Client::open_soon(self.node.clone(), &setup).await?;
         let interrupted_at = opened.1.unfinished.then_some(opened.1.head);
@@ -622,8 +622,15 @@ impl SessionRegistry {
             Some(_) => Some(self.place(session)?).filter(has).ok_or_else(not_open)?,
             None => self.existing(session).ok_or_else(not_open)?,
         };
-        let looked = place.clone();
-        let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await??;
+        let (looked, kept) = (place.clone(), self.kept.get().map(Store::reader));
+        let project =
+            crate::gathering(move || match kept.filter(|kept| kept.dir() == looked.store) {
+                Some(kept) => {
+                    Project::of_events(&looked, &kept.read(looked.session, 1, usize::MAX)?)
+                }
+                None => Project::of(&looked),
+            });
+        let project = project.await??;
         let known = RegisteredSession {
             place: place.clone(),
             project: Arc::new(project),
