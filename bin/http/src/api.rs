@@ -251,6 +251,9 @@ impl FromRequestParts<Arc<Api>> for Named {
         let text = text.unwrap_or_default();
         let missing = || ApiError::not_found(format!("there is no session `{text}`"));
         let session = ids::session(text).ok_or_else(missing)?;
+        if api.feed.is_live(session) {
+            return Ok(Self(session));
+        }
         let feed = Arc::clone(&api.feed);
         let known = tokio::task::spawn_blocking(move || feed.with(session, |_| ())).await;
         known.ok().flatten().map(|()| Self(session)).ok_or_else(missing)

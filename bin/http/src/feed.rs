@@ -410,6 +410,13 @@ impl Feed {
         Some(see(&state.trees.get(&root)?.projection))
     }
 
+    /// Whether the events of a session arrive here, so that its tree is as its logs are.
+    pub(crate) fn is_live(&self, session: SessionId) -> bool {
+        let mut state = self.lock();
+        let root = state.roots.get(&session).copied();
+        root.is_some_and(|root| state.touch(root, &|tree: &Tree| tree.is_live))
+    }
+
     /// Reads a loaded session with `see`; `None` if it is not loaded.
     pub(crate) fn loaded<T>(
         &self,
@@ -452,6 +459,9 @@ impl Feed {
     pub(crate) async fn taken(&self) {
         let clients: Vec<(u64, watch::Receiver<u64>)> =
             self.lock().clients.iter().map(|client| (client.sent, client.taken.clone())).collect();
+        if clients.is_empty() {
+            return;
+        }
         let waits = async {
             for (sent, mut taken) in clients {
                 // an error: the client has gone
@@ -705,14 +715,16 @@ impl FeedState {
         };
         if is_cut_off && tree.projection.is_working(root) {
             let frames = tree.cut_off();
+            let position = self.journal.end();
             self.write(&[Record { session: root, seq, kind: RecordKind::CutOff }]);
-            self.publish(root, frames);
+            self.publish(root, position, frames);
         }
         self.evict();
     }
 
     /// Applies events, and sends their frames.
     fn send<'a>(&mut self, root: SessionId, events: impl Iterator<Item = &'a Envelope>) {
+        let (mut records, mut of_records) = (Vec::new(), Vec::new());
         for event in events {
             let Some(tree) = self.trees.get_mut(&root) else { return };
             let session = tree.projection.session_of(event);
@@ -722,17 +734,22 @@ impl FeedState {
             }
             self.roots.insert(session, root);
             self.last.insert(session, event.seq);
-            self.write(&[Record { session, seq: event.seq, kind: RecordKind::Sent }]);
-            self.publish(root, frames);
+            records.push(Record { session, seq: event.seq, kind: RecordKind::Sent });
+            of_records.push(frames);
+        }
+        let first = self.journal.end();
+        self.write(&records);
+        for (position, frames) in (first..).zip(of_records) {
+            self.publish(root, position, frames);
         }
         if let Some(tree) = self.trees.get(&root) {
             tree.changed.send_replace(());
         }
     }
 
-    /// Sends the frames of the journal's last record.
-    fn publish(&mut self, root: SessionId, frames: Vec<Frame>) {
-        let (journal, position) = (self.journal.id, self.journal.end().saturating_sub(1));
+    /// Sends the frames of a record of the journal.
+    fn publish(&mut self, root: SessionId, position: u64, frames: Vec<Frame>) {
+        let journal = self.journal.id;
         for (frame, sent) in frames.into_iter().enumerate() {
             let place = self.place(root, sent.session);
             let cursor = Cursor::At { journal, position, frame };

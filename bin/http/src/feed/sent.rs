@@ -81,8 +81,9 @@ impl Sent {
             Cursor::At { position, frame, .. } => format!("evt_{position:012x}{frame:014}"),
             Cursor::Snapshot => format!("evt_{:012x}{:014}", 0, 0),
         };
-        let payload = json!({ "id": id, "type": frame.kind, "properties": frame.properties });
-        Self::of(cursor, place, &payload.to_string())
+        let (kind, properties) = (json!(frame.kind), &frame.properties);
+        let payload = format!("{{\"id\":\"{id}\",\"type\":{kind},\"properties\":{properties}}}");
+        Self::of(cursor, place, &payload)
     }
 
     fn of(cursor: Cursor, place: Place, payload: &str) -> Self {

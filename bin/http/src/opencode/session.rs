@@ -908,15 +908,13 @@ impl SessionProjection {
         if before_turn {
             self.update_status(view, frames);
         }
-        let mut info = self.render(view, subagent);
-        let mut compared = self.info.clone();
-        compared["time"]["updated"] = info["time"]["updated"].clone();
+        let info = self.render(view, subagent);
         let kind = if self.info.is_null() { "session.created" } else { "session.updated" };
-        if compared != info || before_turn {
+        // every event changes this, which nobody needs to be told
+        self.info["time"]["updated"] = info["time"]["updated"].clone();
+        if self.info != info || before_turn {
             let properties = json!({ "sessionID": info["id"], "info": info });
             frames.push(Frame::new(self.id, kind, properties));
-        } else {
-            info = compared;
         }
         self.info = info;
         if !before_turn {
