@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use leftfold_events::Sha256;
 use serde_json::{Map, Value, json};
 
+use crate::files;
 use crate::private_file::{self, MODE};
 use crate::secrecy::{Secret, debug_without_values};
 use crate::source::{Env, environment, is_absent};
@@ -62,7 +63,7 @@ impl Keys {
 
     fn read(path: &Path) -> Result<Self, Error> {
         let failed = |source| Error::Io { path: path.to_owned(), what: "cannot be read", source };
-        let file = match File::open(path) {
+        let file = match files::open(path) {
             // Commands that need a data folder report that it is missing.
             Err(error) if is_absent(&error) => return Ok(Self::default()),
             file => file.map_err(failed)?,

@@ -19,6 +19,7 @@
 //! | `keys` | the keys of the conversation |
 //! | `schema` | the same types as a JSON Schema |
 //! | `load` | all sources read and merged |
+//! | `files` | notes which files were looked at, so that settings are not read again while none has changed |
 //! | `resolve` | providers, models and keys |
 //! | `auth` | stored keys and sign-ins |
 //! | `redacted_view`, `plugin_layers`, `secrecy`, `credentials` | the parts that may be shown to people and plugins |
@@ -27,11 +28,14 @@
 //! | `sandbox` | the sandbox of commands |
 //! | `trust`, `trust_review`, `trust_files`, `private_file` | which settings of a project need the user's consent, and where it is stored |
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make and read files"))]
+
 mod agent;
 pub mod auth;
 mod credentials;
 mod error;
 mod extensions;
+mod files;
 pub mod fuzzing;
 mod keys;
 mod legacy;
@@ -70,7 +74,7 @@ pub use extensions::{
     PluginProgram,
 };
 pub use keys::{Key, KeyAction, KeyName, KeySettings, Keymap};
-pub use load::{Layers, load, load_with, review};
+pub use load::{Layers, load, load_shared, load_with, review};
 pub use provider::{Abilities, Costs, Limits, Model, NEVER, Provider, Script};
 pub use redacted_view::{Item, Origin, RedactedView, VisibleValue, redacted_view};
 pub use resolve::{BaseUrl, Chosen, KeySource, KeyState, ProviderSummary};

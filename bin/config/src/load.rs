@@ -1,16 +1,19 @@
 //! Reads settings: each source by itself, so that an overriding source hides no error, and then all
 //! of them merged.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use leftfold_events::providers::KnownProviders;
 
 use crate::auth::Keys;
 use crate::error::Error;
+use crate::files::{self, Noted};
 use crate::secrecy::debug_without_values;
 use crate::settings::{JOINED, Settings};
-use crate::source::{Env, Kind, SettingPlace, Source};
+use crate::source::{Env, Kind, SettingPlace, Source, environment};
 use crate::sources::{self, Document, Found, Layer};
 use crate::tree::{self, Node, References, Tree};
 use crate::trust::{Item, Trust};
@@ -169,6 +172,57 @@ pub fn load(
     providers: &'static KnownProviders,
 ) -> Result<Settings, Error> {
     load_with(directory, env, &Layers::new(providers))
+}
+
+/// Folders whose settings are kept.
+const KEPT: usize = 64;
+
+/// The settings of folders, and the files that they depend on.
+static KNOWN: LazyLock<Mutex<HashMap<PathBuf, Arc<Known>>>> = LazyLock::new(Mutex::default);
+
+struct Known {
+    settings: Arc<Settings>,
+    noted: Noted,
+    providers: &'static KnownProviders,
+}
+
+/// Reads settings as [`load`] does with this process's environment. Those that were read before are used again if every
+/// file and folder that they depend on, those included that do not exist, is still the one that it was: a server reads
+/// settings for each prompt, and looking is a tenth of the work. A process does not change its environment.
+///
+/// # Errors
+/// As for [`load`].
+pub fn load_shared(
+    directory: &Path,
+    providers: &'static KnownProviders,
+) -> Result<Arc<Settings>, Error> {
+    load_at(SystemTime::now(), (directory, &environment), providers)
+}
+
+pub(crate) fn load_at(
+    now: SystemTime,
+    (directory, env): (&Path, Env<'_>),
+    providers: &'static KnownProviders,
+) -> Result<Arc<Settings>, Error> {
+    let kept = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = kept().get(directory).cloned();
+    let is_of_these = |known: &Arc<Known>| std::ptr::eq(known.providers, providers);
+    if let Some(known) = known.filter(|known| is_of_these(known) && known.noted.is_current()) {
+        return Ok(Arc::clone(&known.settings));
+    }
+    let (read, noted) = files::noting(now, || load(directory, env, providers));
+    let settings = Arc::new(read?);
+    let mut kept = kept();
+    kept.remove(directory);
+    // a relative path is another folder elsewhere
+    if let Some(noted) = noted.filter(|_| directory.is_absolute()) {
+        if kept.len() >= KEPT {
+            kept.clear();
+        }
+        let known = Known { settings: Arc::clone(&settings), noted, providers };
+        kept.insert(directory.to_owned(), Arc::new(known));
+    }
+    Ok(settings)
 }
 
 /// Reads the settings in `directory`, with the additions of plugins.

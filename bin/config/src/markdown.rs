@@ -11,6 +11,7 @@ use leftfold_front_matter as front_matter;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
+use crate::files;
 use crate::source::{SettingPlace, Source, is_absent, read_found};
 use crate::tree::{Entry, Node, Text, Tree};
 
@@ -62,14 +63,16 @@ pub(crate) struct Files {
 /// # Errors
 /// A folder exists but cannot be read.
 pub(crate) fn find(folder: &Path, worktree: Option<&Path>) -> io::Result<Files> {
-    let mut files = Vec::new();
+    let mut found = Vec::new();
     let mut search = Search { worktree, entries: 0, over: None, warnings: Vec::new() };
-    for (name, key, body) in KINDS {
+    // most of these folders do not exist, which one call of the system says for all kinds
+    let is_absent = files::metadata(folder).is_err_and(|error| is_absent(&error));
+    for (name, key, body) in KINDS.into_iter().filter(|_| !is_absent) {
         let (mut paths, mut seen) = (Vec::new(), HashSet::new());
         search.walk(&folder.join(name), ("", DEEPEST), &mut seen, &mut paths)?;
         paths.sort_unstable();
         let entered = |(path, name)| (path, Entered { key, name, body });
-        files.extend(paths.into_iter().map(entered));
+        found.extend(paths.into_iter().map(entered));
     }
     let mut warnings = search.warnings;
     if let Some(path) = search.over {
@@ -84,14 +87,14 @@ pub(crate) fn find(folder: &Path, worktree: Option<&Path>) -> io::Result<Files> 
             "{folder}: agents and commands are left out, because there are more than {MOST_ENTRIES} files"
         ));
     }
-    Ok(Files { files, warnings })
+    Ok(Files { files: found, warnings })
 }
 
 /// The agents in Markdown files of the folders `agent` and `agents` of a project's root. Other programs keep files in
 /// folders of these names, so only a file with a `description` and a `mode` counts, and everything else is passed over
 /// in silence.
 pub(crate) fn find_root_agents(root: &Path) -> Vec<(PathBuf, Entered)> {
-    let mut files = Vec::new();
+    let mut found = Vec::new();
     for folder in ["agent", "agents"] {
         let mut search =
             Search { worktree: Some(root), entries: 0, over: None, warnings: Vec::new() };
@@ -101,9 +104,9 @@ pub(crate) fn find_root_agents(root: &Path) -> Vec<(PathBuf, Entered)> {
         }
         paths.sort_unstable();
         let agents = paths.into_iter().filter(|(path, _)| is_agent(path));
-        files.extend(agents.map(|(path, name)| (path, Entered::agent(&name))));
+        found.extend(agents.map(|(path, name)| (path, Entered::agent(&name))));
     }
-    files
+    found
 }
 
 fn is_agent(path: &Path) -> bool {
@@ -132,7 +135,7 @@ impl Search<'_> {
         seen: &mut HashSet<PathBuf>,
         found: &mut Vec<(PathBuf, String)>,
     ) -> io::Result<()> {
-        let real = match folder.canonicalize() {
+        let real = match files::metadata(folder).and_then(|_| files::canonicalize(folder)) {
             Ok(real) => real,
             Err(error) if is_absent(&error) => return Ok(()),
             Err(error) => return Err(error),
@@ -146,7 +149,7 @@ impl Search<'_> {
         if !seen.insert(real) {
             return Ok(());
         }
-        let entries = match std::fs::read_dir(folder) {
+        let entries = match files::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) if is_absent(&error) => return Ok(()),
             Err(error) => return Err(error),
@@ -160,7 +163,7 @@ impl Search<'_> {
             paths.push(entry?.path());
         }
         // a folder is found by its own name before it is found by a link's
-        paths.sort_by_cached_key(|path| (path.is_symlink(), path.clone()));
+        paths.sort_by_cached_key(|path| (files::is_symlink(path), path.clone()));
         for path in paths {
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
             if name.starts_with('.') {
@@ -171,10 +174,10 @@ impl Search<'_> {
                 return Ok(());
             }
             match name.strip_suffix(".md") {
-                Some(stem) if path.is_file() => {
+                Some(stem) if files::is_file(&path) => {
                     found.push((path.clone(), format!("{above}{stem}")));
                 }
-                Some(_) | None if path.is_dir() && depth > 0 => {
+                Some(_) | None if files::is_dir(&path) && depth > 0 => {
                     self.walk(&path, (&format!("{above}{name}/"), depth - 1), seen, found)?;
                 }
                 Some(_) | None => {}

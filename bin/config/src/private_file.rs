@@ -9,6 +9,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::files;
 use crate::source::is_absent;
 
 /// Only the owner can read and write.
@@ -22,7 +23,7 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 /// # Errors
 /// It cannot be read, is larger than 16 MiB, or holds something else.
 pub fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
-    let file = match File::open(path) {
+    let file = match files::open(path) {
         Err(error) if is_absent(&error) => return Ok(None),
         file => file?,
     };
@@ -53,6 +54,7 @@ pub fn change<T: DeserializeOwned + Serialize + Default>(
 }
 
 /// Writes a new file beside the old one and puts it in its place.
+#[expect(clippy::disallowed_methods, reason = "for writing")]
 pub(crate) fn replace(path: &Path, contents: &impl Serialize) -> io::Result<()> {
     // Follows a link to the real file.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());

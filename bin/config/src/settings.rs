@@ -19,6 +19,7 @@ use crate::agent::{Agent, BUILT_IN_AGENTS, Command, GENERAL, Mode, PRIMARY_AGENT
 use crate::auth::Keys;
 use crate::error::{Error, in_quotes};
 use crate::extensions::{Formatters, LanguageServers, Mcp, Plugin, Skills};
+use crate::files;
 use crate::keys::KeySettings;
 use crate::permission::{self, Permission, PlacedRule};
 use crate::provider::{NEVER, Provider};
@@ -166,7 +167,7 @@ pub struct Settings {
 
 /// Whether the path leads to a file that may be executed.
 fn is_program(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
+    files::metadata(path).is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
 }
 
 /// A folder of skills.
@@ -712,7 +713,7 @@ impl Settings {
         for text in skills.paths() {
             let source = &text.place().source;
             let (mut path, here) = (source.path(text), directory.join(text.as_str()));
-            if !path.is_dir() && here.is_dir() {
+            if !files::is_dir(&path) && files::is_dir(&here) {
                 path = here;
             }
             let path: PathBuf = path.components().collect();
@@ -722,7 +723,7 @@ impl Settings {
                     .push(format!("{place}: {path} is left out: it is outside the project"));
                 continue;
             }
-            if !path.is_dir() {
+            if !files::is_dir(&path) {
                 let (place, path) = (text.place(), path.display());
                 self.warnings.push(format!("{place}: the skills folder {path} does not exist"));
             }

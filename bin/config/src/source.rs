@@ -1,12 +1,13 @@
 //! A source of settings (a file, a variable or a plugin) and places within it.
 
 use std::fmt;
-use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+use crate::files;
 
 /// The largest settings file, or file that one includes, in bytes.
 const LARGEST: u64 = 1024 * 1024;
@@ -111,7 +112,7 @@ pub fn is_outside(path: &Path, worktree: &Path) -> bool {
             continue;
         }
         real.push(part);
-        real = real.canonicalize().unwrap_or(real);
+        real = files::canonicalize(&real).unwrap_or(real);
     }
     let name = real.file_name().unwrap_or_default().to_string_lossy();
     let has_variables =
@@ -152,7 +153,7 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
 
 /// A text as [`read_text`] reads it, from a file that the user has not named: opening a pipe would wait for a writer.
 pub(crate) fn read_found(path: &Path) -> io::Result<String> {
-    let kind = fs::metadata(path)?.file_type();
+    let kind = files::metadata(path)?.file_type();
     if !kind.is_file() && !kind.is_dir() {
         return Err(io::Error::other("it is a pipe, socket or device"));
     }
@@ -162,7 +163,7 @@ pub(crate) fn read_found(path: &Path) -> io::Result<String> {
 /// A whole file of at most [`LARGEST`] bytes, in UTF-8, without its byte order mark.
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    files::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LARGEST {
         return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
     }

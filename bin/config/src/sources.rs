@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::files;
 use crate::markdown::{self, Entered};
 use crate::source::{Env, Kind, NotUtf8, Source, expand, is_absent, read_found, read_text};
 use crate::worktree::{self, resolved};
@@ -213,7 +214,7 @@ impl Gathered {
                 continue;
             }
             if owner == Owner::Project {
-                let bytes = path.metadata().map_or(0, |found| found.len());
+                let bytes = files::metadata(&path).map_or(0, |found| found.len());
                 match self.room.checked_sub(bytes) {
                     Some(room) => self.room = room,
                     None => {
@@ -232,9 +233,11 @@ impl Gathered {
     /// Whether a file of the project is really elsewhere: whoever wrote the project does not choose
     /// which other files are read.
     fn leads_out(&mut self, path: &Path, owner: Owner) -> bool {
-        let real = path.canonicalize().ok();
+        if owner == Owner::User || !files::exists(path) {
+            return false;
+        }
         let leads_out =
-            owner == Owner::Project && real.is_some_and(|real| !real.starts_with(&self.worktree));
+            files::canonicalize(path).is_ok_and(|real| !real.starts_with(&self.worktree));
         if leads_out {
             let path = path.display();
             self.warnings
@@ -280,9 +283,12 @@ impl Gathered {
 /// The tools and plugins in JavaScript and TypeScript below OpenCode's `folder`.
 fn javascript(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
+    if !files::is_dir(folder) {
+        return found;
+    }
     for name in ["tool", "tools", "plugin", "plugins"] {
         // a folder that cannot be read has nothing that could be run
-        let entries = std::fs::read_dir(folder.join(name)).into_iter().flatten().flatten();
+        let entries = files::read_dir(&folder.join(name)).into_iter().flatten().flatten();
         found.extend(entries.map(|entry| entry.path()).filter(|path| {
             path.extension()
                 .is_some_and(|kind| ["js", "mjs", "ts", "mts"].iter().any(|k| kind == *k))

@@ -1,9 +1,10 @@
 //! Finds the worktree that a folder belongs to. It never runs git.
 
-use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use crate::files;
 
 /// The nearest ancestor of `directory` (itself included) that has a `.git`, a folder or a file;
 /// `directory` itself if none has. Links are resolved where the directory exists.
@@ -18,7 +19,7 @@ pub fn worktree_of(directory: &Path) -> PathBuf {
 /// The worktree, and the repository that is not used because it belongs to another user.
 pub(crate) fn find(directory: &Path) -> (PathBuf, Option<PathBuf>) {
     let directory = resolved(directory).unwrap_or_else(|_| directory.to_owned());
-    let found = directory.ancestors().find(|folder| folder.join(".git").exists());
+    let found = directory.ancestors().find(|folder| files::exists(&folder.join(".git")));
     match found {
         Some(found) if found == directory || is_own(found) || is_safe(found) => {
             (found.to_owned(), None)
@@ -32,7 +33,7 @@ pub(crate) fn find(directory: &Path) -> (PathBuf, Option<PathBuf>) {
 }
 
 pub(crate) fn resolved(directory: &Path) -> io::Result<PathBuf> {
-    directory.canonicalize()
+    files::canonicalize(directory)
 }
 
 /// Whether the folder and its `.git` belong to the user. Under `sudo`, root has the files of the user who called it.
@@ -41,7 +42,7 @@ fn is_own(folder: &Path) -> bool {
     let caller = std::env::var("SUDO_UID").ok().filter(|_| me.is_root());
     let caller: Option<u32> = caller.and_then(|uid| uid.parse().ok());
     [folder.to_owned(), folder.join(".git")].iter().all(|path| {
-        let owner = fs::symlink_metadata(path).map(|found| found.uid());
+        let owner = files::symlink_metadata(path).map(|found| found.uid());
         owner.is_ok_and(|owner| owner == me.as_raw() || Some(owner) == caller)
     })
 }
@@ -56,7 +57,7 @@ fn is_safe(folder: &Path) -> bool {
         config.map(|config| config.join("git/config")),
         home.as_ref().map(|home| home.join(".gitconfig")),
     ];
-    let texts = files.into_iter().flatten().filter_map(|file| fs::read_to_string(file).ok());
+    let texts = files.into_iter().flatten().filter_map(|file| files::read_to_string(&file).ok());
     names(&texts.collect::<Vec<_>>(), folder, home.as_deref())
 }
 
@@ -92,6 +93,8 @@ fn names(texts: &[String], folder: &Path, home: Option<&Path>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -2,6 +2,7 @@
 //! X1, the hook `config`).
 
 use std::path::Path;
+use std::sync::Arc;
 
 use leftfold_plugins::{LaunchContext, Plugins};
 
@@ -14,7 +15,7 @@ use leftfold_config::{self as settings, Layers, Settings};
 /// Settings, and the plugins that have been asked to add to them.
 #[derive(Debug)]
 pub struct ResolvedSettings {
-    pub settings: Settings,
+    pub settings: Arc<Settings>,
     pub plugins: Plugins,
 }
 
@@ -26,13 +27,16 @@ impl ResolvedSettings {
     /// The settings are wrong. Problems with plugins are among the warnings.
     pub fn of(project: &Project, store: &Path) -> anyhow::Result<Self> {
         let directory = &project.directory;
-        let found = without_plugins(directory)?;
+        let found = settings::load_shared(directory, leftfold_providers::known());
+        let found = found.map_err(model::usage)?;
         let (plugins, wrong) = plugins(directory, &project.worktree, store, &found);
         warnings::print_once(&wrong);
         project.plugins.hold(&plugins);
         let layers = asked(directory, &plugins)?;
         let settings = match layers {
-            Some(layers) => settings::load_with(directory, &model::environment, &layers),
+            Some(layers) => {
+                settings::load_with(directory, &model::environment, &layers).map(Arc::new)
+            }
             None => Ok(found),
         };
         Ok(Self { settings: settings.map_err(model::usage)?, plugins })

@@ -7,6 +7,7 @@ mod layers;
 mod models;
 mod reading;
 mod sandbox;
+mod shared;
 mod slips;
 mod trust;
 
