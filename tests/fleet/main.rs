@@ -5,6 +5,7 @@
 mod commands;
 mod import;
 mod operations;
+mod trial;
 mod trouble;
 
 use std::sync::atomic::{AtomicU32, Ordering};
