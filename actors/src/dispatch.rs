@@ -15,7 +15,7 @@ use leftfold_events::state::{Call, ModelStatus, PendingKind, Phase};
 use leftfold_events::{Envelope, Fact, Repeatable, Secrets, Seq, SessionId, State, context};
 use leftfold_providers::Extra;
 use leftfold_tools::{Caller, Instructed, Sandbox, Seen};
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, RpcReplyPort};
 
 use self::lost::{check_lost, request_lost, run_lost};
 use crate::children::Children;
@@ -34,17 +34,18 @@ use crate::tool_executor::{self, ToolExecutor};
 use crate::wire_record::WireRecord;
 use crate::world::World;
 
-/// A session's workers.
+/// A session's workers. Those that most turns do not need start with their first work.
 pub(crate) struct Workers {
+    owner: Owner,
     session: SessionId,
     world: World,
     store: String,
     processor: ActorRef<ProcessorMessage>,
     executor: ActorRef<ToolExecutorMessage>,
-    permission: ActorRef<PermissionMessage>,
-    compaction: ActorRef<CompactionMessage>,
-    snapshots: ActorRef<SnapshotsMessage>,
-    hooks: ActorRef<HooksMessage>,
+    permission: Option<ActorRef<PermissionMessage>>,
+    compaction: Option<ActorRef<CompactionMessage>>,
+    snapshots: Option<ActorRef<SnapshotsMessage>>,
+    hooks: Option<ActorRef<HooksMessage>>,
     /// Opens children and passes messages to them.
     node: ActorRef<NodeMessage>,
     /// Values that plugins' hooks have returned in this turn, kept until their request or call.
@@ -64,10 +65,11 @@ impl Workers {
         Ok(Self {
             processor: start_processor(owner, &world).await?,
             executor: start_executor(owner, &world, &store, session).await?,
-            permission: start_permission(owner).await?,
-            compaction: start_compaction(owner, &world).await?,
-            snapshots: start_snapshots(owner, &world).await?,
-            hooks: start_hooks(owner, &world).await?,
+            permission: None,
+            compaction: None,
+            snapshots: None,
+            hooks: None,
+            owner: owner.clone(),
             session,
             world,
             store,
@@ -100,7 +102,7 @@ impl Workers {
                     self.children().spawn_again(seq, *close, state);
                 }
                 SessionEvent::DeadlinePassed {} => {
-                    self.to_permission(PermissionMessage::Withdraw { of });
+                    tell_started(self.permission.as_ref(), PermissionMessage::Withdraw { of });
                     self.children().give_up(of, state);
                 }
                 SessionEvent::Created { .. }
@@ -160,7 +162,7 @@ impl Workers {
                     self.to_permission(PermissionMessage::Ask { of: seq });
                 }
                 PermissionEvent::RejectedWith { .. } => {
-                    self.to_permission(PermissionMessage::Withdraw { of });
+                    tell_started(self.permission.as_ref(), PermissionMessage::Withdraw { of });
                 }
                 PermissionEvent::Ruled { .. }
                 | PermissionEvent::Answered { .. }
@@ -186,11 +188,11 @@ impl Workers {
                 Files::SnapshotStarted {} => {
                     // changes are reported only if calls may be their cause
                     let since = state.files.tree.clone().filter(|_| state.files.dirty.is_some());
-                    tell(&self.snapshots, SnapshotsMessage::Take { of: seq, since });
+                    self.to_snapshots(SnapshotsMessage::Take { of: seq, since });
                 }
                 Files::RestoreStarted { before, paths, .. } => {
                     let (before, paths) = (before.clone(), paths.clone());
-                    tell(&self.snapshots, SnapshotsMessage::Restore { of: seq, before, paths });
+                    self.to_snapshots(SnapshotsMessage::Restore { of: seq, before, paths });
                 }
                 Files::Snapshotted { .. }
                 | Files::SnapshotFailed { .. }
@@ -210,7 +212,7 @@ impl Workers {
         }
     }
 
-    fn request(&self, of: Seq, purpose: Purpose, state: &State) {
+    fn request(&mut self, of: Seq, purpose: Purpose, state: &State) {
         let request = match purpose {
             Purpose::Turn => context::turn_request(state),
             Purpose::Title | Purpose::SessionSummary | Purpose::Compaction => {
@@ -236,7 +238,7 @@ impl Workers {
             (Purpose::Compaction, Some(ModelStatus::Compacting(compacting))) => {
                 let (compaction, ask) = (compacting.started.intent, Box::new(ask));
                 let whole = state.wants_whole_summary();
-                tell(&self.compaction, CompactionMessage::Summarise { compaction, ask, whole });
+                self.to_compaction(CompactionMessage::Summarise { compaction, ask, whole });
             }
             (Purpose::Title | Purpose::SessionSummary, _) => {
                 self.to_processor(ProcessorMessage::Title(Box::new(ask)));
@@ -311,12 +313,12 @@ impl Workers {
         self.to_executor(ToolExecutorMessage::Run(Box::new(run)));
     }
 
-    fn call_hook(&self, of: Seq, state: &State) {
+    fn call_hook(&mut self, of: Seq, state: &State) {
         let Some(asked) = state.plugins.waiting(of).cloned() else { return };
         let question = context::question(state, &asked);
         let provider = state.config.model.provider.clone();
         let call = CallHook { of, asked, question, provider };
-        tell(&self.hooks, HooksMessage::Call(Box::new(call)));
+        self.to_hooks(HooksMessage::Call(Box::new(call)));
     }
 
     /// Keeps the values of a hook until their request or call.
@@ -325,7 +327,7 @@ impl Workers {
     }
 
     /// Asks the questions again that were open before the restart.
-    fn ask_again(&self, resumed: Seq, state: &State) {
+    fn ask_again(&mut self, resumed: Seq, state: &State) {
         for (_, wait) in state.open().into_iter().filter(|(kind, _)| *kind == PendingKind::Question)
         {
             if wait.intent < resumed {
@@ -338,9 +340,9 @@ impl Workers {
     pub(crate) fn renew(&mut self, world: World) {
         let (models, secrets) = (world.models.clone(), world.workspace.secrets.clone());
         self.to_processor(ProcessorMessage::Use(models.clone(), secrets));
-        tell(&self.compaction, CompactionMessage::Use(models));
+        tell_started(self.compaction.as_ref(), CompactionMessage::Use(models));
         self.to_executor(ToolExecutorMessage::Use(Box::new(world.clone())));
-        tell(&self.hooks, HooksMessage::Use(Box::new(world.clone())));
+        tell_started(self.hooks.as_ref(), HooksMessage::Use(Box::new(world.clone())));
         self.world = world;
     }
 
@@ -364,13 +366,18 @@ impl Workers {
         self.hook_secrets = HookSecrets::default();
         self.to_processor(ProcessorMessage::CancelAll);
         self.to_executor(ToolExecutorMessage::CancelAll);
-        self.to_permission(PermissionMessage::WithdrawAll);
-        tell(&self.compaction, CompactionMessage::Cancel);
-        tell(&self.snapshots, SnapshotsMessage::Cancel);
-        tell(&self.hooks, HooksMessage::CancelAll);
+        tell_started(self.permission.as_ref(), PermissionMessage::WithdrawAll);
+        tell_started(self.compaction.as_ref(), CompactionMessage::Cancel);
+        tell_started(self.snapshots.as_ref(), SnapshotsMessage::Cancel);
+        tell_started(self.hooks.as_ref(), HooksMessage::CancelAll);
     }
 
-    pub(crate) fn answer(&self, of: Seq, reply: QuestionReply, reply_to: RpcReplyPort<Answered>) {
+    pub(crate) fn answer(
+        &mut self,
+        of: Seq,
+        reply: QuestionReply,
+        reply_to: RpcReplyPort<Answered>,
+    ) {
         self.to_permission(PermissionMessage::Answer { of, reply, reply_to });
     }
 
@@ -382,8 +389,28 @@ impl Workers {
         tell(&self.executor, message);
     }
 
-    fn to_permission(&self, message: PermissionMessage) {
-        tell(&self.permission, message);
+    fn to_permission(&mut self, message: PermissionMessage) {
+        tell_lazily(&mut self.permission, message, &self.owner, || {
+            (Permission, self.owner.clone())
+        });
+    }
+
+    fn to_compaction(&mut self, message: CompactionMessage) {
+        tell_lazily(&mut self.compaction, message, &self.owner, || {
+            (Compaction, (self.owner.clone(), self.world.models.clone()))
+        });
+    }
+
+    fn to_snapshots(&mut self, message: SnapshotsMessage) {
+        tell_lazily(&mut self.snapshots, message, &self.owner, || {
+            (Snapshots, (self.owner.clone(), self.world.clone()))
+        });
+    }
+
+    fn to_hooks(&mut self, message: HooksMessage) {
+        tell_lazily(&mut self.hooks, message, &self.owner, || {
+            (Hooks, (self.owner.clone(), self.world.clone()))
+        });
     }
 
     /// Restarts the dead worker, and reports the outcomes of its intents before seq `before`.
@@ -410,23 +437,23 @@ impl Workers {
             let lost = checks.chain(state.calls().filter_map(run_lost));
             return Ok(lost.filter(|fact| fact.of < Some(before)).collect());
         }
-        if who == self.permission.get_id() {
-            self.permission = start_permission(owner).await?;
+        if is(self.permission.as_ref(), who) {
+            self.permission = None;
             of(PendingKind::Question)
                 .for_each(|of| self.to_permission(PermissionMessage::Ask { of }));
-        } else if who == self.compaction.get_id() {
-            self.compaction = start_compaction(owner, &self.world).await?;
+        } else if is(self.compaction.as_ref(), who) {
+            self.compaction = None;
             // no other request waits meanwhile
             let compacting = of(PendingKind::Compaction).next().is_some();
             return Ok(of(PendingKind::Request).filter(|_| compacting).map(request_lost).collect());
-        } else if who == self.snapshots.get_id() {
-            self.snapshots = start_snapshots(owner, &self.world).await?;
+        } else if is(self.snapshots.as_ref(), who) {
+            self.snapshots = None;
             let taking = of(PendingKind::Snapshot).map(|of| snapshots::lost(of, false));
             return Ok(taking
                 .chain(of(PendingKind::Restore).map(|of| snapshots::lost(of, true)))
                 .collect());
-        } else if who == self.hooks.get_id() {
-            self.hooks = start_hooks(owner, &self.world).await?;
+        } else if is(self.hooks.as_ref(), who) {
+            self.hooks = None;
             let asked =
                 of(PendingKind::Hook).filter_map(|of| Some((of, state.plugins.waiting(of)?)));
             return Ok(asked.map(|(of, asked)| hooks::lost(of, &asked.plugin)).collect());
@@ -441,6 +468,36 @@ fn tell<M: ractor::Message>(worker: &ActorRef<M>, message: M) {
     if worker.cast(message).is_err() {
         tracing::warn!("a worker is gone: a message to it was dropped");
     }
+}
+
+/// Sends a message to a worker that has nothing to do with it unless it has started.
+fn tell_started<M: ractor::Message>(worker: Option<&ActorRef<M>>, message: M) {
+    if let Some(worker) = worker {
+        tell(worker, message);
+    }
+}
+
+/// Sends a message to a worker, which is started if it has not been. What it is given is this session's world as it is
+/// now.
+fn tell_lazily<A: Actor>(
+    worker: &mut Option<ActorRef<A::Msg>>,
+    message: A::Msg,
+    owner: &Owner,
+    start: impl FnOnce() -> (A, A::Arguments),
+) {
+    if worker.is_none() {
+        let (actor, arguments) = start();
+        // a worker that fails at its start is one that has died
+        match ActorRuntime::spawn_linked_instant(None, actor, arguments, owner.get_cell()) {
+            Ok((started, _)) => *worker = Some(started),
+            Err(error) => tracing::warn!("a worker cannot be started: {error}"),
+        }
+    }
+    tell_started(worker.as_ref(), message);
+}
+
+fn is<M>(worker: Option<&ActorRef<M>>, who: ActorId) -> bool {
+    worker.is_some_and(|worker| worker.get_id() == who)
 }
 
 fn call(state: &State, of: Option<Seq>) -> Option<&Call> {
@@ -501,33 +558,4 @@ async fn start_executor(
         tag: format!("{store}:{session}"),
     };
     Ok(Actor::spawn_linked(None, ToolExecutor, arguments, owner.get_cell()).await?.0)
-}
-
-async fn start_permission(
-    owner: &Owner,
-) -> Result<ActorRef<PermissionMessage>, ActorProcessingErr> {
-    Ok(Actor::spawn_linked(None, Permission, owner.clone(), owner.get_cell()).await?.0)
-}
-
-async fn start_compaction(
-    owner: &Owner,
-    world: &World,
-) -> Result<ActorRef<CompactionMessage>, ActorProcessingErr> {
-    let arguments = (owner.clone(), world.models.clone());
-    Ok(Actor::spawn_linked(None, Compaction, arguments, owner.get_cell()).await?.0)
-}
-
-async fn start_snapshots(
-    owner: &Owner,
-    world: &World,
-) -> Result<ActorRef<SnapshotsMessage>, ActorProcessingErr> {
-    let arguments = (owner.clone(), world.clone());
-    Ok(Actor::spawn_linked(None, Snapshots, arguments, owner.get_cell()).await?.0)
-}
-
-async fn start_hooks(
-    owner: &Owner,
-    world: &World,
-) -> Result<ActorRef<HooksMessage>, ActorProcessingErr> {
-    Ok(Actor::spawn_linked(None, Hooks, (owner.clone(), world.clone()), owner.get_cell()).await?.0)
 }

@@ -18,17 +18,22 @@ pub(super) fn session(live: &Live) -> ActorCell {
     children(&live.node.get_cell())[1].clone()
 }
 
-/// Workers in the order of their start.
 #[derive(Clone, Copy)]
 pub(super) enum Worker {
     Processor,
     ToolExecutor,
-    Snapshots = 4,
-    Hooks,
+    /// The last that has started with its first work.
+    Last,
 }
 
 pub(super) fn kill(live: &Live, worker: Worker) {
-    children(&session(live))[worker as usize].kill();
+    let workers = children(&session(live));
+    let worker = match worker {
+        Worker::Processor => &workers[0],
+        Worker::ToolExecutor => &workers[1],
+        Worker::Last => workers[2..].last().unwrap(),
+    };
+    worker.kill();
 }
 
 pub(super) async fn completed(site: &Site, mut live: Live) -> Vec<Envelope> {
@@ -167,7 +172,7 @@ async fn a_hooks_worker_that_dies_costs_the_answer_that_it_waited_for() {
     let mut live = site.start().await;
     live.prompt_with(config, "hi");
     live.until(|e| matches!(e, Event::Hook(Hook::Called { .. }))).await;
-    kill(&live, Worker::Hooks);
+    kill(&live, Worker::Last);
     let log = completed(&site, live).await;
     plugins::close().await;
     assert!(has(&log, |e| {
