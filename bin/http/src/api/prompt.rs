@@ -417,12 +417,12 @@ async fn ended(api: &Arc<Api>, session: SessionId, head: u64, started: Started) 
         let messages = known.messages();
         // other events may come first, such as the end of a turn that was cut off
         let is_there =
-            |message: &ProjectedMessage| message.seq() > head && message.info["role"] == "user";
+            |message: &ProjectedMessage| message.seq() > head && message.info()["role"] == "user";
         if started == Started::Prompt && !messages.iter().rev().any(is_there) {
             return None;
         }
         let mut latest = messages.iter().rev();
-        let reply = latest.find(|message| message.info["role"] == "assistant");
+        let reply = latest.find(|message| message.info()["role"] == "assistant");
         // a message that asks for no answer has none
         reply.or(messages.last()).map(|last| last.whole())
     });

@@ -1,5 +1,6 @@
 //! One session: its own object, its status and questions, and its messages as clients know them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use leftfold_events::event::{
@@ -104,7 +105,7 @@ impl Given {
 pub(crate) struct ProjectedMessage {
     key: MessageKey,
     pub(crate) id: String,
-    pub(crate) info: Value,
+    info: Kept,
     parts: Vec<ProjectedPart>,
     is_complete: bool,
 }
@@ -113,7 +114,29 @@ pub(crate) struct ProjectedMessage {
 struct ProjectedPart {
     key: PartKey,
     id: String,
-    value: Value,
+    value: Kept,
+}
+
+/// JSON that is kept as a text when it is not expected to change: as a tree it takes up five times the memory.
+#[derive(Debug)]
+enum Kept {
+    Tree(Value),
+    Text(Json),
+}
+
+impl Kept {
+    fn value(&self) -> Cow<'_, Value> {
+        match self {
+            Self::Tree(value) => Cow::Borrowed(value),
+            Self::Text(text) => Cow::Owned(text.value()),
+        }
+    }
+
+    fn pack(&mut self) {
+        if let Self::Tree(value) = self {
+            *self = Self::Text(Json::from_value(value));
+        }
+    }
 }
 
 /// The event that a message comes from. A summary makes two messages.
@@ -139,10 +162,14 @@ impl ProjectedMessage {
         self.key.seq()
     }
 
+    pub(crate) fn info(&self) -> Cow<'_, Value> {
+        self.info.value()
+    }
+
     /// `{info, parts}`, as lists of messages have it.
     pub(crate) fn whole(&self) -> Value {
-        let parts: Vec<&Value> = self.parts.iter().map(|part| &part.value).collect();
-        json!({ "info": self.info, "parts": parts })
+        let parts: Vec<_> = self.parts.iter().map(|part| part.value.value()).collect();
+        json!({ "info": self.info(), "parts": parts })
     }
 }
 
@@ -415,11 +442,13 @@ impl SessionProjection {
             let MessageKey::Prompt(seq) = message.key else { continue };
             let Some(of_prompt) = by_prompt.remove(&seq) else { continue };
             let diffs = by_file(of_prompt.into_iter());
-            if message.info["summary"]["diffs"] == diffs {
+            let mut info = message.info().into_owned();
+            if info["summary"]["diffs"] == diffs {
                 continue;
             }
-            message.info["summary"] = json!({ "diffs": diffs });
-            let properties = json!({ "sessionID": ids::of_session(self.id), "info": message.info });
+            info["summary"] = json!({ "diffs": diffs });
+            let properties = json!({ "sessionID": ids::of_session(self.id), "info": info });
+            message.info = Kept::Tree(info);
             frames.push(Frame::new(self.id, "message.updated", properties));
         }
     }
@@ -543,7 +572,7 @@ impl SessionProjection {
 
     /// When the last message was made.
     fn newest(&self) -> Time {
-        let last = self.messages.last().and_then(|last| last.info["time"]["created"].as_u64());
+        let last = self.messages.last().and_then(|last| last.info()["time"]["created"].as_u64());
         Time::from_millis(last.unwrap_or_default())
     }
 
@@ -563,7 +592,7 @@ impl SessionProjection {
         self.messages.push(ProjectedMessage {
             key,
             id,
-            info: Value::Null,
+            info: Kept::Tree(Value::Null),
             parts: Vec::new(),
             is_complete: false,
         });
@@ -625,11 +654,13 @@ impl SessionProjection {
             info["parentID"] = prompt.into();
         }
         message.is_complete = is_complete;
-        let is_new = message.info.is_null();
-        let changed = message.info != info;
-        message.info = info;
+        let (is_new, changed) = {
+            let before = message.info();
+            (before.is_null(), *before != info)
+        };
+        message.info = Kept::Tree(info);
         let updated = |message: &ProjectedMessage| {
-            let properties = json!({ "sessionID": session, "info": message.info });
+            let properties = json!({ "sessionID": session, "info": message.info() });
             Frame::new(self.id, "message.updated", properties)
         };
         if is_new {
@@ -646,8 +677,8 @@ impl SessionProjection {
             value["sessionID"] = session.clone().into();
             value["messageID"] = message.id.clone().into();
             name_attachments(&mut value);
-            send_part(self.id, before.as_ref(), &value, at, frames);
-            message.parts.push(ProjectedPart { key, id, value });
+            send_part(self.id, before.as_ref().map(Kept::value).as_deref(), &value, at, frames);
+            message.parts.push(ProjectedPart { key, id, value: Kept::Tree(value) });
         }
         for part in gone {
             let properties =
@@ -656,6 +687,10 @@ impl SessionProjection {
         }
         if changed && !is_new {
             frames.push(updated(message));
+        }
+        if is_complete {
+            message.info.pack();
+            message.parts.iter_mut().for_each(|part| part.value.pack());
         }
     }
 }
@@ -783,8 +818,8 @@ impl SessionProjection {
             // a client that waits for its own prompt would take the error for that of the prompt
             Change::TurnEnded { .. } if self.is_cut_off => {}
             Change::TurnEnded { ended, .. } => {
-                let failed = self.messages.last().map(|message| &message.info["error"]);
-                let error = failed.filter(|error| !error.is_null()).cloned();
+                let failed = self.messages.last().map(|message| message.info()["error"].clone());
+                let error = failed.filter(|error| !error.is_null());
                 let error = error.or_else(|| match (&ended.error, ended.reason) {
                     (Some(text), _) => {
                         Some(json!({ "name": "UnknownError", "data": { "message": text } }))
@@ -863,7 +898,7 @@ impl SessionProjection {
         let mut properties = json!({ "id": id, "sessionID": session });
         let called = self.messages.iter().rev().take(RECENT).find_map(|message| {
             let part = message.parts.iter().find(|part| part.key == PartKey::Call(open.call))?;
-            Some(json!({ "messageID": message.id, "callID": part.value["callID"] }))
+            Some(json!({ "messageID": message.id, "callID": part.value.value()["callID"] }))
         });
         if let Some(called) = called {
             properties["tool"] = called;
@@ -988,11 +1023,11 @@ impl SessionProjection {
         let mut frames = vec![Frame::new(self.id, "session.updated", session_updated)];
         let skipped = self.messages.len().saturating_sub(limit);
         for message in self.messages.iter().skip(skipped) {
-            let properties = json!({ "sessionID": session, "info": message.info });
+            let properties = json!({ "sessionID": session, "info": message.info() });
             frames.push(Frame::new(self.id, "message.updated", properties));
             for part in &message.parts {
-                let time = view.at.millis();
-                let properties = json!({ "sessionID": session, "part": part.value, "time": time });
+                let (part, time) = (part.value.value(), view.at.millis());
+                let properties = json!({ "sessionID": session, "part": part, "time": time });
                 frames.push(Frame::new(self.id, "message.part.updated", properties));
             }
         }
