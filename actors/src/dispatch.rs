@@ -159,7 +159,7 @@ impl Workers {
             },
             Event::Permission(event) => match event {
                 PermissionEvent::Asked { .. } => {
-                    self.to_permission(PermissionMessage::Ask { of: seq });
+                    self.tell_permission(PermissionMessage::Ask { of: seq });
                 }
                 PermissionEvent::RejectedWith { .. } => {
                     tell_started(self.permission.as_ref(), PermissionMessage::Withdraw { of });
@@ -188,11 +188,11 @@ impl Workers {
                 Files::SnapshotStarted {} => {
                     // changes are reported only if calls may be their cause
                     let since = state.files.tree.clone().filter(|_| state.files.dirty.is_some());
-                    self.to_snapshots(SnapshotsMessage::Take { of: seq, since });
+                    self.tell_snapshots(SnapshotsMessage::Take { of: seq, since });
                 }
                 Files::RestoreStarted { before, paths, .. } => {
                     let (before, paths) = (before.clone(), paths.clone());
-                    self.to_snapshots(SnapshotsMessage::Restore { of: seq, before, paths });
+                    self.tell_snapshots(SnapshotsMessage::Restore { of: seq, before, paths });
                 }
                 Files::Snapshotted { .. }
                 | Files::SnapshotFailed { .. }
@@ -238,7 +238,7 @@ impl Workers {
             (Purpose::Compaction, Some(ModelStatus::Compacting(compacting))) => {
                 let (compaction, ask) = (compacting.started.intent, Box::new(ask));
                 let whole = state.wants_whole_summary();
-                self.to_compaction(CompactionMessage::Summarise { compaction, ask, whole });
+                self.tell_compaction(CompactionMessage::Summarise { compaction, ask, whole });
             }
             (Purpose::Title | Purpose::SessionSummary, _) => {
                 self.to_processor(ProcessorMessage::Title(Box::new(ask)));
@@ -318,7 +318,7 @@ impl Workers {
         let question = context::question(state, &asked);
         let provider = state.config.model.provider.clone();
         let call = CallHook { of, asked, question, provider };
-        self.to_hooks(HooksMessage::Call(Box::new(call)));
+        self.tell_hooks(HooksMessage::Call(Box::new(call)));
     }
 
     /// Keeps the values of a hook until their request or call.
@@ -331,7 +331,7 @@ impl Workers {
         for (_, wait) in state.open().into_iter().filter(|(kind, _)| *kind == PendingKind::Question)
         {
             if wait.intent < resumed {
-                self.to_permission(PermissionMessage::Ask { of: wait.intent });
+                self.tell_permission(PermissionMessage::Ask { of: wait.intent });
             }
         }
     }
@@ -378,7 +378,7 @@ impl Workers {
         reply: QuestionReply,
         reply_to: RpcReplyPort<Answered>,
     ) {
-        self.to_permission(PermissionMessage::Answer { of, reply, reply_to });
+        self.tell_permission(PermissionMessage::Answer { of, reply, reply_to });
     }
 
     fn to_processor(&self, message: ProcessorMessage) {
@@ -389,25 +389,25 @@ impl Workers {
         tell(&self.executor, message);
     }
 
-    fn to_permission(&mut self, message: PermissionMessage) {
+    fn tell_permission(&mut self, message: PermissionMessage) {
         tell_lazily(&mut self.permission, message, &self.owner, || {
             (Permission, self.owner.clone())
         });
     }
 
-    fn to_compaction(&mut self, message: CompactionMessage) {
+    fn tell_compaction(&mut self, message: CompactionMessage) {
         tell_lazily(&mut self.compaction, message, &self.owner, || {
             (Compaction, (self.owner.clone(), self.world.models.clone()))
         });
     }
 
-    fn to_snapshots(&mut self, message: SnapshotsMessage) {
+    fn tell_snapshots(&mut self, message: SnapshotsMessage) {
         tell_lazily(&mut self.snapshots, message, &self.owner, || {
             (Snapshots, (self.owner.clone(), self.world.clone()))
         });
     }
 
-    fn to_hooks(&mut self, message: HooksMessage) {
+    fn tell_hooks(&mut self, message: HooksMessage) {
         tell_lazily(&mut self.hooks, message, &self.owner, || {
             (Hooks, (self.owner.clone(), self.world.clone()))
         });
@@ -440,7 +440,7 @@ impl Workers {
         if is(self.permission.as_ref(), who) {
             self.permission = None;
             of(PendingKind::Question)
-                .for_each(|of| self.to_permission(PermissionMessage::Ask { of }));
+                .for_each(|of| self.tell_permission(PermissionMessage::Ask { of }));
         } else if is(self.compaction.as_ref(), who) {
             self.compaction = None;
             // no other request waits meanwhile
