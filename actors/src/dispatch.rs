@@ -30,7 +30,7 @@ use crate::messages::{
 use crate::permission::Permission;
 use crate::processor::Processor;
 use crate::snapshots::{self, Snapshots};
-use crate::tool_executor::{self, ToolExecutor};
+use crate::tool_executor::{self, Right, ToolExecutor};
 use crate::wire_record::WireRecord;
 use crate::world::World;
 
@@ -39,7 +39,7 @@ pub(crate) struct Workers {
     owner: Owner,
     session: SessionId,
     world: World,
-    store: String,
+    right: Right,
     processor: ActorRef<ProcessorMessage>,
     executor: ActorRef<ToolExecutorMessage>,
     permission: Option<ActorRef<PermissionMessage>>,
@@ -60,11 +60,11 @@ impl Workers {
         node: ActorRef<NodeMessage>,
         session: SessionId,
         world: World,
-        store: String,
+        right: Right,
     ) -> Result<Self, ActorProcessingErr> {
         Ok(Self {
             processor: start_processor(owner, &world).await?,
-            executor: start_executor(owner, &world, &store, session).await?,
+            executor: start_executor(owner, &world, &right).await?,
             permission: None,
             compaction: None,
             snapshots: None,
@@ -72,7 +72,7 @@ impl Workers {
             owner: owner.clone(),
             session,
             world,
-            store,
+            right,
             node,
             hook_secrets: HookSecrets::default(),
         })
@@ -432,7 +432,7 @@ impl Workers {
                 .collect());
         }
         if who == self.executor.get_id() {
-            self.executor = start_executor(owner, &self.world, &self.store, self.session).await?;
+            self.executor = start_executor(owner, &self.world, &self.right).await?;
             let checks = state.calls().filter_map(check_lost);
             let lost = checks.chain(state.calls().filter_map(run_lost));
             return Ok(lost.filter(|fact| fact.of < Some(before)).collect());
@@ -549,13 +549,12 @@ async fn start_processor(
 async fn start_executor(
     owner: &Owner,
     world: &World,
-    store: &str,
-    session: SessionId,
+    right: &Right,
 ) -> Result<ActorRef<ToolExecutorMessage>, ActorProcessingErr> {
     let arguments = tool_executor::Arguments {
         owner: owner.clone(),
         world: world.clone(),
-        tag: format!("{store}:{session}"),
+        right: right.clone(),
     };
     Ok(Actor::spawn_linked(None, ToolExecutor, arguments, owner.get_cell()).await?.0)
 }

@@ -59,6 +59,8 @@ struct Entry {
     world: World,
     created_event: SessionEvent,
     actor: ActorRef<SessionMessage>,
+    /// The beginning of the marks of its processes.
+    mark: String,
     /// The end of the log when the session was opened.
     head: Seq,
     /// Whether it has an interrupted turn that was not resumed yet.
@@ -250,10 +252,10 @@ impl Sessions {
         let Some(entry) = self.open.get_mut(&session) else { return };
         let store = entry.store.clone();
         // only its own processes: other sessions use this store too
-        opening::end_strays(format!("{}:{session}", store.identity())).await;
+        opening::end_strays(entry.mark.clone()).await;
         match opening::start(node, &self.observers, &store, session, &entry.world, None).await {
-            Ok(Started { actor, head, unfinished, config }) => {
-                entry.actor = actor;
+            Ok(Started { actor, mark, head, unfinished, config }) => {
+                (entry.actor, entry.mark) = (actor, mark);
                 if let Some(parent) = entry.parent.clone() {
                     // it may already have died again
                     let _ = entry.actor.cast(SessionMessage::Adopt(parent));

@@ -23,6 +23,7 @@ use crate::clock::Clock;
 use crate::dispatch::Workers;
 use crate::messages::{Answered, NodeMessage, ObserversMessage, ParentCall, SessionMessage};
 use crate::tasks::Tasks;
+use crate::tool_executor::Right;
 use crate::world::World;
 use batch::{Batch, InFlight, Item, Prompt};
 pub(crate) use open_log::OpenLog;
@@ -30,8 +31,8 @@ pub(crate) use open_log::OpenLog;
 pub(crate) struct Arguments {
     pub(crate) log: OpenLog,
     pub(crate) world: World,
-    /// The name of the store in the environment of commands.
-    pub(crate) store: String,
+    /// The beginning of the marks of its processes.
+    pub(crate) mark: String,
     pub(crate) observers: ActorRef<ObserversMessage>,
     pub(crate) node: ActorRef<NodeMessage>,
 }
@@ -97,13 +98,14 @@ impl Actor for Session {
         myself: ActorRef<Self::Msg>,
         arguments: Arguments,
     ) -> Result<SessionState, ActorProcessingErr> {
-        let Arguments { log, world, store, observers, node } = arguments;
+        let Arguments { log, world, mark, observers, node } = arguments;
         let cut_off = log.is_cut_off();
         let OpenLog { log, state, created_event, imported, accepted } = log;
         let session = log.session();
         let secrets = world.workspace.secrets.clone();
         let clock = Clock::after(state.at, world.recording.clone());
-        let workers = Workers::start(&myself, node, session, world, store).await?;
+        let right = Right { mark, lease: log.lease() };
+        let workers = Workers::start(&myself, node, session, world, right).await?;
         let inbox = VecDeque::new();
         Ok(SessionState {
             log,
@@ -307,6 +309,7 @@ impl SessionState {
         let batch = batch.into_flight();
         let events = Arc::clone(&batch.events);
         self.in_flight = Some(batch);
+        self.log.set_wants(self.state.wants_node());
         let myself = myself.clone();
         self.log.append(&events, move |outcome| {
             // a session that is gone does not need the result

@@ -9,6 +9,7 @@ use leftfold_events::event::{
     CallKind, CallSpec, Consent, Event, Finished, Resolution, Todo, Tool,
 };
 use leftfold_events::{Fact, Json, Secrets, Seq, TurnConfig};
+use leftfold_store::Lease;
 use leftfold_tools::{Context, Elicitation, ElicitationReply, Output, Seen, Workspace};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio_util::sync::CancellationToken;
@@ -18,18 +19,26 @@ use crate::messages::{
     CheckCall, Elicit, RunCall, SessionMessage, SwitchAgent, ToolExecutorMessage,
 };
 use crate::report::tell;
-use crate::tasks::Tasks;
+use crate::tasks::{Tasks, blocking};
 use crate::world::{Recording, TurnConfigs, World};
 
 /// The result for the model of a call whose worker died.
 pub(crate) const DIED: &str = "The tool worker died while this call was running. It may have taken \
     effect fully, partly or not at all. Look at the current state before you run it again.";
 
+/// This node's right to have effects for a session.
+#[derive(Clone, Debug)]
+pub(crate) struct Right {
+    /// The beginning of the marks of its processes.
+    pub(crate) mark: String,
+    /// `None`: no other node can take the session.
+    pub(crate) lease: Option<Lease>,
+}
+
 pub(crate) struct Arguments {
     pub(crate) owner: ActorRef<SessionMessage>,
     pub(crate) world: World,
-    /// `STORE:SESSION`, the prefix of the marks of this session's processes.
-    pub(crate) tag: String,
+    pub(crate) right: Right,
 }
 
 pub(crate) struct ToolExecutor;
@@ -40,7 +49,7 @@ pub(crate) struct Running {
     turn_configs: Option<Arc<dyn TurnConfigs>>,
     /// Gives the outcomes in a rerun, instead of the tools.
     recording: Option<Arc<dyn Recording>>,
-    tag: String,
+    right: Right,
     /// By the seq of the `tool.called`.
     calls: HashMap<Seq, RunningCall>,
     tasks: Tasks,
@@ -67,10 +76,10 @@ impl Actor for ToolExecutor {
         _: ActorRef<Self::Msg>,
         arguments: Arguments,
     ) -> Result<Running, ActorProcessingErr> {
-        let Arguments { owner, world, tag } = arguments;
+        let Arguments { owner, world, right } = arguments;
         let World { workspace, turn_configs, recording, .. } = world;
         let (calls, tasks) = (HashMap::new(), Tasks::default());
-        Ok(Running { owner, workspace, turn_configs, recording, tag, calls, tasks })
+        Ok(Running { owner, workspace, turn_configs, recording, right, calls, tasks })
     }
 
     async fn handle(
@@ -160,7 +169,7 @@ impl Running {
             workspace,
             call: id.clone(),
             caller,
-            call_env: format!("{}:{call}:{attempt}", self.tag),
+            call_env: format!("{}:{call}:{attempt}", self.right.mark),
             variables,
             sandbox,
             todos,
@@ -178,8 +187,15 @@ impl Running {
         };
         let recording = self.recording.clone();
         let name = id.clone();
+        let lease = self.right.lease.clone();
         let running = async move {
             let _done = cancel.drop_guard();
+            // right before the effect: another node may have taken the session since the intent was durable
+            if let Some(lease) = lease
+                && !blocking(move || lease.holds()).await.unwrap_or_default()
+            {
+                return not_run();
+            }
             match recording {
                 Some(recording) => recording.run(of, resolution).await,
                 None if runs_twice() => {
@@ -358,6 +374,12 @@ fn panicked(call: String) -> Finished {
         spill: None,
         attachments: Vec::new(),
     }
+}
+
+/// The outcome of a call whose session another node may have. That node's log has no place for it.
+fn not_run() -> Output {
+    let why = "The call was not run: this node does not own the session any more.";
+    Output { is_error: true, ..Output::new("", why, &serde_json::json!({})) }
 }
 
 fn unresolved(call: &CallSpec) -> Resolution {

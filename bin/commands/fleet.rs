@@ -26,7 +26,9 @@ pub(crate) fn choose_store(store: Option<&str>) -> anyhow::Result<()> {
     let address = named.as_deref().filter(|named| is_url(named)).map(parse).transpose()?;
     let name = address.as_ref().map(Address::without_password);
     // also without a name: a folder in an argument may name a database
-    let options = Options { labels: labels(), ..Options::default() };
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let labels = vec![format!("host {host}"), format!("pid {}", std::process::id())];
+    let options = Options { labels, place: format!("host:{host}"), ..Options::default() };
     if let Ok(folder) = session_paths::databases_folder() {
         leftfold_store::use_databases(folder, Box::new(Databases::new(options, address)));
     }
@@ -56,12 +58,6 @@ fn is_url(named: &str) -> bool {
 
 fn parse(url: &str) -> Result<Address, Usage> {
     Address::parse(url).map_err(|error| Usage(error.to_string()))
-}
-
-/// The names by which other nodes know this process.
-fn labels() -> Vec<String> {
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    vec![format!("host {host}"), format!("pid {}", std::process::id())]
 }
 
 /// `store` is the argument of `--store`.

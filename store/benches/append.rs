@@ -70,7 +70,7 @@ fn appends(dir: &Path) {
     let mut growing = File::create(dir.join("growing")).unwrap();
     let existing = existing(&dir.join("existing"));
     let store = Store::open(&dir.join("one")).unwrap();
-    let mut log = store.log(id(1)).unwrap();
+    let mut log = store.log(id(1), None).unwrap();
     let mut offset = 0;
     let mut results = Vec::new();
     for _ in 0..BLOCKS {
@@ -121,8 +121,8 @@ fn ratio(a: Duration, b: Duration) -> f64 {
 /// for their own.
 fn sessions(dir: &Path) {
     let store = Store::open(&dir.join("many")).unwrap();
-    let mut one = store.log(id(1_000)).unwrap();
-    let mut logs: Vec<Log> = (1..=SESSIONS).map(|n| store.log(id(n)).unwrap()).collect();
+    let mut one = store.log(id(1_000), None).unwrap();
+    let mut logs: Vec<Log> = (1..=SESSIONS).map(|n| store.log(id(n), None).unwrap()).collect();
     let (mut single, mut many) = (Vec::new(), Vec::new());
     for _ in 0..BLOCKS {
         let start = Instant::now();
@@ -163,7 +163,7 @@ fn rounds(logs: &mut [Log]) -> Duration {
 fn reading(dir: &Path) {
     let path = dir.join("cold");
     let store = Store::open(&path).unwrap();
-    let mut log = store.log(id(1)).unwrap();
+    let mut log = store.log(id(1), None).unwrap();
     for _ in 0..100 {
         let next = log.head() + 1;
         let batch: Vec<_> = (next..next + 10).map(|seq| event(id(1), seq)).collect();
@@ -178,7 +178,7 @@ fn reading(dir: &Path) {
         let start = Instant::now();
         let store = Store::open(&path).unwrap();
         times[2].push(start.elapsed());
-        assert_eq!(store.log(id(1)).unwrap().read().unwrap().len(), 1_000);
+        assert_eq!(store.log(id(1), None).unwrap().read().unwrap().len(), 1_000);
         times[1].push(start.elapsed());
     }
     let [reader, node, open] = times.map(median);

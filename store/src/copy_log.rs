@@ -44,7 +44,9 @@ pub(crate) fn copy(store: &OpenStore, from: &Reader, session: SessionId) -> Resu
     let contents = contents(&events);
     let stored =
         own(from.engine(), session).map_err(|damage| Error::damaged(from.dir(), damage))?;
-    let claim = Claim { store, session, epoch: store.engine.claim(session)? };
+    let first = events.iter().find(|event| event.session == session);
+    let origin = first.and_then(|first| first.event.comes_from());
+    let claim = Claim { store, session, epoch: store.engine.claim(session, origin)? };
     let known = store.head(session)?.map(|head| (head.seq, head.chain));
     let rest = match known {
         None => stored.as_slice(),
@@ -97,6 +99,8 @@ fn append(
         events: batch.to_vec(),
         payloads,
         head: head.encode(),
+        // nobody has asked this store's nodes to go on with it
+        wants: false,
         // the receiver lives until the result has come
         done: Box::new(move |result| drop(sender.send(result))),
     });

@@ -89,12 +89,25 @@ pub const PEEK: usize = 2 << 10;
 pub trait Engine: fmt::Debug + Send + Sync {
     fn reader(&self) -> &dyn ReadEngine;
 
-    /// Takes the right to append to the session, which may be new. What its earlier owners have
-    /// appended is then durable or has failed. The answer is the epoch of this right.
+    /// Takes the right to append to the session, which may be new: then it belongs to the family of `from`, the
+    /// session that it comes from. What its earlier owners have appended is then durable or has failed. The answer is
+    /// the epoch of this right. A shared engine claims whole families.
     ///
     /// # Errors
     /// [`Error::Taken`] while somebody has the right, and what made an earlier append fail.
-    fn claim(&self, session: SessionId) -> Result<Epoch, Error>;
+    fn claim(&self, session: SessionId, from: Option<SessionId>) -> Result<Epoch, Error>;
+
+    /// The family of a session that is claimed: the session from which all of the family come.
+    fn family(&self, session: SessionId) -> SessionId {
+        session
+    }
+
+    /// Whether the session is still this node's in that epoch, so that an effect may begin now. A shared engine asks
+    /// its database if it is not sure, and may wait for it.
+    fn holds(&self, session: SessionId, epoch: Epoch) -> bool {
+        let _ = (session, epoch);
+        true
+    }
 
     /// Gives the right back. Appends that are under way go on. An epoch that is over is ignored.
     fn release(&self, session: SessionId, epoch: Epoch);
@@ -125,10 +138,34 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// events can be read before it comes.
     fn hints(&self, to: SyncSender<SessionId>);
 
+    /// The sessions that want a node, that nobody owns and that this node may go on with, but not more than that as
+    /// many as `most` are open here then. One that comes from another session is among them only if it wants a node
+    /// of its own.
+    ///
+    /// # Errors
+    /// The database is away.
+    fn unowned(&self, most: usize) -> Result<Vec<SessionId>, Error> {
+        let _ = most;
+        Ok(Vec::new())
+    }
+
+    /// From now on, calls `wake` when a node has given back sessions that want another one. A call may be lost. It is
+    /// called no more once it answers `false`.
+    fn on_release(&self, wake: Wake) {
+        drop(wake);
+    }
+
+    /// Gives all sessions back and claims no more, so that other nodes go on at once. Appends that are under way are
+    /// waited for.
+    fn leave(&self) {}
+
     /// Distinguishes these logs from all others, also from their copies. All nodes of a shared engine have the
     /// same.
     fn identity(&self) -> String;
 }
+
+/// See [`Engine::on_release`].
+pub type Wake = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Counts the owners of a session's log.
 pub type Epoch = u64;
@@ -178,6 +215,8 @@ pub struct Append {
     pub payloads: Vec<(Sha256, Arc<str>)>,
     /// The session's new head, as [`Head::decode`] reads it.
     pub head: Vec<u8>,
+    /// Whether the session wants a node after this batch. It is kept with the head.
+    pub wants: bool,
     pub done: Done,
 }
 

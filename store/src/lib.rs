@@ -77,7 +77,7 @@ pub use files::wire_record;
 pub use forget::forget;
 pub use head::{Head, Summary};
 pub use imported::{Imports, accepted_steps, imported};
-pub use log::Log;
+pub use log::{Lease, Log};
 pub use reader::{Reader, read, visit};
 pub use salvage::{Fragment, Rescued, Salvaged, salvage};
 pub use sled_engine::{

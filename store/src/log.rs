@@ -1,4 +1,4 @@
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Weak, mpsc};
 
 use leftfold_events::event::EndReason;
 use leftfold_events::{Envelope, Payload, Seq, SessionId, Sha256};
@@ -24,11 +24,28 @@ pub struct Log {
     head: Seq,
     link: Link,
     summary: Summary,
+    wants: bool,
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
         self.store.engine.release(self.session, self.epoch);
+    }
+}
+
+/// This node's right to a session of a shared store. It does not keep the store open.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    store: Weak<OpenStore>,
+    session: SessionId,
+    epoch: Epoch,
+}
+
+impl Lease {
+    /// Whether an effect of the session may begin now. It may ask the database, and wait for it.
+    pub fn holds(&self) -> bool {
+        let store = self.store.upgrade();
+        store.is_some_and(|store| store.engine.holds(self.session, self.epoch))
     }
 }
 
@@ -40,8 +57,12 @@ struct Encoded {
 }
 
 impl Log {
-    pub(crate) fn open(store: &Arc<OpenStore>, session: SessionId) -> Result<Self, Error> {
-        let epoch = store.engine.claim(session)?;
+    pub(crate) fn open(
+        store: &Arc<OpenStore>,
+        session: SessionId,
+        from: Option<SessionId>,
+    ) -> Result<Self, Error> {
+        let epoch = store.engine.claim(session, from)?;
         // from here on, dropping `log` releases the session
         let mut log = Self {
             store: Arc::clone(store),
@@ -52,6 +73,7 @@ impl Log {
             head: 0,
             link: START,
             summary: Summary::default(),
+            wants: false,
         };
         log.find_end()?;
         Ok(log)
@@ -89,6 +111,7 @@ impl Log {
             events,
             payloads: payloads.clone(),
             head: head.encode(),
+            wants: self.wants,
             done: self.acknowledge(payloads, head, done),
         };
         self.store.engine.append(append);
@@ -117,6 +140,22 @@ impl Log {
     /// Seq of the last event that was handed to the log, durable or not. 0: none.
     pub fn head(&self) -> Seq {
         self.head
+    }
+
+    /// Says whether the session wants a node after the next batch, and after those that follow. At first it does not.
+    pub fn set_wants(&mut self, wants: bool) {
+        self.wants = wants;
+    }
+
+    /// The family of the session, and its epoch.
+    pub fn family(&self) -> (SessionId, Epoch) {
+        (self.store.engine.family(self.session), self.epoch)
+    }
+
+    /// This node's right to the session, for whoever performs effects for it. `None`: nobody else can take it.
+    pub fn lease(&self) -> Option<Lease> {
+        let (store, session, epoch) = (Arc::downgrade(&self.store), self.session, self.epoch);
+        self.store.engine.is_shared().then_some(Lease { store, session, epoch })
     }
 
     /// Hands the batch to the writer and returns without waiting for the disk. `done` runs on the

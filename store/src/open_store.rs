@@ -51,7 +51,7 @@ impl OpenStore {
         let mut claimed = Vec::new();
         let removed = loop {
             match sessions.get(claimed.len()) {
-                Some(session) => match self.engine.claim(*session) {
+                Some(session) => match self.engine.claim(*session, None) {
                     Ok(epoch) => claimed.push((*session, epoch)),
                     Err(error) => break Err(error),
                 },

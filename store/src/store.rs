@@ -5,7 +5,7 @@ use leftfold_events::{Envelope, Seq, SessionId};
 
 use crate::copy_log::{self, Copied};
 use crate::database;
-use crate::engine::Engine;
+use crate::engine::{Engine, Wake};
 use crate::error::{Damage, Error};
 use crate::head::Head;
 use crate::imported::{self, Imports};
@@ -47,14 +47,15 @@ impl Store {
         Self(Arc::new(OpenStore::new(engine, dir)))
     }
 
-    /// Opens the log of `session`, which may be new, for appending. It reads the end of the log.
-    /// Only the Session actor may call this: `clippy.toml` forbids it everywhere else.
+    /// Opens the log of `session` for appending. It may be new: then it belongs to the family of `from`, the session
+    /// that it comes from. It reads the end of the log. Only the Session actor may call this: `clippy.toml` forbids
+    /// it everywhere else.
     ///
     /// # Errors
     /// [`Error::Taken`] while another [`Log`] of the session exists, [`Error::Damaged`] if the
     /// log's end is not as it was acknowledged, [`Error::OtherSchema`].
-    pub fn log(&self, session: SessionId) -> Result<Log, Error> {
-        Log::open(&self.0, session)
+    pub fn log(&self, session: SessionId, from: Option<SessionId>) -> Result<Log, Error> {
+        Log::open(&self.0, session, from)
     }
 
     /// Writes the log of a session that this store does not have yet: events that another store has
@@ -71,7 +72,8 @@ impl Store {
     /// [`Error::Full`], [`Error::Io`], [`Error::Database`]; [`Error::Damaged`] if the log that was
     /// written is not the one that was given. After an error the log may have been written in part.
     pub fn import(&self, session: SessionId, events: &[Envelope]) -> Result<(), Error> {
-        let mut log = Log::open(&self.0, session)?;
+        let from = events.first().and_then(|first| first.event.comes_from());
+        let mut log = Log::open(&self.0, session, from)?;
         if log.head() > 0 {
             return Err(Error::Exists { session });
         }
@@ -122,6 +124,25 @@ impl Store {
     /// Whether other nodes append to other sessions of this store at the same time.
     pub fn is_shared(&self) -> bool {
         self.0.engine.is_shared()
+    }
+
+    /// The sessions that want a node, that nobody owns and that this node may go on with, as long as fewer than `most`
+    /// are open here.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub fn unowned(&self, most: usize) -> Result<Vec<SessionId>, Error> {
+        self.0.engine.unowned(most)
+    }
+
+    /// From now on, calls `wake` when another node has given back sessions that want one. A call may be lost.
+    pub fn on_release(&self, wake: Wake) {
+        self.0.engine.on_release(wake);
+    }
+
+    /// Gives all sessions back and opens no more, so that other nodes of a shared store go on with them at once.
+    pub fn leave(&self) {
+        self.0.engine.leave();
     }
 
     /// Notes that these logs are imported, each as a whole, and which steps of the first one have snapshots

@@ -52,7 +52,7 @@ fn everything_is_synced_before_it_counts() {
     synced::take();
     let store = Store::open(&dir).unwrap();
     look("the names of a new store's files, and its own", &["store/conf", "store", ""]);
-    let mut log = store.log(id(1)).unwrap();
+    let mut log = store.log(id(1), None).unwrap();
     log.append_wait(&[envelope(id(1), 1, text(1, 100))]).unwrap();
     look("a record", &["store/db"]);
     log.append_wait(&[envelope(id(1), 2, text(2, 100)), envelope(id(1), 3, text(3, 9_000))])

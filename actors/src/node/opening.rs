@@ -188,7 +188,7 @@ impl Sessions {
         }
         let forked = fork_of.map(|(from, at)| SessionEvent::Forked { from, at });
         let first = forked.unwrap_or_else(|| created_event.clone());
-        let Started { actor, head, unfinished, .. } =
+        let Started { actor, mark, head, unfinished, .. } =
             start(node, &self.observers, &store, session, &world, Some(first)).await?;
         // clients that opened it before it was closed still listen on this channel
         let closed = self.resting.remove(&session).map(|resting| resting.closed);
@@ -199,6 +199,7 @@ impl Sessions {
             world,
             created_event,
             actor,
+            mark,
             head,
             cut_off: unfinished,
             sent: 0,
@@ -270,6 +271,8 @@ impl Entry {
 /// A session that has just been started.
 pub(super) struct Started {
     pub(super) actor: ActorRef<SessionMessage>,
+    /// The beginning of the marks of its processes.
+    pub(super) mark: String,
     /// The end of its log.
     pub(super) head: Seq,
     /// Whether its last turn was interrupted.
@@ -288,29 +291,34 @@ pub(super) async fn start(
     created_event: Option<SessionEvent>,
 ) -> Result<Started, Error> {
     let opened = store.clone();
-    let open = move || OpenLog::open(&opened, session, created_event);
+    let open = move || {
+        let log = OpenLog::open(&opened, session, created_event)?;
+        // the family is this node's now, so what still runs for it here is of owners that are gone
+        note_ended(log.end_strays(&opened));
+        Ok::<_, Error>(log)
+    };
     let log = blocking(open).await??;
-    if store.is_shared() {
-        // the session is this node's now, so what still runs for it here is of an owner that is gone
-        end_strays(format!("{}:{session}", store.identity())).await;
-    }
     let (head, unfinished) = (log.head(), log.is_cut_off());
     let config = Box::new(log.state().config.clone());
+    let mark = log.mark(store);
     let arguments = Arguments {
         log,
         world: world.clone(),
-        store: store.identity(),
+        mark: mark.clone(),
         observers: observers.clone(),
         node: node.clone(),
     };
     let (actor, _) = Actor::spawn_linked(None, Session, arguments, node.get_cell()).await?;
-    Ok(Started { actor, head, unfinished, config })
+    Ok(Started { actor, mark, head, unfinished, config })
 }
 
 /// Ends the processes of calls whose mark begins with `mark`, and waits until they have ended.
 pub(super) async fn end_strays(mark: String) {
     let hunt = move || leftfold_process::end_strays(&mark);
-    let ended = blocking(hunt).await.unwrap_or_default();
+    note_ended(blocking(hunt).await.unwrap_or_default());
+}
+
+fn note_ended(ended: usize) {
     if ended > 0 {
         tracing::info!("{ended} processes of a dead session were ended");
     }

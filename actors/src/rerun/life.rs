@@ -76,10 +76,11 @@ impl Life {
             }
         });
         let observers = observers.await?;
+        let mark = own.mark(&store);
         let arguments = Arguments {
             log: own,
             world: world(log, &recording, folder),
-            store: store.identity(),
+            mark,
             observers: observers.clone(),
             node: node.clone(),
         };

@@ -38,7 +38,8 @@ impl OpenLog {
         session: SessionId,
         created_event: Option<SessionEvent>,
     ) -> Result<Self, Error> {
-        let log = log(store, session)?;
+        let from = created_event.as_ref().and_then(SessionEvent::comes_from);
+        let log = log(store, session, from)?;
         let created_event = created_event.filter(|_| log.head() == 0);
         let events = if let Some(SessionEvent::Forked { from, at }) = created_event {
             shared(store, from, at)?
@@ -59,14 +60,37 @@ impl OpenLog {
         self.log.head()
     }
 
+    /// The beginning of the marks of the session's processes: the store, in a shared one the family and its epoch, and
+    /// the session.
+    pub(crate) fn mark(&self, store: &Store) -> String {
+        let (identity, session) = (store.identity(), self.log.session());
+        if !store.is_shared() {
+            return format!("{identity}:{session}");
+        }
+        let (family, epoch) = self.log.family();
+        format!("{identity}:{family}:{epoch}:{session}")
+    }
+
+    /// Ends the processes that earlier owners of the family have left on this machine.
+    pub(crate) fn end_strays(&self, store: &Store) -> usize {
+        if !store.is_shared() {
+            return 0;
+        }
+        let (family, epoch) = self.log.family();
+        // the first owner of a family has none before it
+        if epoch < 2 {
+            return 0;
+        }
+        leftfold_process::end_earlier(&format!("{}:{family}", store.identity()), epoch)
+    }
+
     pub(crate) fn state(&self) -> &State {
         &self.state
     }
 
     /// Whether a turn or a restore was interrupted in it.
     pub(crate) fn is_cut_off(&self) -> bool {
-        self.created_event.is_none()
-            && (self.state.turn.is_some() || self.state.files.restore.is_some())
+        self.created_event.is_none() && self.state.has_work()
     }
 }
 
@@ -75,17 +99,17 @@ impl OpenLog {
 fn shared(store: &Store, from: SessionId, at: Seq) -> Result<Vec<Envelope>, Error> {
     let mut events = store.reader().read(from, 1, usize::try_from(at).unwrap_or(usize::MAX))?;
     if events.last().map_or(0, |event| event.seq) < at {
-        events = log(store, from)?.read()?;
+        events = log(store, from, None)?.read()?;
         events.retain(|event| event.seq <= at);
     }
     Ok(events)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a log is opened for its session here")]
-fn log(store: &Store, session: SessionId) -> Result<Log, Error> {
+fn log(store: &Store, session: SessionId, from: Option<SessionId>) -> Result<Log, Error> {
     let start = Instant::now();
     loop {
-        match store.log(session) {
+        match store.log(session, from) {
             Err(leftfold_store::Error::Taken { .. }) if start.elapsed() < LET_GO => {
                 thread::sleep(POLL);
             }

@@ -108,6 +108,12 @@ pub enum Event {
 }
 
 impl Event {
+    /// The session from which a session with this first event comes: a subagent from its parent, a fork from the
+    /// session that it shares events with.
+    pub fn comes_from(&self) -> Option<SessionId> {
+        if let Self::Session(event) = self { event.comes_from() } else { None }
+    }
+
     /// Whether this is an intent, decided by [`next`](crate::next()), rather than a fact. Every
     /// variant is named here, so that a new one does not compile before it is classified.
     pub fn is_intent(&self) -> bool {

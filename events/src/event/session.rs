@@ -79,6 +79,25 @@ pub enum Session {
     },
 }
 
+impl Session {
+    /// See [`Event::comes_from`](super::Event::comes_from).
+    pub fn comes_from(&self) -> Option<SessionId> {
+        match self {
+            Self::Created { parent, .. } => *parent,
+            Self::Forked { from, .. } => Some(*from),
+            Self::Titled { .. }
+            | Self::Resumed { .. }
+            | Self::DeadlinePassed {}
+            | Self::Adopted { .. }
+            | Self::Imported { .. }
+            | Self::Configured { .. }
+            | Self::ResumedImported { .. }
+            | Self::RulesSet { .. }
+            | Self::Summarised { .. } => None,
+        }
+    }
+}
+
 /// How the prompts of a session are run, unless a prompt says otherwise. Without a choice the
 /// settings and the session's last prompt decide.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]

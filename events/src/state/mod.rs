@@ -191,6 +191,17 @@ impl State {
         Some(self.agent.as_str()).filter(|name| !name.is_empty())
     }
 
+    /// Whether a node has something to go on with here: a turn or a restore that has not ended.
+    pub fn has_work(&self) -> bool {
+        self.turn.is_some() || self.files.restore.is_some()
+    }
+
+    /// Whether a node should go on with this session if nobody owns it. A subagent does not say so, because its
+    /// parent goes on with it.
+    pub fn wants_node(&self) -> bool {
+        self.has_work() && self.origin.as_ref().is_some_and(|origin| origin.parent.is_none())
+    }
+
     /// The child that the call `c` waits for.
     pub fn child_of(&self, c: &Call) -> Option<&Child> {
         self.children.iter().find(|child| child.call == c.seq)

@@ -52,7 +52,9 @@ fn event(session: SessionId, seq: u64) -> Envelope {
 }
 
 fn log(store: &Store, number: u64) -> Log {
-    store.log(SessionId::default().child(number, Time::from_millis(1_700_000_000_000))).unwrap()
+    store
+        .log(SessionId::default().child(number, Time::from_millis(1_700_000_000_000)), None)
+        .unwrap()
 }
 
 /// One session that waits for each event, beside a row that is inserted in a transaction of its own.

@@ -18,7 +18,7 @@ const KEEPALIVE: Duration = Duration::from_secs(5);
 const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
 
 /// The URL of a database: `postgresql://USER@HOST:PORT/DATABASE?schema=NAME`. It takes the parameters
-/// of PostgreSQL's own clients and `schema` (otherwise `leftfold`), in which the tables are.
+/// of PostgreSQL's own clients, `schema` (otherwise `leftfold`), in which the tables are, and `lease`.
 ///
 /// `sslmode` differs from these clients, because most of their modes do not keep anybody out:
 ///
@@ -31,6 +31,9 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
 ///
 /// `sslrootcert` names a file with the certificates to trust instead of the system's.
 ///
+/// `lease` is how many seconds the sessions of a node stay its own after it was last heard of, from 1 to 3600 (otherwise
+/// 15).
+///
 /// A password comes from the URL, otherwise from `PGPASSWORD`, otherwise from `~/.pgpass` (or the file
 /// that `PGPASSFILE` names). Neither `Display` nor `Debug` show it.
 #[derive(Clone)]
@@ -39,6 +42,8 @@ pub struct Address {
     pub(crate) encrypted: bool,
     pub(crate) roots: Option<PathBuf>,
     pub(crate) schema: String,
+    /// How long the sessions of a node stay its own after it was last heard of.
+    pub(crate) lease: Option<Duration>,
     /// The URL without a password.
     text: String,
 }
@@ -94,7 +99,8 @@ impl Address {
                 "`schema` is up to 63 lower-case letters, digits and underscores, no digit first";
             return Err(Error::url(what));
         }
-        Ok(Self { config, encrypted, roots: own.roots, schema, text })
+        let lease = own.lease.as_deref().map(lease).transpose()?;
+        Ok(Self { config, encrypted, roots: own.roots, schema, lease, text })
     }
 
     /// A URL of the same database for the same user, without a password.
@@ -148,6 +154,13 @@ struct Own {
     mode: Option<String>,
     roots: Option<PathBuf>,
     schema: Option<String>,
+    lease: Option<String>,
+}
+
+fn lease(text: &str) -> Result<Duration, Error> {
+    let seconds = text.parse().ok().filter(|seconds| (1..=3_600).contains(seconds));
+    let wrong = || Error::url("`lease` is a number of seconds from 1 to 3600");
+    seconds.map(Duration::from_secs).ok_or_else(wrong)
 }
 
 fn take_own_parameters(url: &str) -> Result<(String, Own), Error> {
@@ -171,6 +184,7 @@ fn take_own_parameters(url: &str) -> Result<(String, Own), Error> {
             "sslmode" => own.mode = Some(decoded()),
             "sslrootcert" => own.roots = Some(decoded().into()),
             "schema" => own.schema = Some(decoded()),
+            "lease" => own.lease = Some(decoded()),
             _ => others.push(parameter),
         }
     }
@@ -324,6 +338,14 @@ mod tests {
         for mode in ["prefer", "allow", "none"] {
             let url = format!("postgresql://db.example/logs?sslmode={mode}");
             assert!(parse(&url).unwrap_err().to_string().contains("verify-full"));
+        }
+        assert_eq!(
+            parse("postgresql://db/logs?lease=2").unwrap().lease,
+            Some(Duration::from_secs(2))
+        );
+        for lease in ["0", "-1", "x", "3601", ""] {
+            let url = format!("postgresql://db/logs?lease={lease}");
+            assert!(parse(&url).unwrap_err().to_string().contains("1 to 3600"), "{lease}");
         }
         for url in ["postgresql:///logs", "mysql://db/logs", "postgresql://db/logs?schema=A-B"] {
             assert!(matches!(parse(url), Err(Error::Url { .. })), "{url}");

@@ -67,6 +67,8 @@ pub struct Append {
     pub payloads: Vec<(Sha256, Arc<[u8]>)>,
     /// The new head, for lists.
     pub head: Vec<u8>,
+    /// Whether the session wants a node after this.
+    pub wants: bool,
     /// The messages of the inbox that the batch settles. They are deleted with it. If one is gone
     /// already, the batch is refused: it was settled before.
     pub settles: Vec<Uuid>,
@@ -111,6 +113,7 @@ struct Unit {
     body: Vec<u8>,
     payloads: Vec<(Sha256, Arc<[u8]>)>,
     head: Vec<u8>,
+    wants: bool,
     settles: Vec<Uuid>,
     /// Behind a lock only because callbacks cannot be shared between threads.
     done: Mutex<Vec<Done>>,
@@ -127,6 +130,7 @@ impl Unit {
             body: Vec::new(),
             payloads: Vec::new(),
             head: Vec::new(),
+            wants: false,
             settles: Vec::new(),
             done: Mutex::default(),
         }
@@ -143,7 +147,7 @@ impl Unit {
         }
         self.payloads.extend(append.payloads);
         self.settles.extend(append.settles);
-        self.head = append.head;
+        (self.head, self.wants) = (append.head, append.wants);
         self.done.get_mut().unwrap_or_else(PoisonError::into_inner).push(append.done);
     }
 
@@ -191,11 +195,17 @@ impl Queue {
         self.changed.notify_waiters();
     }
 
-    /// Waits until no append waits or is being committed: of one session, or of all.
-    pub(crate) async fn settled(&self, session: Option<SessionId>) {
-        while !self.state().is_settled(session) {
+    /// Waits until no append waits or is being committed: of these sessions, or of all.
+    pub(crate) async fn settled(&self, sessions: Option<&HashSet<SessionId>>) {
+        while !self.state().is_settled(sessions) {
             tokio::time::sleep(SETTLING).await;
         }
+    }
+
+    /// Takes appends of a session again, although one has failed in its epoch. All of them are settled, and the
+    /// caller has looked up where the log ends.
+    pub(crate) fn forgive(&self, session: SessionId) {
+        self.state().poisoned.remove(&session);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -250,11 +260,11 @@ fn call(done: Done, result: Result<(), Error>) {
 }
 
 impl State {
-    fn is_settled(&self, session: Option<SessionId>) -> bool {
-        match session {
-            Some(session) => {
-                let waits = self.waiting.iter().any(|append| append.session == session);
-                !waits && !self.busy.contains(&session)
+    fn is_settled(&self, sessions: Option<&HashSet<SessionId>>) -> bool {
+        match sessions {
+            Some(sessions) => {
+                let waits = self.waiting.iter().any(|append| sessions.contains(&append.session));
+                !waits && self.busy.is_disjoint(sessions)
             }
             None => self.waiting.is_empty() && self.busy.is_empty(),
         }
@@ -540,9 +550,10 @@ async fn append(open: &Open, group: &[Unit]) -> Result<Vec<bool>, tokio_postgres
         settlers.extend(unit.settles.iter().map(|_| number));
         settled.extend(&unit.settles);
     }
-    let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 14] = [
+    let wants: Vec<bool> = group.iter().map(|unit| unit.wants).collect();
+    let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 15] = [
         &sessions, &expected, &before, &epochs, &firsts, &lasts, &links, &heads, &bodies, &owners,
-        &hashes, &contents, &settlers, &settled,
+        &hashes, &contents, &settlers, &settled, &wants,
     ];
     let rows = open.query(APPEND, &parameters).await?;
     let mut appended = vec![false; group.len()];

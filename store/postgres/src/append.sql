@@ -1,14 +1,14 @@
 with a as (
     select * from unnest(
         $1::uuid[], $2::int8[], $3::bytea[], $4::int8[], $5::int8[], $6::int8[], $7::bytea[], $8::bytea[],
-        $9::bytea[]
-    ) with ordinality as a(session, expected, before, epoch, first, last, link, head, body, n)
+        $9::bytea[], $15::bool[]
+    ) with ordinality as a(session, expected, before, epoch, first, last, link, head, body, wants, n)
 ), settled as (
     select * from unnest($13::int8[], $14::uuid[]) as settled(n, id)
 ), locked as materialized (
     select s.id from session s join a on a.session = s.id order by s.id for update of s
 ), moved as (
-    update session s set seq = a.last, link = a.link, head = a.head
+    update session s set seq = a.last, link = a.link, head = a.head, wants = a.wants
     from a join locked on locked.id = a.session
     where s.id = a.session and s.seq = a.expected and s.link = a.before and s.epoch = a.epoch
         and not exists (

@@ -1,5 +1,6 @@
 //! The engine as its callers see it: synchronous, with callbacks. Everything happens on one thread.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::address::Address;
-use crate::append::{Append, Queue};
+use crate::append::{Append, End, Queue};
 use crate::batch::Fault;
 use crate::connection::{Connector, Purpose, Slot};
 use crate::error::Error;
@@ -40,14 +41,17 @@ pub struct Options {
     pub lease: Duration,
     /// How long an append waits while the database is away. A failover takes less than this.
     pub patience: Duration,
-    /// The name by which others know the node, for instance `host:NAME`.
+    /// The names by which people know the node.
     pub labels: Vec<String>,
+    /// What the node can reach, for instance `host:NAME` for the files of a host. Sessions that it claims are bound to
+    /// this place: only nodes there take them over.
+    pub place: String,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let (lease, patience) = (Duration::from_secs(15), Duration::from_secs(120));
-        Self { lease, patience, labels: Vec::new() }
+        Self { lease, patience, labels: Vec::new(), place: String::new() }
     }
 }
 
@@ -226,7 +230,15 @@ impl Reader {
         let is_there = |sent| !matches!(sent, Err(TrySendError::Disconnected(_)));
         self.announcer.subscribe(Box::new(move |hint| match hint {
             Hint::Grown(session) => is_there(to.try_send(session)),
-            Hint::Message(_) => true,
+            Hint::Message(_) | Hint::Released => true,
+        }));
+    }
+
+    /// Calls `wake` when another node has given back sessions that want one, until it answers `false`.
+    pub(crate) fn on_release(&self, wake: impl Fn() -> bool + Send + 'static) {
+        self.announcer.subscribe(Box::new(move |hint| match hint {
+            Hint::Released => wake(),
+            Hint::Grown(_) | Hint::Message(_) => true,
         }));
     }
 
@@ -275,7 +287,8 @@ impl Postgres {
         let connector = Arc::clone(&reader.slot.connector);
         reader.listen()?;
         let control = Arc::new(Slot::new(&connector, Purpose::Control));
-        let node = Node::register(control, options.labels, options.lease);
+        let lease = address.lease.unwrap_or(options.lease);
+        let node = Node::register(control, options.labels, lease, options.place);
         let node = Arc::new(reader.thread.run(node)?);
         let queue = Arc::new(Queue::new(Arc::clone(&reader.announcer)));
         let thread = &reader.thread;
@@ -299,24 +312,100 @@ impl Postgres {
         self.queue.put(append);
     }
 
-    /// Waits until every append of the session so far is durable or has failed.
-    pub(crate) fn settle(&self, session: SessionId) -> Result<(), Error> {
+    /// Waits until every append of these sessions so far is durable or has failed.
+    pub(crate) fn settle(&self, sessions: HashSet<SessionId>) -> Result<(), Error> {
         let queue = Arc::clone(&self.queue);
         self.reader.thread.run(async move {
-            queue.settled(Some(session)).await;
+            queue.settled(Some(&sessions)).await;
             Ok(())
         })
     }
 
-    /// Releases a family when its root's appends are durable or have failed. Does not wait for that.
-    pub(crate) fn release_later(&self, family: SessionId, epoch: i64) {
+    /// See [`Queue::forgive`].
+    pub(crate) fn forgive(&self, session: SessionId) {
+        self.queue.forgive(session);
+    }
+
+    /// Releases a family when the appends of its `sessions` are durable or have failed. Does not wait for that.
+    pub(crate) fn release_later(
+        &self,
+        family: SessionId,
+        epoch: i64,
+        sessions: HashSet<SessionId>,
+    ) {
         let (queue, node) = (Arc::clone(&self.queue), Arc::clone(&self.node));
         self.reader.thread.spawn(async move {
-            queue.settled(Some(family)).await;
-            if let Err(error) = node.release(family, epoch).await {
-                tracing::warn!("session {family} stays this node's until its lease ends: {error}");
+            queue.settled(Some(&sessions)).await;
+            match node.release(family, epoch).await {
+                Ok(true) => queue.announcer.spread(&[Hint::Released]),
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(
+                        "session {family} stays this node's until its lease ends: {error}"
+                    );
+                }
             }
         });
+    }
+
+    /// The family of a session. `None`: there is no such session.
+    pub(crate) fn family_of(&self, session: SessionId) -> Result<Option<SessionId>, Error> {
+        let node = Arc::clone(&self.node);
+        self.reader.thread.run(async move { node.family_of(session).await })
+    }
+
+    /// Up to `most` sessions that want a node, are bound to this one's place, and that it may claim now.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub fn unowned(&self, most: u32) -> Result<Vec<SessionId>, Error> {
+        let node = Arc::clone(&self.node);
+        self.reader.thread.run(async move { node.unowned(i64::from(most)).await })
+    }
+
+    /// How often the lease may have run out. Others may then have taken sessions.
+    pub(crate) fn lapses(&self) -> u64 {
+        self.node.lapses()
+    }
+
+    /// As [`Self::lapses`], if the lease holds now.
+    pub(crate) fn sure(&self) -> Option<u64> {
+        self.node.sure()
+    }
+
+    /// Whether a family is this node's in that epoch, by the database.
+    pub(crate) fn holds(&self, family: SessionId, epoch: i64) -> Result<bool, Error> {
+        let node = Arc::clone(&self.node);
+        self.reader.thread.run(async move { node.holds(family, epoch).await })
+    }
+
+    /// Gives everything back once appends under way are settled, and tells other nodes.
+    pub(crate) fn leave(&self) {
+        let (queue, node) = (Arc::clone(&self.queue), Arc::clone(&self.node));
+        let slot = Arc::clone(&self.reader.slot);
+        let leaving = async move {
+            let left = tokio::time::timeout(CLOSE_PATIENCE, async {
+                queue.settled(None).await;
+                let wanted = node.leave().await?;
+                if wanted {
+                    queue.announcer.spread(&[Hint::Released]);
+                }
+                queue.announcer.send(&slot).await;
+                Ok::<_, Error>(())
+            });
+            match left.await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!("this node's sessions wait for its lease: {error}");
+                }
+                Err(_) => tracing::warn!("appends were under way when the engine was closed"),
+            }
+            queue.stop(Error::Closed);
+            Ok(())
+        };
+        if let Err(error) = self.reader.thread.run(leaving) {
+            tracing::debug!("the engine was closed on its own thread: {error}");
+        }
     }
 
     /// Removes the events and heads of sessions that this node owns. Their rows stay, so that epochs go
@@ -346,13 +435,14 @@ impl Postgres {
         self.reader.thread.run(async move { node.claim(family).await })
     }
 
-    /// Adds a new session to a family: a child or a fork. It has the claim's epoch.
+    /// Adds a session to a family, unless it is in it: a child or a fork. It has the claim's epoch. Answers where its
+    /// log ends.
     ///
     /// # Errors
-    /// [`Error::Fenced`] if it exists, or this claim of the family is over.
-    pub fn add(&self, claim: &Claim, session: SessionId) -> Result<(), Error> {
-        let (node, claim) = (Arc::clone(&self.node), claim.clone());
-        self.reader.thread.run(async move { node.add(&claim, session).await })
+    /// [`Error::Fenced`] if it belongs to another family, or this claim of the family is over.
+    pub fn add(&self, family: SessionId, epoch: i64, session: SessionId) -> Result<End, Error> {
+        let node = Arc::clone(&self.node);
+        self.reader.thread.run(async move { node.add(family, epoch, session).await })
     }
 
     /// Gives a family back. A claim that is over is ignored.
@@ -361,7 +451,7 @@ impl Postgres {
     /// The database is away. The family then stays this node's until its lease has run out.
     pub fn release(&self, family: SessionId, epoch: i64) -> Result<(), Error> {
         let node = Arc::clone(&self.node);
-        self.reader.thread.run(async move { node.release(family, epoch).await })
+        self.reader.thread.run(async move { node.release(family, epoch).await.map(drop) })
     }
 
     /// How long no other node can take this one's sessions in any case. An effect that must not happen
@@ -393,25 +483,7 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        let (queue, node) = (Arc::clone(&self.queue), Arc::clone(&self.node));
-        let closing = async move {
-            let closed = tokio::time::timeout(CLOSE_PATIENCE, async {
-                queue.settled(None).await;
-                node.leave().await
-            });
-            match closed.await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => {
-                    tracing::warn!("this node's sessions wait for its lease: {error}");
-                }
-                Err(_) => tracing::warn!("appends were under way when the engine was closed"),
-            }
-            queue.stop(Error::Closed);
-            Ok(())
-        };
-        if let Err(error) = self.reader.thread.run(closing) {
-            tracing::debug!("the engine was closed on its own thread: {error}");
-        }
+        self.leave();
     }
 }
 

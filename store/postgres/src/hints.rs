@@ -42,6 +42,8 @@ pub enum Hint {
     Grown(SessionId),
     /// A message waits in the session's inbox.
     Message(SessionId),
+    /// A node has given back sessions that want another one.
+    Released,
 }
 
 impl Hint {
@@ -49,10 +51,14 @@ impl Hint {
         match self {
             Self::Grown(session) => format!("g{session}"),
             Self::Message(session) => format!("m{session}"),
+            Self::Released => "r".to_owned(),
         }
     }
 
     fn parse(text: &str) -> Option<Self> {
+        if text == "r" {
+            return Some(Self::Released);
+        }
         let (kind, session) = text.split_at_checked(1)?;
         let session = session.parse().ok()?;
         match kind {
@@ -133,18 +139,24 @@ impl Announcer {
     pub(crate) async fn notify(self: Arc<Self>, slot: Arc<Slot>) {
         loop {
             self.more.notified().await;
-            let unsent =
-                std::mem::take(&mut *self.unsent.lock().unwrap_or_else(PoisonError::into_inner));
-            let hints: Vec<String> = unsent.into_iter().map(Hint::text).collect();
-            let texts: Vec<String> = hints
-                .chunks(IN_ONE)
-                .map(|hints| format!("{} {}", self.tag, hints.join(" ")))
-                .collect();
-            let Ok(open) = slot.get().await else { continue };
-            let channel = &slot.connector.address.schema;
-            if let Err(error) = open.query(NOTIFY, &[channel, &texts]).await {
-                tracing::debug!("hints are lost: {error}");
-            }
+            self.send(&slot).await;
+        }
+    }
+
+    /// Sends what other nodes have not been sent.
+    pub(crate) async fn send(&self, slot: &Slot) {
+        let unsent =
+            std::mem::take(&mut *self.unsent.lock().unwrap_or_else(PoisonError::into_inner));
+        if unsent.is_empty() {
+            return;
+        }
+        let hints: Vec<String> = unsent.into_iter().map(Hint::text).collect();
+        let texts: Vec<String> =
+            hints.chunks(IN_ONE).map(|hints| format!("{} {}", self.tag, hints.join(" "))).collect();
+        let Ok(open) = slot.get().await else { return };
+        let channel = &slot.connector.address.schema;
+        if let Err(error) = open.query(NOTIFY, &[channel, &texts]).await {
+            tracing::debug!("hints are lost: {error}");
         }
     }
 

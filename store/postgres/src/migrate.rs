@@ -1,8 +1,13 @@
 //! Creating the tables, and bringing them up to date.
 
+use std::collections::HashMap;
+
+use leftfold_events::SessionId;
+use leftfold_store::Head;
 use tokio::runtime::Builder;
 
 use crate::address::Address;
+use crate::columns::uuid;
 use crate::connection::{Connector, Open, Purpose};
 use crate::diagnosis;
 use crate::error::Error;
@@ -10,6 +15,9 @@ use crate::schema::{MIGRATIONS, NEEDED, PARTITIONS};
 
 /// Any number, the same in all versions.
 const MIGRATION_LOCK: i64 = 0x6c66_7466_6c6f_6c64;
+
+/// The first version with families.
+const FAMILIES: i32 = 3;
 
 /// How many months after this one get their partition now.
 const MONTHS_AHEAD: i32 = 3;
@@ -51,12 +59,37 @@ async fn run(connector: &Connector) -> Result<(), Error> {
     for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or_default()) {
         open.run(migration).await.map_err(failed)?;
     }
+    if (1..FAMILIES).contains(&found) {
+        join_families(&open).await.map_err(failed)?;
+    }
     if found < NEEDED {
         let note = format!("delete from version; insert into version values ({NEEDED})");
         open.run(&note).await.map_err(failed)?;
     }
     open.run("commit").await.map_err(failed)?;
     make_partitions(address, &open).await
+}
+
+/// Puts the sessions of earlier versions into families, by what their heads say. Their logs stay as they are.
+async fn join_families(open: &Open) -> Result<(), tokio_postgres::Error> {
+    let mut origins: HashMap<SessionId, SessionId> = HashMap::new();
+    for row in open.once("select head from session where head is not null", &[]).await? {
+        let Ok(Some(head)) = Head::decode(row.try_get(0)?) else { continue };
+        let summary = head.summary.unwrap_or_default();
+        let origin = summary.parent.or(summary.fork_of);
+        origins.extend(origin.map(|origin| (head.session, origin)));
+    }
+    let (mut sessions, mut families) = (Vec::new(), Vec::new());
+    for session in origins.keys() {
+        // a cycle exists only in damaged heads
+        let line = std::iter::successors(Some(session), |session| origins.get(session));
+        let root = line.take(origins.len() + 1).last().unwrap_or(session);
+        sessions.push(uuid(*session));
+        families.push(uuid(*root));
+    }
+    let join = "update session set family = a.family from unnest($1::uuid[], $2::uuid[]) as a(id, family) \
+        where session.id = a.id and exists (select from session as root where root.id = a.family)";
+    open.once(join, &[&sessions, &families]).await.map(drop)
 }
 
 /// Makes the partitions of this month and of some after it.

@@ -8,14 +8,15 @@
 //! after the database was away, every lease has run out, and every owner gets the time to renew it. A
 //! clock of the database that jumps looks like a late renewal too.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leftfold_events::SessionId;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use uuid::Uuid;
 
-use crate::columns::{get, session, uuid};
+use crate::append::End;
+use crate::columns::{get, link, seq, session, uuid};
 use crate::connection::{Attempts, Open, Slot};
 use crate::error::Error;
 use crate::migrate;
@@ -30,9 +31,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often partitions are made ahead.
 const PARTITIONS: Duration = Duration::from_secs(24 * 60 * 60);
 
-const REGISTER: &str = "insert into node (id, until, since, labels) \
+const REGISTER: &str = "insert into node (id, until, since, labels, lease) \
     values (coalesce($1, gen_random_uuid()), clock_timestamp() + make_interval(secs => $2::float8), \
-        clock_timestamp(), $3) returning id";
+        clock_timestamp(), $3, $2) returning id";
 
 /// A renewal is in time if at least half of the lease is left.
 const RENEW: &str = "update node set until = clock_timestamp() + make_interval(secs => $2::float8), \
@@ -46,29 +47,47 @@ const FORGET: &str = "delete from node where until < clock_timestamp() - interva
 const NEW: &str = "insert into session (id, family, link) values ($1, $1, decode(repeat('00', 16), 'hex')) \
     on conflict do nothing";
 
-const LOCK: &str = "select epoch, owner, family from session where id = $1 for update";
+const FAMILY: &str = "select family from session where id = $1";
 
-/// Whether nodes live, and how long this one has to wait until it may take over.
+/// In the order in which appends lock rows.
+const LOCK: &str = "select epoch, owner from session where family = $1 order by id for update";
+
+/// Whether nodes live, how long it is since they began, and their leases.
 const NODES: &str = "select id, until between clock_timestamp() \
-        and clock_timestamp() + make_interval(secs => $2::float8 + 1), \
-    extract(epoch from since - clock_timestamp())::float8 + $2::float8, array_to_string(labels, ', ') \
+        and clock_timestamp() + make_interval(secs => lease + 1), \
+    extract(epoch from clock_timestamp() - since)::float8, lease, array_to_string(labels, ', ') \
     from node where id = any($1)";
 
-const TAKE: &str = "update session set owner = $2, epoch = $3 where family = $1 \
+const TAKE: &str = "update session set owner = $2, epoch = $3, place = $4 where family = $1 \
     returning id, family, seq, link, epoch, owner::text, head";
 
-/// The lock keeps a claim from taking the family before the new session can be seen in it. Adding the
-/// same session again does nothing.
-const ADD: &str = "insert into session (id, family, link, epoch, owner) \
-    select $1, id, decode(repeat('00', 16), 'hex'), epoch, owner from session \
-    where id = $2 and owner = $3 and epoch = $4 for share \
-    on conflict (id) do update set id = excluded.id where session.seq = 0 \
-        and session.family = excluded.family and session.owner = excluded.owner \
-        and session.epoch = excluded.epoch returning id";
+/// Sessions that want a node, whose owner is none or gone, as long as this node may take over. Those of nodes with
+/// other places are not for this one.
+const UNOWNED: &str = "select s.id from session s left join node n on n.id = s.owner \
+    where s.wants and s.place = $1 and (s.owner is null or ( \
+        s.owner <> $2 \
+        and not coalesce(n.until between clock_timestamp() \
+            and clock_timestamp() + make_interval(secs => n.lease + 1), false) \
+        and exists (select from node me where me.id = $2 \
+            and me.until between clock_timestamp() \
+                and clock_timestamp() + make_interval(secs => me.lease + 1) \
+            and me.since + make_interval(secs => greatest(me.lease, coalesce(n.lease, 0))) \
+                < clock_timestamp()))) \
+    order by s.id limit $3";
 
-const RELEASE: &str =
-    "update session set owner = null where family = $1 and owner = $2 and epoch = $3";
-const RELEASE_ALL: &str = "update session set owner = null where owner = $1";
+const HOLDS: &str = "select from session where id = $1 and owner = $2 and epoch = $3";
+
+/// The lock keeps a claim from taking the family before the new session can be seen in it. A session that is there
+/// already stays as it is.
+const ADD: &str = "insert into session (id, family, link, epoch, owner, place) \
+    select $1, id, decode(repeat('00', 16), 'hex'), epoch, owner, place from session \
+    where id = $2 and owner = $3 and epoch = $4 for share \
+    on conflict (id) do update set id = excluded.id where session.family = excluded.family \
+        and session.owner = excluded.owner and session.epoch = excluded.epoch \
+    returning seq, link";
+
+const RELEASE: &str = "update session set owner = null where family = $1 and owner = $2 and epoch = $3 returning wants";
+const RELEASE_ALL: &str = "update session set owner = null where owner = $1 returning wants";
 const LEAVE: &str = "delete from node where id = $1";
 
 const REMOVE: &str = "with mine as materialized ( \
@@ -86,6 +105,11 @@ const POST: &str = "insert into inbox (id, session, body) select $1, $2, $3 \
     on conflict do nothing returning id";
 const POSTED: &str = "select from inbox where id = $1";
 const INBOX: &str = "select id, body from inbox where session = $1 order by posted, id";
+
+/// Whether one of these sessions does.
+fn wants(rows: &[tokio_postgres::Row]) -> Result<bool, Error> {
+    rows.iter().try_fold(false, |wanted, row| Ok(wanted | get::<bool>(row, 0)?))
+}
 
 /// A family that this node owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,10 +132,21 @@ pub(crate) struct Node {
     pub(crate) id: Uuid,
     labels: Vec<String>,
     lease: Duration,
+    /// What it can reach, for instance the files of a host. Sessions that it claims are bound to that.
+    place: String,
     slot: Arc<Slot>,
     /// One transaction at a time is on the connection.
     transaction: tokio::sync::Mutex<()>,
-    until: Mutex<Instant>,
+    held: Mutex<Held>,
+}
+
+/// The node's lease.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    /// Until when it holds in any case.
+    until: Instant,
+    /// How often it may have run out before it was renewed. Others may have taken sessions then.
+    lapses: u64,
 }
 
 impl Node {
@@ -119,6 +154,7 @@ impl Node {
         slot: Arc<Slot>,
         labels: Vec<String>,
         lease: Duration,
+        place: String,
     ) -> Result<Self, Error> {
         let open = slot.get().await?;
         let start = Instant::now();
@@ -127,13 +163,46 @@ impl Node {
         let rows = rows.map_err(|error| slot.error(&error))?;
         let row = rows.first().ok_or_else(|| Error::Failed { why: "no node was made".into() })?;
         let id = get(row, 0)?;
-        let (transaction, until) = (tokio::sync::Mutex::default(), Mutex::new(start + lease));
-        Ok(Self { id, labels, lease, slot, transaction, until })
+        let held = Mutex::new(Held { until: start + lease, lapses: 0 });
+        let transaction = tokio::sync::Mutex::default();
+        Ok(Self { id, labels, lease, place, slot, transaction, held })
     }
 
     /// Until when the lease holds in any case.
     pub(crate) fn until(&self) -> Instant {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held().until
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often the lease may have run out so far.
+    pub(crate) fn lapses(&self) -> u64 {
+        self.held().lapses
+    }
+
+    /// As [`Self::lapses`], if the lease holds now.
+    pub(crate) fn sure(&self) -> Option<u64> {
+        let held = *self.held();
+        (Instant::now() < held.until).then_some(held.lapses)
+    }
+
+    /// Whether a family is this node's in that epoch, by the database.
+    pub(crate) async fn holds(&self, family: SessionId, epoch: i64) -> Result<bool, Error> {
+        Ok(!self.query(HOLDS, &[&uuid(family), &self.id, &epoch]).await?.is_empty())
+    }
+
+    /// Up to `most` sessions that want a node and that this one may take.
+    pub(crate) async fn unowned(&self, most: i64) -> Result<Vec<SessionId>, Error> {
+        let rows = self.query(UNOWNED, &[&self.place, &self.id, &most]).await?;
+        rows.iter().map(|row| Ok(session(get(row, 0)?))).collect()
+    }
+
+    /// The family of a session, if that exists.
+    pub(crate) async fn family_of(&self, of: SessionId) -> Result<Option<SessionId>, Error> {
+        let rows = self.query(FAMILY, &[&uuid(of)]).await?;
+        rows.first().map(|row| Ok(session(get(row, 0)?))).transpose()
     }
 
     /// Renews the lease, for ever.
@@ -163,7 +232,11 @@ impl Node {
             // somebody has removed the row
             open.query(REGISTER, &[&Some(self.id), &lease, &self.labels]).await.map_err(failed)?;
         }
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = start + self.lease;
+        let mut held = self.held();
+        if held.until < Instant::now() {
+            held.lapses += 1;
+        }
+        held.until = start + self.lease;
         Ok(())
     }
 
@@ -208,20 +281,25 @@ impl Node {
         let failed = |error| self.slot.error(&error);
         let id = uuid(family);
         open.query(NEW, &[&id]).await.map_err(failed)?;
-        let rows = open.query(LOCK, &[&id]).await.map_err(failed)?;
+        let root = open.query(FAMILY, &[&id]).await.map_err(failed)?;
         let gone = || Error::Failed { why: format!("session {family} was removed") };
-        let row = rows.first().ok_or_else(gone)?;
-        let root = session(get(row, 2)?);
+        let root = session(get(root.first().ok_or_else(gone)?, 0)?);
         if root != family {
             let why = format!("it belongs to the family of {root}: claim that");
             return Err(Error::Fenced { session: family, why });
         }
-        let owner: Option<Uuid> = get(row, 1)?;
-        if let Some(owner) = owner.filter(|owner| *owner != self.id) {
-            self.may_take_over(open, family, owner).await?;
+        let mut epoch = 0;
+        for row in open.query(LOCK, &[&id]).await.map_err(failed)? {
+            let owner: Option<Uuid> = get(&row, 1)?;
+            if let Some(owner) = owner.filter(|owner| *owner != self.id) {
+                self.may_take_over(open, family, owner).await?;
+            }
+            epoch = epoch.max(get::<i64>(&row, 0)?);
         }
-        let epoch = get::<i64>(row, 0)? + 1;
-        let rows = open.query(TAKE, &[&id, &self.id, &epoch]).await.map_err(failed)?;
+        epoch += 1;
+        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+            [&id, &self.id, &epoch, &self.place];
+        let rows = open.query(TAKE, &parameters).await.map_err(failed)?;
         let sessions = rows.iter().map(head_of).collect::<Result<_, _>>()?;
         Ok(Claim { family, epoch, sessions })
     }
@@ -232,24 +310,28 @@ impl Node {
         family: SessionId,
         owner: Uuid,
     ) -> Result<(), Error> {
-        let lease = self.lease.as_secs_f64();
-        let rows = open.query(NODES, &[&vec![owner, self.id], &lease]).await;
+        let rows = open.query(NODES, &[&vec![owner, self.id]]).await;
         let rows = rows.map_err(|error| self.slot.error(&error))?;
         let mut node = owner.to_string();
-        let mut wait = lease;
+        // how long this node lives without a late renewal, and how long it has to
+        let (mut lived, mut needed) = (0.0, self.lease.as_secs_f64());
         for row in rows {
             let (id, lives): (Uuid, bool) = (get(&row, 0)?, get(&row, 1)?);
-            let labels: String = get(&row, 3)?;
+            let (since, lease): (f64, f64) = (get(&row, 2)?, get(&row, 3)?);
+            let labels: String = get(&row, 4)?;
             if id == owner && !labels.is_empty() {
                 node = labels;
             }
             if id == owner && lives {
                 return Err(Error::Taken { session: family, node });
             }
-            if id == self.id && lives {
-                wait = get(&row, 2)?;
+            if id == owner {
+                needed = lease.max(needed);
+            } else if lives {
+                lived = since;
             }
         }
+        let wait: f64 = needed - lived;
         if wait > 0.0 {
             let wait = Duration::from_secs_f64(wait);
             return Err(Error::TooEarly { session: family, node, wait });
@@ -257,19 +339,24 @@ impl Node {
         Ok(())
     }
 
-    /// Adds a new session to a family that this node owns.
-    pub(crate) async fn add(&self, claim: &Claim, new: SessionId) -> Result<(), Error> {
-        let (id, family) = (uuid(new), uuid(claim.family));
-        let rows = self.query(ADD, &[&id, &family, &self.id, &claim.epoch]).await?;
-        if rows.is_empty() {
-            let why = "it exists, or its family has another owner".to_owned();
-            return Err(Error::Fenced { session: new, why });
-        }
-        Ok(())
+    /// Adds a session to a family that this node owns, unless it is in it, and answers where its log ends.
+    pub(crate) async fn add(
+        &self,
+        family: SessionId,
+        epoch: i64,
+        added: SessionId,
+    ) -> Result<End, Error> {
+        let rows = self.query(ADD, &[&uuid(added), &uuid(family), &self.id, &epoch]).await?;
+        let Some(row) = rows.first() else {
+            let why = "it belongs to another family, or the family has another owner".to_owned();
+            return Err(Error::Fenced { session: added, why });
+        };
+        Ok(End { seq: seq(get(row, 0)?), link: link(get(row, 1)?)? })
     }
 
-    pub(crate) async fn release(&self, family: SessionId, epoch: i64) -> Result<(), Error> {
-        self.query(RELEASE, &[&uuid(family), &self.id, &epoch]).await.map(drop)
+    /// Gives a family back. Answers whether a session of it wants another node.
+    pub(crate) async fn release(&self, family: SessionId, epoch: i64) -> Result<bool, Error> {
+        wants(&self.query(RELEASE, &[&uuid(family), &self.id, &epoch]).await?)
     }
 
     pub(crate) async fn remove(&self, sessions: &[SessionId]) -> Result<(), Error> {
@@ -283,10 +370,11 @@ impl Node {
         self.query(NOTE, &[&ids, &notes]).await.map(drop)
     }
 
-    /// Releases everything and ends the lease.
-    pub(crate) async fn leave(&self) -> Result<(), Error> {
-        self.query(RELEASE_ALL, &[&self.id]).await?;
-        self.query(LEAVE, &[&self.id]).await.map(drop)
+    /// Releases everything and ends the lease. Answers whether a session wants another node.
+    pub(crate) async fn leave(&self) -> Result<bool, Error> {
+        let wanted = wants(&self.query(RELEASE_ALL, &[&self.id]).await?)?;
+        self.query(LEAVE, &[&self.id]).await?;
+        Ok(wanted)
     }
 
     pub(crate) async fn post(

@@ -1,15 +1,15 @@
-//! The seam of the crate `store`, on PostgreSQL. Each session is a family of its own here, until a node
-//! claims whole families.
+//! The seam of the crate `store`, on PostgreSQL. Claiming a session claims its whole family, and the family is given
+//! back when no session of it is claimed any more.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use leftfold_events::{Seq, SessionId, Sha256};
 use leftfold_store::engine::{
-    Append, Engine, Epoch, EventFault, EventsOf, Poison, ReadEngine, StoredEvent, call,
+    Append, Engine, Epoch, EventFault, EventsOf, Poison, ReadEngine, StoredEvent, Wake, call,
 };
 use leftfold_store::{ContentFault, Damage, Error, Head, SCHEMA};
 
@@ -28,37 +28,141 @@ const HEADS: u32 = 10_000;
 const SOON: Duration = Duration::from_millis(20);
 const LATER: Duration = Duration::from_secs(1);
 
+/// How long an effect waits for a lease that has run out.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Keeps the logs of a store in PostgreSQL.
 #[derive(Debug)]
 pub struct PostgresEngine {
     node: Postgres,
+    claims: Mutex<Claims>,
+    /// A family is claimed or joined no more.
+    joined: Condvar,
+}
+
+/// The rights of this process.
+#[derive(Debug, Default)]
+struct Claims {
     /// `None`: the session is being claimed.
-    claims: Mutex<HashMap<SessionId, Option<Claimed>>>,
+    logs: HashMap<SessionId, Option<Claimed>>,
+    /// Those that were claimed here, also earlier.
+    families: HashMap<SessionId, Family>,
+    /// The families that somebody claims or joins now.
+    busy: HashSet<SessionId>,
+    /// Nothing is claimed any more.
+    has_left: bool,
 }
 
 /// The right to append to a session.
 #[derive(Debug)]
 struct Claimed {
+    family: SessionId,
     epoch: i64,
     /// The event that the next batch must follow.
     end: End,
     poison: Poison,
 }
 
+/// A family that this node owns as long as one of its sessions is claimed here.
+#[derive(Debug)]
+struct Family {
+    epoch: i64,
+    claimed: usize,
+    /// The sessions that were claimed here, of which appends may be under way.
+    sessions: HashSet<SessionId>,
+    /// How often the lease had run out when it was last sure that the family is this node's.
+    lapses: u64,
+}
+
+impl Claims {
+    fn family(&mut self, family: SessionId, epoch: i64) -> Option<&mut Family> {
+        self.families.get_mut(&family).filter(|held| held.epoch == epoch && held.claimed > 0)
+    }
+}
+
 impl PostgresEngine {
     pub fn new(node: Postgres) -> Self {
-        Self { node, claims: Mutex::default() }
+        Self { node, claims: Mutex::default(), joined: Condvar::new() }
     }
 
-    /// Claims a session. If its owner is gone, it waits until this node may take it.
-    fn claim_when_due(&self, session: SessionId) -> Result<Claim, crate::Error> {
+    fn claims(&self) -> MutexGuard<'_, Claims> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, session: SessionId, from: Option<SessionId>) -> Result<Claimed, crate::Error> {
+        let family = match (self.node.family_of(session)?, from) {
+            (Some(family), _) => family,
+            (None, Some(from)) => self.node.family_of(from)?.unwrap_or(session),
+            (None, None) => session,
+        };
+        let mut claims = self.claims();
+        while !claims.busy.insert(family) {
+            claims = self.joined.wait(claims).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(claims);
+        let joined = self.join(family, session);
+        self.claims().busy.remove(&family);
+        self.joined.notify_all();
+        let (epoch, end) = joined?;
+        Ok(Claimed { family, epoch, end, poison: Poison::new(session) })
+    }
+
+    /// Joins a family that this node owns, or claims it. Answers its epoch, and where the session's log ends.
+    fn join(&self, family: SessionId, session: SessionId) -> Result<(i64, End), crate::Error> {
+        let held = self
+            .claims()
+            .families
+            .get(&family)
+            .filter(|held| held.claimed > 0)
+            .map(|held| held.epoch);
+        if let Some(epoch) = held {
+            // earlier owners of this process may have appends under way
+            self.node.settle(HashSet::from([session]))?;
+            match self.node.add(family, epoch, session) {
+                Err(crate::Error::Fenced { .. }) => {}
+                joined => {
+                    let end = joined?;
+                    self.node.forgive(session);
+                    return Ok((self.count(family, epoch, session), end));
+                }
+            }
+        }
+        // a new epoch would fence them
+        let earlier = self.claims().families.get(&family).map(|family| family.sessions.clone());
+        self.node.settle(earlier.unwrap_or_default())?;
+        let lapses = self.node.lapses();
+        let Claim { epoch, sessions, .. } = self.claim_when_due(family)?;
+        let end = match sessions.iter().find(|head| head.session == session) {
+            Some(head) => head.end,
+            None => self.node.add(family, epoch, session)?,
+        };
+        let held = Family { epoch, claimed: 0, sessions: HashSet::new(), lapses };
+        self.claims().families.insert(family, held);
+        Ok((self.count(family, epoch, session), end))
+    }
+
+    /// Counts a session of a family that is claimed. Answers the epoch.
+    fn count(&self, family: SessionId, epoch: i64, session: SessionId) -> i64 {
+        let mut claims = self.claims();
+        if let Some(held) = claims.families.get_mut(&family).filter(|held| held.epoch == epoch) {
+            held.claimed += 1;
+            held.sessions.insert(session);
+        }
+        epoch
+    }
+
+    /// Claims a family. If its owner is gone, it waits until this node may take it.
+    fn claim_when_due(&self, family: SessionId) -> Result<Claim, crate::Error> {
         let mut is_told = false;
         loop {
-            match self.node.claim(session) {
+            if self.claims().has_left {
+                return Err(crate::Error::Closed);
+            }
+            match self.node.claim(family) {
                 Err(crate::Error::TooEarly { node, wait, .. }) => {
                     if !std::mem::replace(&mut is_told, true) {
                         tracing::warn!(
-                            "session {session} belonged to node {node}, which is gone: taking it over in {} s",
+                            "session {family} belonged to node {node}, which is gone: taking it over in {} s",
                             wait.as_secs() + 1
                         );
                     }
@@ -67,10 +171,6 @@ impl PostgresEngine {
                 claimed => return claimed,
             }
         }
-    }
-
-    fn claims(&self) -> MutexGuard<'_, HashMap<SessionId, Option<Claimed>>> {
-        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -99,37 +199,105 @@ impl Engine for PostgresEngine {
         self.node.reader()
     }
 
-    fn claim(&self, session: SessionId) -> Result<Epoch, Error> {
-        match self.claims().entry(session) {
+    fn claim(&self, session: SessionId, from: Option<SessionId>) -> Result<Epoch, Error> {
+        match self.claims().logs.entry(session) {
             Entry::Occupied(_) => return Err(Error::Taken { session, owner: None }),
             Entry::Vacant(entry) => entry.insert(None),
         };
-        // the earlier owner of this process may have appends under way, which a new epoch would fence
-        let claim = self.node.settle(session).and_then(|()| self.claim_when_due(session));
-        let claim = claim.map_err(|error| {
-            self.claims().remove(&session);
+        let claimed = self.take(session, from).map_err(|error| {
+            self.claims().logs.remove(&session);
             engine_error(error)
         })?;
-        let end = claim.sessions.iter().find(|head| head.session == session).map(|head| head.end);
-        let (end, poison) = (end.unwrap_or_default(), Poison::new(session));
-        self.claims().insert(session, Some(Claimed { epoch: claim.epoch, end, poison }));
-        Ok(epoch_of(claim.epoch))
+        let epoch = claimed.epoch;
+        self.claims().logs.insert(session, Some(claimed));
+        Ok(epoch_of(epoch))
+    }
+
+    fn family(&self, session: SessionId) -> SessionId {
+        let claims = self.claims();
+        let claimed = claims.logs.get(&session).and_then(Option::as_ref);
+        claimed.map_or(session, |claimed| claimed.family)
+    }
+
+    fn holds(&self, session: SessionId, epoch: Epoch) -> bool {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            let Some(lapses) = self.node.sure() else {
+                // it is being renewed, or the database is away
+                std::thread::sleep(SOON);
+                continue;
+            };
+            let (family, epoch) = {
+                let claims = &mut *self.claims();
+                let claimed = claims.logs.get(&session).and_then(Option::as_ref);
+                let Some(claimed) = claimed.filter(|claimed| epoch_of(claimed.epoch) == epoch)
+                else {
+                    return false;
+                };
+                let (family, epoch) = (claimed.family, claimed.epoch);
+                match claims.family(family, epoch) {
+                    Some(held) if held.lapses == lapses => return true,
+                    Some(_) => (family, epoch),
+                    None => return false,
+                }
+            };
+            match self.node.holds(family, epoch) {
+                Ok(true) => {
+                    if let Some(held) = self.claims().family(family, epoch) {
+                        held.lapses = lapses;
+                    }
+                }
+                Ok(false) => return false,
+                Err(error) => {
+                    tracing::warn!("it is not known whose session {session} is: {error}");
+                    return false;
+                }
+            }
+        }
+        false
+    }
+
+    fn unowned(&self, most: usize) -> Result<Vec<SessionId>, Error> {
+        let room = {
+            let claims = self.claims();
+            if claims.has_left { 0 } else { most.saturating_sub(claims.logs.len()) }
+        };
+        if room == 0 {
+            return Ok(Vec::new());
+        }
+        self.node.unowned(u32::try_from(room).unwrap_or(u32::MAX)).map_err(engine_error)
+    }
+
+    fn on_release(&self, wake: Wake) {
+        self.node.reader().on_release(wake);
+    }
+
+    fn leave(&self) {
+        self.claims().has_left = true;
+        self.node.leave();
     }
 
     fn release(&self, session: SessionId, epoch: Epoch) {
         let mut claims = self.claims();
-        let claimed = claims.get(&session).and_then(Option::as_ref).map(|claimed| claimed.epoch);
-        if let Some(claimed) = claimed.filter(|claimed| epoch_of(*claimed) == epoch) {
-            self.node.release_later(session, claimed);
-            claims.remove(&session);
+        let claimed = claims.logs.get(&session).and_then(Option::as_ref);
+        let Some(claimed) = claimed.filter(|claimed| epoch_of(claimed.epoch) == epoch) else {
+            return;
+        };
+        let (family, epoch) = (claimed.family, claimed.epoch);
+        claims.logs.remove(&session);
+        let Some(held) = claims.family(family, epoch) else { return };
+        held.claimed -= 1;
+        if held.claimed == 0 {
+            let sessions = held.sessions.clone();
+            self.node.release_later(family, epoch, sessions);
         }
     }
 
     fn append(&self, append: Append) {
-        let Append { session, epoch, expected, events, payloads, head, done } = append;
+        let Append { session, epoch, expected, events, payloads, head, wants, done } = append;
         // held until the batch is in the queue, so that batches of a session stay in order
         let mut claims = self.claims();
-        let claimed = claims.get_mut(&session).and_then(Option::as_mut);
+        let claimed = claims.logs.get_mut(&session).and_then(Option::as_mut);
         let accepted = match claimed.filter(|claimed| epoch_of(claimed.epoch) == epoch) {
             None => Err(Error::Fenced { session, why: "its epoch is over".into() }),
             Some(claimed) => claimed.poison.check().and_then(|()| {
@@ -165,6 +333,7 @@ impl Engine for PostgresEngine {
             events,
             payloads,
             head,
+            wants,
             settles,
             done,
         });

@@ -214,7 +214,7 @@ impl Engine for SledEngine {
         &self.records
     }
 
-    fn claim(&self, session: SessionId) -> Result<Epoch, Error> {
+    fn claim(&self, session: SessionId, _: Option<SessionId>) -> Result<Epoch, Error> {
         if session.to_bytes() == PAYLOADS {
             return Err(Error::Unstorable { session, seq: 0, why: "the id is reserved".into() });
         }

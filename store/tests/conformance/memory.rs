@@ -150,7 +150,7 @@ impl Engine for Node {
         &self.0
     }
 
-    fn claim(&self, session: SessionId) -> Result<Epoch, Error> {
+    fn claim(&self, session: SessionId, _: Option<SessionId>) -> Result<Epoch, Error> {
         let mut state = self.0.lock();
         if state.owners.contains_key(&session) {
             return Err(Error::Taken { session, owner: None });

@@ -39,7 +39,8 @@ fn send(
     let head = head(session, events.last().unwrap()).encode();
     let done = Box::new(move |result| drop(sender.send(result)));
     let payloads = Vec::new();
-    engine.append(Append { session, epoch, expected, events, payloads, head, done });
+    let wants = false;
+    engine.append(Append { session, epoch, expected, events, payloads, head, wants, done });
     receiver
 }
 
@@ -53,7 +54,7 @@ fn append(
 }
 
 fn claim(engine: &dyn Engine, session: SessionId) -> (SessionId, Epoch) {
-    (session, engine.claim(session).unwrap())
+    (session, engine.claim(session, None).unwrap())
 }
 
 fn read(reader: &dyn ReadEngine, session: SessionId, from: Seq) -> Vec<StoredEvent> {
@@ -79,6 +80,7 @@ pub fn batches_are_acknowledged_and_read_in_order(place: &dyn Place) {
                 head: head(session, &events[0]).encode(),
                 events,
                 payloads: Vec::new(),
+                wants: false,
                 done: Box::new(move |result| sender.send((session, seq, result.is_ok())).unwrap()),
             });
         }
@@ -150,7 +152,7 @@ pub fn a_batch_that_does_not_follow_the_last_event_is_refused(place: &dyn Place)
 pub fn a_session_has_one_owner(place: &dyn Place) {
     let engine = place.open().unwrap();
     let (session, epoch) = claim(&*engine, id(1));
-    let taken = engine.claim(session);
+    let taken = engine.claim(session, None);
     assert!(matches!(taken, Err(Error::Taken { session, .. }) if session == id(1)), "{taken:?}");
     let other = claim(&*engine, id(2));
     engine.release(session, epoch);
@@ -158,7 +160,7 @@ pub fn a_session_has_one_owner(place: &dyn Place) {
     assert!(later > epoch, "{later} is not after {epoch}");
     // an epoch that is over releases nothing
     engine.release(session, epoch);
-    assert!(engine.claim(session).is_err());
+    assert!(engine.claim(session, None).is_err());
     append(&*engine, other, None, events(id(2), 1, 1)).unwrap();
 }
 
@@ -166,7 +168,8 @@ pub fn rivals_for_a_session_have_one_winner(place: &dyn Place) {
     let engine = place.open().unwrap();
     for n in 1..=20 {
         let claims: Vec<_> = thread::scope(|scope| {
-            let rivals: Vec<_> = (0..4).map(|_| scope.spawn(|| engine.claim(id(n)))).collect();
+            let rivals: Vec<_> =
+                (0..4).map(|_| scope.spawn(|| engine.claim(id(n), None))).collect();
             rivals.into_iter().map(|rival| rival.join().unwrap()).collect()
         });
         assert_eq!(claims.iter().filter(|claim| claim.is_ok()).count(), 1, "{claims:?}");
@@ -197,7 +200,7 @@ pub fn a_second_node_gets_no_session_of_the_first(place: &dyn Place) {
     append(&*first, owner, None, events(id(1), 1, 1)).unwrap();
     match place.open() {
         Ok(second) => {
-            let taken = second.claim(id(1));
+            let taken = second.claim(id(1), None);
             assert!(matches!(taken, Err(Error::Taken { .. })), "{taken:?}");
             assert_fenced(&append(&*second, owner, Some(1), events(id(1), 2, 1)));
         }
@@ -267,7 +270,7 @@ pub fn contents_are_kept_under_their_hash(place: &dyn Place) {
     let long = "long ".repeat(30_000);
     let texts = ["", "short", &long].map(|text| (Sha256::of(text.as_bytes()), text));
     for session in [1, 2].map(id) {
-        let epoch = engine.claim(session).unwrap();
+        let epoch = engine.claim(session, None).unwrap();
         let events = events(session, 1, 1);
         let (sender, receiver) = mpsc::channel();
         engine.append(Append {
@@ -277,6 +280,7 @@ pub fn contents_are_kept_under_their_hash(place: &dyn Place) {
             head: head(session, &events[0]).encode(),
             events,
             payloads: texts.map(|(sha256, text)| (sha256, text.into())).to_vec(),
+            wants: false,
             done: Box::new(move |result| sender.send(result).unwrap()),
         });
         receiver.recv().unwrap().unwrap();
@@ -399,6 +403,7 @@ pub fn a_panicking_receiver_stops_nobody(place: &dyn Place) {
         head: head(session, &first[0]).encode(),
         events: first,
         payloads: Vec::new(),
+        wants: false,
         done: Box::new(|_| std::panic::resume_unwind(Box::new("mine"))),
     });
     append(&*engine, (session, epoch), Some(1), events(session, 2, 1)).unwrap();

@@ -21,7 +21,7 @@ fn assert_reads(place: &dyn Place, session: SessionId, expected: &[Envelope]) {
     assert_eq!(reader.read_good(session), (expected.to_vec(), None));
     let store = open(place);
     assert_eq!(store.reader().read(session, 1, usize::MAX).unwrap(), expected);
-    let log = store.log(session).unwrap();
+    let log = store.log(session, None).unwrap();
     assert_eq!(log.read().unwrap(), expected);
     assert_eq!(log.head(), expected.last().map_or(0, |event| event.seq));
 }
@@ -30,8 +30,8 @@ pub fn a_log_is_written_verified_and_goes_on(place: &dyn Place) {
     let events = every_variant(id(1));
     for batch in events.chunks(40) {
         let store = open(place);
-        let mut log = store.log(id(1)).unwrap();
-        assert!(matches!(store.log(id(1)), Err(Error::Taken { .. })));
+        let mut log = store.log(id(1), None).unwrap();
+        assert!(matches!(store.log(id(1), None), Err(Error::Taken { .. })));
         let (first, rest) = batch.split_at(1);
         log.append_wait(first).unwrap();
         log.append_wait(rest).unwrap();
@@ -51,14 +51,15 @@ pub fn a_log_is_written_verified_and_goes_on(place: &dyn Place) {
 pub fn forks_share_events_and_continue_the_chain(place: &dyn Place) {
     let store = open(place);
     let root = [vec![envelope(id(9), 1, created(None))], texts(id(9), 2, 9, 200)].concat();
-    store.log(id(9)).unwrap().append_wait(&root).unwrap();
+    store.log(id(9), None).unwrap().append_wait(&root).unwrap();
     let forked = |session, at, from| envelope(session, at + 1, Session::Forked { from, at });
     let own = [vec![forked(id(1), 3, id(9))], texts(id(1), 5, 4, 200)].concat();
-    store.log(id(1)).unwrap().append_wait(&own).unwrap();
+    store.log(id(1), None).unwrap().append_wait(&own).unwrap();
     // a fork of a fork, within what that one shares
     let second = [forked(id(2), 2, id(1))];
-    store.log(id(2)).unwrap().append_wait(&second).unwrap();
-    let missing = store.log(id(3)).unwrap().append_wait(&[forked(id(3), 70, id(9))]).unwrap_err();
+    store.log(id(2), None).unwrap().append_wait(&second).unwrap();
+    let missing =
+        store.log(id(3), None).unwrap().append_wait(&[forked(id(3), 70, id(9))]).unwrap_err();
     assert!(matches!(missing, Error::Unstorable { .. }), "{missing}");
     let numbers = [1, 2].map(|n| store.reader().head(id(n)).unwrap().summary.unwrap().fork_number);
     assert_eq!(numbers, [1, 2]);
@@ -80,7 +81,7 @@ pub fn payloads_are_filled_in(place: &dyn Place) {
     };
     let store = open(place);
     for n in [1, 2] {
-        let mut into = store.log(id(n)).unwrap();
+        let mut into = store.log(id(n), None).unwrap();
         log(id(n)).chunks(3).for_each(|batch| into.append_wait(batch).unwrap());
     }
     drop(store);
@@ -91,7 +92,7 @@ pub fn payloads_are_filled_in(place: &dyn Place) {
 pub fn summaries_are_in_the_heads(place: &dyn Place) {
     let events = every_variant(id(1));
     let store = open(place);
-    store.log(id(1)).unwrap().append_wait(&events).unwrap();
+    store.log(id(1), None).unwrap().append_wait(&events).unwrap();
     let last = events.last().unwrap();
     let live = store.reader().heads().unwrap();
     assert_eq!(live, place.read().heads().unwrap());
@@ -100,7 +101,7 @@ pub fn summaries_are_in_the_heads(place: &dyn Place) {
     let summary = head.summary.unwrap();
     assert_eq!(summary.title.as_deref(), Some("A title"));
     // an append updates what the store holds
-    store.log(id(1)).unwrap().append_wait(&texts(id(1), last.seq + 1, 1, 50)).unwrap();
+    store.log(id(1), None).unwrap().append_wait(&texts(id(1), last.seq + 1, 1, 50)).unwrap();
     let later = store.reader().heads().unwrap().remove(0);
     assert_eq!(later.seq, last.seq + 1);
     assert_ne!(later.summary.unwrap().title, summary.title);
@@ -189,9 +190,9 @@ impl ReadEngine for Changed {
 pub fn changes_below_the_seam_are_found(place: &dyn Place) {
     const LAST: Seq = 9;
     let store = open(place);
-    store.log(id(1)).unwrap().append_wait(&texts(id(1), 1, LAST, 100)).unwrap();
+    store.log(id(1), None).unwrap().append_wait(&texts(id(1), 1, LAST, 100)).unwrap();
     let configured = envelope(id(2), 1, Turn::Configured(configured()));
-    store.log(id(2)).unwrap().append_wait(&[configured]).unwrap();
+    store.log(id(2), None).unwrap().append_wait(&[configured]).unwrap();
     drop(store);
     use Change::{Body, Cut, Link, Lost, Repeated, Schema};
     for change in [Body, Link, Schema, Lost, Repeated, Cut] {

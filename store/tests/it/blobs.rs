@@ -11,7 +11,7 @@ use leftfold_store::{Store, check};
 fn blobs_stay_empty_after_2000_mixed_appends() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
-    let mut logs: Vec<_> = (1..=10).map(|n| store.log(id(n)).unwrap()).collect();
+    let mut logs: Vec<_> = (1..=10).map(|n| store.log(id(n), None).unwrap()).collect();
     let (done, results) = std::sync::mpsc::channel();
     for round in 0..200 {
         for (log, n) in logs.iter_mut().zip(1_u64..) {

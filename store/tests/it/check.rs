@@ -11,7 +11,7 @@ use leftfold_store::{Error, Reader, Store, check};
 fn write(dir: &Path, sessions: &[Vec<Envelope>]) {
     let store = Store::open(dir).unwrap();
     for events in sessions {
-        store.log(events[0].session).unwrap().append_wait(events).unwrap();
+        store.log(events[0].session, None).unwrap().append_wait(events).unwrap();
     }
 }
 
@@ -104,7 +104,7 @@ fn a_log_of_another_schema_says_which_leftfold_reads_it() {
         assert_eq!(damage.len(), 1, "{damage:?}");
         assert!(damage[0].1.contains(advice), "{damage:?}");
         let store = Store::open(dir.path()).unwrap();
-        let error = store.log(id(1)).unwrap().read().unwrap_err();
+        let error = store.log(id(1), None).unwrap().read().unwrap_err();
         assert!(other(&error), "{error}");
     }
 }

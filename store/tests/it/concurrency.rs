@@ -15,7 +15,7 @@ fn a_hundred_sessions_append_at_once() {
         for n in 1..=100 {
             let store = store.clone();
             scope.spawn(move || {
-                let mut log = store.log(id(n)).unwrap();
+                let mut log = store.log(id(n), None).unwrap();
                 for seq in [1, 4, 7] {
                     log.append_wait(&texts(id(n), seq, 3, 200)).unwrap();
                 }
@@ -38,7 +38,7 @@ fn the_same_log_is_handed_out_once_whoever_asks() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     let logs: Vec<_> = thread::scope(|scope| {
-        let asking: Vec<_> = (0..8).map(|_| scope.spawn(|| store.log(id(1)))).collect();
+        let asking: Vec<_> = (0..8).map(|_| scope.spawn(|| store.log(id(1), None))).collect();
         asking.into_iter().map(|asked| asked.join().unwrap()).collect()
     });
     assert_eq!(logs.iter().filter(|log| log.is_ok()).count(), 1);
@@ -52,7 +52,7 @@ fn the_same_log_is_handed_out_once_whoever_asks() {
 fn readers_beside_a_writer_see_at_least_what_was_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
-    let mut log = store.log(id(1)).unwrap();
+    let mut log = store.log(id(1), None).unwrap();
     let event = |seq: Seq| envelope(id(1), seq, text(seq, [100, 2_000, 9_000][(seq % 3) as usize]));
     log.append_wait(&[event(1)]).unwrap();
     let done = AtomicBool::new(false);
@@ -81,7 +81,7 @@ fn readers_beside_a_writer_see_at_least_what_was_acknowledged() {
 fn reading_changes_nothing_and_needs_no_lock() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
-    store.log(id(1)).unwrap().append_wait(&texts(id(1), 1, 5, 100)).unwrap();
+    store.log(id(1), None).unwrap().append_wait(&texts(id(1), 1, 5, 100)).unwrap();
     drop(store);
     let state = || {
         let mut files: Vec<_> = std::fs::read_dir(dir.path())

@@ -25,7 +25,7 @@ fn batch(first: Seq) -> Vec<Envelope> {
 fn node() {
     let Ok(dir) = std::env::var(DIR) else { return };
     let store = Store::open(dir.as_ref()).unwrap();
-    let mut log = store.log(id(1)).unwrap();
+    let mut log = store.log(id(1), None).unwrap();
     loop {
         log.append_wait(&batch(log.head() + 1)).unwrap();
         writeln!(std::io::stdout(), "acknowledged {}", log.head()).unwrap();
@@ -65,6 +65,6 @@ fn nothing_acknowledged_is_lost_and_no_batch_is_torn() {
         reached = report.events;
     }
     let store = Store::open(dir.path()).unwrap();
-    let read = store.log(id(1)).unwrap().read().unwrap();
+    let read = store.log(id(1), None).unwrap().read().unwrap();
     assert_eq!(read, (1..=reached).map(event).collect::<Vec<_>>());
 }

@@ -45,7 +45,7 @@ fn written(events: Vec<Envelope>, batches: &[usize]) -> Sample {
     for count in batches {
         let (batch, left) = rest.split_at(*count);
         let store = Store::open(dir.path()).unwrap();
-        store.log(id(1)).unwrap().append_wait(batch).unwrap();
+        store.log(id(1), None).unwrap().append_wait(batch).unwrap();
         rest = left;
     }
     Sample { dir, events }
@@ -93,7 +93,7 @@ fn found_or_harmless(dir: &Path, events: &[Envelope], as_node: bool, case: &str)
         assert_ne!(report.damage, [], "{case}: check sees nothing where reading fails");
     }
     if as_node {
-        let log = Store::open(dir).and_then(|store| store.log(id(1))?.read());
+        let log = Store::open(dir).and_then(|store| store.log(id(1), None)?.read());
         assert!(log.as_ref().is_ok_and(|log| log == events) || log.is_err(), "{case}: {log:?}");
     }
     read.is_err()
@@ -184,12 +184,12 @@ fn an_older_database_under_newer_heads_is_found_and_not_opened() {
     let old = memory();
     {
         let store = Store::open(dir.path()).unwrap();
-        store.log(id(1)).unwrap().append_wait(&texts(id(1), 1, 10, 300)).unwrap();
+        store.log(id(1), None).unwrap().append_wait(&texts(id(1), 1, 10, 300)).unwrap();
     }
     copy(dir.path(), old.path());
     {
         let store = Store::open(dir.path()).unwrap();
-        store.log(id(1)).unwrap().append_wait(&texts(id(1), 11, 10, 300)).unwrap();
+        store.log(id(1), None).unwrap().append_wait(&texts(id(1), 11, 10, 300)).unwrap();
     }
     fs::remove_dir_all(old.path().join("heads")).unwrap();
     copy(&dir.path().join("heads"), &old.path().join("heads"));
@@ -200,7 +200,7 @@ fn an_older_database_under_newer_heads_is_found_and_not_opened() {
     let reader = Reader::open(old.path()).unwrap();
     assert!(matches!(reader.read(id(1), 1), Err(Error::Damaged { .. })));
     assert_eq!(reader.read_good(id(1)).0, texts(id(1), 1, 10, 300));
-    let error = Store::open(old.path()).and_then(|store| store.log(id(1))).unwrap_err();
+    let error = Store::open(old.path()).and_then(|store| store.log(id(1), None)).unwrap_err();
     assert!(
         matches!(&error, Error::Damaged { damage, .. } if damage.session == Some(id(1))),
         "{error}"
@@ -214,7 +214,7 @@ fn a_session_that_is_gone_altogether_is_found() {
     let dir = memory();
     {
         let store = Store::open(dir.path()).unwrap();
-        store.log(id(1)).unwrap().append_wait(&texts(id(1), 1, 1, 30)).unwrap();
+        store.log(id(1), None).unwrap().append_wait(&texts(id(1), 1, 1, 30)).unwrap();
     }
     let head = dir.path().join("heads");
     // a renamed head of another session is refused

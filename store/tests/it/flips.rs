@@ -77,7 +77,7 @@ fn try_as_node(dir: &Path, logs: &Logs, case: &str) {
         Err(_) => return,
     };
     for (session, events) in logs {
-        if let Ok(read) = store.log(*session).and_then(|log| log.read()) {
+        if let Ok(read) = store.log(*session, None).and_then(|log| log.read()) {
             assert_eq!(&read, events, "{case}: a node reads {session} as something else");
         }
     }

@@ -22,7 +22,7 @@ fn assert_reads(dir: &TempDir, session: SessionId, expected: &[Envelope]) {
     assert_eq!(reader.read_good(session), (expected.to_vec(), None));
     assert_eq!(check(dir.path()).unwrap().damage, []);
     let store = Store::open(dir.path()).unwrap();
-    let log = store.log(session).unwrap();
+    let log = store.log(session, None).unwrap();
     assert_eq!(log.read().unwrap(), expected);
     assert_eq!(log.head(), expected.last().map_or(0, |event| event.seq));
 }
@@ -37,9 +37,9 @@ fn every_variant_comes_back() {
         leftfold_events::event::Subagent::Spawned { call, session: child, agent, max_cost: None }
     };
     let begin = [envelope(parent, 1, created(None)), envelope(parent, 2, spawned(id(7)))];
-    store.log(parent).unwrap().append_wait(&begin).unwrap();
+    store.log(parent, None).unwrap().append_wait(&begin).unwrap();
     let events = every_variant(id(7));
-    let mut log = store.log(id(7)).unwrap();
+    let mut log = store.log(id(7), None).unwrap();
     log.append_wait(&events[..9]).unwrap();
     for event in &events[9..] {
         log.append_wait(std::slice::from_ref(event)).unwrap();
@@ -67,7 +67,7 @@ fn a_whole_log_is_imported_or_refused() {
     assert!(matches!(refused(id(2), &other), Error::Foreign { .. }));
     let fork = [envelope(id(2), 1_202, Session::Forked { from: id(1), at: 1_201 })];
     assert!(matches!(refused(id(2), &fork), Error::Unstorable { .. }));
-    assert_eq!(store.log(id(2)).unwrap().head(), 0);
+    assert_eq!(store.log(id(2), None).unwrap().head(), 0);
     // a fork shares events of the session and continues after them
     let fork = [envelope(id(2), 8, Session::Forked { from: id(1), at: 7 })];
     store.import(id(2), &fork).unwrap();
@@ -79,7 +79,7 @@ fn a_whole_log_is_imported_or_refused() {
 #[test]
 fn events_of_every_size_come_back() {
     let (dir, store) = store();
-    let mut log = store.log(id(1)).unwrap();
+    let mut log = store.log(id(1), None).unwrap();
     let sizes = [0, 1, 2_900, 3_000, 3_100, 6_100, 30_000, 65_400, 65_536, 70_000, 300_000];
     let events: Vec<Envelope> =
         (1..).zip(sizes).map(|(seq, size)| envelope(id(1), seq, text(seq, size))).collect();
@@ -94,7 +94,7 @@ fn events_of_every_size_come_back() {
 #[test]
 fn equal_payloads_are_stored_once_and_shared() {
     let (dir, store) = store();
-    let mut log = store.log(id(1)).unwrap();
+    let mut log = store.log(id(1), None).unwrap();
     let big = |n: u64| Payload::new("x".repeat(70_000) + &n.to_string());
     let configure = |n: u64| Turn::Configured(TurnConfigPayloads { tools: big(n), ..configured() });
     let mut events = vec![envelope(id(1), 1, created(None))];
@@ -112,7 +112,7 @@ fn equal_payloads_are_stored_once_and_shared() {
     // a session that is written later uses these contents too
     let store = Store::open(dir.path()).unwrap();
     let other = [envelope(id(2), 1, created(None)), envelope(id(2), 2, configure(2))];
-    store.log(id(2)).unwrap().append_wait(&other).unwrap();
+    store.log(id(2), None).unwrap().append_wait(&other).unwrap();
     drop(store);
     assert_eq!(fs::read_dir(dir.path().join("payloads")).unwrap().count(), 2);
     assert_reads(&dir, id(2), &other);
@@ -121,7 +121,7 @@ fn equal_payloads_are_stored_once_and_shared() {
 #[test]
 fn an_unset_payload_needs_no_contents_and_a_hash_alone_is_refused() {
     let (dir, store) = store();
-    let mut log = store.log(id(1)).unwrap();
+    let mut log = store.log(id(1), None).unwrap();
     let unset = [envelope(id(1), 1, Turn::Configured(TurnConfigPayloads::default()))];
     log.append_wait(&unset).unwrap();
     let hash_only: Payload = serde_json::from_str(&format!("\"{}\"", "ab".repeat(32))).unwrap();
@@ -138,7 +138,7 @@ fn a_log_goes_on_where_it_ended() {
     let mut all = Vec::new();
     for round in 0..5 {
         let store = Store::open(dir.path()).unwrap();
-        let mut log = store.log(id(1)).unwrap();
+        let mut log = store.log(id(1), None).unwrap();
         assert_eq!(log.head(), round * 3);
         let batch = texts(id(1), round * 3 + 1, 3, 1_000);
         log.append_wait(&batch).unwrap();
@@ -155,7 +155,7 @@ fn a_log_goes_on_where_it_ended() {
 fn seqs_without_a_gap_and_only_of_this_session() {
     let (_dir, store) = store();
     for (first, expected, found) in [(2, 1, 2), (0, 1, 0)] {
-        let mut log = store.log(id(1)).unwrap();
+        let mut log = store.log(id(1), None).unwrap();
         let error = log.append_wait(&texts(id(1), first, 1, 5)).unwrap_err();
         assert!(
             matches!(error, Error::Order { expected: e, found: f, .. } if (e, f) == (expected, found)),
@@ -165,11 +165,11 @@ fn seqs_without_a_gap_and_only_of_this_session() {
         let error = log.append_wait(&texts(id(1), 1, 1, 5)).unwrap_err();
         assert!(matches!(error, Error::Poisoned { .. }), "{error}");
     }
-    let mut log = store.log(id(1)).unwrap();
+    let mut log = store.log(id(1), None).unwrap();
     let error = log.append_wait(&texts(id(2), 1, 1, 5)).unwrap_err();
     assert!(matches!(error, Error::Foreign { .. }), "{error}");
     drop(log);
-    let mut log = store.log(id(1)).unwrap();
+    let mut log = store.log(id(1), None).unwrap();
     log.append_wait(&texts(id(1), 1, 2, 5)).unwrap();
     log.append_wait(&[]).unwrap();
     assert_eq!(log.head(), 2);
@@ -178,11 +178,13 @@ fn seqs_without_a_gap_and_only_of_this_session() {
 #[test]
 fn one_log_a_session_and_one_node_a_store() {
     let (dir, store) = store();
-    let log = store.log(id(1)).unwrap();
-    assert!(matches!(store.log(id(1)), Err(Error::Taken { session, .. }) if session == id(1)));
-    assert!(store.clone().log(id(2)).is_ok());
+    let log = store.log(id(1), None).unwrap();
+    assert!(
+        matches!(store.log(id(1), None), Err(Error::Taken { session, .. }) if session == id(1))
+    );
+    assert!(store.clone().log(id(2), None).is_ok());
     drop(log);
-    assert!(store.log(id(1)).is_ok());
+    assert!(store.log(id(1), None).is_ok());
     let second = Store::open(dir.path()).unwrap_err();
     assert!(matches!(second, Error::Locked { .. }), "{second}");
     drop(store);
@@ -207,7 +209,7 @@ fn a_would_be_node_waits_for_the_one_that_is_leaving() {
 #[test]
 fn appends_in_flight_are_acknowledged_in_order_and_seen_by_the_next_owner() {
     let (_dir, store) = store();
-    let mut log = store.log(id(1)).unwrap();
+    let mut log = store.log(id(1), None).unwrap();
     let (sender, receiver) = mpsc::channel();
     for seq in 1..=50 {
         let sender = sender.clone();
@@ -217,7 +219,7 @@ fn appends_in_flight_are_acknowledged_in_order_and_seen_by_the_next_owner() {
     }
     assert_eq!(log.head(), 50);
     drop(log);
-    let log = store.log(id(1)).unwrap();
+    let log = store.log(id(1), None).unwrap();
     assert_eq!(log.head(), 50);
     let acknowledged: Vec<_> = receiver.try_iter().collect();
     assert_eq!(acknowledged, (1..=50).map(|seq| (seq, true)).collect::<Vec<_>>());
@@ -226,7 +228,7 @@ fn appends_in_flight_are_acknowledged_in_order_and_seen_by_the_next_owner() {
 #[test]
 fn a_panicking_receiver_does_not_stop_the_writer() {
     let (_dir, store) = store();
-    let mut log = store.log(id(1)).unwrap();
+    let mut log = store.log(id(1), None).unwrap();
     log.append(&texts(id(1), 1, 1, 5), |_| std::panic::resume_unwind(Box::new("mine")));
     log.append_wait(&texts(id(1), 2, 1, 5)).unwrap();
 }
@@ -234,7 +236,7 @@ fn a_panicking_receiver_does_not_stop_the_writer() {
 #[test]
 fn the_last_clone_may_go_in_a_callback() {
     let (dir, store) = store();
-    let mut log = store.log(id(1)).unwrap();
+    let mut log = store.log(id(1), None).unwrap();
     let (sender, receiver) = mpsc::channel();
     let (gone, is_gone) = mpsc::channel::<()>();
     log.append(&texts(id(1), 1, 1, 5), move |_| {
@@ -251,7 +253,7 @@ fn the_last_clone_may_go_in_a_callback() {
 #[test]
 fn a_failed_append_is_told_and_ends_the_log() {
     let (dir, store) = store();
-    let mut log = store.log(id(1)).unwrap();
+    let mut log = store.log(id(1), None).unwrap();
     // a folder in the place of the head makes the write fail
     fs::create_dir(dir.path().join("heads").join(id(1).to_string())).unwrap();
     let error = log.append_wait(&texts(id(1), 1, 1, 5)).unwrap_err();
@@ -259,14 +261,14 @@ fn a_failed_append_is_told_and_ends_the_log() {
     let error = log.append_wait(&texts(id(1), 2, 1, 5)).unwrap_err();
     assert!(matches!(error, Error::Poisoned { .. }), "{error}");
     // the next write is not acknowledged as safe to another session either
-    let error = store.log(id(2)).unwrap_err();
+    let error = store.log(id(2), None).unwrap_err();
     assert!(matches!(error, Error::Io { .. }), "{error}");
 }
 
 #[test]
 fn heads_are_read_without_the_database() {
     let (dir, store) = store();
-    let mut log = store.log(id(1)).unwrap();
+    let mut log = store.log(id(1), None).unwrap();
     let events = every_variant(id(1));
     log.append_wait(&events).unwrap();
     let found = heads(dir.path()).unwrap();
@@ -286,7 +288,7 @@ fn heads_are_read_without_the_database() {
         if remove {
             fs::remove_file(dir.path().join("heads").join(id(1).to_string())).unwrap();
         }
-        log = store.log(id(1)).unwrap();
+        log = store.log(id(1), None).unwrap();
         let next = log.head() + 1;
         log.append_wait(&texts(id(1), next, 1, 500)).unwrap();
         let again = heads(dir.path()).unwrap()[0].summary.clone().unwrap();
@@ -299,19 +301,19 @@ fn heads_are_read_without_the_database() {
 #[test]
 fn a_fork_goes_on_behind_what_it_shares() {
     let (dir, store) = store();
-    let mut parent = store.log(id(1)).unwrap();
+    let mut parent = store.log(id(1), None).unwrap();
     parent.append_wait(&[envelope(id(1), 1, created(None))]).unwrap();
     parent.append_wait(&texts(id(1), 2, 5, 200)).unwrap();
     let forked = |session, seq, from| envelope(session, seq, Session::Forked { from, at: seq - 1 });
-    let mut fork = store.log(id(2)).unwrap();
+    let mut fork = store.log(id(2), None).unwrap();
     fork.append_wait(&[forked(id(2), 4, id(1))]).unwrap();
     fork.append_wait(&texts(id(2), 5, 2, 200)).unwrap();
     // a fork of a fork, behind the shared events and within them
-    let mut second = store.log(id(3)).unwrap();
+    let mut second = store.log(id(3), None).unwrap();
     second.append_wait(&[forked(id(3), 6, id(2))]).unwrap();
-    let mut third = store.log(id(4)).unwrap();
+    let mut third = store.log(id(4), None).unwrap();
     third.append_wait(&[forked(id(4), 3, id(3))]).unwrap();
-    let mut missing = store.log(id(5)).unwrap();
+    let mut missing = store.log(id(5), None).unwrap();
     let error = missing.append_wait(&[forked(id(5), 70, id(1))]).unwrap_err();
     assert!(matches!(error, Error::Unstorable { .. }), "{error}");
     let read = fork.read().unwrap();
@@ -334,13 +336,13 @@ fn a_fork_goes_on_behind_what_it_shares() {
     assert_eq!(reader.sessions().unwrap(), [id(1), id(2), id(3), id(4)]);
     assert_eq!(reader.read(id(2), 1).unwrap(), read);
     let store = Store::open(dir.path()).unwrap();
-    assert_eq!(store.log(id(3)).unwrap().head(), 6);
+    assert_eq!(store.log(id(3), None).unwrap().head(), 6);
 }
 
 #[test]
 fn reading_from_the_middle() {
     let (dir, store) = store();
-    store.log(id(1)).unwrap().append_wait(&texts(id(1), 1, 20, 100)).unwrap();
+    store.log(id(1), None).unwrap().append_wait(&texts(id(1), 1, 20, 100)).unwrap();
     let reader = Reader::open(dir.path()).unwrap();
     assert_eq!(reader.read(id(1), 15).unwrap(), texts(id(1), 15, 6, 100));
     assert_eq!(reader.read(id(1), 21).unwrap(), []);
@@ -355,7 +357,7 @@ fn the_root_comes_first() {
     let store = Store::open(&dir).unwrap();
     for (session, of) in [(id(3), Some(root)), (root, None), (id(2), None), (id(1), Some(root))] {
         let first = envelope(session, 1, created(of));
-        store.log(session).unwrap().append_wait(&[first]).unwrap();
+        store.log(session, None).unwrap().append_wait(&[first]).unwrap();
     }
     let sessions = Reader::open(&dir).unwrap().sessions().unwrap();
     assert_eq!(sessions, [root, id(2), id(1), id(3)]);

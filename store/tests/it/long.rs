@@ -43,7 +43,7 @@ fn two_threads_find_what_one_finds() {
     let dir = tempfile::tempdir().unwrap();
     {
         let store = Store::open(dir.path()).unwrap();
-        let mut log = store.log(id(1)).unwrap();
+        let mut log = store.log(id(1), None).unwrap();
         texts(id(1), 1, EVENTS, SIZE).chunks(100).for_each(|batch| log.append_wait(batch).unwrap());
     }
     assert!(compared(dir.path()));

@@ -66,7 +66,7 @@ fn life() -> Vec<Moment> {
         let store = Store::open(dir.path()).unwrap();
         for batch in opening {
             let (before, acknowledged) = (files(dir.path()), logs.clone());
-            store.log(batch[0].session).unwrap().append_wait(batch).unwrap();
+            store.log(batch[0].session, None).unwrap().append_wait(batch).unwrap();
             add(&mut logs, batch);
             let mut now = files(dir.path());
             let after = now.remove(Path::new("db")).unwrap();
@@ -162,7 +162,10 @@ fn look(dir: &Path, moment: &Moment, tally: &Tally, case: &str) {
         assert!(
             Store::open(dir)
                 .and_then(|store| {
-                    moment.acknowledged.keys().try_for_each(|session| store.log(*session).map(drop))
+                    moment
+                        .acknowledged
+                        .keys()
+                        .try_for_each(|session| store.log(*session, None).map(drop))
                 })
                 .is_err(),
             "{case}: it is damaged, and a node goes on with it: {:?}",
@@ -189,7 +192,8 @@ fn go_on(dir: &Path, moment: &Moment, case: &str) {
             Err(error) => panic!("{case}: {error}"),
         };
         for session in moment.written.keys() {
-            let mut log = store.log(*session).unwrap_or_else(|error| panic!("{case}: {error}"));
+            let mut log =
+                store.log(*session, None).unwrap_or_else(|error| panic!("{case}: {error}"));
             let mut events = log.read().unwrap_or_else(|error| panic!("{case}: {error}"));
             assert_log(&events, moment, *session, case);
             if events.is_empty() {

@@ -98,7 +98,7 @@ fn go_on(dir: &Path, salvaged: &Salvaged, case: &str) {
     let store = Store::open(dir).unwrap();
     for rescued in &salvaged.sessions {
         let Some((_, last)) = rescued.kept else { continue };
-        let mut log = store.log(rescued.session).unwrap();
+        let mut log = store.log(rescued.session, None).unwrap();
         assert_eq!(log.head(), last, "{case}");
         log.append_wait(&[envelope(rescued.session, last + 1, text(last, 30))]).unwrap();
     }
@@ -185,7 +185,7 @@ fn a_database_that_cannot_be_opened_at_all_is_said_to_be() {
     let dir = memory();
     Store::open(dir.path())
         .unwrap()
-        .log(id(1))
+        .log(id(1), None)
         .unwrap()
         .append_wait(&texts(id(1), 1, 3, 40))
         .unwrap();
@@ -207,7 +207,7 @@ fn a_flipped_byte_costs_one_event_and_its_place_is_told() {
     let events = texts(id(1), 1, 30, 200);
     {
         let store = Store::open(dir.path()).unwrap();
-        let mut log = store.log(id(1)).unwrap();
+        let mut log = store.log(id(1), None).unwrap();
         events.iter().for_each(|event| log.append_wait(std::slice::from_ref(event)).unwrap());
         copy(dir.path(), open.path());
     }
@@ -301,7 +301,7 @@ fn a_forked_child_is_kept_only_if_its_parents_log_names_it() {
         let sample = store();
         let opened = Store::open(sample.path()).unwrap();
         for batch in &batches {
-            opened.log(batch[0].session).unwrap().append_wait(batch).unwrap();
+            opened.log(batch[0].session, None).unwrap().append_wait(batch).unwrap();
         }
         drop(opened);
         let logs = logs(sample.path());

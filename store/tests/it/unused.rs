@@ -25,7 +25,7 @@ fn grow(dir: &Path) {
         envelope(id(3), 11, text(5, 70_000)),
         envelope(id(3), 12, finished),
     ];
-    Store::open(dir).unwrap().log(id(3)).unwrap().append_wait(&events).unwrap();
+    Store::open(dir).unwrap().log(id(3), None).unwrap().append_wait(&events).unwrap();
 }
 
 fn counts(tidied: &Tidied) -> (usize, usize, usize) {
@@ -78,7 +78,7 @@ fn what_a_removed_fork_had_for_itself_goes() {
     assert!(tidy(sample.path(), false).unwrap().is_empty());
     // contents that were removed are written again when they are needed again
     let again = Envelope { session: id(1), seq: 10, ..configure(10, "of a fork ") };
-    Store::open(sample.path()).unwrap().log(id(1)).unwrap().append_wait(&[again]).unwrap();
+    Store::open(sample.path()).unwrap().log(id(1), None).unwrap().append_wait(&[again]).unwrap();
     assert_eq!(check(sample.path()).unwrap().damage, []);
     let spills = check(sample.path()).unwrap().spills;
     assert!(spills.iter().all(|spill| spill.session != id(3)));
@@ -105,7 +105,7 @@ fn half_a_snapshot_keeps_nobody_from_opening_the_store() {
     fs::write(sample.path().join("snap.7FFFFFFFFFFFFFFF.generating"), b"half").unwrap();
     let store = Store::open(sample.path()).unwrap();
     for (session, written) in &events {
-        assert_eq!(&store.log(*session).unwrap().read().unwrap(), written);
+        assert_eq!(&store.log(*session, None).unwrap().read().unwrap(), written);
     }
     assert!(!sample.path().join("snap.7FFFFFFFFFFFFFFF.generating").exists());
 }

@@ -53,5 +53,7 @@ pub use pool::{
     Connection, Failure, Pool, PoolUse, Pools, Service, SharedServices, Supervised, wait_for,
 };
 pub use running::{CallProcesses, end_marked, end_marked_later, marks, server_mark, settled};
-pub use system::{become_subreaper, end_descendants, end_orphans, end_strays, hide_memory};
+pub use system::{
+    become_subreaper, end_descendants, end_earlier, end_orphans, end_strays, hide_memory,
+};
 pub use threads::{can_start, refused};

@@ -32,6 +32,18 @@ pub fn end_strays(store: &str) -> usize {
     ProcessSearch::of_calls(move |call| call.starts_with(&prefix)).end()
 }
 
+/// Ends every process of this user that belongs to a call of an earlier owner of a family of sessions: those whose mark
+/// is `FAMILY:EPOCH:…` with a lower epoch. Never ends this process. Returns how many there were when all are gone.
+/// Blocks the thread.
+pub fn end_earlier(family: &str, epoch: u64) -> usize {
+    let prefix = format!("{family}:");
+    let is_earlier = move |call: &str| {
+        let rest = call.strip_prefix(&prefix).and_then(|rest| rest.split_once(':'));
+        rest.is_some_and(|(of, _)| of.parse::<u64>().is_ok_and(|of| of < epoch))
+    };
+    ProcessSearch::of_calls(is_earlier).end()
+}
+
 /// Ends every server, with all processes it has started, whose node ended without ending it.
 /// Returns how many processes there were when all are gone. Blocks the thread.
 pub fn end_orphans() -> usize {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 
-/// Names the call that a process belongs to: `STORE:SESSION:SEQ:ATTEMPT`. A server belongs to its
+/// Names the call that a process belongs to: `STORE:SESSION:SEQ:ATTEMPT`, and in a store of many nodes
+/// `STORE:FAMILY:EPOCH:SESSION:SEQ:ATTEMPT`. A server belongs to its
 /// node instead and has a [`server_mark`](crate::server_mark).
 pub const CALL: &str = "LEFTFOLD_CALL";
 

@@ -85,6 +85,17 @@ fn only_ours() {
     assert_eq!(end_strays(""), 0);
 }
 
+#[test]
+fn only_earlier_owners_of_one_family() {
+    let store = store();
+    let (mut earlier, _) = start(&format!("{store}:F:9"), "echo; exec sleep 1000");
+    let others = [":F:10", ":F:11", ":G:9", ":FF:9", ":F", ":F:x"];
+    let others = others.map(|other| start(&format!("{store}{other}"), "echo $$; exec sleep 1000"));
+    assert_eq!(end_earlier(&format!("{store}:F"), 10), 1);
+    earlier.0.wait().unwrap();
+    assert!(others.iter().all(|(_, pid)| runs(pid)));
+}
+
 /// As if a node had died and the next one started in another terminal: session and group of the
 /// first node are the user's, even where a stray process is still in them.
 #[test]

@@ -102,7 +102,7 @@ fn a_fork_begins_behind_the_events_of_another_session() {
     let tables = cluster.tables();
     let engine = open(&tables);
     let claim = engine.claim(id(1)).unwrap();
-    engine.add(&claim, id(2)).unwrap();
+    engine.add(claim.family, claim.epoch, id(2)).unwrap();
     let fork = Append { expected: End::default(), ..append(&claim, id(2), 40, 41) };
     put(&engine, fork).unwrap();
     put(&engine, append(&claim, id(2), 42, 42)).unwrap();

@@ -17,14 +17,14 @@ fn a_family_has_one_owner_and_one_epoch() {
     let second = Postgres::open(&tables.address(), Options::default()).unwrap();
     let claim = first.claim(id(1)).unwrap();
     put(&first, append(&claim, id(1), 1, 3)).unwrap();
-    first.add(&claim, id(2)).unwrap();
+    first.add(claim.family, claim.epoch, id(2)).unwrap();
     put(&first, append(&claim, id(2), 1, 1)).unwrap();
     let error = second.claim(id(1)).unwrap_err();
     assert!(matches!(error, Error::Taken { .. }), "{error}");
     let error = second.claim(id(2)).unwrap_err();
     assert!(error.to_string().contains("belongs to the family of"), "{error}");
     // only its owner adds to a family
-    assert!(matches!(second.add(&claim, id(3)), Err(Error::Fenced { .. })));
+    assert!(matches!(second.add(claim.family, claim.epoch, id(3)), Err(Error::Fenced { .. })));
     first.release(id(1), claim.epoch).unwrap();
     let taken = second.claim(id(1)).unwrap();
     let mut ends: Vec<_> = taken.sessions.iter().map(|head| (head.session, head.end)).collect();
@@ -37,7 +37,7 @@ fn a_family_has_one_owner_and_one_epoch() {
         assert!(matches!(error, Error::Fenced { .. }), "{error}");
         put(&second, append(&taken, session, next, next)).unwrap();
     }
-    assert!(matches!(first.add(&claim, id(3)), Err(Error::Fenced { .. })));
+    assert!(matches!(first.add(claim.family, claim.epoch, id(3)), Err(Error::Fenced { .. })));
     // and an old release does not take it away
     first.release(id(1), claim.epoch).unwrap();
     assert!(matches!(first.claim(id(1)), Err(Error::Taken { .. })));

@@ -62,7 +62,7 @@ pub fn store() -> TempDir {
     for opening in batches.chunks(4) {
         let store = Store::open(dir.path()).unwrap();
         for batch in opening {
-            store.log(batch[0].session).unwrap().append_wait(batch).unwrap();
+            store.log(batch[0].session, None).unwrap().append_wait(batch).unwrap();
         }
     }
     fs::create_dir(dir.path().join("spill")).unwrap();
