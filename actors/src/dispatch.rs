@@ -24,13 +24,13 @@ use crate::hook_secrets::HookSecrets;
 use crate::hooks::{self, Hooks};
 use crate::messages::{
     Answered, AskModel, CallHook, CheckCall, CompactionMessage, HooksMessage, NodeMessage,
-    ParentCall, PermissionMessage, ProcessorMessage, QuestionReply, RunCall, SessionMessage,
+    ParentCall, PermissionMessage, ProcessorMessage, QuestionReply, Right, RunCall, SessionMessage,
     SnapshotsMessage, SwitchAgent, ToolExecutorMessage,
 };
 use crate::permission::Permission;
 use crate::processor::Processor;
 use crate::snapshots::{self, Snapshots};
-use crate::tool_executor::{self, Right, ToolExecutor};
+use crate::tool_executor::{self, ToolExecutor};
 use crate::wire_record::WireRecord;
 use crate::world::World;
 

@@ -37,7 +37,7 @@ use leftfold_events::{
     Envelope, Fact, Json, Request, Secrets, Seq, SessionId, State, Time, TurnConfig,
 };
 use leftfold_providers::{Credentials, Extra};
-use leftfold_store::{LiveReader, Store};
+use leftfold_store::{Lease, LiveReader, Store};
 use leftfold_tools::{Caller, Elicitation, ElicitationReply, Instructed, Sandbox, Seen};
 use ractor::{ActorRef, RpcReplyPort};
 use serde_json::Value;
@@ -342,6 +342,15 @@ pub(crate) struct AskModel {
 }
 
 // ---- ToolExecutor ----
+
+/// This node's right to have effects for a session.
+#[derive(Clone, Debug)]
+pub(crate) struct Right {
+    /// The beginning of the marks of its processes.
+    pub(crate) mark: String,
+    /// `None`: no other node can take the session.
+    pub(crate) lease: Option<Lease>,
+}
 
 /// A call to resolve, for the intent `of`.
 pub(crate) struct CheckCall {

@@ -21,9 +21,8 @@ use tracing::Span;
 
 use crate::clock::Clock;
 use crate::dispatch::Workers;
-use crate::messages::{Answered, NodeMessage, ObserversMessage, ParentCall, SessionMessage};
+use crate::messages::{Answered, NodeMessage, ObserversMessage, ParentCall, Right, SessionMessage};
 use crate::tasks::Tasks;
-use crate::tool_executor::Right;
 use crate::world::World;
 use batch::{Batch, InFlight, Item, Prompt};
 pub(crate) use open_log::OpenLog;

@@ -9,14 +9,13 @@ use leftfold_events::event::{
     CallKind, CallSpec, Consent, Event, Finished, Resolution, Todo, Tool,
 };
 use leftfold_events::{Fact, Json, Secrets, Seq, TurnConfig};
-use leftfold_store::Lease;
 use leftfold_tools::{Context, Elicitation, ElicitationReply, Output, Seen, Workspace};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::messages::{
-    CheckCall, Elicit, RunCall, SessionMessage, SwitchAgent, ToolExecutorMessage,
+    CheckCall, Elicit, Right, RunCall, SessionMessage, SwitchAgent, ToolExecutorMessage,
 };
 use crate::report::tell;
 use crate::tasks::{Tasks, blocking};
@@ -25,15 +24,6 @@ use crate::world::{Recording, TurnConfigs, World};
 /// The result for the model of a call whose worker died.
 pub(crate) const DIED: &str = "The tool worker died while this call was running. It may have taken \
     effect fully, partly or not at all. Look at the current state before you run it again.";
-
-/// This node's right to have effects for a session.
-#[derive(Clone, Debug)]
-pub(crate) struct Right {
-    /// The beginning of the marks of its processes.
-    pub(crate) mark: String,
-    /// `None`: no other node can take the session.
-    pub(crate) lease: Option<Lease>,
-}
 
 pub(crate) struct Arguments {
     pub(crate) owner: ActorRef<SessionMessage>,
@@ -178,6 +168,7 @@ impl Running {
             seen,
             instructed,
             cancel: cancel.clone(),
+            begin_by: None,
             deadline: Some(Instant::now() + Duration::from_millis(resolution.timeout)),
             progress: Arc::new(move |tail| {
                 let tail = secrets.hide(&tail).unwrap_or(tail);
@@ -191,10 +182,12 @@ impl Running {
         let running = async move {
             let _done = cancel.drop_guard();
             // right before the effect: another node may have taken the session since the intent was durable
-            if let Some(lease) = lease
-                && !blocking(move || lease.holds()).await.unwrap_or_default()
-            {
-                return not_run();
+            let mut context = context;
+            if let Some(lease) = lease {
+                context.begin_by = blocking(move || lease.holds()).await.unwrap_or_default();
+                if context.begin_by.is_none() {
+                    return not_run();
+                }
             }
             match recording {
                 Some(recording) => recording.run(of, resolution).await,

@@ -9,6 +9,7 @@
 use std::fmt;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use leftfold_events::{Seq, SessionId, Sha256};
 
@@ -59,12 +60,11 @@ pub trait ReadEngine: fmt::Debug + Send + Sync {
     /// its own files.
     fn damage(&self) -> Vec<Damage>;
 
-    /// The node of another process that owns the session, for people. `None`: nobody does, or the engine has one
-    /// node at a time.
+    /// The owner of the session, and its place, for people. Both are unknown if the engine has one node at a time.
     ///
     /// # Errors
     /// Why it cannot be read.
-    fn owner(&self, session: SessionId) -> Result<Option<String>, ContentFault>;
+    fn owner(&self, session: SessionId) -> Result<Owner, ContentFault>;
 
     /// About how many bytes the engine keeps.
     ///
@@ -78,6 +78,18 @@ pub trait ReadEngine: fmt::Debug + Send + Sync {
     /// Why they cannot be read.
     fn import_notes(&self) -> Result<Vec<u8>, ContentFault>;
 }
+
+/// Who may append to a session of a shared engine, for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// The node that owns it. `None`: nobody does, or the owner's lease has run out.
+    pub node: Option<String>,
+    /// The place that it is bound to, for instance `host:NAME`.
+    pub place: Option<String>,
+}
+
+/// A time that no effect waits for.
+const FAR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Events of one session, as [`ReadEngine::events`] reads them.
 pub type EventsOf<'a> = Box<dyn Iterator<Item = Result<StoredEvent, EventFault>> + 'a>;
@@ -102,11 +114,11 @@ pub trait Engine: fmt::Debug + Send + Sync {
         session
     }
 
-    /// Whether the session is still this node's in that epoch, so that an effect may begin now. A shared engine asks
-    /// its database if it is not sure, and may wait for it.
-    fn holds(&self, session: SessionId, epoch: Epoch) -> bool {
+    /// Until when an effect of the session may begin, because the session is still this node's in that epoch. `None`:
+    /// none may begin. A shared engine asks its database if it is not sure, and may wait for it.
+    fn holds(&self, session: SessionId, epoch: Epoch) -> Option<Instant> {
         let _ = (session, epoch);
-        true
+        Some(Instant::now() + FAR)
     }
 
     /// Gives the right back. Appends that are under way go on. An epoch that is over is ignored.

@@ -1,4 +1,5 @@
 use std::sync::{Arc, Weak, mpsc};
+use std::time::Instant;
 
 use leftfold_events::event::EndReason;
 use leftfold_events::{Envelope, Payload, Seq, SessionId, Sha256};
@@ -42,10 +43,9 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Whether an effect of the session may begin now. It may ask the database, and wait for it.
-    pub fn holds(&self) -> bool {
-        let store = self.store.upgrade();
-        store.is_some_and(|store| store.engine.holds(self.session, self.epoch))
+    /// Until when an effect of the session may begin. `None`: none may. It may ask the database, and wait for it.
+    pub fn holds(&self) -> Option<Instant> {
+        self.store.upgrade()?.engine.holds(self.session, self.epoch)
     }
 }
 

@@ -6,7 +6,7 @@ use std::thread::{self, Scope};
 
 use leftfold_events::{Seq, SessionId, Sha256};
 
-use crate::engine::{EventFault, EventsOf, ReadEngine, StoredEvent};
+use crate::engine::{EventFault, EventsOf, Owner, ReadEngine, StoredEvent};
 use crate::error::{ContentFault, Damage};
 use crate::head::Head;
 
@@ -93,7 +93,7 @@ impl ReadEngine for ReadAhead<'_, '_> {
         self.engine.damage()
     }
 
-    fn owner(&self, session: SessionId) -> Result<Option<String>, ContentFault> {
+    fn owner(&self, session: SessionId) -> Result<Owner, ContentFault> {
         self.engine.owner(session)
     }
 
@@ -228,8 +228,8 @@ mod tests {
             Vec::new()
         }
 
-        fn owner(&self, _: SessionId) -> Result<Option<String>, ContentFault> {
-            Ok(None)
+        fn owner(&self, _: SessionId) -> Result<Owner, ContentFault> {
+            Ok(Owner::default())
         }
 
         fn size(&self) -> Result<u64, ContentFault> {

@@ -1,10 +1,12 @@
 //! The program on a server of PostgreSQL: every command, sessions that move there, operations, and trouble with the
 //! database.
 #![cfg(test)]
+#![allow(clippy::print_stdout, reason = "a test says how long it took")]
 
 mod commands;
 mod import;
 mod operations;
+mod takeover;
 mod trial;
 mod trouble;
 

@@ -272,7 +272,9 @@ fn only_the_session_appends() {
     let store = |source: &Source| source.path.starts_with("store/src/") && !source.is_test();
     let ways: Vec<String> = users(&["-> Result<Log", "-> Log", "&mut Log"], store);
     assert_eq!(ways.len(), 1, "{ways:#?}");
-    assert!(ways[0].ends_with("pub fn log(&self, session: SessionId) -> Result<Log, Error> {"));
+    assert!(ways[0].ends_with(
+        "pub fn log(&self, session: SessionId, from: Option<SessionId>) -> Result<Log, Error> {"
+    ));
 }
 
 /// Which actor starts which, and so knows more of it than its messages: in `actors/src`, the module that

@@ -229,6 +229,32 @@ impl Shell {
     }
 }
 
+/// Runs a command unless the clock is past `$1`, in hundredths of a second since the machine has started.
+const GATE: &str = "if read -r up _ </proc/uptime && [ \"${up%.*}${up#*.}\" -ge \"$1\" ]; then \
+    echo 'The command was not run: this node does not own the session any more.'; exit 125; fi; \
+    shift; exec \"$@\"";
+
+/// The command behind a gate that is shut from `by` on. The command itself looks at the clock, because this process may
+/// stand still at any moment before it has started it.
+pub(crate) fn gate(
+    by: std::time::Instant,
+    program: &str,
+    arguments: &[&str],
+) -> io::Result<Vec<String>> {
+    let left = by.saturating_duration_since(std::time::Instant::now());
+    if left.is_zero() {
+        return Err(io::Error::other("this node does not own the session any more"));
+    }
+    let uptime = std::fs::read_to_string("/proc/uptime").unwrap_or_default();
+    let uptime = uptime.split(' ').next().and_then(|text| text.replace('.', "").parse().ok());
+    // without that clock the gate stays open
+    let shut = uptime.map_or(i64::MAX, |uptime: i64| {
+        uptime.saturating_add(i64::try_from(left.as_millis() / 10).unwrap_or(i64::MAX))
+    });
+    let gate = ["/bin/sh", "-c", GATE, "leftfold", &shut.to_string(), program].map(str::to_owned);
+    Ok(gate.into_iter().chain(arguments.iter().map(|text| (*text).to_owned())).collect())
+}
+
 fn start(
     program: &str,
     arguments: &[&str],
@@ -238,6 +264,12 @@ fn start(
 ) -> io::Result<(Shell, CallProcesses, Receiver)> {
     let (reader, writer) = io::pipe()?;
     let added = &cx.workspace.environment;
+    let gated = cx.begin_by.map(|by| gate(by, program, arguments)).transpose()?;
+    let gated = gated.as_ref().map(|gated| gated.iter().map(String::as_str).collect::<Vec<_>>());
+    let (program, arguments) = match gated.as_deref() {
+        Some([shell, gated @ ..]) => (*shell, gated),
+        Some([]) | None => (program, arguments),
+    };
     let (mut shell, channel) = match confinement {
         None => (command_of(program, arguments, folder, added, &cx.call_env), None),
         Some(confinement) => {

@@ -389,6 +389,8 @@ pub struct Context {
     pub seen: Seen,
     pub instructed: Instructed,
     pub cancel: CancellationToken,
+    /// Until when commands may begin. Later, another machine may do this work.
+    pub begin_by: Option<Instant>,
     /// Time at which the caller will cancel, if known. A tool should report its output before.
     pub deadline: Option<Instant>,
     pub progress: Progress,
@@ -421,6 +423,7 @@ impl Context {
             seen: Seen::new(),
             instructed: Instructed::default(),
             cancel: CancellationToken::new(),
+            begin_by: None,
             deadline: None,
             progress: Arc::new(|_| {}),
             elicit: elicit::nobody_to_ask(),

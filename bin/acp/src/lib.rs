@@ -79,7 +79,7 @@ use agent::AcpAgent;
 use leftfold_runtime::only_people;
 use leftfold_runtime::session_paths;
 use leftfold_runtime::socket::{
-    Joined, Register, SessionRegistry, Speaker, Spoken, join, start_node,
+    Joined, Register, SessionRegistry, Speaker, Spoken, join, start_node, take_over_unowned,
 };
 use leftfold_store::Store;
 use serde_json::Value;
@@ -174,6 +174,7 @@ impl OwnNode {
     ) -> anyhow::Result<Self> {
         let protocols = [self::register, register];
         let (node, sessions) = start_node(folder, store, &protocols).await?;
+        take_over_unowned(&sessions);
         Ok(Self { node, sessions })
     }
 }
@@ -222,6 +223,7 @@ async fn run(folder: Option<&Path>, register: Register) -> anyhow::Result<()> {
     if let Some(OwnNode { node, sessions }) = own {
         sessions.cut_all().await;
         leave(node).await;
+        sessions.hand_over().await;
     }
     spoken
 }

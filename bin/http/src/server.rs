@@ -19,6 +19,7 @@ use leftfold_runtime::session_paths;
 use leftfold_runtime::sign_in::LaterBrowser;
 use leftfold_runtime::socket::{
     BREATH, Joined, Register, SessionRegistry, is_refused, join, speak, start_node,
+    take_over_unowned,
 };
 use listenfd::ListenFd;
 use ractor::ActorRef;
@@ -107,6 +108,7 @@ async fn run(
     if let Some((node, sessions)) = own {
         sessions.cut_all().await;
         leave(&node).await;
+        sessions.hand_over().await;
     }
     served
 }
@@ -223,6 +225,9 @@ impl Server {
                     let others = [register];
                     let started = start_node(Some(&self.folder), Some(store.clone()), &others);
                     let (_, sessions) = own.insert(started.await?);
+                    if self.page.is_none() {
+                        take_over_unowned(sessions);
+                    }
                     let service = Service::register(sessions, &store);
                     drop(service.routes().await?);
                     return self.accept(&Target::Here(service, Arc::clone(&self.front))).await;

@@ -202,7 +202,10 @@ pub fn state(store: &Path, head: &Head) -> &'static str {
 /// Whether a process runs the open turn of a session.
 pub fn is_running(store: &Path, head: &Head) -> bool {
     let is_open = head.summary.as_ref().is_none_or(|summary| summary.ended.is_none());
-    let is_owned = || matches!(leftfold_store::owner(store, head.session), Ok(Some(_)));
+    let is_owned = || {
+        leftfold_store::owner(store, head.session)
+            .is_ok_and(|owner| owner.is_some_and(|owner| owner.node.is_some()))
+    };
     let is_ours = || leftfold_store::in_use(store) && !is_before_node(store, head);
     is_open && if session_paths::is_in_database(store) { is_owned() } else { is_ours() }
 }

@@ -1,11 +1,11 @@
 //! Reports each open wait of a session: who has to act, since when and until when.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use leftfold_events::event::{Event, Permission, Turn};
 use leftfold_events::state::{EndedBy, OpenWait, PendingKind};
 use leftfold_events::{Envelope, Seq, SessionId, State, Time, fold};
+use leftfold_store::engine::Owner;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -49,8 +49,9 @@ fn kind<S: serde::Serializer>(kind: &Option<PendingKind>, to: S) -> Result<S::Ok
 /// # Errors
 /// The log is damaged, or cannot be read.
 pub fn text(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> anyhow::Result<String> {
-    let Look { status, waits, findings } = look(place, holder)?;
+    let Look { status, owner, waits, findings } = look(place, holder)?;
     let mut text = status.text(place.session);
+    text += &owner.map(|owner| owner_line(&owner, &status)).unwrap_or_default();
     for wait in &waits {
         text += &line(wait, place.session);
     }
@@ -72,9 +73,12 @@ pub fn text(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> anyho
 /// # Errors
 /// The log is damaged, or cannot be read.
 pub fn report(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> anyhow::Result<Value> {
-    let Look { status, waits, findings } = look(place, holder)?;
+    let Look { status, owner, waits, findings } = look(place, holder)?;
     let mut report = serde_json::to_value(&status)?;
     report["session"] = json!(place.session);
+    if let Some(Owner { node, place }) = owner {
+        (report["owner"], report["place"]) = (json!(node), json!(place));
+    }
     report["waits"] = json!(waits);
     let finding = |(session, Finding { seq, what }): (SessionId, &Finding)| json!({ "session": session, "seq": seq, "what": what });
     let findings = findings
@@ -86,6 +90,8 @@ pub fn report(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> any
 
 struct Look {
     status: SessionStatus,
+    /// In a store that a database keeps.
+    owner: Option<Owner>,
     waits: Vec<Waiting>,
     /// Of the sessions whose last turn has findings.
     findings: Vec<(SessionId, Findings)>,
@@ -100,11 +106,31 @@ fn look(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> anyhow::R
     });
     let mut findings = Findings::of_all(of_turn);
     findings.retain(|(_, found)| !found.all().is_empty());
-    Ok(Look {
-        status: SessionStatus::of(&fold(history.root()), &place.store, holder),
-        waits,
-        findings,
-    })
+    let owner = leftfold_store::owner(&place.store, place.session)?;
+    let is_running = match &owner {
+        Some(owner) => owner.node.is_some(),
+        None => leftfold_store::in_use(&place.store),
+    };
+    // of a database, the node with the socket here may be another one
+    let node = || if owner.is_some() { None } else { holder() };
+    let status = SessionStatus::of(&fold(history.root()), is_running, node);
+    Ok(Look { status, owner, waits, findings })
+}
+
+/// Says which node owns the session, or what it waits for.
+fn owner_line(Owner { node, place }: &Owner, status: &SessionStatus) -> String {
+    match (node, status) {
+        (Some(node), _) => format!("  owner: {}\n", printable_line(node)),
+        (None, SessionStatus::Interrupted) => {
+            let place = place.as_deref().unwrap_or_default();
+            let host = place.strip_prefix("host:").unwrap_or(place);
+            format!(
+                "  owner: none; a `leftfold serve` or `leftfold node` on host {} goes on with it\n",
+                printable_line(host)
+            )
+        }
+        (None, SessionStatus::Running { .. } | SessionStatus::Idle { .. }) => String::new(),
+    }
 }
 
 fn is_prompt(event: &Envelope) -> bool {
@@ -124,7 +150,7 @@ enum SessionStatus {
 }
 
 impl SessionStatus {
-    fn of(state: &State, store: &Path, holder: impl FnOnce() -> Option<i32>) -> Self {
+    fn of(state: &State, is_running: bool, holder: impl FnOnce() -> Option<i32>) -> Self {
         if state.turn.is_none() {
             let answered = state.last_reply().map_or(0, |reply| reply.asked);
             let prompts = state.messages.iter().filter_map(|message| message.prompt());
@@ -132,7 +158,7 @@ impl SessionStatus {
             let ended = state.ended.as_ref().map(|ended| ended.reason);
             return Self::Idle { ended, at: state.at, queued };
         }
-        match leftfold_store::in_use(store) {
+        match is_running {
             true => Self::Running { node: holder() },
             false => Self::Interrupted,
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use leftfold_events::{Seq, SessionId, Sha256};
 use leftfold_store::Link;
-use leftfold_store::engine::StoredEvent;
+use leftfold_store::engine::{Owner, StoredEvent};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -165,12 +165,11 @@ impl Reader {
         self.read(async move |slot| read::size(&slot).await)
     }
 
-    /// The node that owns a session, by its labels; its id, if it has none. `None`: nobody does, or the lease
-    /// of that node has run out.
+    /// The node that owns a session, by its labels or else its id, and the session's place.
     ///
     /// # Errors
     /// As for [`Self::events`].
-    pub fn owner(&self, session: SessionId) -> Result<Option<String>, Error> {
+    pub fn owner(&self, session: SessionId) -> Result<Owner, Error> {
         self.read(async move |slot| read::owner(&slot, session).await)
     }
 
@@ -368,8 +367,8 @@ impl Postgres {
         self.node.lapses()
     }
 
-    /// As [`Self::lapses`], if the lease holds now.
-    pub(crate) fn sure(&self) -> Option<u64> {
+    /// If the lease holds now: until when, and as [`Self::lapses`].
+    pub(crate) fn sure(&self) -> Option<(std::time::Instant, u64)> {
         self.node.sure()
     }
 

@@ -182,10 +182,10 @@ impl Node {
         self.held().lapses
     }
 
-    /// As [`Self::lapses`], if the lease holds now.
-    pub(crate) fn sure(&self) -> Option<u64> {
+    /// If the lease holds now: until when, and as [`Self::lapses`].
+    pub(crate) fn sure(&self) -> Option<(std::time::Instant, u64)> {
         let held = *self.held();
-        (Instant::now() < held.until).then_some(held.lapses)
+        (Instant::now() < held.until).then(|| (held.until.into_std(), held.lapses))
     }
 
     /// Whether a family is this node's in that epoch, by the database.

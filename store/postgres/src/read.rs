@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leftfold_events::{Seq, SessionId, Sha256};
 use leftfold_store::Link;
-use leftfold_store::engine::StoredEvent;
+use leftfold_store::engine::{Owner, StoredEvent};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -38,8 +38,10 @@ const HEADS: &str = "select id, family, seq, link, epoch, owner::text, head from
 const HEAD: &str = "select id, family, seq, link, epoch, owner::text, head from session \
     where seq > 0 and id = $1";
 
-const OWNER: &str = "select coalesce(nullif(array_to_string(labels, ', '), ''), node.id::text) \
-    from session join node on node.id = owner where session.id = $1 and until > clock_timestamp()";
+const OWNER: &str = "select case when until between clock_timestamp() \
+            and clock_timestamp() + make_interval(secs => lease + 1) \
+        then coalesce(nullif(array_to_string(labels, ', '), ''), node.id::text) end, place \
+    from session left join node on node.id = owner where session.id = $1";
 
 const NOTES: &str = "select note from imported order by session";
 
@@ -157,8 +159,11 @@ pub(crate) async fn size(slot: &Slot) -> Result<u64, Error> {
     Ok(u64::try_from(bytes).unwrap_or_default())
 }
 
-pub(crate) async fn owner(slot: &Slot, id: SessionId) -> Result<Option<String>, Error> {
-    rows(slot, OWNER, &[&uuid(id)]).await?.first().map(|row| get(row, 0)).transpose()
+pub(crate) async fn owner(slot: &Slot, id: SessionId) -> Result<Owner, Error> {
+    match rows(slot, OWNER, &[&uuid(id)]).await?.first() {
+        Some(row) => Ok(Owner { node: get(row, 0)?, place: get(row, 1)? }),
+        None => Ok(Owner::default()),
+    }
 }
 
 pub(crate) async fn import_notes(slot: &Slot) -> Result<Vec<String>, Error> {

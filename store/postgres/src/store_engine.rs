@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use leftfold_events::{Seq, SessionId, Sha256};
 use leftfold_store::engine::{
-    Append, Engine, Epoch, EventFault, EventsOf, Poison, ReadEngine, StoredEvent, Wake, call,
+    Append, Engine, Epoch, EventFault, EventsOf, Owner, Poison, ReadEngine, StoredEvent, Wake, call,
 };
 use leftfold_store::{ContentFault, Damage, Error, Head, SCHEMA};
 
@@ -219,10 +219,10 @@ impl Engine for PostgresEngine {
         claimed.map_or(session, |claimed| claimed.family)
     }
 
-    fn holds(&self, session: SessionId, epoch: Epoch) -> bool {
+    fn holds(&self, session: SessionId, epoch: Epoch) -> Option<Instant> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
-            let Some(lapses) = self.node.sure() else {
+            let Some((until, lapses)) = self.node.sure() else {
                 // it is being renewed, or the database is away
                 std::thread::sleep(SOON);
                 continue;
@@ -230,15 +230,12 @@ impl Engine for PostgresEngine {
             let (family, epoch) = {
                 let claims = &mut *self.claims();
                 let claimed = claims.logs.get(&session).and_then(Option::as_ref);
-                let Some(claimed) = claimed.filter(|claimed| epoch_of(claimed.epoch) == epoch)
-                else {
-                    return false;
-                };
+                let claimed = claimed.filter(|claimed| epoch_of(claimed.epoch) == epoch)?;
                 let (family, epoch) = (claimed.family, claimed.epoch);
                 match claims.family(family, epoch) {
-                    Some(held) if held.lapses == lapses => return true,
+                    Some(held) if held.lapses == lapses => return Some(until),
                     Some(_) => (family, epoch),
-                    None => return false,
+                    None => return None,
                 }
             };
             match self.node.holds(family, epoch) {
@@ -247,14 +244,14 @@ impl Engine for PostgresEngine {
                         held.lapses = lapses;
                     }
                 }
-                Ok(false) => return false,
+                Ok(false) => return None,
                 Err(error) => {
                     tracing::warn!("it is not known whose session {session} is: {error}");
-                    return false;
+                    return None;
                 }
             }
         }
-        false
+        None
     }
 
     fn unowned(&self, most: usize) -> Result<Vec<SessionId>, Error> {
@@ -402,7 +399,7 @@ impl ReadEngine for Reader {
         }
     }
 
-    fn owner(&self, session: SessionId) -> Result<Option<String>, ContentFault> {
+    fn owner(&self, session: SessionId) -> Result<Owner, ContentFault> {
         Reader::owner(self, session).map_err(|error| away(&error))
     }
 

@@ -10,6 +10,7 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
 use crate::database;
+use crate::engine::Owner;
 use crate::error::Error;
 use crate::head::Head;
 use crate::sled_engine::head_files;
@@ -104,16 +105,15 @@ pub fn in_use(dir: &Path) -> bool {
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
 }
 
-/// The node on any machine that owns the session of a store that a database keeps, for people. `None`: nobody
-/// does, or no database keeps the store, and [`in_use`] says more.
+/// The node on any machine that owns the session of a store that a database keeps, for people. `None`: no database
+/// keeps the store, and [`in_use`] says more.
 ///
 /// # Errors
 /// The database of the store is away.
-pub fn owner(dir: &Path, session: SessionId) -> Result<Option<String>, Error> {
-    match database::reader(dir)? {
-        Some(engine) => engine.owner(session).map_err(|fault| fault.into_error(dir)),
-        None => Ok(None),
-    }
+pub fn owner(dir: &Path, session: SessionId) -> Result<Option<Owner>, Error> {
+    let engine = database::reader(dir)?;
+    let owner = engine.map(|engine| engine.owner(session)).transpose();
+    owner.map_err(|fault| fault.into_error(dir))
 }
 
 /// Removes a store with all its sessions.

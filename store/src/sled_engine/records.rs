@@ -10,7 +10,7 @@ use leftfold_events::{Seq, SessionId, Sha256};
 use tempfile::TempDir;
 
 use crate::chain::{Link, PLACE, START};
-use crate::engine::{EventFault, EventsOf, ReadEngine, StoredEvent};
+use crate::engine::{EventFault, EventsOf, Owner, ReadEngine, StoredEvent};
 use crate::error::{ContentFault, Damage, Error};
 use crate::head::Head;
 use crate::imported;
@@ -221,8 +221,8 @@ impl ReadEngine for Records {
         }
     }
 
-    fn owner(&self, _: SessionId) -> Result<Option<String>, ContentFault> {
-        Ok(None)
+    fn owner(&self, _: SessionId) -> Result<Owner, ContentFault> {
+        Ok(Owner::default())
     }
 
     fn size(&self) -> Result<u64, ContentFault> {

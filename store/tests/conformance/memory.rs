@@ -7,7 +7,9 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use leftfold_events::{Seq, SessionId, Sha256};
-use leftfold_store::engine::{Append, Engine, Epoch, EventsOf, ReadEngine, StoredEvent, call};
+use leftfold_store::engine::{
+    Append, Engine, Epoch, EventsOf, Owner, ReadEngine, StoredEvent, call,
+};
 use leftfold_store::{ContentFault, Damage, Error, Head};
 
 use super::Place;
@@ -93,8 +95,8 @@ impl ReadEngine for Logs {
         Vec::new()
     }
 
-    fn owner(&self, _: SessionId) -> Result<Option<String>, ContentFault> {
-        Ok(None)
+    fn owner(&self, _: SessionId) -> Result<Owner, ContentFault> {
+        Ok(Owner::default())
     }
 
     fn size(&self) -> Result<u64, ContentFault> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use leftfold_events::event::{Session, Turn, TurnConfigPayloads};
 use leftfold_events::{Envelope, Payload, Seq, SessionId, Sha256};
-use leftfold_store::engine::{EventsOf, ReadEngine, StoredEvent};
+use leftfold_store::engine::{EventsOf, Owner, ReadEngine, StoredEvent};
 use leftfold_store::{ContentFault, Damage, Error, Head, Reader, Store};
 
 use super::Place;
@@ -173,7 +173,7 @@ impl ReadEngine for Changed {
         self.engine.damage()
     }
 
-    fn owner(&self, session: SessionId) -> Result<Option<String>, ContentFault> {
+    fn owner(&self, session: SessionId) -> Result<Owner, ContentFault> {
         self.engine.owner(session)
     }
 

@@ -235,6 +235,29 @@ async fn place_and_environment() {
     }
 }
 
+/// A node that has lost its lease starts no command, and a command that it has started by then does not begin.
+#[tokio::test]
+async fn a_command_begins_in_time_or_not_at_all() {
+    let site = Site::new();
+    let resolved =
+        site.resolve("bash", &json!({ "command": "echo \"$0 has run\" >> ran; exit 3" }));
+    let now = std::time::Instant::now();
+    let later = now + std::time::Duration::from_secs(60);
+    let output = crate::run(&resolved, Context { begin_by: Some(later), ..site.context() }).await;
+    assert_eq!(output.meta()["exit"], 3, "{output:?}");
+    assert_eq!(std::fs::read_to_string(site.path("ran")).unwrap().lines().count(), 1);
+    let output = crate::run(&resolved, Context { begin_by: Some(now), ..site.context() }).await;
+    assert!(output.is_error && output.output.contains("does not own"), "{output:?}");
+    // the clock is looked at by the command itself
+    let gated = crate::command::gate(later, "sh", &["-c", "echo >> ran"]).unwrap();
+    let shut: Vec<&str> =
+        gated.iter().enumerate().map(|(at, text)| if at == 4 { "1" } else { text }).collect();
+    let mut command = std::process::Command::new(shut[0]);
+    let output = command.args(&shut[1..]).current_dir(site.path("")).output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+    assert_eq!(std::fs::read_to_string(site.path("ran")).unwrap().lines().count(), 1);
+}
+
 #[tokio::test]
 async fn a_flood_is_bounded_and_its_end_kept() {
     let site = Site::new();

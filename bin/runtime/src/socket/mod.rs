@@ -63,6 +63,7 @@ mod reports;
 mod server;
 mod sessions;
 mod speak;
+mod takeover;
 
 pub use crate::remote::{RpcError, name_of};
 pub use connection::{QUEUE, serve_lines};
@@ -73,3 +74,4 @@ pub use sessions::{
     Hosting, Register, SessionRegistry, Sessions, SingleSession, Speaker, SpeakingGuard, Spoken,
 };
 pub use speak::{BREATH, Joined, is_refused, join, speak};
+pub use takeover::take_over_unowned;

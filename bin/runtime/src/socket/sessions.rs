@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use leftfold_actors::{NodeMessage, Opened};
 use leftfold_events::event::SessionChoices;
 use leftfold_events::rules::Rule;
+use leftfold_events::turn_config::AskMode;
 use leftfold_events::{Seq, SessionId};
 use leftfold_store::{Head, LiveReader, Store};
 use leftfold_tools::BoxFuture;
@@ -350,6 +351,52 @@ impl SessionRegistry {
             tracing::warn!("a node can keep only one store");
         }
         Ok(())
+    }
+
+    /// The store that this node keeps.
+    pub(super) fn kept_store(&self) -> Option<Store> {
+        self.kept.get().cloned()
+    }
+
+    /// Whether the node is about to stop.
+    pub(super) fn is_ending(&self) -> bool {
+        self.speaking.borrow().ends
+    }
+
+    /// Takes a session that has no owner, and goes on with its interrupted turn.
+    pub(super) async fn take_over(&self, session: SessionId) -> anyhow::Result<()> {
+        let place = self.place(session)?;
+        let looked = place.clone();
+        let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await??;
+        // the permission mode of the turn stays, because nobody may be there who would choose one
+        let given = project.given.as_ref();
+        let overrides = Overrides {
+            ask: given.map_or(AskMode::Ask, |given| given.ask),
+            accept_edits: given.is_some_and(|given| given.accept_edits),
+            ..Overrides::default()
+        };
+        let resumed = SessionSetup::new(place.clone(), &project, &overrides, true)?;
+        self.learn(place, Arc::new(project), Overrides::interactive());
+        let (client, opened) = self.open(session).await?;
+        if client.remote().is_some() {
+            return Ok(());
+        }
+        if opened.unfinished || client.view().await?.files.restore.is_some() {
+            resumed.extensions.ready().await;
+            client.resume(&resumed)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the sessions of a store that other nodes share back, so that they go on with them at once. The node has
+    /// stopped.
+    pub async fn hand_over(&self) {
+        let Some(store) = self.kept.get().filter(|store| store.is_shared()).cloned() else {
+            return;
+        };
+        if let Err(error) = tokio::task::spawn_blocking(move || store.leave()).await {
+            tracing::error!("handing the sessions over failed unexpectedly: {error}");
+        }
     }
 
     /// Whether this node keeps that store as long as it runs.

@@ -125,7 +125,7 @@ fn a_zombie_is_fenced_in_all_of_the_family() {
     assert_eq!(zombie.claim(id(2), Some(id(1))).unwrap(), epoch);
     for session in [id(1), id(2)] {
         send(&zombie, session, epoch, 1).unwrap();
-        assert!(zombie.holds(session, epoch));
+        assert!(zombie.holds(session, epoch).is_some());
     }
     // as if its lease had run out long ago, and it had slept
     tables.sql("update session set owner = null");
@@ -136,7 +136,7 @@ fn a_zombie_is_fenced_in_all_of_the_family() {
     zombie.release(id(2), epoch);
     send(&next, id(2), later, 2).unwrap();
     assert!(is_taken(&zombie.claim(id(1), None)));
-    assert!(!zombie.holds(id(1), epoch) && next.holds(id(2), later));
+    assert!(zombie.holds(id(1), epoch).is_none() && next.holds(id(2), later).is_some());
 }
 
 /// After its lease has run out, a node asks whether a session is still its own.
@@ -154,8 +154,8 @@ fn a_lapse_of_the_lease_is_noticed() {
     tables.sql(&format!("update session set owner = null where id = '{}'", uuid(id(2))));
     other.claim(id(2), None).unwrap();
     tables.sql("drop trigger slow on node");
-    assert!(node.holds(id(1), mine));
-    assert!(!node.holds(id(2), lost));
+    assert!(node.holds(id(1), mine).is_some());
+    assert!(node.holds(id(2), lost).is_none());
 }
 
 /// Sessions that want a node are found by nodes of their place, once nobody lives who owns them.

@@ -1,0 +1,119 @@
+//! Goes on with the sessions of a shared store that want a node and have none, because theirs has died or has handed
+//! them over.
+//!
+//! The engine knows which sessions these are, and gives each to one node. A session is opened and resumed as
+//! `leftfold resume` does it, with the permission mode that its turn had.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use leftfold_events::SessionId;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::sessions::SessionRegistry;
+
+/// How often it looks for sessions, if nothing wakes it.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// With so many sessions open, this node takes no more.
+const MOST: usize = 256;
+
+/// A session that fails again and again is tried after pauses that become longer, from [`LOOK`] up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+
+/// From now on until it ends, the node goes on with sessions of its store that want a node and have none, if it shares
+/// the store with other nodes.
+pub fn take_over_unowned(sessions: &Arc<SessionRegistry>) {
+    if sessions.kept_store().is_some_and(|store| store.is_shared()) {
+        tokio::spawn(run(Arc::downgrade(sessions)));
+    }
+}
+
+async fn run(sessions: Weak<SessionRegistry>) {
+    let wake = Arc::new(Notify::new());
+    let mut attempts = Attempts::default();
+    if let Some(store) = sessions.upgrade().and_then(|sessions| sessions.kept_store()) {
+        let wake = Arc::downgrade(&wake);
+        let woken = move || wake.upgrade().map(|wake| wake.notify_one()).is_some();
+        store.on_release(Box::new(woken));
+    }
+    loop {
+        let _ = timeout(LOOK, wake.notified()).await;
+        let Some(sessions) = sessions.upgrade().filter(|sessions| !sessions.is_ending()) else {
+            return;
+        };
+        let Some(store) = sessions.kept_store() else { return };
+        let look = move || store.unowned(MOST);
+        let found = match tokio::task::spawn_blocking(look).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => {
+                tracing::warn!("it is not known which sessions want a node: {error}");
+                continue;
+            }
+            Err(error) => {
+                tracing::error!("looking for sessions failed unexpectedly: {error}");
+                continue;
+            }
+        };
+        for session in attempts.due(found, Instant::now()) {
+            let sessions = Arc::clone(&sessions);
+            tokio::spawn(async move {
+                match sessions.take_over(session).await {
+                    Ok(()) => tracing::info!("session {session} goes on here"),
+                    // another node was quicker, or it cannot go on
+                    Err(error) => tracing::warn!("session {session} is not taken over: {error:#}"),
+                }
+            });
+        }
+    }
+}
+
+/// When each session was last tried, and the pause after that.
+#[derive(Debug, Default)]
+struct Attempts(HashMap<SessionId, (Instant, Duration)>);
+
+impl Attempts {
+    /// Those of the sessions that may be tried now.
+    fn due(&mut self, found: Vec<SessionId>, now: Instant) -> Vec<SessionId> {
+        // long enough ago to count no more
+        self.0.retain(|_, (last, pause)| now < *last + *pause + LONGEST_PAUSE);
+        let mut due = found;
+        due.retain(|session| match self.0.get_mut(session) {
+            Some((last, pause)) if now < *last + *pause => false,
+            Some((last, pause)) => {
+                (*last, *pause) = (now, (*pause * 2).min(LONGEST_PAUSE));
+                true
+            }
+            None => {
+                self.0.insert(*session, (now, LOOK));
+                true
+            }
+        });
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_fails_is_tried_after_longer_and_longer_pauses() {
+        let mut attempts = Attempts::default();
+        let (session, start) = (SessionId::default(), Instant::now());
+        let mut tried = Vec::new();
+        for second in 0..3_000 {
+            let now = start + Duration::from_secs(second);
+            if !attempts.due(vec![session], now).is_empty() {
+                tried.push(second);
+            }
+        }
+        assert_eq!(tried, [0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 1_023, 1_623, 2_223, 2_823]);
+        let later = start + Duration::from_secs(9_000);
+        assert_eq!(attempts.due(vec![session], later), [session]);
+        // it begins anew
+        assert_eq!(attempts.due(vec![session], later + LOOK), [session]);
+    }
+}

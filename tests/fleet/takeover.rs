@@ -1,0 +1,210 @@
+//! Nodes that die, stand still or leave: another one goes on with their sessions, and nothing happens twice.
+//!
+//! `LEFTFOLD_ROUNDS` sets how often a node stands still (default 3).
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant, SystemTime};
+
+use common::postgres::{Cluster, shared};
+use common::{
+    Editor, Live, PATIENCE, Random, Site, all, bash, call, end, kinds, marked, number, says,
+    script, wait_until,
+};
+use leftfold_events::Time;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::{session_of, url};
+
+/// A site with tables of its own, whose nodes lose their sessions after two seconds.
+fn site(cluster: &Cluster, replies: Value) -> Site {
+    let url = format!("{}&lease=2", url(cluster));
+    let site = Site::scripted(&script(replies))
+        .setting("/permission", json!({ "bash": "allow", "task": "allow" }))
+        .env("LEFTFOLD_STORE", url);
+    site.run(&["fleet", "init"]).ok();
+    site
+}
+
+/// A node with files of its own, and a client.
+fn editor(site: &Site, home: &str) -> Editor {
+    let mut command = site.command(&["node"]);
+    command.env("LEFTFOLD_HOME", site.path(home));
+    let mut editor = Editor::of(command);
+    let initialized = editor.ask("initialize", json!({ "protocolVersion": 1 }));
+    editor.result(initialized);
+    editor
+}
+
+/// A server with files of its own.
+fn server(site: &Site, home: &str) -> Live {
+    let mut command = site.command(&["serve", "--port", "0"]);
+    command.env("LEFTFOLD_HOME", site.path(home));
+    let mut server = Live::start(command);
+    server.line().unwrap();
+    server
+}
+
+/// The session's own events.
+fn events(site: &Site, session: &str) -> Vec<Value> {
+    let mut events = site.run(&["export", session]).ok().events();
+    events.retain(|event| event["session"] == session);
+    events
+}
+
+fn wait_for_end(site: &Site, session: &str) -> Vec<Value> {
+    let start = Instant::now();
+    let mut found = events(site, session);
+    while !kinds(&found).contains(&"turn.ended") {
+        assert!(
+            start.elapsed() < PATIENCE,
+            "the turn has not ended: {:#?}",
+            found.last_chunk::<6>()
+        );
+        std::thread::sleep(Duration::from_millis(100));
+        found = events(site, session);
+    }
+    for command in ["check", "verify"] {
+        site.run(&[command, session]).ok();
+    }
+    found
+}
+
+#[test]
+fn another_node_ends_the_turn_of_a_node_that_was_killed() {
+    let Some(cluster) = shared() else { return };
+    let other = bash("echo begun > other; sleep 9; echo lived >> other");
+    let begin = bash("echo begun >> begun; sleep 600");
+    let task = json!({ "description": "look", "prompt": "look", "subagent_type": "general" });
+    let site = site(
+        cluster,
+        json!([
+            { "match": { "prompt": "other", "answers": 0 }, "parts": other["parts"] },
+            { "match": { "prompt": "other" }, "parts": [{ "text": "It lives." }] },
+            { "match": { "prompt": "look", "answers": 0 }, "parts": begin["parts"] },
+            { "match": { "prompt": "look" }, "parts": [{ "text": "I looked." }] },
+            call("task", task),
+            says("Done."),
+        ]),
+    );
+    let next = server(&site, "b");
+    let mut killed = editor(&site, "a");
+    let session = killed.session(&site);
+    killed.prompt(&session, "go");
+    wait_until("the subagent's command", || !site.text("begun").is_empty());
+    // a sibling's command that the takeover must not end
+    let sibling = site.start(&["run", "--format", "json", "other"]);
+    wait_until("the sibling's command", || !site.text("other").is_empty());
+    let why = site.run(&["why", &session]).ok();
+    assert!(why.stdout.contains(&format!("pid {}", killed.live.id())), "{why:?}");
+    killed.live.signal(Signal::KILL);
+    let ended = wait_for_end(&site, &session);
+    assert_eq!(end(&ended)["reason"], "completed");
+    // the child went on below its parent, under the same claim
+    let child = all(&ended, "subagent.spawned")[0]["data"]["session"].as_str().unwrap().to_owned();
+    for session in [&session, &child] {
+        assert_eq!(all(&events(&site, session), "session.resumed").len(), 1);
+        assert!(marked(session).is_empty());
+    }
+    assert_eq!(site.text("begun"), "begun\n");
+    let sibling = sibling.wait();
+    assert_eq!(site.text("other"), "begun\nlived\n", "{sibling:?}");
+    drop(next);
+}
+
+/// A tool appends to a file. The node stands still at any moment for longer than its lease, and goes on after another one
+/// has taken its session: each line is there at most once, and none comes after the next owner's.
+#[test]
+fn a_node_that_stood_still_has_no_effect() {
+    let Some(cluster) = shared() else { return };
+    let lines = "for i in $(seq 30); do echo $i >> $LINES; sleep 0.05; done";
+    let mut random = Random::seeded();
+    for round in 0..number("LEFTFOLD_ROUNDS", 3) {
+        let file = format!("lines-{round}");
+        let command = lines.replace("$LINES", &file);
+        let after = bash(&format!("echo after >> {file}"));
+        let site = site(cluster, json!([bash(&command), after, says("Done.")]));
+        let mut zombie = editor(&site, "a");
+        let session = zombie.session(&site);
+        // a bystander, so that the session is there when its node stands still
+        let next = server(&site, "b");
+        zombie.prompt(&session, "go");
+        wait_until("the session", || site.run(&["export", &session]).code == 0);
+        std::thread::sleep(Duration::from_millis(random.below(1_200) as u64));
+        zombie.live.signal(Signal::STOP);
+        let before = wait_for_end(&site, &session);
+        let written = site.text(&file);
+        zombie.live.signal(Signal::CONT);
+        std::thread::sleep(Duration::from_millis(1_500));
+        assert_eq!(site.text(&file), written, "round {round}: the zombie has written");
+        let mut seen = HashSet::new();
+        assert!(written.lines().all(|line| seen.insert(line)), "round {round}: {written}");
+        assert_eq!(events(&site, &session), before, "round {round}");
+        drop((next, zombie));
+    }
+}
+
+/// Ends a node in good order. Another one goes on with the session within a second.
+fn hand_over(site: &Site, node: Live, session: &str, count: usize) {
+    let left = Time::from(SystemTime::now());
+    node.signal(Signal::TERM);
+    let mut at = None;
+    wait_until("the next node", || {
+        let events = events(site, session);
+        let resumed = all(&events, "session.resumed");
+        at = resumed.get(count - 1).map(|event| event["at"].clone());
+        at.is_some()
+    });
+    let at: Time = serde_json::from_value(at.unwrap()).unwrap();
+    let took = at.millis().saturating_sub(left.millis());
+    assert!(took < 1_000, "{took} ms");
+    println!("handed over within {took} ms");
+    node.wait();
+}
+
+#[test]
+fn a_node_that_leaves_hands_its_sessions_over() {
+    let Some(cluster) = shared() else { return };
+    let work = |n| bash(&format!("echo {n} >> work; sleep 600"));
+    let site = site(cluster, json!([work(1), work(2), says("Done.")]));
+    let second = server(&site, "b");
+    let mut first = editor(&site, "a");
+    let session = first.session(&site);
+    first.prompt(&session, "go");
+    wait_until("the first command", || site.text("work") == "1\n");
+    hand_over(&site, first.live, &session, 1);
+    let third = editor(&site, "c");
+    wait_until("the second command", || site.text("work") == "1\n2\n");
+    hand_over(&site, second, &session, 2);
+    let ended = wait_for_end(&site, &session);
+    assert_eq!(end(&ended)["reason"], "completed");
+    assert_eq!(site.text("work"), "1\n2\n");
+    assert!(marked(&session).is_empty());
+    drop(third);
+}
+
+#[test]
+fn a_session_without_an_owner_says_what_it_waits_for() {
+    let Some(cluster) = shared() else { return };
+    let site = site(cluster, json!([bash("sleep 600"), says("Done.")]));
+    let mut run = site.start(&["run", "--format", "json", "go"]);
+    run.until("tool.started");
+    run.signal(Signal::KILL);
+    let session = session_of(&run.wait());
+    wait_until("the end of the lease", || {
+        !site.run(&["why", &session]).ok().stdout.contains("owner: host")
+    });
+    let why = site.run(&["why", &session]).ok();
+    assert!(why.stdout.contains("interrupted") && why.stdout.contains("leftfold serve"), "{why:?}");
+    let json = site.run(&["why", &session, "--format", "json"]).ok();
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(json["state"], "interrupted");
+    assert!(
+        json["place"].as_str().unwrap().starts_with("host:") && json["owner"].is_null(),
+        "{json}"
+    );
+    // a server of this host goes on with it
+    let server = server(&site, "b");
+    wait_for_end(&site, &session);
+    drop(server);
+}
