@@ -13,11 +13,16 @@ LEFTFOLD_STORE=postgresql://$PGUSER@$PGHOST:$PGPORT/$PGDATABASE
 export LEFTFOLD_STORE
 
 "$leftfold" fleet init
+# each node has a data folder of its own, as on a machine of its own, with the stored keys of the user
+home=${LEFTFOLD_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/leftfold}
+homes=$(mktemp -d)
 nodes=
-trap 'kill $nodes 2>/dev/null; wait' EXIT
+trap 'kill $nodes 2>/dev/null; wait; rm -r "$homes"' EXIT
 trap 'exit 0' INT TERM
 for port in "$first" $((first + 1)) $((first + 2)); do
-    "$leftfold" serve --port "$port" &
+    mkdir "$homes/$port"
+    ln -s "$home/auth.json" "$homes/$port/auth.json"
+    LEFTFOLD_HOME=$homes/$port "$leftfold" serve --port "$port" &
     nodes="$nodes $!"
 done
 cat <<END
