@@ -31,7 +31,7 @@ async fn a_worker_that_dies_over_a_snapshot_costs_no_more_than_that() {
     let mut live = site.start().await;
     live.prompt_with(config(&site), "hi");
     live.until(|e| matches!(e, Event::Files(Files::SnapshotStarted {}))).await;
-    kill(&live, Worker::Last);
+    kill(&live, Worker::Last).await;
     let log = completed(&site, live).await;
     drop(lock);
     assert!(has(&log, |e| matches!(e, Event::Files(Files::SnapshotFailedAs { .. }))));

@@ -26,12 +26,21 @@ pub(super) enum Worker {
     Last,
 }
 
-pub(super) fn kill(live: &Live, worker: Worker) {
-    let workers = children(&session(live));
+pub(super) async fn kill(live: &Live, worker: Worker) {
+    let least = match worker {
+        Worker::Processor => 1,
+        Worker::ToolExecutor => 2,
+        Worker::Last => 3,
+    };
+    let mut workers = children(&session(live));
+    // the intent of its first work is durable before it starts
+    while workers.len() < least {
+        tokio::task::yield_now().await;
+        workers = children(&session(live));
+    }
     let worker = match worker {
-        Worker::Processor => &workers[0],
-        Worker::ToolExecutor => &workers[1],
-        Worker::Last => workers[2..].last().unwrap(),
+        Worker::Processor | Worker::ToolExecutor => &workers[least - 1],
+        Worker::Last => &workers[workers.len() - 1],
     };
     worker.kill();
 }
@@ -86,7 +95,7 @@ async fn a_processor_that_dies_costs_one_attempt() {
     let mut live = site.start().await;
     live.prompt(&site, "hi");
     live.until(|e| matches!(e, Event::Model(Model::Streamed { .. }))).await;
-    kill(&live, Worker::Processor);
+    kill(&live, Worker::Processor).await;
     let retry = live.until(|e| matches!(e, Event::Model(Model::RetryScheduled { .. }))).await;
     live.tell(SessionMessage::Facts(vec![Fact::of(retry.seq, Session::DeadlinePassed {})]));
     completed(&site, live).await;
@@ -98,7 +107,7 @@ async fn a_tool_executor_that_dies_is_an_error_that_the_model_is_told() {
     let mut live = site.start().await;
     live.prompt(&site, "hi");
     live.until(|e| matches!(e, Event::Tool(Tool::Started { .. }))).await;
-    kill(&live, Worker::ToolExecutor);
+    kill(&live, Worker::ToolExecutor).await;
     let log = completed(&site, live).await;
     assert!(has(&log, |e| {
         matches!(e, Event::Tool(Tool::Finished(finished)) if finished.output.contains("died"))
@@ -172,7 +181,7 @@ async fn a_hooks_worker_that_dies_costs_the_answer_that_it_waited_for() {
     let mut live = site.start().await;
     live.prompt_with(config, "hi");
     live.until(|e| matches!(e, Event::Hook(Hook::Called { .. }))).await;
-    kill(&live, Worker::Last);
+    kill(&live, Worker::Last).await;
     let log = completed(&site, live).await;
     plugins::close().await;
     assert!(has(&log, |e| {

@@ -148,7 +148,7 @@ fn told(log: &[Envelope], what: &str) -> bool {
 async fn a_worker_that_dies_over_a_switch_leaves_the_agent() {
     let (site, waits) = waiting_site();
     let live = switching(&site).await;
-    kill(&live, Worker::ToolExecutor);
+    kill(&live, Worker::ToolExecutor).await;
     let log = completed(&site, live).await;
     // a configuration that is built too late changes nothing
     drop(waits);

@@ -34,7 +34,8 @@ const QUEUE: usize = 1_024;
 pub(crate) const MAX_TEXT: usize = 2 << 20;
 /// The most files that a server has open.
 const MAX_OPEN: usize = 64;
-/// How long a server must be silent before its diagnostics count as complete.
+/// How long a server must be silent at least before its diagnostics count as complete. Some send those of the syntax first,
+/// so one that has taken long must be silent for half of that time.
 const SETTLED: Duration = Duration::from_millis(120);
 /// How long a server may take to answer for the diagnostics of a file.
 const PULL: Duration = Duration::from_secs(60);
@@ -392,15 +393,16 @@ impl Running {
                 paths.iter().filter_map(|path| Some((path, self.current(path)?.0))).collect();
             let is_ready = open.iter().all(|(path, sent)| self.notices.has(path, *sent, pulled));
             let last = self.notices.last().map_or(begun, |last| last.max(begun));
+            let silence = SETTLED.max((last - begun) / 2);
             let now = Instant::now();
-            if is_ready && !self.notices.is_busy() && now >= last + SETTLED || open.is_empty() {
+            if is_ready && !self.notices.is_busy() && now >= last + silence || open.is_empty() {
                 return true;
             }
             if now >= end || self.link.is_over() {
                 return false;
             }
             let until = match is_ready {
-                true => end.min((last + SETTLED).max(now + Duration::from_millis(1))),
+                true => end.min((last + silence).max(now + Duration::from_millis(1))),
                 // the end of the connection wakes nobody
                 false => end.min(now + SETTLED),
             };
