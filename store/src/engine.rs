@@ -79,7 +79,7 @@ pub trait ReadEngine: fmt::Debug + Send + Sync {
     fn import_notes(&self) -> Result<Vec<u8>, ContentFault>;
 }
 
-/// Who may append to a session of a shared engine, for people.
+/// The owner of a session of a shared engine, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
     /// The node that owns it. `None`: nobody does, or the owner's lease has run out.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 thread_local! {
-    /// What the reading under way on this thread has looked at.
+    /// The looks of the reading that is under way on this thread.
     static NOTED: RefCell<Option<Noted>> = const { RefCell::new(None) };
 }
 

@@ -43,7 +43,7 @@ pub struct Options {
     pub patience: Duration,
     /// The names by which people know the node.
     pub labels: Vec<String>,
-    /// What the node can reach, for instance `host:NAME` for the files of a host. Sessions that it claims are bound to
+    /// The place of the node, for instance `host:NAME` for the files of a host. Sessions that it claims are bound to
     /// this place: only nodes there take them over.
     pub place: String,
 }

@@ -132,7 +132,7 @@ pub(crate) struct Node {
     pub(crate) id: Uuid,
     labels: Vec<String>,
     lease: Duration,
-    /// What it can reach, for instance the files of a host. Sessions that it claims are bound to that.
+    /// Its place, for instance the files of a host. Sessions that it claims are bound to that.
     place: String,
     slot: Arc<Slot>,
     /// One transaction at a time is on the connection.
