@@ -17,6 +17,7 @@ const SERVE: &str = "LEFTFOLD_TEST_LSP";
 /// | --- | --- |
 /// | empty | publishes the diagnostics of each version |
 /// | `pull` | answers requests for diagnostics, and publishes none |
+/// | `typescript` | publishes none for any text, without a version, and passes requests on to TypeScript's server |
 /// | `hung` | answers nothing at all |
 /// | `silent` | starts, and publishes nothing |
 /// | `late` | publishes after three seconds |
@@ -59,6 +60,10 @@ pub fn serve_if_asked() {
                 if manner == "pull" {
                     can["diagnosticProvider"] = pull;
                 }
+                if manner == "typescript" {
+                    let commands = ["typescript.tsserverRequest"];
+                    can["executeCommandProvider"] = json!({ "commands": commands });
+                }
                 answer(&message, json!({ "capabilities": can }));
             }
             "textDocument/didOpen" => {
@@ -73,6 +78,14 @@ pub fn serve_if_asked() {
                 let uri = params["textDocument"]["uri"].as_str().unwrap();
                 let text = std::fs::read_to_string(uri.strip_prefix("file://").unwrap()).unwrap();
                 answer(&message, json!({ "kind": "full", "items": diagnostics(&text) }));
+            }
+            "workspace/executeCommand" => {
+                let path = params["arguments"][1]["file"].as_str().unwrap();
+                let found = diagnostics(&std::fs::read_to_string(path).unwrap());
+                let is_semantic = params["arguments"][0] == "semanticDiagnosticsSync";
+                let items: Vec<Value> = found.iter().map(in_typescript).collect();
+                let body = if is_semantic { items } else { Vec::new() };
+                answer(&message, json!({ "type": "response", "body": body }));
             }
             "textDocument/hover" => {
                 let place = &params["position"];
@@ -104,6 +117,7 @@ fn changed(manner: &str, document: &Value, text: Option<&str>) {
     let items = diagnostics(text.unwrap());
     match manner {
         "silent" | "pull" => return,
+        "typescript" => return publish(uri, &Value::Null, Vec::new()),
         "late" => std::thread::sleep(Duration::from_secs(3)),
         "crash" => {
             eprintln!("I have crashed");
@@ -140,6 +154,16 @@ fn diagnostics(text: &str) -> Vec<Value> {
 fn diagnostic(line: u32, severity: u32, message: &str) -> Value {
     let range = json!({ "start": { "line": line, "character": 0 }, "end": { "line": line, "character": 5 } });
     json!({ "range": range, "severity": severity, "message": message, "source": "stub" })
+}
+
+/// A diagnostic as TypeScript's server has it.
+fn in_typescript(item: &Value) -> Value {
+    let place = |at: &Value| json!({ "line": at["line"].as_u64().unwrap() + 1, "offset": at["character"].as_u64().unwrap() + 1 });
+    json!({
+        "start": place(&item["range"]["start"]), "end": place(&item["range"]["end"]),
+        "category": if item["severity"] == 1 { "error" } else { "warning" },
+        "text": item["message"], "source": "stub",
+    })
 }
 
 fn publish(uri: &Value, version: &Value, items: Vec<Value>) {

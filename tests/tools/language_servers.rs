@@ -39,9 +39,10 @@ fn the_model_learns_of_the_errors_that_it_has_made_and_mends_them() {
         { "match": { "result": "2:1 ERROR one [stub]" }, "parts": call("edit", mend)["parts"] },
         { "match": { "result": "1 line added, 1 removed." }, "parts": says("Done.")["parts"] },
     ]);
-    for sandboxed in [false, true] {
+    // one that publishes nothing of use, and is asked through its commands
+    for (sandboxed, manner) in [(false, ""), (true, ""), (false, "typescript")] {
         let site = Site::scripted(&script(&turn));
-        let site = served(if sandboxed { site.sandboxed() } else { site.unsandboxed() }, "");
+        let site = served(if sandboxed { site.sandboxed() } else { site.unsandboxed() }, manner);
         let events = site.prompt("go").ok().events();
         let finished = all(&events, "tool.finished");
         let [first, second] = [0, 1].map(|at| &finished[at]["data"]);
@@ -57,7 +58,10 @@ fn the_model_learns_of_the_errors_that_it_has_made_and_mends_them() {
         assert_eq!((&errors[0]["severity"], errors.as_array().unwrap().len()), (&json!(1), 1));
         assert_eq!(second["metadata"]["diagnostics"][&path], json!([]), "{second}");
         assert!(!second["output"].as_str().unwrap().contains("<diagnostics"), "{second}");
-        assert_eq!(site.text("language-server").lines().next(), Some("started "));
+        assert_eq!(
+            site.text("language-server").lines().next(),
+            Some(&*format!("started {manner}"))
+        );
         // a replay needs no server
         std::fs::remove_file(site.project().join("language-server")).unwrap();
         site.assert_sound();

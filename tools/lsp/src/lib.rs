@@ -11,6 +11,7 @@
 //! | `servers` | which server checks which file, and how long a turn waits |
 //! | `server` | starting one server, and bringing it up to date with files |
 //! | `notices` | what a server has said by itself: diagnostics, and whether it is busy |
+//! | `tsserver` | asking TypeScript's server for diagnostics, through a server that passes requests on |
 //! | `questions` | the requests about code, and their answers as lines |
 //! | `places` | paths as URIs, and positions within a text |
 //!
@@ -31,6 +32,7 @@ mod questions;
 mod server;
 mod servers;
 mod spec;
+mod tsserver;
 
 pub use known::KnownServer;
 pub use servers::{Servers, changes, close, dispose, reports};

@@ -34,6 +34,16 @@ pub(crate) struct Published {
     items: Vec<gen_lsp_types::Diagnostic>,
     errors: usize,
     rest: usize,
+    includes: Includes,
+}
+
+/// The part of a server's diagnostics that an answer has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Includes {
+    /// Others are published, such as those of `cargo check`.
+    Own,
+    /// Those that the server publishes too, maybe late and of an older text.
+    Published,
 }
 
 /// A version of a file that the server was sent.
@@ -112,8 +122,8 @@ impl Notices {
     }
 
     /// Keeps the answer to a request for diagnostics of the version that was sent.
-    pub(crate) fn pulled(&self, path: &Path, version: i64, items: &Value) {
-        let found = read(items, Some(version));
+    pub(crate) fn pulled(&self, path: &Path, version: i64, items: &Value, includes: Includes) {
+        let found = Published { includes, ..read(items, Some(version)) };
         self.change(|known| keep(&mut known.pulled, path, found));
     }
 
@@ -131,8 +141,10 @@ impl Notices {
             None => published.at >= sent.at,
         };
         let (published, pulled) = self.with(|known| {
-            let published = known.published.get(path).filter(fits).cloned();
-            (published, known.pulled.get(path).filter(fits).cloned())
+            let pulled = known.pulled.get(path).filter(fits).cloned();
+            let is_all = pulled.as_ref().is_some_and(|it| it.includes == Includes::Published);
+            let published = known.published.get(path).filter(|it| !is_all && fits(it));
+            (published.cloned(), pulled)
         });
         let lines: Vec<&str> = text.split('\n').map(|line| line.trim_end_matches('\r')).collect();
         let mut found: Option<FileDiagnostics> = None;
@@ -276,8 +288,14 @@ fn keep(files: &mut BTreeMap<PathBuf, Published>, path: &Path, found: Published)
 
 /// Reads a list of diagnostics. One that is not valid is left out.
 fn read(items: &Value, version: Option<i64>) -> Published {
-    let mut published =
-        Published { version, at: Instant::now(), items: Vec::new(), errors: 0, rest: 0 };
+    let mut published = Published {
+        version,
+        at: Instant::now(),
+        items: Vec::new(),
+        errors: 0,
+        rest: 0,
+        includes: Includes::Own,
+    };
     let all = items.as_array().map(Vec::as_slice).unwrap_or_default();
     let mut milder = Vec::new();
     for item in all {
@@ -376,7 +394,7 @@ mod tests {
         assert_eq!(found(), Some(0));
         let later = Sent { version: 3, at: Instant::now() };
         assert_eq!(notices.of(path, later, TEXT), None, "it is older than the text");
-        notices.pulled(path, 3, &json!([item(1, 1, "asked")]));
+        notices.pulled(path, 3, &json!([item(1, 1, "asked")]), Includes::Own);
         assert!(notices.has(path, later, true) && !notices.has(path, later, false));
         assert_eq!(notices.of(path, later, TEXT).unwrap().errors, 1);
         notices.forget(path);
@@ -388,11 +406,14 @@ mod tests {
         let (notices, path) = (notices(), Path::new("/p/a"));
         let sent = Sent { version: 1, at: Instant::now() };
         publish(&notices, "/p/a", Some(1), &[item(1, 1, "both"), item(0, 2, "mild")]);
-        notices.pulled(path, 1, &json!([item(1, 1, "both"), item(0, 1, "first")]));
+        let pulled = json!([item(1, 1, "both"), item(0, 1, "first")]);
+        notices.pulled(path, 1, &pulled, Includes::Own);
         let found = notices.of(path, sent, TEXT).unwrap();
         let messages: Vec<&str> = found.items.iter().map(|item| item.message.as_str()).collect();
         assert_eq!(messages, ["first", "both", "mild"]);
         assert_eq!((found.errors, found.rest), (2, 1));
+        notices.pulled(path, 1, &json!([item(0, 1, "all")]), Includes::Published);
+        assert_eq!(notices.of(path, sent, TEXT).unwrap().items.len(), 1);
     }
 
     #[test]

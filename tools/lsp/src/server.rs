@@ -15,9 +15,9 @@ use leftfold_json_rpc::{Framing, Handler, Link, Protocol, RequestError};
 use leftfold_process::{Connection, Failure, Program, Service};
 use serde_json::{Value, json};
 
-use crate::notices::{Notices, Sent};
+use crate::notices::{Includes, Notices, Sent};
 use crate::spec::{LaunchContext, ServerSpec};
-use crate::{languages, places};
+use crate::{languages, places, tsserver};
 
 /// How long a server may take to answer `initialize`.
 const START: Duration = Duration::from_secs(60);
@@ -66,8 +66,16 @@ pub(crate) struct Running {
     capabilities: Value,
     language: Option<String>,
     open: Mutex<BTreeMap<PathBuf, Open>>,
-    /// The versions of files for whose diagnostics it was asked.
-    asked: Arc<Mutex<BTreeMap<PathBuf, i64>>>,
+    /// The files for whose diagnostics it was asked.
+    asked: Arc<Mutex<BTreeMap<PathBuf, Asked>>>,
+}
+
+/// A request for diagnostics of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Asked {
+    version: i64,
+    /// Whether only those count that the server publishes.
+    is_refused: bool,
 }
 
 impl Connection for Running {
@@ -232,8 +240,16 @@ impl Running {
         !matches!(self.capabilities[capability], Value::Null | Value::Bool(false))
     }
 
-    fn pulls(&self) -> bool {
-        self.can("diagnosticProvider") || self.notices.pulls()
+    /// How it can be asked for diagnostics. `None`: it publishes them.
+    fn pull_method(&self) -> Option<PullMethod> {
+        if self.can("diagnosticProvider") || self.notices.pulls() {
+            return Some(PullMethod::Standard);
+        }
+        tsserver::is_behind(&self.capabilities).then_some(PullMethod::TypeScript)
+    }
+
+    fn with_asked<T>(&self, look: impl FnOnce(&mut BTreeMap<PathBuf, Asked>) -> T) -> T {
+        look(&mut self.asked.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn with_open<T>(&self, look: impl FnOnce(&mut BTreeMap<PathBuf, Open>) -> T) -> T {
@@ -302,7 +318,7 @@ impl Running {
 
     fn close_file(&self, path: &Path) {
         let was_open = self.with_open(|open| open.remove(path)).is_some();
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
+        self.with_asked(|asked| asked.remove(path));
         self.notices.forget(path);
         let uri = places::uri(path);
         if was_open {
@@ -321,7 +337,7 @@ impl Running {
             oldest.inspect(|path| drop(open.remove(path)))
         });
         if let Some(path) = oldest {
-            self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(&path);
+            self.with_asked(|asked| asked.remove(&path));
             self.notices.forget(&path);
             let uri = places::uri(&path);
             self.link.notify("textDocument/didClose", json!({ "textDocument": { "uri": uri } }));
@@ -351,26 +367,36 @@ impl Running {
         });
     }
 
-    /// Asks for the diagnostics of the current versions of these files, if the server wants to be asked and was not yet.
-    /// The answers are kept whenever they come.
-    fn pull<'a>(&self, paths: impl Iterator<Item = &'a PathBuf>) {
+    /// Asks for the diagnostics of the current versions of these files, unless it was asked before. The answers are kept
+    /// whenever they come.
+    fn pull<'a>(&self, method: PullMethod, paths: impl Iterator<Item = &'a PathBuf>) {
         for path in paths {
             let Some((Sent { version, .. }, _)) = self.current(path) else { continue };
-            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-            if asked.insert(path.clone(), version) == Some(version) {
+            let is_new = self.with_asked(|asked| {
+                let is_new = asked.get(path).is_none_or(|before| before.version != version);
+                if is_new {
+                    asked.insert(path.clone(), Asked { version, is_refused: false });
+                }
+                is_new
+            });
+            if !is_new {
                 continue;
             }
-            drop(asked);
             let (link, notices) = (Arc::clone(&self.link), Arc::clone(&self.notices));
             let (asked, path) = (Arc::clone(&self.asked), path.clone());
             tokio::spawn(async move {
-                let params = json!({ "textDocument": { "uri": places::uri(&path) } });
                 let end = Instant::now() + PULL;
-                match ask(&link, "textDocument/diagnostic", &params, end).await {
-                    Ok(report) => notices.pulled(&path, version, &report["items"]),
-                    Err(_) => {
-                        // it may be asked again
-                        asked.lock().unwrap_or_else(PoisonError::into_inner).remove(&path);
+                match method.ask(&link, &path, end).await {
+                    Ok(items) => notices.pulled(&path, version, &items, method.includes()),
+                    Err(error) => {
+                        let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
+                        let is_refused = matches!(error, RequestError::Refused { .. });
+                        if is_refused && method == PullMethod::TypeScript {
+                            asked.insert(path, Asked { version, is_refused });
+                        } else {
+                            // it may be asked again
+                            asked.remove(&path);
+                        }
                     }
                 }
             });
@@ -385,15 +411,26 @@ impl Running {
         loop {
             changes.borrow_and_update();
             // some servers say only after their start that they want to be asked
-            let pulled = self.pulls();
-            if pulled {
-                self.pull(paths.iter().chain(others));
+            let pull_method = self.pull_method();
+            if let Some(method) = pull_method {
+                self.pull(method, paths.iter().chain(others));
             }
             let open: Vec<(&PathBuf, Sent)> =
                 paths.iter().filter_map(|path| Some((path, self.current(path)?.0))).collect();
-            let is_ready = open.iter().all(|(path, sent)| self.notices.has(path, *sent, pulled));
+            let refused = self.with_asked(|asked| {
+                let refused = asked.iter().filter(|(_, asked)| asked.is_refused);
+                refused.map(|(path, _)| path.clone()).collect::<Vec<PathBuf>>()
+            });
+            let is_ready = open.iter().all(|(path, sent)| {
+                let is_pulled = pull_method.is_some() && !refused.contains(path);
+                self.notices.has(path, *sent, is_pulled)
+            });
             let last = self.notices.last().map_or(begun, |last| last.max(begun));
-            let silence = SETTLED.max((last - begun) / 2);
+            // an answer that has all is complete
+            let silence = match pull_method {
+                Some(PullMethod::TypeScript) if refused.is_empty() => Duration::ZERO,
+                _ => SETTLED.max((last - begun) / 2),
+            };
             let now = Instant::now();
             if is_ready && !self.notices.is_busy() && now >= last + silence || open.is_empty() {
                 return true;
@@ -440,6 +477,43 @@ impl Running {
         end: Instant,
     ) -> Result<Value, RequestError> {
         ask(&self.link, method, params, end).await
+    }
+}
+
+/// The ways of asking for the diagnostics of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PullMethod {
+    /// `textDocument/diagnostic` of the protocol
+    Standard,
+    TypeScript,
+}
+
+impl PullMethod {
+    async fn ask(self, link: &Arc<Link>, path: &Path, end: Instant) -> Result<Value, RequestError> {
+        match self {
+            Self::Standard => {
+                let params = json!({ "textDocument": { "uri": places::uri(path) } });
+                let mut report = ask(link, "textDocument/diagnostic", &params, end).await?;
+                Ok(report["items"].take())
+            }
+            Self::TypeScript => {
+                let requests = tsserver::requests(path);
+                let [syntax, meaning] =
+                    requests.each_ref().map(|it| ask(link, "workspace/executeCommand", it, end));
+                let (syntax, meaning) = tokio::try_join!(syntax, meaning)?;
+                let found = tsserver::diagnostics(&syntax).zip(tsserver::diagnostics(&meaning));
+                let none = || RequestError::Refused { code: 0, why: "it has none".to_owned() };
+                let (syntax, meaning) = found.ok_or_else(none)?;
+                Ok([syntax, meaning].concat().into())
+            }
+        }
+    }
+
+    fn includes(self) -> Includes {
+        match self {
+            Self::Standard => Includes::Own,
+            Self::TypeScript => Includes::Published,
+        }
     }
 }
 
