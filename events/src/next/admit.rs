@@ -35,8 +35,13 @@ pub fn admits(s: &State, fact: &Fact) -> bool {
                 awaits(&[PendingKind::Request]) && !is_compacting(s)
             }
             Tool::Resolved(_) => awaits(&[PendingKind::Check]),
-            Tool::Progressed { .. } | Tool::Finished(_) | Tool::ElicitationRequested { .. } => {
-                awaits(&[PendingKind::Tool])
+            Tool::Progressed { .. } | Tool::Finished(_) => awaits(&[PendingKind::Tool]),
+            Tool::ElicitationRequested { elicitation, .. } => {
+                let mut runs = s.calls().filter(|call| {
+                    call.phase.wait().is_some_and(|wait| Some(wait.intent) == fact.of)
+                });
+                let is_repeated = runs.any(|call| call.elicited.contains(elicitation));
+                awaits(&[PendingKind::Tool]) && !is_repeated
             }
             Tool::ResolveStarted { .. }
             | Tool::Started { .. }

@@ -87,6 +87,8 @@ fn reads_files(call: &Call) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::event::{Access, Resolution};
     use crate::json::Json;
@@ -122,6 +124,7 @@ mod tests {
             changed: None,
             vetoed: None,
             elicitations: Vec::new(),
+            elicited: BTreeSet::new(),
             started: None,
             ended: None,
             ran: false,

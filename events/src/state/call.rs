@@ -1,5 +1,6 @@
 //! A tool call of a reply, and its progress through resolution, rules, questions and run.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -38,6 +39,9 @@ pub struct Call {
     /// The questions of its run to people; the first one is being asked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub elicitations: Vec<Elicitation>,
+    /// The numbers of all questions of this run so far.
+    #[serde(skip)]
+    pub(crate) elicited: BTreeSet<u32>,
     /// When it last began to run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<Time>,
@@ -81,7 +85,7 @@ pub enum Phase {
 
 impl Phase {
     /// The wait of the call for its next outcome.
-    pub(super) fn wait(&self) -> Option<Wait> {
+    pub(crate) fn wait(&self) -> Option<Wait> {
         let (Self::Checking(wait) | Self::Asking { wait, .. } | Self::Running { wait, .. }) = self
         else {
             return None;

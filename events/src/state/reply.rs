@@ -1,5 +1,7 @@
 //! How `model.*` events change the state.
 
+use std::collections::BTreeSet;
+
 use super::message::{Message, Reply, ReplyEnd, ReplyPart};
 use super::{Call, Failure, ModelStatus, State, Titling, Turn, Wait, Writing, files, words};
 use crate::event::{
@@ -386,6 +388,7 @@ impl Call {
             changed: None,
             vetoed: None,
             elicitations: Vec::new(),
+            elicited: BTreeSet::new(),
             started: None,
             ended: None,
             ran: false,

@@ -70,6 +70,7 @@ impl State {
             Tool::ElicitationRequested { elicitation, from, message, wanted } => {
                 if let Some(call) = self.waiting_mut(of).filter(|call| call.is_running()) {
                     call.elicitations.push(Elicitation::new(*elicitation, from, message, wanted));
+                    call.elicited.insert(*elicitation);
                 }
             }
             Tool::ElicitationAnswered { elicitation, .. } => {
@@ -111,6 +112,7 @@ impl State {
         if let Some(call) = self.call_mut(envelope.of) {
             call.tail.clear();
             call.elicitations.clear();
+            call.elicited.clear();
             call.started = Some(envelope.at);
             call.phase = Phase::Running { wait: Wait::of(envelope), attempt };
         }

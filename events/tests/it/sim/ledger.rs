@@ -4,7 +4,7 @@
 mod asking;
 mod beside;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use leftfold_events::event::{
     Class, Compaction, Event, Model, Purpose, Resolution, Session, Subagent, Todo, Tool, Turn,
@@ -47,6 +47,8 @@ struct Call {
     answered: bool,
     /// The open questions of its run.
     elicitations: Vec<u32>,
+    /// All of the run so far.
+    elicited: BTreeSet<u32>,
     /// Attempts.
     started: u32,
     /// Whether a node has died since its last event.
@@ -401,6 +403,7 @@ impl Ledger {
         held(allowed, "started, and nobody has allowed it")?;
         (call.started, call.orphaned) = (attempt, false);
         call.elicitations.clear();
+        call.elicited.clear();
         Ok(())
     }
 

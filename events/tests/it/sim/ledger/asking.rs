@@ -52,6 +52,7 @@ impl Ledger {
             let (_, wait) = self.find(e, |wait| matches!(wait, Wait::Run(_)))?;
             let Wait::Run(seq) = wait else { return Ok(()) };
             let call = self.calls.get_mut(&seq).ok_or("an elicitation about no call")?;
+            held(call.elicited.insert(*elicitation), "asked twice")?;
             call.elicitations.push(*elicitation);
         } else if let Tool::ElicitationAnswered { elicitation, .. } = event {
             let of = e.of.unwrap_or_default();
