@@ -3,6 +3,7 @@
 mod amounts;
 mod conversation;
 mod examples;
+mod executor;
 mod fleet;
 mod log;
 mod peers;
@@ -18,6 +19,7 @@ use leftfold_runtime::turn_config::Overrides;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::conversation::*;
+pub(crate) use self::executor::*;
 pub(crate) use self::fleet::*;
 pub(crate) use self::log::*;
 pub(crate) use self::peers::*;
@@ -117,6 +119,8 @@ pub(crate) enum Command {
     Plugins(Plugins),
     /// Keep sessions in PostgreSQL, where nodes on several machines share them
     Fleet(Fleet),
+    /// Run the calls of sessions beside a workspace, for nodes on other machines
+    Executor(Executor),
     /// Show the settings in effect, and where each value comes from
     Config(Config),
     /// Show the project's settings that need your trust, and trust them
@@ -200,6 +204,7 @@ impl Command {
             | Self::Lsp(_)
             | Self::Plugins(_)
             | Self::Fleet(_)
+            | Self::Executor(_)
             | Self::Config(_)
             | Self::Tool(_)
             | Self::Doctor(_)
@@ -226,6 +231,9 @@ pub(crate) struct Run {
     /// Fork the session and continue in the fork; the original does not change
     #[arg(long)]
     pub(crate) fork: bool,
+    /// Work in the workspace of this executor, which settings name under `executors`
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["session", "continue", "fork"])]
+    pub(crate) executor: Option<String>,
     #[command(flatten)]
     pub(crate) prompted: PromptArgs,
     #[command(flatten)]

@@ -86,6 +86,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Agents(args) => commands::agents::agents(&args),
         Command::Mcp(args) => commands::mcp::mcp(&args),
         Command::Lsp(args) => commands::lsp::lsp(&args),
+        Command::Executor(args) => commands::executor::executor(&args),
         Command::Fleet(args) => commands::fleet::fleet(&args, cli.store.as_deref()),
         Command::Plugins(args) => commands::plugins::plugins(&args),
         Command::Config(args) => commands::config::config(&args),

@@ -6,15 +6,15 @@ mod lost;
 use std::time::Duration;
 
 use leftfold_events::event::{
-    CallKind, CallSpec, Class, Compaction as CompactionEvent, Ended, Event, Files, Hook, Model,
-    Permission as PermissionEvent, Purpose, Session as SessionEvent, Started, Subagent, Todo, Tool,
-    Turn,
+    CallKind, CallSpec, Class, Compaction as CompactionEvent, Ended, Event, Files, Finished, Hook,
+    Model, Permission as PermissionEvent, Purpose, Session as SessionEvent, Started, Subagent,
+    Todo, Tool, Turn,
 };
 use leftfold_events::sandbox::shows_env_files;
 use leftfold_events::state::{Call, ModelStatus, PendingKind, Phase};
 use leftfold_events::{Envelope, Fact, Repeatable, Secrets, Seq, SessionId, State, context};
 use leftfold_providers::Extra;
-use leftfold_tools::{Caller, Instructed, Sandbox, Seen};
+use leftfold_tools::{Caller, Instructed, Output, Sandbox, Seen};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, RpcReplyPort};
 
 use self::lost::{check_lost, request_lost, run_lost};
@@ -139,6 +139,7 @@ impl Workers {
                     self.to_executor(ToolExecutorMessage::Cancel { call: of });
                     self.children().interrupt(of, state);
                 }
+                Tool::Finished(_) => self.to_executor(ToolExecutorMessage::Acknowledge { of }),
                 Tool::ElicitationAnswered { elicitation, consent, content, .. } => {
                     let reply = (*consent, content.clone());
                     let reply = ToolExecutorMessage::QuestionReply {
@@ -152,7 +153,6 @@ impl Workers {
                 | Tool::InputStreamed { .. }
                 | Tool::Resolved(_)
                 | Tool::Progressed { .. }
-                | Tool::Finished(_)
                 | Tool::ElicitationRequested { .. }
                 | Tool::Lost { .. }
                 | Tool::Batched { .. } => {}
@@ -311,6 +311,13 @@ impl Workers {
             instructed: instructed(envelope.seq, state),
         };
         self.to_executor(ToolExecutorMessage::Run(Box::new(run)));
+    }
+
+    /// The outcome of the run `of` that an executor had kept. `None`: the log does not wait for it.
+    pub(crate) fn late_outcome(&self, of: Seq, output: Output, state: &State) -> Option<Finished> {
+        let call = state.calls().find(|call| call.run() == Some(of))?.id.clone();
+        let output = leftfold_tools::received(output, &self.world.workspace, &call);
+        Some(tool_executor::finished(call, output))
     }
 
     fn call_hook(&mut self, of: Seq, state: &State) {

@@ -38,7 +38,9 @@ use leftfold_events::{
 };
 use leftfold_providers::{Credentials, Extra};
 use leftfold_store::{Lease, LiveReader, Store};
-use leftfold_tools::{Caller, Elicitation, ElicitationReply, Instructed, Sandbox, Seen};
+use leftfold_tools::{
+    Caller, Elicitation, ElicitationReply, Instructed, Sandbox, Seen, SessionOwner,
+};
 use ractor::{ActorRef, RpcReplyPort};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -187,6 +189,9 @@ pub enum Error {
     Gone(String),
     #[error("an actor could not be started: {0}")]
     Spawn(#[from] ractor::SpawnErr),
+    /// The executor beside the workspace has not let this node take the session over.
+    #[error("{0}; nothing was run, and the session waits")]
+    Executor(String),
     #[error("opening a session failed unexpectedly: {0}")]
     Blocking(#[from] tokio::task::JoinError),
 }
@@ -350,6 +355,8 @@ pub(crate) struct Right {
     pub(crate) mark: String,
     /// `None`: no other node can take the session.
     pub(crate) lease: Option<Lease>,
+    /// The right to have effects at an executor.
+    pub(crate) owner: SessionOwner,
 }
 
 /// A call to resolve, for the intent `of`.
@@ -391,6 +398,10 @@ pub(crate) enum ToolExecutorMessage {
         call: Seq,
     },
     CancelAll,
+    /// The outcome of the run `of` is durable: an executor that keeps it may forget it.
+    Acknowledge {
+        of: Seq,
+    },
 }
 
 /// A question of the tool run that the intent `of` has started.

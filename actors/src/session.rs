@@ -9,12 +9,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leftfold_events::event::{Event, Files, Owner, Session as SessionEvent, Turn};
+use leftfold_events::event::{Event, Files, Owner, Session as SessionEvent, Tool, Turn};
 use leftfold_events::{
-    ApprovalRefused, Fact, POLICY, Secrets, Seq, State, TurnConfig, admits, may_approve, settle,
+    ApprovalRefused, Fact, POLICY, Secrets, Seq, State, TurnConfig, accept, admits, may_approve,
+    settle,
 };
 use leftfold_providers::Credentials;
 use leftfold_store::Log;
+use leftfold_tools::{LateOutcome, SessionOwner};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::task::AbortHandle;
 use tracing::Span;
@@ -32,6 +34,8 @@ pub(crate) struct Arguments {
     pub(crate) world: World,
     /// The beginning of the marks of its processes.
     pub(crate) mark: String,
+    /// Its right at an executor.
+    pub(crate) owner: SessionOwner,
     pub(crate) observers: ActorRef<ObserversMessage>,
     pub(crate) node: ActorRef<NodeMessage>,
 }
@@ -49,6 +53,8 @@ pub(crate) struct SessionState {
     imported: Option<Seq>,
     /// The steps of the imported part whose changes count.
     accepted: Vec<Seq>,
+    /// Outcomes of calls whose node was gone, which come into the log before `session.resumed`.
+    recovered: Vec<LateOutcome>,
     /// For a new session: a client's choices and rules, to be written after the first event.
     choices: Vec<SessionEvent>,
     inbox: VecDeque<Item>,
@@ -97,13 +103,13 @@ impl Actor for Session {
         myself: ActorRef<Self::Msg>,
         arguments: Arguments,
     ) -> Result<SessionState, ActorProcessingErr> {
-        let Arguments { log, world, mark, observers, node } = arguments;
+        let Arguments { log, world, mark, owner, observers, node } = arguments;
         let cut_off = log.is_cut_off();
-        let OpenLog { log, state, created_event, imported, accepted } = log;
+        let OpenLog { log, state, created_event, imported, accepted, recovered, .. } = log;
         let session = log.session();
         let secrets = world.workspace.secrets.clone();
         let clock = Clock::after(state.at, world.recording.clone());
-        let right = Right { mark, lease: log.lease() };
+        let right = Right { mark, lease: log.lease(), owner };
         let workers = Workers::start(&myself, node, session, world, right).await?;
         let inbox = VecDeque::new();
         Ok(SessionState {
@@ -114,6 +120,7 @@ impl Actor for Session {
             created_event,
             imported,
             accepted,
+            recovered,
             choices: Vec::new(),
             inbox,
             cut_off,
@@ -348,6 +355,7 @@ impl SessionState {
             Item::Resume(world, config, resumed) => {
                 if admits(&self.state, &resumed) {
                     self.renew(world);
+                    self.recover(batch);
                     self.configured(&config, resumed, batch);
                 }
             }
@@ -365,6 +373,23 @@ impl SessionState {
                     // the client may be gone
                     let _ = reply_to.send(Answered::NotOpen);
                 }
+            }
+        }
+    }
+
+    /// Logs the outcomes that an executor had kept. Nothing is decided from them before `session.resumed`, which
+    /// follows in the batch.
+    fn recover(&mut self, batch: &mut Batch) {
+        for LateOutcome { seq, output } in std::mem::take(&mut self.recovered) {
+            let Some(finished) = self.workers.late_outcome(seq, output, &self.state) else {
+                continue;
+            };
+            let mut fact = Fact::of(seq, Tool::Finished(Box::new(finished)));
+            fact.notes.recovered = true;
+            self.secrets.redact_fact(&mut fact);
+            if self.created_event.is_none() && admits(&self.state, &fact) {
+                let now = self.clock.now(&self.state);
+                batch.add(vec![accept(&mut self.state, self.log.session(), fact, now)]);
             }
         }
     }

@@ -9,7 +9,7 @@ use leftfold_events::event::{
     CallKind, CallSpec, Consent, Event, Finished, Resolution, Todo, Tool,
 };
 use leftfold_events::{Fact, Json, Secrets, Seq, TurnConfig};
-use leftfold_tools::{Context, Elicitation, ElicitationReply, Output, Seen, Workspace};
+use leftfold_tools::{Context, Elicitation, ElicitationReply, Output, RunKey, Seen, Workspace};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -99,6 +99,7 @@ impl Actor for ToolExecutor {
                 }
             }
             ToolExecutorMessage::CancelAll => running.cancel_all(),
+            ToolExecutorMessage::Acknowledge { of } => running.acknowledge(of),
             ToolExecutorMessage::QuestionReply { call, elicitation, reply } => {
                 running.reply(call, elicitation, reply);
             }
@@ -159,6 +160,7 @@ impl Running {
             workspace,
             call: id.clone(),
             caller,
+            run_key: Some(RunKey { owner: self.right.owner.clone(), seq: of }),
             call_env: format!("{}:{call}:{attempt}", self.right.mark),
             variables,
             sandbox,
@@ -272,6 +274,13 @@ impl Running {
         });
     }
 
+    /// Tells the executor beside the workspace, if there is one, that the outcome of the run `of` is in the log.
+    fn acknowledge(&mut self, of: Seq) {
+        let Some(remote) = self.workspace.remote.clone() else { return };
+        let run = RunKey { owner: self.right.owner.clone(), seq: of };
+        self.tasks.spawn(async move { remote.acknowledge(&run).await }, |_| {});
+    }
+
     fn cancel_all(&mut self) {
         self.calls.drain().for_each(|(_, call)| call.cancel.cancel());
     }
@@ -335,7 +344,7 @@ fn outcome(of: Seq, call: String, mut output: Output) -> Vec<Fact> {
     todos.into_iter().chain([finished]).collect()
 }
 
-fn finished(call: String, output: Output) -> Finished {
+pub(crate) fn finished(call: String, output: Output) -> Finished {
     let Output { title, output, is_error, metadata, spill, attachments, todos: _ } = output;
     let output = output.into();
     Finished { call, title, output, is_error, metadata, spill, attachments }

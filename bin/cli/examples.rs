@@ -24,6 +24,13 @@ Exit codes:
   0 completed   1 error   2 bad usage or settings   3 blocked: a call was rejected
   4 a limit of steps, cost or time was reached      5 incomplete answer   130 interrupted";
 
+pub(super) const EXECUTOR: &str = "\
+Example:
+  leftfold executor --listen 0.0.0.0:7443 --tls-cert cert.pem --tls-key key.pem --token-file token --workspace /work
+
+A node names it in its settings, and works there with `leftfold run --executor build \"...\"`:
+  { \"executors\": { \"build\": { \"address\": \"build.internal:7443\", \"token\": \"{env:BUILD_TOKEN}\", \"ca\": \"ca.pem\" } } }";
+
 pub(super) const FLEET: &str = "\
 Examples:
   leftfold fleet init postgresql://ann@db.example/logs

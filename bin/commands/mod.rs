@@ -11,6 +11,7 @@ pub(crate) mod demo;
 pub(crate) mod diff;
 mod divergence;
 pub(crate) mod doctor;
+pub(crate) mod executor;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod first_start;

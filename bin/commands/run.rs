@@ -50,7 +50,22 @@ pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
         }
         place => place,
     };
-    take(place, prompt, &turn)
+    let project = match &args.executor {
+        // inside the runtime, because the executor is asked
+        Some(name) => leftfold_runtime::run_async(async { Project::at_executor(name) })??,
+        None => project(place.as_ref())?,
+    };
+    take(place, &project, prompt, &turn)
+}
+
+/// The project of that session, or the one here.
+fn project(place: Option<&SessionPlace>) -> anyhow::Result<Project> {
+    if let Some(place) = place {
+        return Project::of(place);
+    }
+    let directory = std::env::current_dir()?;
+    let worktree = leftfold_config::worktree_of(&directory);
+    Ok(Project::new(directory, worktree))
 }
 
 /// The options of the turn with the form of its answer. A file for the answer that cannot be written is refused before
@@ -81,24 +96,16 @@ fn form(path: &Path) -> Result<StructuredOutput, Usage> {
 /// Runs a prompt in that session, or in a new one.
 fn take(
     place: Option<SessionPlace>,
+    project: &Project,
     Prompt { text: prompt, files }: Prompt,
     turn: &TurnArgs,
 ) -> anyhow::Result<ExitCode> {
-    let project = match &place {
-        Some(place) => Project::of(place)?,
-        None => {
-            let directory = std::env::current_dir()?;
-            let worktree = leftfold_config::worktree_of(&directory);
-            Project::new(directory, worktree)
-        }
-    };
     let place = place.map_or_else(|| session_paths::new_place(new_id()), Ok)?;
     let reported = place.clone();
     // Inside the runtime, because plugins may have to be started.
     let outcome = leftfold_runtime::run_async(async {
         let (overrides, store) = (turn.overrides(), place.store.as_path());
-        let prepared =
-            Prepared::new((&project, store), &overrides, &prompt, OptionsFor::ForPrompt)?;
+        let prepared = Prepared::new((project, store), &overrides, &prompt, OptionsFor::ForPrompt)?;
         let setup = prepared.setup(place)?;
         let mut parts = prepared.parts(&setup, vec![PromptPart::text(prompt)]).await?;
         parts.extend(files);
@@ -146,7 +153,7 @@ pub(crate) fn fork(args: Fork) -> anyhow::Result<ExitCode> {
     let fork = fork::begin(&super::place_to_change(&session)?, ForkRequest { at, files })?;
     let Some(prompt) = prompt else { return super::print(&format!("{}\n", fork.session)) };
     let session = fork.session;
-    let taken = take(Some(fork), prompt, &turn);
+    let taken = Project::of(&fork).and_then(|project| take(Some(fork), &project, prompt, &turn));
     taken.map_err(|error| match client::is_locked(&error) {
         // A fork with a prompt runs only the turn of that prompt.
         true => error.context(format!(

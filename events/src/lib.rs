@@ -35,7 +35,7 @@ pub use next::{ApprovalRefused, Repeatable, admits, children, delay, may_approve
 pub use payload::{Payload, Sha256};
 pub use request::Request;
 pub use secrets::Secrets;
-pub use settle::{fold, settle};
+pub use settle::{accept, fold, settle};
 pub use state::State;
 pub use time::Time;
 pub use turn_config::TurnConfig;

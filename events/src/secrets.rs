@@ -170,6 +170,16 @@ impl Secrets {
         value.len() < SHORTEST || self.secrets().iter().any(|secret| secret.value == value)
     }
 
+    /// The secrets that `input` names and calls may use.
+    pub fn named_in(&self, input: &crate::json::Json) -> Vec<Secret> {
+        let named = |secret: &&Secret| {
+            let begin = format!("{}{}", forms::BEGIN, secret.name);
+            let mut after = input.as_str().split(&begin).skip(1);
+            secret.usable && after.any(|after| after.starts_with([':', '}']))
+        };
+        self.secrets().iter().filter(named).cloned().collect()
+    }
+
     pub const fn is_empty(&self) -> bool {
         self.0.is_none()
     }

@@ -14,16 +14,7 @@ pub fn settle(
     fact: Fact,
     now: Time,
 ) -> Vec<Envelope> {
-    let fact = Envelope {
-        session,
-        seq: state.seq + 1,
-        at: state.at.max(now),
-        of: fact.of,
-        until: None,
-        event: fact.event,
-        notes: fact.notes,
-    };
-    state.apply(&fact);
+    let fact = accept(state, session, fact, now);
     // the fact after a turn configuration decides, not the configuration itself
     let decides = !matches!(fact.event, Event::Turn(Turn::Configured(_)));
     let mut batch = vec![fact];
@@ -41,6 +32,21 @@ pub fn settle(
         batch.push(intent);
     }
     batch
+}
+
+/// Folds a fact from which nothing is decided yet, because a fact that settles everything follows in the same batch.
+pub fn accept(state: &mut State, session: crate::id::SessionId, fact: Fact, now: Time) -> Envelope {
+    let fact = Envelope {
+        session,
+        seq: state.seq + 1,
+        at: state.at.max(now),
+        of: fact.of,
+        until: None,
+        event: fact.event,
+        notes: fact.notes,
+    };
+    state.apply(&fact);
+    fact
 }
 
 /// The state after these events.

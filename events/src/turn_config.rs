@@ -286,6 +286,9 @@ pub struct Options {
     /// other agent decided how its turns went on.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub any_finish: bool,
+    /// The executor beside the workspace, by its name in settings; `None`: the workspace is on the node's machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub executor: Option<String>,
     /// The sandbox of commands; `None`: the node that wrote the log knew none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxOptions>,
@@ -342,6 +345,7 @@ impl Default for Options {
             depth: 0,
             max_depth: MAX_DEPTH,
             any_finish: false,
+            executor: None,
             sandbox: None,
             sources: Sources::default(),
             record: false,

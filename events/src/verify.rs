@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::event::{Envelope, Event, Notes, Session, Turn};
+use crate::event::{Envelope, Event, Notes, Session, Tool, Turn};
 use crate::id::{Seq, SessionId};
 use crate::memo::Memo;
 use crate::state::State;
@@ -103,13 +103,21 @@ fn serves(before: Option<&Envelope>, event: &Envelope) -> bool {
     changes_config && !event.event.is_intent()
 }
 
+/// Whether `event` is an outcome that an executor had kept for the next owner of the session.
+pub fn is_recovered(event: &Envelope) -> bool {
+    event.notes.recovered && matches!(event.event, Event::Tool(Tool::Finished(_)))
+}
+
 fn changes_config(event: &Event) -> bool {
     matches!(event, Event::Turn(Turn::Configured(_)))
 }
 
-/// Whether `event` may cut a batch short: `resumed`, `forked`, or a `configured` directly before
-/// one.
+/// Whether `event` may cut a batch short: `resumed`, `forked`, a `configured` directly before
+/// one, or an outcome that was recovered before it.
 fn cuts_in(event: &Envelope, following: Option<&Envelope>) -> bool {
+    if is_recovered(event) {
+        return true;
+    }
     let cuts = |event: &Envelope| {
         matches!(
             event.event,

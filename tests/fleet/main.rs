@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "a test says how long it took")]
 
 mod commands;
+mod executor;
 mod import;
 mod operations;
 mod takeover;

@@ -133,6 +133,7 @@ impl Typed for Bash {
     type Args = Args;
     const NAME: &'static str = "bash";
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/bash.md");
+    const USES_WORKSPACE: bool = true;
 
     /// Without a sandbox the arguments about it are unknown, as all others that are not in the schema.
     fn known(args: Args, cx: &Workspace) -> Args {

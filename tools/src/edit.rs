@@ -173,6 +173,7 @@ impl Typed for Edit {
     type Args = Args;
     const NAME: &'static str = "edit";
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/edit.md");
+    const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         args.change().check()?;

@@ -68,6 +68,7 @@ impl Typed for Glob {
     type Args = Args;
     const NAME: &'static str = "glob";
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/glob.md");
+    const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         let (folder, _) = args.parsed()?;

@@ -49,6 +49,8 @@ mod question;
 mod quoted;
 mod read;
 mod registry;
+mod remote;
+mod run_key;
 mod sandbox;
 mod search_service;
 mod seen;
@@ -93,15 +95,16 @@ pub use media::{Media, base64, decode, recognise};
 pub use plan_switch::{PLAN_ENTER, PLAN_EXIT};
 pub use preview::{preview, previews};
 pub use protected::is_protected;
-pub use registry::{TOOLS, find, model_tools, resolve, run, run_alone, tools_for_model};
+pub use registry::{TOOLS, find, model_tools, received, resolve, run, run_alone, tools_for_model};
+pub use run_key::{RunKey, SessionOwner};
 pub use sandbox::{ProgramConfinement, ProgramKind, ProgramSandbox, probe, remove_unused_folders};
 pub use search_service::{SearchService, SearchVendor};
 pub use spill::{MAX_SPILL, is_spill_name, prune};
 pub use structured_output::{check_output_schema, structured_output_tool};
 pub use task::subagents;
 pub use tool::{
-    Caller, Context, Instructed, Output, OutputLimits, Plan, Progress, Sandbox, Seen, Tool,
-    ToolSource, Workspace, guarded, shell,
+    Caller, Context, Instructed, LateOutcome, Output, OutputLimits, Plan, Progress,
+    RemoteWorkspace, Sandbox, Seen, Tool, ToolSource, Workspace, guarded, shell,
 };
 pub use truncate::{cut_lines, limited};
 pub use user_folders::UserFolders;

@@ -30,6 +30,7 @@ impl Typed for MultiEdit {
     type Args = Args;
     const NAME: &'static str = "multiedit";
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/multiedit.md");
+    const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         if args.edits.is_empty() {

@@ -26,10 +26,10 @@ pub fn previews(tool: &str) -> bool {
 /// The files that a call would change. Reads and compares files, which takes a moment, and writes
 /// nothing.
 ///
-/// `None` if no preview is possible: the call changes no files or would fail, a file is not text or
+/// `None` if no preview is possible: the workspace is on another machine, the call changes no files or would fail, a file is not text or
 /// is over 1 MiB, or a path resolves differently now.
 pub fn preview(resolved: &Resolution, cx: &Workspace) -> Option<Vec<FilePreview>> {
-    if !previews(&resolved.name) {
+    if !previews(&resolved.name) || cx.remote.is_some() {
         return None;
     }
     let mut files = planned(resolved, cx).ok()?;

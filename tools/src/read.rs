@@ -54,6 +54,7 @@ impl Typed for Read {
     type Args = Args;
     const NAME: &'static str = "read";
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/read.md");
+    const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         let moved = spill::moved(&args.file_path, &cx.spill_dir);

@@ -15,8 +15,8 @@ use crate::protected;
 use crate::tool::{self, Context, Output, Plan, Sandbox, Tool, Workspace};
 use crate::{
     Error, apply_patch, bash, batch, edit, glob, grep, invalid, lsp, multiedit, paths, plan_switch,
-    question, read, skill, structured_output, task, text, todoread, todowrite, truncate, webfetch,
-    websearch, write,
+    question, read, remote, skill, structured_output, task, text, todoread, todowrite, truncate,
+    webfetch, websearch, write,
 };
 
 /// Most bytes of a tool's name that an error quotes.
@@ -87,7 +87,10 @@ fn writes_patches(model_id: &str) -> bool {
 /// becomes `invalid`.
 pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
     let mut resolution = resolve_leniently(call, cx);
-    protected::add_access(&mut resolution, cx);
+    // an executor has looked at its own files
+    if !remote::is_elsewhere(find(&resolution.name), &resolution, cx) {
+        protected::add_access(&mut resolution, cx);
+    }
     cx.secrets.redact_resolution(&mut resolution);
     resolution
 }
@@ -127,7 +130,10 @@ fn resolve_leniently(call: &CallSpec, cx: &Workspace) -> Resolution {
 
 fn resolve_built_in(tool: &dyn Tool, call: &CallSpec, cx: &Workspace) -> Resolution {
     match cx.secrets.put_back(&call.input) {
-        Ok(input) => tool.resolve(&input, cx),
+        Ok(input) => match remote::of(tool, &input, cx) {
+            Some(remote) => remote::resolve(remote, tool, call, cx),
+            None => tool.resolve(&input, cx),
+        },
         Err(unknown) => tool::refused(tool.name(), &call.input, &unknown.into()),
     }
 }
@@ -174,6 +180,12 @@ pub async fn run(resolved: &Resolution, cx: Context) -> Output {
             }
         }
     }
+    if remote::is_elsewhere(find(&resolved.name), resolved, &cx.workspace)
+        && let Some(remote) = &cx.workspace.remote
+    {
+        let output = remote.run(resolved, &cx).await;
+        return finished(output, &cx.workspace, &cx.call);
+    }
     match replan(resolved, &cx.workspace) {
         Ok((tool, plan)) => execute(tool, plan, cx).await,
         Err(error) => Output::failed(&error),
@@ -214,6 +226,11 @@ fn refusal(tool: &dyn Tool, plan: Result<Plan, Error>, told: &str) -> Error {
 async fn execute(tool: &'static dyn Tool, plan: Plan, cx: Context) -> Output {
     let (workspace, call) = (Arc::clone(&cx.workspace), cx.call.clone());
     finished(tool.run(plan, cx).await, &workspace, &call)
+}
+
+/// The outcome that an executor had kept of a `call` (the model's id), as [`run`] would have returned it.
+pub fn received(output: Output, workspace: &Workspace, call: &str) -> Output {
+    finished(Output { todos: None, ..output }, workspace, call)
 }
 
 fn finished(mut output: Output, workspace: &Workspace, call: &str) -> Output {

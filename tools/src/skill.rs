@@ -33,6 +33,7 @@ impl Typed for Skill {
     type Args = Args;
     const NAME: &'static str = "skill";
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/skill.md");
+    const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         let skill = find(args.name.trim(), cx)?;

@@ -24,6 +24,7 @@ use crate::elicit::{self, Elicit};
 use crate::formatter::Formatting;
 use crate::host::Host;
 use crate::language_servers::LanguageServers;
+use crate::run_key::{RunKey, SessionOwner};
 use crate::search_service::SearchService;
 use crate::user_folders::UserFolders;
 use crate::{Error, args};
@@ -46,6 +47,11 @@ pub trait Tool: Send + Sync {
 
     /// Whether models see it in their list of tools.
     fn is_listed(&self) -> bool;
+
+    /// Whether it works in the workspace, wherever that is: with files, commands or pages.
+    fn uses_workspace(&self) -> bool {
+        false
+    }
 
     /// Checks the arguments and resolves the paths. Never has an effect.
     ///
@@ -89,12 +95,45 @@ pub trait ToolSource: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Option<Output>>;
 }
 
+/// The outcome of a run whose node was gone when it ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LateOutcome {
+    /// The seq of the intent that started it.
+    pub seq: u64,
+    pub output: Output,
+}
+
+/// An executor: it runs calls beside a workspace.
+pub trait RemoteWorkspace: fmt::Debug + Send + Sync {
+    /// Determines there what a call would do, without effect. Blocks, at most for as long as a call may be checked.
+    fn resolve(&self, call: &CallSpec, workspace: &Workspace) -> Resolution;
+
+    /// Runs the result of [`RemoteWorkspace::resolve`] there, once for each [`Context::run_key`].
+    fn run<'a>(&'a self, resolved: &'a Resolution, cx: &'a Context) -> BoxFuture<'a, Output>;
+
+    /// Ends the runs of earlier owners there and refuses them from now on. Answers the outcomes of the runs `waiting`
+    /// (the seqs of their intents) that had ended before.
+    ///
+    /// # Errors
+    /// It cannot be reached, or a later owner has been there. The text is for people.
+    fn fence<'a>(
+        &'a self,
+        owner: &'a SessionOwner,
+        waiting: Vec<u64>,
+    ) -> BoxFuture<'a, Result<Vec<LateOutcome>, String>>;
+
+    /// Says that the outcome of a run is in the log. If that does not arrive, the executor keeps the outcome for some
+    /// days.
+    fn acknowledge<'a>(&'a self, run: &'a RunKey) -> BoxFuture<'a, ()>;
+}
+
 /// A tool whose arguments are a Rust type. The type provides the schema and the checks.
 pub(crate) trait Typed: Send + Sync {
     type Args: DeserializeOwned + Serialize + JsonSchema + Send + 'static;
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
     const LISTED: bool = true;
+    const USES_WORKSPACE: bool = false;
 
     /// Drops arguments that this tool does not know in this workspace.
     fn known(args: Self::Args, _: &Workspace) -> Self::Args {
@@ -126,6 +165,10 @@ impl<T: Typed> Tool for T {
 
     fn is_listed(&self) -> bool {
         T::LISTED
+    }
+
+    fn uses_workspace(&self) -> bool {
+        T::USES_WORKSPACE
     }
 
     fn plan(&self, input: &Json, cx: &Workspace) -> Result<Plan, Error> {
@@ -260,6 +303,8 @@ pub struct Workspace {
     pub sources: Vec<Arc<dyn ToolSource>>,
     /// A program with files and terminals of its own, such as an editor.
     pub host: Option<Arc<dyn Host>>,
+    /// The executor beside the workspace. `None`: the workspace is on this machine.
+    pub remote: Option<Arc<dyn RemoteWorkspace>>,
     /// The socket of the session's node, for plugins.
     pub socket: Option<PathBuf>,
     /// The sandbox of the turn's commands; `None`: the turn configuration knows none.
@@ -297,10 +342,10 @@ pub fn shell() -> &'static str {
 }
 
 impl Workspace {
-    /// Whether a call that reads files reaches nothing else: no editor is asked for unsaved text, and no language
-    /// server is started for the file.
+    /// Whether a call that reads files reaches nothing else: no editor is asked for unsaved text, no language
+    /// server is started for the file, and the files are on this machine.
     pub fn reads_files_alone(&self) -> bool {
-        self.host.is_none() && self.language_servers.is_none()
+        self.host.is_none() && self.language_servers.is_none() && self.remote.is_none()
     }
 
     /// The program that runs command lines.
@@ -334,6 +379,7 @@ impl Workspace {
             secrets: Secrets::default(),
             sources: Vec::new(),
             host: None,
+            remote: None,
             socket: None,
             sandbox: None,
             guarded: guarded(&rules::defaults()),
@@ -373,6 +419,8 @@ pub struct Context {
     /// The model's id of the call.
     pub call: String,
     pub caller: Caller,
+    /// Names this run to an executor. `None` outside a session.
+    pub run_key: Option<RunKey>,
     /// The value of `LEFTFOLD_CALL` in the environment of the processes that the tool starts.
     pub call_env: String,
     /// Further variables for the environment of commands.
@@ -414,6 +462,7 @@ impl Context {
             workspace,
             call: call.to_owned(),
             caller: Caller::default(),
+            run_key: None,
             call_env: call_env.to_owned(),
             variables: Vec::new(),
             sandbox: None,

@@ -29,6 +29,7 @@ impl Typed for Write {
     type Args = Args;
     const NAME: &'static str = "write";
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/write.md");
+    const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         Ok(paths::resolve(&args.file_path, cx)?.judged(Plan::new(Class::Write), "edit"))

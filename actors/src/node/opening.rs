@@ -297,14 +297,16 @@ pub(super) async fn start(
         note_ended(log.end_strays(&opened));
         Ok::<_, Error>(log)
     };
-    let log = blocking(open).await??;
+    let mut log = blocking(open).await??;
+    log.fence(world, store).await?;
     let (head, unfinished) = (log.head(), log.is_cut_off());
     let config = Box::new(log.state().config.clone());
-    let mark = log.mark(store);
+    let (mark, owner) = (log.mark(store), log.owner(store));
     let arguments = Arguments {
         log,
         world: world.clone(),
         mark: mark.clone(),
+        owner,
         observers: observers.clone(),
         node: node.clone(),
     };

@@ -76,11 +76,12 @@ impl Life {
             }
         });
         let observers = observers.await?;
-        let mark = own.mark(&store);
+        let (mark, owner) = (own.mark(&store), own.owner(&store));
         let arguments = Arguments {
             log: own,
             world: world(log, &recording, folder),
             mark,
+            owner,
             observers: observers.clone(),
             node: node.clone(),
         };

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use leftfold_events::event::Session as SessionEvent;
 use leftfold_events::{Envelope, Seq, SessionId, State, fold};
 use leftfold_store::{Log, Store};
+use leftfold_tools::{LateOutcome, SessionOwner};
 
 use crate::messages::Error;
+use crate::world::World;
 
 /// How long a session that was just closed has to release its log, and how often it is asked.
 const LET_GO: Duration = Duration::from_millis(20);
@@ -25,6 +27,10 @@ pub(crate) struct OpenLog {
     pub(crate) imported: Option<Seq>,
     /// The steps of the imported part whose changes count.
     pub(super) accepted: Vec<Seq>,
+    /// Tells this opening of the log from others.
+    opening: String,
+    /// Outcomes that an executor had kept for the next owner.
+    pub(super) recovered: Vec<LateOutcome>,
 }
 
 impl OpenLog {
@@ -52,7 +58,33 @@ impl OpenLog {
             Some(_) => leftfold_store::accepted_steps(store.dir(), &events)?.into_iter().collect(),
             None => Vec::new(),
         };
-        Ok(Self { log, state, created_event, imported, accepted })
+        let (opening, recovered) = (SessionOwner::new_opening(), Vec::new());
+        Ok(Self { log, state, created_event, imported, accepted, opening, recovered })
+    }
+
+    /// The right by which an executor runs the session's calls.
+    pub(crate) fn owner(&self, store: &Store) -> SessionOwner {
+        let (family, epoch) = self.log.family();
+        SessionOwner {
+            store: store.identity(),
+            family,
+            epoch,
+            session: self.log.session(),
+            opening: self.opening.clone(),
+        }
+    }
+
+    /// Takes the session over at the executor beside its workspace, if it has one: what still runs there is ended, and
+    /// what has ended since its node was gone is known.
+    ///
+    /// # Errors
+    /// [`Error::Executor`].
+    pub(crate) async fn fence(&mut self, world: &World, store: &Store) -> Result<(), Error> {
+        let Some(remote) = &world.workspace.remote else { return Ok(()) };
+        let waiting = self.state.calls().filter_map(leftfold_events::state::Call::run).collect();
+        let late = remote.fence(&self.owner(store), waiting).await;
+        self.recovered = late.map_err(Error::Executor)?;
+        Ok(())
     }
 
     /// The last seq in the log; 0 before the first event of its own.

@@ -71,6 +71,7 @@ pub(super) fn texts(found: &mut Findings, settings: &Settings, directory: &Path,
         subagents: Vec::new(),
         sources,
         plan: None,
+        workplace: None,
         missing_tools: Vec::new(),
         shell: None,
     };

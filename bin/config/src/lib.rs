@@ -82,8 +82,8 @@ pub use sandbox::{ProgramSandbox, SandboxMode, SandboxSettings};
 pub use schema::schema;
 pub use secrecy::{Secret, has_credential, masked};
 pub use settings::{
-    Compaction, Experimental, Notify, Retry, Search, SearchProvider, Settings, Share, SkillFolder,
-    StatusItem, Task, Terminal, ThemeName, ToolOutput, WebFetch,
+    Compaction, Executor, Experimental, Notify, Retry, Search, SearchProvider, Settings, Share,
+    SkillFolder, StatusItem, Task, Terminal, ThemeName, ToolOutput, WebFetch,
 };
 pub use source::{Env, Kind, SettingPlace, Source, environment, is_outside};
 pub use tree::Reference;

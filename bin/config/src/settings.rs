@@ -76,6 +76,8 @@ pub struct Settings {
     /// Names of variables that commands are given besides the usual ones.
     environment: Vec<At<String>>,
     sandbox: Option<Sandbox>,
+    /// Processes beside workspaces on other machines, which run calls there.
+    pub executors: IndexMap<String, At<Executor>>,
     pub compaction: Compaction,
     pub retry: Retry,
     pub terminal: Terminal,
@@ -233,6 +235,43 @@ pub struct Search {
 }
 
 debug_without_values!(Search);
+
+/// A process beside a workspace: `leftfold executor`.
+#[derive(Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub struct Executor {
+    /// `HOST:PORT`.
+    address: Option<At<String>>,
+    /// The text that it wants from nodes.
+    token: Option<At<Secret>>,
+    /// A file with the certificates of the authority that has signed its own, in PEM; by default those of the system.
+    ca: Option<At<String>>,
+}
+
+debug_without_values!(Executor);
+
+impl Executor {
+    pub fn address(&self) -> Option<&str> {
+        self.address.as_ref().map(|address| address.as_str()).filter(|it| !it.trim().is_empty())
+    }
+
+    pub fn token(&self) -> Option<&Secret> {
+        self.token.as_deref().filter(|token| !token.is_blank())
+    }
+
+    /// The file of the authority. A relative path starts in the folder of the settings file.
+    pub fn ca(&self) -> Option<PathBuf> {
+        self.ca.as_ref().map(|ca| ca.place().source.path(ca))
+    }
+
+    /// An error for each variable that address or token refer to and that is not set.
+    pub fn unset(&self) -> impl Iterator<Item = Error> {
+        let texts = [&self.address, &self.ca];
+        let texts = texts.into_iter().flatten().flat_map(At::unset);
+        texts.chain(self.token.iter().flat_map(At::unset))
+    }
+}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

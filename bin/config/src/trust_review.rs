@@ -127,6 +127,7 @@ impl Review<'_> {
                     "model" | "small_model" => "chooses the model that gets your prompts",
                     "default_agent" => "chooses the agent that gets your prompts",
                     "secrets" => "names values that calls can use",
+                    "executors" => "names machines that run calls; only your own settings count",
                     "environment" => "hands variables of yours to commands",
                     "shell" => "is the program that runs commands",
                     "formatter" => {

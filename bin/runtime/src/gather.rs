@@ -17,6 +17,8 @@ use leftfold_events::turn_config::{
 };
 use leftfold_events::{Json, Time};
 
+use crate::workplace::Workplace;
+
 pub use agent::Agent;
 pub use instructions::{Named, Sources};
 
@@ -43,6 +45,19 @@ pub struct TurnSettings {
     pub shell: Option<String>,
     /// The file for the session's plan; `None`: the session has no planning.
     pub plan: Option<PathBuf>,
+    /// The executor beside the directory; `None`: the directory is on this machine.
+    pub workplace: Option<Workplace>,
+}
+
+impl TurnSettings {
+    /// The worktree under which approvals are remembered. A folder of another machine is not the one of this machine
+    /// with an equal path.
+    pub(crate) fn approvals_of(&self) -> PathBuf {
+        match &self.options.executor {
+            Some(name) => PathBuf::from(format!("executor:{name}:{}", self.worktree.display())),
+            None => self.worktree.clone(),
+        }
+    }
 }
 
 const SUMMARY: &str = include_str!("../../../prompts/compaction.md");
@@ -64,16 +79,19 @@ pub fn gather(turn_settings: TurnSettings, now: Time) -> (TurnConfig, Vec<String
     let (name, first) = prompt::base(&turn_settings, &tools);
     let found = instructions::find(&turn_settings);
     let Sources { user_folders, .. } = &turn_settings.sources;
-    let skills = leftfold_tools::skills::find(
-        &turn_settings.directory,
-        &turn_settings.worktree,
-        user_folders,
-    );
     let mut problems = found.problems;
-    problems.extend(skills.problems.iter().map(ToString::to_string));
+    let skills = match &turn_settings.workplace {
+        Some(workplace) => workplace.skills(),
+        None => {
+            let TurnSettings { directory, worktree, .. } = &turn_settings;
+            let skills = leftfold_tools::skills::find(directory, worktree, user_folders);
+            problems.extend(skills.problems.iter().map(ToString::to_string));
+            skills.skills
+        }
+    };
     let mut second = prompt::environment(&turn_settings, now);
     prompt::instructions(&mut second, &found.sections);
-    prompt::skills(&mut second, skills.skills, &rules, &tools);
+    prompt::skills(&mut second, skills, &rules, &tools);
     if let Some(text) = &turn_settings.options.system {
         second.frame("\n\n");
         let name = Some("system".to_owned());
@@ -257,6 +275,7 @@ mod tests {
             missing_tools: Vec::new(),
             plan: None,
             shell: None,
+            workplace: None,
         };
         let (config, problems) = gather(turn_settings, Time::from_millis(0));
         assert_eq!(problems, [""; 0]);

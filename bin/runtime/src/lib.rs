@@ -32,6 +32,7 @@ pub mod client;
 pub mod demo;
 pub mod divergence;
 mod embed;
+pub mod executors;
 pub mod fork;
 pub mod formatting;
 pub mod fuzzing;
@@ -71,6 +72,7 @@ pub mod warnings;
 mod watchers;
 pub mod why;
 pub mod working_tree;
+pub mod workplace;
 
 use std::sync::{Mutex, PoisonError};
 

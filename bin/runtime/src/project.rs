@@ -9,14 +9,15 @@ use leftfold_events::event::SessionChoices;
 use leftfold_events::rules::Rule;
 use leftfold_events::turn_config::{Options, Sources as TurnSources};
 use leftfold_events::{Envelope, Seq, SessionId};
-use leftfold_mcp::{ServerSpec, Servers};
+use leftfold_mcp::{Endpoint, ServerSpec, Servers};
 use leftfold_plugins::Plugins;
 use leftfold_tools::{OutputLimits, Workspace};
 
 use crate::Usage;
+use crate::executors::NO_PROJECT;
 use crate::gather::{Named, Sources};
 use crate::session_paths::{self, SessionPlace};
-use crate::{formatting, language_servers, search, specs, warnings};
+use crate::{executors, formatting, language_servers, model, search, specs, warnings};
 
 /// The ids of this process, each greater than the one before.
 static IDS: Mutex<ulid::Generator> = Mutex::new(ulid::Generator::new());
@@ -53,6 +54,8 @@ pub struct Project {
     pub given: Option<Box<Options>>,
     /// Where the model and the options of the session's last turn come from.
     pub sources: Option<Box<TurnSources>>,
+    /// The executor beside the directory, by its name in settings. `None`: the directory is on this machine.
+    pub executor: Option<String>,
     /// MCP servers besides those in settings; they win over servers of the same name there.
     pub servers: Vec<ServerSpec>,
     pub plugins: HeldPlugins,
@@ -70,6 +73,7 @@ impl Project {
             rules: Vec::new(),
             given: None,
             sources: None,
+            executor: None,
             servers: Vec::new(),
             plugins: HeldPlugins::default(),
         }
@@ -95,6 +99,8 @@ impl Project {
             state.distrust(imported);
         }
         let agent = state.last_agent().map(str::to_owned);
+        // an imported log does not choose a machine
+        let executor = state.config.options.executor.clone().filter(|_| state.imported == 0);
         let origin = state.origin.ok_or_else(|| {
             Usage(format!("there is no session {} in {}", place.session, place.store.display()))
         })?;
@@ -109,9 +115,28 @@ impl Project {
             choices: state.choices,
             rules: state.rules,
             sources: Some(Box::new(state.config.options.sources.clone())),
+            executor,
             given: given.then(|| Box::new(state.config.options)),
             ..Self::new(directory, worktree)
         })
+    }
+
+    /// A project at the executor with this name, for a new session. Asks the executor, so it may block.
+    ///
+    /// # Errors
+    /// Settings name no such executor, or it cannot be reached.
+    pub fn at_executor(name: &str) -> anyhow::Result<Self> {
+        let known = leftfold_providers::known();
+        let settings = leftfold_config::load_shared(Path::new(NO_PROJECT), known);
+        let settings = settings.map_err(model::usage)?;
+        let there = executors::describe(&settings, name)?.there;
+        let executor = Some(name.to_owned());
+        Ok(Self { executor, ..Self::new(there.directory, there.worktree) })
+    }
+
+    /// The folder whose settings count: the user's own alone, if the directory is on another machine.
+    pub fn settings_directory(&self) -> &Path {
+        if self.executor.is_some() { Path::new(NO_PROJECT) } else { &self.directory }
     }
 
     /// The workspace for the tools of a session, with the settings' limits. The caller adds
@@ -122,17 +147,24 @@ impl Project {
         workspace.user_folders = session_paths::user_folders(settings);
         workspace.private_addresses = settings.webfetch.private;
         search::set_up(&mut workspace, settings);
-        if let Some((formatting, problems)) = formatting::formatting(settings) {
-            warnings::print_once(&problems);
-            workspace.formatting = Some(Arc::new(formatting));
+        if self.executor.is_none() {
+            Self::set_up_programs(&mut workspace, settings);
         }
-        language_servers::set_up(&mut workspace, settings);
         workspace.task_timeout = settings.task.timeout;
         workspace.environment = settings.environment();
         workspace.shell.clone_from(&settings.shell_program);
         workspace.socket = Some(store.join(session_paths::SOCKET));
         workspace.data = session_paths::data_dir().ok();
         workspace
+    }
+
+    /// Adds the programs of this machine that look at files after calls have written them.
+    fn set_up_programs(workspace: &mut Workspace, settings: &Settings) {
+        if let Some((formatting, problems)) = formatting::formatting(settings) {
+            warnings::print_once(&problems);
+            workspace.formatting = Some(Arc::new(formatting));
+        }
+        language_servers::set_up(workspace, settings);
     }
 }
 
@@ -167,6 +199,19 @@ static SWITCHED: Mutex<BTreeMap<(PathBuf, String), bool>> = Mutex::new(BTreeMap:
 pub fn switch_server(directory: &Path, name: &str, on: bool) {
     let mut switched = SWITCHED.lock().unwrap_or_else(PoisonError::into_inner);
     switched.insert((directory.to_owned(), name.to_owned()), on);
+}
+
+/// The MCP servers of a project at an executor: those that are on other machines. No program of this machine is
+/// started for it.
+pub(crate) fn remote_servers(settings: &Settings) -> Servers {
+    let all = specs::servers(settings);
+    let (here, elsewhere): (Vec<ServerSpec>, Vec<ServerSpec>) =
+        all.partition(|spec| matches!(spec.endpoint, Endpoint::Local { .. }));
+    let left_out = here.iter().map(|spec| {
+        format!("the MCP server `{}` is a program, and is left out at an executor", spec.name)
+    });
+    warnings::print_once(&left_out.collect::<Vec<_>>());
+    Servers::of(Path::new(NO_PROJECT), &settings.environment(), &elsewhere)
 }
 
 /// The MCP servers in settings, and those that a client `handed` over, which win.

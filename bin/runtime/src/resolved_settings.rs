@@ -26,9 +26,17 @@ impl ResolvedSettings {
     /// # Errors
     /// The settings are wrong. Problems with plugins are among the warnings.
     pub fn of(project: &Project, store: &Path) -> anyhow::Result<Self> {
-        let directory = &project.directory;
+        let directory = project.settings_directory();
         let found = settings::load_shared(directory, leftfold_providers::known());
         let found = found.map_err(model::usage)?;
+        if project.executor.is_some() {
+            let left_out = found.plugins.iter().map(|plugin| {
+                let place = plugin.place();
+                format!("{place}: a plugin is a program, and is left out at an executor")
+            });
+            warnings::print_once(&left_out.collect::<Vec<_>>());
+            return Ok(Self { settings: found, plugins: Plugins::default() });
+        }
         let (plugins, wrong) = plugins(directory, &project.worktree, store, &found);
         warnings::print_once(&wrong);
         project.plugins.hold(&plugins);

@@ -8,6 +8,7 @@ use leftfold_events::sandbox::{Backend, SandboxOptions};
 use leftfold_sandbox::{self as machine, Probe};
 use leftfold_tools::ProgramKind;
 
+use crate::workplace::Workplace;
 use crate::{session_paths, warnings};
 
 /// Why a program that embeds Leftfold has no sandbox.
@@ -17,13 +18,17 @@ const NO_HELPER: &str = "this program does not call `become_helper` first in `ma
 ///
 /// `parent` is the configuration of the session that starts this one, `before` the sandbox that this session had as a
 /// subagent. `allow` says whether the turn runs commands in the sandbox without a question, whatever the settings say.
+/// At a `workplace`, the executor's sandbox counts instead of this machine's.
 pub(crate) fn of_turn(
     settings: &Settings,
     parent: Option<&TurnConfig>,
     before: Option<&SandboxOptions>,
-    allow: bool,
+    (allow, workplace): (bool, Option<&Workplace>),
 ) -> Option<SandboxOptions> {
-    let mut own = options(settings);
+    let mut own = match workplace {
+        Some(workplace) => workplace.sandbox(with_backend(settings, Backend::None, String::new())),
+        None => options(settings),
+    };
     own.allow |= allow;
     if let Some(problem) = problem(&own) {
         warnings::print_once(&[problem]);
@@ -57,13 +62,22 @@ pub fn try_early(settings: &Settings) {
 
 /// The sandbox as settings and this machine have it.
 pub fn options(settings: &Settings) -> SandboxOptions {
-    let said = settings.sandbox();
-    let (backend, why) = match said.mode.unwrap_or_default() {
+    let (backend, why) = of_executor(settings.sandbox().mode.unwrap_or_default());
+    with_backend(settings, backend, why)
+}
+
+/// The sandbox of commands of an executor on this machine, in the mode that its operator wants.
+pub fn of_executor(mode: SandboxMode) -> (Backend, String) {
+    match mode {
         SandboxMode::On if !machine::can_help() => (Backend::Off, NO_HELPER.to_owned()),
         SandboxMode::On => found(leftfold_tools::probe()),
         SandboxMode::Off => (Backend::Off, String::new()),
         SandboxMode::External => (Backend::External, String::new()),
-    };
+    }
+}
+
+fn with_backend(settings: &Settings, backend: Backend, why: String) -> SandboxOptions {
+    let said = settings.sandbox();
     SandboxOptions {
         backend,
         why,

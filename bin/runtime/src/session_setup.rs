@@ -14,12 +14,13 @@ use leftfold_tools::Workspace;
 
 use crate::agents::Agents;
 use crate::gather::TurnSettings;
-use crate::project::{Project, servers};
+use crate::project::{Project, remote_servers, servers};
 use crate::resolved_settings::ResolvedSettings;
 use crate::session_paths::SessionPlace;
 use crate::turn_config::{
     self, Extensions, Inherited, Overrides, PromptOptions, Resolved, SessionConfigs, resolve,
 };
+use crate::workplace::Workplace;
 use crate::{gather, secrets, session_paths, warnings};
 
 /// The parts of a prompt besides its text: the configuration, the world that it is for, and the agent
@@ -75,11 +76,16 @@ impl SessionSetup {
         let plan = plan(&settings, project, place.session)?;
         let Resolved { turn_settings, provider, others } =
             resolve(&settings, project, overrides, inherited, plan)?;
-        if settings.snapshot() && !turn_settings.options.snapshot {
+        let is_here = turn_settings.workplace.is_none();
+        if settings.snapshot() && !turn_settings.options.snapshot && is_here {
             warnings::print_once(&[leftfold_snapshots::Error::NoGit.to_string()]);
         }
         let mut workspace = project.workspace(&place.store, &settings);
-        let mcp = servers(&project.directory, &settings, &project.servers);
+        let mcp = match &turn_settings.workplace {
+            Some(_) => remote_servers(&settings),
+            None => servers(&project.directory, &settings, &project.servers),
+        };
+        workspace.remote = turn_settings.workplace.as_ref().map(Workplace::remote);
         let extensions = Extensions { mcp, plugins };
         workspace.sources = extensions.sources();
         let of_agents = settings.agents.keys().flat_map(|agent| settings.rules_of(agent));
@@ -143,10 +149,13 @@ impl SessionSetup {
         let others = self.others.iter().cloned();
         let models = Models::new(others.chain([(name.clone(), Arc::clone(provider))]));
         let configs = SessionConfigs {
-            project: Project::new(
-                self.turn_settings.directory.clone(),
-                self.turn_settings.worktree.clone(),
-            ),
+            project: Project {
+                executor: self.turn_settings.options.executor.clone(),
+                ..Project::new(
+                    self.turn_settings.directory.clone(),
+                    self.turn_settings.worktree.clone(),
+                )
+            },
             plan: self.turn_settings.plan.clone(),
             extensions: self.extensions.clone(),
         };

@@ -29,7 +29,9 @@ use crate::gather::{self, Agent, TurnSettings};
 use crate::model::{self, Model};
 use crate::project::{Project, sources};
 use crate::resolved_settings;
-use crate::{Usage, auxiliary_agents, demo, language_servers, sandbox, search, warnings};
+use crate::{
+    Usage, auxiliary_agents, demo, executors, language_servers, sandbox, search, warnings,
+};
 
 use self::option_sources::Deciding;
 
@@ -213,6 +215,13 @@ pub(crate) fn resolve(
     inherited: Inherited<'_>,
     plan: Option<PathBuf>,
 ) -> anyhow::Result<Resolved> {
+    let workplace = project
+        .executor
+        .as_deref()
+        .map(|name| executors::of(settings, name, (&project.directory, &project.worktree)));
+    let workplace = workplace.transpose()?;
+    // a plan is a file of this machine
+    let plan = plan.filter(|_| workplace.is_none());
     let agents = Agents::of(settings);
     let chosen = match inherited {
         Inherited::Nothing => project.choices.clone(),
@@ -304,7 +313,9 @@ pub(crate) fn resolve(
     };
     let allow = overrides.allow_in_sandbox || switched.is_some_and(|sandbox| sandbox.allow);
     let before = before.and_then(|before| before.sandbox.as_ref());
-    options.sandbox = sandbox::of_turn(settings, parent, before, allow);
+    options.sandbox = sandbox::of_turn(settings, parent, before, (allow, workplace.as_ref()));
+    options.executor.clone_from(&project.executor);
+    options.snapshot &= workplace.is_none();
     let kept = match inherited {
         Inherited::Nothing => project.sources.as_deref(),
         Inherited::Resumed(given) => given.map(|given| &given.sources),
@@ -325,9 +336,13 @@ pub(crate) fn resolve(
         agent_place: agents.place(&agent.name).cloned(),
         agent,
         sources: sources(settings),
-        missing_tools: missing_tools(settings, &project.directory),
+        missing_tools: match workplace {
+            None => missing_tools(settings, &project.directory),
+            Some(_) => missing_at_executor(settings),
+        },
         shell: settings.shell_program.clone(),
         plan,
+        workplace,
     };
     Ok(Resolved { turn_settings, provider: model.provider, others: model::others(settings) })
 }
@@ -338,6 +353,13 @@ pub fn missing_tools(settings: &Settings, directory: &Path) -> Vec<&'static str>
     if language_servers::is_missing(settings, directory) {
         missing.push(LSP_TOOL);
     }
+    missing
+}
+
+/// The tools that need something which settings or executors do not have.
+fn missing_at_executor(settings: &Settings) -> Vec<&'static str> {
+    let mut missing = search::missing(settings);
+    missing.push(LSP_TOOL);
     missing
 }
 
@@ -525,7 +547,7 @@ fn denied_to_children(settings: &Settings, agent: &Agent) -> Vec<Rule> {
 /// for servers, so it may block.
 pub(crate) fn gather(mut turn_settings: TurnSettings, extensions: &Extensions) -> TurnConfig {
     let Extensions { mcp: servers, plugins } = extensions;
-    let Approvals { approved, revoked } = approvals::of(&turn_settings.worktree);
+    let Approvals { approved, revoked } = approvals::of(&turn_settings.approvals_of());
     turn_settings.options.approved = approved;
     turn_settings.options.revoked = revoked;
     let (mut config, problems) = gather::gather(turn_settings, Time::from(SystemTime::now()));
@@ -587,8 +609,10 @@ impl SessionConfigs {
         agent: &str,
         inherited: Inherited<'_>,
     ) -> anyhow::Result<(TurnConfig, Models)> {
-        let settings =
-            resolved_settings::settings(&self.project.directory, &self.extensions.plugins)?;
+        let settings = resolved_settings::settings(
+            self.project.settings_directory(),
+            &self.extensions.plugins,
+        )?;
         let overrides = Overrides { agent: Some(agent.to_owned()), ..Overrides::default() };
         let plan = match inherited {
             Inherited::Parent(_) => None,

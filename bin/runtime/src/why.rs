@@ -9,6 +9,7 @@ use leftfold_store::engine::Owner;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::executors;
 use crate::history::History;
 use crate::session_paths::SessionPlace;
 use leftfold_view::clean::printable_line;
@@ -49,9 +50,12 @@ fn kind<S: serde::Serializer>(kind: &Option<PendingKind>, to: S) -> Result<S::Ok
 /// # Errors
 /// The log is damaged, or cannot be read.
 pub fn text(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> anyhow::Result<String> {
-    let Look { status, owner, waits, findings } = look(place, holder)?;
+    let Look { status, owner, executor, waits, findings } = look(place, holder)?;
     let mut text = status.text(place.session);
     text += &owner.map(|owner| owner_line(&owner, &status)).unwrap_or_default();
+    if let Some(trouble) = executor {
+        let _ = writeln!(text, "  waits for its executor: {}", printable_line(&trouble));
+    }
     for wait in &waits {
         text += &line(wait, place.session);
     }
@@ -73,11 +77,14 @@ pub fn text(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> anyho
 /// # Errors
 /// The log is damaged, or cannot be read.
 pub fn report(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> anyhow::Result<Value> {
-    let Look { status, owner, waits, findings } = look(place, holder)?;
+    let Look { status, owner, executor, waits, findings } = look(place, holder)?;
     let mut report = serde_json::to_value(&status)?;
     report["session"] = json!(place.session);
     if let Some(Owner { node, place }) = owner {
         (report["owner"], report["place"]) = (json!(node), json!(place));
+    }
+    if let Some(trouble) = executor {
+        report["executor"] = json!(trouble);
     }
     report["waits"] = json!(waits);
     let finding = |(session, Finding { seq, what }): (SessionId, &Finding)| json!({ "session": session, "seq": seq, "what": what });
@@ -92,6 +99,8 @@ struct Look {
     status: SessionStatus,
     /// In a store that a database keeps.
     owner: Option<Owner>,
+    /// Why the executor cannot be used that an interrupted session needs.
+    executor: Option<String>,
     waits: Vec<Waiting>,
     /// Of the sessions whose last turn has findings.
     findings: Vec<(SessionId, Findings)>,
@@ -113,8 +122,12 @@ fn look(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> anyhow::R
     };
     // of a database, the node with the socket here may be another one
     let node = || if owner.is_some() { None } else { holder() };
-    let status = SessionStatus::of(&fold(history.root()), is_running, node);
-    Ok(Look { status, owner, waits, findings })
+    let state = fold(history.root());
+    let status = SessionStatus::of(&state, is_running, node);
+    let executor = state.config.options.executor.as_deref().filter(|_| !is_running);
+    let executor = executor.filter(|_| matches!(status, SessionStatus::Interrupted));
+    let executor = executor.and_then(executors::trouble);
+    Ok(Look { status, owner, executor, waits, findings })
 }
 
 /// Says which node owns the session, or what it waits for.

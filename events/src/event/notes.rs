@@ -48,6 +48,10 @@ pub struct NoteMembers {
     /// The answer of a `turn.ended` whose turn asks for a JSON Schema. In lines it is a member of `data`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured: Option<Json>,
+    /// Whether a `tool.finished` is the outcome of a run whose node was gone: an executor had kept it, and the next
+    /// owner logs it directly before `session.resumed`. What follows from it is decided after that.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub recovered: bool,
     /// Members of newer versions.
     #[serde(flatten)]
     pub other: BTreeMap<String, Json>,
@@ -99,6 +103,7 @@ pub struct NoteTooLarge {
 }
 
 static EMPTY: NoteMembers = NoteMembers {
+    recovered: false,
     client: None,
     parts: None,
     owner: None,

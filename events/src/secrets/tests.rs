@@ -248,6 +248,7 @@ fn every_text_of_a_result_is_visited() {
 fn every_text_of_notes_is_visited() {
     let json = Json::from_value(&serde_json::json!([{ TOKEN: QUOTED }]));
     let members = NoteMembers {
+        recovered: true,
         client: Some(TOKEN.into()),
         parts: Some(json.clone()),
         owner: Some(Owner { node: Some(TOKEN.into()), ..Owner::default() }),

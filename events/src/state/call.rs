@@ -129,6 +129,11 @@ impl Call {
         matches!(self.phase, Phase::Running { .. })
     }
 
+    /// The intent that started it, while it runs.
+    pub fn run(&self) -> Option<Seq> {
+        if let Phase::Running { wait, .. } = &self.phase { Some(wait.intent) } else { None }
+    }
+
     /// The class. Before the resolution it is unknown and counts as the most dangerous one.
     pub fn class(&self) -> Class {
         self.resolved.as_ref().map_or(Class::Command, |resolved| resolved.class)

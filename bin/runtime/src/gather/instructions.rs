@@ -73,7 +73,11 @@ pub(super) fn find(turn_settings: &TurnSettings) -> Found {
     if let Some(own) = global(&turn_settings.sources.user_folders) {
         found.file(&own, None);
     }
-    let folders = folders(turn_settings);
+    let folders = match turn_settings.workplace {
+        // they are not on this machine
+        Some(_) => Vec::new(),
+        None => folders(turn_settings),
+    };
     let worktree =
         turn_settings.worktree.canonicalize().unwrap_or_else(|_| turn_settings.worktree.to_owned());
     let mut all = rules::defaults();
@@ -86,6 +90,12 @@ pub(super) fn find(turn_settings: &TurnSettings) -> Found {
     let bounds = Bounds { worktree: &worktree, is_readable: &is_readable };
     for file in folders.iter().filter_map(|folder| instructions::in_folder(folder)) {
         found.file(&file, Some(bounds));
+    }
+    if let Some(workplace) = &turn_settings.workplace {
+        for file in workplace.instructions(&is_readable) {
+            found.add(Ok(Some(file)));
+        }
+        found.problems.extend(workplace.problems());
     }
     let (pages, files): (Vec<&Named>, Vec<&Named>) =
         turn_settings.sources.instructions.iter().partition(|named| named.is_page());

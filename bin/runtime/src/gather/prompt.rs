@@ -139,15 +139,18 @@ fn names_missing(line: &str, offered: &dyn Fn(&str) -> bool) -> bool {
 
 /// The place and date for the model.
 pub(super) fn environment(turn_settings: &TurnSettings, now: Time) -> Block {
-    let git = if turn_settings.worktree.join(".git").exists() { "yes" } else { "no" };
+    let (git, platform) = match &turn_settings.workplace {
+        Some(workplace) => (workplace.there.git, workplace.there.platform.as_str()),
+        None => (turn_settings.worktree.join(".git").exists(), std::env::consts::OS),
+    };
+    let git = if git { "yes" } else { "no" };
     let date = now.to_string();
     let text = format!(
         "<environment>\nModel: {}\nWorking directory: {}\nProject root: {}\nGit repository: {git}\n\
-         Platform: {}\nDate: {}\n</environment>",
+         Platform: {platform}\nDate: {}\n</environment>",
         turn_settings.model.name(),
         turn_settings.directory.display(),
         turn_settings.worktree.display(),
-        std::env::consts::OS,
         date.get(..10).unwrap_or(&date),
     );
     let mut block = Block::default();

@@ -90,7 +90,11 @@ impl Mentions<'_> {
         for mention in missing.filter(|mention| is_like_path(mention)).take(MOST_MISSING) {
             let path = ranged(mention).map_or(mention.as_str(), |(path, _)| path);
             let directory = self.setup.turn_settings.directory.display();
-            not_attached(mention, &format!("there is no file `{path}` in {directory}"));
+            let why = match self.setup.turn_settings.workplace {
+                Some(_) => "the files are at an executor, where the model can read them".to_owned(),
+                None => format!("there is no file `{path}` in {directory}"),
+            };
+            not_attached(mention, &why);
         }
         if known.is_empty() {
             return Ok(Vec::new());
@@ -141,6 +145,10 @@ impl Mentions<'_> {
     /// The path of the file or folder, and the lines that are meant. A name that ends as a range does
     /// is a name if there is such a file.
     fn place<'a>(&self, mention: &'a str) -> Option<(&'a str, Option<LineRange>)> {
+        if self.setup.turn_settings.workplace.is_some() {
+            // the files are on another machine; the model can read them there
+            return None;
+        }
         let exists = |path: &str| {
             let place = self.absolute(path);
             place.is_file() || place.is_dir()

@@ -1,0 +1,87 @@
+//! The executors that settings name: `leftfold executor` beside workspaces on other machines.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use leftfold_config::{Executor, Settings};
+use leftfold_executor::{Address, Client};
+use leftfold_process::wait_for;
+
+use crate::workplace::Workplace;
+use crate::{Usage, model};
+
+/// A folder that has no settings of a project: the user's own alone count for executors.
+pub(crate) const NO_PROJECT: &str = "/";
+
+/// The executor with this name.
+///
+/// # Errors
+/// [`Usage`]: settings do not name it, or not as a whole.
+pub fn client(settings: &Settings, name: &str) -> anyhow::Result<Arc<Client>> {
+    let Some(said) = settings.executors.get(name) else {
+        let known: Vec<&str> = settings.executors.keys().map(String::as_str).collect();
+        let known = match known.as_slice() {
+            [] => "your settings name none".to_owned(),
+            names => format!("your settings name {}", names.join(", ")),
+        };
+        return Err(Usage(format!("there is no executor `{name}`: {known}")).into());
+    };
+    let place = said.key_place();
+    if let Some(unset) = Executor::unset(said).next() {
+        return Err(Usage(format!("`executors.{name}`: {unset}")).into());
+    }
+    let lacks = |key: &str| Usage(format!("{place}: `executors.{name}` has no `{key}`"));
+    let address = said.address().ok_or_else(|| lacks("address"))?.to_owned();
+    let token = said.token().ok_or_else(|| lacks("token"))?.reveal().to_owned();
+    let at = Address { name: name.to_owned(), address, roots: said.ca() };
+    let client = Client::new(at, token);
+    Ok(Arc::new(client.map_err(|error| Usage(format!("{place}: {error}")))?))
+}
+
+/// Asks the executor with this name for its workspace. Blocks, at most for some seconds.
+///
+/// # Errors
+/// Settings do not name it, or it cannot be reached.
+pub fn describe(settings: &Settings, name: &str) -> anyhow::Result<Workplace> {
+    let client = client(settings, name)?;
+    let there = wait_for(client.describe());
+    let there =
+        there.ok_or_else(|| anyhow::anyhow!("an executor is asked outside a runtime"))??;
+    Ok(Workplace { client, there })
+}
+
+/// Why the executor with this name cannot be used now. It is asked, which takes some seconds if nothing answers.
+pub fn trouble(name: &str) -> Option<String> {
+    let settings = leftfold_config::load_shared(Path::new(NO_PROJECT), leftfold_providers::known());
+    let asked = || async {
+        let client = client(&*settings.map_err(model::usage)?, name)?;
+        client.describe().await.map_err(anyhow::Error::from)
+    };
+    let asked = match tokio::runtime::Handle::try_current() {
+        Ok(_) => wait_for(asked())?,
+        Err(_) => crate::run_async(asked()).ok()?,
+    };
+    asked.err().map(|error| format!("{error:#}"))
+}
+
+/// The workplace of a project whose folders are at the executor with this name.
+///
+/// # Errors
+/// As for [`describe`], and if the executor has another workspace now.
+pub(crate) fn of(
+    settings: &Settings,
+    name: &str,
+    (directory, worktree): (&Path, &Path),
+) -> anyhow::Result<Workplace> {
+    let found = describe(settings, name)?;
+    let there = &found.there;
+    if there.directory != directory || there.worktree != worktree {
+        return Err(Usage(format!(
+            "the executor `{name}` works in {} now, but the session belongs to {}",
+            there.directory.display(),
+            directory.display()
+        ))
+        .into());
+    }
+    Ok(found)
+}

@@ -1,0 +1,258 @@
+//! Calls that run beside a workspace on another machine: `leftfold executor` on the loopback, and nodes that use it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use common::{
+    Live, Site, all, bash, call, end, kinds, marked, only, root, says, script, wait_until,
+};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+const TOKEN: &str = "a-token-of-the-executors-tests";
+
+fn tls(name: &str) -> PathBuf {
+    root().join("tests/common/tls").join(name)
+}
+
+/// An executor with a workspace of its own in the site.
+struct Executor {
+    live: Live,
+    address: String,
+}
+
+impl Executor {
+    fn start(site: &Site, listen: &str) -> Self {
+        for folder in ["workspace", "executor"] {
+            std::fs::create_dir_all(site.path(folder)).unwrap();
+        }
+        std::fs::write(site.path("token"), format!("{TOKEN}\n")).unwrap();
+        let text = |path: PathBuf| path.to_str().unwrap().to_owned();
+        let mut command = site.command(&[
+            "executor",
+            "--listen",
+            listen,
+            "--tls-cert",
+            &text(tls("executor-cert.pem")),
+            "--tls-key",
+            &text(tls("executor-key.pem")),
+            "--token-file",
+            &text(site.path("token")),
+            "--workspace",
+            &text(site.path("workspace")),
+            "--sandbox",
+            "off",
+        ]);
+        command.env("LEFTFOLD_HOME", site.path("executor")).env_remove("LEFTFOLD_CONFIG_CONTENT");
+        let mut live = Live::start(command);
+        let line = live.line().unwrap();
+        let address = line.trim().rsplit(' ').next().unwrap().to_owned();
+        Self { live, address }
+    }
+
+    fn kill(self) -> String {
+        self.live.signal(Signal::KILL);
+        self.live.wait();
+        self.address
+    }
+}
+
+/// A site whose model gives these replies, and an executor that its settings name `build`.
+fn site(replies: Value) -> (Site, Executor) {
+    let site = Site::scripted(&script(replies)).setting("/permission", json!({ "bash": "allow" }));
+    let executor = Executor::start(&site, "127.0.0.1:0");
+    let said = json!({
+        "address": executor.address, "token": TOKEN, "ca": tls("executor-ca.pem"),
+    });
+    (site.setting("/executors", json!({ "build": said })), executor)
+}
+
+fn prompt(site: &Site) -> Live {
+    site.start(&["run", "--executor", "build", "--format", "json", "go"])
+}
+
+fn text(site: &Site, name: &str) -> String {
+    std::fs::read_to_string(site.path("workspace").join(name)).unwrap_or_default()
+}
+
+/// The id of the only session, which is not one of the project here.
+fn session(site: &Site) -> String {
+    site.session().file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+/// The outcomes that the executor keeps.
+fn kept(site: &Site) -> Vec<String> {
+    let sessions = std::fs::read_dir(site.path("executor/executor/sessions"));
+    let calls = sessions.into_iter().flatten().map(|it| it.unwrap().path().join("calls"));
+    let files = calls.flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten());
+    let texts = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap_or_default());
+    texts.collect()
+}
+
+/// The last session, which verifies, and runs again to equal events.
+fn sound(site: &Site) -> Vec<Value> {
+    site.assert_sound();
+    site.run(&["rerun", "last"]).ok();
+    let mut events = site.exported();
+    events.retain(|event| event["type"].is_string());
+    events
+}
+
+#[test]
+fn calls_run_in_the_workspace_of_the_executor() {
+    let (site, executor) = site(json!([
+        bash("pwd; cat a.txt; echo made > b.txt"),
+        call("edit", json!({ "filePath": "a.txt", "oldString": "here", "newString": "there" })),
+        call("grep", json!({ "pattern": "there" })),
+        says("Done."),
+    ]));
+    let workspace = site.path("workspace");
+    std::fs::write(workspace.join("AGENTS.md"), "Use tabs everywhere.\n").unwrap();
+    std::fs::write(workspace.join("a.txt"), "it is here\n").unwrap();
+    // settings there count for nobody
+    std::fs::write(workspace.join("leftfold.json"), r#"{"permission":{"bash":"deny"}}"#).unwrap();
+    let ran = prompt(&site).wait().ok();
+    assert_eq!(end(&ran.events())["reason"], "completed", "{ran:?}");
+    let outputs: Vec<_> = all(&ran.events(), "tool.finished")
+        .iter()
+        .map(|it| it["data"]["output"].to_string())
+        .collect();
+    assert!(outputs[0].contains(&format!("{}\\nit is here", workspace.display())), "{outputs:?}");
+    assert!(outputs[2].contains("it is there"), "{outputs:?}");
+    assert_eq!(
+        (text(&site, "a.txt"), text(&site, "b.txt")),
+        ("it is there\n".into(), "made\n".into())
+    );
+    assert_eq!(std::fs::read_dir(site.project()).unwrap().count(), 0);
+    let log = site.run(&["export", "last"]).ok().stdout;
+    assert!(log.contains("Use tabs everywhere."), "{log}");
+    assert!(!log.contains(TOKEN) && !ran.stderr.contains(TOKEN));
+    sound(&site);
+    wait_until("the executor forgets the outcomes", || kept(&site).is_empty());
+    drop(executor);
+}
+
+#[test]
+fn a_wrong_token_and_a_wrong_certificate_are_refused() {
+    let (site, executor) = site(json!([bash("echo made > b.txt"), says("Done.")]));
+    let wrong = |key: &str, value: Value| {
+        let mut said = json!({
+            "address": executor.address, "token": TOKEN, "ca": tls("executor-ca.pem"),
+        });
+        said[key] = value;
+        said.to_string()
+    };
+    for (said, why) in [
+        (wrong("token", json!("another-token-than-this")), "the token is wrong"),
+        (wrong("ca", json!(tls("cert.pem"))), "UnknownIssuer"),
+        (wrong("address", json!("127.0.0.1:1")), "cannot be reached"),
+        (wrong("token", json!("{env:NOT_SET_HERE}")), "NOT_SET_HERE"),
+    ] {
+        let mut command = site.command(&["run", "--executor", "build", "go"]);
+        let settings = command.get_envs().find(|(name, _)| *name == "LEFTFOLD_CONFIG_CONTENT");
+        let mut settings: Value =
+            serde_json::from_str(settings.unwrap().1.unwrap().to_str().unwrap()).unwrap();
+        settings["executors"]["build"] = serde_json::from_str(&said).unwrap();
+        command.env("LEFTFOLD_CONFIG_CONTENT", settings.to_string());
+        let ran = Live::start(command).wait();
+        assert!(ran.code != 0 && ran.stderr.contains(why), "{why}: {ran:?}");
+        assert!(!ran.stderr.contains("another-token-than-this"), "{ran:?}");
+    }
+    let ran = site.run(&["run", "--executor", "other", "go"]).with(2);
+    assert!(ran.stderr.contains("your settings name build"), "{ran:?}");
+    assert_eq!((text(&site, "b.txt"), site.sessions().len()), (String::new(), 0));
+}
+
+#[test]
+fn the_settings_of_a_project_name_no_executor() {
+    let (site, executor) = site(json!([says("Done.")]));
+    let said = json!({ "executors": { "theirs": {
+        "address": executor.address, "token": TOKEN, "ca": tls("executor-ca.pem"),
+    } } });
+    // not even if the user trusts them
+    site.file("leftfold.json", said.to_string());
+    let ran = site.run(&["run", "--executor", "theirs", "go"]).with(2);
+    assert!(ran.stderr.contains("there is no executor `theirs`"), "{ran:?}");
+}
+
+#[test]
+fn the_outcome_of_a_call_whose_node_was_killed_is_kept() {
+    let (site, executor) = site(json!([
+        bash("echo begun >> log; sleep 1; echo ended >> log; echo the result"),
+        says("Done."),
+    ]));
+    let node = prompt(&site);
+    wait_until("the command", || !text(&site, "log").is_empty());
+    node.signal(Signal::KILL);
+    node.wait();
+    wait_until("the outcome", || kept(&site).iter().any(|it| it.contains("the result")));
+    let ran = site.run(&["resume", &session(&site), "--format", "json"]).ok();
+    assert_eq!(end(&ran.events())["reason"], "completed", "{ran:?}");
+    let events = sound(&site);
+    let finished = only(&events, "tool.finished");
+    assert_eq!(finished["data"]["output"], "the result\n");
+    assert_eq!(finished["notes"]["recovered"], true);
+    assert!(!kinds(&events).contains(&"tool.lost"));
+    assert_eq!(text(&site, "log"), "begun\nended\n");
+    wait_until("the executor forgets the outcome", || kept(&site).is_empty());
+    drop(executor);
+}
+
+#[test]
+fn the_next_owner_ends_the_calls_of_a_node_that_was_killed() {
+    let (site, executor) =
+        site(json!([bash("echo begun >> log; sleep 600; echo lived >> log"), says("Done.")]));
+    let node = prompt(&site);
+    wait_until("the command", || !text(&site, "log").is_empty());
+    let id = session(&site);
+    node.signal(Signal::KILL);
+    node.wait();
+    assert!(!marked(&id).is_empty(), "the executor goes on with the command");
+    let ran = site.run(&["resume", &session(&site), "--format", "json"]).ok();
+    assert_eq!(end(&ran.events())["reason"], "completed", "{ran:?}");
+    assert_eq!(all(&sound(&site), "tool.lost").len(), 1);
+    assert!(marked(&id).is_empty());
+    assert_eq!((text(&site, "log").as_str(), kept(&site).len()), ("begun\n", 0));
+    drop(executor);
+}
+
+#[test]
+fn the_outcome_of_a_call_whose_executor_was_killed_is_unknown() {
+    let (site, executor) = site(json!([bash("echo begun >> log; sleep 600"), says("Done.")]));
+    let node = prompt(&site);
+    wait_until("the command", || !text(&site, "log").is_empty());
+    let address = executor.kill();
+    let executor = Executor::start(&site, &address);
+    let ran = node.wait().ok();
+    assert_eq!(end(&ran.events())["reason"], "completed", "{ran:?}");
+    let events = sound(&site);
+    let finished = only(&events, "tool.finished");
+    assert_eq!(finished["data"]["metadata"]["error_kind"], "lost");
+    assert!(finished["data"]["output"].as_str().unwrap().contains("unknown"), "{finished}");
+    assert_eq!(text(&site, "log"), "begun\n");
+    assert!(marked(&session(&site)).is_empty(), "the command outlived its executor");
+    drop(executor);
+}
+
+#[test]
+fn a_session_waits_for_its_executor() {
+    let (site, executor) = site(json!([bash("echo begun >> log; sleep 600"), says("Done.")]));
+    let node = prompt(&site);
+    wait_until("the command", || !text(&site, "log").is_empty());
+    node.signal(Signal::KILL);
+    node.wait();
+    let address = executor.kill();
+    let before = site.exported();
+    let ran = site.run(&["resume", &session(&site)]).with(1);
+    assert!(ran.stderr.contains("`build`") && ran.stderr.contains("cannot be reached"), "{ran:?}");
+    assert_eq!(site.exported(), before);
+    let why = site.run(&["why", &session(&site)]).ok().stdout;
+    assert!(why.contains("the executor `build`") && why.contains("cannot be reached"), "{why}");
+    let executor = Executor::start(&site, &address);
+    let why = site.run(&["why", &session(&site)]).ok().stdout;
+    assert!(!why.contains("cannot be reached"), "{why}");
+    site.run(&["resume", &session(&site)]).ok();
+    assert_eq!(all(&sound(&site), "tool.lost").len(), 1);
+    std::thread::sleep(Duration::from_millis(10));
+    drop(executor);
+}
