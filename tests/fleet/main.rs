@@ -5,6 +5,7 @@
 
 mod commands;
 mod executor;
+mod executor_examples;
 mod import;
 mod operations;
 mod takeover;
