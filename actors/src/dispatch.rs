@@ -12,7 +12,9 @@ use leftfold_events::event::{
 };
 use leftfold_events::sandbox::shows_env_files;
 use leftfold_events::state::{Call, ModelStatus, PendingKind, Phase};
-use leftfold_events::{Envelope, Fact, Repeatable, Secrets, Seq, SessionId, State, context};
+use leftfold_events::{
+    Envelope, Fact, MessageId, Repeatable, Secrets, Seq, SessionId, State, context,
+};
 use leftfold_providers::Extra;
 use leftfold_tools::{Caller, Instructed, Output, Sandbox, Seen};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, RpcReplyPort};
@@ -383,9 +385,10 @@ impl Workers {
         &mut self,
         of: Seq,
         reply: QuestionReply,
+        settles: Option<MessageId>,
         reply_to: RpcReplyPort<Answered>,
     ) {
-        self.tell_permission(PermissionMessage::Answer { of, reply, reply_to });
+        self.tell_permission(PermissionMessage::Answer { of, reply, settles, reply_to });
     }
 
     fn to_processor(&self, message: ProcessorMessage) {

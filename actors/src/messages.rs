@@ -34,7 +34,7 @@ use leftfold_events::state::PendingHook;
 use leftfold_events::state::batch::Part;
 use leftfold_events::turn_config::Prices;
 use leftfold_events::{
-    Envelope, Fact, Json, Request, Secrets, Seq, SessionId, State, Time, TurnConfig,
+    Envelope, Fact, Json, MessageId, Request, Secrets, Seq, SessionId, State, Time, TurnConfig,
 };
 use leftfold_providers::{Credentials, Extra};
 use leftfold_store::{Lease, LiveReader, Store};
@@ -218,11 +218,16 @@ pub enum SessionMessage {
     /// From Node or a client: write the first event of a new fork, followed by these facts, in one
     /// batch. `reply_to` is sent `Accepted` once they are durable, and `NotOpen` if the session has
     /// already begun; then nothing is written.
-    Begin { facts: Vec<Fact>, reply_to: RpcReplyPort<Answered> },
+    /// `settles`: the message that asked for it.
+    Begin { facts: Vec<Fact>, settles: Option<MessageId>, reply_to: RpcReplyPort<Answered> },
     /// From a client: the choices for later prompts. `reply_to` is sent `Accepted` once they are
     /// durable, and `NotOpen` if nothing has changed. A session that has no log yet keeps the
-    /// choices for its first prompt and accepts them at once.
-    Configure { configured: Box<SessionEvent>, reply_to: RpcReplyPort<Answered> },
+    /// choices for its first prompt and accepts them at once. `settles`: the message that asked for it.
+    Configure {
+        configured: Box<SessionEvent>,
+        settles: Option<MessageId>,
+        reply_to: RpcReplyPort<Answered>,
+    },
     /// From a client, or from Node after a session died: continue the log that another node left,
     /// or (`close`) end its turn.
     Resume { config: Box<TurnConfig>, world: Option<Box<World>>, close: bool },
@@ -240,9 +245,15 @@ pub enum SessionMessage {
     /// From Processor and Compaction: credentials that a request is about to be sent with. The session and its workers
     /// keep them out of everything from now on.
     Hide(Credentials),
-    /// From a client: an answer to the question of the intent `of`.
-    Answer { of: Seq, reply: QuestionReply, reply_to: RpcReplyPort<Answered> },
-    /// From Permission: the first answer to a question. `reply_to` is sent `Accepted` once it is durable.
+    /// From a client: an answer to the question of the intent `of`. `settles`: the message that brought it.
+    Answer {
+        of: Seq,
+        reply: QuestionReply,
+        settles: Option<MessageId>,
+        reply_to: RpcReplyPort<Answered>,
+    },
+    /// From Permission: the first answer to a question. From a client: an interrupt. `reply_to` is sent `Accepted` once
+    /// it is durable, and `NotOpen` if it has no meaning any more.
     Answered { fact: Box<Fact>, reply_to: RpcReplyPort<Answered> },
     /// From the store's writer: the batch in flight is durable, or has failed.
     Flushed(Result<(), leftfold_store::Error>),
@@ -465,6 +476,7 @@ pub(crate) enum PermissionMessage {
     Answer {
         of: Seq,
         reply: QuestionReply,
+        settles: Option<MessageId>,
         reply_to: RpcReplyPort<Answered>,
     },
     /// The deadline of the question has passed.

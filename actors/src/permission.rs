@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use leftfold_events::event::Permission as PermissionEvent;
-use leftfold_events::{Fact, Seq};
+use leftfold_events::{Fact, MessageId, Seq};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 
 use crate::messages::{Answered, PermissionMessage, QuestionReply, SessionMessage};
@@ -43,8 +43,8 @@ impl Actor for Permission {
                 questions.answers.remove(&of);
             }
             PermissionMessage::WithdrawAll => questions.answers.clear(),
-            PermissionMessage::Answer { of, reply, reply_to } => {
-                questions.answer(of, reply, reply_to)?;
+            PermissionMessage::Answer { of, reply, settles, reply_to } => {
+                questions.answer(of, reply, settles, reply_to)?;
             }
         }
         Ok(())
@@ -57,6 +57,7 @@ impl Questions {
         &mut self,
         of: Seq,
         reply: QuestionReply,
+        settles: Option<MessageId>,
         reply_to: RpcReplyPort<Answered>,
     ) -> Result<(), ActorProcessingErr> {
         let late = match self.answers.get(&of) {
@@ -75,7 +76,7 @@ impl Questions {
             Some(always) => PermissionEvent::AnsweredFor { reply, feedback, by, always },
             None => PermissionEvent::Answered { reply, feedback, by },
         };
-        let fact = Fact::of(of, answered);
+        let fact = Fact::of(of, answered).settling(settles);
         self.owner.cast(SessionMessage::Answered { fact: Box::new(fact), reply_to })?;
         Ok(())
     }

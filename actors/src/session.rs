@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use leftfold_events::event::{Event, Files, Owner, Session as SessionEvent, Tool, Turn};
 use leftfold_events::{
-    ApprovalRefused, Fact, POLICY, Secrets, Seq, State, TurnConfig, accept, admits, may_approve,
-    settle,
+    ApprovalRefused, Fact, MessageId, POLICY, Secrets, Seq, State, TurnConfig, accept, admits,
+    may_approve, settle,
 };
 use leftfold_providers::Credentials;
 use leftfold_store::Log;
@@ -148,16 +148,17 @@ impl Actor for Session {
                 let prompt = Prompt { config, world, prompted: *prompted, joins, reply_to };
                 session.inbox.push_back(Item::Prompt(Box::new(prompt)));
             }
-            SessionMessage::Begin { facts, reply_to } => {
-                session.inbox.push_back(Item::Begin(facts, reply_to));
+            SessionMessage::Begin { facts, settles, reply_to } => {
+                session.inbox.push_back(Item::Begin(facts, settles, reply_to));
             }
-            SessionMessage::Configure { configured, reply_to } => {
+            SessionMessage::Configure { configured, settles, reply_to } => {
                 if session.created_event.is_some() {
                     session.choose(*configured);
                     // the client may be gone
                     let _ = reply_to.send(Answered::Accepted);
                 } else {
-                    session.inbox.push_back(Item::Answer(Fact::new(*configured), reply_to));
+                    let configured = Fact::new(*configured).settling(settles);
+                    session.inbox.push_back(Item::Answer(configured, reply_to));
                 }
             }
             SessionMessage::Resume { config, world, close } => {
@@ -175,7 +176,7 @@ impl Actor for Session {
                 session.inbox.push_back(Item::HookPoint(*fact, secrets));
             }
             SessionMessage::Hide(credentials) => session.hide(&credentials),
-            SessionMessage::Answer { of, reply, reply_to } => {
+            SessionMessage::Answer { of, reply, settles, reply_to } => {
                 let always = reply.always.as_deref();
                 match always.map(|always| may_approve(&session.state, of, reply.answer, always)) {
                     // those that are not open have an answer of their own
@@ -183,7 +184,7 @@ impl Actor for Session {
                         // the client may be gone
                         let _ = reply_to.send(Answered::Refused { why: why.to_string() });
                     }
-                    Some(_) | None => session.workers.answer(of, reply, reply_to),
+                    Some(_) | None => session.workers.answer(of, reply, settles, reply_to),
                 }
             }
             SessionMessage::Answered { fact, reply_to } => {
@@ -312,6 +313,7 @@ impl SessionState {
         if let Some(hold) = self.hold.take() {
             hold.abort();
         }
+        self.log.settle(std::mem::take(&mut batch.settles));
         let batch = batch.into_flight();
         let events = Arc::clone(&batch.events);
         self.in_flight = Some(batch);
@@ -360,7 +362,7 @@ impl SessionState {
                 }
             }
             Item::Prompt(prompt) => self.prompt(*prompt, batch),
-            Item::Begin(facts, reply_to) => self.begin(facts, reply_to, batch),
+            Item::Begin(facts, settles, reply_to) => self.begin(facts, settles, reply_to, batch),
             Item::HookPoint(fact, secrets) => {
                 if self.fact(fact, batch) {
                     self.workers.keep(secrets);
@@ -451,12 +453,19 @@ impl SessionState {
     }
 
     /// Writes the first event of a fork, followed by facts.
-    fn begin(&mut self, facts: Vec<Fact>, reply_to: RpcReplyPort<Answered>, batch: &mut Batch) {
+    fn begin(
+        &mut self,
+        facts: Vec<Fact>,
+        settles: Option<MessageId>,
+        reply_to: RpcReplyPort<Answered>,
+        batch: &mut Batch,
+    ) {
         if !self.write_birth(batch) {
             // the client may be gone
             let _ = reply_to.send(Answered::NotOpen);
             return;
         }
+        batch.settles.extend(settles);
         for fact in facts {
             self.fact(fact, batch);
         }
@@ -524,6 +533,7 @@ impl SessionState {
             self.cut_off &=
                 !imported && !matches!(fact.event, Event::Session(SessionEvent::Resumed { .. }));
             let now = self.clock.now(&self.state);
+            batch.settles.extend(fact.settles);
             batch.add(settle(&mut self.state, self.log.session(), fact, now));
             if imported && !self.accepted.is_empty() {
                 let steps = std::mem::take(&mut self.accepted);

@@ -22,6 +22,8 @@ use leftfold_runtime::socket::RpcError;
 use leftfold_runtime::socket::question::{Search, Which};
 use leftfold_view::clean::visible_line;
 
+const ANSWER: &str = "_leftfold/answer";
+
 /// The permission for questions of the model.
 const QUESTION: &str = "question";
 
@@ -76,9 +78,6 @@ fn forget(args: &PermissionForget) -> anyhow::Result<ExitCode> {
 fn answer(args: &PermissionAnswer) -> anyhow::Result<ExitCode> {
     let place = super::place_to_change(&args.session)?;
     let session = place.session;
-    let Ok(mut node) = client::connect(&place.store) else {
-        return answer_without_node(&place, &args.call);
-    };
     let mut params = json!({
         "session": session,
         "call": args.call,
@@ -91,11 +90,15 @@ fn answer(args: &PermissionAnswer) -> anyhow::Result<ExitCode> {
     if !args.patterns.is_empty() {
         params["always"] = json!(args.patterns);
     }
-    let answered = match node.call("_leftfold/answer", &params) {
-        Ok(answered) => answered,
+    let asked = match client::connect(&place.store) {
+        Ok(mut node) => node.call(ANSWER, &params).map(Some),
+        Err(_) => client::ask_owner(&place, ANSWER, params),
+    };
+    let answered = match asked {
+        Ok(Some(answered)) => answered,
         Err(error) if error.is::<RpcError>() && !is_leaving(&error) => return Err(error),
         // The node ended or was killed in between.
-        Err(_) => return answer_without_node(&place, &args.call),
+        Ok(None) | Err(_) => return answer_without_node(&place, &args.call),
     };
     if answered["accepted"] == true {
         return Ok(ExitCode::SUCCESS);

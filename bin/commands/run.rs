@@ -150,7 +150,10 @@ pub(crate) fn fork(args: Fork) -> anyhow::Result<ExitCode> {
     let turn = with_form(turn, &prompted)?;
     // read first, so that a wrong file leaves no fork behind
     let prompt = prompt.map(|text| Prompt::read(Some(text), &prompted, &turn)).transpose()?;
-    let fork = fork::begin(&super::place_to_change(&session)?, ForkRequest { at, files })?;
+    let fork = fork::begin(
+        &super::place_to_change(&session)?,
+        ForkRequest { at, files, ..ForkRequest::default() },
+    )?;
     let Some(prompt) = prompt else { return super::print(&format!("{}\n", fork.session)) };
     let session = fork.session;
     let taken = Project::of(&fork).and_then(|project| take(Some(fork), &project, prompt, &turn));

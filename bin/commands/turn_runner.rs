@@ -129,8 +129,9 @@ pub(crate) async fn run_turn(
     let (mut memory, here) = (client.clone(), client.remote().is_none());
     let reverts = reverts || resumes && here && client.view().await?.turn.is_none();
     // Served only now, so that no other client's prompt comes before this one.
-    let socket =
-        socket.map(|bound| bound.serve(socket::SingleSession::new(client.clone(), setup.clone())));
+    let sessions = socket::SingleSession::new(client.clone(), setup.clone());
+    socket::take_messages_of_one(&sessions, &client).await;
+    let socket = socket.map(|bound| bound.serve(sessions.clone()));
     let mut runner = TurnRunner {
         by: client.name(BY),
         asks: setup.asks(),

@@ -1,4 +1,4 @@
-//! Session ids: ULIDs. The ids of child sessions are derived, not drawn at random.
+//! Ids of sessions and of messages: ULIDs. The ids of child sessions are derived, not drawn at random.
 
 use std::fmt;
 use std::str::FromStr;
@@ -92,6 +92,36 @@ impl<'de> Deserialize<'de> for SessionId {
         } else {
             <[u8; 16]>::deserialize(deserializer).map(Self::from_bytes)
         }
+    }
+}
+
+/// The id of a message that waits for the owner of a session: a ULID that its sender has drawn.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageId(u128);
+
+impl MessageId {
+    pub fn from_ulid(ulid: Ulid) -> Self {
+        Self(ulid.0)
+    }
+
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(u128::from_be_bytes(bytes))
+    }
+}
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ulid(self.0).fmt(f)
+    }
+}
+
+impl fmt::Debug for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

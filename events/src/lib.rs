@@ -29,7 +29,7 @@ mod verdict;
 pub mod verify;
 
 pub use event::{Envelope, Event, Fact, Notes};
-pub use id::{NotASessionId, Seq, SessionId};
+pub use id::{MessageId, NotASessionId, Seq, SessionId};
 pub use json::Json;
 pub use next::{ApprovalRefused, Repeatable, admits, children, delay, may_approve, next};
 pub use payload::{Payload, Sha256};

@@ -101,6 +101,7 @@ fn append(
         head: head.encode(),
         // nobody has asked this store's nodes to go on with it
         wants: false,
+        settles: Vec::new(),
         // the receiver lives until the result has come
         done: Box::new(move |result| drop(sender.send(result))),
     });

@@ -11,7 +11,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use leftfold_events::{Seq, SessionId, Sha256};
+use leftfold_events::{MessageId, Seq, SessionId, Sha256};
 
 use crate::chain::Link;
 use crate::error::{ContentFault, Damage, Error};
@@ -86,6 +86,118 @@ pub struct Owner {
     pub node: Option<String>,
     /// The place that it is bound to, for instance `host:NAME`.
     pub place: Option<String>,
+    /// How many messages wait in its inbox.
+    pub messages: u64,
+}
+
+/// Messages to the owners of sessions, which a shared engine keeps. Any node may put one there, and the owner settles it
+/// with an append ([`Append::settles`]) or concludes it without one. So each has its effect once, whichever node dies.
+///
+/// Every call waits for the database.
+pub trait Inboxes: Send + Sync {
+    /// Puts a message into the inbox of a session. To put the same one there again does nothing, also after it was
+    /// settled.
+    ///
+    /// # Errors
+    /// Too many messages wait there, the message is too large, or the database is away.
+    fn post(&self, to: SessionId, message: MessageId, body: Vec<u8>) -> Result<(), Error>;
+
+    /// Up to `most` messages for sessions of this node, and (`may_claim`) for those without an owner that it may go on
+    /// with. Oldest first, without those for the sessions in `except` and those that were settled.
+    ///
+    /// # Errors
+    /// The database is away.
+    fn waiting(
+        &self,
+        may_claim: bool,
+        except: &[SessionId],
+        most: usize,
+    ) -> Result<Vec<WaitingMessage>, Error>;
+
+    /// The text of a message. `None`: it is gone, or larger than [`MOST_BYTES`].
+    ///
+    /// # Errors
+    /// The database is away.
+    fn body(&self, message: MessageId) -> Result<Option<Vec<u8>>, Error>;
+
+    /// Deletes a message and keeps what became of it for its sender. A message that was `refused` has had no effect: if
+    /// an append has settled it all the same, that counts.
+    ///
+    /// # Errors
+    /// The database is away.
+    fn conclude(&self, message: MessageId, outcome: Vec<u8>, refused: bool) -> Result<(), Error>;
+
+    /// What has become of a message.
+    ///
+    /// # Errors
+    /// The database is away.
+    fn progress(&self, message: MessageId) -> Result<Progress, Error>;
+
+    /// Takes a message back. False: it was settled or concluded before.
+    ///
+    /// # Errors
+    /// The database is away.
+    fn withdraw(&self, message: MessageId) -> Result<bool, Error>;
+
+    /// Forgets what became of a message, which its sender knows.
+    ///
+    /// # Errors
+    /// The database is away.
+    fn forget(&self, message: MessageId) -> Result<(), Error>;
+
+    /// The owner and the place of a session, if messages are the way to it: another node owns it, or nobody does and it
+    /// is bound to another place.
+    ///
+    /// # Errors
+    /// The database is away.
+    fn elsewhere(&self, session: SessionId) -> Result<Option<Owner>, Error>;
+
+    /// From now on, calls `wake` when a message was posted or concluded. A call may be lost. It is called no more once it
+    /// answers `false`.
+    fn on_message(&self, wake: Wake);
+
+    /// The sessions whose turns other nodes run now, up to `most`.
+    ///
+    /// # Errors
+    /// The database is away.
+    fn running_elsewhere(&self, most: usize) -> Result<Vec<SessionId>, Error>;
+
+    /// From now on, calls `grown` with each session whose log has grown, by any node. A call may be lost. It is called no
+    /// more once it answers `false`.
+    fn on_any_growth(&self, grown: Box<dyn Fn(SessionId) -> bool + Send + Sync>);
+
+    /// Calls `wake` when the log of the session has grown, also if notifications are lost: then within about a second. A
+    /// call may come for nothing. Ends when the result is dropped.
+    fn on_growth(
+        &self,
+        session: SessionId,
+        wake: Arc<dyn Fn() + Send + Sync>,
+    ) -> Box<dyn Send + Sync>;
+}
+
+/// The largest message, in bytes.
+pub const MOST_BYTES: usize = 16 << 20;
+
+/// A message that a node may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitingMessage {
+    pub message: MessageId,
+    pub session: SessionId,
+    /// Whether the session is this node's; otherwise it is nobody's.
+    pub is_mine: bool,
+}
+
+/// What has become of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nobody has taken it.
+    Waits,
+    /// It has had its effect, which is in the log, this long ago.
+    Settled(Duration),
+    /// The text that it was concluded with.
+    Concluded(Vec<u8>),
+    /// It is gone, as with a session that was removed.
+    Gone,
 }
 
 /// A time that no effect waits for.
@@ -167,6 +279,11 @@ pub trait Engine: fmt::Debug + Send + Sync {
         drop(wake);
     }
 
+    /// The inboxes of its sessions, if nodes share them.
+    fn inboxes(&self) -> Option<&dyn Inboxes> {
+        None
+    }
+
     /// Gives all sessions back and claims no more, so that other nodes go on at once. Appends that are under way are
     /// waited for.
     fn leave(&self) {}
@@ -229,6 +346,9 @@ pub struct Append {
     pub head: Vec<u8>,
     /// Whether the session wants a node after this batch. It is kept with the head.
     pub wants: bool,
+    /// The messages that it settles. They are deleted with it. If one is gone, the batch is refused: it was settled
+    /// before.
+    pub settles: Vec<MessageId>,
     pub done: Done,
 }
 

@@ -83,5 +83,5 @@ pub use salvage::{Fragment, Rescued, Salvaged, salvage};
 pub use sled_engine::{
     SledEngine, StoreStamp, exists, has_session, heads, in_use, owner, remove, written,
 };
-pub use store::{LiveReader, Store};
+pub use store::{Inbox, LiveReader, Store, WeakInbox};
 pub use tidy::{Tidied, tidy};

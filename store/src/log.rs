@@ -2,7 +2,7 @@ use std::sync::{Arc, Weak, mpsc};
 use std::time::Instant;
 
 use leftfold_events::event::EndReason;
-use leftfold_events::{Envelope, Payload, Seq, SessionId, Sha256};
+use leftfold_events::{Envelope, MessageId, Payload, Seq, SessionId, Sha256};
 
 use crate::chain::{self, Link, START};
 use crate::engine::{Append, Done, Epoch, Poison, StoredEvent};
@@ -26,6 +26,8 @@ pub struct Log {
     link: Link,
     summary: Summary,
     wants: bool,
+    /// The messages that the next batch settles.
+    settles: Vec<MessageId>,
 }
 
 impl Drop for Log {
@@ -74,6 +76,7 @@ impl Log {
             link: START,
             summary: Summary::default(),
             wants: false,
+            settles: Vec::new(),
         };
         log.find_end()?;
         Ok(log)
@@ -112,6 +115,7 @@ impl Log {
             payloads: payloads.clone(),
             head: head.encode(),
             wants: self.wants,
+            settles: std::mem::take(&mut self.settles),
             done: self.acknowledge(payloads, head, done),
         };
         self.store.engine.append(append);
@@ -145,6 +149,11 @@ impl Log {
     /// Says whether the session wants a node after the next batch, and after those that follow. At first it does not.
     pub fn set_wants(&mut self, wants: bool) {
         self.wants = wants;
+    }
+
+    /// The next batch settles these messages of inboxes.
+    pub fn settle(&mut self, messages: Vec<MessageId>) {
+        self.settles = messages;
     }
 
     /// The family of the session, and its epoch.

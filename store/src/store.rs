@@ -1,11 +1,11 @@
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use leftfold_events::{Envelope, Seq, SessionId};
 
 use crate::copy_log::{self, Copied};
 use crate::database;
-use crate::engine::{Engine, Wake};
+use crate::engine::{Engine, Inboxes, Wake};
 use crate::error::{Damage, Error};
 use crate::head::Head;
 use crate::imported::{self, Imports};
@@ -140,6 +140,11 @@ impl Store {
         self.0.engine.on_release(wake);
     }
 
+    /// The inboxes of its sessions, if other nodes share the store.
+    pub fn inbox(&self) -> Option<Inbox> {
+        Inbox::of(&self.0)
+    }
+
     /// Gives all sessions back and opens no more, so that other nodes of a shared store go on with them at once.
     pub fn leave(&self) {
         self.0.engine.leave();
@@ -170,6 +175,46 @@ impl Store {
 
     pub fn dir(&self) -> &Path {
         self.0.dir()
+    }
+}
+
+/// The inboxes of a shared store that this process holds open: see [`Inboxes`]. It keeps the store open.
+#[derive(Clone, Debug)]
+pub struct Inbox(Arc<OpenStore>);
+
+impl Inbox {
+    fn of(store: &Arc<OpenStore>) -> Option<Self> {
+        store.engine.inboxes().map(|_| Self(Arc::clone(store)))
+    }
+
+    /// Works with them. This waits for the database.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn with<T>(&self, work: impl FnOnce(&dyn Inboxes) -> Result<T, Error>) -> Result<T, Error> {
+        let none = || Error::Engine { what: "nodes do not share this store".into() };
+        work(self.0.engine.inboxes().ok_or_else(none)?)
+    }
+
+    /// The same without keeping the store open.
+    pub fn downgrade(&self) -> WeakInbox {
+        WeakInbox(Arc::downgrade(&self.0))
+    }
+
+    /// A reader of the sessions.
+    pub fn reader(&self) -> LiveReader {
+        LiveReader(Arc::clone(&self.0))
+    }
+}
+
+/// An [`Inbox`] that does not keep the store open.
+#[derive(Clone, Debug)]
+pub struct WeakInbox(Weak<OpenStore>);
+
+impl WeakInbox {
+    /// `None`: the store is closed.
+    pub fn upgrade(&self) -> Option<Inbox> {
+        self.0.upgrade().map(Inbox)
     }
 }
 
@@ -208,6 +253,11 @@ impl LiveReader {
     /// The head of one session; `None` if it cannot be read or there is none.
     pub fn head(&self, session: SessionId) -> Option<Head> {
         self.0.heads.one(self.0.engine.reader(), session)
+    }
+
+    /// The inboxes of the sessions, if other nodes share the store.
+    pub fn inbox(&self) -> Option<Inbox> {
+        Inbox::of(&self.0)
     }
 
     pub fn dir(&self) -> &Path {

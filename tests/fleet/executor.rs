@@ -128,7 +128,6 @@ fn calls_run_in_the_workspace_of_the_executor() {
     assert!(log.contains("Use tabs everywhere."), "{log}");
     assert!(!log.contains(TOKEN) && !ran.stderr.contains(TOKEN));
     sound(&site);
-    site.run(&["resume", &session(&site)]).ok();
     wait_until("the executor forgets the outcomes", || kept(&site).is_empty());
     drop(executor);
 }
@@ -195,8 +194,6 @@ fn the_outcome_of_a_call_whose_node_was_killed_is_kept() {
     assert_eq!(finished["notes"]["recovered"], true);
     assert!(!kinds(&events).contains(&"tool.lost"));
     assert_eq!(text(&site, "log"), "begun\nended\n");
-    // the node may have ended before it said that it has the outcome; then the next one says so
-    site.run(&["resume", &session(&site)]).ok();
     wait_until("the executor forgets the outcome", || kept(&site).is_empty());
     drop(executor);
 }

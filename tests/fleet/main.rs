@@ -5,8 +5,11 @@
 
 mod commands;
 mod executor;
-mod executor_examples;
+#[path = "../http/client.rs"]
+#[allow(dead_code, clippy::needless_pass_by_value, reason = "it is made for other tests")]
+mod http_client;
 mod import;
+mod inbox;
 mod operations;
 mod takeover;
 mod trial;

@@ -84,8 +84,11 @@ impl Sessions {
             if forks {
                 let parent = spawn.parent.session;
                 let facts = vec![Fact::new(SessionEvent::Adopted { parent })];
-                let begun =
-                    ractor::call!(child, |reply_to| SessionMessage::Begin { facts, reply_to });
+                let begun = ractor::call!(child, |reply_to| SessionMessage::Begin {
+                    facts,
+                    settles: None,
+                    reply_to
+                });
                 if begun.is_err() {
                     return;
                 }

@@ -198,7 +198,7 @@ impl Rerun {
         let facts = told.into_iter().map(fact).collect();
         // nobody waits for the answer
         let reply_to = ractor::concurrency::oneshot().0.into();
-        self.life.tell(SessionMessage::Begin { facts, reply_to });
+        self.life.tell(SessionMessage::Begin { facts, settles: None, reply_to });
     }
 
     /// Releases a client's choice, or the rules that it set.
@@ -207,7 +207,7 @@ impl Rerun {
             let configured = Box::new(configured.clone());
             // the reply is not needed
             let reply_to = ractor::concurrency::oneshot().0.into();
-            self.life.tell(SessionMessage::Configure { configured, reply_to });
+            self.life.tell(SessionMessage::Configure { configured, settles: None, reply_to });
         }
     }
 
@@ -418,7 +418,7 @@ impl Rerun {
         next: &Envelope,
         reply: QuestionReply,
     ) -> Result<Compared, Error> {
-        let answer = |reply_to| SessionMessage::Answer { of, reply, reply_to };
+        let answer = |reply_to| SessionMessage::Answer { of, reply, settles: None, reply_to };
         match ractor::call!(self.life.actor(), answer) {
             Ok(Answered::Accepted) => Ok(Ok(())),
             Ok(
@@ -458,7 +458,7 @@ impl Rerun {
 }
 
 fn fact(event: &Envelope) -> Fact {
-    Fact { of: event.of, event: event.event.clone(), notes: event.notes.clone() }
+    Fact { of: event.of, event: event.event.clone(), notes: event.notes.clone(), settles: None }
 }
 
 /// The events without contents of the stream that ends in `outcome`. Its end comes last.

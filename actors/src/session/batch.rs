@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leftfold_events::event::{Event, Model, Turn};
-use leftfold_events::{Envelope, Fact, Repeatable, Seq, State, TurnConfig};
+use leftfold_events::{Envelope, Fact, MessageId, Repeatable, Seq, State, TurnConfig};
 use ractor::RpcReplyPort;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -23,8 +23,8 @@ pub(super) enum Item {
     /// The world and the configuration with which an interrupted turn continues or ends.
     Resume(Option<Box<World>>, Box<TurnConfig>, Fact),
     Prompt(Box<Prompt>),
-    /// Facts that a new session begins with, and the port for the reply once they are durable.
-    Begin(Vec<Fact>, RpcReplyPort<Answered>),
+    /// Facts that a new session begins with, the message that asked for it, and the port for the reply once they are durable.
+    Begin(Vec<Fact>, Option<MessageId>, RpcReplyPort<Answered>),
     /// A plugin's answer, and its values that must not be in the log.
     HookPoint(Fact, HookSecrets),
     /// A fact whose sender gets a reply.
@@ -60,6 +60,8 @@ pub(super) struct Batch {
     since: Option<Instant>,
     /// The ports that get a reply once it is durable.
     pub(super) reply_to: Replies,
+    /// The messages of other nodes that asked for its facts.
+    pub(super) settles: Vec<MessageId>,
 }
 
 /// Ports, and the replies that they get.

@@ -97,7 +97,7 @@ async fn the_first_answer_counts_and_the_others_are_told_who_gave_it() {
         let (session, of) = (site.session, asked.seq);
         let told = ractor::call!(live.node, |reply_to| NodeMessage::Tell {
             session,
-            message: SessionMessage::Answer { of, reply, reply_to }
+            message: SessionMessage::Answer { of, reply, settles: None, reply_to }
         });
         match told.expect("an answer") {
             Answered::Accepted => accepted += 1,

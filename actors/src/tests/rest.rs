@@ -251,7 +251,7 @@ async fn a_turn_keeps_its_session_open() {
     let (session, of) = (site.session, asked.seq);
     let told = ractor::call!(live.node, |reply_to| NodeMessage::Tell {
         session,
-        message: SessionMessage::Answer { of, reply, reply_to }
+        message: SessionMessage::Answer { of, reply, settles: None, reply_to }
     });
     assert_eq!(told.expect("an answer"), Answered::Accepted);
     live.until_ended().await;

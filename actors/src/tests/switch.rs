@@ -73,7 +73,7 @@ fn allow(live: &Live, of: Seq) {
     let reply =
         QuestionReply { answer: Answer::Once, feedback: None, always: None, by: "test".into() };
     let (told, _) = tokio::sync::oneshot::channel();
-    live.tell(SessionMessage::Answer { of, reply, reply_to: told.into() });
+    live.tell(SessionMessage::Answer { of, reply, settles: None, reply_to: told.into() });
 }
 
 /// Prompts and allows the switch; returns when it has begun.

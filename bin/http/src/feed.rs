@@ -52,6 +52,13 @@ const WRITTEN: Duration = Duration::from_millis(5);
 const REPLAYS: usize = 4;
 /// How long such a client may take nothing before it makes room for the next. It begins again where it is.
 const STUCK: Duration = Duration::from_millis(500);
+/// A session of another node that is not known here is sent from its first event on, if it has no more events.
+const SHORT: Seq = 512;
+/// How long the events of a quiet session of another node are waited for.
+const QUIET: Duration = Duration::from_secs(60);
+const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+/// How often it is looked whether another node that shares the store still has a session.
+const OWNED: Duration = Duration::from_secs(5);
 /// In a cursor: all frames of its event.
 const ALL_FRAMES: usize = 999_999;
 /// Sessions in a snapshot, the newest.
@@ -176,7 +183,7 @@ impl Feed {
     /// Loads a tree from its logs, unless it is there as the logs have it. False: there is no such session.
     pub(crate) fn load(&self, root: SessionId) -> bool {
         let Some(store) = self.logs.other_store(root) else {
-            return self.load_as(root, OpenTurn::CutOff, |_| true);
+            return self.load_of_store(root);
         };
         let open = match leftfold_store::in_use(&store) {
             true => OpenTurn::Runs,
@@ -194,6 +201,59 @@ impl Feed {
             tree.is_live || runs && of_tree.all(known)
         };
         self.load_as(root, open, is_current)
+    }
+
+    /// As [`Self::load`], from the process's own store.
+    fn load_of_store(&self, root: SessionId) -> bool {
+        if !self.logs.is_shared() {
+            return self.load_as(root, OpenTurn::CutOff, |_| true);
+        }
+        if self.is_live(root) {
+            return self.lock().touch(root, &|_: &Tree| true);
+        }
+        let is_running = self.logs.runs_elsewhere(root);
+        let known = {
+            let state = self.lock();
+            let tree = state.trees.get(&root);
+            tree.map(|tree| {
+                let seqs = tree.projection.sessions().map(|(id, _)| (id, tree.projection.seq(id)));
+                let cut_off = tree.projection.sessions().any(|(_, known)| known.is_cut_off());
+                (seqs.collect::<Vec<_>>(), cut_off)
+            })
+        };
+        let is_current = known.is_some_and(|(seqs, cut_off)| {
+            let has_all = |(session, seq): &(SessionId, Seq)| {
+                self.logs.head(*session).is_none_or(|head| head.seq <= *seq)
+            };
+            !(cut_off && is_running) && seqs.iter().all(has_all)
+        });
+        let open = if is_running { OpenTurn::Runs } else { OpenTurn::CutOff };
+        self.load_as(root, open, |tree| tree.is_live || is_current)
+    }
+
+    /// Sends all events of a tree that another node has begun, unless clients know it or it is long already: then it is
+    /// loaded, and they get what happens from then on.
+    pub(crate) fn show_new(&self, root: SessionId) {
+        let is_known =
+            |state: &FeedState| state.trees.contains_key(&root) || state.last.contains_key(&root);
+        let is_short = self.logs.head(root).is_some_and(|head| head.seq <= SHORT);
+        if !is_short || is_known(&self.lock()) {
+            return;
+        }
+        let events = match self.logs.events_of_tree(root) {
+            Ok(events) => events,
+            Err(error) => {
+                tracing::warn!("session {root} cannot be shown: {error:#}");
+                return;
+            }
+        };
+        let projection = Projection::new(root, self.logs.fork_number(root));
+        let mut state = self.lock();
+        if !is_known(&state) {
+            state.trees.insert(root, Tree::new(projection));
+            state.roots.insert(root, root);
+            state.send(root, events.iter());
+        }
     }
 
     /// Loads a tree, unless it is there and `is_current`.
@@ -227,6 +287,10 @@ impl Feed {
         interrupted_at: Option<Seq>,
     ) -> anyhow::Result<()> {
         let root = client.session;
+        if client.is_through_inbox() {
+            let feed = Arc::clone(self);
+            tokio::task::spawn_blocking(move || feed.show_new(root)).await?;
+        }
         self.load_as(root, interrupted_at.map_or(OpenTurn::Runs, OpenTurn::CutOffAt), |_| true);
         let (from, cursors) = {
             let mut state = self.lock();
@@ -256,10 +320,16 @@ impl Feed {
         tokio::spawn(async move {
             let gone = other_process_gone(&client);
             tokio::pin!(gone);
+            // a node hears of it when a session that is quiet goes on elsewhere
+            let quiet = match client.is_through_inbox() {
+                true => QUIET,
+                false => FOR_EVER,
+            };
             loop {
                 let next = tokio::select! {
                     next = events.next() => next,
                     () = &mut gone => None,
+                    () = tokio::time::sleep(quiet) => None,
                 };
                 let Some(Observation { events, done }) = next else { break };
                 feed.lock().send(root, events.iter().map(Recorded::masked));
@@ -598,8 +668,9 @@ async fn other_process_gone(client: &Client) {
     if client.remote().is_none() {
         std::future::pending::<()>().await;
     }
+    let pause = if client.is_through_inbox() { OWNED } else { PATIENCE };
     while client.is_live().await {
-        tokio::time::sleep(PATIENCE).await;
+        tokio::time::sleep(pause).await;
     }
 }
 

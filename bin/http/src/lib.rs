@@ -24,6 +24,7 @@
 
 mod api;
 mod connection;
+mod elsewhere;
 mod error;
 mod feed;
 mod front;

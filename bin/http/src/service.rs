@@ -28,6 +28,7 @@ use tower::ServiceExt;
 use crate::api::terminals::OnlyTicket;
 use crate::api::{self, Api};
 use crate::connection;
+use crate::elsewhere;
 use crate::error::ApiError;
 use crate::feed::Feed;
 use crate::front::{Front, FrontOptions};
@@ -98,6 +99,7 @@ impl Service {
             api.follow_all().await;
             tell_of_language_servers(&feed);
             tokio::task::spawn_blocking(move || feed.load_recent()).await?;
+            elsewhere::follow(&api.sessions, &api.feed);
             anyhow::Ok(api::router(api))
         };
         self.routes.get_or_try_init(open).await.cloned()

@@ -17,8 +17,8 @@ use leftfold_actors::{
 };
 use leftfold_events::event::{Answer, Compaction, PromptPart, Session, SessionChoices, Turn};
 use leftfold_events::rules::Rule;
-use leftfold_events::{Fact, Seq, SessionId, State};
-use leftfold_store::LiveReader;
+use leftfold_events::{Fact, MessageId, Seq, SessionId, State, fold};
+use leftfold_store::{Inbox, LiveReader, Store};
 use ractor::{Actor, ActorRef, RpcReplyPort};
 
 use crate::Usage;
@@ -37,6 +37,8 @@ pub struct Client {
     /// Distinguishes clients that were opened separately.
     id: u64,
     link: Link,
+    /// The message of another node that this client acts for.
+    settles: Option<MessageId>,
 }
 
 impl std::fmt::Debug for Client {
@@ -123,11 +125,39 @@ impl Client {
         if let Some(attached) = Self::attach(&setup.place).await {
             return Ok(attached);
         }
-        match Self::open_here(node, setup, starts).await {
+        match Self::open_here(node.clone(), setup, starts).await {
             // The other node may not have served its socket yet at the first attempt.
             Err(error) if is_locked(&error) => Self::attach(&setup.place).await.ok_or(error),
+            Err(error) if is_owned_elsewhere(&error) => {
+                let folder = setup.place.store.clone();
+                // a store that the node keeps would do as well, but it does not say so
+                let store = tokio::task::spawn_blocking(move || Store::open(&folder)).await??;
+                match store.inbox() {
+                    Some(inbox) => Self::through_inbox(&setup.place, inbox, false).await,
+                    None => Err(error),
+                }
+            }
             opened => opened,
         }
+    }
+
+    /// A client of a session that another node of a shared store owns, or that is bound to another place. This process
+    /// may be one that `takes_messages` itself.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub async fn through_inbox(
+        place: &SessionPlace,
+        inbox: Inbox,
+        takes_messages: bool,
+    ) -> anyhow::Result<(Self, Opened)> {
+        let (remote, opened) = Remote::through_inbox(place, inbox, takes_messages).await?;
+        Ok((Self::new(place.session, Link::There(remote)), opened))
+    }
+
+    /// This client, which now acts for a message of another node: the message is deleted once it has its effect.
+    pub(crate) fn settling(self, settles: Option<MessageId>) -> Self {
+        Self { settles, ..self }
     }
 
     /// Opens the setup's session only in `node`, while `starts` runs.
@@ -164,7 +194,7 @@ impl Client {
 
     fn new(session: SessionId, link: Link) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        Self { session, id: LAST.fetch_add(1, Ordering::Relaxed), link }
+        Self { session, id: LAST.fetch_add(1, Ordering::Relaxed), link, settles: None }
     }
 
     /// Whether one client is a clone of the other.
@@ -178,6 +208,11 @@ impl Client {
             Link::Here { .. } => None,
             Link::There(remote) => Some(remote),
         }
+    }
+
+    /// Whether another node of a shared store has the session, so that requests go through its inbox.
+    pub fn is_through_inbox(&self) -> bool {
+        self.remote().is_some_and(|remote| remote.inbox().is_some())
     }
 
     /// Refuses options that only the node of the session can apply.
@@ -202,7 +237,7 @@ impl Client {
     pub async fn is_live(&self) -> bool {
         match &self.link {
             Link::Here { .. } => self.reading().await.is_ok(),
-            Link::There(remote) => !remote.is_over(),
+            Link::There(remote) => remote.is_live().await,
         }
     }
 
@@ -230,8 +265,14 @@ impl Client {
         Ok(())
     }
 
-    /// The session's current state, including events that are not durable yet.
+    /// The session's current state, including events that are not durable yet. Of a session that is reached through an
+    /// inbox: by its log.
     pub async fn view(&self) -> anyhow::Result<Box<State>> {
+        if let Some(inbox) = self.remote().and_then(Remote::inbox) {
+            let (reader, session) = (inbox.reader(), self.session);
+            let fold = move || anyhow::Ok(fold(&reader.read(session, 1, usize::MAX)?));
+            return Ok(Box::new(tokio::task::spawn_blocking(fold).await??));
+        }
         let session = self.session;
         let view = ractor::call!(self.here()?, |reply| NodeMessage::Tell {
             session,
@@ -242,6 +283,9 @@ impl Client {
 
     /// A reader of the durable events.
     pub async fn reading(&self) -> anyhow::Result<LiveReader> {
+        if let Some(inbox) = self.remote().and_then(Remote::inbox) {
+            return Ok(inbox.reader());
+        }
         let session = self.session;
         let store = ractor::call!(self.here()?, |reply| NodeMessage::Reading { session, reply });
         store.context("the node has died")?.context("the session is closed")
@@ -255,19 +299,31 @@ impl Client {
         }
     }
 
-    /// Sends every event from `from` on to `sink`.
+    /// Sends every event from `from` on to `sink`. If another node has the session, only as long as [`Self::is_live`].
     pub async fn watch(
         &self,
         from: Seq,
         sink: ActorRef<Observation>,
         scope: WatchScope,
     ) -> anyhow::Result<()> {
+        self.send_events(from, sink, scope, false).await
+    }
+
+    /// Sends every event from `from` on to `sink`, which nobody will watch with again. So it goes on where that is
+    /// possible although the owner of the session changes.
+    pub(crate) async fn send_events(
+        &self,
+        from: Seq,
+        sink: ActorRef<Observation>,
+        scope: WatchScope,
+        beyond: bool,
+    ) -> anyhow::Result<()> {
         match &self.link {
             Link::Here { node, .. } => {
                 let watch = Watch { session: self.session, from, sink, family: scope };
                 node.cast(NodeMessage::Watch(watch)).context("the node has died")
             }
-            Link::There(remote) => remote.watch(from, sink, &scope).await,
+            Link::There(remote) => remote.watch(from, sink, &scope, beyond).await,
         }
     }
 
@@ -335,7 +391,7 @@ impl Client {
         let session = self.session;
         let reply_to = ractor::call!(self.here()?, |reply_to| NodeMessage::Tell {
             session,
-            message: prompt(prompt_config, message, joins, Some(reply_to)),
+            message: self.prompt_message(prompt_config, message, joins, Some(reply_to)),
         });
         reply_to.context(DIED)
     }
@@ -371,7 +427,7 @@ impl Client {
         let configured = Box::new(configured);
         let reply_to = ractor::call!(node, |reply_to| NodeMessage::Tell {
             session: self.session,
-            message: SessionMessage::Configure { configured, reply_to },
+            message: SessionMessage::Configure { configured, settles: self.settles, reply_to },
         });
         Ok(reply_to.context(DIED)? == Answered::Accepted)
     }
@@ -393,7 +449,7 @@ impl Client {
         let facts = chosen.into_iter().chain(titled).map(Fact::new).collect();
         let begun = ractor::call!(self.here()?, |reply_to| NodeMessage::Tell {
             session: self.session,
-            message: SessionMessage::Begin { facts, reply_to },
+            message: SessionMessage::Begin { facts, settles: self.settles, reply_to },
         });
         begun.context(DIED).map(|_| ())
     }
@@ -417,7 +473,7 @@ impl Client {
             Link::Here { node, .. } => node,
             Link::There(remote) => return remote.compact(by, instructions).await,
         };
-        let asked = Fact::new(Compaction::asked(by, instructions));
+        let asked = Fact::new(Compaction::asked(by, instructions)).settling(self.settles);
         let reply_to = ractor::call!(node, |reply_to| NodeMessage::Tell {
             session: self.session,
             message: message(prompt_config, asked, joins, Some(reply_to)),
@@ -432,7 +488,8 @@ impl Client {
         parts: Vec<PromptPart>,
         by: &str,
     ) -> anyhow::Result<()> {
-        self.send(prompt(setup.prompt_config(), UserMessage::prompt(parts, by), false, None))
+        let message = UserMessage::prompt(parts, by);
+        self.send(self.prompt_message(setup.prompt_config(), message, false, None))
     }
 
     /// Resumes an interrupted turn.
@@ -443,9 +500,18 @@ impl Client {
 
     pub async fn interrupt(&self, by: &str) -> anyhow::Result<()> {
         match &self.link {
-            Link::Here { .. } => {
+            Link::Here { node, .. } => {
                 let interrupted = Fact::new(Turn::Interrupted { by: by.to_owned() });
-                self.send(SessionMessage::Facts(vec![interrupted]))
+                if self.settles.is_none() {
+                    return self.send(SessionMessage::Facts(vec![interrupted]));
+                }
+                // its message must not be concluded before the session has judged it
+                let fact = Box::new(interrupted.settling(self.settles));
+                let judged = ractor::call!(node, |reply_to| NodeMessage::Tell {
+                    session: self.session,
+                    message: SessionMessage::Answered { fact, reply_to },
+                });
+                judged.context(DIED).map(|_| ())
             }
             Link::There(remote) => remote.interrupt(by).await,
         }
@@ -462,7 +528,8 @@ impl Client {
             Link::There(remote) => return remote.answer(asked, reply).await,
         };
         let (session, of) = asked;
-        let message = |reply_to| SessionMessage::Answer { of, reply, reply_to };
+        let settles = self.settles;
+        let message = |reply_to| SessionMessage::Answer { of, reply, settles, reply_to };
         match ractor::call!(node, |reply_to| NodeMessage::Tell {
             session,
             message: message(reply_to)
@@ -481,25 +548,27 @@ impl Client {
         }
     }
 
+    fn prompt_message(
+        &self,
+        prompt_config: PromptConfig,
+        sent: UserMessage,
+        joins: bool,
+        reply_to: Option<RpcReplyPort<Answered>>,
+    ) -> SessionMessage {
+        let UserMessage { parts, by, quiet, notes } = sent;
+        let (agent, model) = (prompt_config.agent.clone(), prompt_config.model.clone());
+        let sent = match quiet {
+            true => Turn::Noted { parts, by },
+            false => Turn::Prompted { parts, agent, model, by },
+        };
+        let fact = Fact::new(sent).with_notes(notes).settling(self.settles);
+        message(prompt_config, fact, joins, reply_to)
+    }
+
     fn send(&self, message: SessionMessage) -> anyhow::Result<()> {
         let message = NodeMessage::Tell { session: self.session, message };
         self.here()?.cast(message).context("the node has died")
     }
-}
-
-fn prompt(
-    prompt_config: PromptConfig,
-    sent: UserMessage,
-    joins: bool,
-    reply_to: Option<RpcReplyPort<Answered>>,
-) -> SessionMessage {
-    let UserMessage { parts, by, quiet, notes } = sent;
-    let (agent, model) = (prompt_config.agent.clone(), prompt_config.model.clone());
-    let sent = match quiet {
-        true => Turn::Noted { parts, by },
-        false => Turn::Prompted { parts, agent, model, by },
-    };
-    message(prompt_config, Fact::new(sent).with_notes(notes), joins, reply_to)
 }
 
 /// The message by which `fact` reaches the session, with the configuration for it.
@@ -528,6 +597,13 @@ pub fn is_leaving(error: &anyhow::Error) -> bool {
 pub fn is_locked(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<leftfold_actors::Error>();
     matches!(error, Some(leftfold_actors::Error::Store(leftfold_store::Error::Locked { .. })))
+}
+
+/// Whether another node of a shared store owns the session.
+pub fn is_owned_elsewhere(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<leftfold_actors::Error>();
+    let Some(leftfold_actors::Error::Store(error)) = error else { return false };
+    matches!(error, leftfold_store::Error::Taken { owner: Some(_), .. })
 }
 
 /// Waits until the session is closed for good, and answers the reason.

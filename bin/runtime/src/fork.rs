@@ -14,7 +14,7 @@ use leftfold_actors::{
 };
 use leftfold_events::event::{Event, Files, Saved, Session, Turn};
 use leftfold_events::state::Figures;
-use leftfold_events::{Envelope, Fact, POLICY, Seq, SessionId, fold};
+use leftfold_events::{Envelope, Fact, MessageId, POLICY, Seq, SessionId, fold};
 use leftfold_store::Reader;
 use leftfold_tools::Workspace;
 use leftfold_view::file_changes;
@@ -39,6 +39,10 @@ pub struct ForkRequest {
     pub at: Option<Seq>,
     /// Whether to restore the project's files to their state at that event.
     pub files: bool,
+    /// The fork's id. `None`: a new one.
+    pub id: Option<SessionId>,
+    /// The message of another node that asks for it.
+    pub settles: Option<MessageId>,
 }
 
 /// A new fork.
@@ -72,6 +76,9 @@ fn fork(place: &SessionPlace, wanted: ForkRequest) -> anyhow::Result<Forked> {
             Err(AskError::Nobody) => match (make_alone(place, wanted), locked.take()) {
                 // Its node may not have made its socket yet at the first attempt.
                 (Err(error), None) if client::is_locked(&error) => locked = Some(error),
+                (Err(error), _) if client::is_owned_elsewhere(&error) => {
+                    return ask_owner(place, wanted, error);
+                }
                 (made, _) => return made,
             },
         }
@@ -89,7 +96,10 @@ enum AskError {
 }
 
 /// Asks the node of the store to make a fork.
-fn ask(place: &SessionPlace, ForkRequest { at, files }: ForkRequest) -> Result<Forked, AskError> {
+fn ask(
+    place: &SessionPlace,
+    ForkRequest { at, files, .. }: ForkRequest,
+) -> Result<Forked, AskError> {
     let Ok(mut node) = remote::client::connect(&place.store) else { return Err(AskError::Nobody) };
     let params = json!({ "session": place.session, "at": at, "files": files });
     let made = node.call(FORK, &params).map_err(|error| match error.downcast::<RpcError>() {
@@ -102,6 +112,25 @@ fn ask(place: &SessionPlace, ForkRequest { at, files }: ForkRequest) -> Result<F
     let unknown = || AskError::Refused(anyhow::anyhow!("the node's answer names no fork: {made}"));
     let notice = made["notice"].as_str().map(str::to_owned);
     Ok(Forked { session: session.ok_or_else(unknown)?, notice })
+}
+
+/// Asks the owner of a session that another node of a shared store owns.
+fn ask_owner(
+    place: &SessionPlace,
+    ForkRequest { at, files, .. }: ForkRequest,
+    taken: anyhow::Error,
+) -> anyhow::Result<Forked> {
+    // so it is known even if the answer is lost
+    let id = project::new_id();
+    let params = json!({ "session": place.session, "at": at, "files": files, "id": id });
+    let made = remote::client::ask_owner(place, FORK, params);
+    let made = made.map_err(|error| match error.downcast::<RpcError>() {
+        Ok(error) if error.is_params() => Usage(error.message).into(),
+        Ok(error) => error.into(),
+        Err(error) => error,
+    })?;
+    let made = made.ok_or(taken)?;
+    Ok(Forked { session: id, notice: made["notice"].as_str().map(str::to_owned) })
 }
 
 /// Calls [`make`] in a node that is started for it and releases the store afterwards.
@@ -134,9 +163,10 @@ pub async fn make(
     let accepted = leftfold_store::accepted_steps(&of.store, &events)?;
     let plan = || checkout::plan(&events, at, imported, &accepted);
     let paths = wanted.files.then(plan).transpose()?;
-    let open = open(of, &events, at, imported)?;
+    let mut open = open(of, &events, at, imported)?;
+    open.session = wanted.id.unwrap_or(open.session);
     let session = open.session;
-    let made = write(node, open, at, paths).await;
+    let made = write(node, open, at, paths, wanted.settles).await;
     // The next prompt opens the fork again, with a configuration.
     let closed = ractor::call!(node, |reply| NodeMessage::Close { session, reply });
     let notice = made?;
@@ -204,6 +234,7 @@ async fn write(
     open: Box<OpenSession>,
     at: Seq,
     paths: Option<Vec<Saved>>,
+    settles: Option<MessageId>,
 ) -> anyhow::Result<Option<String>> {
     let session = open.session;
     let mut opened = ractor::call!(node, |reply| NodeMessage::Open { open, reply })
@@ -241,7 +272,7 @@ async fn write(
     let restores = !facts.is_empty();
     let begun = ractor::call!(node, |reply_to| NodeMessage::Tell {
         session,
-        message: SessionMessage::Begin { facts, reply_to },
+        message: SessionMessage::Begin { facts, settles, reply_to },
     });
     match begun {
         Ok(Answered::Accepted) => {}

@@ -28,7 +28,7 @@ impl Subscription {
             let _ = sender.send(observation);
         });
         let sink = sink.await?;
-        client.watch(from, sink.clone(), scope).await?;
+        client.send_events(from, sink.clone(), scope, true).await?;
         Ok(Self { observations, sink })
     }
 

@@ -80,8 +80,9 @@ pub fn report(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> any
     let Look { status, owner, executor, waits, findings } = look(place, holder)?;
     let mut report = serde_json::to_value(&status)?;
     report["session"] = json!(place.session);
-    if let Some(Owner { node, place }) = owner {
+    if let Some(Owner { node, place, messages }) = owner {
         (report["owner"], report["place"]) = (json!(node), json!(place));
+        report["messages"] = json!(messages);
     }
     if let Some(trouble) = executor {
         report["executor"] = json!(trouble);
@@ -131,19 +132,30 @@ fn look(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> anyhow::R
 }
 
 /// Says which node owns the session, or what it waits for.
-fn owner_line(Owner { node, place }: &Owner, status: &SessionStatus) -> String {
-    match (node, status) {
+fn owner_line(owner: &Owner, status: &SessionStatus) -> String {
+    let place = owner.place.as_deref().unwrap_or_default();
+    let host = printable_line(place.strip_prefix("host:").unwrap_or(place));
+    let mut text = match (&owner.node, status) {
         (Some(node), _) => format!("  owner: {}\n", printable_line(node)),
-        (None, SessionStatus::Interrupted) => {
-            let place = place.as_deref().unwrap_or_default();
-            let host = place.strip_prefix("host:").unwrap_or(place);
-            format!(
-                "  owner: none; a `leftfold serve` or `leftfold node` on host {} goes on with it\n",
-                printable_line(host)
-            )
-        }
+        (None, SessionStatus::Interrupted) => format!(
+            "  owner: none; a `leftfold serve` or `leftfold node` on host {host} goes on with it\n"
+        ),
         (None, SessionStatus::Running { .. } | SessionStatus::Idle { .. }) => String::new(),
+    };
+    if owner.messages > 0 {
+        let (messages, number) = (words::counted(count(owner.messages), "message"), owner.messages);
+        let verb = if number == 1 { "waits" } else { "wait" };
+        let whom = match owner.node {
+            Some(_) => "its owner".to_owned(),
+            None => format!("a node of host {host}"),
+        };
+        let _ = writeln!(text, "  inbox: {messages} {verb} for {whom}");
     }
+    text
+}
+
+fn count(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 fn is_prompt(event: &Envelope) -> bool {

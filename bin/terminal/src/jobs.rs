@@ -476,7 +476,11 @@ impl Job {
         };
         let prompt = before.and_then(|before| known.into_iter().find(|(seq, _)| *seq == before));
         let draft = prompt.map(|(_, text)| text).unwrap_or_default();
-        let wanted = ForkRequest { at: before.map(|before| before.saturating_sub(1)), files };
+        let wanted = ForkRequest {
+            at: before.map(|before| before.saturating_sub(1)),
+            files,
+            ..ForkRequest::default()
+        };
         let place = self.place;
         match blocking(move || fork::begin(&place, wanted)).await {
             Ok(place) => Done::Forked { place, draft },

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use leftfold_actors::{Observation, Opened, WatchScope};
 use leftfold_events::{Seq, SessionId};
 use leftfold_runtime::client::{self, Client};
-use leftfold_runtime::socket::SessionRegistry;
+use leftfold_runtime::socket::{self, SessionRegistry};
 use ractor::ActorRef;
 use tokio::sync::{mpsc, oneshot};
 
@@ -44,6 +44,7 @@ impl Link {
                 (_, None) => return Ok(self.seen),
             },
         };
+        socket::take_messages_of(&self.sessions, &client).await;
         let head = opened.head;
         let next = if self.client.is_some() { self.seen } else { head } + 1;
         let from = from.unwrap_or(next);

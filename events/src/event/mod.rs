@@ -40,7 +40,7 @@ pub use turn::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{Seq, SessionId};
+use crate::id::{MessageId, Seq, SessionId};
 use crate::payload::Payload;
 use crate::time::Time;
 
@@ -74,16 +74,22 @@ pub struct Fact {
     pub of: Option<Seq>,
     pub event: Event,
     pub notes: Notes,
+    /// The message of another node that asks for this. It is deleted when the fact becomes durable, and is not logged.
+    pub settles: Option<MessageId>,
 }
 
 impl Fact {
     pub fn new(event: impl Into<Event>) -> Self {
-        Self { of: None, event: event.into(), notes: Notes::default() }
+        Self { of: None, event: event.into(), notes: Notes::default(), settles: None }
     }
 
     /// An outcome of the intent at `of`.
     pub fn of(of: Seq, event: impl Into<Event>) -> Self {
-        Self { of: Some(of), event: event.into(), notes: Notes::default() }
+        Self { of: Some(of), event: event.into(), notes: Notes::default(), settles: None }
+    }
+
+    pub fn settling(self, settles: Option<MessageId>) -> Self {
+        Self { settles, ..self }
     }
 
     pub fn with_notes(self, notes: Notes) -> Self {

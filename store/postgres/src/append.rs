@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leftfold_events::{Seq, SessionId, Sha256};
+use leftfold_events::{MessageId, Seq, SessionId, Sha256};
 use leftfold_store::Link;
 use leftfold_store::engine::StoredEvent;
 use tokio::sync::Notify;
@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 use crate::batch;
-use crate::columns::{get, link, seq, session, uuid};
+use crate::columns::{get, link, message_uuid, seq, session, uuid};
 use crate::connection::{Attempts, Open, Slot};
 use crate::error::Error;
 use crate::hints::Announcer;
@@ -71,7 +71,7 @@ pub struct Append {
     pub wants: bool,
     /// The messages of the inbox that the batch settles. They are deleted with it. If one is gone
     /// already, the batch is refused: it was settled before.
-    pub settles: Vec<Uuid>,
+    pub settles: Vec<MessageId>,
     pub done: Done,
 }
 
@@ -114,7 +114,7 @@ struct Unit {
     payloads: Vec<(Sha256, Arc<[u8]>)>,
     head: Vec<u8>,
     wants: bool,
-    settles: Vec<Uuid>,
+    settles: Vec<MessageId>,
     /// Behind a lock only because callbacks cannot be shared between threads.
     done: Mutex<Vec<Done>>,
 }
@@ -548,7 +548,7 @@ async fn append(open: &Open, group: &[Unit]) -> Result<Vec<bool>, tokio_postgres
             contents.push(&bytes[..]);
         }
         settlers.extend(unit.settles.iter().map(|_| number));
-        settled.extend(&unit.settles);
+        settled.extend(unit.settles.iter().copied().map(message_uuid));
     }
     let wants: Vec<bool> = group.iter().map(|unit| unit.wants).collect();
     let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 15] = [

@@ -13,7 +13,7 @@ with a as (
     where s.id = a.session and s.seq = a.expected and s.link = a.before and s.epoch = a.epoch
         and not exists (
             select from settled where settled.n = a.n and not exists (
-                select from inbox where inbox.id = settled.id and inbox.session = a.session))
+                select from inbox where inbox.id = settled.id))
     returning a.n, a.session, a.first, a.last, a.body
 ), batches as (
     insert into batch (session, first, last, body) select session, first, last, body from moved
@@ -27,5 +27,8 @@ with a as (
 ), gone as (
     delete from inbox using settled
     where inbox.id = settled.id and settled.n in (select n from moved)
+    returning inbox.id
+), concluded as (
+    insert into outcome (message) select id from gone on conflict do nothing
 )
 select n from moved

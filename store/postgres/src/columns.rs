@@ -1,6 +1,6 @@
 //! Values of columns.
 
-use leftfold_events::{Seq, SessionId};
+use leftfold_events::{MessageId, Seq, SessionId};
 use leftfold_store::Link;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -21,6 +21,14 @@ pub(crate) fn uuid(session: SessionId) -> Uuid {
 
 pub(crate) fn session(id: Uuid) -> SessionId {
     SessionId::from_bytes(id.into_bytes())
+}
+
+pub(crate) fn message_uuid(message: MessageId) -> Uuid {
+    Uuid::from_bytes(message.to_bytes())
+}
+
+pub(crate) fn message(id: Uuid) -> MessageId {
+    MessageId::from_bytes(id.into_bytes())
 }
 
 pub(crate) fn seq(column: i64) -> Seq {

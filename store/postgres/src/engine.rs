@@ -8,13 +8,12 @@ use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use leftfold_events::{Seq, SessionId, Sha256};
+use leftfold_events::{MessageId, Seq, SessionId, Sha256};
 use leftfold_store::Link;
-use leftfold_store::engine::{Owner, StoredEvent};
+use leftfold_store::engine::{Owner, Progress, StoredEvent, WaitingMessage};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use uuid::Uuid;
 
 use crate::address::Address;
 use crate::append::{Append, End, Queue};
@@ -23,7 +22,7 @@ use crate::connection::{Connector, Purpose, Slot};
 use crate::error::Error;
 use crate::hints::{self, Announcer, Hint};
 use crate::inspect::{self, NodeStatus, Server, Status};
-use crate::ownership::{Claim, Message, Node};
+use crate::ownership::{Claim, Node};
 use crate::read::{self, Head, Page};
 
 /// Groups that are committed at the same time. With one, the disk waits while the next group is put
@@ -229,7 +228,7 @@ impl Reader {
         let is_there = |sent| !matches!(sent, Err(TrySendError::Disconnected(_)));
         self.announcer.subscribe(Box::new(move |hint| match hint {
             Hint::Grown(session) => is_there(to.try_send(session)),
-            Hint::Message(_) | Hint::Released => true,
+            Hint::Message(_) | Hint::Released | Hint::Concluded(_) => true,
         }));
     }
 
@@ -237,15 +236,45 @@ impl Reader {
     pub(crate) fn on_release(&self, wake: impl Fn() -> bool + Send + 'static) {
         self.announcer.subscribe(Box::new(move |hint| match hint {
             Hint::Released => wake(),
-            Hint::Grown(_) | Hint::Message(_) => true,
+            Hint::Grown(_) | Hint::Message(_) | Hint::Concluded(_) => true,
         }));
+    }
+
+    /// Calls `wake` when a message was posted or concluded, until it answers `false`.
+    pub(crate) fn on_message(&self, wake: impl Fn() -> bool + Send + 'static) {
+        self.announcer.subscribe(Box::new(move |hint| match hint {
+            Hint::Message(_) | Hint::Concluded(_) => wake(),
+            Hint::Grown(_) | Hint::Released => true,
+        }));
+    }
+
+    /// Calls `grown` with each session that may have grown, until it answers `false`.
+    pub(crate) fn on_any_growth(&self, grown: impl Fn(SessionId) -> bool + Send + 'static) {
+        self.announcer.subscribe(Box::new(move |hint| match hint {
+            Hint::Grown(session) => grown(session),
+            Hint::Message(_) | Hint::Released | Hint::Concluded(_) => true,
+        }));
+    }
+
+    /// Calls `wake` when a session may have grown, as long as the result lives.
+    pub(crate) fn on_growth(&self, of: SessionId, wake: Arc<dyn Fn() + Send + Sync>) -> Watch {
+        let watch = self.watch(of);
+        let wanted = Arc::downgrade(&watch.wanted);
+        self.announcer.subscribe(Box::new(move |hint| {
+            let is_wanted = wanted.strong_count() > 0;
+            if is_wanted && hint == Hint::Grown(of) {
+                wake();
+            }
+            is_wanted
+        }));
+        watch
     }
 
     /// While the result lives, a hint that this session has grown comes within about a second, even if
     /// notifications are lost. One comes at first.
     pub fn watch(&self, session: SessionId) -> Watch {
         self.announcer.watch(session);
-        Watch { session, announcer: Arc::clone(&self.announcer) }
+        Watch { session, announcer: Arc::clone(&self.announcer), wanted: Arc::new(()) }
     }
 
     fn read<T, F>(&self, work: impl FnOnce(Arc<Slot>) -> F) -> Result<T, Error>
@@ -261,6 +290,7 @@ impl Reader {
 pub struct Watch {
     session: SessionId,
     announcer: Arc<Announcer>,
+    wanted: Arc<()>,
 }
 
 impl fmt::Debug for Watch {
@@ -462,21 +492,99 @@ impl Postgres {
     /// Puts a message into a session's inbox. Putting the same one there again does nothing.
     ///
     /// # Errors
-    /// [`Error::InboxFull`]
-    pub fn post(&self, to: SessionId, message: Uuid, body: Vec<u8>) -> Result<(), Error> {
+    /// [`Error::InboxFull`], [`Error::Unstorable`] if it is larger than
+    /// [`MOST_BYTES`](leftfold_store::engine::MOST_BYTES).
+    pub fn post(&self, to: SessionId, message: MessageId, body: Vec<u8>) -> Result<(), Error> {
         let node = Arc::clone(&self.node);
         self.reader.thread.run(async move { node.post(to, message, &body).await })?;
         self.reader.announcer.spread(&[Hint::Message(to)]);
         Ok(())
     }
 
-    /// The messages that wait for a session, oldest first. Those of appends under way are among them.
+    /// As [`Inboxes::waiting`](leftfold_store::engine::Inboxes::waiting). Messages of appends under way are among them.
     ///
     /// # Errors
     /// The database is away or fails.
-    pub fn inbox(&self, of: SessionId) -> Result<Vec<Message>, Error> {
+    pub fn waiting(
+        &self,
+        may_claim: bool,
+        except: &[SessionId],
+        most: u32,
+    ) -> Result<Vec<WaitingMessage>, Error> {
+        let (node, except) = (Arc::clone(&self.node), except.to_vec());
+        let waiting = async move { node.waiting(may_claim, &except, most.into()).await };
+        self.reader.thread.run(waiting)
+    }
+
+    /// The text of a message. `None`: it is gone, or too large.
+    ///
+    /// # Errors
+    /// The database is away or fails.
+    pub fn body(&self, message: MessageId) -> Result<Option<Vec<u8>>, Error> {
         let node = Arc::clone(&self.node);
-        self.reader.thread.run(async move { node.inbox(of).await })
+        self.reader.thread.run(async move { node.body(message).await })
+    }
+
+    /// As [`Inboxes::conclude`](leftfold_store::engine::Inboxes::conclude).
+    ///
+    /// # Errors
+    /// The database is away or fails.
+    pub fn conclude(
+        &self,
+        message: MessageId,
+        outcome: Vec<u8>,
+        refused: bool,
+    ) -> Result<(), Error> {
+        let node = Arc::clone(&self.node);
+        let conclude = async move { node.conclude(message, &outcome, refused).await };
+        self.reader.thread.run(conclude)?;
+        self.reader.announcer.spread(&[Hint::Concluded(message)]);
+        Ok(())
+    }
+
+    /// What has become of a message.
+    ///
+    /// # Errors
+    /// The database is away or fails.
+    pub fn progress(&self, message: MessageId) -> Result<Progress, Error> {
+        let node = Arc::clone(&self.node);
+        self.reader.thread.run(async move { node.progress(message).await })
+    }
+
+    /// Takes a message back. False: it is too late.
+    ///
+    /// # Errors
+    /// The database is away or fails.
+    pub fn withdraw(&self, message: MessageId) -> Result<bool, Error> {
+        let node = Arc::clone(&self.node);
+        self.reader.thread.run(async move { node.withdraw(message).await })
+    }
+
+    /// Forgets what became of a message.
+    ///
+    /// # Errors
+    /// The database is away or fails.
+    pub fn forget(&self, message: MessageId) -> Result<(), Error> {
+        let node = Arc::clone(&self.node);
+        self.reader.thread.run(async move { node.forget(message).await })
+    }
+
+    /// The sessions whose turns other nodes run now, up to `most`.
+    ///
+    /// # Errors
+    /// The database is away or fails.
+    pub fn running_elsewhere(&self, most: u32) -> Result<Vec<SessionId>, Error> {
+        let node = Arc::clone(&self.node);
+        self.reader.thread.run(async move { node.running_elsewhere(most.into()).await })
+    }
+
+    /// As [`Inboxes::elsewhere`](leftfold_store::engine::Inboxes::elsewhere).
+    ///
+    /// # Errors
+    /// The database is away or fails.
+    pub fn elsewhere(&self, session: SessionId) -> Result<Option<Owner>, Error> {
+        let node = Arc::clone(&self.node);
+        self.reader.thread.run(async move { node.elsewhere(session).await })
     }
 }
 

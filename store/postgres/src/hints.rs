@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leftfold_events::{Seq, SessionId};
+use leftfold_events::{MessageId, Seq, SessionId};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_postgres::Notification;
@@ -44,6 +44,8 @@ pub enum Hint {
     Message(SessionId),
     /// A node has given back sessions that want another one.
     Released,
+    /// It is known what became of a message.
+    Concluded(MessageId),
 }
 
 impl Hint {
@@ -52,6 +54,7 @@ impl Hint {
             Self::Grown(session) => format!("g{session}"),
             Self::Message(session) => format!("m{session}"),
             Self::Released => "r".to_owned(),
+            Self::Concluded(message) => format!("c{message}"),
         }
     }
 
@@ -60,10 +63,11 @@ impl Hint {
             return Some(Self::Released);
         }
         let (kind, session) = text.split_at_checked(1)?;
-        let session = session.parse().ok()?;
+        let session: SessionId = session.parse().ok()?;
         match kind {
             "g" => Some(Self::Grown(session)),
             "m" => Some(Self::Message(session)),
+            "c" => Some(Self::Concluded(MessageId::from_bytes(session.to_bytes()))),
             _ => None,
         }
     }

@@ -64,7 +64,7 @@ const SERVER: &str = "select current_setting('server_version'), \
     (select coalesce(bool_and(has_table_privilege(oid, 'select') and has_table_privilege(oid, 'insert') \
         and has_table_privilege(oid, 'update') and has_table_privilege(oid, 'delete')), false) \
         from pg_class where relkind in ('r', 'p') and relnamespace = to_regnamespace($1) \
-        and relname in ('node', 'session', 'batch', 'payload', 'inbox', 'imported')), \
+        and relname in ('node', 'session', 'batch', 'payload', 'inbox', 'imported', 'outcome')), \
     current_setting('data_checksums') = 'on', current_setting('synchronous_standby_names'), \
     (select count(*) from pg_stat_replication), \
     (select count(*) from pg_stat_replication where sync_state in ('sync', 'quorum')), \
@@ -79,7 +79,7 @@ const NODES: &str = "select node.id::text, labels, extract(epoch from until - cl
 const STATUS: &str = "with living as (select id from node where until > clock_timestamp()), \
     counted as (select count(*) as all, \
         count(*) filter (where owner in (select id from living)) as owned, \
-        count(*) filter (where wants and (owner is null or owner not in (select id from living))) as waiting \
+        count(*) filter (where (wants or id in (select session from inbox)) and (owner is null or owner not in (select id from living))) as waiting \
         from session where seq > 0) \
     select (select count(*) from living), counted.all, counted.owned, counted.waiting, \
         (select count(*) from inbox), \

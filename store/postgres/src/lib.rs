@@ -93,6 +93,6 @@ pub use error::Error;
 pub use hints::Hint;
 pub use inspect::{NodeStatus, Server, Status};
 pub use migrate::migrate;
-pub use ownership::{Claim, MOST_MESSAGES, Message};
+pub use ownership::{Claim, MOST_MESSAGES};
 pub use read::{Head, Page};
 pub use store_engine::PostgresEngine;

@@ -11,12 +11,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leftfold_events::SessionId;
+use leftfold_events::{MessageId, SessionId};
+use leftfold_store::engine::{MOST_BYTES, Owner, Progress, WaitingMessage};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use uuid::Uuid;
 
 use crate::append::End;
-use crate::columns::{get, link, seq, session, uuid};
+use crate::columns::{get, link, message, message_uuid, seq, session, uuid};
 use crate::connection::{Attempts, Open, Slot};
 use crate::error::Error;
 use crate::migrate;
@@ -61,19 +62,47 @@ const NODES: &str = "select id, until between clock_timestamp() \
 const TAKE: &str = "update session set owner = $2, epoch = $3, place = $4 where family = $1 \
     returning id, family, seq, link, epoch, owner::text, head";
 
-/// Sessions that want a node, whose owner is none or gone, as long as this node may take over. Those of nodes with
-/// other places are not for this one.
-const UNOWNED: &str = "select s.id from session s left join node n on n.id = s.owner \
-    where s.wants and s.place = $1 and (s.owner is null or ( \
-        s.owner <> $2 \
-        and not coalesce(n.until between clock_timestamp() \
-            and clock_timestamp() + make_interval(secs => n.lease + 1), false) \
-        and exists (select from node me where me.id = $2 \
-            and me.until between clock_timestamp() \
-                and clock_timestamp() + make_interval(secs => me.lease + 1) \
-            and me.since + make_interval(secs => greatest(me.lease, coalesce(n.lease, 0))) \
-                < clock_timestamp()))) \
-    order by s.id limit $3";
+/// Whether the lease of `n`, the owner of a session, holds.
+macro_rules! owner_lives {
+    () => {
+        "coalesce(n.until between clock_timestamp() \
+            and clock_timestamp() + make_interval(secs => n.lease + 1), false)"
+    };
+}
+
+/// Whether `s` has no owner or one that is gone, as long as this node may take over. Sessions that are bound to other
+/// places are not for this one.
+macro_rules! may_take {
+    () => {
+        concat!(
+            "s.place = $1 and (s.owner is null or ( \
+                s.owner <> $2 and not ",
+            owner_lives!(),
+            " and exists (select from node me where me.id = $2 \
+                and me.until between clock_timestamp() \
+                    and clock_timestamp() + make_interval(secs => me.lease + 1) \
+                and me.since + make_interval(secs => greatest(me.lease, coalesce(n.lease, 0))) \
+                    < clock_timestamp())))"
+        )
+    };
+}
+
+const UNOWNED: &str = concat!(
+    "select s.id from session s left join node n on n.id = s.owner where s.wants and ",
+    may_take!(),
+    " order by s.id limit $3"
+);
+
+/// The owner and the place of a session that belongs to another node, or to nobody at another place.
+const ELSEWHERE: &str = concat!(
+    "select case when ",
+    owner_lives!(),
+    " then coalesce(nullif(array_to_string(n.labels, ', '), ''), n.id::text) end, s.place \
+    from session s left join node n on n.id = s.owner \
+    where s.id = $3 and s.owner is distinct from $2 and (s.seq > 0 or s.owner is not null) and (",
+    owner_lives!(),
+    " or s.place is distinct from $1)"
+);
 
 const HOLDS: &str = "select from session where id = $1 and owner = $2 and epoch = $3";
 
@@ -100,11 +129,49 @@ const REMOVE: &str = "with mine as materialized ( \
 const NOTE: &str = "insert into imported (session, note) select * from unnest($1::uuid[], $2::text[]) \
     on conflict (session) do update set note = excluded.note";
 
+const RUNNING_ELSEWHERE: &str = concat!(
+    "select s.id from session s join node n on n.id = s.owner where s.wants and s.owner <> $1 and ",
+    owner_lives!(),
+    " order by s.id limit $2"
+);
+
 const POST: &str = "insert into inbox (id, session, body) select $1, $2, $3 \
     where (select count(*) from inbox where session = $2) < $4 \
+        and not exists (select from outcome where message = $1) \
     on conflict do nothing returning id";
-const POSTED: &str = "select from inbox where id = $1";
-const INBOX: &str = "select id, body from inbox where session = $1 order by posted, id";
+const POSTED: &str =
+    "select from inbox where id = $1 union all select from outcome where message = $1";
+
+/// A message that has an outcome was put there again while it was settled.
+const WAITING: &str = concat!(
+    "select i.id, i.session, s.owner is not distinct from $2 from inbox i join session s on s.id = i.session left join node n on n.id = s.owner \
+    where i.session <> all($4) and not exists (select from outcome where message = i.id) \
+        and (s.owner = $2 or ($3 and ",
+    may_take!(),
+    ")) order by i.posted, i.id limit $5"
+);
+
+const BODY: &str = "select body from inbox where id = $1 and octet_length(body) <= $2";
+
+const CONCLUDE: &str = "with gone as (delete from inbox where id = $1) \
+    insert into outcome (message, body) values ($1, $2) on conflict (message) do update set body = excluded.body";
+
+/// An append may have settled it all the same.
+const REFUSE: &str = "with gone as (delete from inbox where id = $1 returning id) \
+    insert into outcome (message, body) select id, $2 from gone on conflict do nothing";
+
+const PROGRESS: &str = "select o.message is not null, o.body, \
+        coalesce(extract(epoch from clock_timestamp() - o.at), 0)::float8, exists (select from inbox where id = $1) \
+    from (select) as one left join outcome o on o.message = $1";
+
+const WITHDRAW: &str = "delete from inbox where id = $1 and not exists (select from outcome where message = $1) \
+    returning id";
+
+const FORGET_MESSAGE: &str =
+    "with gone as (delete from inbox where id = $1) delete from outcome where message = $1";
+
+/// The senders have gone.
+const FORGET_OUTCOMES: &str = "delete from outcome where at < clock_timestamp() - interval '1 day'";
 
 /// Whether one of these sessions does.
 fn wants(rows: &[tokio_postgres::Row]) -> Result<bool, Error> {
@@ -118,13 +185,6 @@ pub struct Claim {
     pub epoch: i64,
     /// Its sessions, also those without events.
     pub sessions: Vec<Head>,
-}
-
-/// A message for the owner of a session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    pub id: Uuid,
-    pub body: Vec<u8>,
 }
 
 /// This process as a node.
@@ -248,8 +308,10 @@ impl Node {
         if let Err(error) = migrate::make_partitions(&self.slot.connector.address, &open).await {
             tracing::warn!("no partitions are made ahead: {error}");
         }
-        if let Err(error) = open.query(FORGET, &[]).await {
-            tracing::debug!("nodes that are gone stay in the list: {error}");
+        for forget in [FORGET, FORGET_OUTCOMES] {
+            if let Err(error) = open.query(forget, &[]).await {
+                tracing::debug!("nodes and outcomes that nobody needs stay: {error}");
+            }
         }
     }
 
@@ -380,9 +442,14 @@ impl Node {
     pub(crate) async fn post(
         &self,
         to: SessionId,
-        message: Uuid,
+        message: MessageId,
         body: &[u8],
     ) -> Result<(), Error> {
+        if body.len() > MOST_BYTES {
+            let why = format!("the message has more than {} MiB", MOST_BYTES >> 20);
+            return Err(Error::Unstorable { session: to, why });
+        }
+        let message = message_uuid(message);
         let posted = self.query(POST, &[&message, &uuid(to), &body, &MOST_MESSAGES]).await?;
         // the same message again is no error
         if posted.is_empty() && self.query(POSTED, &[&message]).await?.is_empty() {
@@ -391,9 +458,71 @@ impl Node {
         Ok(())
     }
 
-    pub(crate) async fn inbox(&self, of: SessionId) -> Result<Vec<Message>, Error> {
-        let rows = self.query(INBOX, &[&uuid(of)]).await?;
-        rows.iter().map(|row| Ok(Message { id: get(row, 0)?, body: get(row, 1)? })).collect()
+    pub(crate) async fn waiting(
+        &self,
+        may_claim: bool,
+        except: &[SessionId],
+        most: i64,
+    ) -> Result<Vec<WaitingMessage>, Error> {
+        let except: Vec<Uuid> = except.iter().copied().map(uuid).collect();
+        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+            [&self.place, &self.id, &may_claim, &except, &most];
+        let rows = self.query(WAITING, &parameters).await?;
+        let waiting = |row: &tokio_postgres::Row| {
+            let (message, session) = (message(get(row, 0)?), session(get(row, 1)?));
+            Ok(WaitingMessage { message, session, is_mine: get(row, 2)? })
+        };
+        rows.iter().map(waiting).collect()
+    }
+
+    pub(crate) async fn body(&self, of: MessageId) -> Result<Option<Vec<u8>>, Error> {
+        let most = i32::try_from(MOST_BYTES).unwrap_or(i32::MAX);
+        let rows = self.query(BODY, &[&message_uuid(of), &most]).await?;
+        rows.first().map(|row| get(row, 0)).transpose()
+    }
+
+    pub(crate) async fn conclude(
+        &self,
+        message: MessageId,
+        outcome: &[u8],
+        refused: bool,
+    ) -> Result<(), Error> {
+        let conclude = if refused { REFUSE } else { CONCLUDE };
+        self.query(conclude, &[&message_uuid(message), &outcome]).await.map(drop)
+    }
+
+    pub(crate) async fn progress(&self, of: MessageId) -> Result<Progress, Error> {
+        let rows = self.query(PROGRESS, &[&message_uuid(of)]).await?;
+        let row = rows.first().ok_or_else(|| Error::Failed { why: "it answers nothing".into() })?;
+        let (is_settled, outcome): (bool, Option<Vec<u8>>) = (get(row, 0)?, get(row, 1)?);
+        let since = Duration::try_from_secs_f64(get(row, 2)?).unwrap_or_default();
+        Ok(match outcome {
+            Some(outcome) => Progress::Concluded(outcome),
+            None if is_settled => Progress::Settled(since),
+            None if get(row, 3)? => Progress::Waits,
+            None => Progress::Gone,
+        })
+    }
+
+    pub(crate) async fn withdraw(&self, message: MessageId) -> Result<bool, Error> {
+        let withdrawn = self.query(WITHDRAW, &[&message_uuid(message)]).await?;
+        // the first answer may have been lost
+        Ok(!withdrawn.is_empty() || self.progress(message).await? == Progress::Gone)
+    }
+
+    pub(crate) async fn forget(&self, message: MessageId) -> Result<(), Error> {
+        self.query(FORGET_MESSAGE, &[&message_uuid(message)]).await.map(drop)
+    }
+
+    pub(crate) async fn running_elsewhere(&self, most: i64) -> Result<Vec<SessionId>, Error> {
+        let rows = self.query(RUNNING_ELSEWHERE, &[&self.id, &most]).await?;
+        rows.iter().map(|row| Ok(session(get(row, 0)?))).collect()
+    }
+
+    pub(crate) async fn elsewhere(&self, of: SessionId) -> Result<Option<Owner>, Error> {
+        let rows = self.query(ELSEWHERE, &[&self.place, &self.id, &uuid(of)]).await?;
+        let owner = |row| Ok(Owner { node: get(row, 0)?, place: get(row, 1)?, ..Owner::default() });
+        rows.first().map(owner).transpose()
     }
 
     /// Runs a statement that is harmless to repeat.

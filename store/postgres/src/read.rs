@@ -40,7 +40,9 @@ const HEAD: &str = "select id, family, seq, link, epoch, owner::text, head from 
 
 const OWNER: &str = "select case when until between clock_timestamp() \
             and clock_timestamp() + make_interval(secs => lease + 1) \
-        then coalesce(nullif(array_to_string(labels, ', '), ''), node.id::text) end, place \
+        then coalesce(nullif(array_to_string(labels, ', '), ''), node.id::text) end, place, \
+    (select count(*) from inbox where inbox.session = $1 \
+        and not exists (select from outcome where message = inbox.id)) \
     from session left join node on node.id = owner where session.id = $1";
 
 const NOTES: &str = "select note from imported order by session";
@@ -161,7 +163,10 @@ pub(crate) async fn size(slot: &Slot) -> Result<u64, Error> {
 
 pub(crate) async fn owner(slot: &Slot, id: SessionId) -> Result<Owner, Error> {
     match rows(slot, OWNER, &[&uuid(id)]).await?.first() {
-        Some(row) => Ok(Owner { node: get(row, 0)?, place: get(row, 1)? }),
+        Some(row) => {
+            let messages = get::<i64>(row, 2)?.unsigned_abs();
+            Ok(Owner { node: get(row, 0)?, place: get(row, 1)?, messages })
+        }
         None => Ok(Owner::default()),
     }
 }

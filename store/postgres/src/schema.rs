@@ -3,8 +3,12 @@
 use crate::error::Error;
 
 /// The changes of each version, from version 1 on. A released one never changes.
-pub(crate) const MIGRATIONS: [&str; 3] =
-    [include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
+pub(crate) const MIGRATIONS: [&str; 4] = [
+    include_str!("schema/1.sql"),
+    include_str!("schema/2.sql"),
+    include_str!("schema/3.sql"),
+    include_str!("schema/4.sql"),
+];
 
 /// The version that this crate works with.
 pub(crate) const NEEDED: i32 = MIGRATIONS.len() as i32;

@@ -7,9 +7,10 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use leftfold_events::{Seq, SessionId, Sha256};
+use leftfold_events::{MessageId, Seq, SessionId, Sha256};
 use leftfold_store::engine::{
-    Append, Engine, Epoch, EventFault, EventsOf, Owner, Poison, ReadEngine, StoredEvent, Wake, call,
+    Append, Engine, Epoch, EventFault, EventsOf, Inboxes, Owner, Poison, Progress, ReadEngine,
+    StoredEvent, WaitingMessage, Wake, call,
 };
 use leftfold_store::{ContentFault, Damage, Error, Head, SCHEMA};
 
@@ -269,6 +270,10 @@ impl Engine for PostgresEngine {
         self.node.reader().on_release(wake);
     }
 
+    fn inboxes(&self) -> Option<&dyn Inboxes> {
+        Some(self)
+    }
+
     fn leave(&self) {
         self.claims().has_left = true;
         self.node.leave();
@@ -291,7 +296,8 @@ impl Engine for PostgresEngine {
     }
 
     fn append(&self, append: Append) {
-        let Append { session, epoch, expected, events, payloads, head, wants, done } = append;
+        let Append { session, epoch, expected, events, payloads, head, wants, settles, done } =
+            append;
         // held until the batch is in the queue, so that batches of a session stay in order
         let mut claims = self.claims();
         let claimed = claims.logs.get_mut(&session).and_then(Option::as_mut);
@@ -322,7 +328,7 @@ impl Engine for PostgresEngine {
         let done = Box::new(move |result: Result<(), crate::Error>| {
             done(result.map_err(engine_error));
         });
-        let (payloads, settles) = (payloads.collect(), Vec::new());
+        let payloads = payloads.collect();
         self.node.append(append::Append {
             session,
             epoch,
@@ -354,6 +360,68 @@ impl Engine for PostgresEngine {
 
     fn identity(&self) -> String {
         self.node.reader().identity()
+    }
+}
+
+impl Inboxes for PostgresEngine {
+    fn post(&self, to: SessionId, message: MessageId, body: Vec<u8>) -> Result<(), Error> {
+        self.node.post(to, message, body).map_err(engine_error)
+    }
+
+    fn waiting(
+        &self,
+        may_claim: bool,
+        except: &[SessionId],
+        most: usize,
+    ) -> Result<Vec<WaitingMessage>, Error> {
+        let may_claim = may_claim && !self.claims().has_left;
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        self.node.waiting(may_claim, except, most).map_err(engine_error)
+    }
+
+    fn body(&self, message: MessageId) -> Result<Option<Vec<u8>>, Error> {
+        self.node.body(message).map_err(engine_error)
+    }
+
+    fn conclude(&self, message: MessageId, outcome: Vec<u8>, refused: bool) -> Result<(), Error> {
+        self.node.conclude(message, outcome, refused).map_err(engine_error)
+    }
+
+    fn progress(&self, message: MessageId) -> Result<Progress, Error> {
+        self.node.progress(message).map_err(engine_error)
+    }
+
+    fn withdraw(&self, message: MessageId) -> Result<bool, Error> {
+        self.node.withdraw(message).map_err(engine_error)
+    }
+
+    fn forget(&self, message: MessageId) -> Result<(), Error> {
+        self.node.forget(message).map_err(engine_error)
+    }
+
+    fn elsewhere(&self, session: SessionId) -> Result<Option<Owner>, Error> {
+        self.node.elsewhere(session).map_err(engine_error)
+    }
+
+    fn on_message(&self, wake: Wake) {
+        self.node.reader().on_message(wake);
+    }
+
+    fn running_elsewhere(&self, most: usize) -> Result<Vec<SessionId>, Error> {
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        self.node.running_elsewhere(most).map_err(engine_error)
+    }
+
+    fn on_any_growth(&self, grown: Box<dyn Fn(SessionId) -> bool + Send + Sync>) {
+        self.node.reader().on_any_growth(grown);
+    }
+
+    fn on_growth(
+        &self,
+        session: SessionId,
+        wake: Arc<dyn Fn() + Send + Sync>,
+    ) -> Box<dyn Send + Sync> {
+        Box::new(self.node.reader().on_growth(session, wake))
     }
 }
 

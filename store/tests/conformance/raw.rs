@@ -39,8 +39,18 @@ fn send(
     let head = head(session, events.last().unwrap()).encode();
     let done = Box::new(move |result| drop(sender.send(result)));
     let payloads = Vec::new();
-    let wants = false;
-    engine.append(Append { session, epoch, expected, events, payloads, head, wants, done });
+    let (wants, settles) = (false, Vec::new());
+    engine.append(Append {
+        session,
+        epoch,
+        expected,
+        events,
+        payloads,
+        head,
+        wants,
+        settles,
+        done,
+    });
     receiver
 }
 
@@ -81,6 +91,7 @@ pub fn batches_are_acknowledged_and_read_in_order(place: &dyn Place) {
                 events,
                 payloads: Vec::new(),
                 wants: false,
+                settles: Vec::new(),
                 done: Box::new(move |result| sender.send((session, seq, result.is_ok())).unwrap()),
             });
         }
@@ -281,6 +292,7 @@ pub fn contents_are_kept_under_their_hash(place: &dyn Place) {
             events,
             payloads: texts.map(|(sha256, text)| (sha256, text.into())).to_vec(),
             wants: false,
+            settles: Vec::new(),
             done: Box::new(move |result| sender.send(result).unwrap()),
         });
         receiver.recv().unwrap().unwrap();
@@ -404,6 +416,7 @@ pub fn a_panicking_receiver_stops_nobody(place: &dyn Place) {
         events: first,
         payloads: Vec::new(),
         wants: false,
+        settles: Vec::new(),
         done: Box::new(|_| std::panic::resume_unwind(Box::new("mine"))),
     });
     append(&*engine, (session, epoch), Some(1), events(session, 2, 1)).unwrap();

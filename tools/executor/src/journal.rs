@@ -167,20 +167,6 @@ impl Journal {
         let _ = fs::remove_file(self.run_file(run));
     }
 
-    /// Forgets the runs of a session that are not `waiting`: their outcomes are in its log, and a node that has ended
-    /// early may not have said so.
-    pub(crate) fn forget_others(&self, store: &str, session: SessionId, waiting: &[RunId]) {
-        let _change = self.change();
-        let calls = self.session_folder(store, session).join("calls");
-        let kept: Vec<PathBuf> = waiting.iter().map(|run| self.run_file(run)).collect();
-        for call in fs::read_dir(calls).into_iter().flatten().filter_map(Result::ok) {
-            if !kept.contains(&call.path()) {
-                // what stays is pruned
-                let _ = fs::remove_file(call.path());
-            }
-        }
-    }
-
     /// Removes records that nobody will ask for, and full texts of outputs that have expired.
     fn prune(&self, now: SystemTime) {
         let Ok(sessions) = fs::read_dir(self.folder.join("sessions")) else { return };

@@ -348,9 +348,8 @@ impl Executor {
         .await;
         let run = |seq: &u64| RunId { store: store.clone(), session: owner.session, seq: *seq };
         let waiting: Vec<RunId> = waiting.iter().map(run).collect();
-        let (executor, session) = (Arc::clone(self), owner.session);
+        let executor = Arc::clone(self);
         let look = move || -> Vec<Late> {
-            executor.journal.forget_others(&store, session, &waiting);
             let late = waiting.iter().filter_map(|run| {
                 let outcome = executor.journal.outcome(run);
                 if outcome.is_none() {

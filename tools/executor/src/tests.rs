@@ -92,15 +92,12 @@ async fn a_run_happens_once_and_its_outcome_stays_until_it_is_acknowledged() {
     // another call under this number is none
     let other = site.resolved("echo other >> log");
     assert_eq!(kind(&site.run(&key, &other).await), "executor_refused");
-    let early = RunKey { seq: 4, ..key.clone() };
-    assert!(!site.run(&early, &site.resolved("true")).await.is_error);
     let next = SessionOwner { opening: "b".into(), ..key.owner.clone() };
     let late = site.client.fence(&next, vec![5, 6]).await.unwrap();
     assert_eq!(late.iter().map(|it| (it.seq, &it.output)).collect::<Vec<_>>(), [(5, &first)]);
     site.client.acknowledge(&RunKey { owner: next.clone(), seq: 5 }).await;
-    // what a node does not wait for is in its log
     let next = SessionOwner { opening: "c".into(), ..next };
-    assert!(site.client.fence(&next, vec![4, 5]).await.unwrap().is_empty());
+    assert!(site.client.fence(&next, vec![5]).await.unwrap().is_empty());
     assert_eq!(site.text("log"), "ran\n");
 }
 

@@ -121,6 +121,10 @@ pub(super) async fn resume_cut_off(
     session: SessionId,
     client: &Client,
 ) -> Result<(), ApiError> {
+    if client.remote().is_some() {
+        // its owner, or the next one, goes on with it before it takes this client's request
+        return Ok(());
+    }
     let is_cut_off = api.feed.loaded(session, |known| known.is_cut_off());
     if is_cut_off != Some(true) {
         return Ok(());

@@ -1,7 +1,7 @@
 //! The logs that the feed shows: those of the store, and those of sessions with a store of their own,
 //! which `leftfold run` and the terminal make.
 //!
-//! The process has the store, so the logs in it change only here. A store of one session may be another
+//! The process has the store, so the logs in it change only here, unless nodes share it. A store of one session may be another
 //! process's at any time. It is read as it is, and read again when a client asks.
 
 use std::collections::HashSet;
@@ -74,6 +74,23 @@ impl Logs {
             return Ok(Vec::new());
         }
         Ok(leftfold_store::Reader::open(&store)?.read(session, known + 1)?)
+    }
+
+    /// Whether another node that shares the store owns the session.
+    pub(super) fn runs_elsewhere(&self, session: SessionId) -> bool {
+        let Some(inbox) = self.store.inbox() else { return false };
+        let owner = inbox.with(|inboxes| inboxes.elsewhere(session));
+        owner.ok().flatten().is_some_and(|owner| owner.node.is_some())
+    }
+
+    /// Whether other nodes append to the store's logs.
+    pub(super) fn is_shared(&self) -> bool {
+        self.store.inbox().is_some()
+    }
+
+    /// The head of a session of the store.
+    pub(super) fn head(&self, session: SessionId) -> Option<Head> {
+        self.store.head(session)
     }
 
     /// The folder of the store that has a session.

@@ -28,6 +28,7 @@ impl Client {
             Some(to) => Fact::new(Files::RevertAsked { to, by }),
             None => Fact::new(Files::UnrevertAsked { by }),
         };
+        let asked = asked.settling(self.settles);
         let answered = ractor::call!(node, |reply_to| NodeMessage::Tell {
             session: self.session,
             message: message(prompt_config, asked, false, Some(reply_to)),

@@ -8,9 +8,11 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
+use super::Remote;
 pub use super::path::{Identity, identity};
 pub use super::wire::carried;
 use super::wire::{self, RpcError};
+use crate::session_paths::SessionPlace;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -29,6 +31,24 @@ pub fn connect(store: &Path) -> io::Result<Connection> {
     let stream = super::path::connect(store)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     Ok(Connection { stream: BufReader::with_capacity(BUFFER, stream) })
+}
+
+/// Sends a request to the owner of a session, if that is another node of a shared store, and waits for the answer.
+/// `None`: it is no such session.
+///
+/// # Errors
+/// An error of the owner is an [`RpcError`].
+pub fn ask_owner(
+    place: &SessionPlace,
+    method: &'static str,
+    params: Value,
+) -> anyhow::Result<Option<Value>> {
+    crate::run_async(async {
+        match Remote::elsewhere(place).await? {
+            Some(remote) => remote.call(method, params).await.map(Some),
+            None => Ok(None),
+        }
+    })?
 }
 
 impl Connection {

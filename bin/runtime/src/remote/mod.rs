@@ -1,6 +1,8 @@
-//! A client of a session in the node of another process, through the socket of its store.
+//! A client of a session in the node of another process: through the socket of its store, or through the inbox of a
+//! store that nodes share.
 
 pub mod client;
+pub(crate) mod inbox;
 pub(crate) mod path;
 pub(crate) mod wire;
 
@@ -19,6 +21,7 @@ use leftfold_events::line::{self, Line};
 use leftfold_events::rules::Rule;
 use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, fold};
 use leftfold_framing::{self as framing, next_line};
+use leftfold_store::{Inbox, Store};
 use ractor::ActorRef;
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt, BufReader};
@@ -45,13 +48,71 @@ pub struct Remote(Arc<Inner>);
 struct Inner {
     store: PathBuf,
     session: SessionId,
-    requests: Mutex<RemoteConnection>,
+    route: Route,
     over: AtomicBool,
     /// Becomes `Some` when the node has died.
     died: watch::Sender<Option<String>>,
 }
 
+#[derive(Debug)]
+enum Route {
+    Socket(Mutex<RemoteConnection>),
+    Inbox {
+        inbox: Inbox,
+        /// Whether this process takes messages of sessions without an owner.
+        takes_messages: bool,
+    },
+}
+
 impl Remote {
+    /// Reaches a session of a shared store that another node owns, or that nobody owns and is bound to another place.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub async fn through_inbox(
+        place: &SessionPlace,
+        inbox: Inbox,
+        takes_messages: bool,
+    ) -> anyhow::Result<(Self, Opened)> {
+        let SessionPlace { store, session } = place.clone();
+        let reader = inbox.reader();
+        let read = move || reader.read(session, 1, usize::MAX);
+        let state = fold(&tokio::task::spawn_blocking(read).await??);
+        Ok(Self::new(store, session, Route::Inbox { inbox, takes_messages }, state))
+    }
+
+    /// Reaches a session of a shared store that another node owns, or that nobody owns and is bound to another place, for a
+    /// process that has not opened the store. `None`: it is no such session.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn elsewhere(place: &SessionPlace) -> anyhow::Result<Option<Self>> {
+        if leftfold_store::database_of(&place.store)?.is_none() {
+            return Ok(None);
+        }
+        let folder = place.store.clone();
+        let store = tokio::task::spawn_blocking(move || Store::open(&folder)).await??;
+        let Some(inbox) = store.inbox() else { return Ok(None) };
+        match inbox::elsewhere(&inbox, place.session).await? {
+            Some(_) => Ok(Some(Self::through_inbox(place, inbox, false).await?.0)),
+            None => Ok(None),
+        }
+    }
+
+    fn new(store: PathBuf, session: SessionId, route: Route, state: State) -> (Self, Opened) {
+        let (died, closed) = watch::channel(None);
+        let opened = Opened {
+            head: state.seq,
+            // The other node decides about resuming its turn.
+            unfinished: false,
+            questions: state.questions(),
+            ended: state.ended,
+            closed,
+        };
+        let over = AtomicBool::new(false);
+        (Self(Arc::new(Inner { store, session, route, over, died })), opened)
+    }
+
     /// Attaches to the session in the node of its store; `None` if no other process is that node,
     /// or it does not answer.
     pub async fn attach(place: &SessionPlace) -> Option<(Self, Opened)> {
@@ -65,17 +126,7 @@ impl Remote {
         let SessionPlace { store, session } = place.clone();
         let mut connection = RemoteConnection::connect(&place.store)?;
         let state = connection.state(session).await?;
-        let (died, closed) = watch::channel(None);
-        let opened = Opened {
-            head: state.seq,
-            // The other node decides about resuming its turn.
-            unfinished: false,
-            questions: state.questions(),
-            ended: state.ended,
-            closed,
-        };
-        let (requests, over) = (Mutex::new(connection), AtomicBool::new(false));
-        Ok((Self(Arc::new(Inner { store, session, requests, over, died })), opened))
+        Ok(Self::new(store, session, Route::Socket(Mutex::new(connection)), state))
     }
 
     /// The pid of the node of the store, if the node answers.
@@ -83,9 +134,20 @@ impl Remote {
         RemoteConnection::connect(store).ok()?.stream.get_ref().peer_cred().ok()?.pid()
     }
 
-    /// The pid of the node, if it answers.
+    /// The pid of the node, if it is at this machine and answers.
     pub fn pid(&self) -> Option<i32> {
-        Self::holder(&self.0.store)
+        match &self.0.route {
+            Route::Socket(_) => Self::holder(&self.0.store),
+            Route::Inbox { .. } => None,
+        }
+    }
+
+    /// The inboxes through which requests go. `None`: they go through a socket.
+    pub(crate) fn inbox(&self) -> Option<&Inbox> {
+        match &self.0.route {
+            Route::Socket(_) => None,
+            Route::Inbox { inbox, .. } => Some(inbox),
+        }
     }
 
     /// The folder of the store.
@@ -93,25 +155,54 @@ impl Remote {
         &self.0.store
     }
 
-    /// Whether the node has ended, in good order or not.
-    pub fn is_over(&self) -> bool {
-        self.0.over.load(Ordering::Acquire)
+    /// Whether this is still the way to the session. It is not once the node has ended, in good order or not.
+    pub async fn is_live(&self) -> bool {
+        if self.0.over.load(Ordering::Acquire) {
+            return false;
+        }
+        let Route::Inbox { inbox, .. } = &self.0.route else { return true };
+        // without the database nobody knows better
+        let is_live =
+            inbox::elsewhere(inbox, self.0.session).await.map_or(true, |owner| owner.is_some());
+        if !is_live {
+            self.end(true);
+        }
+        is_live
     }
 
     /// Sends a request, and waits for the answer. An error of the node is an [`RpcError`].
-    pub async fn call(&self, method: &'static str, params: Value) -> anyhow::Result<Value> {
+    pub async fn call(&self, method: &'static str, mut params: Value) -> anyhow::Result<Value> {
+        if let Some(by) = params.get_mut("by").filter(|_| self.inbox().is_some()) {
+            // the owner does not see this process
+            let pid = i32::try_from(std::process::id()).ok();
+            *by = name_of(by.as_str().unwrap_or_default(), pid).into();
+        }
+        self.pass_on(method, params).await
+    }
+
+    /// Sends the request of another process, as [`Self::call`] does. An inbox is given the whole name of the client.
+    pub async fn pass_on(&self, method: &'static str, params: Value) -> anyhow::Result<Value> {
         let inner = Arc::clone(&self.0);
         // Runs to its end even if the caller is dropped.
         let asked = tokio::spawn(async move {
-            let mut connection = inner.requests.lock().await;
-            tokio::time::timeout(PATIENCE, connection.call(method, params)).await
+            match &inner.route {
+                Route::Socket(requests) => {
+                    let mut connection = requests.lock().await;
+                    tokio::time::timeout(PATIENCE, connection.call(method, params)).await
+                }
+                Route::Inbox { inbox, takes_messages } => {
+                    Ok(inbox::call((inbox, *takes_messages), inner.session, method, params).await)
+                }
+            }
         });
         match asked.await.context("the request failed")? {
             Ok(Err(error)) if error.downcast_ref().is_some_and(RpcError::is_leaving) => {
                 self.end(true);
                 Err(error)
             }
-            Ok(Err(error)) if !error.is::<RpcError>() => Err(error.context(gone(self.0.session))),
+            Ok(Err(error)) if !error.is::<RpcError>() && self.inbox().is_none() => {
+                Err(error.context(gone(self.0.session)))
+            }
             Ok(answered) => answered,
             Err(_) => bail!("the node of session {} does not answer", self.0.session),
         }
@@ -198,13 +289,22 @@ impl Remote {
         })
     }
 
-    /// Sends every event from `from` on to `sink`.
+    /// Sends every event from `from` on to `sink`: as long as this is the way to the session or, through an inbox and with
+    /// `beyond`, until the sink stops.
     pub async fn watch(
         &self,
         from: Seq,
         sink: ActorRef<Observation>,
         scope: &WatchScope,
+        beyond: bool,
     ) -> anyhow::Result<()> {
+        if let Some(inbox) = self.inbox() {
+            let (inbox, scope) = (inbox.clone(), scope.clone());
+            let inner = Arc::clone(&self.0);
+            let is_over = move || !beyond && inner.over.load(Ordering::Acquire);
+            tokio::spawn(inbox::follow(inbox, self.0.session, from, sink, scope, is_over));
+            return Ok(());
+        }
         let mut connection =
             RemoteConnection::connect(&self.0.store).with_context(|| gone(self.0.session))?;
         let mut params = json!({ "session": self.0.session, "from": from });

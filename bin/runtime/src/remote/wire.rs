@@ -14,9 +14,12 @@ use crate::redact_output;
 pub(crate) const MAX_LINE: usize = 16 << 20;
 
 const LEAVING: i64 = -32001;
+/// The request waits in an inbox, and nobody can take it now.
+const WAITS: i64 = -32004;
 /// Only a person may do this, and the client acts for a call.
 const ONLY_PEOPLE: i64 = -32003;
 const PARAMS: i64 = -32602;
+const INTERNAL: i64 = -32603;
 
 /// A JSON-RPC error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
@@ -46,7 +49,7 @@ impl RpcError {
     }
 
     pub fn internal(why: impl std::fmt::Display) -> Self {
-        Self { code: -32603, message: redact_output::clean(&why.to_string()).into_owned() }
+        Self { code: INTERNAL, message: redact_output::clean(&why.to_string()).into_owned() }
     }
 
     /// An internal error; an [`RpcError`] stays as it is.
@@ -64,6 +67,11 @@ impl RpcError {
         Self { code: LEAVING, message: why.into() }
     }
 
+    /// The request waits for a node that can take it.
+    pub fn waits(why: impl Into<String>) -> Self {
+        Self { code: WAITS, message: why.into() }
+    }
+
     /// The client acts for a call; nothing was done.
     pub fn only_people(method: &str) -> Self {
         Self { code: ONLY_PEOPLE, message: crate::only_people::refusal(method) }
@@ -72,6 +80,11 @@ impl RpcError {
     /// Whether the parameters of the request are wrong.
     pub fn is_params(&self) -> bool {
         self.code == PARAMS
+    }
+
+    /// Whether the request could not be judged: it may succeed when it is made again.
+    pub fn is_internal(&self) -> bool {
+        self.code == INTERNAL
     }
 
     /// Whether the node refused because it is about to release the session.

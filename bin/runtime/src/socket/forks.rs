@@ -11,6 +11,8 @@ use super::peer::{Peer, SocketState, blocking};
 use super::sessions::{Holder, Sessions};
 use crate::Usage;
 use crate::fork::{self, FORK, ForkRequest, Forked};
+use crate::project;
+use crate::remote::Remote;
 use crate::remote::wire::{self, RpcError};
 use crate::session_paths::SessionPlace;
 
@@ -20,11 +22,13 @@ struct Fork {
     at: Option<Seq>,
     #[serde(default)]
     files: bool,
+    /// The fork's id, from another node.
+    id: Option<SessionId>,
 }
 
 /// Any session of the store can be forked, open or not.
 pub(super) async fn fork(peer: &Peer, params: Value) -> Result<Value, RpcError> {
-    let Fork { session, at, files } = wire::params(params.clone())?;
+    let Fork { session, at, files, id } = wire::params(params.clone())?;
     if peer.context.state() != SocketState::Open {
         let why = format!("the node is releasing session {session}: ask again");
         return Err(RpcError::leaving(why));
@@ -32,7 +36,7 @@ pub(super) async fn fork(peer: &Peer, params: Value) -> Result<Value, RpcError> 
     let (node, store, busy) =
         match peer.context.sessions.holder(session, peer.context.store.as_deref()).await? {
             Holder::Here { node, store, busy } => (node, store, busy),
-            Holder::There(remote) => return remote.call(FORK, params).await.map_err(RpcError::of),
+            Holder::There(remote) => return pass_on(peer, &remote, params).await,
         };
     if files && busy {
         return Err(RpcError::params(
@@ -42,12 +46,31 @@ pub(super) async fn fork(peer: &Peer, params: Value) -> Result<Value, RpcError> 
     let place = SessionPlace { store: store.dir().to_owned(), session };
     let read = move || store.read(session, 1, usize::MAX).map_err(|e| RpcError::of(e.into()));
     let events = blocking(read).await?;
-    let made = fork::make(&node, &place, events, ForkRequest { at, files }).await;
+    let made = fork::make(
+        &node,
+        &place,
+        events,
+        ForkRequest { at, files, id: id.filter(|_| peer.message.is_some()), settles: peer.message },
+    )
+    .await;
     let Forked { session, notice } = made.map_err(|error| match error.downcast::<Usage>() {
         Ok(Usage(why)) => RpcError::params(why),
         Err(error) => RpcError::of(error),
     })?;
     Ok(json!({ "session": session, "notice": notice }))
+}
+
+async fn pass_on(peer: &Peer, remote: &Remote, mut params: Value) -> Result<Value, RpcError> {
+    if remote.inbox().is_none() {
+        return remote.call(FORK, params).await.map_err(RpcError::of);
+    }
+    peer.must_be_first()?;
+    // so it is known even if the answer is lost
+    let id = project::new_id();
+    params["id"] = json!(id);
+    let mut made = remote.pass_on(FORK, params).await.map_err(RpcError::of)?;
+    made["session"] = json!(id);
+    Ok(made)
 }
 
 /// Forks a session for a client, and answers the fork's id.

@@ -185,7 +185,16 @@ pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Val
         && let Ok(session) = session.parse()
         && let Some(remote) = peer.open(session).await?.remote()
     {
-        return remote.call(method, params).await.map_err(RpcError::of);
+        if remote.inbox().is_none() {
+            return remote.call(method, params).await.map_err(RpcError::of);
+        }
+        // logs of a shared store are read here
+        if !READING.contains(&method) {
+            peer.must_be_first()?;
+            let mut params = params;
+            params["by"] = peer.by(params["by"].as_str()).into();
+            return remote.pass_on(method, params).await.map_err(RpcError::of);
+        }
     }
     match method {
         "_leftfold/read" => read(peer, wire::params(params)?).await,
@@ -385,6 +394,9 @@ async fn configure(peer: &Peer, asked: ConfigureParams) -> Result<Value, RpcErro
     let by = peer.by(by.as_deref());
     let mut accepted = false;
     if let Some(rules) = rules {
+        // the message of another node counts as done with the last change
+        let settles = peer.message.filter(|_| choices.is_none());
+        let client = client.clone().settling(settles);
         accepted |= client.set_rules(rules, &by).await.map_err(RpcError::of)?;
     }
     if let Some(choices) = choices {

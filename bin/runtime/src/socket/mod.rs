@@ -56,6 +56,7 @@ mod connection;
 mod derived;
 mod descendants;
 mod forks;
+mod inbox;
 mod methods;
 mod peer;
 pub mod question;
@@ -68,6 +69,7 @@ mod takeover;
 pub use crate::remote::{RpcError, name_of};
 pub use connection::{QUEUE, serve_lines};
 pub use forks::fork_as;
+pub use inbox::{take_messages_of, take_messages_of_one};
 pub use methods::{METHODS, answered_by, is_leftfold_method, rules};
 pub use server::{Bound, Sockets, bind, start_node};
 pub use sessions::{

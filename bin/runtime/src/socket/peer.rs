@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use leftfold_events::SessionId;
+use leftfold_events::{MessageId, SessionId};
 use leftfold_process::{Origin, PeerProcess};
 use tokio::sync::{mpsc, watch};
 
@@ -70,6 +70,8 @@ pub(super) struct Peer {
     pid: Option<i32>,
     /// `None`: the client has this process's standard input, and so this process's origin.
     process: Option<PeerProcess>,
+    /// The message of another node, which has made sure that a person sends it.
+    pub(super) message: Option<MessageId>,
 }
 
 impl Peer {
@@ -79,12 +81,26 @@ impl Peer {
         pid: Option<i32>,
         process: PeerProcess,
     ) -> Self {
-        Self { context, name: "socket", pid, process: Some(process) }
+        Self { context, name: "socket", pid, process: Some(process), message: None }
     }
 
     /// This process's own client, or one that another process `pid` passes on.
     pub(super) fn own(sessions: Arc<dyn Sessions>, name: &'static str, pid: Option<i32>) -> Self {
-        Self { context: SocketContext::of_process(sessions), name, pid, process: None }
+        let context = SocketContext::of_process(sessions);
+        Self { context, name, pid, process: None, message: None }
+    }
+
+    /// The sender of a message that another node has put into an inbox.
+    pub(super) fn of_message(sessions: Arc<dyn Sessions>, message: MessageId) -> Self {
+        Self { message: Some(message), ..Self::own(sessions, "another node", None) }
+    }
+
+    /// A message goes to the owner directly: no node passes it on.
+    pub(super) fn must_be_first(&self) -> Result<(), RpcError> {
+        match self.message {
+            Some(_) => Err(RpcError::leaving("another node owns the session")),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn is_at_socket(&self) -> bool {
@@ -98,6 +114,9 @@ impl Peer {
 
     /// Refuses the client if it acts for a call.
     pub(super) async fn must_be_person(&self, method: &str) -> Result<(), RpcError> {
+        if self.message.is_some() {
+            return Ok(());
+        }
         let process = self.process;
         let origin = move || Ok(process.map_or_else(Origin::of_this_process, |it| it.origin()));
         match blocking(origin).await? {
@@ -108,7 +127,8 @@ impl Peer {
 
     /// Opens a session that the client names.
     pub(super) async fn open(&self, session: SessionId) -> Result<Client, RpcError> {
-        self.context.sessions.client(session, self.context.store.as_deref()).await
+        let client = self.context.sessions.client(session, self.context.store.as_deref()).await?;
+        Ok(client.settling(self.message))
     }
 }
 

@@ -13,7 +13,7 @@ use leftfold_events::event::SessionChoices;
 use leftfold_events::rules::Rule;
 use leftfold_events::turn_config::AskMode;
 use leftfold_events::{Seq, SessionId};
-use leftfold_store::{Head, LiveReader, Store};
+use leftfold_store::{Head, Inbox, LiveReader, Store, WeakInbox};
 use leftfold_tools::BoxFuture;
 use leftfold_tools::host::{Host, HostCommand, HostError, Starting};
 use ractor::ActorRef;
@@ -25,11 +25,12 @@ use tokio::sync::watch;
 use super::descendants;
 use crate::client::{self, Client};
 use crate::project::Project;
-use crate::remote::Remote;
 use crate::remote::wire::RpcError;
+use crate::remote::{self, Remote};
 use crate::session_list;
 use crate::session_paths::{self, SessionPlace};
 use crate::session_setup::SessionSetup;
+use crate::subscription::Subscription;
 use crate::turn_config::{Overrides, PromptOptions};
 
 /// A connection that carries another protocol from now on.
@@ -86,6 +87,12 @@ pub trait Sessions: Send + Sync + 'static {
 
     /// The protocol of this name that connections to the socket can carry.
     fn speaker(&self, protocol: &str) -> Option<Speaker>;
+
+    /// Takes a session of a shared store that has no owner, and goes on with its interrupted turn.
+    ///
+    /// # Errors
+    /// This node takes none, or it cannot be opened.
+    async fn take_over(&self, session: SessionId) -> anyhow::Result<()>;
 }
 
 /// The writer of a session's store.
@@ -166,6 +173,10 @@ impl Sessions for SingleSession {
     fn speaker(&self, _: &str) -> Option<Speaker> {
         None
     }
+
+    async fn take_over(&self, session: SessionId) -> anyhow::Result<()> {
+        Err(RpcError::not_open(session).into())
+    }
 }
 
 /// Whether a store has a root session or a fork of this id.
@@ -207,10 +218,15 @@ pub struct SessionRegistry {
     removed: OnceLock<RemovalFollower>,
     /// The store that this node keeps as long as it runs.
     kept: OnceLock<Store>,
+    /// Without such a store: the inboxes whose messages it takes.
+    taking: Mutex<Option<WeakInbox>>,
 }
 
 /// Is told of every session that is removed.
 type RemovalFollower = Box<dyn Fn(SessionId) + Send + Sync>;
+
+/// How long a turn that goes on may take to begin.
+const BEGIN: Duration = Duration::from_secs(5);
 
 /// How long the connections that carry another protocol may take to end.
 const CUT: Duration = Duration::from_millis(400);
@@ -328,6 +344,7 @@ impl SessionRegistry {
             follower: OnceLock::new(),
             removed: OnceLock::new(),
             kept: OnceLock::new(),
+            taking: Mutex::default(),
         })
     }
 
@@ -354,17 +371,17 @@ impl SessionRegistry {
     }
 
     /// The store that this node keeps.
-    pub(super) fn kept_store(&self) -> Option<Store> {
+    pub fn kept_store(&self) -> Option<Store> {
         self.kept.get().cloned()
     }
 
     /// Whether the node is about to stop.
-    pub(super) fn is_ending(&self) -> bool {
+    pub fn is_ending(&self) -> bool {
         self.speaking.borrow().ends
     }
 
-    /// Takes a session that has no owner, and goes on with its interrupted turn.
-    pub(super) async fn take_over(&self, session: SessionId) -> anyhow::Result<()> {
+    /// Takes a session that has no owner, and goes on with its interrupted turn. That has begun when this returns.
+    pub(super) async fn claim(&self, session: SessionId) -> anyhow::Result<()> {
         let place = self.place(session)?;
         let looked = place.clone();
         let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await??;
@@ -383,9 +400,50 @@ impl SessionRegistry {
         }
         if opened.unfinished || client.view().await?.files.restore.is_some() {
             resumed.extensions.ready().await;
+            let mut events = Subscription::open(&client, opened.head + 1).await?;
             client.resume(&resumed)?;
+            let _ = tokio::time::timeout(BEGIN, events.next()).await;
         }
         Ok(())
+    }
+
+    /// Whether its messages of other nodes are not taken yet. They are from now on.
+    pub(super) fn begin_to_take(&self, inbox: &Inbox) -> bool {
+        let mut taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = taking.as_ref().and_then(WeakInbox::upgrade).is_none();
+        if is_new {
+            *taking = Some(inbox.downgrade());
+        }
+        is_new
+    }
+
+    /// A client of a session that is open here or that another node owns. `None`: neither.
+    ///
+    /// # Errors
+    /// The database is away, or the session's log cannot be read.
+    pub async fn running(&self, session: SessionId) -> anyhow::Result<Option<Client>> {
+        let open = self.knowledge(session).ok().and_then(|known| known.client);
+        if let Some(client) = open
+            && client.is_live().await
+        {
+            return Ok(Some(client));
+        }
+        let owner = match self.kept.get().and_then(Store::inbox) {
+            Some(inbox) => remote::inbox::elsewhere(&inbox, session).await?,
+            None => None,
+        };
+        match owner.and_then(|owner| owner.node) {
+            Some(_) => Ok(Some(self.client(session, None).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The inboxes of the store that this node keeps, if the session is there and they are the way to it.
+    async fn elsewhere(&self, place: &SessionPlace) -> anyhow::Result<Option<Inbox>> {
+        let kept = self.kept.get().filter(|kept| kept.dir() == place.store);
+        let Some(inbox) = kept.and_then(Store::inbox) else { return Ok(None) };
+        let elsewhere = remote::inbox::elsewhere(&inbox, place.session).await?;
+        Ok(elsewhere.map(|_| inbox))
     }
 
     /// Gives the sessions of a store that other nodes share back, so that they go on with them at once. The node has
@@ -617,9 +675,10 @@ impl SessionRegistry {
     /// Opens a registered session.
     pub async fn open(&self, session: SessionId) -> anyhow::Result<(Client, Opened)> {
         let known = self.knowledge(session)?;
-        let mut setup = crate::gathering(move || known.setup()).await??;
-        setup.workspace.host = self.host(session);
-        let opened = Client::open_soon(self.node.clone(), &setup).await?;
+        let opened = match self.elsewhere(&known.place).await? {
+            Some(inbox) => Client::through_inbox(&known.place, inbox, true).await?,
+            None => self.open_here(session, known).await?,
+        };
         let interrupted_at = opened.1.unfinished.then_some(opened.1.head);
         if let Some(known) = self.known().get_mut(&session) {
             (known.client, known.interrupted_at) = (Some(opened.0.clone()), interrupted_at);
@@ -627,6 +686,17 @@ impl SessionRegistry {
         if let Some(follower) = self.follower.get() {
             follower(&opened.0, interrupted_at).await;
         }
+        Ok(opened)
+    }
+
+    async fn open_here(
+        &self,
+        session: SessionId,
+        known: RegisteredSession,
+    ) -> anyhow::Result<(Client, Opened)> {
+        let mut setup = crate::gathering(move || known.setup()).await??;
+        setup.workspace.host = self.host(session);
+        let opened = Client::open_soon(self.node.clone(), &setup).await?;
         Ok(opened)
     }
 
@@ -752,7 +822,15 @@ impl Sessions for SessionRegistry {
         let Some(folder) = store else {
             return held(&self.client(session, None).await?).await;
         };
-        let (mut found, mut working) = (None, false);
+        let is_elsewhere = match self.place(session) {
+            Ok(place) if place.store == folder => self.elsewhere(&place).await,
+            Ok(_) | Err(_) => Ok(None),
+        };
+        if is_elsewhere.map_err(RpcError::of)?.is_some() {
+            return held(&self.client(session, store).await?).await;
+        }
+        let kept = self.kept.get().filter(|kept| kept.dir() == folder);
+        let (mut found, mut working) = (kept.map(Store::reader), false);
         for client in self.clients_in(Some(folder)) {
             // A resting session counts as not open.
             if let Ok(Holder::Here { store, busy, .. }) = held(&client).await {
@@ -801,5 +879,13 @@ impl Sessions for SessionRegistry {
         }
         let speakers = self.speakers.lock().unwrap_or_else(PoisonError::into_inner);
         speakers.get(protocol).cloned()
+    }
+
+    async fn take_over(&self, session: SessionId) -> anyhow::Result<()> {
+        let open = self.knowledge(session).ok().and_then(|known| known.client);
+        match open {
+            Some(client) if client.remote().is_none() && client.is_live().await => Ok(()),
+            Some(_) | None => self.claim(session).await,
+        }
     }
 }

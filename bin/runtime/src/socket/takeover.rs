@@ -12,6 +12,7 @@ use leftfold_events::SessionId;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use super::inbox::take_messages;
 use super::sessions::SessionRegistry;
 
 /// How often it looks for sessions, if nothing wakes it.
@@ -23,11 +24,14 @@ const MOST: usize = 256;
 /// A session that fails again and again is tried after pauses that become longer, from [`LOOK`] up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
-/// From now on until it ends, the node goes on with sessions of its store that want a node and have none, if it shares
-/// the store with other nodes.
+/// From now on until it ends, the node goes on with sessions of its store that want a node and have none, and takes the
+/// messages of other nodes, if it shares the store with them.
 pub fn take_over_unowned(sessions: &Arc<SessionRegistry>) {
     if sessions.kept_store().is_some_and(|store| store.is_shared()) {
         tokio::spawn(run(Arc::downgrade(sessions)));
+        if let Some(inbox) = sessions.kept_store().and_then(|store| store.inbox()) {
+            take_messages(sessions, &inbox, true);
+        }
     }
 }
 
@@ -60,7 +64,7 @@ async fn run(sessions: Weak<SessionRegistry>) {
         for session in attempts.due(found, Instant::now()) {
             let sessions = Arc::clone(&sessions);
             tokio::spawn(async move {
-                match sessions.take_over(session).await {
+                match sessions.claim(session).await {
                     Ok(()) => tracing::info!("session {session} goes on here"),
                     // another node was quicker, or it cannot go on
                     Err(error) => tracing::warn!("session {session} is not taken over: {error:#}"),

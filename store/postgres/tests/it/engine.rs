@@ -62,6 +62,7 @@ fn send_wanting(
         payloads: Vec::new(),
         head: Vec::new(),
         wants,
+        settles: Vec::new(),
         done: Box::new(move |result| drop(sender.send(result))),
     });
     receiver.recv().unwrap()
@@ -227,13 +228,14 @@ fn sessions_of_earlier_versions_join_their_families() {
             payloads: Vec::new(),
             head: head(session, parent.map(id), fork_of.map(id)),
             wants: false,
+            settles: Vec::new(),
             done: Box::new(move |result| drop(sender.send(result))),
         });
         receiver.recv().unwrap().unwrap();
     }
     drop(node);
     tables.sql(
-        "update version set number = 2; alter table node drop column lease; drop index session_wanting; \
+        "update version set number = 2; drop table outcome; alter table node drop column lease; drop index session_wanting; \
          alter table session add column due timestamptz; \
          create index session_waiting on session (due) where wants and owner is null",
     );

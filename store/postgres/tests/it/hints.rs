@@ -3,8 +3,8 @@
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
+use leftfold_events::MessageId;
 use leftfold_postgres::{Hint, Options, Postgres, Reader};
-use uuid::Uuid;
 
 use crate::cluster::{MakesTables, shared};
 use crate::helpers::{append, id, put, seqs};
@@ -41,7 +41,7 @@ fn other_nodes_hear_of_appends_and_messages() {
         let Hint::Grown(session) = own.recv_timeout(PATIENCE).unwrap() else { continue };
         mine.remove(&session);
     }
-    observer.post(id(1), Uuid::from_u128(1), b"hello".to_vec()).unwrap();
+    observer.post(id(1), MessageId::from_bytes([1; 16]), b"hello".to_vec()).unwrap();
     while own.recv_timeout(PATIENCE).unwrap() != Hint::Message(id(1)) {}
 }
 

@@ -3,8 +3,9 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use leftfold_events::{MessageId, SessionId};
 use leftfold_postgres::{Append, Error, Options, Postgres};
-use uuid::Uuid;
+use leftfold_store::engine::Progress;
 
 use crate::cluster::{MakesTables, shared};
 use crate::helpers::{append, end, id, put, quick, seqs};
@@ -128,6 +129,16 @@ fn nobody_takes_over_right_after_the_database_was_away() {
     assert!(start.elapsed() > Duration::from_millis(1_000), "{:?}", start.elapsed());
 }
 
+fn message(n: u128) -> MessageId {
+    MessageId::from_bytes(n.to_be_bytes())
+}
+
+/// The messages that a node may take now.
+fn waiting(node: &Postgres) -> Vec<(MessageId, SessionId)> {
+    let waiting = node.waiting(true, &[], 100).unwrap();
+    waiting.into_iter().map(|waiting| (waiting.message, waiting.session)).collect()
+}
+
 /// A message is settled exactly once, with the append that says so.
 #[test]
 fn messages_are_settled_with_the_append() {
@@ -136,19 +147,32 @@ fn messages_are_settled_with_the_append() {
     let owner = Postgres::open(&tables.address(), Options::default()).unwrap();
     let edge = Postgres::open(&tables.address(), Options::default()).unwrap();
     let claim = owner.claim(id(1)).unwrap();
-    let message = |n: u128| Uuid::from_u128(n);
     for n in [1, 2, 1] {
         edge.post(id(1), message(n), vec![n as u8]).unwrap();
     }
-    let waiting = owner.inbox(id(1)).unwrap();
-    let waiting: Vec<_> = waiting.iter().map(|m| (m.id, m.body.as_slice())).collect();
-    assert_eq!(waiting, [(message(1), &[1][..]), (message(2), &[2][..])]);
+    assert_eq!(waiting(&owner), [(message(1), id(1)), (message(2), id(1))]);
+    assert_eq!(owner.waiting(false, &[id(1)], 100).unwrap(), []);
+    assert_eq!(waiting(&edge), []);
+    assert_eq!(owner.body(message(2)).unwrap(), Some(vec![2]));
+    assert_eq!(edge.progress(message(1)).unwrap(), Progress::Waits);
     let settle = |n, seq| {
         let append = append(&claim, id(1), seq, seq);
         Append { settles: vec![message(n)], ..append }
     };
     put(&owner, settle(1, 1)).unwrap();
-    assert_eq!(owner.inbox(id(1)).unwrap().len(), 1);
+    assert_eq!(waiting(&owner), [(message(2), id(1))]);
+    assert!(matches!(edge.progress(message(1)).unwrap(), Progress::Settled(_)));
+    // its sender puts it there again, because the first answer was lost
+    edge.post(id(1), message(1), vec![1]).unwrap();
+    assert_eq!(waiting(&owner), [(message(2), id(1))]);
+    // a refusal does not count any more, and everything is known until the sender has read it
+    owner.conclude(message(1), b"no".to_vec(), true).unwrap();
+    assert!(matches!(edge.progress(message(1)).unwrap(), Progress::Settled(_)));
+    owner.conclude(message(1), b"yes".to_vec(), false).unwrap();
+    assert_eq!(edge.progress(message(1)).unwrap(), Progress::Concluded(b"yes".to_vec()));
+    assert!(!edge.withdraw(message(1)).unwrap());
+    edge.forget(message(1)).unwrap();
+    assert_eq!(edge.progress(message(1)).unwrap(), Progress::Gone);
     let error = put(&owner, settle(1, 2)).unwrap_err();
     assert!(error.to_string().contains("settled already"), "{error}");
     assert_eq!(seqs(owner.reader(), id(1)), [1]);
@@ -156,11 +180,54 @@ fn messages_are_settled_with_the_append() {
     let claim = owner.claim(id(1)).unwrap();
     let wrong = Append { settles: vec![message(2)], ..append(&claim, id(1), 5, 5) };
     assert!(matches!(put(&owner, wrong), Err(Error::Fenced { .. })));
-    assert_eq!(owner.inbox(id(1)).unwrap().len(), 1);
-    for n in 3..=65 {
+    assert_eq!(waiting(&owner), [(message(2), id(1))]);
+    // the append of another session of the family settles it too
+    owner.add(id(1), claim.epoch, id(2)).unwrap();
+    let fork = Append { settles: vec![message(2)], ..append(&claim, id(2), 1, 1) };
+    put(&owner, fork).unwrap();
+    assert_eq!(waiting(&owner), []);
+    for n in 3..=66 {
         edge.post(id(1), message(n), Vec::new()).unwrap();
     }
-    let error = edge.post(id(1), message(66), Vec::new()).unwrap_err();
+    let error = edge.post(id(1), message(67), Vec::new()).unwrap_err();
     assert!(matches!(error, Error::InboxFull { .. }), "{error}");
-    edge.post(id(1), message(65), Vec::new()).unwrap();
+    edge.post(id(1), message(66), Vec::new()).unwrap();
+    assert!(edge.withdraw(message(66)).unwrap());
+    owner.conclude(message(65), b"no".to_vec(), true).unwrap();
+    assert_eq!(edge.progress(message(65)).unwrap(), Progress::Concluded(b"no".to_vec()));
+    let large = vec![0; (16 << 20) + 1];
+    assert!(matches!(edge.post(id(1), message(68), large), Err(Error::Unstorable { .. })));
+    tables.sql(&format!(
+        "insert into inbox (id, session, body) select '{}', session, repeat('x', {})::bytea from inbox limit 1",
+        uuid::Uuid::from_u128(69),
+        (16 << 20) + 1
+    ));
+    assert_eq!(owner.body(message(69)).unwrap(), None);
+}
+
+/// Without an owner, only nodes of its place take a session's messages, and others know that it is elsewhere.
+#[test]
+fn messages_wait_for_the_place_of_their_session() {
+    let Some(cluster) = shared() else { return };
+    let tables = cluster.tables();
+    let at = |place: &str| Options { place: place.into(), ..Options::default() };
+    let here = Postgres::open(&tables.address(), at("here")).unwrap();
+    let sibling = Postgres::open(&tables.address(), at("here")).unwrap();
+    let there = Postgres::open(&tables.address(), at("there")).unwrap();
+    let claim = here.claim(id(1)).unwrap();
+    put(&here, append(&claim, id(1), 1, 1)).unwrap();
+    assert_eq!(here.elsewhere(id(1)).unwrap(), None);
+    assert!(sibling.elsewhere(id(1)).unwrap().unwrap().node.is_some());
+    assert_eq!(sibling.elsewhere(id(9)).unwrap(), None);
+    there.post(id(1), message(1), Vec::new()).unwrap();
+    assert_eq!(there.reader().status().unwrap().waiting, 0);
+    here.release(id(1), claim.epoch).unwrap();
+    assert_eq!(there.reader().status().unwrap().waiting, 1);
+    assert_eq!(sibling.elsewhere(id(1)).unwrap(), None);
+    let elsewhere = there.elsewhere(id(1)).unwrap().unwrap();
+    assert_eq!((elsewhere.node, elsewhere.place.as_deref()), (None, Some("here")));
+    assert_eq!(waiting(&there), []);
+    assert_eq!(waiting(&sibling), [(message(1), id(1))]);
+    assert!(!sibling.waiting(true, &[], 1).unwrap()[0].is_mine);
+    assert_eq!(sibling.waiting(false, &[], 100).unwrap(), []);
 }
