@@ -221,7 +221,7 @@ fn every_world_holds_and_comes_again_as_it_was() {
 /// which had extended its deadline, and in 21592 not its request, whose deadline is the earlier one.
 #[test]
 fn worlds_that_once_failed_hold() {
-    for seed in [21592, 60664, 68920, 84239] {
+    for seed in [21_592, 60_664, 68_920, 84_239, 282_443] {
         let waits = grow(seed, Sabotage::None).map(|grown| grown.waits);
         let waits = waits.unwrap_or_else(|why| panic!("seed {seed}: {why}"));
         let violations = [waits.without_deadline, waits.without_name, waits.misnamed].concat();

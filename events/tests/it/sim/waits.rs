@@ -68,8 +68,8 @@ impl Waits {
         let logged = match wait.kind {
             // it is in the configuration
             None => true,
-            // each piece of the reply extends it, and a crash can open it again after some
-            Some(PendingKind::Request) => {
+            // each piece of the reply extends it, and each question of a tool to people; a crash can open it again after some
+            Some(PendingKind::Request | PendingKind::Tool) => {
                 self.logged.get(&wait.wait.intent).is_some_and(|known| known <= until)
             }
             // that of its last request, which its pieces extend as well
