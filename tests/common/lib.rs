@@ -29,6 +29,7 @@ pub mod mcp;
 pub mod peers;
 pub mod plugin;
 pub mod postgres;
+pub mod postgres_proxy;
 mod processes;
 mod pty;
 mod server;

@@ -1,4 +1,4 @@
-//! A proxy between the engine and PostgreSQL that knows the protocol well enough to cut a connection
+//! A proxy between a program and PostgreSQL that knows the protocol well enough to cut a connection
 //! right before or after the answer to an append.
 
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The fault that hits the next append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub enum Cut {
     /// The server never gets it.
     Before,
     /// The server answers it, and the engine does not get the answer.
@@ -29,7 +29,7 @@ struct Plan {
     cuts: AtomicUsize,
 }
 
-pub(crate) struct Proxy {
+pub struct Proxy {
     port: u16,
     plan: Arc<Plan>,
     /// The open connections to both sides.
@@ -37,7 +37,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    pub(crate) fn before(server: u16) -> Self {
+    pub fn before(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let (plan, streams) = (Arc::new(Plan::default()), Arc::new(Mutex::new(Vec::new())));
@@ -58,30 +58,30 @@ impl Proxy {
         Self { port, plan, streams }
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    pub fn port(&self) -> u16 {
         self.port
     }
 
     /// The next append is cut.
-    pub(crate) fn cut(&self, cut: Cut) {
+    pub fn cut(&self, cut: Cut) {
         *self.plan.cut.lock().unwrap() = Some(cut);
     }
 
     /// How many appends were cut.
-    pub(crate) fn cuts(&self) -> usize {
+    pub fn cuts(&self) -> usize {
         self.plan.cuts.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn refuse_connections(&self, shut: bool) {
+    pub fn refuse_connections(&self, shut: bool) {
         self.plan.shut.store(shut, Ordering::SeqCst);
     }
 
-    pub(crate) fn swallow_notifications(&self) {
+    pub fn swallow_notifications(&self) {
         self.plan.deaf.store(true, Ordering::SeqCst);
     }
 
     /// Ends all connections.
-    pub(crate) fn disconnect(&self) {
+    pub fn disconnect(&self) {
         for stream in self.streams.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
@@ -163,6 +163,6 @@ fn downwards(
 }
 
 /// Cuts that come one after the other.
-pub(crate) const CUTS: [Cut; 3] = [Cut::Before, Cut::After, Cut::During];
+pub const CUTS: [Cut; 3] = [Cut::Before, Cut::After, Cut::During];
 
-pub(crate) const SOON: Duration = Duration::from_millis(300);
+pub const SOON: Duration = Duration::from_millis(300);

@@ -3,6 +3,7 @@
 #![cfg(test)]
 #![allow(clippy::print_stdout, reason = "a test says how long it took")]
 
+mod chaos;
 mod commands;
 mod executor;
 #[path = "../http/client.rs"]

@@ -10,7 +10,7 @@ use leftfold_postgres::{Append, Error, Options, Postgres};
 
 use crate::cluster::{MakesTables, own, shared};
 use crate::helpers::{append, id, put, send, seqs, wait};
-use crate::proxy::{CUTS, Cut, Proxy, SOON};
+use common::postgres_proxy::{CUTS, Cut, Proxy, SOON};
 
 #[test]
 fn an_unknown_commit_is_looked_up() {

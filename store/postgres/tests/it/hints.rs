@@ -8,7 +8,7 @@ use leftfold_postgres::{Hint, Options, Postgres, Reader};
 
 use crate::cluster::{MakesTables, shared};
 use crate::helpers::{append, id, put, seqs};
-use crate::proxy::Proxy;
+use common::postgres_proxy::Proxy;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

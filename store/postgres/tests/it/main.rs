@@ -16,5 +16,4 @@ mod helpers;
 mod hints;
 mod opening;
 mod ownership;
-mod proxy;
 mod reads;

@@ -6,7 +6,7 @@ use leftfold_postgres::{Address, Error, Options, Postgres, Reader, migrate};
 
 use crate::cluster::{MakesTables, PASSWORD, own, shared};
 use crate::helpers::{append, id, put, seqs};
-use crate::proxy::Proxy;
+use common::postgres_proxy::Proxy;
 
 fn open(url: &str) -> Result<Postgres, Error> {
     let opened = Address::parse(url).and_then(|url| Postgres::open(&url, Options::default()));
