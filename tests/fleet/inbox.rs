@@ -93,7 +93,10 @@ fn a_prompt_reaches_the_session_from_another_node() {
     let is_end = |message: &Value| {
         message["params"]["type"] == "turn.ended" && message["params"]["data"]["text"] == "Three."
     };
-    other.until(is_end);
+    // the turn may end before the answer comes
+    if !other.got.iter().any(is_end) {
+        other.until(is_end);
+    }
     let found = events(&site, &session);
     assert_eq!(all(&found, "turn.prompted").len(), 3);
     assert_eq!(all(&found, "session.resumed").len(), 0);
