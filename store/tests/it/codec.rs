@@ -71,12 +71,25 @@ fn notes() -> impl Strategy<Value = Notes> {
         any::<Option<String>>(),
         prop::collection::vec(".*", 0..3),
         prop::option::of(parts()),
+        any::<bool>(),
         other,
     )
-        .prop_map(|(client, parts, owner, exchange, reason, denials, structured, other)| {
-            NoteMembers { client, parts, owner, exchange, reason, denials, structured, other }
+        .prop_map(
+            |(client, parts, owner, exchange, reason, denials, structured, recovered, other)| {
+                NoteMembers {
+                    client,
+                    parts,
+                    owner,
+                    exchange,
+                    reason,
+                    denials,
+                    structured,
+                    recovered,
+                    other,
+                }
                 .into()
-        })
+            },
+        )
 }
 
 proptest! {
