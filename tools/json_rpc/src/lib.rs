@@ -343,7 +343,11 @@ async fn write(
         };
         match tokio::time::timeout(limit, written).await {
             Ok(Ok(())) => {}
-            Ok(Err(_)) => return over.end("it has closed its standard input"),
+            Ok(Err(_)) => {
+                // a program that has ended, or written nonsense, is named by what is read
+                let _ = tokio::time::timeout(GRACE, over.token.cancelled()).await;
+                return over.end("it has closed its standard input");
+            }
             Err(_) => {
                 let why = format!("it has read nothing for {} ms", limit.as_millis());
                 return over.end(&why);
@@ -458,3 +462,6 @@ impl Reader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
