@@ -113,6 +113,10 @@ fn folder() -> TempDir {
     dir
 }
 
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
 fn own_file(path: &Path) {
     if let Some((user, group)) = user() {
         chown(path, Some(user), Some(group)).unwrap();
@@ -123,13 +127,33 @@ impl Cluster {
     fn start(programs: &Path) -> Self {
         let (dir, template) = (folder(), template(programs).join("data"));
         run(command(Path::new("cp")).arg("-a").arg(template).arg(dir.path().join("data")));
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let cluster = Self { dir, port, keeper: Mutex::default() };
+        let cluster = Self { dir, port: free_port(), keeper: Mutex::default() };
         cluster.set("max_connections = 300");
+        cluster.set("wal_keep_size = 256");
         cluster.begin();
         cluster.sql(&format!("create role app login password '{PASSWORD}'"));
         cluster.sql("create database logs owner app");
         cluster
+    }
+
+    /// A standby of this server at a port. Commits wait for it once [`Cluster::wait_for_standby`] says so.
+    pub fn standby(&self, port: u16) -> Self {
+        let dir = folder();
+        let mut backup = command(&programs().unwrap().join("pg_basebackup"));
+        backup.arg("-h").arg(self.dir.path()).args(["-p", &self.port.to_string()]);
+        backup.args(["-U", "postgres", "--write-recovery-conf", "--wal-method=stream"]);
+        backup.args(["--checkpoint=fast", "--no-sync", "-D"]).arg(dir.path().join("data"));
+        run(&mut backup);
+        let standby = Self { dir, port, keeper: Mutex::default() };
+        standby.begin();
+        standby
+    }
+
+    /// Whether commits wait for a standby from now on.
+    pub fn wait_for_standby(&self, waits: bool) {
+        let names = if waits { "*" } else { "" };
+        self.sql(&format!("alter system set synchronous_standby_names = '{names}'"));
+        self.sql("select pg_reload_conf()");
     }
 
     /// Starts the server, and waits until it answers.

@@ -1,12 +1,15 @@
-//! Three nodes on one database, with clients at work and an observer, while nodes are killed, stand still and leave, the
-//! database is killed, and connections are cut around the answers to commits.
+//! Three nodes on one database, which may have a synchronous standby, with clients at work and an observer, while nodes are killed,
+//! stand still and leave, the database is killed, its standby takes over, and connections are cut around the answers to
+//! commits.
 //!
 //! The checks read what the observer printed, what `export` prints and the lines that commands have written. They share
 //! no code with the node.
 //!
-//! `LEFTFOLD_FAULTS` sets the number of faults (default 14), `LEFTFOLD_SEED` which come.
+//! `LEFTFOLD_FAULTS` sets the number of faults (default 14), `LEFTFOLD_SEED` which come. The database has its standby if the
+//! number is set.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use common::postgres::{Cluster, own};
+use common::postgres::{Cluster, free_port, own};
 use common::postgres_proxy::{CUTS, Proxy};
 use common::{Ran, Random, Site, Tally, marked, number, script, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -24,7 +27,7 @@ use crate::url;
 
 const NODES: usize = 3;
 /// Clients at once, each with a session of its own.
-const CLIENTS: usize = 5;
+const CLIENTS: usize = 6;
 /// How long a client waits for an answer or for the end of a turn. Two leases, and the time until the database is back.
 const LIMIT: Duration = Duration::from_secs(90);
 
@@ -76,7 +79,8 @@ struct Node<'a> {
     site: &'a Site,
     url: String,
     home: String,
-    proxy: Proxy,
+    /// In front of both servers.
+    proxies: [Proxy; 2],
     running: Mutex<Option<Running>>,
 }
 
@@ -193,6 +197,34 @@ fn rests(events: &[Value]) -> bool {
     last("turn.ended") >= last("turn.prompted")
 }
 
+/// The database.
+struct Servers {
+    primary: Cluster,
+    standby: Option<Cluster>,
+    ports: [u16; 2],
+}
+
+impl Servers {
+    fn start(primary: Cluster, has_standby: bool) -> Self {
+        let ports = [primary.port(), free_port()];
+        let standby = has_standby.then(|| primary.standby(ports[1]));
+        primary.wait_for_standby(has_standby);
+        Self { primary, standby, ports }
+    }
+
+    /// The primary dies, its standby takes over, and it gets a standby at the place of the first.
+    fn promote(self) -> Self {
+        let Self { primary: before, standby, ports } = self;
+        let primary = standby.unwrap();
+        before.kill();
+        primary.sql("select pg_promote()");
+        primary.wait_for_standby(false);
+        let standby = primary.standby(before.port());
+        primary.wait_for_standby(true);
+        Self { primary, standby: Some(standby), ports }
+    }
+}
+
 struct Run<'a> {
     nodes: &'a [Node<'a>],
     seen: &'a Seen,
@@ -270,10 +302,10 @@ impl Run<'_> {
     }
 
     /// Makes a fault, and mends it.
-    fn fault(&self, cluster: &Cluster, random: &mut Random) {
+    fn fault(&self, servers: Servers, random: &mut Random) -> Servers {
         let node = &self.nodes[random.below(NODES)];
         let short = Duration::from_millis(random.below(1_500) as u64);
-        match random.below(10) {
+        match random.below(if servers.standby.is_some() { 11 } else { 10 }) {
             0..3 => {
                 self.tally.add("kills of a node", 1);
                 node.end(Signal::KILL);
@@ -295,24 +327,33 @@ impl Run<'_> {
             }
             6..8 => {
                 self.tally.add("connections cut at a commit", 1);
-                node.proxy.cut(CUTS[random.below(CUTS.len())]);
+                let cut = CUTS[random.below(CUTS.len())];
+                node.proxies.iter().for_each(|proxy| proxy.cut(cut));
                 sleep(short);
             }
             8 => {
                 self.tally.add("nodes without a database", 1);
-                node.proxy.refuse_connections(true);
-                node.proxy.disconnect();
+                for proxy in &node.proxies {
+                    proxy.refuse_connections(true);
+                    proxy.disconnect();
+                }
                 sleep(short * 2);
-                node.proxy.refuse_connections(false);
+                node.proxies.iter().for_each(|proxy| proxy.refuse_connections(false));
+            }
+            9 => {
+                self.tally.add("kills of the database", 1);
+                servers.primary.kill();
+                sleep(short);
+                servers.primary.begin();
             }
             _ => {
-                self.tally.add("kills of the database", 1);
-                cluster.kill();
-                sleep(short);
-                cluster.begin();
+                self.tally.add("standbys that took over", 1);
+                self.tally.add("faults", 1);
+                return servers.promote();
             }
         }
         self.tally.add("faults", 1);
+        servers
     }
 }
 
@@ -335,6 +376,7 @@ fn faults_lose_and_double_nothing() {
             "connections cut at a commit",
             "nodes without a database",
             "kills of the database",
+            "standbys that took over",
             "turns",
             "prompts without an answer",
             "sessions",
@@ -345,7 +387,18 @@ fn faults_lose_and_double_nothing() {
             "questions",
         ])
         .never(&[LOST, TWICE, GAPS, CHAINS, DOUBLED, UNDONE, ANSWERS, UNFINISHED, LEFT, WAITING]);
-    let direct = format!("{}&lease=2", url(&cluster));
+    let servers = Servers::start(cluster, std::env::var_os("LEFTFOLD_FAULTS").is_some());
+    let ports = servers.ports;
+    let address = format!("{}&lease=2", url(&servers.primary));
+    let has_standby = servers.standby.is_some();
+    let through = |[first, second]: [u16; 2]| {
+        let mut hosts = format!("127.0.0.1:{first}");
+        if has_standby {
+            write!(hosts, ",127.0.0.1:{second}").unwrap();
+        }
+        address.replace(&format!("127.0.0.1:{}", ports[0]), &hosts)
+    };
+    let direct = through(ports);
     let schema = direct.split_once("schema=").unwrap().1.split('&').next().unwrap().to_owned();
     let site = Site::scripted(&script(replies()))
         .setting("/permission", json!({ "bash": { "*": "allow", "touch *": "ask" } }))
@@ -353,10 +406,10 @@ fn faults_lose_and_double_nothing() {
     site.run(&["fleet", "init"]).ok();
     let nodes: Vec<Node<'_>> = (0..NODES)
         .map(|at| {
-            let proxy = Proxy::before(cluster.port());
-            let url =
-                direct.replace(&format!(":{}/", cluster.port()), &format!(":{}/", proxy.port()));
-            Node { site: &site, url, home: format!("node-{at}"), proxy, running: Mutex::default() }
+            let proxies = ports.map(Proxy::before);
+            let url = through(proxies.each_ref().map(Proxy::port));
+            let home = format!("node-{at}");
+            Node { site: &site, url, home, proxies, running: Mutex::default() }
         })
         .collect();
     let (mut observer, seen) = observer(&site, &direct);
@@ -377,7 +430,7 @@ fn faults_lose_and_double_nothing() {
         acknowledged: &acknowledged,
     };
     let working = AtomicUsize::new(CLIENTS);
-    thread::scope(|scope| {
+    let servers = thread::scope(|scope| {
         for (at, session) in (1..).zip(&sessions) {
             let (run, working) = (&run, &working);
             scope.spawn(move || {
@@ -385,12 +438,13 @@ fn faults_lose_and_double_nothing() {
                 working.fetch_sub(1, Ordering::SeqCst);
             });
         }
-        let mut random = Random::seeded();
+        let (mut servers, mut random) = (servers, Random::seeded());
         for _ in 0..number("LEFTFOLD_FAULTS", 14) {
-            sleep(Duration::from_millis(200 + random.below(1_000) as u64));
-            run.fault(&cluster, &mut random);
+            sleep(Duration::from_millis(300 + random.below(1_500) as u64));
+            servers = run.fault(servers, &mut random);
         }
         is_over.store(true, Ordering::SeqCst);
+        servers
     });
     assert_eq!(working.load(Ordering::SeqCst), 0);
 
@@ -415,7 +469,7 @@ fn faults_lose_and_double_nothing() {
             sleep(Duration::from_millis(200));
         }
     }
-    let waiting = cluster.logs(&format!("select count(*) from {schema}.inbox"));
+    let waiting = servers.primary.logs(&format!("select count(*) from {schema}.inbox"));
     tally.equal(WAITING, &waiting.as_str(), &"0", "inbox");
     for node in &nodes {
         node.end(Signal::TERM);
