@@ -127,7 +127,7 @@ pub trait Inboxes: Send + Sync {
     /// The database is away.
     fn conclude(&self, message: MessageId, outcome: Vec<u8>, refused: bool) -> Result<(), Error>;
 
-    /// What has become of a message.
+    /// The state of a message.
     ///
     /// # Errors
     /// The database is away.
@@ -187,7 +187,7 @@ pub struct WaitingMessage {
     pub is_mine: bool,
 }
 
-/// What has become of a message.
+/// The state of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Nobody has taken it.

@@ -196,7 +196,7 @@ impl Inbox {
         work(self.0.engine.inboxes().ok_or_else(none)?)
     }
 
-    /// The same without keeping the store open.
+    /// A handle that does not keep the store open.
     pub fn downgrade(&self) -> WeakInbox {
         WeakInbox(Arc::downgrade(&self.0))
     }

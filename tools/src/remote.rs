@@ -31,8 +31,8 @@ pub(crate) fn is_elsewhere(tool: Option<&dyn Tool>, resolved: &Resolution, cx: &
     cx.remote.is_some() && uses_workspace && !reads_own_texts(resolved, cx)
 }
 
-/// What the executor says that a call would do. It chooses neither another tool nor what the session does with the
-/// call.
+/// The description of a call before it runs, as the executor made it. It chooses neither another tool nor what the session
+/// does with the call.
 pub(crate) fn resolve(
     remote: &dyn RemoteWorkspace,
     tool: &dyn Tool,

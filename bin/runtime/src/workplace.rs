@@ -59,7 +59,7 @@ impl Workplace {
         listed.map(skill).collect()
     }
 
-    /// What the executor has left out, for people.
+    /// The parts of the project that the executor leaves out, for people.
     pub(crate) fn problems(&self) -> Vec<String> {
         self.there.problems.iter().take(MOST_PROBLEMS).cloned().collect()
     }

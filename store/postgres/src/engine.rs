@@ -542,7 +542,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// What has become of a message.
+    /// The state of a message.
     ///
     /// # Errors
     /// The database is away or fails.

@@ -124,7 +124,7 @@ impl Client {
         Unavailable::Refused { name, address, code, message }
     }
 
-    /// What the workspace is and has.
+    /// Describes the workspace.
     ///
     /// # Errors
     /// It cannot be reached within some seconds, or refuses.
@@ -181,7 +181,7 @@ impl Client {
             .map_err(|error| self.unreachable(format!("its answer is wrong: {error}")))
     }
 
-    /// The same request until there is an answer, for at most `limit`.
+    /// Repeats a request until there is an answer, for at most `limit`.
     async fn insist<T: DeserializeOwned>(
         &self,
         method: &str,

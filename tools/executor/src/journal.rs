@@ -1,4 +1,4 @@
-//! What an executor must know after a crash: the epoch of each family of sessions, which runs have begun, and the
+//! The state of an executor that survives a crash: the epoch of each family of sessions, which runs have begun, and the
 //! outcomes that no node has acknowledged. Every file is synced before anybody is told what it says.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -49,7 +49,7 @@ pub(crate) fn short_hash(text: &str) -> String {
     Sha256::of(text.as_bytes()).to_string().chars().take(16).collect()
 }
 
-/// What the journal knows of a run.
+/// The state of a run in the journal.
 #[derive(Debug)]
 pub(crate) enum Known {
     Nothing,
@@ -127,7 +127,7 @@ impl Journal {
         folder.join(format!("{}.json", run.seq))
     }
 
-    /// What is known of the run of this `call` (a hash).
+    /// Looks up the run of this `call` (a hash).
     pub(crate) fn look(&self, run: &RunId, call: &str) -> io::Result<Known> {
         let bytes = match fs::read(self.run_file(run)) {
             Ok(bytes) => bytes,

@@ -133,7 +133,7 @@ pub struct ListedSkill {
     pub path: PathBuf,
 }
 
-/// What a node's settings and turn configuration say about the calls in a workspace.
+/// The parts of a node's settings and turn configuration that matter to calls in a workspace.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Circumstances {
     max_lines: usize,

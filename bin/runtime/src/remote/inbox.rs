@@ -69,7 +69,7 @@ impl Message {
     }
 }
 
-/// What the owner answers.
+/// The answer of the owner.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
