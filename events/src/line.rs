@@ -3,9 +3,11 @@
 //! `{"v":1,"session":"01J…","seq":12,"at":"…","type":"tool.finished","of":7,"data":{}}`; `of`,
 //! `until` and `notes` are present only if the event has them.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::event::{Envelope, Event};
+use crate::id::Seq;
 use crate::payload::{Payload, Sha256};
 
 /// The version in `v`.
@@ -64,29 +66,44 @@ pub fn type_of(event: &Event) -> String {
 /// The line of an event, without the newline.
 pub fn write(envelope: &Envelope) -> String {
     let (kind, mut data) = split(&envelope.event);
-    let mut line = Map::new();
-    line.insert("v".into(), VERSION.into());
-    line.insert("session".into(), envelope.session.to_string().into());
-    line.insert("seq".into(), envelope.seq.into());
-    line.insert("at".into(), envelope.at.to_string().into());
-    line.insert("type".into(), kind.as_str().into());
-    if let Some(of) = envelope.of {
-        line.insert("of".into(), of.into());
-    }
-    if let Some(until) = envelope.until {
-        line.insert("until".into(), until.to_string().into());
-    }
+    let mut notes = Value::Null;
     if !envelope.notes.is_empty() {
         // a derived form of plain data: serialising it cannot fail
-        let mut notes = serde_json::to_value(&envelope.notes).unwrap_or_default();
+        notes = serde_json::to_value(&envelope.notes).unwrap_or_default();
         into_data(&kind, &mut notes, &mut data);
-        if notes.as_object().is_some_and(|notes| !notes.is_empty()) {
-            line.insert("notes".into(), notes);
-        }
     }
-    line.insert("data".into(), data);
-    // a value is always JSON; its `to_string` writes the same text piece by piece, and so slower
+    let has_notes = notes.as_object().is_some_and(|notes| !notes.is_empty());
+    let line = Written {
+        v: VERSION,
+        session: envelope.session.to_string(),
+        seq: envelope.seq,
+        at: envelope.at.to_string(),
+        kind,
+        of: envelope.of,
+        until: envelope.until.map(|until| until.to_string()),
+        notes: has_notes.then_some(notes),
+        data,
+    };
+    // plain data: serialising it cannot fail
     serde_json::to_string(&line).unwrap_or_default()
+}
+
+/// A line, with its members in their order.
+#[derive(Serialize)]
+struct Written {
+    v: u64,
+    session: String,
+    seq: Seq,
+    at: String,
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    of: Option<Seq>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notes: Option<Value>,
+    data: Value,
 }
 
 /// The line with the contents behind a hash. It comes before the first event that names the hash.
