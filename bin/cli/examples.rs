@@ -36,6 +36,7 @@ Examples:
   leftfold fleet init postgresql://ann@db.example/logs
   leftfold fleet import ~/.local/share/leftfold --store postgresql://ann@db.example/logs
   leftfold fleet status postgresql://ann@db.example/logs
+  leftfold fleet drain 3f0c postgresql://ann@db.example/logs
   LEFTFOLD_STORE=postgresql://ann@db.example/logs leftfold run \"Why does the test fail?\"
 
 The password comes from the URL, PGPASSWORD or ~/.pgpass, and is not stored.";

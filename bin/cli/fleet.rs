@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::amounts::milliseconds;
 use super::{Format, examples};
 
 #[derive(Debug, Args)]
@@ -25,12 +26,27 @@ pub(crate) enum FleetCommand {
     Status(Shown),
     /// List the nodes, with their leases and how many sessions they own
     Nodes(Shown),
+    /// Ask a node to hand its sessions over and end, and wait until it has
+    Drain(Drain),
     /// Copy sessions from this machine into the store of --store, byte for byte; the originals stay
     Import {
         /// Folders of sessions, or a folder with many of them, such as the data folder
         #[arg(required = true, value_name = "DIR")]
         folders: Vec<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Drain {
+    /// The node: its id, or the beginning of it, as `leftfold fleet nodes` shows it
+    #[arg(value_name = "NODE")]
+    pub(crate) node: String,
+    /// The database [default: the one of --store]
+    #[arg(value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// Give up waiting after this time, for instance 90s or 5m; the node still goes on handing over
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = milliseconds)]
+    pub(crate) timeout: u64,
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,7 @@
 //! `leftfold fleet`: stores in PostgreSQL, for many nodes. Also decides which store `--store` names.
 
+mod operate;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -28,7 +30,8 @@ pub(crate) fn choose_store(store: Option<&str>) -> anyhow::Result<()> {
     // also without a name: a folder in an argument may name a database
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let labels = vec![format!("host {host}"), format!("pid {}", std::process::id())];
-    let options = Options { labels, place: format!("host:{host}"), ..Options::default() };
+    let place = format!("host:{host}");
+    let options = Options { labels, place, drain: end_this_process, ..Options::default() };
     if let Ok(folder) = session_paths::databases_folder() {
         leftfold_store::use_databases(folder, Box::new(Databases::new(options, address)));
     }
@@ -44,6 +47,17 @@ pub(crate) fn choose_store(store: Option<&str>) -> anyhow::Result<()> {
         (None, None) => {}
     }
     Ok(())
+}
+
+/// As a supervisor does it: each command knows what to do then.
+fn end_this_process() {
+    use rustix::process::{Signal, getpid, kill_process};
+    leftfold_runtime::note(
+        "leftfold: an operator drains this node: it hands its sessions over and ends",
+    );
+    if let Err(error) = kill_process(getpid(), Signal::TERM) {
+        tracing::error!("this process cannot end itself: {error}");
+    }
 }
 
 /// The store that the argument of `--store` names, or else the environment.
@@ -66,6 +80,7 @@ pub(crate) fn fleet(args: &Fleet, store: Option<&str>) -> anyhow::Result<ExitCod
         FleetCommand::Init { url } => init(&database(url.as_deref(), store)?),
         FleetCommand::Status(args) => status(&database(args.url.as_deref(), store)?, args.format),
         FleetCommand::Nodes(args) => nodes(&database(args.url.as_deref(), store)?, args.format),
+        FleetCommand::Drain(args) => operate::drain(&database(args.url.as_deref(), store)?, args),
         FleetCommand::Import { folders } => import(folders),
     }
 }
@@ -136,7 +151,7 @@ fn nodes(address: &Address, format: Format) -> anyhow::Result<ExitCode> {
         Format::Json => {
             let line = json!({
                 "id": node.id, "labels": node.labels, "lease_s": node.lease, "age_s": node.age,
-                "sessions": node.sessions,
+                "sessions": node.sessions, "draining": node.draining,
             });
             format!("{line}\n")
         }
@@ -147,7 +162,8 @@ fn nodes(address: &Address, format: Format) -> anyhow::Result<ExitCode> {
             };
             let name = super::cell(&node.labels.join(", "), super::NAME);
             let sessions = counted(node.sessions, "session");
-            format!("{}  {name}  {lease}, since {:.0} s, {sessions}\n", node.id, node.age)
+            let draining = if node.draining { ", draining" } else { "" };
+            format!("{}  {name}  {lease}, since {:.0} s, {sessions}{draining}\n", node.id, node.age)
         }
     });
     super::print_as(format, &text.collect::<String>())

@@ -183,6 +183,50 @@ fn a_node_that_leaves_hands_its_sessions_over() {
     drop(third);
 }
 
+/// The id of the node that this process is.
+fn node_of(site: &Site, pid: u32) -> String {
+    let nodes = site.run(&["fleet", "nodes", "--format", "json"]).ok().stdout;
+    let nodes = nodes.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let label = Value::from(format!("pid {pid}"));
+    let mut found = nodes.filter(|node| node["labels"].as_array().unwrap().contains(&label));
+    found.next().unwrap()["id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_node_that_is_drained_hands_its_sessions_over_and_ends() {
+    let Some(cluster) = shared() else { return };
+    let work = |n| bash(&format!("echo {n} >> work; sleep 600"));
+    let site = site(cluster, json!([work(1), work(2), says("Done.")]));
+    let second = server(&site, "b");
+    let mut first = editor(&site, "a");
+    let session = first.session(&site);
+    first.prompt(&session, "go");
+    wait_until("the first command", || site.text("work") == "1\n");
+    let node = node_of(&site, first.live.id());
+    let drained = site.run(&["fleet", "drain", &node[..13]]).ok();
+    assert_eq!(drained.stdout, format!("node {node} has handed over 1 session and ended\n"));
+    first.live.wait().ok().saying(&["an operator drains this node"]);
+    site.run(&["fleet", "drain", &node]).with(1).saying(&["knows no node", "fleet nodes"]);
+    wait_until("the second command", || site.text("work") == "1\n2\n");
+    // a node that does not answer keeps its sessions until its lease has run out
+    let node = node_of(&site, second.id());
+    second.signal(Signal::STOP);
+    let late = site.run(&["fleet", "drain", &node, "--timeout", "1"]).with(1);
+    late.saying(&["still has 1 session", "fleet nodes"]);
+    let dead = site.run(&["fleet", "drain", &node]).with(1);
+    dead.saying(&["take", "over"]);
+    wait_until("the end of the lease", || {
+        site.run(&["fleet", "drain", &node]).stderr.contains("nothing to drain")
+    });
+    second.signal(Signal::CONT);
+    let third = server(&site, "c");
+    let ended = wait_for_end(&site, &session);
+    assert_eq!(end(&ended)["reason"], "completed");
+    assert_eq!(site.text("work"), "1\n2\n");
+    assert_eq!(all(&ended, "session.resumed").len(), 2);
+    drop((second, third));
+}
+
 #[test]
 fn a_session_without_an_owner_says_what_it_waits_for() {
     let Some(cluster) = shared() else { return };

@@ -45,12 +45,15 @@ pub struct Options {
     /// The place of the node, for instance `host:NAME` for the files of a host. Sessions that it claims are bound to
     /// this place: only nodes there take them over.
     pub place: String,
+    /// Called once when an operator asks this node to give its sessions back and end. It runs on the engine's thread
+    /// and is quick. The engine itself only takes no more sessions of others.
+    pub drain: fn(),
 }
 
 impl Default for Options {
     fn default() -> Self {
         let (lease, patience) = (Duration::from_secs(15), Duration::from_secs(120));
-        Self { lease, patience, labels: Vec::new(), place: String::new() }
+        Self { lease, patience, labels: Vec::new(), place: String::new(), drain: || {} }
     }
 }
 
@@ -228,7 +231,7 @@ impl Reader {
         let is_there = |sent| !matches!(sent, Err(TrySendError::Disconnected(_)));
         self.announcer.subscribe(Box::new(move |hint| match hint {
             Hint::Grown(session) => is_there(to.try_send(session)),
-            Hint::Message(_) | Hint::Released | Hint::Concluded(_) => true,
+            Hint::Message(_) | Hint::Released | Hint::Concluded(_) | Hint::Nodes => true,
         }));
     }
 
@@ -236,7 +239,7 @@ impl Reader {
     pub(crate) fn on_release(&self, wake: impl Fn() -> bool + Send + 'static) {
         self.announcer.subscribe(Box::new(move |hint| match hint {
             Hint::Released => wake(),
-            Hint::Grown(_) | Hint::Message(_) | Hint::Concluded(_) => true,
+            Hint::Grown(_) | Hint::Message(_) | Hint::Concluded(_) | Hint::Nodes => true,
         }));
     }
 
@@ -244,7 +247,7 @@ impl Reader {
     pub(crate) fn on_message(&self, wake: impl Fn() -> bool + Send + 'static) {
         self.announcer.subscribe(Box::new(move |hint| match hint {
             Hint::Message(_) | Hint::Concluded(_) => wake(),
-            Hint::Grown(_) | Hint::Released => true,
+            Hint::Grown(_) | Hint::Released | Hint::Nodes => true,
         }));
     }
 
@@ -252,7 +255,7 @@ impl Reader {
     pub(crate) fn on_any_growth(&self, grown: impl Fn(SessionId) -> bool + Send + 'static) {
         self.announcer.subscribe(Box::new(move |hint| match hint {
             Hint::Grown(session) => grown(session),
-            Hint::Message(_) | Hint::Released | Hint::Concluded(_) => true,
+            Hint::Message(_) | Hint::Released | Hint::Concluded(_) | Hint::Nodes => true,
         }));
     }
 
@@ -317,8 +320,16 @@ impl Postgres {
         reader.listen()?;
         let control = Arc::new(Slot::new(&connector, Purpose::Control));
         let lease = address.lease.unwrap_or(options.lease);
-        let node = Node::register(control, options.labels, lease, options.place);
+        let node = Node::register(control, options.labels, lease, options.place, options.drain);
         let node = Arc::new(reader.thread.run(node)?);
+        let looking = Arc::downgrade(&node);
+        reader.announcer.subscribe(Box::new(move |hint| {
+            let Some(node) = looking.upgrade() else { return false };
+            if hint == Hint::Nodes {
+                node.look();
+            }
+            true
+        }));
         let queue = Arc::new(Queue::new(Arc::clone(&reader.announcer)));
         let thread = &reader.thread;
         thread.spawn(Arc::clone(&node).renew());
@@ -390,6 +401,11 @@ impl Postgres {
     pub fn unowned(&self, most: u32) -> Result<Vec<SessionId>, Error> {
         let node = Arc::clone(&self.node);
         self.reader.thread.run(async move { node.unowned(i64::from(most)).await })
+    }
+
+    /// Whether an operator has asked this node to end.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.node.is_draining()
     }
 
     /// How often the lease may have run out. Others may then have taken sessions.
@@ -595,14 +611,14 @@ impl Drop for Postgres {
 }
 
 /// The thread on which an engine works. It ends when this is dropped.
-struct EngineThread {
+pub(crate) struct EngineThread {
     handle: Handle,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl EngineThread {
-    fn start() -> Result<Self, Error> {
+    pub(crate) fn start() -> Result<Self, Error> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| Error::no_thread(&e))?;
         let handle = runtime.handle().clone();
@@ -619,7 +635,7 @@ impl EngineThread {
     }
 
     /// Runs work on the thread and waits for it.
-    fn run<T: Send + 'static>(
+    pub(crate) fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {

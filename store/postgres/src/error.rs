@@ -103,6 +103,15 @@ pub enum Error {
     Lost { why: String },
     #[error("the database failed: {why}")]
     Failed { why: String },
+    #[error("the database knows no node {node}: `leftfold fleet nodes` lists them")]
+    NoNode { node: String },
+    #[error("several nodes have an id that begins with {node}: say more of it")]
+    SeveralNodes { node: String },
+    #[error(
+        "the lease of node {node} has run out, so there is nothing to drain: other nodes take its sessions over by \
+         themselves"
+    )]
+    DeadNode { node: String },
     #[error("the engine is closed")]
     Closed,
 }

@@ -46,6 +46,8 @@ pub enum Hint {
     Released,
     /// It is known what became of a message.
     Concluded(MessageId),
+    /// An operator wants something of a node: each looks at its own row.
+    Nodes,
 }
 
 impl Hint {
@@ -54,13 +56,16 @@ impl Hint {
             Self::Grown(session) => format!("g{session}"),
             Self::Message(session) => format!("m{session}"),
             Self::Released => "r".to_owned(),
+            Self::Nodes => "n".to_owned(),
             Self::Concluded(message) => format!("c{message}"),
         }
     }
 
     fn parse(text: &str) -> Option<Self> {
-        if text == "r" {
-            return Some(Self::Released);
+        match text {
+            "r" => return Some(Self::Released),
+            "n" => return Some(Self::Nodes),
+            _ => {}
         }
         let (kind, session) = text.split_at_checked(1)?;
         let session: SessionId = session.parse().ok()?;

@@ -40,6 +40,8 @@ pub struct NodeStatus {
     pub age: f64,
     /// The sessions that it owns.
     pub sessions: u64,
+    /// Whether it has been asked to give them back and end.
+    pub draining: bool,
 }
 
 /// The numbers that an autoscaler watches.
@@ -74,7 +76,7 @@ const SERVER: &str = "select current_setting('server_version'), \
 
 const NODES: &str = "select node.id::text, labels, extract(epoch from until - clock_timestamp())::float8, \
     extract(epoch from clock_timestamp() - since)::float8, \
-    (select count(*) from session where owner = node.id and seq > 0) from node order by since, node.id";
+    (select count(*) from session where owner = node.id and seq > 0), draining from node order by since, node.id";
 
 const STATUS: &str = "with living as (select id from node where until > clock_timestamp()), \
     counted as (select count(*) as all, \
@@ -118,6 +120,7 @@ pub(crate) async fn nodes(slot: &Slot) -> Result<Vec<NodeStatus>, Error> {
             lease: get(row, 2)?,
             age: get(row, 3)?,
             sessions: count(get(row, 4)?).into(),
+            draining: get(row, 5)?,
         })
     };
     rows(slot, NODES, &[]).await?.iter().map(node).collect()

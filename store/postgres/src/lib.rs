@@ -6,6 +6,7 @@
 //! | [`migrate`] | creates the tables or brings them up to date |
 //! | [`Postgres`] | a node: claims sessions, appends to their logs |
 //! | [`Reader`] | reads any log, of a standby too |
+//! | [`Operator`] | asks nodes to leave |
 //! | [`PostgresEngine`] | the same as an engine of a store, for `leftfold_store::Store` |
 //! | [`Databases`] | opens that engine for stores whose folder names a database |
 //! | [`Hint`], [`Watch`] | wake-ups when a log has grown |
@@ -79,6 +80,7 @@ mod error;
 mod hints;
 mod inspect;
 mod migrate;
+mod operate;
 mod ownership;
 mod read;
 mod schema;
@@ -93,6 +95,7 @@ pub use error::Error;
 pub use hints::Hint;
 pub use inspect::{NodeStatus, Server, Status};
 pub use migrate::migrate;
+pub use operate::Operator;
 pub use ownership::{Claim, MOST_MESSAGES};
 pub use read::{Head, Page};
 pub use store_engine::PostgresEngine;

@@ -8,11 +8,13 @@
 //! after the database was away, every lease has run out, and every owner gets the time to renew it. A
 //! clock of the database that jumps looks like a late renewal too.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leftfold_events::{MessageId, SessionId};
 use leftfold_store::engine::{MOST_BYTES, Owner, Progress, WaitingMessage};
+use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use uuid::Uuid;
 
@@ -41,7 +43,7 @@ const RENEW: &str = "update node set until = clock_timestamp() + make_interval(s
     since = case when until - clock_timestamp() \
             between make_interval(secs => $2::float8 / 2) and make_interval(secs => $2::float8 + 1) \
         then since else clock_timestamp() end \
-    where id = $1 returning id";
+    where id = $1 returning draining";
 
 const FORGET: &str = "delete from node where until < clock_timestamp() - interval '1 day'";
 
@@ -198,6 +200,10 @@ pub(crate) struct Node {
     /// One transaction at a time is on the connection.
     transaction: tokio::sync::Mutex<()>,
     held: Mutex<Held>,
+    /// Wakes [`Self::renew`].
+    woken: Notify,
+    is_draining: AtomicBool,
+    drain: fn(),
 }
 
 /// The node's lease.
@@ -215,6 +221,7 @@ impl Node {
         labels: Vec<String>,
         lease: Duration,
         place: String,
+        drain: fn(),
     ) -> Result<Self, Error> {
         let open = slot.get().await?;
         let start = Instant::now();
@@ -225,7 +232,28 @@ impl Node {
         let id = get(row, 0)?;
         let held = Mutex::new(Held { until: start + lease, lapses: 0 });
         let transaction = tokio::sync::Mutex::default();
-        Ok(Self { id, labels, lease, place, slot, transaction, held })
+        Ok(Self {
+            id,
+            labels,
+            lease,
+            place,
+            slot,
+            transaction,
+            held,
+            woken: Notify::new(),
+            is_draining: AtomicBool::new(false),
+            drain,
+        })
+    }
+
+    /// The node looks at its row soon.
+    pub(crate) fn look(&self) {
+        self.woken.notify_one();
+    }
+
+    /// Whether an operator has asked this node to end.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Acquire)
     }
 
     /// Until when the lease holds in any case.
@@ -271,7 +299,10 @@ impl Node {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut partitions = Instant::now();
         loop {
-            ticks.tick().await;
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = self.woken.notified() => {}
+            }
             if let Err(error) = self.renew_once().await {
                 tracing::warn!("the lease of this node is not renewed: {error}");
             }
@@ -288,9 +319,19 @@ impl Node {
         let start = Instant::now();
         let lease = self.lease.as_secs_f64();
         let failed = |error| self.slot.error(&error);
-        if open.query(RENEW, &[&self.id, &lease]).await.map_err(failed)?.is_empty() {
+        let renewed = open.query(RENEW, &[&self.id, &lease]).await.map_err(failed)?;
+        match renewed.first() {
+            Some(row) => {
+                if get(row, 0)? && !self.is_draining.swap(true, Ordering::AcqRel) {
+                    (self.drain)();
+                }
+            }
             // somebody has removed the row
-            open.query(REGISTER, &[&Some(self.id), &lease, &self.labels]).await.map_err(failed)?;
+            None => {
+                let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+                    [&Some(self.id), &lease, &self.labels];
+                open.query(REGISTER, &parameters).await.map_err(failed)?;
+            }
         }
         let mut held = self.held();
         if held.until < Instant::now() {

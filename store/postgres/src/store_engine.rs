@@ -258,7 +258,11 @@ impl Engine for PostgresEngine {
     fn unowned(&self, most: usize) -> Result<Vec<SessionId>, Error> {
         let room = {
             let claims = self.claims();
-            if claims.has_left { 0 } else { most.saturating_sub(claims.logs.len()) }
+            if claims.has_left || self.node.is_draining() {
+                0
+            } else {
+                most.saturating_sub(claims.logs.len())
+            }
         };
         if room == 0 {
             return Ok(Vec::new());
@@ -374,7 +378,7 @@ impl Inboxes for PostgresEngine {
         except: &[SessionId],
         most: usize,
     ) -> Result<Vec<WaitingMessage>, Error> {
-        let may_claim = may_claim && !self.claims().has_left;
+        let may_claim = may_claim && !self.claims().has_left && !self.node.is_draining();
         let most = u32::try_from(most).unwrap_or(u32::MAX);
         self.node.waiting(may_claim, except, most).map_err(engine_error)
     }
