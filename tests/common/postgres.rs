@@ -1,6 +1,7 @@
 //! A server of PostgreSQL for tests: of the engine, and of the program on it.
 
 use std::fs;
+use std::io::{ErrorKind, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
@@ -16,8 +17,12 @@ use tempfile::TempDir;
 pub const PASSWORD: &str = "c0rrect-h0rse";
 
 pub struct Cluster {
+    /// Unmounted before its folder is removed.
+    disk: Option<Disk>,
     dir: TempDir,
     port: u16,
+    /// The environment of the server.
+    env: Vec<(String, String)>,
     /// A shell that ends the server when its input ends, so also with this process.
     keeper: Mutex<Option<Child>>,
 }
@@ -25,7 +30,7 @@ pub struct Cluster {
 /// The server that most tests share. `None`, visibly, without PostgreSQL.
 pub fn shared() -> Option<&'static Cluster> {
     static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
-    let cluster = SHARED.get_or_init(|| Some(Cluster::start(programs()?))).as_ref();
+    let cluster = SHARED.get_or_init(|| Some(Cluster::start(programs()?, &[], None))).as_ref();
     if cluster.is_none() {
         skip();
     }
@@ -34,11 +39,46 @@ pub fn shared() -> Option<&'static Cluster> {
 
 /// A server for one test.
 pub fn own() -> Option<Cluster> {
+    own_in(&[])
+}
+
+/// A server for one test, with this environment.
+pub fn own_in(env: &[(String, String)]) -> Option<Cluster> {
     let programs = programs();
     if programs.is_none() {
         skip();
     }
-    programs.map(Cluster::start)
+    programs.map(|programs| Cluster::start(programs, env, None))
+}
+
+/// A server for one test whose data are on a disk of this many MiB. `None` if this user may not mount one.
+pub fn own_on_disk(env: &[(String, String)], mib: u32) -> Option<Cluster> {
+    let folder = folder();
+    Disk::mount(folder.path(), mib)?;
+    Some(Cluster::start(programs()?, env, Some(mib)))
+}
+
+/// A file system in memory, which can be full.
+struct Disk {
+    mib: u32,
+    path: PathBuf,
+}
+
+impl Disk {
+    fn mount(path: &Path, mib: u32) -> Option<Self> {
+        let mut mount = Command::new("mount");
+        let (user, group) = user().unwrap_or_default();
+        let options = format!("size={mib}m,mode=0700,uid={user},gid={group}");
+        mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(path);
+        let is_mounted = mount.output().is_ok_and(|output| output.status.success());
+        is_mounted.then(|| Self { mib, path: path.to_owned() })
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        run(Command::new("umount").arg("--lazy").arg(&self.path));
+    }
 }
 
 fn skip() {
@@ -124,27 +164,38 @@ fn own_file(path: &Path) {
 }
 
 impl Cluster {
-    fn start(programs: &Path) -> Self {
-        let (dir, template) = (folder(), template(programs).join("data"));
-        run(command(Path::new("cp")).arg("-a").arg(template).arg(dir.path().join("data")));
-        let cluster = Self { dir, port: free_port(), keeper: Mutex::default() };
+    fn start(programs: &Path, env: &[(String, String)], mib: Option<u32>) -> Self {
+        let cluster = Self::empty(free_port(), env, mib);
+        let template = template(programs).join("data/.");
+        run(command(Path::new("cp")).arg("-a").arg(template).arg(cluster.data()));
         cluster.set("max_connections = 300");
-        cluster.set("wal_keep_size = 256");
+        cluster.set("wal_keep_size = 128");
+        cluster.set("max_wal_size = 128");
         cluster.begin();
         cluster.sql(&format!("create role app login password '{PASSWORD}'"));
         cluster.sql("create database logs owner app");
         cluster
     }
 
+    /// A server without data.
+    fn empty(port: u16, env: &[(String, String)], mib: Option<u32>) -> Self {
+        let dir = folder();
+        let data = dir.path().join("data");
+        fs::create_dir(&data).unwrap();
+        fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).unwrap();
+        own_file(&data);
+        let disk = mib.map(|mib| Disk::mount(&data, mib).unwrap());
+        Self { disk, dir, port, env: env.to_vec(), keeper: Mutex::default() }
+    }
+
     /// A standby of this server at a port. Commits wait for it once [`Cluster::wait_for_standby`] says so.
     pub fn standby(&self, port: u16) -> Self {
-        let dir = folder();
+        let standby = Self::empty(port, &self.env, self.disk.as_ref().map(|disk| disk.mib));
         let mut backup = command(&programs().unwrap().join("pg_basebackup"));
         backup.arg("-h").arg(self.dir.path()).args(["-p", &self.port.to_string()]);
         backup.args(["-U", "postgres", "--write-recovery-conf", "--wal-method=stream"]);
-        backup.args(["--checkpoint=fast", "--no-sync", "-D"]).arg(dir.path().join("data"));
+        backup.args(["--checkpoint=fast", "--no-sync", "-D"]).arg(standby.data());
         run(&mut backup);
-        let standby = Self { dir, port, keeper: Mutex::default() };
         standby.begin();
         standby
     }
@@ -165,11 +216,46 @@ impl Cluster {
              </dev/null >>\"$3/log\" 2>&1 3<&- & cat <&3 >/dev/null; kill -QUIT $! 2>/dev/null; wait",
         );
         keeper.arg(postgres).arg(self.data()).arg(self.port.to_string()).arg(self.dir.path());
-        keeper.stdin(Stdio::piped());
+        keeper.envs(self.env.iter().cloned()).stdin(Stdio::piped());
         *self.keeper.lock().unwrap() = Some(keeper.spawn().unwrap());
         let start = Instant::now();
-        while !self.psql("postgres", "select 1").output().unwrap().status.success() {
+        while !self.answers() {
             assert!(start.elapsed() < Duration::from_secs(30), "no server: {}", self.log());
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+
+    fn answers(&self) -> bool {
+        self.psql("postgres", "select 1").output().unwrap().status.success()
+    }
+
+    pub fn has_disk(&self) -> bool {
+        self.disk.is_some()
+    }
+
+    /// Leaves no room on the server's disk.
+    pub fn fill_disk(&self) {
+        let mut file = fs::File::create(self.data().join("full")).unwrap();
+        let full = loop {
+            if let Err(error) = file.write_all(&[b'x'; 1 << 16]) {
+                break error;
+            }
+        };
+        assert_eq!(full.kind(), ErrorKind::StorageFull);
+    }
+
+    /// Gives the room back, and starts the server again if it has ended.
+    pub fn free_disk(&self) {
+        fs::remove_file(self.data().join("full")).unwrap();
+        let start = Instant::now();
+        while !self.answers() {
+            if start.elapsed() > Duration::from_secs(5) {
+                drop(self.keeper.lock().unwrap().take().map(|mut keeper| {
+                    drop(keeper.stdin.take());
+                    keeper.wait()
+                }));
+                return self.begin();
+            }
             std::thread::sleep(Duration::from_millis(30));
         }
     }

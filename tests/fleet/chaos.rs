@@ -1,12 +1,12 @@
 //! Three nodes on one database, which may have a synchronous standby, with clients at work and an observer, while nodes are killed,
-//! stand still and leave, the database is killed, its standby takes over, and connections are cut around the answers to
-//! commits.
+//! stand still and leave, the database is killed, its disk is full, its standby takes over, clocks jump, and connections are
+//! cut around the answers to commits.
 //!
 //! The checks read what the observer printed, what `export` prints and the lines that commands have written. They share
 //! no code with the node.
 //!
-//! `LEFTFOLD_FAULTS` sets the number of faults (default 14), `LEFTFOLD_SEED` which come. The database has its standby if the
-//! number is set.
+//! `LEFTFOLD_FAULTS` sets the number of faults (default 14), `LEFTFOLD_SEED` which come. The database has its standby and a
+//! disk that can be full if the number is set.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
@@ -17,15 +17,17 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use common::postgres::{Cluster, free_port, own};
+use common::postgres::{Cluster, free_port, own_in, own_on_disk};
 use common::postgres_proxy::{CUTS, Proxy};
-use common::{Ran, Random, Site, Tally, marked, number, script, wait_until};
+use common::{Clock, Ran, Random, Site, Tally, marked, number, script, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::url;
 
 const NODES: usize = 3;
+/// MiB of the disk of a server.
+const DISK: u32 = 600;
 /// Clients at once, each with a session of its own.
 const CLIENTS: usize = 6;
 /// How long a client waits for an answer or for the end of a turn. Two leases, and the time until the database is back.
@@ -60,6 +62,58 @@ fn replies() -> Value {
     json!(replies)
 }
 
+#[derive(Clone, Copy)]
+enum Fault {
+    Kill,
+    StandStill,
+    Leave,
+    Cut,
+    Disconnect,
+    Jump,
+    KillDatabase,
+    JumpDatabase,
+    FullDisk,
+    Promote,
+}
+
+/// Each as often as it comes.
+const FAULTS: [Fault; 14] = [
+    Fault::Kill,
+    Fault::Kill,
+    Fault::Kill,
+    Fault::StandStill,
+    Fault::StandStill,
+    Fault::Leave,
+    Fault::Cut,
+    Fault::Cut,
+    Fault::Disconnect,
+    Fault::Jump,
+    Fault::KillDatabase,
+    Fault::JumpDatabase,
+    Fault::FullDisk,
+    Fault::Promote,
+];
+
+/// Seconds by which a clock jumps.
+const JUMPS: [i64; 4] = [-3_600, -5, 5, 3_600];
+
+impl Fault {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "kills of a node",
+            Self::StandStill => "nodes that stood still",
+            Self::Leave => "nodes that left",
+            Self::Cut => "connections cut at a commit",
+            Self::Disconnect => "nodes without a database",
+            Self::Jump => "clocks of nodes that jumped",
+            Self::KillDatabase => "kills of the database",
+            Self::JumpDatabase => "clocks of the database that jumped",
+            Self::FullDisk => "full disks",
+            Self::Promote => "standbys that took over",
+        }
+    }
+}
+
 /// The answers of a node to its client.
 #[derive(Default)]
 struct Answers {
@@ -81,6 +135,7 @@ struct Node<'a> {
     home: String,
     /// In front of both servers.
     proxies: [Proxy; 2],
+    clock: Option<Clock>,
     running: Mutex<Option<Running>>,
 }
 
@@ -88,6 +143,7 @@ impl Node<'_> {
     fn start(&self) {
         let mut command = self.site.command(&["node"]);
         command.env("LEFTFOLD_HOME", self.site.path(&self.home)).env("LEFTFOLD_STORE", &self.url);
+        command.envs(self.clock.iter().flat_map(Clock::env));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
@@ -202,26 +258,46 @@ struct Servers {
     primary: Cluster,
     standby: Option<Cluster>,
     ports: [u16; 2],
+    clock: Option<Clock>,
 }
 
 impl Servers {
-    fn start(primary: Cluster, has_standby: bool) -> Self {
+    /// `None`, visibly, without PostgreSQL. The long form has a standby, and disks that can be full.
+    fn start(is_long: bool) -> Option<Self> {
+        let clock = Clock::new();
+        let env: Vec<(String, String)> = clock.iter().flat_map(Clock::env).collect();
+        let on_disk = if is_long { own_on_disk(&env, DISK) } else { None };
+        let primary = on_disk.or_else(|| own_in(&env))?;
         let ports = [primary.port(), free_port()];
-        let standby = has_standby.then(|| primary.standby(ports[1]));
-        primary.wait_for_standby(has_standby);
-        Self { primary, standby, ports }
+        let standby = is_long.then(|| primary.standby(ports[1]));
+        primary.wait_for_standby(is_long);
+        Some(Self { primary, standby, ports, clock })
+    }
+
+    fn allow(&self, fault: Fault) -> bool {
+        match fault {
+            Fault::Jump | Fault::JumpDatabase => self.clock.is_some(),
+            Fault::FullDisk => self.primary.has_disk(),
+            Fault::Promote => self.standby.is_some(),
+            Fault::Kill
+            | Fault::StandStill
+            | Fault::Leave
+            | Fault::Cut
+            | Fault::Disconnect
+            | Fault::KillDatabase => true,
+        }
     }
 
     /// The primary dies, its standby takes over, and it gets a standby at the place of the first.
     fn promote(self) -> Self {
-        let Self { primary: before, standby, ports } = self;
+        let Self { primary: before, standby, ports, clock } = self;
         let primary = standby.unwrap();
         before.kill();
         primary.sql("select pg_promote()");
         primary.wait_for_standby(false);
         let standby = primary.standby(before.port());
         primary.wait_for_standby(true);
-        Self { primary, standby: Some(standby), ports }
+        Self { primary, standby: Some(standby), ports, clock }
     }
 }
 
@@ -305,34 +381,34 @@ impl Run<'_> {
     fn fault(&self, servers: Servers, random: &mut Random) -> Servers {
         let node = &self.nodes[random.below(NODES)];
         let short = Duration::from_millis(random.below(1_500) as u64);
-        match random.below(if servers.standby.is_some() { 11 } else { 10 }) {
-            0..3 => {
-                self.tally.add("kills of a node", 1);
+        let possible: Vec<Fault> =
+            FAULTS.into_iter().filter(|fault| servers.allow(*fault)).collect();
+        let fault = possible[random.below(possible.len())];
+        self.tally.add(fault.name(), 1);
+        self.tally.add("faults", 1);
+        match fault {
+            Fault::Kill => {
                 node.end(Signal::KILL);
                 sleep(short);
                 node.start();
             }
-            3..5 => {
-                self.tally.add("nodes that stood still", 1);
+            Fault::StandStill => {
                 node.signal(Signal::STOP);
                 // the lease takes 2 s
                 sleep(short * 3);
                 node.signal(Signal::CONT);
             }
-            5 => {
-                self.tally.add("nodes that left", 1);
+            Fault::Leave => {
                 node.end(Signal::TERM);
                 sleep(short);
                 node.start();
             }
-            6..8 => {
-                self.tally.add("connections cut at a commit", 1);
+            Fault::Cut => {
                 let cut = CUTS[random.below(CUTS.len())];
                 node.proxies.iter().for_each(|proxy| proxy.cut(cut));
                 sleep(short);
             }
-            8 => {
-                self.tally.add("nodes without a database", 1);
+            Fault::Disconnect => {
                 for proxy in &node.proxies {
                     proxy.refuse_connections(true);
                     proxy.disconnect();
@@ -340,19 +416,30 @@ impl Run<'_> {
                 sleep(short * 2);
                 node.proxies.iter().for_each(|proxy| proxy.refuse_connections(false));
             }
-            9 => {
-                self.tally.add("kills of the database", 1);
+            Fault::Jump => {
+                let clock = node.clock.as_ref().unwrap();
+                clock.set(JUMPS[random.below(JUMPS.len())]);
+                sleep(short * 2);
+                clock.set(0);
+            }
+            Fault::KillDatabase => {
                 servers.primary.kill();
                 sleep(short);
                 servers.primary.begin();
             }
-            _ => {
-                self.tally.add("standbys that took over", 1);
-                self.tally.add("faults", 1);
-                return servers.promote();
+            Fault::JumpDatabase => {
+                let clock = servers.clock.as_ref().unwrap();
+                clock.set(JUMPS[random.below(JUMPS.len())]);
+                sleep(short * 2);
+                clock.set(0);
             }
+            Fault::FullDisk => {
+                servers.primary.fill_disk();
+                sleep(short * 2);
+                servers.primary.free_disk();
+            }
+            Fault::Promote => return servers.promote(),
         }
-        self.tally.add("faults", 1);
         servers
     }
 }
@@ -366,7 +453,8 @@ fn exported(site: &Site, session: &str) -> Vec<(String, Value)> {
 
 #[test]
 fn faults_lose_and_double_nothing() {
-    let Some(cluster) = own() else { return };
+    let is_long = std::env::var_os("LEFTFOLD_FAULTS").is_some();
+    let Some(servers) = Servers::start(is_long) else { return };
     let tally = Tally::also("chaos in a fleet")
         .counts(&[
             "faults",
@@ -375,7 +463,10 @@ fn faults_lose_and_double_nothing() {
             "nodes that left",
             "connections cut at a commit",
             "nodes without a database",
+            "clocks of nodes that jumped",
             "kills of the database",
+            "clocks of the database that jumped",
+            "full disks",
             "standbys that took over",
             "turns",
             "prompts without an answer",
@@ -387,7 +478,6 @@ fn faults_lose_and_double_nothing() {
             "questions",
         ])
         .never(&[LOST, TWICE, GAPS, CHAINS, DOUBLED, UNDONE, ANSWERS, UNFINISHED, LEFT, WAITING]);
-    let servers = Servers::start(cluster, std::env::var_os("LEFTFOLD_FAULTS").is_some());
     let ports = servers.ports;
     let address = format!("{}&lease=2", url(&servers.primary));
     let has_standby = servers.standby.is_some();
@@ -409,7 +499,8 @@ fn faults_lose_and_double_nothing() {
             let proxies = ports.map(Proxy::before);
             let url = through(proxies.each_ref().map(Proxy::port));
             let home = format!("node-{at}");
-            Node { site: &site, url, home, proxies, running: Mutex::default() }
+            let (site, clock) = (&site, servers.clock.as_ref().and_then(|_| Clock::new()));
+            Node { site, url, home, proxies, clock, running: Mutex::default() }
         })
         .collect();
     let (mut observer, seen) = observer(&site, &direct);

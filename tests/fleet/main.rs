@@ -11,6 +11,7 @@ mod executor;
 mod http_client;
 mod import;
 mod inbox;
+mod many;
 mod operations;
 mod takeover;
 mod trial;
