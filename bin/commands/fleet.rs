@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use leftfold_postgres::{Address, Databases, Error, Options};
-use leftfold_runtime::Usage;
-use leftfold_runtime::session_paths;
+use leftfold_postgres::{Address, Databases, Error, Options, Places};
+use leftfold_runtime::{Usage, executors, session_paths};
+use leftfold_store::engine::EXECUTOR;
 use leftfold_store::{Copied, Reader, Store};
 use leftfold_view::words::counted;
 use serde_json::json;
@@ -30,8 +30,14 @@ pub(crate) fn choose_store(store: Option<&str>) -> anyhow::Result<()> {
     // also without a name: a folder in an argument may name a database
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let labels = vec![format!("host {host}"), format!("pid {}", std::process::id())];
-    let place = format!("host:{host}");
-    let options = Options { labels, place, drain: end_this_process, ..Options::default() };
+    let beside = || executors::names().iter().map(|name| format!("{EXECUTOR}{name}")).collect();
+    let options = Options {
+        labels,
+        place: format!("host:{host}"),
+        further: Places::new(beside),
+        drain: end_this_process,
+        ..Options::default()
+    };
     if let Ok(folder) = session_paths::databases_folder() {
         leftfold_store::use_databases(folder, Box::new(Databases::new(options, address)));
     }
@@ -115,9 +121,11 @@ fn status(address: &Address, format: Format) -> anyhow::Result<ExitCode> {
     let reader = leftfold_postgres::Reader::open(address)?;
     let (server, status) = (reader.server()?, reader.status()?);
     if format == Format::Json {
+        let at: serde_json::Map<_, _> =
+            status.waiting_at.iter().map(|(place, count)| (place.clone(), json!(count))).collect();
         let line = json!({
             "nodes": status.nodes, "sessions": status.sessions, "owned": status.owned,
-            "waiting": status.waiting, "messages": status.messages,
+            "waiting": status.waiting, "waiting_at": at, "messages": status.messages,
             "oldest_message_s": status.oldest_message, "bytes": status.bytes,
             "server": server.version, "standby": server.only_reads, "standbys": server.standbys,
             "synchronous_standbys": server.synchronous_standbys, "connections": server.connections,
@@ -127,10 +135,11 @@ fn status(address: &Address, format: Format) -> anyhow::Result<ExitCode> {
         return super::print_json(&format!("{line}\n"));
     }
     let role = if server.only_reads { "standby" } else { "primary" };
+    let at = status.waiting_at.iter().map(|(place, count)| format!("\n    {count} at {place}"));
     let oldest = status.oldest_message.map(|age| format!(", the oldest for {age:.0} s"));
     super::print(&format!(
         "{address}\n  {role}, PostgreSQL {}, {}, {} of {} connections, {}\n  {}\n  {}: {} owned, {} without an owner \
-         that have work to do\n  {} for nodes{}\n",
+         that have work to do{}\n  {} for nodes{}\n",
         server.version,
         counted(server.standbys, "standby"),
         server.connections,
@@ -140,6 +149,7 @@ fn status(address: &Address, format: Format) -> anyhow::Result<ExitCode> {
         counted(status.sessions, "session"),
         status.owned,
         status.waiting,
+        at.collect::<String>(),
         counted(status.messages, "message"),
         oldest.unwrap_or_default(),
     ))

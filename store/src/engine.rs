@@ -84,7 +84,7 @@ pub trait ReadEngine: fmt::Debug + Send + Sync {
 pub struct Owner {
     /// The node that owns it. `None`: nobody does, or the owner's lease has run out.
     pub node: Option<String>,
-    /// The place that it is bound to, for instance `host:NAME`.
+    /// The place that it is bound to: `host:NAME` or `executor:NAME`.
     pub place: Option<String>,
     /// How many messages wait in its inbox.
     pub messages: u64,
@@ -175,6 +175,9 @@ pub trait Inboxes: Send + Sync {
     ) -> Box<dyn Send + Sync>;
 }
 
+/// The beginning of the place of sessions whose workspace is beside an executor. The rest is its name in settings.
+pub const EXECUTOR: &str = "executor:";
+
 /// The largest message, in bytes.
 pub const MOST_BYTES: usize = 16 << 20;
 
@@ -224,6 +227,16 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// The family of a session that is claimed: the session from which all of the family come.
     fn family(&self, session: SessionId) -> SessionId {
         session
+    }
+
+    /// Binds the family of a session that is claimed in that epoch to a place, for instance `executor:NAME`. Only nodes at
+    /// this place take it over then. Later claims do not change a place that begins with [`EXECUTOR`].
+    ///
+    /// # Errors
+    /// The epoch is over, or the database is away.
+    fn bind(&self, session: SessionId, epoch: Epoch, place: &str) -> Result<(), Error> {
+        let _ = (session, epoch, place);
+        Ok(())
     }
 
     /// Until when an effect of the session may begin, because the session is still this node's in that epoch. `None`:

@@ -161,6 +161,14 @@ impl Log {
         (self.store.engine.family(self.session), self.epoch)
     }
 
+    /// Binds the session's family to a place, if nodes share the store. It waits for the database.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`]: the right to the session is over. [`Error::Engine`]: the database is away.
+    pub fn bind(&self, place: &str) -> Result<(), Error> {
+        self.store.engine.bind(self.session, self.epoch, place)
+    }
+
     /// This node's right to the session, for whoever performs effects for it. `None`: nobody else can take it.
     pub fn lease(&self) -> Option<Lease> {
         let (store, session, epoch) = (Arc::downgrade(&self.store), self.session, self.epoch);

@@ -1,13 +1,17 @@
 //! Calls that run beside a workspace on another machine: `leftfold executor` on the loopback, and nodes that use it.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
+use common::postgres::shared;
 use common::{
     Live, Site, all, bash, call, end, kinds, marked, only, root, says, script, wait_until,
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
+
+use crate::url;
 
 const TOKEN: &str = "a-token-of-the-executors-tests";
 
@@ -255,4 +259,92 @@ fn a_session_waits_for_its_executor() {
     assert_eq!(all(&sound(&site), "tool.lost").len(), 1);
     std::thread::sleep(Duration::from_millis(10));
     drop(executor);
+}
+
+/// The same command on a host of another name. `None`: this machine does not allow that.
+fn on_host(host: &str, command: &Command) -> Option<Command> {
+    let probe = Command::new("unshare").args(["-Ur", "--uts", "hostname", host]).output();
+    if !probe.is_ok_and(|probe| probe.status.success()) {
+        println!("skipped: no other host name, because `unshare` may not make one");
+        return None;
+    }
+    let mut there = Command::new("unshare");
+    there.args(["-Ur", "--uts", "sh", "-c", "hostname \"$0\" && exec \"$@\"", host]);
+    there.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => there.env(name, value),
+            None => there.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        there.current_dir(folder);
+    }
+    Some(there)
+}
+
+/// A server with files of its own.
+fn server(site: &Site, home: &str) -> Command {
+    let mut command = site.command(&["serve", "--port", "0"]);
+    command.env("LEFTFOLD_HOME", site.path(home));
+    command
+}
+
+/// The command without the executors of its settings.
+fn without_executors(mut command: Command) -> Command {
+    let (_, settings) =
+        command.get_envs().find(|(name, _)| *name == "LEFTFOLD_CONFIG_CONTENT").unwrap();
+    let mut settings: Value = serde_json::from_str(settings.unwrap().to_str().unwrap()).unwrap();
+    settings.as_object_mut().unwrap().remove("executors").unwrap();
+    command.env("LEFTFOLD_CONFIG_CONTENT", settings.to_string());
+    command
+}
+
+#[test]
+fn a_node_of_another_host_that_knows_the_executor_goes_on() {
+    let Some(cluster) = shared() else { return };
+    let (site, executor) = site(json!([
+        bash("echo begun >> log; sleep 1; echo ended >> log; echo the result"),
+        says("Done."),
+    ]));
+    let site = site.env("LEFTFOLD_STORE", format!("{}&lease=2", url(cluster)));
+    site.run(&["fleet", "init"]).ok();
+    let started = |command| {
+        let mut server = Live::start(command);
+        server.line().unwrap();
+        server
+    };
+    let unknowing = started(without_executors(server(&site, "unknowing")));
+    let mut killed = prompt(&site);
+    let begun = killed.until("tool.started");
+    let session = begun["session"].as_str().unwrap().to_owned();
+    wait_until("the command", || !text(&site, "log").is_empty());
+    killed.signal(Signal::KILL);
+    killed.wait();
+    wait_until("the end of the lease", || {
+        !site.run(&["why", &session]).ok().stdout.contains("owner: host")
+    });
+    let why = site.run(&["why", &session]).ok();
+    assert!(why.stdout.contains("a node whose settings name the executor `build`"), "{why:?}");
+    let status = site.run(&["fleet", "status", "--format", "json"]).ok().events().remove(0);
+    assert_eq!(status["waiting_at"], json!({ "executor:build": 1 }), "{status}");
+    let before = site.run(&["export", &session]).ok().stdout;
+    // for longer than a node waits before it takes over
+    std::thread::sleep(Duration::from_secs(5));
+    assert_eq!(site.run(&["export", &session]).ok().stdout, before, "the node without it took it");
+    let far = server(&site, "far");
+    let far = started(on_host("elsewhere", &far).unwrap_or(far));
+    let mut events = Vec::new();
+    wait_until("the end of the turn", || {
+        events = site.run(&["export", &session]).ok().events();
+        kinds(&events).contains(&"turn.ended")
+    });
+    assert_eq!(end(&events)["reason"], "completed");
+    assert_eq!(all(&events, "session.resumed").len(), 1);
+    assert_eq!(only(&events, "tool.finished")["notes"]["recovered"], true);
+    assert_eq!(text(&site, "log"), "begun\nended\n");
+    for command in ["check", "verify"] {
+        site.run(&[command, &session]).ok();
+    }
+    drop((far, unknowing, executor));
 }

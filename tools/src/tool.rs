@@ -105,6 +105,9 @@ pub struct LateOutcome {
 
 /// An executor: it runs calls beside a workspace.
 pub trait RemoteWorkspace: fmt::Debug + Send + Sync {
+    /// Its name in settings.
+    fn name(&self) -> &str;
+
     /// Determines there what a call would do, without effect. Blocks, at most for as long as a call may be checked.
     fn resolve(&self, call: &CallSpec, workspace: &Workspace) -> Resolution;
 

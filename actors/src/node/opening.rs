@@ -299,6 +299,10 @@ pub(super) async fn start(
     };
     let mut log = blocking(open).await??;
     log.fence(world, store).await?;
+    if let Some(remote) = world.workspace.remote.as_ref().filter(|_| store.is_shared()) {
+        let executor = remote.name().to_owned();
+        log = blocking(move || log.bind(&executor)).await??;
+    }
     let (head, unfinished) = (log.head(), log.is_cut_off());
     let config = Box::new(log.state().config.clone());
     let (mark, owner) = (log.mark(store), log.owner(store));

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use leftfold_events::event::Session as SessionEvent;
 use leftfold_events::{Envelope, Seq, SessionId, State, fold};
+use leftfold_store::engine::EXECUTOR;
 use leftfold_store::{Log, Store};
 use leftfold_tools::{LateOutcome, SessionOwner};
 
@@ -85,6 +86,16 @@ impl OpenLog {
         let late = remote.fence(&self.owner(store), waiting).await;
         self.recovered = late.map_err(Error::Executor)?;
         Ok(())
+    }
+
+    /// Binds the session to the executor beside its workspace, so that any node that knows the executor may go on with it.
+    /// Call it once the executor has let this node take the session over. It waits for the database.
+    ///
+    /// # Errors
+    /// Another node has the session, or the database is away.
+    pub(crate) fn bind(self, executor: &str) -> Result<Self, Error> {
+        self.log.bind(&format!("{EXECUTOR}{executor}"))?;
+        Ok(self)
     }
 
     /// The last seq in the log; 0 before the first event of its own.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use leftfold_config::{Executor, Settings};
 use leftfold_executor::{Address, Client};
 use leftfold_process::wait_for;
+use leftfold_store::engine::EXECUTOR;
 
 use crate::workplace::Workplace;
 use crate::{Usage, model};
@@ -36,6 +37,20 @@ pub fn client(settings: &Settings, name: &str) -> anyhow::Result<Arc<Client>> {
     let at = Address { name: name.to_owned(), address, roots: said.ca() };
     let client = Client::new(at, token);
     Ok(Arc::new(client.map_err(|error| Usage(format!("{place}: {error}")))?))
+}
+
+/// The names of the executors in the user's settings, as they are now. None if the settings cannot be read.
+pub fn names() -> Vec<String> {
+    let settings = leftfold_config::load_shared(Path::new(NO_PROJECT), leftfold_providers::known());
+    settings.map(|settings| settings.executors.keys().cloned().collect()).unwrap_or_default()
+}
+
+/// The nodes that may go on with a session that is bound to this place, for people.
+pub(crate) fn nodes_at(place: &str) -> String {
+    if let Some(name) = place.strip_prefix(EXECUTOR) {
+        return format!("a node whose settings name the executor `{name}`");
+    }
+    format!("a node of host {}", place.strip_prefix("host:").unwrap_or(place))
 }
 
 /// Asks the executor with this name for its workspace. Blocks, at most for some seconds.

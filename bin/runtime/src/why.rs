@@ -134,12 +134,13 @@ fn look(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> anyhow::R
 /// Says which node owns the session, or what it waits for.
 fn owner_line(owner: &Owner, status: &SessionStatus) -> String {
     let place = owner.place.as_deref().unwrap_or_default();
-    let host = printable_line(place.strip_prefix("host:").unwrap_or(place));
+    let nodes = executors::nodes_at(place);
+    let nodes = printable_line(&nodes);
     let mut text = match (&owner.node, status) {
         (Some(node), _) => format!("  owner: {}\n", printable_line(node)),
-        (None, SessionStatus::Interrupted) => format!(
-            "  owner: none; a `leftfold serve` or `leftfold node` on host {host} goes on with it\n"
-        ),
+        (None, SessionStatus::Interrupted) => {
+            format!("  owner: none; it waits for {nodes} (`leftfold serve` or `leftfold node`)\n")
+        }
         (None, SessionStatus::Running { .. } | SessionStatus::Idle { .. }) => String::new(),
     };
     if owner.messages > 0 {
@@ -147,7 +148,7 @@ fn owner_line(owner: &Owner, status: &SessionStatus) -> String {
         let verb = if number == 1 { "waits" } else { "wait" };
         let whom = match owner.node {
             Some(_) => "its owner".to_owned(),
-            None => format!("a node of host {host}"),
+            None => nodes.to_string(),
         };
         let _ = writeln!(text, "  inbox: {messages} {verb} for {whom}");
     }

@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::hints::{self, Announcer, Hint};
 use crate::inspect::{self, NodeStatus, Server, Status};
 use crate::ownership::{Claim, Node};
+use crate::places::Places;
 use crate::read::{self, Head, Page};
 
 /// Groups that are committed at the same time. With one, the disk waits while the next group is put
@@ -43,8 +44,11 @@ pub struct Options {
     /// The names by which people know the node.
     pub labels: Vec<String>,
     /// The place of the node, for instance `host:NAME` for the files of a host. Sessions that it claims are bound to
-    /// this place: only nodes there take them over.
+    /// this place, unless they are bound to another one ([`bind`](leftfold_store::engine::Engine::bind)). Only nodes at
+    /// the place of a session take it over.
     pub place: String,
+    /// The other places that it is at.
+    pub further: Places,
     /// Called once when an operator asks this node to give its sessions back and end. It runs on the engine's thread
     /// and is quick. The engine itself only takes no more sessions of others.
     pub drain: fn(),
@@ -53,7 +57,14 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let (lease, patience) = (Duration::from_secs(15), Duration::from_secs(120));
-        Self { lease, patience, labels: Vec::new(), place: String::new(), drain: || {} }
+        Self {
+            lease,
+            patience,
+            labels: Vec::new(),
+            place: String::new(),
+            further: Places::default(),
+            drain: || {},
+        }
     }
 }
 
@@ -320,7 +331,8 @@ impl Postgres {
         reader.listen()?;
         let control = Arc::new(Slot::new(&connector, Purpose::Control));
         let lease = address.lease.unwrap_or(options.lease);
-        let node = Node::register(control, options.labels, lease, options.place, options.drain);
+        let places = (options.place, options.further);
+        let node = Node::register(control, options.labels, lease, places, options.drain);
         let node = Arc::new(reader.thread.run(node)?);
         let looking = Arc::downgrade(&node);
         reader.announcer.subscribe(Box::new(move |hint| {
@@ -394,13 +406,19 @@ impl Postgres {
         self.reader.thread.run(async move { node.family_of(session).await })
     }
 
-    /// Up to `most` sessions that want a node, are bound to this one's place, and that it may claim now.
+    /// Up to `most` sessions that want a node, are bound to a place of this one, and that it may claim now.
     ///
     /// # Errors
     /// The database is away.
     pub fn unowned(&self, most: u32) -> Result<Vec<SessionId>, Error> {
-        let node = Arc::clone(&self.node);
-        self.reader.thread.run(async move { node.unowned(i64::from(most)).await })
+        let (node, places) = (Arc::clone(&self.node), self.node.places());
+        self.reader.thread.run(async move { node.unowned(&places, i64::from(most)).await })
+    }
+
+    /// Binds a family that is this node's in that epoch to a place.
+    pub(crate) fn bind(&self, family: SessionId, epoch: i64, place: &str) -> Result<(), Error> {
+        let (node, place) = (Arc::clone(&self.node), place.to_owned());
+        self.reader.thread.run(async move { node.bind(family, epoch, &place).await })
     }
 
     /// Whether an operator has asked this node to end.
@@ -528,7 +546,8 @@ impl Postgres {
         most: u32,
     ) -> Result<Vec<WaitingMessage>, Error> {
         let (node, except) = (Arc::clone(&self.node), except.to_vec());
-        let waiting = async move { node.waiting(may_claim, &except, most.into()).await };
+        let places = self.node.places();
+        let waiting = async move { node.waiting(places, may_claim, &except, most.into()).await };
         self.reader.thread.run(waiting)
     }
 
@@ -599,8 +618,8 @@ impl Postgres {
     /// # Errors
     /// The database is away or fails.
     pub fn elsewhere(&self, session: SessionId) -> Result<Option<Owner>, Error> {
-        let node = Arc::clone(&self.node);
-        self.reader.thread.run(async move { node.elsewhere(session).await })
+        let (node, places) = (Arc::clone(&self.node), self.node.places());
+        self.reader.thread.run(async move { node.elsewhere(places, session).await })
     }
 }
 

@@ -54,6 +54,8 @@ pub struct Status {
     pub owned: u64,
     /// Sessions that have work to do and that no living node owns.
     pub waiting: u64,
+    /// How many of these wait at each place (`host:NAME` or `executor:NAME`), the 100 places with the most of them.
+    pub waiting_at: Vec<(String, u64)>,
     /// Messages that no node has taken yet.
     pub messages: u64,
     /// Seconds that the oldest of these messages waits.
@@ -86,6 +88,11 @@ const STATUS: &str = "with living as (select id from node where until > clock_ti
     select (select count(*) from living), counted.all, counted.owned, counted.waiting, \
         (select count(*) from inbox), \
         (select extract(epoch from clock_timestamp() - min(posted))::float8 from inbox) from counted";
+
+const WAITING_AT: &str = "select coalesce(place, ''), count(*) from session \
+    where seq > 0 and (wants or id in (select session from inbox)) \
+        and (owner is null or owner not in (select id from node where until > clock_timestamp())) \
+    group by 1 order by 2 desc, 1 limit 100";
 
 pub(crate) async fn server(slot: &Slot) -> Result<Server, Error> {
     // the first may have to connect
@@ -129,12 +136,15 @@ pub(crate) async fn nodes(slot: &Slot) -> Result<Vec<NodeStatus>, Error> {
 pub(crate) async fn status(slot: &Slot) -> Result<Status, Error> {
     let found = rows(slot, STATUS, &[]).await?;
     let row = found.first().ok_or_else(|| Error::Failed { why: "it answers nothing".into() })?;
+    let places = rows(slot, WAITING_AT, &[]).await?;
+    let at = |row| Ok((get(row, 0)?, get::<i64>(row, 1)?.unsigned_abs()));
     let number = |column| get::<i64>(row, column).map(|number| number.unsigned_abs());
     Ok(Status {
         nodes: number(0)?,
         sessions: number(1)?,
         owned: number(2)?,
         waiting: number(3)?,
+        waiting_at: places.iter().map(at).collect::<Result<_, Error>>()?,
         messages: number(4)?,
         oldest_message: get(row, 5)?,
         bytes: crate::read::size(slot).await?,

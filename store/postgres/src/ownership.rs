@@ -23,6 +23,7 @@ use crate::columns::{get, link, message, message_uuid, seq, session, uuid};
 use crate::connection::{Attempts, Open, Slot};
 use crate::error::Error;
 use crate::migrate;
+use crate::places::Places;
 use crate::read::{Head, head_of};
 
 /// Most messages that wait for one session.
@@ -61,7 +62,9 @@ const NODES: &str = "select id, until between clock_timestamp() \
     extract(epoch from clock_timestamp() - since)::float8, lease, array_to_string(labels, ', ') \
     from node where id = any($1)";
 
-const TAKE: &str = "update session set owner = $2, epoch = $3, place = $4 where family = $1 \
+/// A place that the session was bound to later ([`BIND`]) stays, whichever node has the session.
+const TAKE: &str = "update session set owner = $2, epoch = $3, \
+        place = case when starts_with(place, 'executor:') then place else $4 end where family = $1 \
     returning id, family, seq, link, epoch, owner::text, head";
 
 /// Whether the lease of `n`, the owner of a session, holds.
@@ -77,7 +80,7 @@ macro_rules! owner_lives {
 macro_rules! may_take {
     () => {
         concat!(
-            "s.place = $1 and (s.owner is null or ( \
+            "s.place = any($1) and (s.owner is null or ( \
                 s.owner <> $2 and not ",
             owner_lives!(),
             " and exists (select from node me where me.id = $2 \
@@ -103,8 +106,14 @@ const ELSEWHERE: &str = concat!(
     from session s left join node n on n.id = s.owner \
     where s.id = $3 and s.owner is distinct from $2 and (s.seq > 0 or s.owner is not null) and (",
     owner_lives!(),
-    " or s.place is distinct from $1)"
+    " or not coalesce(s.place = any($1), false))"
 );
+
+/// In the order in which appends lock rows.
+const BIND: &str = "with mine as materialized ( \
+        select id from session where family = $1 and owner = $2 and epoch = $3 and place is distinct from $4 \
+        order by id for update \
+    ) update session set place = $4 where id in (select id from mine)";
 
 const HOLDS: &str = "select from session where id = $1 and owner = $2 and epoch = $3";
 
@@ -196,6 +205,7 @@ pub(crate) struct Node {
     lease: Duration,
     /// Its place, for instance the files of a host. Sessions that it claims are bound to that.
     place: String,
+    further: Places,
     slot: Arc<Slot>,
     /// One transaction at a time is on the connection.
     transaction: tokio::sync::Mutex<()>,
@@ -220,7 +230,7 @@ impl Node {
         slot: Arc<Slot>,
         labels: Vec<String>,
         lease: Duration,
-        place: String,
+        (place, further): (String, Places),
         drain: fn(),
     ) -> Result<Self, Error> {
         let open = slot.get().await?;
@@ -237,6 +247,7 @@ impl Node {
             labels,
             lease,
             place,
+            further,
             slot,
             transaction,
             held,
@@ -281,9 +292,28 @@ impl Node {
         Ok(!self.query(HOLDS, &[&uuid(family), &self.id, &epoch]).await?.is_empty())
     }
 
-    /// Up to `most` sessions that want a node and that this one may take.
-    pub(crate) async fn unowned(&self, most: i64) -> Result<Vec<SessionId>, Error> {
-        let rows = self.query(UNOWNED, &[&self.place, &self.id, &most]).await?;
+    /// All places that this node is at now. It reads files.
+    pub(crate) fn places(&self) -> Vec<String> {
+        std::iter::once(self.place.clone()).chain(self.further.now()).collect()
+    }
+
+    /// Binds a family of this node to a place.
+    pub(crate) async fn bind(
+        &self,
+        family: SessionId,
+        epoch: i64,
+        place: &str,
+    ) -> Result<(), Error> {
+        self.query(BIND, &[&uuid(family), &self.id, &epoch, &place]).await.map(drop)
+    }
+
+    /// Up to `most` sessions that want a node and that this one, which is at these `places`, may take.
+    pub(crate) async fn unowned(
+        &self,
+        places: &[String],
+        most: i64,
+    ) -> Result<Vec<SessionId>, Error> {
+        let rows = self.query(UNOWNED, &[&places, &self.id, &most]).await?;
         rows.iter().map(|row| Ok(session(get(row, 0)?))).collect()
     }
 
@@ -501,13 +531,14 @@ impl Node {
 
     pub(crate) async fn waiting(
         &self,
+        places: Vec<String>,
         may_claim: bool,
         except: &[SessionId],
         most: i64,
     ) -> Result<Vec<WaitingMessage>, Error> {
         let except: Vec<Uuid> = except.iter().copied().map(uuid).collect();
         let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-            [&self.place, &self.id, &may_claim, &except, &most];
+            [&places, &self.id, &may_claim, &except, &most];
         let rows = self.query(WAITING, &parameters).await?;
         let waiting = |row: &tokio_postgres::Row| {
             let (message, session) = (message(get(row, 0)?), session(get(row, 1)?));
@@ -560,8 +591,12 @@ impl Node {
         rows.iter().map(|row| Ok(session(get(row, 0)?))).collect()
     }
 
-    pub(crate) async fn elsewhere(&self, of: SessionId) -> Result<Option<Owner>, Error> {
-        let rows = self.query(ELSEWHERE, &[&self.place, &self.id, &uuid(of)]).await?;
+    pub(crate) async fn elsewhere(
+        &self,
+        places: Vec<String>,
+        of: SessionId,
+    ) -> Result<Option<Owner>, Error> {
+        let rows = self.query(ELSEWHERE, &[&places, &self.id, &uuid(of)]).await?;
         let owner = |row| Ok(Owner { node: get(row, 0)?, place: get(row, 1)?, ..Owner::default() });
         rows.first().map(owner).transpose()
     }

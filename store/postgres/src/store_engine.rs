@@ -220,6 +220,18 @@ impl Engine for PostgresEngine {
         claimed.map_or(session, |claimed| claimed.family)
     }
 
+    fn bind(&self, session: SessionId, epoch: Epoch, place: &str) -> Result<(), Error> {
+        let (family, epoch) = {
+            let claims = self.claims();
+            let claimed = claims.logs.get(&session).and_then(Option::as_ref);
+            let Some(claimed) = claimed.filter(|claimed| epoch_of(claimed.epoch) == epoch) else {
+                return Err(Error::Fenced { session, why: "its epoch is over".into() });
+            };
+            (claimed.family, claimed.epoch)
+        };
+        self.node.bind(family, epoch, place).map_err(engine_error)
+    }
+
     fn holds(&self, session: SessionId, epoch: Epoch) -> Option<Instant> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {

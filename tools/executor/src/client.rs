@@ -275,6 +275,10 @@ async fn cancelled(cancel: &CancellationToken, writer: &mut Writer) {
 }
 
 impl RemoteWorkspace for Client {
+    fn name(&self) -> &str {
+        &self.at.name
+    }
+
     fn resolve(&self, call: &CallSpec, cx: &Workspace) -> Resolution {
         let circumstances = Circumstances::of(cx, &call.input);
         let params = Resolve { call: call.clone(), circumstances };

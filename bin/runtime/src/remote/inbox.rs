@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use ulid::Ulid;
 
 use super::wire::RpcError;
-use crate::only_people;
+use crate::{executors, only_people};
 
 /// The version of messages.
 const VERSION: u32 = 1;
@@ -204,11 +204,10 @@ fn nobody(owner: Option<&Owner>, session: SessionId, is_late: bool) -> Option<St
         }
         Some(_) => None,
         None => {
-            let host = place.as_deref().unwrap_or("another host");
-            let host = host.strip_prefix("host:").unwrap_or(host);
+            let nodes = executors::nodes_at(place.as_deref().unwrap_or("another"));
             Some(format!(
-                "session {session} waits for a node of host {host}: the message stays in the inbox, and a `leftfold \
-                 serve` or `leftfold node` there takes it"
+                "session {session} waits for {nodes}: the message stays in the inbox until such a `leftfold serve` or \
+                 `leftfold node` takes it"
             ))
         }
     }

@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use leftfold_events::{Seq, SessionId, Time};
-use leftfold_postgres::{Options, Postgres, PostgresEngine, Reader, migrate};
+use leftfold_postgres::{Options, Places, Postgres, PostgresEngine, Reader, migrate};
 use leftfold_store::engine::{Append, Engine, Epoch, ReadEngine};
 use leftfold_store::{Error, Head, Summary};
 
@@ -201,6 +201,47 @@ fn sessions_without_an_owner_are_found_where_they_belong() {
     assert!(near.claim(id(1), None).is_err());
     let late = open(&tables, of("host:a"));
     assert_eq!(late.unowned(10).unwrap(), [id(1), id(2)]);
+}
+
+/// A family that was bound to an executor goes on at any node that knows it, and stays bound to it.
+#[test]
+fn sessions_at_an_executor_belong_to_the_nodes_that_know_it() {
+    let Some(cluster) = shared() else { return };
+    let tables = cluster.tables();
+    let of = |place: &str, known: &'static [&str]| {
+        let further = Places::new(move || known.iter().map(|name| (*name).to_owned()).collect());
+        open(&tables, Options { place: place.into(), further, ..quick() })
+    };
+    let owner = of("host:a", &["executor:build"]);
+    let far = of("host:b", &["executor:other", "executor:build"]);
+    let unknowing = of("host:a", &["executor:other"]);
+    let place = |session| owner.reader().owner(id(session)).unwrap().place;
+    let epoch = owner.claim(id(1), None).unwrap();
+    assert!(owner.bind(id(1), epoch + 1, "executor:build").is_err());
+    owner.bind(id(1), epoch, "executor:build").unwrap();
+    let child = owner.claim(id(2), Some(id(1))).unwrap();
+    send_wanting(&owner, id(1), epoch, 1, true).unwrap();
+    assert_eq!((place(1), place(2)), (Some("executor:build".into()), place(1)));
+    owner.release(id(1), epoch);
+    owner.release(id(2), child);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while far.unowned(10).unwrap() != [id(1)] {
+        assert!(Instant::now() < deadline);
+    }
+    assert_eq!(unknowing.unowned(10).unwrap(), []);
+    let elsewhere = |node: &PostgresEngine| node.inboxes().unwrap().elsewhere(id(1)).unwrap();
+    assert_eq!(elsewhere(&far), None);
+    assert_eq!(elsewhere(&unknowing).unwrap().place, Some("executor:build".into()));
+    // also one that was named takes it, and the place stays
+    let epoch = unknowing.claim(id(1), None).unwrap();
+    assert_eq!(place(1), Some("executor:build".into()));
+    unknowing.release(id(1), epoch);
+    while far.unowned(10).unwrap() != [id(1)] {
+        assert!(Instant::now() < deadline);
+    }
+    far.claim(id(1), None).unwrap();
+    assert!(owner.bind(id(1), epoch, "executor:other").is_err());
+    assert_eq!(place(1), Some("executor:build".into()));
 }
 
 /// Tables of an earlier version have each session in a family of its own.
