@@ -413,7 +413,7 @@ impl Workers {
 
     fn tell_snapshots(&mut self, message: SnapshotsMessage) {
         tell_lazily(&mut self.snapshots, message, &self.owner, || {
-            (Snapshots, (self.owner.clone(), self.world.clone()))
+            (Snapshots, (self.owner.clone(), self.world.clone(), self.right.owner.clone()))
         });
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::postgres::shared;
 use common::{
-    Live, Site, all, bash, call, end, kinds, marked, only, root, says, script, wait_until,
+    Live, Site, all, bash, call, end, kinds, marked, only, root, says, script, skipped, wait_until,
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -63,8 +63,9 @@ impl Executor {
 
 /// A site whose model gives these replies, and an executor that its settings name `build`.
 fn site(replies: Value) -> (Site, Executor) {
-    let site = Site::scripted(&script(replies)).setting("/permission", json!({ "bash": "allow" }));
+    let site = Site::scripted(&script(replies));
     let executor = Executor::start(&site, "127.0.0.1:0");
+    let site = site.setting("/permission", json!({ "bash": "allow" }));
     let said = json!({
         "address": executor.address, "token": TOKEN, "ca": tls("executor-ca.pem"),
     });
@@ -265,7 +266,7 @@ fn a_session_waits_for_its_executor() {
 fn on_host(host: &str, command: &Command) -> Option<Command> {
     let probe = Command::new("unshare").args(["-Ur", "--uts", "hostname", host]).output();
     if !probe.is_ok_and(|probe| probe.status.success()) {
-        println!("skipped: no other host name, because `unshare` may not make one");
+        skipped("a host of another name: `unshare` may not make one");
         return None;
     }
     let mut there = Command::new("unshare");
@@ -347,4 +348,35 @@ fn a_node_of_another_host_that_knows_the_executor_goes_on() {
         site.run(&[command, &session]).ok();
     }
     drop((far, unknowing, executor));
+}
+
+#[test]
+fn files_at_an_executor_are_shown_and_reverted() {
+    let edit = json!({ "filePath": "a.txt", "oldString": "here", "newString": "there" });
+    let (site, executor) =
+        site(json!([call("edit", edit), bash("echo made > b.txt"), says("Done.")]));
+    let site = site.setting("/snapshot", json!(true));
+    std::fs::write(site.path("workspace/a.txt"), "it is here\n").unwrap();
+    let events = prompt(&site).wait().ok().events();
+    assert_eq!(end(&events)["reason"], "completed");
+    assert_eq!(all(&events, "files.snapshotted").len(), 4, "{events:#?}");
+    sound(&site);
+    let id = session(&site);
+    let diff = site.run(&["diff", &id]).ok().stdout;
+    for line in ["-it is here", "+it is there", "b.txt", "+made"] {
+        assert!(diff.contains(line), "{diff}");
+    }
+    // they are kept beside the workspace alone
+    assert!(site.path("executor/executor/snapshots").is_dir());
+    assert!(!site.path("home").join("snapshots").exists());
+    let files = || (text(&site, "a.txt"), text(&site, "b.txt"));
+    site.run(&["revert", &id, "--to", "3"]).ok();
+    assert_eq!(files(), ("it is here\n".into(), String::new()));
+    site.run(&["unrevert", &id]).ok();
+    assert_eq!(files(), ("it is there\n".into(), "made\n".into()));
+    site.assert_sound();
+    let address = executor.kill();
+    let diff = site.run(&["diff", &id]);
+    assert!(format!("{diff:?}").contains("cannot be reached"), "{diff:?}");
+    drop(Executor::start(&site, &address));
 }

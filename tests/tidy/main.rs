@@ -402,7 +402,7 @@ const CRATES: [(&str, &[&str]); 30] = [
     ("tools/front_matter", &[]),
     ("tools", &["events", "tools/front_matter", "tools/process", "tools/sandbox"]),
     ("tools/mcp", &["providers/oauth", "tools"]),
-    ("tools/executor", &["tools", "tools/framing"]),
+    ("tools/executor", &["tools", "tools/framing", "tools/snapshots"]),
     ("tools/json_rpc", &["tools/framing", "tools/process"]),
     ("tools/plugins", &["tools", "tools/json_rpc"]),
     ("tools/lsp", &["tools", "tools/json_rpc"]),

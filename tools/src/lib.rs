@@ -103,8 +103,8 @@ pub use spill::{MAX_SPILL, is_spill_name, prune};
 pub use structured_output::{check_output_schema, structured_output_tool};
 pub use task::subagents;
 pub use tool::{
-    Caller, Context, Instructed, LateOutcome, Output, OutputLimits, Plan, Progress,
-    RemoteWorkspace, Sandbox, Seen, Tool, ToolSource, Workspace, guarded, shell,
+    Caller, Context, Instructed, LateOutcome, Output, OutputLimits, Plan, Progress, RemoteFailure,
+    RemoteSnapshot, RemoteWorkspace, Sandbox, Seen, Tool, ToolSource, Workspace, guarded, shell,
 };
 pub use truncate::{cut_lines, limited};
 pub use user_folders::UserFolders;

@@ -8,15 +8,16 @@ use std::time::Instant;
 
 use futures::future::BoxFuture;
 use leftfold_events::event::{
-    Access, Attachment, CallKind, CallSpec, Class, Resolution, Spill, TodoItem,
+    Access, Attachment, CallKind, CallSpec, Class, FileChange, FilesFailure, Resolution, Saved,
+    Spill, TodoItem,
 };
 use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::sandbox::{Profile, SandboxOptions};
 use leftfold_events::state::batch::Part;
 use leftfold_events::{Json, Secrets};
 use schemars::JsonSchema;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -95,6 +96,23 @@ pub trait ToolSource: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Option<Output>>;
 }
 
+/// A snapshot of the files beside an executor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteSnapshot {
+    /// The git tree.
+    pub tree: String,
+    pub files: Vec<FileChange>,
+    /// Files that are missing from the snapshot though nothing ignores them.
+    pub left_out: Vec<String>,
+}
+
+/// Why an executor has taken no snapshot, or has restored nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteFailure {
+    pub class: FilesFailure,
+    pub message: String,
+}
+
 /// The outcome of a run whose node was gone when it ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LateOutcome {
@@ -124,6 +142,28 @@ pub trait RemoteWorkspace: fmt::Debug + Send + Sync {
         owner: &'a SessionOwner,
         waiting: Vec<u64>,
     ) -> BoxFuture<'a, Result<Vec<LateOutcome>, String>>;
+
+    /// Takes a snapshot of the files there, and lists what has changed since the tree `since`. Asking twice does no harm.
+    ///
+    /// # Errors
+    /// As for a snapshot of this machine, or it cannot be reached, or a later owner has been there.
+    fn snapshot<'a>(
+        &'a self,
+        owner: &'a SessionOwner,
+        since: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<RemoteSnapshot, RemoteFailure>>;
+
+    /// Gives each file there the content that it has in its tree. The answer lists the changes since the tree `before`.
+    /// Asking twice does no harm.
+    ///
+    /// # Errors
+    /// As for [`Self::snapshot`]. If it cannot be reached, nobody knows what the files are.
+    fn restore<'a>(
+        &'a self,
+        owner: &'a SessionOwner,
+        before: &'a str,
+        paths: &'a [Saved],
+    ) -> BoxFuture<'a, Result<RemoteSnapshot, RemoteFailure>>;
 
     /// Says that the outcome of a run is in the log. If that does not arrive, the executor keeps the outcome for some
     /// days.

@@ -67,16 +67,26 @@ pub fn describe(settings: &Settings, name: &str) -> anyhow::Result<Workplace> {
 
 /// Why the executor with this name cannot be used now. It is asked, which takes some seconds if nothing answers.
 pub fn trouble(name: &str) -> Option<String> {
-    let settings = leftfold_config::load_shared(Path::new(NO_PROJECT), leftfold_providers::known());
-    let asked = || async {
-        let client = client(&*settings.map_err(model::usage)?, name)?;
-        client.describe().await.map_err(anyhow::Error::from)
-    };
-    let asked = match tokio::runtime::Handle::try_current() {
-        Ok(_) => wait_for(asked())?,
-        Err(_) => crate::run_async(asked()).ok()?,
-    };
+    let asked = ask(async || Ok(named(name)?.describe().await?));
     asked.err().map(|error| format!("{error:#}"))
+}
+
+/// The executor that the user's settings name so now.
+///
+/// # Errors
+/// As for [`client`], and if settings have errors.
+pub(crate) fn named(name: &str) -> anyhow::Result<Arc<Client>> {
+    let settings = leftfold_config::load_shared(Path::new(NO_PROJECT), leftfold_providers::known());
+    client(&*settings.map_err(model::usage)?, name)
+}
+
+/// Asks an executor, inside or outside a runtime. Blocks.
+pub(crate) fn ask<T: Send>(question: impl AsyncFnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    match tokio::runtime::Handle::try_current() {
+        Ok(_) => wait_for(question())
+            .unwrap_or_else(|| Err(anyhow::anyhow!("an executor is asked where nobody may wait"))),
+        Err(_) => crate::run_async(question())?,
+    }
 }
 
 /// The workplace of a project whose folders are at the executor with this name.

@@ -315,7 +315,9 @@ pub(crate) fn resolve(
     let before = before.and_then(|before| before.sandbox.as_ref());
     options.sandbox = sandbox::of_turn(settings, parent, before, (allow, workplace.as_ref()));
     options.executor.clone_from(&project.executor);
-    options.snapshot &= workplace.is_none();
+    if let Some(workplace) = &workplace {
+        options.snapshot = settings.snapshot() && workplace.there.snapshots;
+    }
     let kept = match inherited {
         Inherited::Nothing => project.sources.as_deref(),
         Inherited::Resumed(given) => given.map(|given| &given.sources),

@@ -1,14 +1,19 @@
 //! A node's side: one executor in its settings.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use leftfold_events::event::{CallKind, CallSpec, Class, Resolution};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use leftfold_events::event::{CallKind, CallSpec, Class, FilesFailure, Resolution, Saved};
 use leftfold_framing::{Line, next_line};
+use leftfold_snapshots::{FileVersions, LARGEST, MOST_FILES, MOST_LEFT_OUT};
 use leftfold_tools::{
-    BoxFuture, Context, LateOutcome, Output, RemoteWorkspace, RunKey, SessionOwner, Workspace,
+    BoxFuture, Context, LateOutcome, Output, RemoteFailure, RemoteSnapshot, RemoteWorkspace,
+    RunKey, SessionOwner, Workspace,
 };
 use rustls::pki_types::ServerName;
 use serde::Serialize;
@@ -22,8 +27,9 @@ use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::protocol::{
-    Circumstances, Described, FENCED, Fence, Hello, LONGEST, LOST, Late, Message, Outcome, Resolve,
-    RpcError, Run, UNAUTHORIZED, VERSION, notification, request,
+    Circumstances, Compare, Contents, Described, FENCED, Fence, Hello, Kept, LONGEST, LOST, Late,
+    Message, Outcome, Resolve, Restore, RpcError, Run, TakeSnapshot, UNAUTHORIZED, VERSION,
+    notification, request,
 };
 use crate::tls;
 
@@ -41,6 +47,17 @@ const PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How long the end of a call that was cancelled is waited for.
 const CANCELLING: Duration = Duration::from_secs(5);
+
+/// How long a snapshot or a restore may take, with attempts to reach the executor, and an answer about snapshots.
+const KEEPING: Duration = Duration::from_secs(180);
+const READING: Duration = Duration::from_secs(60);
+/// The most bytes of contents that are read, and of objects in one request.
+const MOST_CONTENTS: usize = 256 << 20;
+const MOST_OBJECTS: usize = 1_000;
+/// The longest path in bytes and message in characters, and the most lines of a file, that a node believes.
+const MOST_PATH: usize = 4_096;
+const MOST_MESSAGE: usize = 2_000;
+const MOST_LINES: u64 = u32::MAX as u64;
 
 /// Where an executor is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +147,55 @@ impl Client {
     /// It cannot be reached within some seconds, or refuses.
     pub async fn describe(&self) -> Result<Described, Unavailable> {
         self.ask("describe", &json!({}), ANSWER).await
+    }
+
+    /// The files that differ between the two trees of each pair of snapshots. `None`: one of them is not kept.
+    ///
+    /// # Errors
+    /// It cannot be reached within some seconds, or refuses.
+    pub async fn compare(
+        &self,
+        pairs: &[(&str, &str)],
+    ) -> Result<Vec<Option<Vec<FileVersions>>>, Unavailable> {
+        let owned = |(old, new): &(&str, &str)| ((*old).to_owned(), (*new).to_owned());
+        let params = Compare { pairs: pairs.iter().map(owned).collect() };
+        let mut found: Vec<Option<Vec<FileVersions>>> =
+            self.ask("compare", &params, READING).await?;
+        found.resize(pairs.len(), None);
+        for files in found.iter_mut().flatten() {
+            files.retain(|file| is_inside(&file.path));
+        }
+        Ok(found)
+    }
+
+    /// The contents of files in snapshots, of those that are kept and that are not larger than a snapshot allows.
+    ///
+    /// # Errors
+    /// As for [`Self::compare`].
+    pub async fn contents(
+        &self,
+        objects: &[String],
+    ) -> Result<HashMap<String, Vec<u8>>, Unavailable> {
+        let (mut contents, mut bytes, mut rest) = (HashMap::new(), 0, objects);
+        while !rest.is_empty() && bytes < MOST_CONTENTS {
+            let (now, later) = rest.split_at(rest.len().min(MOST_OBJECTS));
+            let params = Contents { objects: now.to_vec() };
+            let read: Vec<Option<String>> = self.ask("contents", &params, READING).await?;
+            if read.is_empty() {
+                break;
+            }
+            let answered = read.len().min(now.len());
+            for (object, content) in now.iter().zip(read) {
+                let content = content.and_then(|text| STANDARD.decode(text).ok());
+                let content = content.filter(|content| content.len() as u64 <= LARGEST);
+                if let Some(content) = content {
+                    bytes += content.len();
+                    contents.insert(object.clone(), content);
+                }
+            }
+            rest = if answered < now.len() { &rest[answered..] } else { later };
+        }
+        Ok(contents)
     }
 
     async fn connect(&self) -> Result<Connected, Unavailable> {
@@ -325,6 +391,30 @@ impl RemoteWorkspace for Client {
         })
     }
 
+    fn snapshot<'a>(
+        &'a self,
+        owner: &'a SessionOwner,
+        since: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<RemoteSnapshot, RemoteFailure>> {
+        Box::pin(async move {
+            let params = TakeSnapshot { owner: owner.clone(), since: since.map(str::to_owned) };
+            checked(self.insist("snapshot", &params, KEEPING).await)
+        })
+    }
+
+    fn restore<'a>(
+        &'a self,
+        owner: &'a SessionOwner,
+        before: &'a str,
+        paths: &'a [Saved],
+    ) -> BoxFuture<'a, Result<RemoteSnapshot, RemoteFailure>> {
+        Box::pin(async move {
+            let (owner, before) = (owner.clone(), before.to_owned());
+            let params = Restore { owner, before, paths: paths.to_vec() };
+            checked(self.insist("restore", &params, KEEPING).await)
+        })
+    }
+
     fn acknowledge<'a>(&'a self, run: &'a RunKey) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             if let Err(error) = self.ask::<Value>("acknowledge", run, ANSWER).await {
@@ -332,6 +422,37 @@ impl RemoteWorkspace for Client {
             }
         })
     }
+}
+
+/// An answer to `snapshot` or `restore`, as far as a node believes it.
+fn checked(answer: Result<Kept, Unavailable>) -> Kept {
+    let failure = |message: String| RemoteFailure { class: FilesFailure::Internal, message };
+    let answer = answer.map_err(|error| failure(error.to_string()))?;
+    let mut snapshot = answer.map_err(|RemoteFailure { class, message }| RemoteFailure {
+        class,
+        message: message.chars().take(MOST_MESSAGE).collect(),
+    })?;
+    let is_right = leftfold_snapshots::is_name(&snapshot.tree)
+        && snapshot.files.len() <= MOST_FILES
+        && snapshot.files.iter().all(|file| is_inside(&file.path));
+    if !is_right {
+        return Err(failure("the executor answers what is no snapshot".to_owned()));
+    }
+    for file in &mut snapshot.files {
+        // they are summed up
+        file.additions = file.additions.min(MOST_LINES);
+        file.deletions = file.deletions.min(MOST_LINES);
+    }
+    snapshot.left_out.retain(|path| is_inside(path));
+    snapshot.left_out.truncate(MOST_LEFT_OUT);
+    Ok(snapshot)
+}
+
+/// Whether it is the path of a file below the worktree.
+fn is_inside(path: &str) -> bool {
+    let parts = Path::new(path).components();
+    let is_plain = parts.into_iter().all(|part| matches!(part, Component::Normal(_)));
+    is_plain && !path.is_empty() && path.len() <= MOST_PATH
 }
 
 /// The outcome of a run about which the executor does not say how it ended.
@@ -383,5 +504,37 @@ async fn receive(reader: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> io::Res
             Err(io::Error::other(format!("an answer has {length} bytes")))
         }
         Some(Line::Unfinished(_)) | None => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leftfold_events::event::{Change, FileChange};
+
+    use super::*;
+
+    #[test]
+    fn a_node_believes_no_answer_that_is_no_snapshot() {
+        let file = |path: &str, additions| FileChange {
+            path: path.into(),
+            change: Change::Modified,
+            additions,
+            deletions: 0,
+        };
+        let answer = |tree: &str, files| {
+            let left_out = vec!["a".into(), "/etc/b".into(), "../c".into()];
+            checked(Ok(Ok(RemoteSnapshot { tree: tree.into(), files, left_out })))
+        };
+        let tree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+        let right = answer(tree, vec![file("a/b", u64::MAX), file("c", 2)]).unwrap();
+        assert_eq!((right.files[0].additions, right.files[1].additions), (MOST_LINES, 2));
+        assert_eq!(right.left_out, ["a"]);
+        for wrong in ["", "--help", "HEAD", &format!("{tree}\n")] {
+            assert!(answer(wrong, Vec::new()).is_err(), "{wrong}");
+        }
+        for wrong in ["", "/etc/passwd", "../a", "a/../../b", &"a".repeat(5_000)] {
+            assert!(answer(tree, vec![file(wrong, 1)]).is_err(), "{wrong}");
+        }
+        assert!(answer(tree, vec![file("a", 1); MOST_FILES + 1]).is_err());
     }
 }

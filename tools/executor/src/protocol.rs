@@ -8,19 +8,23 @@
 //! | `fence` | [`Fence`] | a list of [`Late`] |
 //! | `run` | [`Run`] | an [`Outcome`]; before it, notifications `progress` with `tail` |
 //! | `acknowledge` | [`RunKey`] | `{}` |
+//! | `snapshot` | [`TakeSnapshot`] | a [`Kept`] |
+//! | `restore` | [`Restore`] | a [`Kept`] |
+//! | `compare` | [`Compare`] | for each pair of trees the files that differ, or `null` if one is not kept |
+//! | `contents` | [`Contents`] | for each object its content in Base64, or `null` if it is not kept; only the first ones if they are large |
 //!
 //! After `run`, the node may send the notification `cancel`. A connection that ends cancels nothing.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use leftfold_events::event::{Attachment, CallSpec, Resolution, Spill};
+use leftfold_events::event::{Attachment, CallSpec, Resolution, Saved, Spill};
 use leftfold_events::sandbox::{Backend, Profile, SandboxOptions};
 use leftfold_events::secrets::Secret;
 use leftfold_events::{Json, Secrets};
 use leftfold_tools::{
-    Caller, Context, Instructed, Output, OutputLimits, RunKey, Sandbox, Seen, SessionOwner,
-    Workspace,
+    Caller, Context, Instructed, Output, OutputLimits, RemoteFailure, RemoteSnapshot, RunKey,
+    Sandbox, Seen, SessionOwner, Workspace,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -106,6 +110,9 @@ pub struct Described {
     /// From the worktree down to the directory.
     pub instructions: Vec<InstructionFile>,
     pub skills: Vec<ListedSkill>,
+    /// Whether it takes snapshots of files.
+    #[serde(default)]
+    pub snapshots: bool,
     /// Files that were left out, and why.
     pub problems: Vec<String>,
     /// The sandbox of commands.
@@ -197,6 +204,34 @@ pub(crate) struct Fence {
     pub(crate) owner: SessionOwner,
     /// The runs whose outcomes the log does not have.
     pub(crate) waiting: Vec<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct TakeSnapshot {
+    pub(crate) owner: SessionOwner,
+    /// The tree to compare with.
+    pub(crate) since: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Restore {
+    pub(crate) owner: SessionOwner,
+    /// The tree of the files before.
+    pub(crate) before: String,
+    pub(crate) paths: Vec<Saved>,
+}
+
+/// The outcome of `snapshot` and `restore`.
+pub(crate) type Kept = Result<RemoteSnapshot, RemoteFailure>;
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Compare {
+    pub(crate) pairs: Vec<(String, String)>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Contents {
+    pub(crate) objects: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]

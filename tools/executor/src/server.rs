@@ -7,11 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use leftfold_events::sandbox::Backend;
 use leftfold_events::{SessionId, Sha256};
 use leftfold_framing::{Line, next_line};
+use leftfold_snapshots::{FileMode, Snapshot, Snapshots, Version};
 use leftfold_tools::instructions::{self, Bounds};
-use leftfold_tools::{Output, RunKey, SessionOwner, UserFolders, Workspace, skills};
+use leftfold_tools::{
+    Output, RemoteFailure, RemoteSnapshot, RunKey, SessionOwner, UserFolders, Workspace, skills,
+};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
@@ -24,9 +29,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::journal::{Journal, Known, RunId, short_hash};
 use crate::protocol::{
-    Described, FAILED, FENCED, Fence, Hello, INVALID, InstructionFile, LONGEST, LOST, Late,
-    ListedSkill, OTHER, Outcome, Request, Resolve, RpcError, Run, UNAUTHORIZED, UNKNOWN_METHOD,
-    VERSION, answer, notification,
+    Compare, Contents, Described, FAILED, FENCED, Fence, Hello, INVALID, InstructionFile, Kept,
+    LONGEST, LOST, Late, ListedSkill, OTHER, Outcome, Request, Resolve, Restore, RpcError, Run,
+    TakeSnapshot, UNAUTHORIZED, UNKNOWN_METHOD, VERSION, answer, notification,
 };
 use crate::tls;
 
@@ -39,6 +44,10 @@ const HELLO_BYTES: usize = 8 << 10;
 const IDLE: Duration = Duration::from_secs(60);
 /// How long calls that are ended may take for that.
 const ENDING: Duration = Duration::from_secs(10);
+/// How long a snapshot may take.
+const SNAPSHOT: Duration = Duration::from_secs(120);
+/// The bytes of contents in one answer, about.
+const CONTENTS: usize = 16 << 20;
 /// How much longer than its time limit a call may run whose node is gone.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -70,8 +79,11 @@ struct Executor {
     options: Options,
     tls: TlsAcceptor,
     journal: Journal,
+    snapshots: Snapshots,
     /// Held while a run begins and while one owner takes over from another.
     admission: tokio::sync::Mutex<()>,
+    /// Held while files are restored.
+    restoring: tokio::sync::Mutex<()>,
     table: Mutex<Table>,
     is_ending: AtomicBool,
 }
@@ -122,8 +134,12 @@ impl Server {
         if ended > 0 {
             tracing::info!("{ended} processes of an earlier executor were ended");
         }
+        let home = UserFolders::of_environment().home;
+        let snapshots = Snapshots::of_project(&options.state, &options.worktree, home.as_deref());
         Ok(Self(Arc::new(Executor {
             options,
+            snapshots,
+            restoring: tokio::sync::Mutex::default(),
             tls: TlsAcceptor::from(tls),
             journal,
             admission: tokio::sync::Mutex::default(),
@@ -237,6 +253,25 @@ impl Executor {
                 blocking(move || executor.journal.forget(&run)).await?;
                 Ok(json!({}))
             }
+            "snapshot" => encoded(&self.snapshot(parsed(params)?).await?),
+            "restore" => encoded(&self.restore(parsed(params)?).await?),
+            "compare" => {
+                let Compare { pairs } = parsed(params)?;
+                let snapshots = self.snapshots.clone();
+                let compare = move || {
+                    let pairs: Vec<(&str, &str)> =
+                        pairs.iter().map(|(old, new)| (old.as_str(), new.as_str())).collect();
+                    snapshots.compare(&pairs)
+                };
+                let compared = blocking(compare).await?;
+                encoded(&compared.map_err(|error| RpcError::new(FAILED, error.to_string()))?)
+            }
+            "contents" => {
+                let Contents { objects } = parsed(params)?;
+                let snapshots = self.snapshots.clone();
+                let read = blocking(move || contents(&snapshots, objects)).await?;
+                encoded(&read.map_err(|error| RpcError::new(FAILED, error.to_string()))?)
+            }
             _ => Err(RpcError::new(UNKNOWN_METHOD, format!("there is no method {method:?}"))),
         }
     }
@@ -283,6 +318,7 @@ impl Executor {
             platform: std::env::consts::OS.to_owned(),
             instructions: files,
             skills: listed.collect(),
+            snapshots: leftfold_snapshots::is_possible(),
             problems,
             backend: *backend,
             why: why.clone(),
@@ -322,6 +358,17 @@ impl Executor {
 
     /// Takes a session over.
     async fn fence(
+        self: &Arc<Self>,
+        owner: &SessionOwner,
+        waiting: &[u64],
+    ) -> Result<Vec<Late>, RpcError> {
+        let late = self.take_session_over(owner, waiting).await?;
+        // what an earlier owner restores ends before the next one begins
+        drop(self.restoring.lock().await);
+        Ok(late)
+    }
+
+    async fn take_session_over(
         self: &Arc<Self>,
         owner: &SessionOwner,
         waiting: &[u64],
@@ -381,6 +428,60 @@ impl Executor {
         }
     }
 
+    /// Makes sure that nobody has followed an owner. The caller holds `admission`.
+    async fn check_right(self: &Arc<Self>, owner: &SessionOwner) -> Result<(), RpcError> {
+        self.admit(owner).await?;
+        let mut table = self.table();
+        let opening = table.openings.entry((short_hash(&owner.store), owner.session));
+        // an executor that was started anew takes the first one that comes
+        if *opening.or_insert_with(|| owner.opening.clone()) != owner.opening {
+            return Err(RpcError::new(FENCED, "the session was opened again since"));
+        }
+        Ok(())
+    }
+
+    async fn snapshot(self: &Arc<Self>, asked: TakeSnapshot) -> Result<Kept, RpcError> {
+        let TakeSnapshot { owner, since } = asked;
+        trees_only(since.iter())?;
+        {
+            let _admission = self.admission.lock().await;
+            self.check_right(&owner).await?;
+        }
+        let (snapshots, stop) = (self.snapshots.clone(), CancellationToken::new());
+        let take = {
+            let stop = stop.clone();
+            move || {
+                let taken = snapshots.take(since.as_deref(), &stop);
+                // nobody waits for it
+                let _ = snapshots.tidy();
+                taken
+            }
+        };
+        let taking = blocking(take);
+        tokio::pin!(taking);
+        let taken = tokio::select! {
+            taken = &mut taking => taken,
+            () = tokio::time::sleep(SNAPSHOT) => {
+                stop.cancel();
+                taking.await
+            }
+        };
+        Ok(kept(taken?))
+    }
+
+    async fn restore(self: &Arc<Self>, asked: Restore) -> Result<Kept, RpcError> {
+        let Restore { owner, before, paths } = asked;
+        trees_only(paths.iter().map(|saved| &saved.tree).chain([&before]))?;
+        let _restoring = self.restoring.lock().await;
+        {
+            let _admission = self.admission.lock().await;
+            self.check_right(&owner).await?;
+        }
+        let snapshots = self.snapshots.clone();
+        let restore = move || snapshots.restore(&before, &paths, &CancellationToken::new());
+        Ok(kept(blocking(restore).await?))
+    }
+
     /// Begins a run, or joins it, or answers its outcome.
     async fn begin(self: &Arc<Self>, run: Run) -> Result<Begun, RpcError> {
         let received = Instant::now();
@@ -388,17 +489,12 @@ impl Executor {
         if self.is_ending.load(Ordering::SeqCst) {
             return Err(RpcError::new(FAILED, "the executor is ending"));
         }
-        self.admit(&run.key.owner).await?;
-        let (id, owner) = (RunId::of(&run.key), run.key.owner.clone());
+        self.check_right(&run.key.owner).await?;
+        let id = RunId::of(&run.key);
         let call = encoded(&run.resolution)?.to_string();
         let call = Sha256::of(call.as_bytes()).to_string();
         {
-            let mut table = self.table();
-            let opening = table.openings.entry((id.store.clone(), id.session));
-            // an executor that was started anew takes the first one that comes
-            if *opening.or_insert_with(|| owner.opening.clone()) != owner.opening {
-                return Err(RpcError::new(FENCED, "the session was opened again since"));
-            }
+            let table = self.table();
             if let Some(running) = table.running.get(&id) {
                 return match running.call == call {
                     true => Ok(Begun::Running(Arc::clone(running))),
@@ -545,6 +641,41 @@ impl Executor {
         };
         send(writer, &answer(outcome)).await
     }
+}
+
+/// Nothing but names of trees may get to git.
+fn trees_only<'a>(mut names: impl Iterator<Item = &'a String>) -> Result<(), RpcError> {
+    match names.all(|name| leftfold_snapshots::is_name(name)) {
+        true => Ok(()),
+        false => Err(RpcError::new(INVALID, "a tree is not the name of one")),
+    }
+}
+
+fn kept(outcome: Result<Snapshot, leftfold_snapshots::Error>) -> Kept {
+    match outcome {
+        Ok(Snapshot { tree, files, left_out }) => Ok(RemoteSnapshot { tree, files, left_out }),
+        Err(error) => Err(RemoteFailure { class: error.class(), message: error.to_string() }),
+    }
+}
+
+/// The contents of the first objects, in Base64, as many as make about [`CONTENTS`] bytes.
+fn contents(
+    snapshots: &Snapshots,
+    names: Vec<String>,
+) -> Result<Vec<Option<String>>, leftfold_snapshots::Error> {
+    let mut objects = snapshots.objects()?;
+    let (mut read, mut bytes) = (Vec::new(), 0);
+    for object in names {
+        if bytes > CONTENTS {
+            break;
+        }
+        let version = Version { mode: FileMode::File, object };
+        let found = Some(&version).filter(|version| leftfold_snapshots::is_name(&version.object));
+        let content = found.and_then(|version| objects.read(version).ok());
+        bytes += content.as_ref().map_or(0, Vec::len);
+        read.push(content.map(|content| STANDARD.encode(content)));
+    }
+    Ok(read)
 }
 
 async fn ended(done: &mut watch::Receiver<Option<Arc<Outcome>>>) -> Option<Arc<Outcome>> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leftfold_events::Json;
 use leftfold_events::SessionId;
-use leftfold_events::event::{CallSpec, Resolution};
+use leftfold_events::event::{CallSpec, Resolution, Saved};
 use leftfold_events::sandbox::Backend;
 use leftfold_tools::{Context, Output, RemoteWorkspace, RunKey, SessionOwner, Workspace};
 use serde_json::json;
@@ -178,4 +178,47 @@ async fn the_workspace_describes_itself_to_those_with_the_token() {
     let at = Address { name: "x".into(), address: "127.0.0.1:1".into(), roots: None };
     let nobody = Client::new(at, "t".into()).unwrap().describe().await;
     assert!(matches!(nobody, Err(Unavailable::Unreachable { .. })), "{nobody:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_kept_and_restored_for_the_last_owner_alone() {
+    let site = Site::new().await;
+    let file = site.folder.path().join("workspace/a");
+    let (old, new) = (key(1, "a", 5).owner, key(2, "b", 9).owner);
+    site.client.fence(&old, Vec::new()).await.unwrap();
+    std::fs::write(&file, "one\n").unwrap();
+    let first = site.client.snapshot(&old, None).await.unwrap();
+    std::fs::write(&file, "two\n").unwrap();
+    let second = site.client.snapshot(&old, Some(&first.tree)).await.unwrap();
+    let changed: Vec<_> = second.files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(changed, ["a"]);
+    // anybody with the token reads them
+    let unknown = "0".repeat(40);
+    let pairs = [(&*first.tree, &*second.tree), (&*unknown, &*second.tree), ("--help", "-x")];
+    let compared = site.client.compare(&pairs).await.unwrap();
+    let versions = &compared[0].as_ref().unwrap()[0];
+    assert_eq!((compared.len(), &compared[1], &compared[2]), (3, &None, &None));
+    let before = versions.before.as_ref().unwrap().object.clone();
+    let after = versions.after.as_ref().unwrap().object.clone();
+    let names = [before.clone(), unknown.clone(), "--help".to_owned(), after.clone()];
+    let contents = site.client.contents(&names).await.unwrap();
+    assert_eq!(contents.len(), 2);
+    assert_eq!(
+        (contents[&before].as_slice(), contents[&after].as_slice()),
+        (&b"one\n"[..], &b"two\n"[..])
+    );
+    site.client.fence(&new, Vec::new()).await.unwrap();
+    let saved = |path: &str| [Saved { path: path.into(), tree: first.tree.clone() }];
+    let refused = site.client.restore(&old, &second.tree, &saved("a")).await.unwrap_err();
+    assert!(refused.message.contains("epoch 2"), "{refused:?}");
+    assert!(site.client.snapshot(&old, None).await.is_err());
+    assert_eq!(site.text("a"), "two\n");
+    let outside = site.client.restore(&new, &second.tree, &saved("../b")).await;
+    assert!(outside.is_err() || outside.is_ok_and(|restored| restored.files.is_empty()));
+    assert!(site.client.snapshot(&new, Some("--help")).await.is_err());
+    for _ in 0..2 {
+        let restored = site.client.restore(&new, &second.tree, &saved("a")).await.unwrap();
+        assert_eq!((restored.tree.as_str(), restored.files.len()), (first.tree.as_str(), 1));
+        assert_eq!(site.text("a"), "one\n");
+    }
 }

@@ -35,27 +35,27 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use leftfold_events::Sha256;
-use leftfold_events::event::FileChange;
+use leftfold_events::event::{FileChange, FilesFailure};
 use rustix::fd::AsFd;
 use rustix::fs::OFlags;
 use tokio_util::sync::CancellationToken;
 
 pub use stamp::Mode as FileMode;
 pub use transfer::{Piece, Unpacking};
-pub use versions::{FileVersions, Objects, Version};
+pub use versions::{FileVersions, Objects, Version, is_name};
 
 use git::Git;
 use index::Index;
 use pack::Pack;
 
 /// Largest file in bytes that is kept (SPEC: snapshot details).
-const LARGEST: u64 = 2 << 20;
+pub const LARGEST: u64 = 2 << 20;
 /// Most files in a worktree. Home folders have more.
-const MOST_FILES: usize = 100_000;
+pub const MOST_FILES: usize = 100_000;
 /// Most bytes that one snapshot may add.
 const MOST_BYTES: u64 = 1 << 30;
 /// Most names of left-out files that are reported.
-const MOST_LEFT_OUT: usize = 1_000;
+pub const MOST_LEFT_OUT: usize = 1_000;
 /// Most files whose index stays in memory, which takes up about 200 bytes for each.
 const MOST_REMEMBERED: usize = 20_000;
 /// Pause between attempts to lock a snapshot store that another process uses.
@@ -85,6 +85,20 @@ pub enum Error {
 }
 
 impl Error {
+    /// Its kind in the log.
+    pub fn class(&self) -> FilesFailure {
+        match self {
+            Self::NoGit => FilesFailure::NoGit,
+            Self::NoProject(_) => FilesFailure::NoProject,
+            Self::TooMany(_) => FilesFailure::TooManyFiles,
+            Self::TooLarge(_) => FilesFailure::TooLarge,
+            Self::Io { .. } => FilesFailure::Io,
+            Self::Git { .. } => FilesFailure::Git,
+            Self::Path { .. } => FilesFailure::Path,
+            Self::Cancelled => FilesFailure::Cancelled,
+        }
+    }
+
     fn io(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { act, path: path.to_owned(), source }
     }

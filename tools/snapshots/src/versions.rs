@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::process::Stdio;
 
+use serde::{Deserialize, Serialize};
+
 use super::git::{self, Contents, Git};
 use super::{Error, FileMode, Snapshots};
 
 /// A file on both sides of a change.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileVersions {
     /// Relative to the worktree.
     pub path: String,
@@ -19,7 +21,7 @@ pub struct FileVersions {
 }
 
 /// A file as a snapshot holds it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
     pub mode: FileMode,
     /// The name of its content, for [`Objects::read`].
@@ -119,6 +121,6 @@ fn parse(output: &str) -> Differences {
 }
 
 /// Whether git would read this as the name of an object, and as nothing else.
-pub(super) fn is_name(tree: &str) -> bool {
+pub fn is_name(tree: &str) -> bool {
     matches!(tree.len(), 40 | 64) && tree.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

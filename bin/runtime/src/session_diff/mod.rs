@@ -10,6 +10,7 @@
 //! import and show what the log claims ([`steps_to_accept`]).
 
 mod changed_file;
+mod kept;
 mod steps;
 mod tree;
 
@@ -20,16 +21,18 @@ use anyhow::Context;
 use leftfold_events::event::FileChange;
 use leftfold_events::state::{Changed, Figures, Origin};
 use leftfold_events::{Envelope, Seq, SessionId};
-use leftfold_snapshots::{FileMode, FileVersions, Objects, Snapshots, Version};
+use leftfold_snapshots::{FileMode, FileVersions, Snapshots, Version};
 use leftfold_store::Reader;
 use leftfold_tools::is_protected;
 use leftfold_view::clean::visible_line;
 use leftfold_view::file_changes;
 use serde_json::{Value, json};
 
+use crate::executors::NO_PROJECT;
 use crate::session_paths::{self, SessionPlace};
-use crate::{Usage, model, project, secrets};
+use crate::{Usage, executors, model, project, secrets};
 use changed_file::{Content, Pair, Side};
+use kept::{Contents, Kept};
 use steps::{ImportedPart, Step, StepId, Steps};
 
 pub use changed_file::{ChangedFile, FileChangeKind, Source};
@@ -143,8 +146,13 @@ impl SessionDiff {
         let chosen = choose(&steps, range)?;
         let origin = steps.state.origin.as_ref().context("the session has no beginning")?;
         let directory = PathBuf::from(&origin.directory);
-        learn_secrets(&directory)?;
-        let snapshots = snapshots(origin, imported)?;
+        // an imported log does not choose a machine
+        let executor = steps.state.config.options.executor.as_deref().filter(|_| imported == 0);
+        learn_secrets(executor.map_or(&directory, |_| Path::new(NO_PROJECT)))?;
+        let snapshots = match executor {
+            Some(name) => Kept::There(executors::named(name)?),
+            None => Kept::Here(snapshots(origin, imported)?),
+        };
         let mut reading = Reading {
             diff: Self {
                 session: place.session,
@@ -276,13 +284,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn of_steps(
-        &mut self,
-        steps: &Steps,
-        chosen: &[StepId],
-        range: DiffRange,
-        snapshots: &Snapshots,
-    ) {
+    fn of_steps(&mut self, steps: &Steps, chosen: &[StepId], range: DiffRange, snapshots: &Kept) {
         let chosen: Vec<(StepId, &Step)> =
             chosen.iter().filter_map(|id| Some((*id, steps.all.get(id)?))).collect();
         let changes: Vec<(StepId, &Changed, &str)> = chosen
@@ -296,7 +298,7 @@ impl Reading<'_> {
         let pairs: Vec<(&str, &str)> =
             changes.iter().map(|(_, changed, after)| (changed.before.as_str(), *after)).collect();
         let compared = snapshots.compare(&pairs).unwrap_or_else(|error| {
-            self.diff.gaps.push(format!("the snapshots cannot be read: {error}"));
+            self.diff.gaps.push(format!("the snapshots cannot be read: {error:#}"));
             vec![None; pairs.len()]
         });
         let mut missing: BTreeMap<Missing, Vec<Seq>> = BTreeMap::new();
@@ -326,14 +328,16 @@ impl Reading<'_> {
     }
 
     /// Adds the changes between snapshots.
-    fn snapshotted(&mut self, chains: Chains, snapshots: &Snapshots) {
+    fn snapshotted(&mut self, chains: Chains, snapshots: &Kept) {
         if chains.0.is_empty() {
             return;
         }
-        let mut objects = match snapshots.objects() {
-            Ok(objects) => objects,
+        let ends = || chains.0.values().flatten();
+        let versions = ends().flat_map(|(before, after)| before.iter().chain(after));
+        let mut contents = match snapshots.contents(versions) {
+            Ok(contents) => contents,
             Err(error) => {
-                return self.diff.gaps.push(format!("the snapshots cannot be read: {error}"));
+                return self.diff.gaps.push(format!("the snapshots cannot be read: {error:#}"));
             }
         };
         let (mut single, mut several) = (Vec::new(), Vec::new());
@@ -343,8 +347,8 @@ impl Reading<'_> {
                 .map(|(before, after)| Pair {
                     path: path.clone(),
                     from: None,
-                    before: before.map(|version| side(version, &mut objects)),
-                    after: after.map(|version| side(version, &mut objects)),
+                    before: before.map(|version| side(version, &mut contents)),
+                    after: after.map(|version| side(version, &mut contents)),
                 })
                 .collect();
             if pairs.len() == 1 { &mut single } else { &mut several }.append(&mut pairs);
@@ -435,8 +439,8 @@ impl Chains {
     }
 }
 
-fn side(version: Version, objects: &mut Objects) -> Side {
-    let content = objects.read(&version).map_or(Content::Gone, Content::of);
+fn side(version: Version, contents: &mut Contents) -> Side {
+    let content = contents.of(&version).map_or(Content::Gone, Content::of);
     Side { version, content }
 }
 

@@ -13,6 +13,7 @@ use leftfold_store::Reader;
 use tokio_util::sync::CancellationToken;
 
 use super::changed_file::{self, Content, Pair, Side};
+use super::kept::Kept;
 use super::steps::LoggedDiff;
 use super::{Chains, Reading, SessionDiff, learn_secrets};
 use crate::session_paths::{self, SessionPlace};
@@ -103,7 +104,14 @@ fn since_first_snapshot(place: &SessionPlace) -> anyhow::Result<SessionDiff> {
         (event.seq > imported).then(|| (event.seq, tree.clone()))
     };
     let (seq, first) = events.iter().find_map(tree).ok_or_else(none)?;
-    let origin = fold(&events).origin.context("the session has no beginning")?;
+    let state = fold(&events);
+    if let Some(name) = &state.config.options.executor {
+        let why = format!(
+            "the files are beside the executor `{name}`: only the changes of the session are known"
+        );
+        return Err(Usage(why).into());
+    }
+    let origin = state.origin.context("the session has no beginning")?;
     let snapshots = of_project(&origin, imported)?;
     let now = snapshots.take(None, &CancellationToken::new())?.tree;
     let mut reading = Reading {
@@ -115,7 +123,7 @@ fn since_first_snapshot(place: &SessionPlace) -> anyhow::Result<SessionDiff> {
     match snapshots.compare(&[(&first, &now)])?.pop().flatten() {
         Some(files) => {
             let ends = files.into_iter().map(|file| (file.path, vec![(file.before, file.after)]));
-            reading.snapshotted(Chains(ends.collect()), &snapshots);
+            reading.snapshotted(Chains(ends.collect()), &Kept::Here(snapshots));
         }
         None if first == now => {}
         None => reading.diff.gaps.push("the session's first snapshot is not kept any more".into()),
