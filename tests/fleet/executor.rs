@@ -27,6 +27,10 @@ struct Executor {
 
 impl Executor {
     fn start(site: &Site, listen: &str) -> Self {
+        Self::start_with(site, listen, "off")
+    }
+
+    fn start_with(site: &Site, listen: &str, sandbox: &str) -> Self {
         for folder in ["workspace", "executor"] {
             std::fs::create_dir_all(site.path(folder)).unwrap();
         }
@@ -45,7 +49,7 @@ impl Executor {
             "--workspace",
             &text(site.path("workspace")),
             "--sandbox",
-            "off",
+            sandbox,
         ]);
         command.env("LEFTFOLD_HOME", site.path("executor")).env_remove("LEFTFOLD_CONFIG_CONTENT");
         let mut live = Live::start(command);
@@ -65,6 +69,10 @@ impl Executor {
 fn site(replies: Value) -> (Site, Executor) {
     let site = Site::scripted(&script(replies));
     let executor = Executor::start(&site, "127.0.0.1:0");
+    with(site, executor)
+}
+
+fn with(site: Site, executor: Executor) -> (Site, Executor) {
     let site = site.setting("/permission", json!({ "bash": "allow" }));
     let said = json!({
         "address": executor.address, "token": TOKEN, "ca": tls("executor-ca.pem"),
@@ -379,4 +387,35 @@ fn files_at_an_executor_are_shown_and_reverted() {
     let diff = site.run(&["diff", &id]);
     assert!(format!("{diff:?}").contains("cannot be reached"), "{diff:?}");
     drop(Executor::start(&site, &address));
+}
+
+#[test]
+fn a_command_in_the_sandbox_of_an_executor_sees_no_secrets_of_it() {
+    let key = tls("executor-key.pem");
+    let probe = format!(
+        "cat ../token; cat {}; find ../executor -type f; echo x > ../executor/forged; echo x > ../outside; \
+         echo inside > made; true",
+        key.display()
+    );
+    let site = Site::scripted(&script(json!([bash("sh probe.sh"), says("Done.")])));
+    let executor = Executor::start_with(&site, "127.0.0.1:0", "on");
+    std::fs::write(site.path("workspace/probe.sh"), probe).unwrap();
+    let (site, executor) = with(site, executor);
+    let ran = prompt(&site).wait().ok();
+    let events = ran.events();
+    let backend = &only(&events, "tool.started")["data"]["sandbox"]["backend"];
+    if backend.is_null() || backend == "none" {
+        return skipped(&format!("the sandbox of an executor: {}", ran.stderr));
+    }
+    let output = only(&events, "tool.finished")["data"]["output"].as_str().unwrap().to_owned();
+    let begin = std::fs::read_to_string(&key).unwrap();
+    let begin = begin.lines().nth(1).unwrap();
+    assert!(!output.contains(TOKEN) && !output.contains(begin), "{output}");
+    // the state, with the calls that have begun
+    assert!(!output.contains("calls/"), "{output}");
+    for path in ["outside", "executor/forged"] {
+        assert!(!site.path(path).exists(), "{path}: {output}");
+    }
+    assert_eq!(text(&site, "made"), "inside\n", "{output}");
+    drop(executor);
 }
