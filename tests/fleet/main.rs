@@ -16,6 +16,7 @@ mod operations;
 mod takeover;
 mod trial;
 mod trouble;
+mod watched;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
