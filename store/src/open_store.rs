@@ -87,10 +87,9 @@ impl HeldHeads {
     }
 
     pub(crate) fn one(&self, engine: &dyn ReadEngine, session: SessionId) -> Option<Head> {
-        match &*self.lock() {
-            Some(held) => held.get(&session).cloned(),
-            None => engine.head(session).ok()?,
-        }
+        let held = self.lock().as_ref().map(|held| held.get(&session).cloned());
+        // without the lock: an engine may answer on the thread that is about to note a head
+        held.unwrap_or_else(|| engine.head(session).ok().flatten())
     }
 
     /// Notes a head that was acknowledged.

@@ -28,7 +28,7 @@ try {
   say({ events: await events(), state: await state(), is_same: (await run("window.isSame")) === true })
 } catch (error) {
   await tab.screenshot("fleet").catch(() => {})
-  say({ error: error.message })
+  say({ error: error.message, events: await events().catch(() => 0), state: await state().catch(() => ""), is_same: await run("window.isSame").catch(() => "") })
 }
 browser.process.kill()
 process.exit()

@@ -54,6 +54,7 @@ macro_rules! conformance {
             forks_share_events_and_continue_the_chain
             payloads_are_filled_in
             summaries_are_in_the_heads
+            heads_are_read_while_events_are_acknowledged
             changes_below_the_seam_are_found
         }
     };

@@ -1,6 +1,8 @@
 //! Whole stores on an engine: what is above the seam works on every engine.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use leftfold_events::event::{Session, Turn, TurnConfigPayloads};
 use leftfold_events::{Envelope, Payload, Seq, SessionId, Sha256};
@@ -105,6 +107,34 @@ pub fn summaries_are_in_the_heads(place: &dyn Place) {
     let later = store.reader().heads().unwrap().remove(0);
     assert_eq!(later.seq, last.seq + 1);
     assert_ne!(later.summary.unwrap().title, summary.title);
+}
+
+/// A deadlock hangs threads that nobody waits for.
+pub fn heads_are_read_while_events_are_acknowledged(place: &dyn Place) {
+    const EVENTS: Seq = 300;
+    let store = open(place);
+    let reader = store.reader();
+    let mut log = store.log(id(1), None).unwrap();
+    let (sender, ended) = mpsc::channel();
+    let written = sender.clone();
+    thread::spawn(move || {
+        let events = texts(id(1), 1, EVENTS, 50);
+        events.chunks(1).for_each(|event| log.append_wait(event).unwrap());
+        drop(log);
+        written.send(()).unwrap();
+    });
+    thread::spawn(move || {
+        while reader.head(id(1)).is_none_or(|head| head.seq < EVENTS) {}
+        drop(reader);
+        sender.send(()).unwrap();
+    });
+    for _ in 0..2 {
+        if ended.recv_timeout(Duration::from_secs(60)).is_err() {
+            // its end would hang too
+            std::mem::forget(store);
+            panic!("writing and reading wait for each other");
+        }
+    }
 }
 
 /// An engine below which one event of a log was changed.
