@@ -2,11 +2,9 @@
 //! ends with it. A task that panics is an outcome like any other, so nothing waits for it in vain.
 
 use std::panic::AssertUnwindSafe;
-use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
-use tokio::time::timeout;
 
 /// The tasks that an actor runs beside its handler. Dropping the actor's state aborts them.
 #[derive(Debug, Default)]
@@ -44,12 +42,6 @@ impl Tasks {
         self.0.detach_all();
     }
 
-    /// Waits for their ends, at most for `limit`.
-    pub(crate) async fn finish(&mut self, limit: Duration) {
-        let all = async { while self.0.join_next().await.is_some() {} };
-        let _ = timeout(limit, all).await;
-    }
-
     fn reap(&mut self) {
         while let Some(ended) = self.0.try_join_next() {
             if let Err(error) = ended
@@ -74,26 +66,9 @@ pub(crate) async fn blocking<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::sync::mpsc;
 
     use super::Tasks;
-
-    #[tokio::test]
-    async fn the_end_of_tasks_is_waited_for_up_to_a_limit() {
-        let (told, mut outcomes) = mpsc::unbounded_channel();
-        let mut tasks = Tasks::default();
-        for millis in [10, 60_000] {
-            let told = told.clone();
-            tasks.spawn(tokio::time::sleep(Duration::from_millis(millis)), move |_| {
-                told.send(millis).expect("somebody listens");
-            });
-        }
-        tasks.finish(Duration::from_secs(1)).await;
-        drop((tasks, told));
-        assert_eq!((outcomes.recv().await, outcomes.recv().await), (Some(10), None));
-    }
 
     #[tokio::test]
     async fn a_panic_is_told_and_the_end_of_the_actor_ends_its_tasks() {

@@ -21,9 +21,6 @@ use crate::report::tell;
 use crate::tasks::{Tasks, blocking};
 use crate::world::{Recording, TurnConfigs, World};
 
-/// How long the end of a session waits for an executor that is told what the log has.
-const ACKNOWLEDGING: Duration = Duration::from_secs(2);
-
 /// The result for the model of a call whose worker died.
 pub(crate) const DIED: &str = "The tool worker died while this call was running. It may have taken \
     effect fully, partly or not at all. Look at the current state before you run it again.";
@@ -46,8 +43,6 @@ pub(crate) struct Running {
     /// By the seq of the `tool.called`.
     calls: HashMap<Seq, RunningCall>,
     tasks: Tasks,
-    /// Those that tell an executor what the log has.
-    acknowledgements: Tasks,
 }
 
 /// A call that runs, and what it asks people meanwhile.
@@ -73,28 +68,8 @@ impl Actor for ToolExecutor {
     ) -> Result<Running, ActorProcessingErr> {
         let Arguments { owner, world, right } = arguments;
         let World { workspace, turn_configs, recording, .. } = world;
-        let (calls, tasks, acknowledgements) = (HashMap::new(), Tasks::default(), Tasks::default());
-        let running = Running {
-            owner,
-            workspace,
-            turn_configs,
-            recording,
-            right,
-            calls,
-            tasks,
-            acknowledgements,
-        };
-        Ok(running)
-    }
-
-    async fn post_stop(
-        &self,
-        _: ActorRef<Self::Msg>,
-        running: &mut Running,
-    ) -> Result<(), ActorProcessingErr> {
-        // a process that ends would leave outcomes with the executor
-        running.acknowledgements.finish(ACKNOWLEDGING).await;
-        Ok(())
+        let (calls, tasks) = (HashMap::new(), Tasks::default());
+        Ok(Running { owner, workspace, turn_configs, recording, right, calls, tasks })
     }
 
     async fn handle(
@@ -303,8 +278,7 @@ impl Running {
     fn acknowledge(&mut self, of: Seq) {
         let Some(remote) = self.workspace.remote.clone() else { return };
         let run = RunKey { owner: self.right.owner.clone(), seq: of };
-        let acknowledge = async move { remote.acknowledge(&run).await };
-        self.acknowledgements.spawn(acknowledge, |_| {});
+        self.tasks.spawn(async move { remote.acknowledge(&run).await }, |_| {});
     }
 
     fn cancel_all(&mut self) {

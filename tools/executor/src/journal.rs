@@ -167,6 +167,18 @@ impl Journal {
         let _ = fs::remove_file(self.run_file(run));
     }
 
+    /// Forgets the runs of a session except `kept`.
+    pub(crate) fn forget_others(&self, store: &str, session: SessionId, kept: &[RunId]) {
+        let _change = self.change();
+        let kept: Vec<PathBuf> = kept.iter().map(|run| self.run_file(run)).collect();
+        let calls = fs::read_dir(self.session_folder(store, session).join("calls"));
+        let files = calls.into_iter().flatten().filter_map(Result::ok).map(|call| call.path());
+        for file in files.filter(|file| !kept.contains(file)) {
+            // what stays is pruned
+            let _ = fs::remove_file(file);
+        }
+    }
+
     /// Removes records that nobody will ask for, and full texts of outputs that have expired.
     fn prune(&self, now: SystemTime) {
         let Ok(sessions) = fs::read_dir(self.folder.join("sessions")) else { return };

@@ -376,17 +376,18 @@ impl Executor {
         let _admission = self.admission.lock().await;
         self.admit(owner).await?;
         let store = short_hash(&owner.store);
-        {
+        let is_next = {
             let mut table = self.table();
             if table.over.contains(&owner.opening) {
                 return Err(RpcError::new(FENCED, "the session was opened again since"));
             }
             let opening = owner.opening.clone();
             let before = table.openings.insert((store.clone(), owner.session), opening);
-            if let Some(before) = before.filter(|before| *before != owner.opening) {
-                table.over.insert(before);
-            }
-        }
+            let before = before.filter(|before| *before != owner.opening);
+            let is_next = before.is_some();
+            table.over.extend(before);
+            is_next
+        };
         self.end(|key| {
             key.owner.store == owner.store
                 && key.owner.session == owner.session
@@ -396,7 +397,12 @@ impl Executor {
         let run = |seq: &u64| RunId { store: store.clone(), session: owner.session, seq: *seq };
         let waiting: Vec<RunId> = waiting.iter().map(run).collect();
         let executor = Arc::clone(self);
+        let session = owner.session;
         let look = move || -> Vec<Late> {
+            if is_next {
+                // the log has the others, although nobody has said so: their node has ended
+                executor.journal.forget_others(&store, session, &waiting);
+            }
             let late = waiting.iter().filter_map(|run| {
                 let outcome = executor.journal.outcome(run);
                 if outcome.is_none() {

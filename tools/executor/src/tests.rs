@@ -102,6 +102,26 @@ async fn a_run_happens_once_and_its_outcome_stays_until_it_is_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_outcome_that_the_next_owner_does_not_wait_for_is_forgotten() {
+    let site = Site::new().await;
+    let resolved = site.resolved("echo out");
+    let (first, second) = (key(1, "a", 5), key(1, "a", 6));
+    site.client.fence(&first.owner, Vec::new()).await.unwrap();
+    for key in [&first, &second] {
+        site.run(key, &resolved).await;
+    }
+    // asked once more, as after a lost answer, it changes nothing
+    site.client.fence(&first.owner, Vec::new()).await.unwrap();
+    for (opening, waiting, known) in
+        [("b", vec![5, 6], vec![5, 6]), ("c", vec![6], vec![6]), ("d", vec![5, 6], vec![6])]
+    {
+        let next = SessionOwner { opening: opening.into(), ..first.owner.clone() };
+        let late = site.client.fence(&next, waiting).await.unwrap();
+        assert_eq!(late.iter().map(|late| late.seq).collect::<Vec<_>>(), known, "{opening}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_owner_that_another_has_followed_is_refused() {
     let site = Site::new().await;
     let slow = site.resolved("echo begun >> log; sleep 60; echo lived >> log");
