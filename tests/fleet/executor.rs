@@ -274,7 +274,7 @@ fn a_session_waits_for_its_executor() {
     drop(executor);
 }
 
-/// The same command on a host of another name. `None`: this machine does not allow that.
+/// A command that runs in a namespace in which the host has this name. `None` if the machine allows no namespaces.
 fn on_host(host: &str, command: &Command) -> Option<Command> {
     let probe = Command::new("unshare").args(["-Ur", "--uts", "hostname", host]).output();
     if !probe.is_ok_and(|probe| probe.status.success()) {

@@ -162,9 +162,15 @@ fn hand_over(site: &Site, node: Live, session: &str, count: usize) {
     node.wait();
 }
 
-#[test]
-fn a_node_that_leaves_hands_its_sessions_over() {
-    let Some(cluster) = shared() else { return };
+/// Two nodes. The session of the first one is in the middle of its first command.
+struct Working {
+    site: Site,
+    first: Editor,
+    second: Live,
+    session: String,
+}
+
+fn working(cluster: &Cluster) -> Working {
     let work = |n| bash(&format!("echo {n} >> work; sleep 600"));
     let site = site(cluster, json!([work(1), work(2), says("Done.")]));
     let second = server(&site, "b");
@@ -172,6 +178,13 @@ fn a_node_that_leaves_hands_its_sessions_over() {
     let session = first.session(&site);
     first.prompt(&session, "go");
     wait_until("the first command", || site.text("work") == "1\n");
+    Working { site, first, second, session }
+}
+
+#[test]
+fn a_node_that_leaves_hands_its_sessions_over() {
+    let Some(cluster) = shared() else { return };
+    let Working { site, first, second, session } = working(cluster);
     hand_over(&site, first.live, &session, 1);
     let third = editor(&site, "c");
     wait_until("the second command", || site.text("work") == "1\n2\n");
@@ -195,13 +208,7 @@ fn node_of(site: &Site, pid: u32) -> String {
 #[test]
 fn a_node_that_is_drained_hands_its_sessions_over_and_ends() {
     let Some(cluster) = shared() else { return };
-    let work = |n| bash(&format!("echo {n} >> work; sleep 600"));
-    let site = site(cluster, json!([work(1), work(2), says("Done.")]));
-    let second = server(&site, "b");
-    let mut first = editor(&site, "a");
-    let session = first.session(&site);
-    first.prompt(&session, "go");
-    wait_until("the first command", || site.text("work") == "1\n");
+    let Working { site, first, second, session } = working(cluster);
     let node = node_of(&site, first.live.id());
     let drained = site.run(&["fleet", "drain", &node[..13]]).ok();
     assert_eq!(drained.stdout, format!("node {node} has handed over 1 session and ended\n"));
