@@ -58,8 +58,8 @@ pub fn own_on_disk(env: &[(String, String)], mib: u32) -> Option<Cluster> {
     Some(Cluster::start(programs()?, env, Some(mib)))
 }
 
-/// A file system in memory, which can be full.
-struct Disk {
+/// A file system in memory, which can be full. It is unmounted when this is dropped.
+pub struct Disk {
     mib: u32,
     path: PathBuf,
 }
@@ -72,6 +72,22 @@ impl Disk {
         mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(path);
         let is_mounted = mount.output().is_ok_and(|output| output.status.success());
         is_mounted.then(|| Self { mib, path: path.to_owned() })
+    }
+
+    /// Leaves no room.
+    pub fn fill(&self) {
+        let mut file = fs::File::create(self.path.join("full")).unwrap();
+        let full = loop {
+            if let Err(error) = file.write_all(&[b'x'; 1 << 16]) {
+                break error;
+            }
+        };
+        assert_eq!(full.kind(), ErrorKind::StorageFull);
+    }
+
+    /// Gives the room back.
+    pub fn free(&self) {
+        fs::remove_file(self.path.join("full")).unwrap();
     }
 }
 
@@ -229,24 +245,55 @@ impl Cluster {
         self.psql("postgres", "select 1").output().unwrap().status.success()
     }
 
+    /// Keeps the tables that are made from now on, but not the write-ahead log, on a disk of this many MiB. `None` if this
+    /// user may not mount one.
+    pub fn tables_on_disk(&self, mib: u32) -> Option<Disk> {
+        let path = self.dir.path().join("tables");
+        fs::create_dir(&path).unwrap();
+        let disk = Disk::mount(&path, mib)?;
+        self.sql(&format!("create tablespace small location '{}'", path.display()));
+        self.sql("grant create on tablespace small to app");
+        self.sql("alter database logs set default_tablespace = small");
+        Some(disk)
+    }
+
+    /// Speaks TLS from now on, with a certificate that signs itself, for this host. Answers its file, which is in `dir`;
+    /// `None`, visibly, without openssl.
+    pub fn speak_tls(&self, dir: &Path, host: &str) -> Option<PathBuf> {
+        let mut openssl = Command::new("openssl");
+        openssl.current_dir(dir).args(["req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"]);
+        openssl.args(["-pkeyopt", "ec_paramgen_curve:prime256v1", "-subj", &format!("/CN={host}")]);
+        openssl.args(["-addext", &format!("subjectAltName=DNS:{host}")]);
+        openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
+        openssl.args(["-keyout", "key.pem", "-out", "cert.pem"]);
+        match openssl.output() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                crate::skipped("openssl is not installed: `apt-get install openssl`");
+                return None;
+            }
+            output => assert!(output.unwrap().status.success(), "{openssl:?}"),
+        }
+        let certificate = dir.join("cert.pem");
+        self.file("server.crt", &fs::read(&certificate).unwrap());
+        self.file("server.key", &fs::read(dir.join("key.pem")).unwrap());
+        self.set("ssl = on");
+        self.sql("select pg_reload_conf()");
+        while self.sql("show ssl") != "on" {}
+        Some(certificate)
+    }
+
     pub fn has_disk(&self) -> bool {
         self.disk.is_some()
     }
 
     /// Leaves no room on the server's disk.
     pub fn fill_disk(&self) {
-        let mut file = fs::File::create(self.data().join("full")).unwrap();
-        let full = loop {
-            if let Err(error) = file.write_all(&[b'x'; 1 << 16]) {
-                break error;
-            }
-        };
-        assert_eq!(full.kind(), ErrorKind::StorageFull);
+        self.disk.as_ref().unwrap().fill();
     }
 
     /// Gives the room back, and starts the server again if it has ended.
     pub fn free_disk(&self) {
-        fs::remove_file(self.data().join("full")).unwrap();
+        self.disk.as_ref().unwrap().free();
         let start = Instant::now();
         while !self.answers() {
             if start.elapsed() > Duration::from_secs(5) {

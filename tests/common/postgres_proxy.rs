@@ -1,9 +1,9 @@
 //! A proxy between a program and PostgreSQL that knows the protocol well enough to cut a connection
-//! right before or after the answer to an append.
+//! right before or after the answer to an append, and to delay answers.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -26,6 +26,10 @@ struct Plan {
     shut: AtomicBool,
     /// Whether notifications are swallowed.
     deaf: AtomicBool,
+    /// Milliseconds by which each answer is late.
+    late: AtomicU64,
+    /// Whether nothing that the server sends comes through.
+    silent: AtomicBool,
     cuts: AtomicUsize,
 }
 
@@ -78,6 +82,16 @@ impl Proxy {
 
     pub fn swallow_notifications(&self) {
         self.plan.deaf.store(true, Ordering::SeqCst);
+    }
+
+    /// Each answer of the server comes later by this.
+    pub fn delay_answers(&self, by: Duration) {
+        self.plan.late.store(by.as_millis().try_into().unwrap(), Ordering::SeqCst);
+    }
+
+    /// Whether answers are held back.
+    pub fn hold_answers(&self, hold: bool) {
+        self.plan.silent.store(hold, Ordering::SeqCst);
     }
 
     /// Ends all connections.
@@ -151,6 +165,13 @@ fn downwards(
 ) -> std::io::Result<()> {
     loop {
         let (kind, bytes) = message(server, true)?;
+        // an answer ends with this message
+        if kind == b'Z' {
+            thread::sleep(Duration::from_millis(plan.late.load(Ordering::SeqCst)));
+        }
+        while plan.silent.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(10));
+        }
         if swallow.load(Ordering::SeqCst) {
             // the server is ready for the next request
             if kind == b'Z' {

@@ -2,18 +2,21 @@
 
 use std::io::ErrorKind;
 use std::net::TcpListener;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::postgres::{Cluster, PASSWORD, own, shared};
-use common::{Site, bash, end, says, script};
+use common::postgres_proxy::Proxy;
+use common::{Site, all, bash, end, says, script, skipped};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::{on, session_of, url};
+use crate::{old_server, on, session_of, url};
 
 fn site() -> Site {
     let replies = json!([bash("sleep 2"), says("Done."), says("Done.")]);
-    Site::scripted(&script(replies)).setting("/permission", json!({ "bash": "allow" }))
+    let site = Site::scripted(&script(replies)).setting("/permission", json!({ "bash": "allow" }));
+    // no log has a password either
+    site.env("LEFTFOLD_LOG", "trace")
 }
 
 /// A change of the database before the command, and its reversal after it.
@@ -120,6 +123,126 @@ fn a_folder_from_elsewhere_reaches_no_database() {
         assert_eq!(server.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
         on("postgresql://app@127.0.0.1:1/logs", &site, &["sessions"]).with(1);
     }
+}
+
+/// The number of schemas that were made for Leftfold.
+fn schemas(cluster: &Cluster) -> String {
+    cluster.logs("select count(*) from pg_namespace where nspname like 'fleet%'")
+}
+
+#[test]
+fn an_old_server_is_refused_with_its_version() {
+    let port = old_server::start(140_011, "14.11");
+    let url = format!("postgresql://app:{PASSWORD}@127.0.0.1:{port}/logs");
+    let site = site();
+    let local = session_of(&site.prompt("here").ok());
+    for args in
+        [&["fleet", "init"][..], &["run", "go"], &["sessions"], &["replay", &local], &["doctor"]]
+    {
+        let ran = on(&url, &site, args).with(1);
+        let said = ran.stderr + &ran.stdout;
+        assert!(
+            said.contains("is PostgreSQL 14.11, and 15 or later is needed"),
+            "{args:?}: {said}"
+        );
+        assert!(said.contains("upgrade the server"), "{args:?}: {said}");
+    }
+    site.run(&["check", &local]).ok();
+}
+
+#[test]
+fn a_server_that_takes_connections_and_says_nothing_is_given_up() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgresql://app:{PASSWORD}@{}/logs", server.local_addr().unwrap());
+    let (site, start) = (site(), Instant::now());
+    let mut commands = Vec::new();
+    for args in [&["fleet", "init"][..], &["run", "go"], &["sessions"]] {
+        commands.push(site.start(&[args, &["--store", &url]].concat()));
+    }
+    for command in commands {
+        let ran = command.wait().with(1);
+        assert!(!ran.stderr.contains(PASSWORD) && !ran.stderr.contains("no sessions"), "{ran:?}");
+        ran.saying(&["did not answer within 30 s", "look whether PostgreSQL is stuck"]);
+    }
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_slow_server_is_waited_for() {
+    let Some(cluster) = shared() else { return };
+    let (site, proxy, url) = (site(), Proxy::before(cluster.port()), url(cluster));
+    site.run(&["fleet", "init", &url]).ok();
+    let slow = url.replace(&cluster.port().to_string(), &proxy.port().to_string());
+    proxy.delay_answers(Duration::from_millis(150));
+    let mut run = site.start(&["run", "--format", "json", "go", "--store", &slow]);
+    run.until("tool.started");
+    // the tool ends while nothing comes through
+    proxy.hold_answers(true);
+    std::thread::sleep(Duration::from_secs(4));
+    proxy.hold_answers(false);
+    let ran = run.wait().ok();
+    assert_eq!(end(&ran.events())["reason"], "completed");
+    let session = session_of(&ran);
+    for command in ["check", "verify"] {
+        on(&slow, &site, &[command, &session]).ok();
+    }
+}
+
+#[test]
+fn a_certificate_for_another_host_is_refused() {
+    let Some(cluster) = own() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let Some(certificate) = cluster.speak_tls(dir.path(), "other.example") else { return };
+    let (site, url) = (site(), url(&cluster));
+    let local = session_of(&site.prompt("here").ok());
+    let checked = format!("{url}&sslmode=verify-full&sslrootcert={}", certificate.display());
+    for args in [&["fleet", "init"][..], &["run", "go"], &["sessions"], &["replay", &local]] {
+        let ran = on(&checked, &site, args).with(1);
+        ran.saying(&["the certificate of 127.0.0.1", "name the host as its certificate does"]);
+    }
+    assert_eq!(schemas(&cluster), "0");
+    site.run(&["check", &local]).ok();
+}
+
+#[test]
+fn a_full_database_says_so_and_takes_events_again_once_there_is_room() {
+    let Some(cluster) = own() else { return };
+    let Some(disk) = cluster.tables_on_disk(24) else {
+        return skipped("no file system can be mounted here, so no database is full");
+    };
+    let site = Site::scripted(&script(json!(vec![says("Done."); 50])));
+    let url = url(&cluster);
+    site.run(&["fleet", "init", &url]).ok();
+    let kept = session_of(&on(&url, &site, &["run", "--format", "json", "go"]).ok());
+    disk.fill();
+    let mut failed = Vec::new();
+    // a few more events may fit into pages that are there
+    for _ in 0..40 {
+        let text = "word ".repeat(20_000);
+        let ran = on(&url, &site, &["run", "--format", "json", "--session", &kept, &text]);
+        if ran.code == 1 {
+            failed.push(ran);
+            break;
+        }
+        ran.ok();
+    }
+    let full = failed.pop().expect("the database was never full");
+    full.saying(&["is full", "make room there"]);
+    // reading needs no room, and what was acknowledged is there
+    on(&url, &site, &["check", &kept]).ok();
+    disk.free();
+    let ran = on(&url, &site, &["run", "--format", "json", "--session", &kept, "again"]).ok();
+    assert_eq!(end(&ran.events())["reason"], "completed");
+    for command in ["check", "verify"] {
+        on(&url, &site, &[command, &kept]).ok();
+    }
+    let prompts = on(&url, &site, &["export", &kept]).ok().events();
+    let is_again = |event: &&serde_json::Value| event.to_string().contains("again");
+    assert_eq!(
+        all(&prompts, "turn.prompted").into_iter().filter(|event| is_again(event)).count(),
+        1
+    );
+    cluster.end();
 }
 
 fn gap(cluster: &Cluster, pause: Duration) {

@@ -1,6 +1,7 @@
 //! Connections: opening them, checking what is at the other end, and opening them again.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -11,7 +12,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls_platform_verifier::BuilderVerifierExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::{Instant, sleep};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::error::Severity;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Notification, Row, Statement};
@@ -24,6 +26,10 @@ use crate::error::{Error, full};
 use crate::schema;
 
 const OLDEST_SERVER: i32 = 150_000;
+/// How long opening a connection may take.
+const OPENING: Duration = Duration::from_secs(30);
+/// How long an answer may take, except to an append. The server itself gives a statement up after 30 s.
+const ANSWER: Duration = Duration::from_secs(35);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -81,23 +87,8 @@ impl Connector {
         purpose: Purpose,
         notifications: Option<UnboundedSender<Notification>>,
     ) -> Result<Open, Error> {
-        let unsynced = Arc::new(AtomicBool::new(false));
-        let config = &self.address.config;
-        let failed = |error| diagnosis::connecting(&self.address, &error);
-        let client = match &self.tls {
-            Some(tls) => {
-                let (client, connection) = config.connect(tls.clone()).await.map_err(failed)?;
-                tokio::spawn(drive(connection, notifications, Arc::clone(&unsynced)));
-                client
-            }
-            None => {
-                let (client, connection) = config.connect(NoTls).await.map_err(failed)?;
-                tokio::spawn(drive(connection, notifications, Arc::clone(&unsynced)));
-                client
-            }
-        };
-        let open = Open { client, statements: Mutex::default(), unsynced };
-        let checked = async {
+        let opening = async {
+            let open = self.connect(purpose, notifications).await?;
             // first, as a time limit of the user or the database holds until then
             self.set_up(&open, purpose).await?;
             self.look(&open, purpose).await?;
@@ -106,10 +97,32 @@ impl Connector {
             }
             Ok(open)
         };
-        // a server that accepts connections and then says nothing
-        let waited = Duration::from_secs(30);
-        let slow = || Error::Slow { what: "while a connection was opened".into(), waited };
-        tokio::time::timeout(waited, checked).await.map_err(|_| slow())?
+        // some servers accept connections and then say nothing
+        let opened = timeout(OPENING, opening).await;
+        opened.map_err(|_| Error::Silent { server: self.address.server(), waited: OPENING })?
+    }
+
+    async fn connect(
+        &self,
+        purpose: Purpose,
+        notifications: Option<UnboundedSender<Notification>>,
+    ) -> Result<Open, Error> {
+        let unsynced = Arc::new(AtomicBool::new(false));
+        let config = &self.address.config;
+        let failed = |error| diagnosis::connecting(&self.address, &error);
+        let (client, driver) = match &self.tls {
+            Some(tls) => {
+                let (client, connection) = config.connect(tls.clone()).await.map_err(failed)?;
+                (client, tokio::spawn(drive(connection, notifications, Arc::clone(&unsynced))))
+            }
+            None => {
+                let (client, connection) = config.connect(NoTls).await.map_err(failed)?;
+                (client, tokio::spawn(drive(connection, notifications, Arc::clone(&unsynced))))
+            }
+        };
+        let limit = (purpose != Purpose::Append).then_some(ANSWER);
+        let driver = driver.abort_handle();
+        Ok(Open { client, driver, limit, statements: Mutex::default(), unsynced })
     }
 
     /// The version of the tables; 0 without them.
@@ -219,6 +232,10 @@ async fn drive<S, T>(
 /// An open connection.
 pub(crate) struct Open {
     client: Client,
+    /// Ends the connection: what waits for an answer then fails.
+    driver: AbortHandle,
+    /// How long an answer may take.
+    limit: Option<Duration>,
     statements: Mutex<HashMap<&'static str, Statement>>,
     unsynced: Arc<AtomicBool>,
 }
@@ -236,12 +253,12 @@ impl Open {
         let statement = match known {
             Some(statement) => statement,
             None => {
-                let statement = self.client.prepare(sql).await?;
+                let statement = self.answer(self.client.prepare(sql)).await?;
                 self.statements().insert(sql, statement.clone());
                 statement
             }
         };
-        self.client.query(&statement, parameters).await
+        self.answer(self.client.query(&statement, parameters)).await
     }
 
     /// Runs a statement once.
@@ -250,12 +267,28 @@ impl Open {
         sql: &str,
         parameters: &Parameters<'_>,
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        self.client.query(sql, parameters).await
+        self.answer(self.client.query(sql, parameters)).await
     }
 
     /// Runs statements without parameters.
     pub(crate) async fn run(&self, sql: &str) -> Result<(), tokio_postgres::Error> {
-        self.client.batch_execute(sql).await
+        self.answer(self.client.batch_execute(sql)).await
+    }
+
+    /// Waits for an answer. A server that stands still would otherwise hold its clients for ever.
+    async fn answer<T>(
+        &self,
+        answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, tokio_postgres::Error> {
+        let mut answer = pin!(answer);
+        if let Some(limit) = self.limit {
+            if let Ok(answer) = timeout(limit, &mut answer).await {
+                return answer;
+            }
+            tracing::warn!("the database has not answered for {} s", limit.as_secs());
+            self.driver.abort();
+        }
+        answer.await
     }
 
     pub(crate) fn is_closed(&self) -> bool {

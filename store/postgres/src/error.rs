@@ -79,6 +79,12 @@ pub enum Error {
     )]
     Slow { what: String, waited: Duration },
     #[error(
+        "{server} takes connections, but did not answer within {} s: look whether PostgreSQL is stuck or overloaded there, \
+         or something else listens",
+        waited.as_secs()
+    )]
+    Silent { server: String, waited: Duration },
+    #[error(
         "the database gave up waiting for a standby, so an append may be lost with the primary: \
          look at the standbys, then start this node again"
     )]
@@ -133,6 +139,7 @@ impl Error {
                 | Self::Unreachable { .. }
                 | Self::ReadOnly { .. }
                 | Self::Slow { .. }
+                | Self::Silent { .. }
         )
     }
 }

@@ -65,8 +65,8 @@
 //!   want of a partition or of the right to make one.
 //!
 //! Limits: what readers see has reached the primary's disk and normally the standbys; after a crash of
-//! the primary they may see a commit that no standby has. A full disk has no test. CockroachDB and
-//! YugabyteDB speak the protocol but are untested.
+//! the primary they may see a commit that no standby has. CockroachDB and YugabyteDB speak the
+//! protocol but are untested.
 
 mod address;
 mod append;

@@ -1,6 +1,6 @@
 //! Faults of a database, and the advice of each error.
 
-use std::process::Command;
+use std::time::{Duration, Instant};
 
 use leftfold_postgres::{Address, Error, Options, Postgres, Reader, migrate};
 
@@ -127,13 +127,8 @@ fn servers_that_are_not_safe_are_refused() {
         while cluster.sql(&format!("show {setting}")) != "on" {}
     }
     let dir = tempfile::tempdir().unwrap();
-    let certificate = certificate(dir.path());
-    let read = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
-    cluster.file("server.crt", &read("cert.pem"));
-    cluster.file("server.key", &read("key.pem"));
-    cluster.set("ssl = on");
-    cluster.sql("select pg_reload_conf()");
-    while cluster.sql("show ssl") != "on" {}
+    let Some(certificate) = cluster.speak_tls(dir.path(), "localhost") else { return };
+    let certificate = certificate.display();
     let url = cluster.url(cluster.port(), &tables.schema);
     let trusting = format!("{url}&sslmode=verify-full&sslrootcert={certificate}");
     // nobody knows its authority; it names another host; both are right
@@ -150,18 +145,6 @@ fn servers_that_are_not_safe_are_refused() {
     assert!(matches!(error, Err(Error::Roots { .. })), "{error:?}");
 }
 
-/// Makes a certificate for `localhost` that signs itself.
-fn certificate(dir: &std::path::Path) -> String {
-    let mut openssl = Command::new("openssl");
-    openssl.current_dir(dir).args(["req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"]);
-    openssl.args(["-pkeyopt", "ec_paramgen_curve:prime256v1", "-subj", "/CN=localhost"]);
-    openssl.args(["-addext", "subjectAltName=DNS:localhost", "-keyout", "key.pem"]);
-    openssl.args(["-addext", "basicConstraints=critical,CA:FALSE", "-out", "cert.pem"]);
-    let output = openssl.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    dir.join("cert.pem").display().to_string()
-}
-
 /// A pooler in transaction mode does not pass notifications on.
 #[test]
 fn a_pooler_that_breaks_notifications_is_found() {
@@ -173,4 +156,20 @@ fn a_pooler_that_breaks_notifications_is_found() {
     proxy.swallow_notifications();
     let error = Postgres::open(&through, Options::default()).map(drop).unwrap_err();
     assert!(matches!(error, Error::Pooler { .. }), "{error}");
+}
+
+/// A stuck server acknowledges what it is sent, so that only a time limit finds it.
+#[test]
+fn a_server_that_gets_stuck_holds_no_reader_for_ever() {
+    let Some(cluster) = shared() else { return };
+    let tables = cluster.tables();
+    let proxy = Proxy::before(cluster.port());
+    let reader = Reader::open(&tables.through(proxy.port())).unwrap();
+    proxy.hold_answers(true);
+    let start = Instant::now();
+    let error = reader.head(id(1)).map(drop).unwrap_err();
+    assert!(matches!(error, Error::Lost { .. }), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(50), "{:?}", start.elapsed());
+    proxy.hold_answers(false);
+    assert_eq!(reader.head(id(1)), Ok(None));
 }
