@@ -28,6 +28,8 @@ pub(crate) enum FleetCommand {
     Nodes(Shown),
     /// Ask a node to hand its sessions over and end, and wait until it has
     Drain(Drain),
+    /// Bind a session whose host is dead to another host, whose nodes then go on with it
+    Move(Move),
     /// Copy sessions from this machine into the store of --store, byte for byte; the originals stay
     Import {
         /// Folders of sessions, or a folder with many of them, such as the data folder
@@ -47,6 +49,19 @@ pub(crate) struct Drain {
     /// Give up waiting after this time, for instance 90s or 5m; the node still goes on handing over
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = milliseconds)]
     pub(crate) timeout: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Move {
+    /// The session: its id, or the beginning of it. Its subagents and forks move with it
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: String,
+    /// The database [default: the one of --store]
+    #[arg(value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// The name of the new host, as its nodes have it (`leftfold fleet nodes`)
+    #[arg(long = "to", visible_alias = "host", value_name = "HOST")]
+    pub(crate) to: String,
 }
 
 #[derive(Debug, Args)]

@@ -87,6 +87,9 @@ pub(crate) fn fleet(args: &Fleet, store: Option<&str>) -> anyhow::Result<ExitCod
         FleetCommand::Status(args) => status(&database(args.url.as_deref(), store)?, args.format),
         FleetCommand::Nodes(args) => nodes(&database(args.url.as_deref(), store)?, args.format),
         FleetCommand::Drain(args) => operate::drain(&database(args.url.as_deref(), store)?, args),
+        FleetCommand::Move(args) => {
+            operate::move_session(&database(args.url.as_deref(), store)?, args)
+        }
         FleetCommand::Import { folders } => import(folders),
     }
 }

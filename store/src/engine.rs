@@ -88,6 +88,8 @@ pub struct Owner {
     pub place: Option<String>,
     /// How many messages wait in its inbox.
     pub messages: u64,
+    /// Why the last node that wanted to go on with it could not, and how long ago, if nobody owns it since.
+    pub trouble: Option<(String, Duration)>,
 }
 
 /// Messages to the owners of sessions, which a shared engine keeps. Any node may put one there, and the owner settles it
@@ -151,6 +153,13 @@ pub trait Inboxes: Send + Sync {
     /// # Errors
     /// The database is away.
     fn elsewhere(&self, session: SessionId) -> Result<Option<Owner>, Error>;
+
+    /// Notes for people why this node cannot go on with a session of nobody. A session that somebody owns stays as it
+    /// is.
+    ///
+    /// # Errors
+    /// The database is away.
+    fn note_trouble(&self, session: SessionId, why: String) -> Result<(), Error>;
 
     /// From now on, calls `wake` when a message was posted or concluded. A call may be lost. It is called no more once it
     /// answers `false`.

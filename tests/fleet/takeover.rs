@@ -18,7 +18,12 @@ use crate::{session_of, url};
 
 /// A site with tables of its own, whose nodes lose their sessions after two seconds.
 fn site(cluster: &Cluster, replies: Value) -> Site {
-    let url = format!("{}&lease=2", url(cluster));
+    site_on(&url(cluster), replies)
+}
+
+/// As [`site`], on these tables.
+fn site_on(url: &str, replies: Value) -> Site {
+    let url = format!("{url}&lease=2");
     let site = Site::scripted(&script(replies))
         .setting("/permission", json!({ "bash": "allow", "task": "allow" }))
         .env("LEFTFOLD_STORE", url);
@@ -232,6 +237,84 @@ fn a_node_that_is_drained_hands_its_sessions_over_and_ends() {
     assert_eq!(site.text("work"), "1\n2\n");
     assert_eq!(all(&ended, "session.resumed").len(), 2);
     drop((second, third));
+}
+
+/// Asks `why` until it says so.
+fn wait_for_why(site: &Site, session: &str, says: &str) -> String {
+    let mut why = String::new();
+    wait_until(says, || {
+        why = site.run(&["why", session]).ok().stdout;
+        why.contains(says)
+    });
+    why
+}
+
+#[test]
+fn a_session_of_a_dead_host_moves_to_another_one() {
+    let Some(cluster) = shared() else { return };
+    let task = json!({ "description": "look", "prompt": "look", "subagent_type": "general" });
+    let begin = bash("echo begun >> begun; sleep 600");
+    let url = url(cluster);
+    let site = site_on(
+        &url,
+        json!([
+            { "match": { "prompt": "look", "answers": 0 }, "parts": begin["parts"] },
+            { "match": { "prompt": "look" }, "parts": [{ "text": "I looked." }] },
+            call("task", task),
+            says("Done."),
+        ]),
+    );
+    let mut run = site.start(&["run", "--format", "json", "go"]);
+    let session = run.until("session.created")["session"].as_str().unwrap().to_owned();
+    wait_until("the subagent's command", || !site.text("begun").is_empty());
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let moving = ["fleet", "move", &session, "--to", &host];
+    site.run(&moving).with(1).saying(&["belongs to a living node", "leftfold fleet drain"]);
+    run.signal(Signal::KILL);
+    run.wait();
+    // as if the run had been on another host
+    let schema = url.rsplit_once("schema=").unwrap().1;
+    cluster.logs(&format!(
+        "update {schema}.session set place = 'host:gone'; \
+         update {schema}.node set until = clock_timestamp() - interval '1 s'"
+    ));
+    let server = server(&site, "b");
+    std::thread::sleep(Duration::from_secs(2));
+    wait_for_why(&site, &session, "gone");
+    // its project is not there yet
+    let away = site.path("away");
+    std::fs::rename(site.project(), &away).unwrap();
+    let elsewhere = |args: &[&str]| {
+        let mut command = site.command(args);
+        command.current_dir(site.path(""));
+        Live::start(command).wait()
+    };
+    let moved = elsewhere(&["fleet", "move", &session[..20], "--host", &host]).ok();
+    moved.saying(&["no files have moved"]);
+    wait_until("the node's error", || {
+        elsewhere(&["why", &session]).ok().stdout.contains("a node could not go on with it")
+    });
+    let why = elsewhere(&["why", &session, "--format", "json"]).ok();
+    let why: Value = serde_json::from_str(&why.stdout).unwrap();
+    assert_eq!(why["place"], format!("host:{host}"));
+    let trouble = why["trouble"]["why"].as_str().unwrap();
+    assert!(trouble.contains(site.project().to_str().unwrap()), "{trouble}");
+    std::fs::rename(&away, site.project()).unwrap();
+    let ended = wait_for_end(&site, &session);
+    assert_eq!(end(&ended)["reason"], "completed");
+    // the subagent has moved, too
+    let child = all(&ended, "subagent.spawned")[0]["data"]["session"].as_str().unwrap().to_owned();
+    assert_eq!(all(&events(&site, &child), "session.resumed").len(), 1);
+    assert!(!site.run(&["why", &session]).ok().stdout.contains("could not go on"));
+    for (args, says) in [
+        (&["fleet", "move", "01", "--to", &host][..], "say more of it"),
+        (&["fleet", "move", "7ZZZ", "--to", &host][..], "has no session"),
+        (&["fleet", "move", "no id", "--to", &host][..], "has no session"),
+    ] {
+        site.run(args).with(1).saying(&[says]);
+    }
+    site.run(&["fleet", "move", &session]).with(2);
+    drop(server);
 }
 
 #[test]

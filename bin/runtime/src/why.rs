@@ -80,9 +80,12 @@ pub fn report(place: &SessionPlace, holder: impl FnOnce() -> Option<i32>) -> any
     let Look { status, owner, executor, waits, findings } = look(place, holder)?;
     let mut report = serde_json::to_value(&status)?;
     report["session"] = json!(place.session);
-    if let Some(Owner { node, place, messages }) = owner {
+    if let Some(Owner { node, place, messages, trouble }) = owner {
         (report["owner"], report["place"]) = (json!(node), json!(place));
         report["messages"] = json!(messages);
+        if let Some((why, since)) = trouble {
+            report["trouble"] = json!({ "why": why, "age_s": since.as_secs() });
+        }
     }
     if let Some(trouble) = executor {
         report["executor"] = json!(trouble);
@@ -143,6 +146,10 @@ fn owner_line(owner: &Owner, status: &SessionStatus) -> String {
         }
         (None, SessionStatus::Running { .. } | SessionStatus::Idle { .. }) => String::new(),
     };
+    if let Some((why, since)) = owner.trouble.as_ref().filter(|_| owner.node.is_none()) {
+        let (why, age) = (printable_line(why), since.as_secs());
+        let _ = writeln!(text, "  a node could not go on with it {age} s ago: {why}");
+    }
     if owner.messages > 0 {
         let (messages, number) = (words::counted(count(owner.messages), "message"), owner.messages);
         let verb = if number == 1 { "waits" } else { "wait" };

@@ -604,6 +604,15 @@ impl Postgres {
         self.reader.thread.run(async move { node.forget(message).await })
     }
 
+    /// As [`Inboxes::note_trouble`](leftfold_store::engine::Inboxes::note_trouble).
+    ///
+    /// # Errors
+    /// The database is away or fails.
+    pub fn note_trouble(&self, session: SessionId, why: String) -> Result<(), Error> {
+        let node = Arc::clone(&self.node);
+        self.reader.thread.run(async move { node.note_trouble(session, &why).await })
+    }
+
     /// The sessions whose turns other nodes run now, up to `most`.
     ///
     /// # Errors

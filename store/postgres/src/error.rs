@@ -118,6 +118,15 @@ pub enum Error {
          themselves"
     )]
     DeadNode { node: String },
+    #[error("the database has no session {named}: `leftfold sessions` lists them")]
+    NoSession { named: String },
+    #[error("several sessions have an id that begins with {named}: say more of it")]
+    SeveralSessions { named: String },
+    #[error(
+        "session {session} is bound to no host, but to {place}: each node that has this executor in its settings may \
+         go on with it"
+    )]
+    AtExecutor { session: SessionId, place: String },
     #[error("the engine is closed")]
     Closed,
 }

@@ -6,7 +6,7 @@
 //! | [`migrate`] | creates the tables or brings them up to date |
 //! | [`Postgres`] | a node: claims sessions, appends to their logs |
 //! | [`Reader`] | reads any log, of a standby too |
-//! | [`Operator`] | asks nodes to leave |
+//! | [`Operator`] | asks nodes to leave, moves sessions to other hosts |
 //! | [`PostgresEngine`] | the same as an engine of a store, for `leftfold_store::Store` |
 //! | [`Databases`] | opens that engine for stores whose folder names a database |
 //! | [`Hint`], [`Watch`] | wake-ups when a log has grown |
@@ -96,7 +96,7 @@ pub use error::Error;
 pub use hints::Hint;
 pub use inspect::{NodeStatus, Server, Status};
 pub use migrate::migrate;
-pub use operate::Operator;
+pub use operate::{Moved, Operator};
 pub use ownership::{Claim, MOST_MESSAGES};
 pub use places::Places;
 pub use read::{Head, Page};

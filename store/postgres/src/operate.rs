@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use leftfold_events::SessionId;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::address::Address;
-use crate::columns::get;
+use crate::columns::{get, session, uuid};
 use crate::connection::{Connector, Purpose, Slot};
 use crate::engine::EngineThread;
 use crate::error::Error;
@@ -21,6 +22,46 @@ const NAMED: &str = "select id::text, until > clock_timestamp(), \
 
 const DRAIN: &str = "update node set draining = true \
     where id = $1::text::uuid and until > clock_timestamp() returning id";
+
+/// The sessions whose ids lie between two.
+const SESSIONS: &str =
+    "select id, family from session where id between $1 and $2 and seq > 0 order by id limit 2";
+
+/// In the order in which appends lock rows. What the next statement sees stays so: nobody claims the family in between.
+const LOCK: &str = "select from session where family = $1 order by id for update";
+
+/// The new epoch shuts out an owner that stands still.
+const MOVE: &str = "with all_of as materialized ( \
+        select s.id, s.epoch, s.place, \
+            coalesce(n.until between clock_timestamp() \
+                and clock_timestamp() + make_interval(secs => n.lease + 1), false) as lives, \
+            coalesce(nullif(array_to_string(n.labels, ', '), ''), n.id::text) as node \
+        from session s left join node n on n.id = s.owner where s.family = $1 \
+    ), moved as ( \
+        update session set place = $2, owner = null, trouble = null, \
+            epoch = (select max(epoch) from all_of) + 1 \
+        where id in (select id from all_of) \
+            and not exists (select from all_of where lives or starts_with(place, 'executor:')) \
+        returning wants \
+    ) select (select count(*) from moved), (select coalesce(bool_or(wants), false) from moved), \
+        (select node from all_of where lives limit 1), \
+        (select place from all_of where place is not null order by id limit 1)";
+
+const HOST_LIVES: &str =
+    "select from node where until > clock_timestamp() and $1 = any(labels) limit 1";
+
+/// A family that was moved to another host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    pub family: SessionId,
+    pub sessions: u64,
+    /// The place that it was bound to.
+    pub from: Option<String>,
+    /// Whether a turn of it is unfinished, so that a node goes on with it.
+    pub wants: bool,
+    /// Whether a node of the new host lives.
+    pub is_awaited: bool,
+}
 
 /// Changes what nodes do, and what the database keeps.
 pub struct Operator {
@@ -72,6 +113,59 @@ impl Operator {
             announcer.spread(&[Hint::Nodes]);
             announcer.send(&slot).await;
             Ok(id)
+        })
+    }
+
+    /// Binds a session of a dead or absent node to another host, with its whole family. `named` is the session's id, or
+    /// the beginning of it.
+    ///
+    /// # Errors
+    /// [`Error::NoSession`], [`Error::SeveralSessions`]; [`Error::Taken`] if a living node owns it;
+    /// [`Error::AtExecutor`] if its workspace is no host's; or the database fails.
+    pub fn move_to(&self, named: &str, host: &str) -> Result<Moved, Error> {
+        let (slot, announcer) = (Arc::clone(&self.slot), Arc::clone(&self.announcer));
+        let (named, host) = (named.to_uppercase(), host.to_owned());
+        self.thread.run(async move {
+            let id = |fill: &str| {
+                if named.len() > 26 {
+                    return Err(Error::NoSession { named: named.clone() });
+                }
+                let padded: String = named.chars().chain(fill.chars().cycle()).take(26).collect();
+                padded.parse::<SessionId>().map_err(|_| Error::NoSession { named: named.clone() })
+            };
+            let found = query(&slot, SESSIONS, &[&uuid(id("0")?), &uuid(id("Z")?)]).await?;
+            let [row] = found.as_slice() else {
+                return Err(match found.is_empty() {
+                    true => Error::NoSession { named },
+                    false => Error::SeveralSessions { named },
+                });
+            };
+            let (asked, family) = (session(get(row, 0)?), session(get(row, 1)?));
+            let open = slot.get().await?;
+            open.run("begin").await.map_err(|error| slot.error(&error))?;
+            let (place, uuid) = (format!("host:{host}"), uuid(family));
+            let moved = match open.query(LOCK, &[&uuid]).await {
+                Ok(_) => open.query(MOVE, &[&uuid, &place]).await,
+                Err(error) => Err(error),
+            };
+            let end = if moved.is_ok() { "commit" } else { "rollback" };
+            open.run(end).await.map_err(|error| slot.error(&error))?;
+            let rows = moved.map_err(|error| slot.error(&error))?;
+            let row =
+                rows.first().ok_or_else(|| Error::Failed { why: "it answers nothing".into() })?;
+            let (sessions, wants, node, from): (i64, bool, Option<String>, Option<String>) =
+                (get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?);
+            if let Some(node) = node {
+                return Err(Error::Taken { session: asked, node });
+            }
+            if sessions == 0 {
+                return Err(Error::AtExecutor { session: asked, place: from.unwrap_or_default() });
+            }
+            announcer.spread(&[Hint::Released]);
+            announcer.send(&slot).await;
+            let is_awaited =
+                !query(&slot, HOST_LIVES, &[&format!("host {host}")]).await?.is_empty();
+            Ok(Moved { family, sessions: sessions.unsigned_abs(), from, wants, is_awaited })
         })
     }
 

@@ -63,7 +63,7 @@ const NODES: &str = "select id, until between clock_timestamp() \
     from node where id = any($1)";
 
 /// A place that the session was bound to later ([`BIND`]) stays, whichever node has the session.
-const TAKE: &str = "update session set owner = $2, epoch = $3, \
+const TAKE: &str = "update session set owner = $2, epoch = $3, trouble = null, \
         place = case when starts_with(place, 'executor:') then place else $4 end where family = $1 \
     returning id, family, seq, link, epoch, owner::text, head";
 
@@ -139,6 +139,15 @@ const REMOVE: &str = "with mine as materialized ( \
 
 const NOTE: &str = "insert into imported (session, note) select * from unnest($1::uuid[], $2::text[]) \
     on conflict (session) do update set note = excluded.note";
+
+/// Unless another node owns it. This one may not have given it back yet.
+const TROUBLE: &str = concat!(
+    "update session s set troubled = clock_timestamp(), \
+        trouble = concat_ws(': ', (select array_to_string(labels, ', ') from node where id = $1), $3::text) \
+    where s.id = $2 and not exists (select from node n where n.id = s.owner and n.id <> $1 and ",
+    owner_lives!(),
+    ")"
+);
 
 const RUNNING_ELSEWHERE: &str = concat!(
     "select s.id from session s join node n on n.id = s.owner where s.wants and s.owner <> $1 and ",
@@ -584,6 +593,10 @@ impl Node {
 
     pub(crate) async fn forget(&self, message: MessageId) -> Result<(), Error> {
         self.query(FORGET_MESSAGE, &[&message_uuid(message)]).await.map(drop)
+    }
+
+    pub(crate) async fn note_trouble(&self, of: SessionId, why: &str) -> Result<(), Error> {
+        self.query(TROUBLE, &[&self.id, &uuid(of), &why]).await.map(drop)
     }
 
     pub(crate) async fn running_elsewhere(&self, most: i64) -> Result<Vec<SessionId>, Error> {

@@ -42,7 +42,8 @@ const OWNER: &str = "select case when until between clock_timestamp() \
             and clock_timestamp() + make_interval(secs => lease + 1) \
         then coalesce(nullif(array_to_string(labels, ', '), ''), node.id::text) end, place, \
     (select count(*) from inbox where inbox.session = $1 \
-        and not exists (select from outcome where message = inbox.id)) \
+        and not exists (select from outcome where message = inbox.id)), \
+    trouble, coalesce(extract(epoch from clock_timestamp() - troubled), 0)::float8 \
     from session left join node on node.id = owner where session.id = $1";
 
 const NOTES: &str = "select note from imported order by session";
@@ -165,7 +166,11 @@ pub(crate) async fn owner(slot: &Slot, id: SessionId) -> Result<Owner, Error> {
     match rows(slot, OWNER, &[&uuid(id)]).await?.first() {
         Some(row) => {
             let messages = get::<i64>(row, 2)?.unsigned_abs();
-            Ok(Owner { node: get(row, 0)?, place: get(row, 1)?, messages })
+            let (node, place, trouble): (Option<String>, _, Option<String>) =
+                (get(row, 0)?, get(row, 1)?, get(row, 3)?);
+            let since = Duration::try_from_secs_f64(get(row, 4)?).unwrap_or_default();
+            let trouble = trouble.filter(|_| node.is_none()).map(|why| (why, since));
+            Ok(Owner { node, place, messages, trouble })
         }
         None => Ok(Owner::default()),
     }

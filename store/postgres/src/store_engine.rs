@@ -419,6 +419,10 @@ impl Inboxes for PostgresEngine {
         self.node.elsewhere(session).map_err(engine_error)
     }
 
+    fn note_trouble(&self, session: SessionId, why: String) -> Result<(), Error> {
+        self.node.note_trouble(session, why).map_err(engine_error)
+    }
+
     fn on_message(&self, wake: Wake) {
         self.node.reader().on_message(wake);
     }

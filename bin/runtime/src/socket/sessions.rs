@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use async_trait::async_trait;
 use leftfold_actors::{NodeMessage, Opened};
 use leftfold_events::event::SessionChoices;
@@ -385,6 +385,13 @@ impl SessionRegistry {
         let place = self.place(session)?;
         let looked = place.clone();
         let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await??;
+        // without it, each command of the turn would fail
+        if project.executor.is_none() && !project.directory.is_dir() {
+            bail!(
+                "its project folder {} is not on this host: bring it there",
+                project.directory.display()
+            );
+        }
         // the permission mode of the turn stays, because nobody may be there who would choose one
         let given = project.given.as_ref();
         let overrides = Overrides {

@@ -9,14 +9,19 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use leftfold_events::SessionId;
+use leftfold_store::Inbox;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::inbox::take_messages;
 use super::sessions::SessionRegistry;
+use crate::redact_output;
 
 /// How often it looks for sessions, if nothing wakes it.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// The length to which a note about a session is cut, in characters.
+const MOST_TROUBLE: usize = 500;
 
 /// With so many sessions open, this node takes no more.
 const MOST: usize = 256;
@@ -49,6 +54,7 @@ async fn run(sessions: Weak<SessionRegistry>) {
             return;
         };
         let Some(store) = sessions.kept_store() else { return };
+        let inbox = store.inbox();
         let look = move || store.unowned(MOST);
         let found = match tokio::task::spawn_blocking(look).await {
             Ok(Ok(found)) => found,
@@ -62,15 +68,29 @@ async fn run(sessions: Weak<SessionRegistry>) {
             }
         };
         for session in attempts.due(found, Instant::now()) {
-            let sessions = Arc::clone(&sessions);
+            let (sessions, inbox) = (Arc::clone(&sessions), inbox.clone());
             tokio::spawn(async move {
                 match sessions.claim(session).await {
                     Ok(()) => tracing::info!("session {session} goes on here"),
                     // another node was quicker, or it cannot go on
-                    Err(error) => tracing::warn!("session {session} is not taken over: {error:#}"),
+                    Err(error) => {
+                        tracing::warn!("session {session} is not taken over: {error:#}");
+                        note_trouble(inbox, session, &error).await;
+                    }
                 }
             });
         }
+    }
+}
+
+/// Notes in the database why this node cannot go on with a session, for `leftfold why` anywhere.
+async fn note_trouble(inbox: Option<Inbox>, session: SessionId, error: &anyhow::Error) {
+    let Some(inbox) = inbox else { return };
+    let why = redact_output::masked(&format!("{error:#}")).into_owned();
+    let why: String = why.chars().filter(|letter| *letter != '\0').take(MOST_TROUBLE).collect();
+    let note = move || inbox.with(|inboxes| inboxes.note_trouble(session, why));
+    if let Ok(Err(error)) = tokio::task::spawn_blocking(note).await {
+        tracing::warn!("nobody learns why session {session} waits: {error}");
     }
 }
 
