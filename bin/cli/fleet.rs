@@ -30,6 +30,8 @@ pub(crate) enum FleetCommand {
     Drain(Drain),
     /// Bind a session whose host is dead to another host, whose nodes then go on with it
     Move(Move),
+    /// Remove sessions that have rested for long, and what nobody needs any more
+    Gc(Gc),
     /// Copy sessions from this machine into the store of --store, byte for byte; the originals stay
     Import {
         /// Folders of sessions, or a folder with many of them, such as the data folder
@@ -62,6 +64,22 @@ pub(crate) struct Move {
     /// The name of the new host, as its nodes have it (`leftfold fleet nodes`)
     #[arg(long = "to", visible_alias = "host", value_name = "HOST")]
     pub(crate) to: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Gc {
+    /// The database [default: the one of --store]
+    #[arg(value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// Remove sessions without an event for so many days, each with its subagents and forks [default: remove none]
+    #[arg(long, value_name = "DAYS")]
+    pub(crate) older_than: Option<u32>,
+    /// Only say what would be removed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]

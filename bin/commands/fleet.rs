@@ -90,6 +90,7 @@ pub(crate) fn fleet(args: &Fleet, store: Option<&str>) -> anyhow::Result<ExitCod
         FleetCommand::Move(args) => {
             operate::move_session(&database(args.url.as_deref(), store)?, args)
         }
+        FleetCommand::Gc(args) => operate::gc(&database(args.url.as_deref(), store)?, args),
         FleetCommand::Import { folders } => import(folders),
     }
 }

@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::sync::{Arc, Weak, mpsc};
 use std::time::Instant;
 
@@ -28,6 +29,9 @@ pub struct Log {
     wants: bool,
     /// The messages that the next batch settles.
     settles: Vec<MessageId>,
+    /// In a shared store, the contents that this log has named. The engine keeps account of who names what, so it gets
+    /// all of them, whatever this process knows to be there.
+    named: HashSet<Sha256>,
 }
 
 impl Drop for Log {
@@ -77,6 +81,7 @@ impl Log {
             summary: Summary::default(),
             wants: false,
             settles: Vec::new(),
+            named: HashSet::new(),
         };
         log.find_end()?;
         Ok(log)
@@ -107,6 +112,9 @@ impl Log {
 
     fn send(&mut self, encoded: Encoded, done: Done) {
         let Encoded { events, payloads, head } = encoded;
+        if self.store.engine.is_shared() {
+            self.named.extend(payloads.iter().map(|(sha256, _)| *sha256));
+        }
         let append = Append {
             session: self.session,
             epoch: self.epoch,
@@ -313,7 +321,7 @@ impl Log {
         Error::Unstorable { session: self.session, seq: envelope.seq, why: why.into() }
     }
 
-    /// Adds the contents unless they are known to be stored.
+    /// Adds the contents unless they are known to be stored, and in a shared store, named by this session.
     fn add_payload(
         &self,
         event: &Envelope,
@@ -322,17 +330,23 @@ impl Log {
     ) -> Result<(), Error> {
         let sha256 = payload.sha256();
         let known = |(known, _): &(Sha256, _)| *known == sha256;
-        if payloads::is_unset(payload)
-            || self.store.cache.get(sha256).is_some()
-            || to.iter().any(known)
-        {
+        let cached = self.store.cache.get(sha256);
+        let is_stored = match self.store.engine.is_shared() {
+            true => self.named.contains(&sha256),
+            false => cached.is_some(),
+        };
+        if payloads::is_unset(payload) || is_stored || to.iter().any(known) {
             return Ok(());
         }
-        if Sha256::of(payload.text().as_bytes()) != sha256 {
-            let why = format!("payload {sha256} comes without its contents");
-            return Err(self.unstorable(event, why));
-        }
-        to.push((sha256, Arc::clone(payload.text())));
+        let text = match cached {
+            Some(text) => text,
+            None if Sha256::of(payload.text().as_bytes()) == sha256 => Arc::clone(payload.text()),
+            None => {
+                let why = format!("payload {sha256} comes without its contents");
+                return Err(self.unstorable(event, why));
+            }
+        };
+        to.push((sha256, text));
         Ok(())
     }
 }

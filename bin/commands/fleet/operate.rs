@@ -1,15 +1,18 @@
-//! `leftfold fleet drain` and `leftfold fleet move`: change what the nodes of a database do.
+//! `leftfold fleet drain`, `move` and `gc`: change what the nodes of a database do, and what it keeps.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use leftfold_postgres::{Address, Error, Moved, Operator};
+use leftfold_postgres::{Address, Error, Moved, Operator, Removed};
 use leftfold_runtime::{Usage, note, only_people};
-use leftfold_view::{clean, words::counted};
+use leftfold_view::{clean, words, words::counted};
+use serde_json::json;
 
 use super::super::live_line::LiveLine;
-use crate::cli::{Drain, Move};
+use crate::cli::{Drain, Format, Gc, Move};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How often it looks whether a node has ended.
 const LOOK: Duration = Duration::from_millis(200);
@@ -74,5 +77,44 @@ pub(super) fn move_session(address: &Address, args: &Move) -> anyhow::Result<Exi
     super::super::print(&format!(
         "session {family}: {} moved from host {from} to host {host}{next}\n",
         counted(usize::try_from(sessions).unwrap_or(usize::MAX), "session"),
+    ))
+}
+
+pub(super) fn gc(address: &Address, args: &Gc) -> anyhow::Result<ExitCode> {
+    only_people::require("leftfold fleet gc")?;
+    let live = LiveLine::about("looking for what nobody needs");
+    let older_than = args.older_than.map(|days| DAY * days);
+    let removed = Operator::open(address)?.collect(older_than, args.dry_run)?;
+    drop(live);
+    let Removed {
+        families,
+        sessions,
+        events,
+        contents,
+        bytes,
+        nodes,
+        outcomes,
+        messages,
+        partitions,
+    } = removed;
+    if args.format == Format::Json {
+        let line = json!({
+            "families": families, "sessions": sessions, "events": events, "contents": contents, "bytes": bytes,
+            "nodes": nodes, "outcomes": outcomes, "messages": messages, "partitions": partitions,
+            "dry_run": args.dry_run,
+        });
+        return super::super::print_json(&format!("{line}\n"));
+    }
+    super::super::print(&format!(
+        "{}: {} with {}, {} that nothing refers to, {}\n  {}, {}, {}, {}\n",
+        if args.dry_run { "would be removed" } else { "removed" },
+        counted(sessions, "session"),
+        counted(events, "event"),
+        counted(contents, "content"),
+        words::bytes(bytes),
+        counted(nodes, "dead node"),
+        counted(outcomes, "old outcome"),
+        counted(messages, "message") + " to sessions that are gone",
+        counted(partitions, "empty partition"),
     ))
 }

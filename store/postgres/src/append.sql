@@ -18,11 +18,20 @@ with a as (
 ), batches as (
     insert into batch (session, first, last, body) select session, first, last, body from moved
 ), contents as (
-    insert into payload (sha256, body)
-    select distinct on (p.sha256) p.sha256, p.body
+    -- what was named lately is not removed, see `retention`; other contents are locked until the commit
+    insert into content (sha256, body, named)
+    select distinct on (p.sha256) p.sha256, p.body, clock_timestamp()
     from unnest($10::int8[], $11::bytea[], $12::bytea[]) as p(n, sha256, body)
-    where p.n in (select n from moved)
+    where p.n in (select n from moved) and not exists (
+        select from content c where c.sha256 = p.sha256
+            and (c.named is null or c.named > clock_timestamp() - interval '1 day'))
     order by p.sha256
+    on conflict (sha256) do update set named = excluded.named
+        where content.named < clock_timestamp() - interval '1 day'
+), mentions as (
+    insert into mention (session, sha256)
+    select distinct moved.session, p.sha256
+    from unnest($10::int8[], $11::bytea[]) as p(n, sha256) join moved on moved.n = p.n
     on conflict do nothing
 ), gone as (
     delete from inbox using settled

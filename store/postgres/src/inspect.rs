@@ -68,7 +68,7 @@ const SERVER: &str = "select current_setting('server_version'), \
     (select coalesce(bool_and(has_table_privilege(oid, 'select') and has_table_privilege(oid, 'insert') \
         and has_table_privilege(oid, 'update') and has_table_privilege(oid, 'delete')), false) \
         from pg_class where relkind in ('r', 'p') and relnamespace = to_regnamespace($1) \
-        and relname in ('node', 'session', 'batch', 'payload', 'inbox', 'imported', 'outcome')), \
+        and relname in ('node', 'session', 'batch', 'content', 'mention', 'inbox', 'imported', 'outcome')), \
     current_setting('data_checksums') = 'on', current_setting('synchronous_standby_names'), \
     (select count(*) from pg_stat_replication), \
     (select count(*) from pg_stat_replication where sync_state in ('sync', 'quorum')), \

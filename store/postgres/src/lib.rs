@@ -6,7 +6,7 @@
 //! | [`migrate`] | creates the tables or brings them up to date |
 //! | [`Postgres`] | a node: claims sessions, appends to their logs |
 //! | [`Reader`] | reads any log, of a standby too |
-//! | [`Operator`] | asks nodes to leave, moves sessions to other hosts |
+//! | [`Operator`] | asks nodes to leave, moves sessions to other hosts, removes old ones |
 //! | [`PostgresEngine`] | the same as an engine of a store, for `leftfold_store::Store` |
 //! | [`Databases`] | opens that engine for stores whose folder names a database |
 //! | [`Hint`], [`Watch`] | wake-ups when a log has grown |
@@ -84,6 +84,7 @@ mod operate;
 mod ownership;
 mod places;
 mod read;
+mod retention;
 mod schema;
 mod store_engine;
 
@@ -100,4 +101,5 @@ pub use operate::{Moved, Operator};
 pub use ownership::{Claim, MOST_MESSAGES};
 pub use places::Places;
 pub use read::{Head, Page};
+pub use retention::Removed;
 pub use store_engine::PostgresEngine;

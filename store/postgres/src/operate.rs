@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leftfold_events::SessionId;
 use tokio_postgres::Row;
@@ -14,6 +15,7 @@ use crate::engine::EngineThread;
 use crate::error::Error;
 use crate::hints::{Announcer, Hint};
 use crate::inspect::{self, NodeStatus};
+use crate::retention::{self, Removed};
 
 /// `$1` is the beginning of an id.
 const NAMED: &str = "select id::text, until > clock_timestamp(), \
@@ -167,6 +169,16 @@ impl Operator {
                 !query(&slot, HOST_LIVES, &[&format!("host {host}")]).await?.is_empty();
             Ok(Moved { family, sessions: sessions.unsigned_abs(), from, wants, is_awaited })
         })
+    }
+
+    /// Removes families without an event for `older_than`, if that is given, and what nobody needs. With `dry` it only
+    /// counts. What was removed before an error stays removed.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn collect(&self, older_than: Option<Duration>, dry: bool) -> Result<Removed, Error> {
+        let slot = Arc::clone(&self.slot);
+        self.thread.run(async move { retention::collect(&slot, older_than, dry).await })
     }
 
     /// The node with this id; `None` once it has ended in good order.

@@ -133,7 +133,8 @@ const LEAVE: &str = "delete from node where id = $1";
 const REMOVE: &str = "with mine as materialized ( \
         select id from session where id = any($1) and owner = $2 order by id for update \
     ), events as (delete from batch where session in (select id from mine)), \
-    messages as (delete from inbox where session in (select id from mine)) \
+    messages as (delete from inbox where session in (select id from mine)), \
+    mentions as (delete from mention where session in (select id from mine)) \
     update session set seq = 0, link = decode(repeat('00', 16), 'hex'), head = null \
     where id in (select id from mine)";
 

@@ -30,7 +30,7 @@ const EVENTS: &str = "select last, body from ( \
             order by first limit $3) as found \
     ) as sized where before < $4 order by first";
 
-const PAYLOAD: &str = "select body from payload where sha256 = $1";
+const PAYLOAD: &str = "select body from content where sha256 = $1";
 
 const HEADS: &str = "select id, family, seq, link, epoch, owner::text, head from session \
     where seq > 0 and id > $1 order by id limit $2";

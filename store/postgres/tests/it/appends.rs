@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Barrier};
 
 use leftfold_events::Sha256;
-use leftfold_postgres::{Append, Claim, End, Error, Options, Postgres};
+use leftfold_postgres::{Append, Claim, End, Error, Operator, Options, Postgres};
 use leftfold_store::engine::StoredEvent;
 
 use crate::cluster::{MakesTables, shared};
@@ -80,7 +80,7 @@ fn a_batch_is_there_entirely_or_not_at_all() {
     // and once more, as another session may have the same contents
     put(&engine, with(append(&good, id(1), 4, 4))).unwrap();
     assert_eq!(engine.reader().payload(payload.0).unwrap().as_deref(), Some(&b"contents"[..]));
-    assert_eq!(tables.sql("select count(*) from payload"), "1");
+    assert_eq!(tables.sql("select count(*) from content"), "1");
 }
 
 #[test]
@@ -240,4 +240,57 @@ fn closing_waits_for_what_was_appended() {
     }
     assert_eq!(tables.sql("select seq, owner is null from session"), "300|t");
     assert_eq!(tables.sql("select count(*) from node"), "0");
+}
+
+/// Contents that no session names go after a while. A session that names them at that moment keeps or writes them.
+#[test]
+fn contents_stay_as_long_as_a_session_names_them() {
+    let Some(cluster) = shared() else { return };
+    let tables = cluster.tables();
+    let engine = open(&tables);
+    let operator = Operator::open(&tables.address()).unwrap();
+    let payload = (Sha256::of(b"contents"), Arc::from(&b"contents"[..]));
+    let naming = |append| Append { payloads: vec![payload.clone()], ..append };
+    let is_there = || engine.reader().payload(payload.0).unwrap().is_some();
+    let removed = || operator.collect(None, false).unwrap().contents;
+    let age = || drop(tables.sql("update content set named = named - interval '3 days'"));
+    let claims = [1, 2, 3].map(|number| engine.claim(id(number)).unwrap());
+    put(&engine, naming(append(&claims[0], id(1), 1, 1))).unwrap();
+    age();
+    assert_eq!((removed(), is_there()), (0, true));
+    engine.remove(&[id(1)]).unwrap();
+    // named again: as it is, although nobody has named it for days
+    put(&engine, naming(append(&claims[1], id(2), 1, 1))).unwrap();
+    tables.sql("delete from mention");
+    assert_eq!((removed(), is_there()), (0, true), "it was named right now");
+    age();
+    assert_eq!((removed(), is_there()), (1, false));
+    put(&engine, naming(append(&claims[2], id(3), 1, 1))).unwrap();
+    age();
+    assert_eq!((removed(), is_there()), (0, true));
+    // of a time when nobody kept account
+    tables.sql("delete from mention; update content set named = null");
+    put(&engine, naming(append(&claims[1], id(2), 2, 2))).unwrap();
+    tables.sql("delete from mention");
+    assert_eq!((removed(), is_there()), (0, true));
+}
+
+/// An append that names contents waits for their removal, and then writes them.
+#[test]
+fn contents_that_are_being_removed_are_written_again() {
+    let Some(cluster) = shared() else { return };
+    let tables = cluster.tables();
+    let engine = open(&tables);
+    let payload = (Sha256::of(b"contents"), Arc::from(&b"contents"[..]));
+    let naming = |append| Append { payloads: vec![payload.clone()], ..append };
+    let claims = [1, 2].map(|number| engine.claim(id(number)).unwrap());
+    put(&engine, naming(append(&claims[0], id(1), 1, 1))).unwrap();
+    tables.sql("update content set named = named - interval '3 days'");
+    std::thread::scope(|scope| {
+        let removal = || tables.sql("begin; delete from content; select pg_sleep(1.5); commit");
+        scope.spawn(removal);
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        put(&engine, naming(append(&claims[1], id(2), 1, 1))).unwrap();
+    });
+    assert_eq!(engine.reader().payload(payload.0).unwrap().as_deref(), Some(&b"contents"[..]));
 }

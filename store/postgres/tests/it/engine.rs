@@ -278,6 +278,7 @@ fn sessions_of_earlier_versions_join_their_families() {
     tables.sql(
         "update version set number = 2; drop table outcome; alter table node drop column lease; \
          alter table node drop column draining; \
+         alter table content drop column named; alter table content rename to payload; drop table mention; \
          alter table session drop column trouble; alter table session drop column troubled; drop index session_wanting; \
          alter table session add column due timestamptz; \
          create index session_waiting on session (due) where wants and owner is null",
