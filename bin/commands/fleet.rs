@@ -4,9 +4,10 @@ mod operate;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use leftfold_postgres::{Address, Databases, Error, Options, Places};
+use leftfold_postgres::{Address, Databases, Error, Metrics, Options, Places};
 use leftfold_runtime::{Usage, executors, session_paths};
 use leftfold_store::engine::EXECUTOR;
 use leftfold_store::{Copied, Reader, Store};
@@ -14,16 +15,18 @@ use leftfold_view::words::counted;
 use serde_json::json;
 
 use super::live_line::LiveLine;
+use super::node_metrics::NodeDatabase;
 use crate::cli::{Fleet, FleetCommand, Format};
 
 /// Names the store where `--store` does not.
 const VARIABLE: &str = "LEFTFOLD_STORE";
 
-/// Makes the store that `--store` or the environment names the one of this process. Opens nothing.
+/// Makes the store that `--store` or the environment names the one of this process. Opens nothing. Answers the database,
+/// if one keeps that store.
 ///
 /// # Errors
 /// The URL is wrong, or the folder for it cannot be written.
-pub(crate) fn choose_store(store: Option<&str>) -> anyhow::Result<()> {
+pub(crate) fn choose_store(store: Option<&str>) -> anyhow::Result<Option<NodeDatabase>> {
     let named = named(store);
     let address = named.as_deref().filter(|named| is_url(named)).map(parse).transpose()?;
     let name = address.as_ref().map(Address::without_password);
@@ -31,15 +34,17 @@ pub(crate) fn choose_store(store: Option<&str>) -> anyhow::Result<()> {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let labels = vec![format!("host {host}"), format!("pid {}", std::process::id())];
     let beside = || executors::names().iter().map(|name| format!("{EXECUTOR}{name}")).collect();
+    let metrics = Arc::new(Metrics::default());
     let options = Options {
         labels,
         place: format!("host:{host}"),
         further: Places::new(beside),
         drain: end_this_process,
+        metrics: Arc::clone(&metrics),
         ..Options::default()
     };
     if let Ok(folder) = session_paths::databases_folder() {
-        leftfold_store::use_databases(folder, Box::new(Databases::new(options, address)));
+        leftfold_store::use_databases(folder, Box::new(Databases::new(options, address.clone())));
     }
     match (name, named) {
         (Some(name), _) => {
@@ -52,7 +57,7 @@ pub(crate) fn choose_store(store: Option<&str>) -> anyhow::Result<()> {
         }
         (None, None) => {}
     }
-    Ok(())
+    Ok(address.map(|address| NodeDatabase { address, metrics }))
 }
 
 /// As a supervisor does it: each command knows what to do then.

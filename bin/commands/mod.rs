@@ -23,6 +23,7 @@ mod live_line;
 pub(crate) mod lsp;
 pub(crate) mod mcp;
 pub(crate) mod models;
+pub(crate) mod node_metrics;
 pub(crate) mod observe;
 pub(crate) mod otlp;
 mod pages;

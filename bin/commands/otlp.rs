@@ -2,6 +2,8 @@
 //!
 //! With `--follow` a file in the data folder keeps, for each session, the last event that the collector has
 //! acknowledged. After a restart, sending goes on behind it.
+//!
+//! A node sends its metrics through the same [`Collector`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, TryLockError};
@@ -85,11 +87,11 @@ fn telemetry(
     Ok(Telemetry::of(&Run::masked(history.sessions()), options, sent))
 }
 
-fn variable(name: &str) -> Option<String> {
+pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
-fn options() -> Result<TelemetryOptions, Usage> {
+pub(super) fn options() -> Result<TelemetryOptions, Usage> {
     let mut resource = BTreeMap::new();
     resource.insert("service.name".to_owned(), "leftfold".to_owned());
     resource.insert("service.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
@@ -118,7 +120,7 @@ fn pairs(variable_name: &str) -> Result<Vec<(String, String)>, Usage> {
 }
 
 /// The collector that the variables of OpenTelemetry name.
-struct Collector {
+pub(super) struct Collector {
     client: reqwest::Client,
     traces: Option<Endpoint>,
     metrics: Option<Endpoint>,
@@ -207,6 +209,11 @@ impl Endpoint {
 
 impl Collector {
     fn from_environment() -> anyhow::Result<Self> {
+        Ok(Self { traces: Endpoint::of("TRACES", "v1/traces")?, ..Self::of_metrics()? })
+    }
+
+    /// Takes metrics only.
+    pub(super) fn of_metrics() -> anyhow::Result<Self> {
         let off = variable("OTEL_SDK_DISABLED").is_some_and(|value| value.to_lowercase() == "true");
         if off {
             bail!(Usage("OTEL_SDK_DISABLED is set, so nothing is sent".to_owned()));
@@ -227,9 +234,16 @@ impl Collector {
             .user_agent(concat!("leftfold/", env!("CARGO_PKG_VERSION")))
             .build()
             .context("cannot create an HTTP client")?;
-        let traces = Endpoint::of("TRACES", "v1/traces")?;
         let metrics = Endpoint::of("METRICS", "v1/metrics")?;
-        Ok(Self { client, traces, metrics })
+        Ok(Self { client, traces: None, metrics })
+    }
+
+    /// Sends one message with metrics, and returns once the collector has it.
+    pub(super) async fn send_metrics(&self, signal: &Signal) -> anyhow::Result<()> {
+        match &self.metrics {
+            Some(endpoint) => self.post(endpoint, signal).await,
+            None => Ok(()),
+        }
     }
 
     /// Sends everything, and returns once the collector has it.

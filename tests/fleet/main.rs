@@ -12,6 +12,7 @@ mod http_client;
 mod import;
 mod inbox;
 mod many;
+mod metrics;
 mod old_server;
 mod operations;
 mod takeover;

@@ -8,15 +8,17 @@
 //! | `junit` | the last turn as a report for CI systems |
 //! | `records` | turns, requests and calls with their beginnings and ends |
 //! | `otlp` | traces and metrics of OpenTelemetry |
+//! | `measurements` | measurements of a process as such metrics |
 //! | `sqlite` | tables of a database |
 //!
-//! Every format is made of a [`Run`], whose events are masked as in every export.
+//! Every format but `measurements` is made of a [`Run`], whose events are masked as in every export.
 //!
 //! Invariant: nothing here reads a clock, a setting or the network, and only `sqlite` writes, to the file that it is given.
 
 mod atif;
 mod junit;
 mod markdown;
+mod measurements;
 mod messages;
 mod otlp;
 mod records;
@@ -31,6 +33,7 @@ use leftfold_view::clean::printable;
 pub use atif::atif;
 pub use junit::junit;
 pub use markdown::markdown;
+pub use measurements::{Measured, Measurement};
 pub use messages::{anthropic, openai};
 pub use otlp::{Signal, Telemetry, TelemetryOptions};
 pub use sqlite::{Database, DatabaseError};

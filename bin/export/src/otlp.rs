@@ -109,7 +109,7 @@ impl Telemetry {
     }
 }
 
-fn signal(message: &(impl Message + serde::Serialize)) -> Signal {
+pub(crate) fn signal(message: &(impl Message + serde::Serialize)) -> Signal {
     // serialising these types to memory cannot fail
     let json = serde_json::to_string(message).unwrap_or_default();
     Signal { protobuf: message.encode_to_vec(), json }
@@ -158,7 +158,12 @@ fn metrics(points: Vec<Points>, options: &TelemetryOptions) -> MetricsData {
             _ => {}
         }
     }
-    let scoped = ScopeMetrics { scope: Some(scope()), metrics: all, schema_url: SCHEMA.to_owned() };
+    metrics_data(all, options)
+}
+
+/// A message with these metrics.
+pub(crate) fn metrics_data(metrics: Vec<Metric>, options: &TelemetryOptions) -> MetricsData {
+    let scoped = ScopeMetrics { scope: Some(scope()), metrics, schema_url: SCHEMA.to_owned() };
     let of = ResourceMetrics {
         resource: Some(resource(options)),
         scope_metrics: vec![scoped],
@@ -442,7 +447,7 @@ fn event(name: &str, at: Time, attributes: Vec<KeyValue>) -> span::Event {
     span::Event { time_unix_nano, name, attributes, dropped_attributes_count: 0 }
 }
 
-fn nanos(time: Time) -> u64 {
+pub(crate) fn nanos(time: Time) -> u64 {
     time.millis().saturating_mul(1_000_000)
 }
 
@@ -451,7 +456,7 @@ fn pair(name: &str, value: Any) -> KeyValue {
     KeyValue { key: name.to_owned(), value, ..KeyValue::default() }
 }
 
-fn text(name: &str, value: &str) -> KeyValue {
+pub(crate) fn text(name: &str, value: &str) -> KeyValue {
     pair(name, Any::StringValue(value.to_owned()))
 }
 
@@ -621,7 +626,7 @@ impl Points {
     }
 }
 
-fn metric(name: &str, unit: &str, data: Data) -> Metric {
+pub(crate) fn metric(name: &str, unit: &str, data: Data) -> Metric {
     let (name, unit) = (name.to_owned(), unit.to_owned());
     Metric { name, unit, data: Some(data), ..Metric::default() }
 }

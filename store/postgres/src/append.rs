@@ -26,6 +26,7 @@ use crate::columns::{get, link, message_uuid, seq, session, uuid};
 use crate::connection::{Attempts, Open, Slot};
 use crate::error::Error;
 use crate::hints::Announcer;
+use crate::metrics::Metrics;
 
 /// Most bytes of a group. A larger append is a group of its own.
 const MAX_GROUP: usize = 4 << 20;
@@ -151,6 +152,10 @@ impl Unit {
         self.done.get_mut().unwrap_or_else(PoisonError::into_inner).push(append.done);
     }
 
+    fn events(&self) -> u64 {
+        (self.end.seq + 1).saturating_sub(self.first)
+    }
+
     fn size(&self) -> usize {
         self.body.len() + self.payloads.iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
     }
@@ -161,6 +166,7 @@ pub(crate) struct Queue {
     state: Mutex<State>,
     changed: Notify,
     pub(crate) announcer: Arc<Announcer>,
+    metrics: Arc<Metrics>,
 }
 
 #[derive(Default)]
@@ -175,14 +181,15 @@ struct State {
 }
 
 impl Queue {
-    pub(crate) fn new(announcer: Arc<Announcer>) -> Self {
-        Self { state: Mutex::default(), changed: Notify::new(), announcer }
+    pub(crate) fn new(announcer: Arc<Announcer>, metrics: Arc<Metrics>) -> Self {
+        Self { state: Mutex::default(), changed: Notify::new(), announcer, metrics }
     }
 
     pub(crate) fn put(&self, append: Append) {
         let refused = append.check().err().or_else(|| self.state().refusal(&append));
         if let Some(error) = refused {
             self.state().poison(append.session, append.epoch, &error);
+            self.metrics.failed(1);
             return call(append.done, Err(error));
         }
         self.state().waiting.push_back(append);
@@ -217,6 +224,7 @@ impl Queue {
         let worker = Worker { queue: Arc::clone(&self), slot, patience };
         loop {
             let (group, refused) = self.state().take_group();
+            self.metrics.failed(refused.len());
             for (done, error) in refused {
                 call(done, Err(error));
             }
@@ -244,7 +252,13 @@ impl Queue {
         let durable = units.iter().filter(|(_, result)| result.is_ok());
         self.announcer.announce(durable.map(|(unit, _)| unit.session));
         for (unit, result) in units {
-            for done in unit.done.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            let events = unit.events();
+            let appends = unit.done.into_inner().unwrap_or_else(PoisonError::into_inner);
+            match &result {
+                Ok(()) => self.metrics.appended(appends.len(), events),
+                Err(_) => self.metrics.failed(appends.len()),
+            }
+            for done in appends {
                 call(done, result.clone());
             }
         }
@@ -382,6 +396,7 @@ impl Worker {
             Ok(open) => open,
             Err(error) => return Attempt::Again(error),
         };
+        let began = Instant::now();
         let Ok(result) = timeout_at(end, append(&open, group)).await else {
             return Attempt::Unknown(self.slow("while it committed"));
         };
@@ -390,7 +405,15 @@ impl Worker {
             return Attempt::Refused(Error::Unsynced);
         }
         match result {
-            Ok(appended) => Attempt::Answered(appended),
+            Ok(appended) => {
+                let done = || group.iter().zip(&appended).filter(|(_, appended)| **appended);
+                if done().next().is_some() {
+                    let events = done().map(|(unit, _)| unit.events()).sum();
+                    let bytes = done().map(|(unit, _)| unit.size()).sum();
+                    self.queue.metrics.committed(events, bytes, began.elapsed());
+                }
+                Attempt::Answered(appended)
+            }
             Err(error) => {
                 let mapped = self.slot.error(&error);
                 match error.code().map(tokio_postgres::error::SqlState::code) {

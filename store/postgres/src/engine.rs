@@ -22,6 +22,7 @@ use crate::connection::{Connector, Purpose, Slot};
 use crate::error::Error;
 use crate::hints::{self, Announcer, Hint};
 use crate::inspect::{self, NodeStatus, Server, Status};
+use crate::metrics::Metrics;
 use crate::ownership::{Claim, Node};
 use crate::places::Places;
 use crate::read::{self, Head, Page};
@@ -52,6 +53,8 @@ pub struct Options {
     /// Called once when an operator asks this node to give its sessions back and end. It runs on the engine's thread
     /// and is quick. The engine itself only takes no more sessions of others.
     pub drain: fn(),
+    /// The node adds its counts to these. Nodes of one process may share them.
+    pub metrics: Arc<Metrics>,
 }
 
 impl Default for Options {
@@ -64,6 +67,7 @@ impl Default for Options {
             place: String::new(),
             further: Places::default(),
             drain: || {},
+            metrics: Arc::default(),
         }
     }
 }
@@ -332,7 +336,15 @@ impl Postgres {
         let control = Arc::new(Slot::new(&connector, Purpose::Control));
         let lease = address.lease.unwrap_or(options.lease);
         let places = (options.place, options.further);
-        let node = Node::register(control, options.labels, lease, places, options.drain);
+        let metrics = options.metrics;
+        let node = Node::register(
+            control,
+            options.labels,
+            lease,
+            places,
+            options.drain,
+            Arc::clone(&metrics),
+        );
         let node = Arc::new(reader.thread.run(node)?);
         let looking = Arc::downgrade(&node);
         reader.announcer.subscribe(Box::new(move |hint| {
@@ -342,7 +354,7 @@ impl Postgres {
             }
             true
         }));
-        let queue = Arc::new(Queue::new(Arc::clone(&reader.announcer)));
+        let queue = Arc::new(Queue::new(Arc::clone(&reader.announcer), metrics));
         let thread = &reader.thread;
         thread.spawn(Arc::clone(&node).renew());
         for _ in 0..WORKERS {

@@ -10,6 +10,7 @@
 //! | [`PostgresEngine`] | the same as an engine of a store, for `leftfold_store::Store` |
 //! | [`Databases`] | opens that engine for stores whose folder names a database |
 //! | [`Hint`], [`Watch`] | wake-ups when a log has grown |
+//! | [`Metrics`] | counts of a node's appends, commits and lease |
 //!
 //! ```no_run
 //! # fn main() -> Result<(), leftfold_postgres::Error> {
@@ -79,6 +80,7 @@ mod engine;
 mod error;
 mod hints;
 mod inspect;
+mod metrics;
 mod migrate;
 mod operate;
 mod ownership;
@@ -96,6 +98,7 @@ pub use engine::{Options, Postgres, Reader, Watch};
 pub use error::Error;
 pub use hints::Hint;
 pub use inspect::{NodeStatus, Server, Status};
+pub use metrics::{Counts, Distribution, Metrics};
 pub use migrate::migrate;
 pub use operate::{Moved, Operator};
 pub use ownership::{Claim, MOST_MESSAGES};

@@ -22,6 +22,7 @@ use crate::append::End;
 use crate::columns::{get, link, message, message_uuid, seq, session, uuid};
 use crate::connection::{Attempts, Open, Slot};
 use crate::error::Error;
+use crate::metrics::Metrics;
 use crate::migrate;
 use crate::places::Places;
 use crate::read::{Head, head_of};
@@ -224,6 +225,7 @@ pub(crate) struct Node {
     woken: Notify,
     is_draining: AtomicBool,
     drain: fn(),
+    metrics: Arc<Metrics>,
 }
 
 /// The node's lease.
@@ -242,6 +244,7 @@ impl Node {
         lease: Duration,
         (place, further): (String, Places),
         drain: fn(),
+        metrics: Arc<Metrics>,
     ) -> Result<Self, Error> {
         let open = slot.get().await?;
         let start = Instant::now();
@@ -249,7 +252,8 @@ impl Node {
         let rows = open.query(REGISTER, &[&none, &lease.as_secs_f64(), &labels]).await;
         let rows = rows.map_err(|error| slot.error(&error))?;
         let row = rows.first().ok_or_else(|| Error::Failed { why: "no node was made".into() })?;
-        let id = get(row, 0)?;
+        let id: Uuid = get(row, 0)?;
+        metrics.renewed(id.to_string(), start.into_std());
         let held = Mutex::new(Held { until: start + lease, lapses: 0 });
         let transaction = tokio::sync::Mutex::default();
         Ok(Self {
@@ -264,6 +268,7 @@ impl Node {
             woken: Notify::new(),
             is_draining: AtomicBool::new(false),
             drain,
+            metrics,
         })
     }
 
@@ -378,6 +383,8 @@ impl Node {
             held.lapses += 1;
         }
         held.until = start + self.lease;
+        drop(held);
+        self.metrics.renewed(self.id.to_string(), start.into_std());
         Ok(())
     }
 

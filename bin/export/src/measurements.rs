@@ -1,0 +1,136 @@
+//! Measurements of a process as metrics of OpenTelemetry.
+
+use leftfold_events::Time;
+use opentelemetry_proto::tonic::metrics::v1::{
+    AggregationTemporality, Gauge, Histogram, HistogramDataPoint, Metric, NumberDataPoint, Sum,
+    metric::Data, number_data_point::Value as Number,
+};
+
+use crate::otlp::{Signal, TelemetryOptions, metric, metrics_data, nanos, signal, text};
+
+/// One measurement, by OpenTelemetry's conventions for names and units.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measurement {
+    pub name: &'static str,
+    /// A unit of UCUM: `s`, `By`, `{event}`.
+    pub unit: &'static str,
+    pub description: &'static str,
+    pub value: Measured,
+}
+
+/// The value of a measurement.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Measured {
+    /// Counts up since the process began.
+    Counter(u64),
+    /// The number now.
+    Gauge(u64),
+    /// The numbers now, by the value of one attribute.
+    Gauges { attribute: &'static str, values: Vec<(&'static str, u64)> },
+    /// An amount of something that is measured, not counted.
+    Amount(f64),
+    /// The values since the process began.
+    Histogram { bounds: Vec<f64>, counts: Vec<u64>, sum: f64 },
+}
+
+impl Measurement {
+    /// The message with these measurements of a process that runs since `began`.
+    pub fn signal(all: &[Self], began: Time, at: Time, options: &TelemetryOptions) -> Signal {
+        let all = all.iter().map(|measurement| measurement.metric(nanos(began), nanos(at)));
+        signal(&metrics_data(all.collect(), options))
+    }
+
+    fn metric(&self, began: u64, at: u64) -> Metric {
+        let point = |value: Number| NumberDataPoint {
+            start_time_unix_nano: began,
+            time_unix_nano: at,
+            value: Some(value),
+            ..NumberDataPoint::default()
+        };
+        // a gauge has no beginning
+        let now = |value| NumberDataPoint { start_time_unix_nano: 0, ..point(value) };
+        let data = match &self.value {
+            Measured::Counter(count) => Data::Sum(Sum {
+                data_points: vec![point(whole(*count))],
+                aggregation_temporality: AggregationTemporality::Cumulative.into(),
+                is_monotonic: true,
+            }),
+            Measured::Gauge(count) => Data::Gauge(Gauge { data_points: vec![now(whole(*count))] }),
+            Measured::Gauges { attribute, values } => {
+                let points = values.iter().map(|(of, count)| NumberDataPoint {
+                    attributes: vec![text(attribute, of)],
+                    ..now(whole(*count))
+                });
+                Data::Gauge(Gauge { data_points: points.collect() })
+            }
+            Measured::Amount(amount) => {
+                Data::Gauge(Gauge { data_points: vec![now(Number::AsDouble(*amount))] })
+            }
+            Measured::Histogram { bounds, counts, sum } => {
+                let point = HistogramDataPoint {
+                    start_time_unix_nano: began,
+                    time_unix_nano: at,
+                    count: counts.iter().sum(),
+                    sum: Some(*sum),
+                    bucket_counts: counts.clone(),
+                    explicit_bounds: bounds.clone(),
+                    ..HistogramDataPoint::default()
+                };
+                Data::Histogram(Histogram {
+                    data_points: vec![point],
+                    aggregation_temporality: AggregationTemporality::Cumulative.into(),
+                })
+            }
+        };
+        let description = self.description.to_owned();
+        Metric { description, ..metric(self.name, self.unit, data) }
+    }
+}
+
+fn whole(count: u64) -> Number {
+    Number::AsInt(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn each_kind_has_its_form() {
+        let of = |name, value| Measurement { name, unit: "{event}", description: "About.", value };
+        let all = [
+            of("counter", Measured::Counter(7)),
+            of("gauge", Measured::Gauge(3)),
+            of(
+                "gauges",
+                Measured::Gauges { attribute: "state", values: vec![("idle", 1), ("owned", 0)] },
+            ),
+            of("amount", Measured::Amount(0.5)),
+            of(
+                "histogram",
+                Measured::Histogram { bounds: vec![1.0, 2.0], counts: vec![4, 0, 1], sum: 9.5 },
+            ),
+        ];
+        let (began, at) = (Time::from_millis(1), Time::from_millis(2));
+        let options = TelemetryOptions::default();
+        let signal = Measurement::signal(&all, began, at, &options);
+        let message: Value = serde_json::from_str(&signal.json).unwrap();
+        let metrics = &message["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
+        let point = |place: usize, kind: &str| metrics[place][kind]["dataPoints"][0].clone();
+        assert_eq!(metrics[0]["description"], "About.");
+        assert_eq!(metrics[0]["sum"]["isMonotonic"], true);
+        assert_eq!(metrics[0]["sum"]["aggregationTemporality"], 2);
+        assert_eq!(point(0, "sum")["asInt"], "7");
+        assert_eq!(point(0, "sum")["startTimeUnixNano"], "1000000");
+        assert_eq!(point(1, "gauge")["asInt"], "3");
+        assert_eq!(point(1, "gauge")["timeUnixNano"], "2000000");
+        assert_eq!(point(2, "gauge")["attributes"][0]["value"], json!({ "stringValue": "idle" }));
+        assert_eq!(metrics[2]["gauge"]["dataPoints"][1]["asInt"], "0");
+        assert_eq!(point(3, "gauge")["asDouble"], 0.5);
+        let histogram = point(4, "histogram");
+        assert_eq!((&histogram["count"], &histogram["sum"]), (&json!("5"), &json!(9.5)));
+        assert_eq!(histogram["bucketCounts"], json!(["4", "0", "1"]));
+    }
+}
