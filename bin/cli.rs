@@ -456,6 +456,9 @@ pub(crate) struct Serve {
     /// Directory of requests that name none [default: the current one]
     #[arg(long, value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
+    /// Let new sessions work in the workspace of this executor, which settings name under `executors`
+    #[arg(long, value_name = "NAME", conflicts_with = "directory")]
+    pub(crate) executor: Option<String>,
     /// Front end to show in a browser in place of Leftfold's page: a folder with index.html, or the address of a server
     #[arg(long, value_name = "DIR|URL")]
     pub(crate) web: Option<String>,

@@ -47,7 +47,7 @@ pub(crate) struct SessionState {
     secrets: Secrets,
     clock: Clock,
     /// For a new session: its first event.
-    created_event: Option<SessionEvent>,
+    created_event: Option<Fact>,
     /// The last imported event, until the log says that it is not trusted. Nothing is settled before
     /// that: what an imported log asks for is not done.
     imported: Option<Seq>,
@@ -109,6 +109,7 @@ impl Actor for Session {
         let session = log.session();
         let secrets = world.workspace.secrets.clone();
         let clock = Clock::after(state.at, world.recording.clone());
+        let created_event = created_event.map(|event| first(event, &world));
         let right = Right { mark, lease: log.lease(), owner };
         let workers = Workers::start(&myself, node, session, world, right).await?;
         let inbox = VecDeque::new();
@@ -444,7 +445,7 @@ impl SessionState {
     /// Writes the first event, and a client's earlier choices. False: it is already in the log.
     fn write_birth(&mut self, batch: &mut Batch) -> bool {
         let Some(created_event) = self.created_event.take() else { return false };
-        self.fact(Fact::new(created_event), batch);
+        self.fact(created_event, batch);
         self.distrust(batch);
         for chosen in std::mem::take(&mut self.choices) {
             self.fact(Fact::new(chosen), batch);
@@ -631,6 +632,15 @@ impl SessionState {
             timer.task.abort();
         }
     }
+}
+
+/// The first event of a session. Each node learns from it where the session works, also before its first turn.
+fn first(created_event: SessionEvent, world: &World) -> Fact {
+    let mut fact = Fact::new(created_event);
+    if let Some(remote) = &world.workspace.remote {
+        fact.notes.executor = Some(remote.name().to_owned());
+    }
+    fact
 }
 
 /// Adds this process to an event after which it writes the log.

@@ -13,7 +13,7 @@ use crate::cli;
 /// # Errors
 /// The directory does not exist.
 pub(crate) fn options(args: cli::Serve) -> anyhow::Result<ServeOptions> {
-    let cli::Serve { hostname, port, cors, directory, web, log_level: _ } = args;
+    let cli::Serve { hostname, port, cors, directory, executor, web, log_level: _ } = args;
     let directory = match directory {
         Some(directory) => directory
             .canonicalize()
@@ -21,7 +21,7 @@ pub(crate) fn options(args: cli::Serve) -> anyhow::Result<ServeOptions> {
         None => std::env::current_dir().context("the current directory")?,
     };
     let store = None;
-    Ok(ServeOptions { hostname, port, store, cors, directory, web, page: None })
+    Ok(ServeOptions { hostname, port, store, cors, directory, executor, web, page: None })
 }
 
 /// The options of the server whose page `leftfold view` shows.
@@ -48,6 +48,7 @@ pub(crate) fn view(args: &cli::View) -> anyhow::Result<ServeOptions> {
         store,
         cors: Vec::new(),
         directory: std::env::current_dir().context("the current directory")?,
+        executor: None,
         web: None,
         page: Some(PageToOpen { session: place.map(|place| place.session), browser }),
     })

@@ -85,6 +85,7 @@ pub fn rewrite_notes(notes: &mut Notes, how: &impl Rewrite) {
     if let Some(owner) = &mut notes.owner {
         optional(&mut owner.node, how);
     }
+    optional(&mut notes.executor, how);
     if let Some(exchange) = &mut notes.exchange {
         optional(&mut exchange.request_id, how);
     }

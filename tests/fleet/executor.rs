@@ -11,6 +11,7 @@ use common::{
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::http_client::Served;
 use crate::url;
 
 const TOKEN: &str = "a-token-of-the-executors-tests";
@@ -422,4 +423,40 @@ fn a_command_in_the_sandbox_of_an_executor_sees_no_secrets_of_it() {
     }
     assert_eq!(text(&site, "made"), "inside\n", "{output}");
     drop(executor);
+}
+
+#[test]
+fn a_server_begins_sessions_at_its_executor() {
+    let Some(cluster) = shared() else { return };
+    let (site, executor) = site(json!([bash("pwd > where"), says("Done.")]));
+    let site = site.env("LEFTFOLD_STORE", url(cluster));
+    site.run(&["fleet", "init"]).ok();
+    let serve = |home| {
+        let mut command = server(&site, home);
+        command.args(["--executor", "build"]);
+        Served::of(command)
+    };
+    let (one, other) = (serve("one"), serve("other"));
+    let workspace = site.path("workspace");
+    // as a client that knows only what the server has said
+    let directory = one.get("/path").ok()["directory"].as_str().unwrap().to_owned();
+    assert_eq!(directory, workspace.to_str().unwrap());
+    let begun = one.post(&format!("/session?directory={directory}"), json!({})).ok();
+    assert_eq!(begun["directory"], *directory);
+    let id = begun["id"].as_str().unwrap().to_owned();
+    // its log has no turn yet, and another node runs the first one
+    one.end();
+    let answer = other.prompt(&id, "go");
+    assert!(answer["parts"].to_string().contains("Done."), "{answer}");
+    assert_eq!(text(&site, "where").trim(), directory);
+    assert_eq!(std::fs::read_dir(site.project()).unwrap().count(), 0);
+    let events = sound(&site);
+    assert_eq!(only(&events, "session.created")["notes"]["executor"], "build");
+    other.end();
+    drop(executor);
+    let without = site.run(&["serve", "--port", "0", "--executor", "other"]).with(2);
+    assert!(without.stderr.contains("your settings name build"), "{without:?}");
+    site.run(&["serve", "--port", "0", "--executor", "build"])
+        .with(1)
+        .saying(&["cannot be reached"]);
 }

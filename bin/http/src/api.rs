@@ -33,6 +33,7 @@ use leftfold_events::SessionId;
 use leftfold_events::event::SessionChoices;
 use leftfold_mcp::Servers;
 use leftfold_runtime::client::Client;
+use leftfold_runtime::project::Project;
 use leftfold_runtime::socket::{SessionRegistry, Sessions};
 use leftfold_tools::BoxFuture;
 use serde::de::DeserializeOwned;
@@ -159,12 +160,32 @@ impl FromRequestParts<Arc<Api>> for Directory {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<Api>) -> Result<Self, ApiError> {
-        if let Some(directory) = given_directory(parts)? {
-            return Ok(Self(directory));
+        match given_directory(parts)? {
+            Some(directory) => Ok(Self(directory)),
+            None => Ok(Self(front(parts)?.directory.clone())),
         }
-        let front = parts.extensions.get::<Arc<Front>>().context("a request without a server")?;
-        Ok(Self(front.directory.clone()))
     }
+}
+
+/// The project of a new session: at the server's executor, or else in the request's directory.
+pub(crate) struct NewProject(pub(crate) Project);
+
+impl FromRequestParts<Arc<Api>> for NewProject {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
+        let Directory(directory) = Directory::from_request_parts(parts, api).await?;
+        if let Some(executor) = front(parts)?.executor.clone() {
+            return blocking(move || Project::at_executor(&executor)).await.map(Self);
+        }
+        let worktree = leftfold_config::worktree_of(&directory);
+        Ok(Self(Project::new(directory, worktree)))
+    }
+}
+
+/// The server that has the request.
+fn front(parts: &Parts) -> anyhow::Result<&Front> {
+    parts.extensions.get::<Arc<Front>>().map(Arc::as_ref).context("a request without a server")
 }
 
 /// The directory that a request names, if it names one.
@@ -192,6 +213,10 @@ fn given_directory(parts: &Parts) -> Result<Option<PathBuf>, ApiError> {
     let wrong = |why: &str| ApiError::bad_request(format!("directory: `{named}` {why}"));
     if !path.is_absolute() {
         return Err(wrong("is not an absolute path"));
+    }
+    // it is on another machine
+    if front(parts)?.executor.is_some() {
+        return Ok(Some(path.to_owned()));
     }
     match path.canonicalize() {
         Ok(found) if found.is_dir() => Ok(Some(found)),

@@ -20,6 +20,8 @@ pub(crate) struct FrontOptions {
     pub(crate) web: Option<String>,
     /// The directory of requests that name none.
     pub(crate) directory: PathBuf,
+    /// The executor where new sessions work.
+    pub(crate) executor: Option<String>,
 }
 
 #[derive(Debug)]
@@ -27,14 +29,15 @@ pub(crate) struct Front {
     pub(crate) guard: Guard,
     pub(crate) web: Web,
     pub(crate) directory: PathBuf,
+    pub(crate) executor: Option<String>,
 }
 
 impl Front {
     /// # Errors
     /// There is no such front end.
     pub(crate) fn new(options: FrontOptions) -> anyhow::Result<Self> {
-        let FrontOptions { hostname, cors, credentials, web, directory } = options;
+        let FrontOptions { hostname, cors, credentials, web, directory, executor } = options;
         let web = web.as_deref().map(Web::parse).transpose()?.unwrap_or(Web::Page);
-        Ok(Self { guard: Guard::new(&hostname, &cors, credentials), web, directory })
+        Ok(Self { guard: Guard::new(&hostname, &cors, credentials), web, directory, executor })
     }
 }

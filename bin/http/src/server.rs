@@ -15,6 +15,7 @@ use leftfold_actors::NodeMessage;
 use leftfold_events::SessionId;
 use leftfold_runtime::Usage;
 use leftfold_runtime::client;
+use leftfold_runtime::project::Project;
 use leftfold_runtime::session_paths;
 use leftfold_runtime::sign_in::LaterBrowser;
 use leftfold_runtime::socket::{
@@ -55,6 +56,8 @@ pub struct ServeOptions {
     pub cors: Vec<String>,
     /// The directory of requests that name none.
     pub directory: PathBuf,
+    /// The executor where new sessions work. Its workspace takes the place of `directory`.
+    pub executor: Option<String>,
     /// A front end in place of Leftfold's page: a folder, or the address of a server.
     pub web: Option<String>,
     /// `leftfold view`: the page is shown.
@@ -111,6 +114,11 @@ async fn run(
         sessions.hand_over().await;
     }
     served
+}
+
+/// The project of new sessions at this executor.
+async fn at_executor(name: String) -> anyhow::Result<Project> {
+    tokio::task::spawn_blocking(move || Project::at_executor(&name)).await?
 }
 
 /// A node of this process.
@@ -171,12 +179,17 @@ impl Server {
             Ok(folder) => folder.display().to_string(),
             Err(_) => web.clone(),
         });
+        let directory = match &options.executor {
+            Some(name) => at_executor(name.clone()).await?.directory,
+            None => options.directory.clone(),
+        };
         let front = FrontOptions {
             hostname: hostname.clone(),
             cors: options.cors.clone(),
             credentials: password.map(|password| guard::credentials(&user, &password)),
             web,
-            directory: options.directory.clone(),
+            directory,
+            executor: options.executor.clone(),
         };
         let told = serde_json::to_value(&front)?;
         let front = Arc::new(Front::new(front)?);

@@ -121,6 +121,12 @@ impl Project {
         })
     }
 
+    /// The same folder, on the same machine, for another new session.
+    pub fn anew(&self) -> Self {
+        let executor = self.executor.clone();
+        Self { executor, ..Self::new(self.directory.clone(), self.worktree.clone()) }
+    }
+
     /// A project at the executor with this name, for a new session. Asks the executor, so it may block.
     ///
     /// # Errors

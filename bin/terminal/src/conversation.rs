@@ -623,9 +623,7 @@ impl Conversation {
     async fn begin_session(&mut self) -> anyhow::Result<()> {
         let before = self.job.link.client.is_some().then_some(self.job.place.session);
         let choices = self.job.project.choices.clone();
-        let project = &self.job.project;
-        let mut project = Project::new(project.directory.clone(), project.worktree.clone());
-        project.choices = choices.clone();
+        let project = Project { choices: choices.clone(), ..self.job.project.anew() };
         let place = session_paths::new_place(project::new_id())?;
         self.enter_session(place, project).await?;
         self.job.unlogged = Some(choices).filter(|choices| !choices.is_empty());

@@ -35,6 +35,10 @@ pub struct NoteMembers {
     /// `session.resumed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
+    /// In `session.created`: the executor beside the workspace, by its name in settings. Later the turn configuration has
+    /// it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub executor: Option<String>,
     /// The HTTP exchange behind `model.finished` or `model.failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Exchange>,
@@ -107,6 +111,7 @@ static EMPTY: NoteMembers = NoteMembers {
     client: None,
     parts: None,
     owner: None,
+    executor: None,
     exchange: None,
     reason: None,
     denials: Vec::new(),

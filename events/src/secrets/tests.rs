@@ -252,6 +252,7 @@ fn every_text_of_notes_is_visited() {
         client: Some(TOKEN.into()),
         parts: Some(json.clone()),
         owner: Some(Owner { node: Some(TOKEN.into()), ..Owner::default() }),
+        executor: Some(TOKEN.into()),
         exchange: Some(Exchange { request_id: Some(TOKEN.into()), ..Exchange::default() }),
         reason: Some(TOKEN.into()),
         denials: vec![TOKEN.into()],
@@ -262,7 +263,7 @@ fn every_text_of_notes_is_visited() {
     secrets().redact_fact(&mut fact);
     let text = format!("{:?}", fact.notes);
     assert!(!text.contains("hunter2") && !text.contains("word"), "{text}");
-    assert_eq!(text.matches("{{secret:TOKEN}}").count(), 8, "{text}");
+    assert_eq!(text.matches("{{secret:TOKEN}}").count(), 9, "{text}");
 }
 
 #[test]

@@ -44,6 +44,7 @@ impl State {
                 });
                 self.agent.clone_from(agent);
                 self.policy = *policy;
+                self.config.options.executor.clone_from(&envelope.notes.executor);
             }
             Session::Titled { title } => self.title = Some(title.clone()),
             Session::Summarised { summary } => self.summary = Some(summary.clone()),

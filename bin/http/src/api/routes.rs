@@ -15,8 +15,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::api::{
-    Api, Directory, GivenDirectory, JsonBody, Named, Path, Query, config, control, events, files,
-    keys, lists, pages, prompt, questions, sessions, sign_in, terminals, vcs,
+    Api, Directory, GivenDirectory, JsonBody, Named, NewProject, Path, Query, config, control,
+    events, files, keys, lists, pages, prompt, questions, sessions, sign_in, terminals, vcs,
 };
 use crate::error::ApiError;
 use crate::front::Front;
@@ -387,6 +387,12 @@ impl Described for terminals::Upgrade {}
 impl<T> Described for Path<T> {}
 
 impl Described for Directory {
+    fn describe(operation: &mut Operation<'_>) {
+        operation.takes_directory();
+    }
+}
+
+impl Described for NewProject {
     fn describe(operation: &mut Operation<'_>) {
         operation.takes_directory();
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
+use anyhow::Context;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, header};
@@ -19,7 +20,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Api, BY, Directory, JsonBody, Named, Path, Query, blocking, listed, yes};
+use super::{
+    Answer, Api, BY, Directory, JsonBody, Named, NewProject, Path, Query, blocking, listed, yes,
+};
 use crate::error::ApiError;
 use crate::opencode::{Projection, ids};
 
@@ -88,17 +91,16 @@ pub(super) struct SessionModel {
 /// A new session, which is in the log before the answer.
 pub(super) async fn create(
     State(api): State<Arc<Api>>,
-    Directory(directory): Directory,
+    NewProject(project): NewProject,
     JsonBody(wanted): JsonBody<NewSession>,
 ) -> Answer {
-    let worktree = leftfold_config::worktree_of(&directory);
-    let defaults = api.defaults(&directory);
+    let defaults = api.defaults(&project.directory);
     let mut choices = SessionChoices { agent: wanted.agent.or(defaults.agent), ..defaults };
     if let Some(SessionModel { id, provider, variant }) = wanted.model {
         choices.model = Some(ModelRef { provider, id });
         choices.variant = variant;
     }
-    let project = Project { choices: choices.clone(), ..Project::new(directory, worktree) };
+    let project = Project { choices: choices.clone(), ..project };
     let place = api.sessions.place(project::new_id())?;
     let session = place.session;
     api.sessions.learn(place, Arc::new(project), Overrides::interactive());
@@ -333,15 +335,19 @@ pub(super) async fn fork(
         None => None,
     };
     let first = api.feed.loaded(session, |known| {
-        let first = known.messages().first().and_then(|first| known.seq_of(&first.id));
-        (first, known.directory().to_owned())
+        known.messages().first().and_then(|first| known.seq_of(&first.id))
     });
-    if let (Some(at), Some((Some(first), directory))) = (at, first)
+    if let (Some(at), Some(Some(first))) = (at, first)
         && at < first
     {
         // before the first prompt there is nothing to share
-        return create(State(api), Directory(directory.into()), JsonBody(NewSession::default()))
-            .await;
+        let all = Arc::clone(&api.sessions);
+        let of_session = move || {
+            let place = all.existing(session).context("the session is gone")?;
+            Ok(Project::of(&place)?.anew())
+        };
+        let project = blocking(of_session).await?;
+        return create(State(api), NewProject(project), JsonBody(NewSession::default())).await;
     }
     let all: Arc<dyn socket::Sessions> = api.sessions.clone();
     let fork = socket::fork_as(all, (BY, None), session, at).await?;
