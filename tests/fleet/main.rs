@@ -5,6 +5,7 @@
 
 mod chaos;
 mod commands;
+mod containers;
 mod executor;
 #[path = "../http/client.rs"]
 #[allow(dead_code, clippy::needless_pass_by_value, reason = "it is made for other tests")]

@@ -1,5 +1,6 @@
 """Checks bodies of requests against the parameter types of the vendors' own Python SDKs, and Bedrock's against the model of its
-API that Amazon's SDKs are made from. Exports are checked against their formats' own types.
+API that Amazon's SDKs are made from. Exports are checked against their formats' own types, files for containers by the schemas
+of their tools.
 
 Reads JSON lines from standard input: {"format": ..., "name": ..., "body": {...}}. Writes a JSON line for each body
 that is refused: {"name": ..., "faults": [[path, message], ...]}, and {"checked": N} at the end. A member that the
@@ -7,10 +8,14 @@ types do not know is a fault. Only shapes are checked; Leftfold's own rules chec
 """
 
 import base64
+import importlib.util
 import json
+import pathlib
 import sys
 import typing
 
+import jsonschema
+import kubernetes_validate
 import pydantic
 import pydantic_core
 import typing_extensions
@@ -23,6 +28,7 @@ import botocore.loaders
 import botocore.model
 import botocore.validate
 import openai._models
+import yaml
 from anthropic.types import message_create_params
 from google.genai import types as gemini
 from openai.types.chat import completion_create_params
@@ -116,6 +122,32 @@ def ids_as_bytes(value: object) -> object:
     }
 
 
+class Compose:
+    """A Compose file, by the schema of its specification."""
+
+    def __init__(self) -> None:
+        # the package itself needs others, its schema does not
+        package = pathlib.Path(importlib.util.find_spec("check_jsonschema").origin).parent
+        schema = json.loads((package / "builtin_schemas/vendor/compose-spec.json").read_text())
+        self.validator = jsonschema.validators.validator_for(schema)(schema)
+
+    def faults(self, text: str) -> list[list[str]]:
+        return [[error.json_path, error.message] for error in self.validator.iter_errors(yaml.safe_load(text))]
+
+
+class Kubernetes:
+    """A file of manifests. Members that the newest version does not know are faults."""
+
+    def faults(self, text: str) -> list[list[str]]:
+        found = []
+        for manifest in yaml.safe_load_all(text):
+            try:
+                kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
+            except kubernetes_validate.ValidationError as error:
+                found.append([f"{manifest['kind']} {list(error.path)}", error.message])
+        return found
+
+
 class Training:
     """A line for fine-tuning: the members that it may have, and for the rest a request that the vendor takes."""
 
@@ -136,7 +168,7 @@ class Training:
         return found + faults(self.request, line | self.added)
 
 
-def faults(adapter: pydantic.TypeAdapter | BedrockBody | Training, body: object) -> list[list[str]]:
+def faults(adapter: pydantic.TypeAdapter | BedrockBody | Training | Compose, body: object) -> list[list[str]]:
     """The faults of one body, the deepest first: in a union only the closest alternative is of interest."""
     if not isinstance(adapter, pydantic.TypeAdapter):
         return adapter.faults(body)
@@ -163,6 +195,7 @@ def main() -> None:
     adapters = {name: pydantic.TypeAdapter(of) for name, of in adapters.items()}
     adapters["bedrock"] = BedrockBody()
     adapters["otlp"] = Otlp()
+    adapters["compose"], adapters["kubernetes"] = Compose(), Kubernetes()
     openai_chat = completion_create_params.CompletionCreateParamsNonStreaming
     adapters["openai-training"] = Training(
         {"messages", "tools"}, openai_chat, {"model": "m"}
