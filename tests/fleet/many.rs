@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::SystemTime;
 
-use common::postgres::shared;
+use common::postgres::{Cluster, shared};
 use common::{Editor, Site, all, bash, end, number, says, script, wait_until};
 use leftfold_events::Time;
 use rustix::process::Signal;
@@ -45,6 +45,13 @@ fn ended(site: &Site, sessions: &[String]) -> Vec<Vec<Value>> {
         true
     });
     sessions.iter().map(|session| found.remove(session).unwrap()).collect()
+}
+
+/// The nodes in the database whose lease holds.
+fn living(cluster: &Cluster, url: &str) -> usize {
+    let schema = url.split_once("schema=").unwrap().1.split('&').next().unwrap();
+    let count = format!("select count(*) from {schema}.node where until > clock_timestamp()");
+    cluster.logs(&count).parse().unwrap()
 }
 
 /// Sessions in the middle of a command, whose node then gets the signal. Prints how long each waited for its next node.
@@ -93,9 +100,10 @@ fn many_sessions_work_on_three_nodes_and_change_them() {
     let think = json!([{ "delay_ms": thinking }, { "text": "Hello." }]);
     replies.push(json!({ "match": { "prompt": "think" }, "parts": think }));
     let lease = if is_long { "" } else { "&lease=2" };
+    let store = format!("{}{lease}", url(cluster));
     let site = Site::scripted(&script(json!(replies)))
         .setting("/permission", json!({ "bash": "allow" }))
-        .env("LEFTFOLD_STORE", format!("{}{lease}", url(cluster)));
+        .env("LEFTFOLD_STORE", store.clone());
     site.run(&["fleet", "init"]).ok();
     let start = |home: String| {
         let mut command = site.command(&["node"]);
@@ -134,5 +142,7 @@ fn many_sessions_work_on_three_nodes_and_change_them() {
 
     let moved = count.min(MOVED);
     takeover(&site, nodes.remove(0), moved, Signal::KILL, "killed");
+    // the other two wanted the same sessions: none of them connects once more for one that it did not get
+    assert_eq!(living(cluster, &store), nodes.len());
     takeover(&site, nodes.remove(0), moved, Signal::TERM, "ended");
 }

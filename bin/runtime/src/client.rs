@@ -101,26 +101,28 @@ impl Client {
         node: ActorRef<NodeMessage>,
         setup: &SessionSetup,
     ) -> anyhow::Result<(Self, Opened)> {
-        Self::open_beside(node, setup, setup.extensions.ready()).await
+        Self::open_beside(node, setup, setup.extensions.ready(), None).await
     }
 
     /// Opens the session as [`Client::open`] does, but does not wait for servers and plugins to
-    /// start.
+    /// start. With `kept`, the inboxes of a store that this process keeps, another node's session is reached through these.
     pub async fn open_soon(
         node: ActorRef<NodeMessage>,
         setup: &SessionSetup,
+        kept: Option<Inbox>,
     ) -> anyhow::Result<(Self, Opened)> {
         let extensions = setup.extensions.clone();
         let starts = async {
             tokio::spawn(async move { extensions.ready().await });
         };
-        Self::open_beside(node, setup, starts).await
+        Self::open_beside(node, setup, starts, kept).await
     }
 
     async fn open_beside(
         node: ActorRef<NodeMessage>,
         setup: &SessionSetup,
         starts: impl Future<Output = ()>,
+        kept: Option<Inbox>,
     ) -> anyhow::Result<(Self, Opened)> {
         if let Some(attached) = Self::attach(&setup.place).await {
             return Ok(attached);
@@ -129,8 +131,10 @@ impl Client {
             // The other node may not have served its socket yet at the first attempt.
             Err(error) if is_locked(&error) => Self::attach(&setup.place).await.ok_or(error),
             Err(error) if is_owned_elsewhere(&error) => {
+                if let Some(inbox) = kept {
+                    return Self::through_inbox(&setup.place, inbox, true).await;
+                }
                 let folder = setup.place.store.clone();
-                // a store that the node keeps would do as well, but it does not say so
                 let store = tokio::task::spawn_blocking(move || Store::open(&folder)).await??;
                 match store.inbox() {
                     Some(inbox) => Self::through_inbox(&setup.place, inbox, false).await,

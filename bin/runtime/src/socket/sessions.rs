@@ -20,7 +20,7 @@ use ractor::ActorRef;
 use serde_json::Value;
 use tokio::io::BufReader;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::descendants;
 use crate::client::{self, Client};
@@ -220,10 +220,16 @@ pub struct SessionRegistry {
     kept: OnceLock<Store>,
     /// Without such a store: the inboxes whose messages it takes.
     taking: Mutex<Option<WeakInbox>>,
+    /// Taken by whoever takes a session that has no owner, until it is open.
+    claiming: Semaphore,
 }
 
 /// Is told of every session that is removed.
 type RemovalFollower = Box<dyn Fn(SessionId) + Send + Sync>;
+
+/// Sessions without an owner that are being opened at the same time. The others wait, so that it is seen in time if another
+/// node has taken them.
+const CLAIMS: usize = 8;
 
 /// How long a turn that goes on may take to begin.
 const BEGIN: Duration = Duration::from_secs(5);
@@ -345,6 +351,7 @@ impl SessionRegistry {
             removed: OnceLock::new(),
             kept: OnceLock::new(),
             taking: Mutex::default(),
+            claiming: Semaphore::new(CLAIMS),
         })
     }
 
@@ -380,9 +387,14 @@ impl SessionRegistry {
         self.speaking.borrow().ends
     }
 
-    /// Takes a session that has no owner, and goes on with its interrupted turn. That has begun when this returns.
-    pub(super) async fn claim(&self, session: SessionId) -> anyhow::Result<()> {
+    /// Takes a session that has no owner, and goes on with its interrupted turn. That has begun when this returns. Answers
+    /// whether the session is this node's: another one may have been quicker.
+    pub(super) async fn claim(&self, session: SessionId) -> anyhow::Result<bool> {
         let place = self.place(session)?;
+        let turn = self.claiming.acquire().await?;
+        if self.elsewhere(&place).await?.is_some() {
+            return Ok(false);
+        }
         let looked = place.clone();
         let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await??;
         // without it, each command of the turn would fail
@@ -402,8 +414,9 @@ impl SessionRegistry {
         let resumed = SessionSetup::new(place.clone(), &project, &overrides, true)?;
         self.learn(place, Arc::new(project), Overrides::interactive());
         let (client, opened) = self.open(session).await?;
+        drop(turn);
         if client.remote().is_some() {
-            return Ok(());
+            return Ok(false);
         }
         if opened.unfinished || client.view().await?.files.restore.is_some() {
             resumed.extensions.ready().await;
@@ -411,7 +424,7 @@ impl SessionRegistry {
             client.resume(&resumed)?;
             let _ = tokio::time::timeout(BEGIN, events.next()).await;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether its messages of other nodes are not taken yet. They are from now on.
@@ -703,8 +716,8 @@ impl SessionRegistry {
     ) -> anyhow::Result<(Client, Opened)> {
         let mut setup = crate::gathering(move || known.setup()).await??;
         setup.workspace.host = self.host(session);
-        let opened = Client::open_soon(self.node.clone(), &setup).await?;
-        Ok(opened)
+        let kept = self.kept.get().filter(|kept| kept.dir() == setup.place.store);
+        Client::open_soon(self.node.clone(), &setup, kept.and_then(Store::inbox)).await
     }
 
     fn knowledge(&self, session: SessionId) -> Result<RegisteredSession, RpcError> {
@@ -892,7 +905,7 @@ impl Sessions for SessionRegistry {
         let open = self.knowledge(session).ok().and_then(|known| known.client);
         match open {
             Some(client) if client.remote().is_none() && client.is_live().await => Ok(()),
-            Some(_) | None => self.claim(session).await,
+            Some(_) | None => self.claim(session).await.map(drop),
         }
     }
 }

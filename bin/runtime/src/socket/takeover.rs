@@ -5,12 +5,14 @@
 //! `leftfold resume` does it, with the permission mode that its turn had.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use leftfold_events::SessionId;
 use leftfold_store::Inbox;
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::inbox::take_messages;
@@ -43,6 +45,10 @@ pub fn take_over_unowned(sessions: &Arc<SessionRegistry>) {
 async fn run(sessions: Weak<SessionRegistry>) {
     let wake = Arc::new(Notify::new());
     let mut attempts = Attempts::default();
+    // sessions that are being taken
+    let mut taking: HashMap<SessionId, JoinHandle<()>> = HashMap::new();
+    // several nodes look at the same moment, so each begins with other sessions
+    let order = RandomState::new();
     if let Some(store) = sessions.upgrade().and_then(|sessions| sessions.kept_store()) {
         let wake = Arc::downgrade(&wake);
         let woken = move || wake.upgrade().map(|wake| wake.notify_one()).is_some();
@@ -56,7 +62,7 @@ async fn run(sessions: Weak<SessionRegistry>) {
         let Some(store) = sessions.kept_store() else { return };
         let inbox = store.inbox();
         let look = move || store.unowned(MOST);
-        let found = match tokio::task::spawn_blocking(look).await {
+        let mut found = match tokio::task::spawn_blocking(look).await {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => {
                 tracing::warn!("it is not known which sessions want a node: {error}");
@@ -67,18 +73,22 @@ async fn run(sessions: Weak<SessionRegistry>) {
                 continue;
             }
         };
+        taking.retain(|_, task| !task.is_finished());
+        found.retain(|session| !taking.contains_key(session));
+        found.sort_by_cached_key(|session| order.hash_one(session));
         for session in attempts.due(found, Instant::now()) {
             let (sessions, inbox) = (Arc::clone(&sessions), inbox.clone());
-            tokio::spawn(async move {
+            let take = async move {
                 match sessions.claim(session).await {
-                    Ok(()) => tracing::info!("session {session} goes on here"),
-                    // another node was quicker, or it cannot go on
+                    Ok(true) => tracing::info!("session {session} goes on here"),
+                    Ok(false) => tracing::debug!("session {session} goes on at another node"),
                     Err(error) => {
                         tracing::warn!("session {session} is not taken over: {error:#}");
                         note_trouble(inbox, session, &error).await;
                     }
                 }
-            });
+            };
+            taking.insert(session, tokio::spawn(take));
         }
     }
 }
