@@ -38,7 +38,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     if let Some(command) = cli.for_people() {
         only_people::require(command)?;
     }
-    let database = commands::fleet::choose_store(cli.store.as_deref())?;
+    let database = commands::named_store::choose(cli.store.as_deref())?;
     let Some(command) = cli.command else {
         let start = cli.conversation.start()?;
         return match commands::first_start::choose_model(&start)? {
@@ -51,12 +51,12 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Resume(args) => commands::run::resume(&args),
         Command::Node => {
             memory::give_back();
-            commands::node_metrics::send(database);
+            commands::fleet::send_metrics(database);
             leftfold_acp::serve(session_paths::chosen_store(), leftfold_http::register)
         }
         Command::Serve(args) => {
             memory::give_back();
-            commands::node_metrics::send(database);
+            commands::fleet::send_metrics(database);
             leftfold_http::serve(&commands::serve::options(args)?, leftfold_acp::register)
         }
         Command::View(args) => {

@@ -1,4 +1,4 @@
-//! `leftfold fleet`: stores in PostgreSQL, for many nodes. Also decides which store `--store` names.
+//! `leftfold fleet`: stores in PostgreSQL, for many nodes. Also gives this process the engine for them.
 
 mod operate;
 
@@ -14,23 +14,18 @@ use leftfold_store::{Copied, Reader, Store};
 use leftfold_view::words::counted;
 use serde_json::json;
 
+use super::doctor::{self, Findings};
 use super::live_line::LiveLine;
-use super::node_metrics::NodeDatabase;
+use super::named_store;
+pub(crate) use super::node_metrics::{NodeDatabase, send as send_metrics};
 use crate::cli::{Fleet, FleetCommand, Format};
 
-/// Names the store where `--store` does not.
-const VARIABLE: &str = "LEFTFOLD_STORE";
-
-/// Makes the store that `--store` or the environment names the one of this process. Opens nothing. Answers the database,
-/// if one keeps that store.
+/// Gives this process the engine for stores in databases, and chooses the one at `url`, if there is one. Opens nothing.
 ///
 /// # Errors
 /// The URL is wrong, or the folder for it cannot be written.
-pub(crate) fn choose_store(store: Option<&str>) -> anyhow::Result<Option<NodeDatabase>> {
-    let named = named(store);
-    let address = named.as_deref().filter(|named| is_url(named)).map(parse).transpose()?;
-    let name = address.as_ref().map(Address::without_password);
-    // also without a name: a folder in an argument may name a database
+pub(crate) fn use_database(url: Option<&str>) -> anyhow::Result<Option<NodeDatabase>> {
+    let address = url.map(parse).transpose()?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let labels = vec![format!("host {host}"), format!("pid {}", std::process::id())];
     let beside = || executors::names().iter().map(|name| format!("{EXECUTOR}{name}")).collect();
@@ -46,18 +41,12 @@ pub(crate) fn choose_store(store: Option<&str>) -> anyhow::Result<Option<NodeDat
     if let Ok(folder) = session_paths::databases_folder() {
         leftfold_store::use_databases(folder, Box::new(Databases::new(options, address.clone())));
     }
-    match (name, named) {
-        (Some(name), _) => {
-            let folder = session_paths::database_folder(&name)?;
-            leftfold_store::name_database(&folder, &name)?;
-            session_paths::choose_store(folder);
-        }
-        (None, Some(folder)) => {
-            session_paths::choose_store(std::path::absolute(folder).context("--store")?);
-        }
-        (None, None) => {}
-    }
-    Ok(address.map(|address| NodeDatabase { address, metrics }))
+    let Some(address) = address else { return Ok(None) };
+    let name = address.without_password();
+    let folder = session_paths::database_folder(&name)?;
+    leftfold_store::name_database(&folder, &name)?;
+    session_paths::choose_store(folder);
+    Ok(Some(NodeDatabase { address, metrics }))
 }
 
 /// As a supervisor does it: each command knows what to do then.
@@ -69,16 +58,6 @@ fn end_this_process() {
     if let Err(error) = kill_process(getpid(), Signal::TERM) {
         tracing::error!("this process cannot end itself: {error}");
     }
-}
-
-/// The store that the argument of `--store` names, or else the environment.
-fn named(store: Option<&str>) -> Option<String> {
-    let of_variable = || std::env::var(VARIABLE).ok().filter(|value| !value.is_empty());
-    store.map(str::to_owned).or_else(of_variable)
-}
-
-fn is_url(named: &str) -> bool {
-    named.contains("://")
 }
 
 fn parse(url: &str) -> Result<Address, Usage> {
@@ -102,16 +81,17 @@ pub(crate) fn fleet(args: &Fleet, store: Option<&str>) -> anyhow::Result<ExitCod
 
 /// The database that an argument or else `--store` names.
 fn database(url: Option<&str>, store: Option<&str>) -> anyhow::Result<Address> {
-    let Some(url) = url.map(str::to_owned).or_else(|| named(store)) else {
+    let Some(url) = url.map(str::to_owned).or_else(|| named_store::named(store)) else {
         bail!(Usage("name the database: `postgresql://USER@HOST/DATABASE`, or --store URL".into()));
     };
     Ok(parse(&url)?)
 }
 
-/// The database that the user has chosen for sessions, if it is one.
-pub(super) fn chosen_database(store: Option<&str>) -> Option<Address> {
-    let named = named(store).filter(|named| is_url(named))?;
-    Address::parse(&named).ok()
+/// Checks the database that the user has chosen for sessions, if it is one.
+pub(super) fn check_database(found: &mut Findings, store: Option<&str>) {
+    if let Some(address) = named_store::url(store).and_then(|url| Address::parse(&url).ok()) {
+        doctor::database::database(found, &address);
+    }
 }
 
 fn init(address: &Address) -> anyhow::Result<ExitCode> {

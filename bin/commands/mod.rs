@@ -15,6 +15,10 @@ pub(crate) mod executor;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod first_start;
+#[cfg(feature = "postgres")]
+pub(crate) mod fleet;
+#[cfg(not(feature = "postgres"))]
+#[path = "without_fleet.rs"]
 pub(crate) mod fleet;
 pub(crate) mod import;
 pub(crate) mod in_terminal;
@@ -23,7 +27,9 @@ mod live_line;
 pub(crate) mod lsp;
 pub(crate) mod mcp;
 pub(crate) mod models;
-pub(crate) mod node_metrics;
+pub(crate) mod named_store;
+#[cfg(feature = "postgres")]
+mod node_metrics;
 pub(crate) mod observe;
 pub(crate) mod otlp;
 mod pages;

@@ -248,13 +248,13 @@ impl Collector {
 
     /// Sends everything, and returns once the collector has it.
     async fn send(&self, telemetry: &Telemetry) -> anyhow::Result<()> {
-        for (endpoint, signals) in
-            [(&self.traces, &telemetry.traces), (&self.metrics, &telemetry.metrics)]
-        {
-            let Some(endpoint) = endpoint else { continue };
-            for signal in signals {
+        if let Some(endpoint) = &self.traces {
+            for signal in &telemetry.traces {
                 self.post(endpoint, signal).await?;
             }
+        }
+        for signal in &telemetry.metrics {
+            self.send_metrics(signal).await?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ const OF_A_NODE: u32 = 5;
 /// only concerns the times of events.
 const CLOCKS: f64 = 5.0;
 
-pub(super) fn database(found: &mut Findings, address: &Address) {
+pub(in crate::commands) fn database(found: &mut Findings, address: &Address) {
     found.area("database");
     let opened = Reader::open(address).and_then(|reader| {
         let server = reader.server()?;

@@ -4,7 +4,8 @@
 //! hides no other. It uses the network only with `--online`, but for the database that keeps the sessions. It starts
 //! nothing of a project that is not trusted, and of a key it prints only where it was found.
 
-mod database;
+#[cfg(feature = "postgres")]
+pub(super) mod database;
 mod guidance;
 mod machine;
 mod models;
@@ -59,7 +60,7 @@ struct Finding {
 
 /// The findings of all areas so far.
 #[derive(Debug, Default)]
-struct Findings {
+pub(super) struct Findings {
     area: &'static str,
     all: Vec<Finding>,
 }
@@ -143,9 +144,7 @@ fn examine(directory: &Path, args: &Doctor, store: Option<&str>) -> anyhow::Resu
     machine::programs(&mut found);
     machine::confinement(&mut found, settings.as_ref());
     machine::data(&mut found);
-    if let Some(address) = super::fleet::chosen_database(store) {
-        database::database(&mut found, &address);
-    }
+    super::fleet::check_database(&mut found, store);
     Ok(found)
 }
 
