@@ -38,7 +38,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     if let Some(command) = cli.for_people() {
         only_people::require(command)?;
     }
-    let database = commands::named_store::choose(cli.store.as_deref())?;
+    let database = commands::fleet::choose_store(cli.store.as_deref())?;
     let Some(command) = cli.command else {
         let start = cli.conversation.start()?;
         return match commands::first_start::choose_model(&start)? {

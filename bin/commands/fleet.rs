@@ -1,4 +1,4 @@
-//! `leftfold fleet`: stores in PostgreSQL, for many nodes. Also gives this process the engine for them.
+//! `leftfold fleet`: stores in PostgreSQL, for many nodes. Also chooses the store of this process.
 
 mod operate;
 
@@ -14,18 +14,18 @@ use leftfold_store::{Copied, Reader, Store};
 use leftfold_view::words::counted;
 use serde_json::json;
 
-use super::doctor::{self, Findings};
 use super::live_line::LiveLine;
 use super::named_store;
 pub(crate) use super::node_metrics::{NodeDatabase, send as send_metrics};
 use crate::cli::{Fleet, FleetCommand, Format};
 
-/// Gives this process the engine for stores in databases, and chooses the one at `url`, if there is one. Opens nothing.
+/// Makes the store that `--store` or the environment names the one of this process, and gives it the engine for databases.
+/// Opens nothing. Answers the database, if one keeps that store.
 ///
 /// # Errors
 /// The URL is wrong, or the folder for it cannot be written.
-pub(crate) fn use_database(url: Option<&str>) -> anyhow::Result<Option<NodeDatabase>> {
-    let address = url.map(parse).transpose()?;
+pub(crate) fn choose_store(store: Option<&str>) -> anyhow::Result<Option<NodeDatabase>> {
+    let address = named_store::url(store).as_deref().map(parse).transpose()?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let labels = vec![format!("host {host}"), format!("pid {}", std::process::id())];
     let beside = || executors::names().iter().map(|name| format!("{EXECUTOR}{name}")).collect();
@@ -38,10 +38,14 @@ pub(crate) fn use_database(url: Option<&str>) -> anyhow::Result<Option<NodeDatab
         metrics: Arc::clone(&metrics),
         ..Options::default()
     };
+    // also for a folder: another one, in an argument, may name a database
     if let Ok(folder) = session_paths::databases_folder() {
         leftfold_store::use_databases(folder, Box::new(Databases::new(options, address.clone())));
     }
-    let Some(address) = address else { return Ok(None) };
+    let Some(address) = address else {
+        named_store::choose_folder(store)?;
+        return Ok(None);
+    };
     let name = address.without_password();
     let folder = session_paths::database_folder(&name)?;
     leftfold_store::name_database(&folder, &name)?;
@@ -85,13 +89,6 @@ fn database(url: Option<&str>, store: Option<&str>) -> anyhow::Result<Address> {
         bail!(Usage("name the database: `postgresql://USER@HOST/DATABASE`, or --store URL".into()));
     };
     Ok(parse(&url)?)
-}
-
-/// Checks the database that the user has chosen for sessions, if it is one.
-pub(super) fn check_database(found: &mut Findings, store: Option<&str>) {
-    if let Some(address) = named_store::url(store).and_then(|url| Address::parse(&url).ok()) {
-        doctor::database::database(found, &address);
-    }
 }
 
 fn init(address: &Address) -> anyhow::Result<ExitCode> {

@@ -27,7 +27,7 @@ mod live_line;
 pub(crate) mod lsp;
 pub(crate) mod mcp;
 pub(crate) mod models;
-pub(crate) mod named_store;
+mod named_store;
 #[cfg(feature = "postgres")]
 mod node_metrics;
 pub(crate) mod observe;

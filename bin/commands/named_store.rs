@@ -3,23 +3,8 @@
 use anyhow::Context;
 use leftfold_runtime::session_paths;
 
-use super::fleet::{self, NodeDatabase};
-
 /// Names the store where `--store` does not.
 const VARIABLE: &str = "LEFTFOLD_STORE";
-
-/// Makes the store that is named the one of this process. Opens nothing. Answers the database, if one keeps that store.
-///
-/// # Errors
-/// The URL is wrong, or the folder for it cannot be written.
-pub(crate) fn choose(store: Option<&str>) -> anyhow::Result<Option<NodeDatabase>> {
-    // also for a folder: another one, in an argument, may name a database
-    let database = fleet::use_database(url(store).as_deref())?;
-    if let Some(folder) = named(store).filter(|_| database.is_none()) {
-        session_paths::choose_store(std::path::absolute(folder).context("--store")?);
-    }
-    Ok(database)
-}
 
 /// The store that the argument of `--store` names, or else the environment.
 pub(super) fn named(store: Option<&str>) -> Option<String> {
@@ -30,4 +15,15 @@ pub(super) fn named(store: Option<&str>) -> Option<String> {
 /// The address of the database, if one is named.
 pub(super) fn url(store: Option<&str>) -> Option<String> {
     named(store).filter(|named| named.contains("://"))
+}
+
+/// Makes the folder that is named, if one is, the store of this process.
+///
+/// # Errors
+/// A relative path, and the current folder is gone.
+pub(super) fn choose_folder(store: Option<&str>) -> anyhow::Result<()> {
+    if let Some(folder) = named(store) {
+        session_paths::choose_store(std::path::absolute(folder).context("--store")?);
+    }
+    Ok(())
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use leftfold_runtime::Usage;
 
-use super::doctor::Findings;
+use super::named_store;
 use crate::cli::Fleet;
 
 const NO_DATABASES: &str = "this program was built without PostgreSQL: name a folder, or build it with the feature `postgres`";
@@ -14,18 +14,19 @@ const NO_DATABASES: &str = "this program was built without PostgreSQL: name a fo
 #[derive(Debug)]
 pub(crate) enum NodeDatabase {}
 
+/// Makes the folder that `--store` or the environment names the store of this process.
+///
 /// # Errors
 /// A database is named.
-pub(crate) fn use_database(url: Option<&str>) -> anyhow::Result<Option<NodeDatabase>> {
-    match url {
-        Some(_) => bail!(Usage(NO_DATABASES.into())),
-        None => Ok(None),
+pub(crate) fn choose_store(store: Option<&str>) -> anyhow::Result<Option<NodeDatabase>> {
+    if named_store::url(store).is_some() {
+        bail!(Usage(NO_DATABASES.into()));
     }
+    named_store::choose_folder(store)?;
+    Ok(None)
 }
 
 pub(crate) fn send_metrics(_: Option<NodeDatabase>) {}
-
-pub(super) fn check_database(_: &mut Findings, _: Option<&str>) {}
 
 /// # Errors
 /// Always.

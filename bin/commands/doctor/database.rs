@@ -3,6 +3,7 @@
 use leftfold_postgres::{Address, Error, Reader, Server};
 use leftfold_view::words::counted;
 
+use super::super::named_store;
 use super::Findings;
 
 /// Connections of a node.
@@ -11,7 +12,14 @@ const OF_A_NODE: u32 = 5;
 /// only concerns the times of events.
 const CLOCKS: f64 = 5.0;
 
-pub(in crate::commands) fn database(found: &mut Findings, address: &Address) {
+/// The database that the user has chosen for sessions, if it is one.
+pub(super) fn chosen(found: &mut Findings, store: Option<&str>) {
+    if let Some(address) = named_store::url(store).and_then(|url| Address::parse(&url).ok()) {
+        database(found, &address);
+    }
+}
+
+fn database(found: &mut Findings, address: &Address) {
     found.area("database");
     let opened = Reader::open(address).and_then(|reader| {
         let server = reader.server()?;

@@ -5,7 +5,7 @@
 //! nothing of a project that is not trusted, and of a key it prints only where it was found.
 
 #[cfg(feature = "postgres")]
-pub(super) mod database;
+mod database;
 mod guidance;
 mod machine;
 mod models;
@@ -60,7 +60,7 @@ struct Finding {
 
 /// The findings of all areas so far.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+struct Findings {
     area: &'static str,
     all: Vec<Finding>,
 }
@@ -144,7 +144,10 @@ fn examine(directory: &Path, args: &Doctor, store: Option<&str>) -> anyhow::Resu
     machine::programs(&mut found);
     machine::confinement(&mut found, settings.as_ref());
     machine::data(&mut found);
-    super::fleet::check_database(&mut found, store);
+    #[cfg(feature = "postgres")]
+    database::chosen(&mut found, store);
+    #[cfg(not(feature = "postgres"))]
+    let _ = store;
     Ok(found)
 }
 
