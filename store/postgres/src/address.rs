@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs};
 
 use crate::error::{Error, full};
 
@@ -87,9 +87,7 @@ impl Address {
             // a standby refuses at once, and the next host is tried
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
-        config.connect_timeout(CONNECT_TIMEOUT);
-        config.keepalives_idle(KEEPALIVE).keepalives_interval(KEEPALIVE).keepalives_retries(2);
-        config.tcp_user_timeout(UNACKNOWLEDGED);
+        limit(&mut config);
         if config.get_application_name().is_none() {
             config.application_name("leftfold");
         }
@@ -111,6 +109,16 @@ impl Address {
     /// The schema of the tables.
     pub fn schema(&self) -> &str {
         &self.schema
+    }
+
+    /// How to connect to each of the hosts, in the order in which they are tried.
+    pub(crate) fn hosts(&self) -> Vec<Config> {
+        let all = &self.config;
+        let count = all.get_hosts().len();
+        if count == 1 || all.get_load_balance_hosts() == LoadBalanceHosts::Random {
+            return vec![all.clone()];
+        }
+        (0..count).map(|at| one_host(all, at)).collect()
     }
 
     /// Hosts and ports, for people.
@@ -146,6 +154,50 @@ impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Address({self}, schema {})", self.schema)
     }
+}
+
+/// The configuration for one of the hosts.
+fn one_host(all: &Config, at: usize) -> Config {
+    let mut one = Config::new();
+    match all.get_hosts().get(at) {
+        Some(Host::Tcp(host)) => one.host(host),
+        Some(Host::Unix(path)) => one.host_path(path),
+        None => &mut one,
+    };
+    if let Some(address) = all.get_hostaddrs().get(at) {
+        one.hostaddr(*address);
+    }
+    if let Some(port) = all.get_ports().get(at).or(all.get_ports().first()) {
+        one.port(*port);
+    }
+    if let Some(user) = all.get_user() {
+        one.user(user);
+    }
+    if let Some(password) = all.get_password() {
+        one.password(password);
+    }
+    if let Some(database) = all.get_dbname() {
+        one.dbname(database);
+    }
+    if let Some(options) = all.get_options() {
+        one.options(options);
+    }
+    if let Some(name) = all.get_application_name() {
+        one.application_name(name);
+    }
+    one.ssl_mode(all.get_ssl_mode()).ssl_negotiation(all.get_ssl_negotiation());
+    one.channel_binding(all.get_channel_binding());
+    one.target_session_attrs(all.get_target_session_attrs());
+    limit(&mut one);
+    one.keepalives(all.get_keepalives());
+    one
+}
+
+/// How long a host that is away is waited for.
+fn limit(config: &mut Config) {
+    config.connect_timeout(CONNECT_TIMEOUT);
+    config.keepalives_idle(KEEPALIVE).keepalives_interval(KEEPALIVE).keepalives_retries(2);
+    config.tcp_user_timeout(UNACKNOWLEDGED);
 }
 
 /// The parameters that the library of the connection does not know.

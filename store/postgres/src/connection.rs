@@ -16,7 +16,9 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::error::Severity;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Notification, Row, Statement};
+use tokio_postgres::{
+    AsyncMessage, Client, Config, Connection, NoTls, Notification, Row, Statement,
+};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::address::Address;
@@ -28,6 +30,8 @@ use crate::schema;
 const OLDEST_SERVER: i32 = 150_000;
 /// How long opening a connection may take.
 const OPENING: Duration = Duration::from_secs(30);
+/// How long each of several hosts may take to let the client in, before the next one is tried.
+const LOGIN: Duration = Duration::from_secs(8);
 /// How long an answer may take, except to an append. The server itself gives a statement up after 30 s.
 const ANSWER: Duration = Duration::from_secs(35);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -107,8 +111,26 @@ impl Connector {
         purpose: Purpose,
         notifications: Option<UnboundedSender<Notification>>,
     ) -> Result<Open, Error> {
+        let hosts = self.address.hosts();
+        let limit = if hosts.len() > 1 { LOGIN } else { OPENING };
+        let mut result = Err(Error::Silent { server: self.address.server(), waited: limit });
+        for host in hosts {
+            match timeout(limit, self.connect_to(&host, purpose, notifications.clone())).await {
+                Ok(Ok(open)) => return Ok(open),
+                Ok(Err(error)) => result = Err(error),
+                Err(_) => tracing::warn!("a server of {} does not answer", self.address.server()),
+            }
+        }
+        result
+    }
+
+    async fn connect_to(
+        &self,
+        config: &Config,
+        purpose: Purpose,
+        notifications: Option<UnboundedSender<Notification>>,
+    ) -> Result<Open, Error> {
         let unsynced = Arc::new(AtomicBool::new(false));
-        let config = &self.address.config;
         let failed = |error| diagnosis::connecting(&self.address, &error);
         let (client, driver) = match &self.tls {
             Some(tls) => {

@@ -1,5 +1,6 @@
 //! Faults of a database, and the advice of each error.
 
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use leftfold_postgres::{Address, Error, Options, Postgres, Reader, migrate};
@@ -171,5 +172,17 @@ fn a_server_that_gets_stuck_holds_no_reader_for_ever() {
     assert!(matches!(error, Error::Lost { .. }), "{error}");
     assert!(start.elapsed() < Duration::from_secs(50), "{:?}", start.elapsed());
     proxy.hold_answers(false);
+    assert_eq!(reader.head(id(1)), Ok(None));
+}
+
+#[test]
+fn of_several_servers_a_stuck_one_is_passed_over() {
+    let Some(cluster) = shared() else { return };
+    let tables = cluster.tables();
+    let stuck = TcpListener::bind("127.0.0.1:0").unwrap();
+    let hosts = format!("{},127.0.0.1:{}", stuck.local_addr().unwrap(), cluster.port());
+    let one = format!("127.0.0.1:{}", cluster.port());
+    let url = cluster.url(cluster.port(), &tables.schema).replace(&one, &hosts);
+    let reader = Reader::open(&Address::parse(&url).unwrap()).unwrap();
     assert_eq!(reader.head(id(1)), Ok(None));
 }
