@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use cli::{Cli, Command};
-use leftfold_runtime::{Usage, note, only_people, session_paths};
+use leftfold_runtime::{Usage, client, note, only_people, session_paths};
 
 fn main() -> ExitCode {
     leftfold_runtime::close_descriptors_on_exec();
@@ -30,7 +30,13 @@ fn main() -> ExitCode {
     let code = dispatch(cli);
     code.unwrap_or_else(|error| {
         note(&format!("leftfold: {error:#}"));
-        ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+        ExitCode::from(if error.is::<Usage>() {
+            2
+        } else if client::is_out_of_quota(&error) {
+            4
+        } else {
+            1
+        })
     })
 }
 

@@ -187,7 +187,7 @@ async fn begin(
             && client.remote().is_none()
         {
             client.watch(from, sink, WatchScope::Live).await?;
-            client.cast_prompt(setup, parts.clone(), BY)?;
+            client.cast_prompt(setup, parts.clone(), BY).await?;
             return Ok(Some(Begun { client, opened, socket }));
         }
         match ask(&client, setup, &task).await {

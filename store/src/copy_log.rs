@@ -98,6 +98,7 @@ fn append(
         expected,
         events: batch.to_vec(),
         payloads,
+        usage: claim.store.usage(&head),
         head: head.encode(),
         // nobody has asked this store's nodes to go on with it
         wants: false,

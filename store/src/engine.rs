@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 use leftfold_events::{MessageId, Seq, SessionId, Sha256};
 
 use crate::chain::Link;
+use crate::day::Day;
 use crate::error::{ContentFault, Damage, Error};
 use crate::head::Head;
+use crate::usage::{DayUse, Used};
 
 /// Reads what an engine keeps. A reader's own copy or connection implements it, and so does the
 /// reading half of an [`Engine`].
@@ -55,6 +57,14 @@ pub trait ReadEngine: fmt::Debug + Send + Sync {
     /// # Errors
     /// None of them can be read.
     fn heads(&self) -> Result<Vec<Head>, ContentFault>;
+
+    /// What the sessions of a project have used on a day. Sessions that were removed may count.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn used(&self, worktree: &str, day: Day) -> Result<Used, ContentFault> {
+        Ok(Used::by(&self.heads()?, worktree, day))
+    }
 
     /// Damage that belongs to no event: heads that cannot be read, and what the engine has found in
     /// its own files.
@@ -366,6 +376,8 @@ pub struct Append {
     pub payloads: Vec<(Sha256, Arc<str>)>,
     /// The session's new head, as [`Head::decode`] reads it.
     pub head: Vec<u8>,
+    /// What the session has used of its project's quota. It is kept with the head. `None`: the engine reads it from heads.
+    pub usage: Option<DayUse>,
     /// Whether the session wants a node after this batch. It is kept with the head.
     pub wants: bool,
     /// The messages that it settles. They are deleted with it. If one is gone, the batch is refused: it was settled

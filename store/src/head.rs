@@ -17,6 +17,7 @@ use leftfold_events::{Envelope, Event, Seq, SessionId, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::chain::{self, Link};
+use crate::day::{self, Day};
 use crate::fault;
 
 /// The version of the layout. Logs of schema 1 have heads of version 1, later logs of version 2.
@@ -121,6 +122,13 @@ pub struct Summary {
     pub turns: u32,
     /// Cost of the session's own requests, in US dollars.
     pub cost: Cost,
+    /// The day of the session's own first prompt. `None` also if an earlier version has written it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_prompt: Option<Day>,
+    /// The day of the last event.
+    pub last_day: Day,
+    /// Cost of the session's own requests on that day.
+    pub last_cost: Cost,
     /// How the last turn ended, in a fork also a shared one; `None` while a turn is open.
     pub ended: Option<EndReason>,
 }
@@ -131,12 +139,19 @@ impl Summary {
         if self.created == Time::default() {
             self.created = envelope.at;
         }
+        let day = day::day_of(envelope.at);
+        if day != self.last_day {
+            (self.last_day, self.last_cost) = (day, 0.0);
+        }
         if let Some(ended) = turn_boundary(&envelope.event) {
             self.ended = ended;
         }
         if let Event::Session(event) = &envelope.event {
             self.add_session(event);
         } else if let Event::Turn(Turn::Prompted { parts, agent, .. }) = &envelope.event {
+            if !self.has_begun() {
+                self.first_prompt = Some(day);
+            }
             self.agent.clone_from(agent);
             self.prompt = self.prompt.take().or_else(|| first_text(parts));
         } else if let Event::Turn(Turn::Switched { agent, .. }) = &envelope.event {
@@ -145,7 +160,14 @@ impl Summary {
             self.turns = self.turns.saturating_add(1);
         } else if let Event::Model(Model::Finished { cost, .. }) = &envelope.event {
             self.cost += cost;
+            self.last_cost += cost;
         }
+    }
+
+    /// Whether the session has had a prompt of its own. A fork also has the first text of its origin.
+    pub(crate) fn has_begun(&self) -> bool {
+        let has_text = self.prompt.is_some() && self.fork_of.is_none();
+        self.first_prompt.is_some() || self.turns > 0 || has_text
     }
 
     fn add_session(&mut self, event: &Session) {

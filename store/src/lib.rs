@@ -14,6 +14,7 @@
 //! | [`Reader`] | reads any store from a private copy, without taking the lock or changing anything |
 //! | [`check`] | finds all damage in a store |
 //! | [`salvage`] | writes a new store from the readable parts of a damaged one |
+//! | [`used`] | what the sessions of a project have used on a day |
 //! | [`tidy`] | removes files and records that no event refers to |
 //!
 //! A folder may also name a database that keeps the logs ([`database_of`]); the program brings the engine.
@@ -44,6 +45,7 @@ mod check;
 mod codec;
 mod copy_log;
 mod database;
+pub mod day;
 mod durable;
 pub mod engine;
 mod error;
@@ -63,6 +65,7 @@ mod scan;
 mod sled_engine;
 mod store;
 mod tidy;
+pub mod usage;
 
 pub use chain::{Link, SCHEMA};
 pub use check::{Report, SpillFault, check, check_tree, full_text};
@@ -81,7 +84,8 @@ pub use log::{Lease, Log};
 pub use reader::{Reader, read, visit};
 pub use salvage::{Fragment, Rescued, Salvaged, salvage};
 pub use sled_engine::{
-    SledEngine, StoreStamp, exists, has_session, heads, in_use, owner, remove, written,
+    SledEngine, StoreStamp, exists, has_begun, has_session, heads, in_use, owner, remove, used,
+    written,
 };
 pub use store::{Inbox, LiveReader, Store, WeakInbox};
 pub use tidy::{Tidied, tidy};

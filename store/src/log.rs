@@ -121,6 +121,7 @@ impl Log {
             expected: self.own.replace(head.seq),
             events,
             payloads: payloads.clone(),
+            usage: self.store.usage(&head),
             head: head.encode(),
             wants: self.wants,
             settles: std::mem::take(&mut self.settles),
@@ -298,7 +299,18 @@ impl Log {
         let heads = self.store.heads().ok()?;
         let (ended, fork_number) = (self.ended_at(from, at), head::next_fork(&heads, from));
         let (created, is_retitled) = (first.at, false);
-        Some(Summary { created, cost: 0.0, turns: 0, ended, fork_number, is_retitled, ..parent })
+        Some(Summary {
+            created,
+            cost: 0.0,
+            turns: 0,
+            first_prompt: None,
+            last_day: 0,
+            last_cost: 0.0,
+            ended,
+            fork_number,
+            is_retitled,
+            ..parent
+        })
     }
 
     /// How the last turn of a session up to `at` ended; `None`: it was open there.

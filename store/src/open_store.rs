@@ -12,6 +12,7 @@ use crate::error::{ContentFault, Error};
 use crate::head::Head;
 use crate::payloads::Cache;
 use crate::scan::Source;
+use crate::usage::DayUse;
 
 #[derive(Debug)]
 pub(crate) struct OpenStore {
@@ -44,6 +45,11 @@ impl OpenStore {
 
     pub(crate) fn head(&self, session: SessionId) -> Result<Option<Head>, Error> {
         self.engine.reader().head(session).map_err(|damage| Error::damaged(&self.dir, damage))
+    }
+
+    /// What an engine of many nodes keeps of a head for quotas.
+    pub(crate) fn usage(&self, head: &Head) -> Option<DayUse> {
+        head.summary.as_ref().filter(|_| self.engine.is_shared()).map(DayUse::of)
     }
 
     /// Removes the own events of sessions whose logs are not in use.

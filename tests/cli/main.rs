@@ -19,6 +19,7 @@ mod models;
 mod opencode_settings;
 mod output_schema;
 mod pages;
+mod quota;
 mod report;
 mod run;
 mod run_input;

@@ -42,7 +42,7 @@ fn each_trouble_says_what_to_do() {
     let none =
         |what, url: String, code, says| Trouble { what, url, before: "", after: "", code, says };
     let newer = |number: &str| format!("update {schema}.version set number = {number}");
-    let (break_version, mend_version) = (newer("99"), newer("7"));
+    let (break_version, mend_version) = (newer("99"), newer("8"));
     for Trouble { what, url, before, after, code, says } in [
         none("no URL of PostgreSQL", "mysql://db/logs".into(), 2, "postgresql://"),
         none("a doubled @", url.replace("app:", "app@x:"), 2, "%40"),

@@ -1,12 +1,14 @@
 //! Converts errors to the protocol's.
 
 use agent_client_protocol::Error;
-use leftfold_runtime::{Usage, redact_output};
+use leftfold_runtime::{Usage, client, redact_output};
 
 /// A usage error is one that the client can correct.
 pub(super) fn to_error(error: &anyhow::Error) -> Error {
-    let standard =
-        if error.is::<Usage>() { Error::invalid_params() } else { Error::internal_error() };
+    let standard = match error.is::<Usage>() || client::is_out_of_quota(error) {
+        true => Error::invalid_params(),
+        false => Error::internal_error(),
+    };
     Error::new(standard.code, redact_output::clean(&format!("{error:#}")).into_owned())
 }
 

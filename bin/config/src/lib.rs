@@ -45,6 +45,7 @@ mod permission;
 mod plugin_layers;
 pub mod private_file;
 mod provider;
+mod quota;
 mod redacted_view;
 
 mod diagnosis;
@@ -76,6 +77,7 @@ pub use extensions::{
 pub use keys::{Key, KeyAction, KeyName, KeySettings, Keymap};
 pub use load::{Layers, load, load_shared, load_with, review};
 pub use provider::{Abilities, Costs, Limits, Model, NEVER, Provider, Script};
+pub use quota::{Limit, ProjectQuota, Quota};
 pub use redacted_view::{Item, Origin, RedactedView, VisibleValue, redacted_view};
 pub use resolve::{BaseUrl, Chosen, KeySource, KeyState, ProviderSummary};
 pub use sandbox::{ProgramSandbox, SandboxMode, SandboxSettings};

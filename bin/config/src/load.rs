@@ -19,7 +19,7 @@ use crate::tree::{self, Node, References, Tree};
 use crate::trust::{Item, Trust};
 use crate::trust_files::Files;
 use crate::typed::{self, LeftOutKey};
-use crate::{legacy, markdown, permission, sandbox, trust_review};
+use crate::{legacy, markdown, permission, quota, sandbox, trust_review};
 
 /// The settings besides files: the providers that this build knows, and the settings that each
 /// plugin adds, in the order in which the plugins were asked.
@@ -268,7 +268,11 @@ pub(crate) fn merge(
     let mut rules = Settings::default();
     let mut own: Option<Node> = None;
     let mut left_out = Vec::new();
-    for part in parts {
+    let mut of_project = Vec::new();
+    for mut part in parts {
+        if part.source.of_project {
+            of_project.extend(part.node.take(quota::KEY));
+        }
         rules.append_rules(&part.settings);
         if !part.source.of_project {
             add(&mut own, part.node.clone());
@@ -299,6 +303,12 @@ pub(crate) fn merge(
     settings.warnings.extend(warnings);
     settings.warnings.extend(left_out.iter().map(|(place, path)| {
         format!("{place}: `{path}` is not a setting of Leftfold and has no effect")
+    }));
+    settings.warnings.extend(of_project.iter().map(|place| {
+        format!(
+            "{place}: `{}` counts only in your own settings, and has no effect here",
+            quota::KEY
+        )
     }));
     settings.warnings.extend(settings.terminal.keys.keymap()?.1);
     settings.find_skills(directory);

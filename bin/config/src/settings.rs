@@ -23,6 +23,7 @@ use crate::files;
 use crate::keys::KeySettings;
 use crate::permission::{self, Permission, PlacedRule};
 use crate::provider::{NEVER, Provider};
+use crate::quota::{ProjectQuota, Quotas};
 use crate::sandbox::{Sandbox, SandboxSettings};
 use crate::secrecy::{Secret, debug_without_values};
 use crate::source::{Env, Source};
@@ -78,6 +79,8 @@ pub struct Settings {
     sandbox: Option<Sandbox>,
     /// Processes beside workspaces on other machines, which run calls there.
     pub executors: IndexMap<String, At<Executor>>,
+    /// The most that projects may use on a day, by folder or pattern. It counts only in the user's own settings.
+    pub(crate) quota: Quotas,
     pub compaction: Compaction,
     pub retry: Retry,
     pub terminal: Terminal,
@@ -567,6 +570,11 @@ impl Settings {
     /// The sandbox of commands.
     pub fn sandbox(&self) -> SandboxSettings {
         self.sandbox.as_ref().map(Sandbox::settings).unwrap_or_default()
+    }
+
+    /// The limits of the project with this worktree.
+    pub fn quota_of(&self, worktree: &Path) -> ProjectQuota {
+        ProjectQuota::of(&self.quota, &self.sources, worktree)
     }
 
     /// The rules that settings give to one agent. Rules of a project count only if the user trusts them.

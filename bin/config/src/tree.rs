@@ -136,6 +136,13 @@ impl Node {
         }
     }
 
+    /// Takes a key of a map out of it. Answers the place of the key.
+    pub(crate) fn take(&mut self, key: &str) -> Option<SettingPlace> {
+        let Tree::Map(entries) = &mut self.tree else { return None };
+        let found = entries.iter().position(|entry| entry.key == key)?;
+        Some(entries.remove(found).at)
+    }
+
     /// Removes every key at one of `places`.
     pub(crate) fn remove(&mut self, places: &[SettingPlace]) {
         let lines: HashSet<_> = places.iter().map(|at| (at.line, at.column)).collect();

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::agent::{BUILT_IN_AGENTS, PRIMARY_AGENTS};
 use crate::error::is_slip;
+use crate::quota;
 use crate::sandbox;
 use crate::schema;
 use crate::secrecy;
@@ -110,6 +111,8 @@ impl Review<'_> {
             // they only take something away
             "formatter" | "lsp" if matches!(entry.node.tree, Tree::Bool(false)) => true,
             "share" if entry.node.text() == Some("disabled") => !has_reference(&entry.node),
+            // it has no effect in a project
+            quota::KEY => !has_reference(&entry.node),
             // they change how OpenCode looks
             "keybinds" | "layout" | "theme" | "tui" => !has_reference(&entry.node),
             // a typing mistake, which the reader reports

@@ -217,7 +217,7 @@ pub(crate) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
     Ok(Some(number))
 }
 
-const AMOUNT: &str = "a number that is not negative";
+pub(crate) const AMOUNT: &str = "a number that is not negative";
 
 /// An error of serde or of a type, which gets its place once the value is known.
 #[derive(Debug)]

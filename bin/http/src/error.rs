@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use leftfold_runtime::Usage;
-use leftfold_runtime::client::InAnotherNode;
+use leftfold_runtime::client::{self, InAnotherNode};
 use leftfold_runtime::redact_output;
 use leftfold_runtime::socket::RpcError;
 use serde_json::{Value, json};
@@ -105,6 +105,12 @@ impl From<anyhow::Error> for ApiError {
                  again when its turn has ended or was aborted"
             );
             return Self::session_busy(&session, &message);
+        }
+        if client::is_out_of_quota(&error) {
+            let text = format!("{error:#}");
+            let message = redact_output::clean(&text);
+            let body = json!({ "name": "QuotaReached", "data": { "message": message } });
+            return Self { status: StatusCode::TOO_MANY_REQUESTS, body };
         }
         let is_params = error.downcast_ref::<RpcError>().is_some_and(RpcError::is_params);
         if error.is::<Usage>() || is_params {

@@ -23,6 +23,7 @@ use ractor::{Actor, ActorRef, RpcReplyPort};
 
 use crate::Usage;
 use crate::approvals::Memory;
+use crate::quota::QuotaReached;
 use crate::remote::{self, Remote, RpcError};
 use crate::session_paths::SessionPlace;
 use crate::session_setup::{PromptConfig, SessionSetup};
@@ -349,7 +350,7 @@ impl Client {
     /// process gets too. `Repeated`: the log has a prompt with its id.
     ///
     /// # Errors
-    /// The id is too long, the other node refuses the options, or the session died first.
+    /// The id is too long, a quota is reached, the other node refuses the options, or the session died first.
     pub async fn send_message(
         &self,
         setup: &SessionSetup,
@@ -386,6 +387,9 @@ impl Client {
 
     /// Sends a message; with `joins` only if a turn is running. Answers `Accepted` once it is in the log, and
     /// `NotOpen` if there is no turn to join.
+    ///
+    /// # Errors
+    /// A quota refuses it, or the session died first.
     pub async fn prompt_with(
         &self,
         prompt_config: PromptConfig,
@@ -393,6 +397,7 @@ impl Client {
         joins: bool,
     ) -> anyhow::Result<Answered> {
         let session = self.session;
+        self.within_quota(&prompt_config, &message).await?;
         let reply_to = ractor::call!(self.here()?, |reply_to| NodeMessage::Tell {
             session,
             message: self.prompt_message(prompt_config, message, joins, Some(reply_to)),
@@ -485,15 +490,19 @@ impl Client {
         reply_to.context(DIED)
     }
 
-    /// Prompts without waiting; observers see the outcome.
-    pub fn cast_prompt(
+    /// Prompts without waiting for the log; observers see the outcome.
+    ///
+    /// # Errors
+    /// A quota refuses it.
+    pub async fn cast_prompt(
         &self,
         setup: &SessionSetup,
         parts: Vec<PromptPart>,
         by: &str,
     ) -> anyhow::Result<()> {
-        let message = UserMessage::prompt(parts, by);
-        self.send(self.prompt_message(setup.prompt_config(), message, false, None))
+        let (message, prompt_config) = (UserMessage::prompt(parts, by), setup.prompt_config());
+        self.within_quota(&prompt_config, &message).await?;
+        self.send(self.prompt_message(prompt_config, message, false, None))
     }
 
     /// Resumes an interrupted turn.
@@ -552,6 +561,28 @@ impl Client {
         }
     }
 
+    /// Refuses a prompt that does not fit the quota. A message that starts no turn uses nothing.
+    async fn within_quota(
+        &self,
+        prompt_config: &PromptConfig,
+        message: &UserMessage,
+    ) -> anyhow::Result<()> {
+        let Some(quota) = prompt_config.quota.clone().filter(|_| !message.quiet) else {
+            return Ok(());
+        };
+        // a command that a person runs asks no model
+        let asks = prompt_config.config.options.max_steps != 0;
+        let checked = quota.check(asks).await;
+        // a client repeats what it got no answer to: it may have been taken before the quota was reached
+        if checked.is_err()
+            && let Some(id) = &message.notes.client
+            && self.view().await?.prompt_ids.contains_key(id)
+        {
+            return Ok(());
+        }
+        checked
+    }
+
     fn prompt_message(
         &self,
         prompt_config: PromptConfig,
@@ -595,6 +626,12 @@ pub const BREATH: Duration = Duration::from_millis(50);
 /// Whether a node refused because it is about to release the session; the next node will accept.
 pub fn is_leaving(error: &anyhow::Error) -> bool {
     error.downcast_ref().is_some_and(RpcError::is_leaving)
+}
+
+/// Whether a quota has refused a prompt, here or in the node that runs the session.
+pub fn is_out_of_quota(error: &anyhow::Error) -> bool {
+    let remote = error.downcast_ref::<RpcError>();
+    error.is::<QuotaReached>() || remote.is_some_and(RpcError::is_quota)
 }
 
 /// Whether another node has the store.

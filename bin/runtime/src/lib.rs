@@ -13,6 +13,7 @@
 //! | `sign_in`, `account_models` | signing in at vendors, requests with tokens that expire, and the models of accounts |
 //! | `project`, `session_paths`, `history`, `session_list` | folders and lists of sessions, and their history |
 //! | `session_setup`, `client`, `user_message` | opens sessions, in this process's node or through another's socket, and prompts them |
+//! | `quota` | judges prompts by what their project has used on the day |
 //! | `remote`, `socket` | client and server of a node's socket |
 //! | `slash`, `attach` | slash commands and attachments of a prompt |
 //! | `fork`, `checkout` | makes forks, with files |
@@ -46,6 +47,7 @@ pub mod model_list;
 pub mod only_people;
 pub mod preview;
 pub mod project;
+pub mod quota;
 pub mod redact_output;
 pub mod remote;
 pub mod resolved_settings;

@@ -15,6 +15,7 @@ use leftfold_tools::Workspace;
 use crate::agents::Agents;
 use crate::gather::TurnSettings;
 use crate::project::{Project, remote_servers, servers};
+use crate::quota::PromptQuota;
 use crate::resolved_settings::ResolvedSettings;
 use crate::session_paths::SessionPlace;
 use crate::turn_config::{
@@ -31,6 +32,8 @@ pub struct PromptConfig {
     pub world: World,
     pub agent: String,
     pub model: ModelRef,
+    /// The quota of the project, which the prompt has to fit.
+    pub quota: Option<PromptQuota>,
 }
 
 /// Everything that a session needs to know of the world.
@@ -47,6 +50,7 @@ pub struct SessionSetup {
     pub terminal: Terminal,
     /// The agent and model that the prompt's command names. The node of another process gets them with the prompt.
     pub(crate) of_command: PromptOptions,
+    pub(crate) quota: Option<PromptQuota>,
 }
 
 impl std::fmt::Debug for SessionSetup {
@@ -98,6 +102,8 @@ impl SessionSetup {
             turn_settings.subagents.iter().map(|(name, _)| name.clone()).collect();
         let of_command = PromptOptions::default();
         let terminal = settings.terminal.clone();
+        let worktree = turn_settings.worktree.clone();
+        let quota = PromptQuota::new(settings.quota_of(&worktree), worktree, place.clone());
         Ok(Self {
             place,
             turn_settings,
@@ -107,6 +113,7 @@ impl SessionSetup {
             extensions,
             terminal,
             of_command,
+            quota,
         })
     }
 
@@ -124,7 +131,8 @@ impl SessionSetup {
     pub fn prompt_config(&self) -> PromptConfig {
         let (agent, model) =
             (self.turn_settings.agent.name.clone(), self.turn_settings.model.name());
-        PromptConfig { config: self.config(), world: self.world(), agent, model }
+        let quota = self.quota.clone();
+        PromptConfig { config: self.config(), world: self.world(), agent, model, quota }
     }
 
     /// Whether a person can be asked.

@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use leftfold_events::{MessageId, Seq, SessionId, Sha256};
 use leftfold_store::Link;
+use leftfold_store::day::Day;
 use leftfold_store::engine::StoredEvent;
+use leftfold_store::usage::DayUse;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
@@ -68,6 +70,8 @@ pub struct Append {
     pub payloads: Vec<(Sha256, Arc<[u8]>)>,
     /// The new head, for lists.
     pub head: Vec<u8>,
+    /// What the session has used of its project's quota.
+    pub usage: Option<DayUse>,
     /// Whether the session wants a node after this.
     pub wants: bool,
     /// The messages of the inbox that the batch settles. They are deleted with it. If one is gone
@@ -114,6 +118,7 @@ struct Unit {
     body: Vec<u8>,
     payloads: Vec<(Sha256, Arc<[u8]>)>,
     head: Vec<u8>,
+    usage: Option<DayUse>,
     wants: bool,
     settles: Vec<MessageId>,
     /// Behind a lock only because callbacks cannot be shared between threads.
@@ -131,6 +136,7 @@ impl Unit {
             body: Vec::new(),
             payloads: Vec::new(),
             head: Vec::new(),
+            usage: None,
             wants: false,
             settles: Vec::new(),
             done: Mutex::default(),
@@ -148,7 +154,7 @@ impl Unit {
         }
         self.payloads.extend(append.payloads);
         self.settles.extend(append.settles);
-        (self.head, self.wants) = (append.head, append.wants);
+        (self.head, self.usage, self.wants) = (append.head, append.usage, append.wants);
         self.done.get_mut().unwrap_or_else(PoisonError::into_inner).push(append.done);
     }
 
@@ -574,9 +580,33 @@ async fn append(open: &Open, group: &[Unit]) -> Result<Vec<bool>, tokio_postgres
         settled.extend(unit.settles.iter().copied().map(message_uuid));
     }
     let wants: Vec<bool> = group.iter().map(|unit| unit.wants).collect();
-    let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 15] = [
-        &sessions, &expected, &before, &epochs, &firsts, &lasts, &links, &heads, &bodies, &owners,
-        &hashes, &contents, &settlers, &settled, &wants,
+    let usage = || group.iter().map(|unit| unit.usage);
+    let day = |day: Day| i32::try_from(day).unwrap_or(i32::MAX);
+    let projects: Vec<Option<&[u8]>> =
+        group.iter().map(|unit| Some(&unit.usage.as_ref()?.project.as_bytes()[..])).collect();
+    let first_prompts: Vec<Option<i32>> = usage().map(|it| it?.first_prompt.map(day)).collect();
+    let last_days: Vec<Option<i32>> = usage().map(|it| Some(day(it?.last))).collect();
+    let last_costs: Vec<Option<f64>> = usage().map(|it| Some(it?.cost)).collect();
+    let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 19] = [
+        &sessions,
+        &expected,
+        &before,
+        &epochs,
+        &firsts,
+        &lasts,
+        &links,
+        &heads,
+        &bodies,
+        &owners,
+        &hashes,
+        &contents,
+        &settlers,
+        &settled,
+        &wants,
+        &projects,
+        &first_prompts,
+        &last_days,
+        &last_costs,
     ];
     let rows = open.query(APPEND, &parameters).await?;
     let mut appended = vec![false; group.len()];

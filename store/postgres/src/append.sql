@@ -1,14 +1,16 @@
 with a as (
     select * from unnest(
         $1::uuid[], $2::int8[], $3::bytea[], $4::int8[], $5::int8[], $6::int8[], $7::bytea[], $8::bytea[],
-        $9::bytea[], $15::bool[]
-    ) with ordinality as a(session, expected, before, epoch, first, last, link, head, body, wants, n)
+        $9::bytea[], $15::bool[], $16::bytea[], $17::int4[], $18::int4[], $19::float8[]
+    ) with ordinality as a(session, expected, before, epoch, first, last, link, head, body, wants,
+        project, first_prompt, last_day, last_cost, n)
 ), settled as (
     select * from unnest($13::int8[], $14::uuid[]) as settled(n, id)
 ), locked as materialized (
     select s.id from session s join a on a.session = s.id order by s.id for update of s
 ), moved as (
-    update session s set seq = a.last, link = a.link, head = a.head, wants = a.wants
+    update session s set seq = a.last, link = a.link, head = a.head, wants = a.wants, project = a.project,
+        first_prompt = a.first_prompt, last_day = a.last_day, last_cost = a.last_cost
     from a join locked on locked.id = a.session
     where s.id = a.session and s.seq = a.expected and s.link = a.before and s.epoch = a.epoch
         and not exists (

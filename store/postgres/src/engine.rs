@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use leftfold_events::{MessageId, Seq, SessionId, Sha256};
 use leftfold_store::Link;
+use leftfold_store::day::Day;
 use leftfold_store::engine::{Owner, Progress, StoredEvent, WaitingMessage};
+use leftfold_store::usage::Used;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -172,6 +174,14 @@ impl Reader {
     /// As for [`Self::events`].
     pub fn head(&self, session: SessionId) -> Result<Option<Head>, Error> {
         self.read(async move |slot| read::head(&slot, session).await)
+    }
+
+    /// What the sessions of a project have used on a day, also those that were removed since.
+    ///
+    /// # Errors
+    /// As for [`Self::events`].
+    pub fn used(&self, project: Sha256, day: Day) -> Result<Used, Error> {
+        self.read(async move |slot| read::used(&slot, project, day).await)
     }
 
     /// How many bytes the tables take up.

@@ -30,6 +30,7 @@
 //!     events: vec![StoredEvent { seq: 1, schema: 3, link: [7; 16], body: b"encoded".to_vec() }],
 //!     payloads: Vec::new(),
 //!     head: Vec::new(),
+//!     usage: None,
 //!     wants: false,
 //!     settles: Vec::new(),
 //!     done: Box::new(move |result| drop(sender.send(result))),

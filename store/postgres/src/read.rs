@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use leftfold_events::{Seq, SessionId, Sha256};
 use leftfold_store::Link;
+use leftfold_store::day::Day;
 use leftfold_store::engine::{Owner, StoredEvent};
+use leftfold_store::usage::Used;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -47,6 +49,9 @@ const OWNER: &str = "select case when until between clock_timestamp() \
     from session left join node on node.id = owner where session.id = $1";
 
 const NOTES: &str = "select note from imported order by session";
+
+const USED: &str = "select count(*) filter (where first_prompt = $2), coalesce(sum(last_cost), 0) \
+    from session where project = $1 and last_day = $2";
 
 const SIZE: &str = "select coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8 \
     from pg_class c where c.relkind = 'r' and c.relnamespace = to_regnamespace($1)";
@@ -129,6 +134,13 @@ pub(crate) async fn link_of(
 pub(crate) async fn payload(slot: &Slot, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
     let rows = rows(slot, PAYLOAD, &[&&sha256.as_bytes()[..]]).await?;
     rows.first().map(|row| get(row, 0)).transpose()
+}
+
+pub(crate) async fn used(slot: &Slot, project: Sha256, day: Day) -> Result<Used, Error> {
+    let day = i32::try_from(day).unwrap_or(i32::MAX);
+    let rows = rows(slot, USED, &[&&project.as_bytes()[..], &day]).await?;
+    let Some(row) = rows.first() else { return Ok(Used::default()) };
+    Ok(Used { sessions: get::<i64>(row, 0)?.unsigned_abs(), cost: get(row, 1)? })
 }
 
 pub(crate) async fn heads(

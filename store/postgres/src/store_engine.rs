@@ -8,10 +8,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use leftfold_events::{MessageId, Seq, SessionId, Sha256};
+use leftfold_store::day::Day;
 use leftfold_store::engine::{
     Append, Engine, Epoch, EventFault, EventsOf, Inboxes, Owner, Poison, Progress, ReadEngine,
     StoredEvent, WaitingMessage, Wake, call,
 };
+use leftfold_store::usage::{self, Used};
 use leftfold_store::{ContentFault, Damage, Error, Head, SCHEMA};
 
 use crate::append::{self, End};
@@ -312,8 +314,18 @@ impl Engine for PostgresEngine {
     }
 
     fn append(&self, append: Append) {
-        let Append { session, epoch, expected, events, payloads, head, wants, settles, done } =
-            append;
+        let Append {
+            session,
+            epoch,
+            expected,
+            events,
+            payloads,
+            head,
+            usage,
+            wants,
+            settles,
+            done,
+        } = append;
         // held until the batch is in the queue, so that batches of a session stay in order
         let mut claims = self.claims();
         let claimed = claims.logs.get_mut(&session).and_then(Option::as_mut);
@@ -352,6 +364,7 @@ impl Engine for PostgresEngine {
             events,
             payloads,
             head,
+            usage,
             wants,
             settles,
             done,
@@ -478,6 +491,10 @@ impl ReadEngine for Reader {
     fn heads(&self) -> Result<Vec<Head>, ContentFault> {
         let heads = self.all_heads().map_err(|error| away(&error))?;
         Ok(heads.iter().filter_map(|head| decode(head).ok().flatten()).collect())
+    }
+
+    fn used(&self, worktree: &str, day: Day) -> Result<Used, ContentFault> {
+        Reader::used(self, usage::project(worktree), day).map_err(|error| away(&error))
     }
 
     fn damage(&self) -> Vec<Damage> {

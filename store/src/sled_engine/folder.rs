@@ -10,10 +10,12 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
 use crate::database;
+use crate::day::Day;
 use crate::engine::Owner;
 use crate::error::Error;
 use crate::head::Head;
 use crate::sled_engine::head_files;
+use crate::usage::Used;
 
 /// Whether there is a store in `dir`.
 pub fn exists(dir: &Path) -> bool {
@@ -43,6 +45,30 @@ pub fn heads(dir: &Path) -> Result<Vec<Head>, Error> {
         Some(engine) => engine.heads().map_err(|fault| fault.into_error(dir)),
         None => Ok(head_files::heads(dir)),
     }
+}
+
+/// What the sessions in the store in `dir` have used of a project's quota on a day.
+///
+/// # Errors
+/// The database of the store is away.
+pub fn used(dir: &Path, worktree: &str, day: Day) -> Result<Used, Error> {
+    match database::reader(dir)? {
+        Some(engine) => engine.used(worktree, day).map_err(|fault| fault.into_error(dir)),
+        None => Ok(Used::by(&heads(dir)?, worktree, day)),
+    }
+}
+
+/// Whether a session in the store in `dir` has had a prompt of its own.
+///
+/// # Errors
+/// The database of the store is away.
+pub fn has_begun(dir: &Path, session: SessionId) -> Result<bool, Error> {
+    let head = match database::reader(dir)? {
+        Some(engine) => engine.head(session).map_err(|damage| Error::damaged(dir, damage))?,
+        None => heads(dir)?.into_iter().find(|head| head.session == session),
+    };
+    let summary = head.and_then(|head| head.summary);
+    Ok(summary.is_some_and(|summary| summary.has_begun()))
 }
 
 /// When the database file of the store in `dir` was written last. `None`: there is none.

@@ -30,7 +30,9 @@ use leftfold_events::SessionId;
 
 pub(crate) use self::database::{copy as copy_files, empty, is_half_snapshot, open};
 pub(crate) use self::files::{FOLDER as CONTENTS, get as content_file, list as content_files};
-pub use self::folder::{StoreStamp, exists, has_session, heads, in_use, owner, remove, written};
+pub use self::folder::{
+    StoreStamp, exists, has_begun, has_session, heads, in_use, owner, remove, used, written,
+};
 pub(crate) use self::panics::catch_panic;
 pub(crate) use self::records::Records;
 

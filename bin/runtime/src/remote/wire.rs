@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::quota::QuotaReached;
 use crate::redact_output;
 
 /// The longest line from a client, in bytes.
@@ -18,6 +19,8 @@ const LEAVING: i64 = -32001;
 const WAITS: i64 = -32004;
 /// Only a person may do this, and the client acts for a call.
 const ONLY_PEOPLE: i64 = -32003;
+/// A quota of the project is used up, and nothing was done.
+const QUOTA: i64 = -32005;
 const PARAMS: i64 = -32602;
 const INTERNAL: i64 = -32603;
 
@@ -54,6 +57,9 @@ impl RpcError {
 
     /// An internal error; an [`RpcError`] stays as it is.
     pub fn of(error: anyhow::Error) -> Self {
+        if error.is::<QuotaReached>() {
+            return Self { code: QUOTA, ..Self::internal(error) };
+        }
         error.downcast::<Self>().unwrap_or_else(|error| Self::internal(format!("{error:#}")))
     }
 
@@ -80,6 +86,11 @@ impl RpcError {
     /// Whether the parameters of the request are wrong.
     pub fn is_params(&self) -> bool {
         self.code == PARAMS
+    }
+
+    /// Whether a quota of the project is used up.
+    pub fn is_quota(&self) -> bool {
+        self.code == QUOTA
     }
 
     /// Whether the request could not be judged: it may succeed when it is made again.

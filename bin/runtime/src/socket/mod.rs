@@ -42,7 +42,8 @@
 //! | `retry` | `since`; `attempt`: the number of the next attempt, at least 2; `message`: why the last one failed; `next`: when the next one begins |
 //!
 //! Only people may call the methods that change something: a client that descends from a call gets
-//! the error -32003. It may `read`, `watch`, `verify` and ask `why`.
+//! the error -32003. It may `read`, `watch`, `verify` and ask `why`. A prompt that a quota refuses gets the error
+//! -32005, and nothing was done.
 //!
 //! A node that lets go of a store in good order, because all in it is at rest or done, says
 //! `_leftfold/rested` and ends the connection, and has taken nothing that it did not answer: whoever

@@ -61,6 +61,7 @@ fn send_wanting(
         events: vec![event(seq)],
         payloads: Vec::new(),
         head: Vec::new(),
+        usage: None,
         wants,
         settles: Vec::new(),
         done: Box::new(move |result| drop(sender.send(result))),
@@ -268,6 +269,7 @@ fn sessions_of_earlier_versions_join_their_families() {
             events: vec![event(1)],
             payloads: Vec::new(),
             head: head(session, parent.map(id), fork_of.map(id)),
+            usage: None,
             wants: false,
             settles: Vec::new(),
             done: Box::new(move |result| drop(sender.send(result))),
@@ -279,7 +281,9 @@ fn sessions_of_earlier_versions_join_their_families() {
         "update version set number = 2; drop table outcome; alter table node drop column lease; \
          alter table node drop column draining; \
          alter table content drop column named; alter table content rename to payload; drop table mention; \
-         alter table session drop column trouble; alter table session drop column troubled; drop index session_wanting; \
+         alter table session drop column trouble; alter table session drop column troubled; \
+         alter table session drop column project, drop column first_prompt, drop column last_day, drop column last_cost; \
+         drop index session_wanting; \
          alter table session add column due timestamptz; \
          create index session_waiting on session (due) where wants and owner is null",
     );

@@ -36,6 +36,7 @@ pub(crate) fn append(claim: &Claim, session: SessionId, first: u64, last: u64) -
         events: (first..=last).map(event).collect(),
         payloads: Vec::new(),
         head: format!("head {last}").into_bytes(),
+        usage: None,
         wants: false,
         settles: Vec::new(),
         done: Box::new(|_| {}),
