@@ -67,6 +67,7 @@ fn notes() -> impl Strategy<Value = Notes> {
         any::<Option<String>>(),
         prop::option::of(parts()),
         prop::option::of(owner),
+        any::<Option<String>>(),
         prop::option::of(exchange),
         any::<Option<String>>(),
         prop::collection::vec(".*", 0..3),
@@ -75,11 +76,23 @@ fn notes() -> impl Strategy<Value = Notes> {
         other,
     )
         .prop_map(
-            |(client, parts, owner, exchange, reason, denials, structured, recovered, other)| {
+            |(
+                client,
+                parts,
+                owner,
+                executor,
+                exchange,
+                reason,
+                denials,
+                structured,
+                recovered,
+                other,
+            )| {
                 NoteMembers {
                     client,
                     parts,
                     owner,
+                    executor,
                     exchange,
                     reason,
                     denials,
