@@ -184,8 +184,7 @@ fn a_commit_without_its_standby_stops_the_engine() {
     cluster.sql("select pg_reload_conf()");
     while cluster.sql("show synchronous_standby_names") != "absent" {}
     let result = send(&engine, append(&claim, id(1), 2, 2));
-    let waits =
-        "from pg_stat_activity where wait_event = 'SyncRep' and query like '%insert into batch%'";
+    let waits = "from pg_stat_activity where wait_event = 'SyncRep' and query like 'with a as (%'";
     while cluster.sql(&format!("select count(*) {waits}")) == "0" {}
     assert!(result.try_recv().is_err());
     cluster.sql(&format!("select pg_cancel_backend(pid) {waits}"));
