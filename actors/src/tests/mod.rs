@@ -10,6 +10,7 @@ mod credentials;
 mod files;
 mod interrupt;
 mod observe;
+mod opening;
 mod rest;
 mod supervise;
 mod switch;
