@@ -79,8 +79,6 @@ pub enum NodeMessage {
     Reopen { session: SessionId },
     /// From Node's own task: a store for waiting sessions was opened, or could not be opened.
     StoreOpened { store: PathBuf, outcome: Result<Store, Error> },
-    /// From Node's own task: a session was started, or could not be.
-    Started { session: SessionId, outcome: Result<Box<StartedSession>, Error> },
     /// From Node's own timer: close the sessions without a turn that were not used for the time
     /// `idle`. They are opened again when they are next used.
     Sweep { idle: Duration },
@@ -172,20 +170,6 @@ pub struct SpawnChild {
 pub struct ReadyChild {
     pub(crate) open: Box<OpenSession>,
     pub(crate) spawn: Box<SpawnChild>,
-    pub(crate) config: Box<TurnConfig>,
-}
-
-/// A session that has just been started on its log.
-#[derive(Debug)]
-pub struct StartedSession {
-    pub(crate) actor: ActorRef<SessionMessage>,
-    /// The beginning of the marks of its processes.
-    pub(crate) mark: String,
-    /// The end of its log.
-    pub(crate) head: Seq,
-    /// Whether its last turn was interrupted.
-    pub(crate) unfinished: bool,
-    /// The turn configuration in force.
     pub(crate) config: Box<TurnConfig>,
 }
 

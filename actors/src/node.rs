@@ -17,14 +17,12 @@ use leftfold_store::Store;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::watch;
 
-use crate::messages::{
-    Error, NodeMessage, ObserversMessage, ParentCall, SessionMessage, StartedSession, Watch,
-};
+use crate::messages::{Error, NodeMessage, ObserversMessage, ParentCall, SessionMessage, Watch};
 use crate::observers::Observers;
 use crate::tasks::Tasks;
 use crate::world::World;
 use admission::Admission;
-use opening::{Starting, Then, Waiting};
+use opening::{Started, Then, Waiting};
 use store_guards::Holds;
 
 /// A session that dies more often than this within a minute stays closed.
@@ -49,8 +47,6 @@ pub struct Sessions {
     resting: HashMap<SessionId, rest::Resting>,
     /// Stores that are being opened, and the sessions that wait for them.
     opening: HashMap<PathBuf, Vec<Waiting>>,
-    /// Sessions that are being started.
-    starting: HashMap<SessionId, Starting>,
     admission: Admission,
     /// Whether a sweep is running or scheduled.
     sweeping: bool,
@@ -102,7 +98,6 @@ impl Actor for Node {
             open: HashMap::new(),
             resting: HashMap::new(),
             opening: HashMap::new(),
-            starting: HashMap::new(),
             admission: Admission::of(leftfold_process::open_files()),
             sweeping: false,
             tasks: Tasks::default(),
@@ -118,32 +113,23 @@ impl Actor for Node {
         match message {
             NodeMessage::Open { open, reply } => {
                 let then = Then::Describe(reply);
-                sessions.open(&myself, Waiting { open, then });
+                sessions.open(&myself, Waiting { open, then }).await;
             }
             NodeMessage::StoreOpened { store, outcome } => {
-                sessions.store_opened(&myself, &store, outcome);
-            }
-            NodeMessage::Started { session, outcome } => {
-                sessions.started(&myself, session, outcome);
-                sessions.admit_waiting(&myself);
+                sessions.store_opened(&myself, &store, outcome).await;
             }
             NodeMessage::Tell { session, message } => sessions.tell(&myself, session, message),
             NodeMessage::Watch(watch) => sessions.watch(&myself, watch),
             NodeMessage::Sweep { idle } => sessions.sweep(&myself, idle),
-            NodeMessage::Close { session, .. } | NodeMessage::Reading { session, .. }
-                if sessions.starting.contains_key(&session) =>
-            {
-                sessions.once_started(session, Then::Again(message));
-            }
             NodeMessage::Close { session, reply } => {
                 sessions.close(session).await;
-                sessions.admit_waiting(&myself);
+                sessions.admit_waiting(&myself).await;
                 // the client may be gone
                 let _ = reply.send(());
             }
             NodeMessage::Rest { session, sent } => {
                 sessions.rest(session, sent).await;
-                sessions.admit_waiting(&myself);
+                sessions.admit_waiting(&myself).await;
             }
             NodeMessage::Reading { session, reply } => {
                 // the client may be gone
@@ -160,8 +146,8 @@ impl Actor for Node {
                 sessions.kept.push(store);
             }
             NodeMessage::Spawn(spawn) => sessions.spawn(&myself, spawn),
-            NodeMessage::OpenChild(ready) => sessions.open_child(&myself, *ready),
-            NodeMessage::Admit => sessions.look_for_room(&myself),
+            NodeMessage::OpenChild(ready) => sessions.open_child(&myself, *ready).await,
+            NodeMessage::Admit => sessions.look_for_room(&myself).await,
             NodeMessage::Reopen { session } => sessions.reopen(&myself, session).await,
         }
         Ok(())
@@ -268,7 +254,7 @@ impl Sessions {
         // only its own processes: other sessions use this store too
         opening::end_strays(entry.mark.clone()).await;
         match opening::start(node, &self.observers, &store, session, &entry.world, None).await {
-            Ok(StartedSession { actor, mark, head, unfinished, config }) => {
+            Ok(Started { actor, mark, head, unfinished, config }) => {
                 (entry.actor, entry.mark) = (actor, mark);
                 if let Some(parent) = entry.parent.clone() {
                     // it may already have died again

@@ -63,17 +63,17 @@ impl Sessions {
     }
 
     /// Opens the sessions for which there is room now, in the order in which they were wanted.
-    pub(super) fn admit_waiting(&mut self, node: &ActorRef<NodeMessage>) {
+    pub(super) async fn admit_waiting(&mut self, node: &ActorRef<NodeMessage>) {
         while let Some((since, waiting)) = self.admission.queue.pop_front() {
             let folder = &waiting.open.store;
             let is_here = self.opening.contains_key(folder) || self.held(folder).is_some();
             if is_here {
-                self.open(node, waiting);
+                Box::pin(self.open(node, waiting)).await;
             } else if self.has_room() {
                 self.open_store(node, waiting);
             } else if since.elapsed() >= PATIENCE {
                 let stores = self.admission.stores;
-                self.refuse(node, waiting, Error::Crowded { stores });
+                self.refuse(waiting, Error::Crowded { stores });
             } else {
                 self.admission.queue.push_front((since, waiting));
                 break;
@@ -83,9 +83,7 @@ impl Sessions {
     }
 
     fn has_room(&self) -> bool {
-        let open = self.open.values().map(|entry| entry.store.dir());
-        let starting = self.starting.values().map(|starting| starting.store.dir());
-        let open: HashSet<&Path> = open.chain(starting).collect();
+        let open: HashSet<&Path> = self.open.values().map(|entry| entry.store.dir()).collect();
         open.len() + self.opening.len() < self.admission.stores
     }
 
@@ -104,9 +102,9 @@ impl Sessions {
     }
 
     /// The timer of [`make_room`](Self::make_room) is over.
-    pub(super) fn look_for_room(&mut self, node: &ActorRef<NodeMessage>) {
+    pub(super) async fn look_for_room(&mut self, node: &ActorRef<NodeMessage>) {
         self.admission.due = false;
-        self.admit_waiting(node);
+        self.admit_waiting(node).await;
     }
 }
 

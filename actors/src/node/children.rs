@@ -43,11 +43,11 @@ impl Sessions {
         });
     }
 
-    pub(super) fn open_child(&mut self, node: &ActorRef<NodeMessage>, ready: ReadyChild) {
+    pub(super) async fn open_child(&mut self, node: &ActorRef<NodeMessage>, ready: ReadyChild) {
         let ReadyChild { open, spawn, config } = ready;
         let forks = open.fork_of.is_some();
         let world = Box::new(open.world.clone());
-        self.open(node, Waiting { open, then: Then::Child { spawn, config, world, forks } });
+        self.open(node, Waiting { open, then: Then::Child { spawn, config, world, forks } }).await;
     }
 
     /// Prompts an open child with its task, if its log does not have the task yet. A child that

@@ -1,21 +1,18 @@
-//! Opens a session in its store, which the node may already hold. It is started in a task beside the node: its log may be
-//! another node's until a lease is over, and the executor beside its workspace may not answer. Other sessions do not wait
-//! for that.
+//! Opens a session in its store, which the node may already hold.
 
 use std::path::Path;
 use std::time::Instant;
 
 use leftfold_events::event::{Event, Session as SessionEvent, Turn};
-use leftfold_events::{SessionId, TurnConfig};
+use leftfold_events::{Seq, SessionId, TurnConfig};
 use leftfold_store::Store;
-use ractor::{Actor, ActorRef, ActorStatus, RpcReplyPort};
+use ractor::{Actor, ActorRef, RpcReplyPort};
 use tokio::sync::watch;
 
 use super::{Entry, LET_GO, Sessions};
 use crate::children::ChildResult;
 use crate::messages::{
-    Error, NodeMessage, ObserversMessage, OpenSession, Opened, SessionMessage, SpawnChild,
-    StartedSession, Watch,
+    Error, NodeMessage, ObserversMessage, OpenSession, Opened, SessionMessage, SpawnChild, Watch,
 };
 use crate::session::{Arguments, OpenLog, Session};
 use crate::tasks::{Tasks, blocking};
@@ -34,8 +31,6 @@ pub(super) enum Then {
     Describe(RpcReplyPort<Result<Opened, Error>>),
     Tell(SessionMessage),
     Watch(Watch),
-    /// A message to the node about this session, which it looks at again.
-    Again(NodeMessage),
     /// A call waits for it.
     Child {
         spawn: Box<SpawnChild>,
@@ -46,27 +41,16 @@ pub(super) enum Then {
     },
 }
 
-/// A session that is being started.
-#[derive(Debug)]
-pub(super) struct Starting {
-    open: Box<OpenSession>,
-    pub(super) store: Store,
-    /// The next steps, in the order in which they were wanted.
-    then: Vec<Then>,
-}
-
 impl Sessions {
     /// Opens a session and then performs the next step. All clients of an open session share it.
-    pub(super) fn open(&mut self, node: &ActorRef<NodeMessage>, waiting: Waiting) {
+    pub(super) async fn open(&mut self, node: &ActorRef<NodeMessage>, waiting: Waiting) {
         let OpenSession { session, store, .. } = waiting.open.as_ref();
         if self.is_open(*session) {
             self.proceed(node, *session, waiting.then);
-        } else if let Some(starting) = self.starting.get_mut(session) {
-            starting.then.push(waiting.then);
         } else if let Some(others) = self.opening.get_mut(store) {
             others.push(waiting);
         } else if let Some(store) = self.held(store) {
-            self.begin_and(node, waiting, store);
+            self.begin_and(node, waiting, store).await;
         } else {
             self.admit(node, waiting);
         }
@@ -76,22 +60,10 @@ impl Sessions {
         self.open.get(&session).is_some_and(|entry| entry.closed.borrow().is_none())
     }
 
-    /// Takes the step once the session is open. If it is not being started, it is given back.
-    pub(super) fn once_started(&mut self, session: SessionId, then: Then) -> Option<Then> {
-        match self.starting.get_mut(&session) {
-            Some(starting) => {
-                starting.then.push(then);
-                None
-            }
-            None => Some(then),
-        }
-    }
-
     /// The store in `folder`, if this node keeps it or a session of this node is in it.
     pub(super) fn held(&self, folder: &Path) -> Option<Store> {
         let open = self.open.values().map(|entry| &entry.store);
-        let starting = self.starting.values().map(|starting| &starting.store);
-        self.kept.iter().chain(open).chain(starting).find(|store| store.dir() == folder).cloned()
+        self.kept.iter().chain(open).find(|store| store.dir() == folder).cloned()
     }
 
     /// Opens a store in a task beside the node, because that can take seconds. It first ends the
@@ -122,7 +94,7 @@ impl Sessions {
         });
     }
 
-    pub(super) fn store_opened(
+    pub(super) async fn store_opened(
         &mut self,
         node: &ActorRef<NodeMessage>,
         folder: &Path,
@@ -132,61 +104,30 @@ impl Sessions {
         match outcome {
             Ok(store) => {
                 for waiting in waiting {
-                    self.begin_and(node, waiting, store.clone());
+                    self.begin_and(node, waiting, store.clone()).await;
                 }
             }
             Err(error) => {
                 // only the first waiting session gets the error: the others try again
                 if let Some(first) = waiting.next() {
-                    self.refuse(node, first, error);
+                    self.refuse(first, error);
                 }
                 for waiting in waiting {
-                    self.open(node, waiting);
+                    Box::pin(self.open(node, waiting)).await;
                 }
             }
         }
     }
 
-    fn begin_and(&mut self, node: &ActorRef<NodeMessage>, waiting: Waiting, store: Store) {
+    async fn begin_and(&mut self, node: &ActorRef<NodeMessage>, waiting: Waiting, store: Store) {
         let session = waiting.open.session;
-        if self.is_open(session) {
-            return self.proceed(node, session, waiting.then);
+        if !self.is_open(session)
+            && let Err(error) = self.begin(node, waiting.open.as_ref().clone(), store).await
+        {
+            self.refuse(waiting, error);
+            return;
         }
-        if let Some(then) = self.once_started(session, waiting.then) {
-            self.begin(node, waiting.open, store, then);
-        }
-    }
-
-    pub(super) fn started(
-        &mut self,
-        node: &ActorRef<NodeMessage>,
-        session: SessionId,
-        outcome: Result<Box<StartedSession>, Error>,
-    ) {
-        let Some(Starting { open, store, then }) = self.starting.remove(&session) else { return };
-        match outcome {
-            Ok(started) => {
-                let actor = started.actor.clone();
-                self.insert(node, &open, store, *started);
-                for then in then {
-                    self.proceed(node, session, then);
-                }
-                // its end was told before it was among the open ones
-                if actor.get_status() >= ActorStatus::Stopping {
-                    self.died(node, actor.get_id(), "it stopped as soon as it was started");
-                }
-            }
-            Err(error) => {
-                let mut waiting = then.into_iter().map(|then| Waiting { open: open.clone(), then });
-                // only the first one gets the error: the others try again
-                if let Some(first) = waiting.next() {
-                    self.refuse(node, first, error);
-                }
-                for waiting in waiting {
-                    self.open(node, waiting);
-                }
-            }
-        }
+        self.proceed(node, session, waiting.then);
     }
 
     fn proceed(&mut self, node: &ActorRef<NodeMessage>, session: SessionId, then: Then) {
@@ -199,7 +140,6 @@ impl Sessions {
             }
             Then::Tell(message) => self.tell(node, session, message),
             Then::Watch(watch) => self.watch(node, watch),
-            Then::Again(message) => again(node, message),
             Then::Child { spawn, config, world, forks } => {
                 self.prompt_child(node, spawn, (config, world), forks);
             }
@@ -207,7 +147,7 @@ impl Sessions {
     }
 
     /// Reports to a waiting client why the session cannot be opened.
-    pub(super) fn refuse(&mut self, node: &ActorRef<NodeMessage>, waiting: Waiting, error: Error) {
+    pub(super) fn refuse(&mut self, waiting: Waiting, error: Error) {
         let session = waiting.open.session;
         match waiting.then {
             Then::Describe(reply) => {
@@ -222,7 +162,6 @@ impl Sessions {
                     let _ = entry.actor.cast(message);
                 }
             }
-            Then::Again(message) => again(node, message),
             Then::Tell(_) | Then::Watch(_) => {
                 tracing::error!(%session, "it cannot be opened again: {error}");
                 if let Some(resting) = self.resting.get(&session) {
@@ -232,55 +171,33 @@ impl Sessions {
         }
     }
 
-    fn begin(
+    async fn begin(
         &mut self,
         node: &ActorRef<NodeMessage>,
-        open: Box<OpenSession>,
+        open: OpenSession,
         store: Store,
-        then: Then,
-    ) {
-        let OpenSession { session, world, created_event, fork_of, .. } = open.as_ref().clone();
+    ) -> Result<(), Error> {
+        let OpenSession { session, world, created_event, fork_of, .. } = open;
+        if let Some(closed) = self.open.remove(&session) {
+            // a session that was closed permanently may still have the log
+            let _ = closed.actor.stop_and_wait(None, Some(LET_GO)).await;
+        }
         let woken = ObserversMessage::Opened { session, store: store.reader() };
         if self.observers.cast(woken).is_err() {
             tracing::warn!("the observer hub is gone: observers get no events");
         }
         let forked = fork_of.map(|(from, at)| SessionEvent::Forked { from, at });
-        let first = Some(forked.unwrap_or(created_event));
-        let closed = self.open.remove(&session).map(|closed| closed.actor);
-        self.starting.insert(session, Starting { open, store: store.clone(), then: vec![then] });
-        let (supervisor, observers, node) = (node.clone(), self.observers.clone(), node.clone());
-        let starts = async move {
-            if let Some(closed) = closed {
-                // a session that was closed permanently may still have the log
-                let _ = closed.stop_and_wait(None, Some(LET_GO)).await;
-            }
-            start(&supervisor, &observers, &store, session, &world, first).await
-        };
-        self.tasks.spawn(starts, move |outcome| {
-            let failed = || Err(Error::Gone("starting it failed unexpectedly".to_owned()));
-            let outcome = outcome.unwrap_or_else(failed).map(Box::new);
-            // a node that is gone starts nothing
-            let _ = node.cast(NodeMessage::Started { session, outcome });
-        });
-    }
-
-    /// Adds a session that was started to the open ones.
-    fn insert(
-        &mut self,
-        node: &ActorRef<NodeMessage>,
-        open: &OpenSession,
-        store: Store,
-        started: StartedSession,
-    ) {
-        let StartedSession { actor, mark, head, unfinished, .. } = started;
+        let first = forked.unwrap_or_else(|| created_event.clone());
+        let Started { actor, mark, head, unfinished, .. } =
+            start(node, &self.observers, &store, session, &world, Some(first)).await?;
         // clients that opened it before it was closed still listen on this channel
-        let closed = self.resting.remove(&open.session).map(|resting| resting.closed);
+        let closed = self.resting.remove(&session).map(|resting| resting.closed);
         let closed = closed.filter(|closed| closed.borrow().is_none());
         self.holds.add(store.dir());
         let entry = Entry {
             store,
-            world: open.world.clone(),
-            created_event: open.created_event.clone(),
+            world,
+            created_event,
             actor,
             mark,
             head,
@@ -292,16 +209,11 @@ impl Sessions {
             parent: None,
             closed: closed.unwrap_or_else(|| watch::channel(None).0),
         };
-        self.open.insert(open.session, entry);
+        self.open.insert(session, entry);
         self.sweep_later(node);
         self.rest_if_many(node);
+        Ok(())
     }
-}
-
-/// Lets the node look at a message again.
-fn again(node: &ActorRef<NodeMessage>, message: NodeMessage) {
-    // a node that is gone answers nobody
-    let _ = node.cast(message);
 }
 
 impl Entry {
@@ -356,6 +268,19 @@ impl Entry {
     }
 }
 
+/// A session that has just been started.
+pub(super) struct Started {
+    pub(super) actor: ActorRef<SessionMessage>,
+    /// The beginning of the marks of its processes.
+    pub(super) mark: String,
+    /// The end of its log.
+    pub(super) head: Seq,
+    /// Whether its last turn was interrupted.
+    pub(super) unfinished: bool,
+    /// The turn configuration in force.
+    pub(super) config: Box<TurnConfig>,
+}
+
 /// Starts a session on its log.
 pub(super) async fn start(
     node: &ActorRef<NodeMessage>,
@@ -364,7 +289,7 @@ pub(super) async fn start(
     session: SessionId,
     world: &World,
     created_event: Option<SessionEvent>,
-) -> Result<StartedSession, Error> {
+) -> Result<Started, Error> {
     let opened = store.clone();
     let open = move || {
         let log = OpenLog::open(&opened, session, created_event)?;
@@ -390,7 +315,7 @@ pub(super) async fn start(
         node: node.clone(),
     };
     let (actor, _) = Actor::spawn_linked(None, Session, arguments, node.get_cell()).await?;
-    Ok(StartedSession { actor, mark, head, unfinished, config })
+    Ok(Started { actor, mark, head, unfinished, config })
 }
 
 /// Ends the processes of calls whose mark begins with `mark`, and waits until they have ended.

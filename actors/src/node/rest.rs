@@ -131,7 +131,6 @@ impl Sessions {
 
     /// Opens a resting session again and performs `then`.
     pub(super) fn wake(&mut self, node: &ActorRef<NodeMessage>, session: SessionId, then: Then) {
-        let Some(then) = self.once_started(session, then) else { return };
         let Some(resting) = self.resting.get(&session) else {
             tracing::warn!("{}", Error::NotOpen(session));
             return;

@@ -10,7 +10,6 @@ mod credentials;
 mod files;
 mod interrupt;
 mod observe;
-mod opening;
 mod rest;
 mod supervise;
 mod switch;
