@@ -520,6 +520,14 @@ fn faults_lose_and_double_nothing() {
         is_over: &is_over,
         acknowledged: &acknowledged,
     };
+    // only the node that has begun a session knows it before its first prompt
+    for (at, session) in sessions.iter().enumerate() {
+        let text = format!("{} first.", TASKS[0].0);
+        let prompt = json!({ "session": session, "text": text, "by": "client" });
+        assert!(nodes[at % NODES].ask("_leftfold/prompt", &prompt).is_some());
+        run.wait_for_end(session, &text, &mut Random::new(7));
+        run.acknowledged.lock().unwrap().push((session.clone(), text, true));
+    }
     let working = AtomicUsize::new(CLIENTS);
     let servers = thread::scope(|scope| {
         for (at, session) in (1..).zip(&sessions) {
