@@ -58,7 +58,7 @@ pub trait ReadEngine: fmt::Debug + Send + Sync {
     /// None of them can be read.
     fn heads(&self) -> Result<Vec<Head>, ContentFault>;
 
-    /// What the sessions of a project have used on a day. Sessions that were removed may count.
+    /// The use of a project's quota on a day, by all its sessions. Those that were removed may count.
     ///
     /// # Errors
     /// It cannot be read.
@@ -376,7 +376,7 @@ pub struct Append {
     pub payloads: Vec<(Sha256, Arc<str>)>,
     /// The session's new head, as [`Head::decode`] reads it.
     pub head: Vec<u8>,
-    /// What the session has used of its project's quota. It is kept with the head. `None`: the engine reads it from heads.
+    /// The session's use of its project's quota. It is kept with the head. `None`: the engine reads it from heads.
     pub usage: Option<DayUse>,
     /// Whether the session wants a node after this batch. It is kept with the head.
     pub wants: bool,

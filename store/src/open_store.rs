@@ -47,7 +47,7 @@ impl OpenStore {
         self.engine.reader().head(session).map_err(|damage| Error::damaged(&self.dir, damage))
     }
 
-    /// What an engine of many nodes keeps of a head for quotas.
+    /// The part of a head that an engine of many nodes keeps for quotas.
     pub(crate) fn usage(&self, head: &Head) -> Option<DayUse> {
         head.summary.as_ref().filter(|_| self.engine.is_shared()).map(DayUse::of)
     }

@@ -1,4 +1,4 @@
-//! What the sessions of a project have used on one day, for the quotas of users. It is kept with the heads, so no log
+//! The use of quotas: sessions and cost of a project on one day. It is kept with the heads, so no log
 //! is folded for it.
 
 use leftfold_events::Sha256;
@@ -7,7 +7,7 @@ use leftfold_events::event::Cost;
 use crate::day::Day;
 use crate::head::{Head, Summary};
 
-/// What a project has used on a day.
+/// The sessions and the cost of a project on a day.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Used {
     /// Sessions with their first prompt on this day, without subagents.

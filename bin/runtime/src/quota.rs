@@ -119,7 +119,7 @@ mod tests {
         Limit { most, setting: format!("quota.*.{key}"), place }
     }
 
-    /// What is allowed and used, whether the prompt is the session's first, and what the refusal says.
+    /// Limits and use, whether the prompt is the session's first, and the text of the refusal.
     struct Case {
         sessions: Option<u64>,
         cost: Option<f64>,

@@ -70,7 +70,7 @@ pub struct Append {
     pub payloads: Vec<(Sha256, Arc<[u8]>)>,
     /// The new head, for lists.
     pub head: Vec<u8>,
-    /// What the session has used of its project's quota.
+    /// The session's use of its project's quota.
     pub usage: Option<DayUse>,
     /// Whether the session wants a node after this.
     pub wants: bool,

@@ -176,7 +176,7 @@ impl Reader {
         self.read(async move |slot| read::head(&slot, session).await)
     }
 
-    /// What the sessions of a project have used on a day, also those that were removed since.
+    /// The use of a project's quota on a day, by all its sessions, also those that were removed since.
     ///
     /// # Errors
     /// As for [`Self::events`].

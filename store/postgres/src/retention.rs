@@ -93,7 +93,7 @@ const PAST: &str = "select c.relname::text from pg_inherits i join pg_class c on
     where i.inhparent = 'batch'::regclass and c.relname ~ '^batch_[0-9]{4}_[0-9]{2}$' \
         and c.relname < 'batch_' || to_char(now() at time zone 'UTC', 'YYYY_MM') order by c.relname";
 
-/// What is removed, or what would be.
+/// Counts of removed rows, or of those that would be removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     pub families: u64,
@@ -112,7 +112,7 @@ pub struct Removed {
     pub partitions: u64,
 }
 
-/// What a family looks like before its rows are locked.
+/// A family as it was before its rows were locked.
 #[derive(Default)]
 struct Family {
     /// Each session with its last seq.

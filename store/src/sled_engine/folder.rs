@@ -47,7 +47,7 @@ pub fn heads(dir: &Path) -> Result<Vec<Head>, Error> {
     }
 }
 
-/// What the sessions in the store in `dir` have used of a project's quota on a day.
+/// The use of a project's quota on a day, by the sessions in the store in `dir`.
 ///
 /// # Errors
 /// The database of the store is away.

@@ -16,8 +16,8 @@ fn quota(settings: &Settings, worktree: &str) -> (Option<u64>, Option<f64>) {
 fn the_last_matching_pattern_counts_for_each_limit() {
     let text = r#"{ "quota": {
         "*": { "sessions_per_day": 40, "cost_per_day": 20 },
-        "/work/app": { "cost_per_day": 50.5 },
-        "/work/*-test": { "sessions_per_day": 0 },
+        "/code/app": { "cost_per_day": 50.5 },
+        "/code/*-test": { "sessions_per_day": 0 },
         "~/own": { "cost_per_day": 1 }
     } }"#;
     let world = World::new().file(USER, text);
@@ -25,18 +25,18 @@ fn the_last_matching_pattern_counts_for_each_limit() {
     let own = world.home().join("own/tool");
     for (worktree, expected) in [
         ("/else", (Some(40), Some(20.0))),
-        ("/work/app", (Some(40), Some(50.5))),
-        ("/work/app/below", (Some(40), Some(50.5))),
-        ("/work/app2", (Some(40), Some(20.0))),
-        ("/work/my-test", (Some(0), Some(20.0))),
-        ("/work/my-test/below", (Some(40), Some(20.0))),
+        ("/code/app", (Some(40), Some(50.5))),
+        ("/code/app/below", (Some(40), Some(50.5))),
+        ("/code/app2", (Some(40), Some(20.0))),
+        ("/code/my-test", (Some(0), Some(20.0))),
+        ("/code/my-test/below", (Some(40), Some(20.0))),
         (own.to_str().unwrap(), (Some(40), Some(1.0))),
     ] {
         assert_eq!(quota(&settings, worktree), expected, "{worktree}");
     }
-    let limit = settings.quota_of(Path::new("/work/app")).cost.unwrap().to_string();
+    let limit = settings.quota_of(Path::new("/code/app")).cost.unwrap().to_string();
     let file = world.home().join(".config/leftfold/leftfold.json");
-    let place = format!("`quota./work/app.cost_per_day` in {}:3:40", file.display());
+    let place = format!("`quota./code/app.cost_per_day` in {}:3:40", file.display());
     assert_eq!(limit, place);
     assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
 }
