@@ -121,7 +121,7 @@ impl Project {
         })
     }
 
-    /// The same folder, on the same machine, for another new session.
+    /// A project for another new session in this one's folder, at its executor if it has one.
     pub fn anew(&self) -> Self {
         let executor = self.executor.clone();
         Self { executor, ..Self::new(self.directory.clone(), self.worktree.clone()) }
