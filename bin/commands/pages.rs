@@ -3,7 +3,7 @@
 //! The text is cleaned first and coloured line by line afterwards, so that no colour comes from a log.
 
 use std::io::{self, IsTerminal, Write};
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Child, ExitCode, ExitStatus, Stdio};
 
 use leftfold_runtime::redact_output;
 use leftfold_view::clean;
@@ -125,11 +125,11 @@ fn start_pager() -> Option<Child> {
     let mut command = match named.as_deref().map(str::trim) {
         Some("" | "cat") => return None,
         Some(named) => {
-            let mut shell = Command::new("sh");
+            let mut shell = leftfold_programs::for_person("sh").ok()?;
             shell.args(["-c", named]);
             shell
         }
-        None => Command::new("less"),
+        None => leftfold_programs::for_person("less").ok()?,
     };
     for (name, value) in [("LESS", "FRX"), ("LV", "-c")] {
         if std::env::var_os(name).is_none() {

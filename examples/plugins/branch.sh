@@ -25,11 +25,13 @@ while IFS= read -r line; do
     method=${method%%'"'*}
     case $method in
     initialize)
-        # Plugins are started in the session's folder.
+        # A plugin starts in an empty folder, and learns the session's. One with `"` or `\` in its name is not found.
+        directory=${line#*'"directory":"'}
+        directory=${directory%%'"'*}
         answer "$id" '{"name":"branch","hooks":["chat.message","shell.env"]}'
         ;;
     chat.message)
-        branch=$(git symbolic-ref --short -q HEAD 2>/dev/null | tr -cd 'A-Za-z0-9/._-')
+        branch=$(git -C "$directory" symbolic-ref --short -q HEAD 2>/dev/null | tr -cd 'A-Za-z0-9/._-')
         if [ -n "$branch" ]; then
             answer "$id" "{\"append\":\"(The project is on the branch $branch.)\"}"
         else

@@ -2,8 +2,10 @@
 //! trusts it, and the messages say what was left out.
 
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
-use common::{Editor, Site, call, says, script};
+use common::{Editor, Site, bash, call, says, script};
 use serde_json::{Value, json};
 
 /// A value of the user that must go nowhere.
@@ -57,16 +59,98 @@ fn hostile(site: &Site, port: u16) {
     std::fs::write(&private, CANARY).unwrap();
     std::os::unix::fs::symlink(&private, site.project().join("link.md")).unwrap();
     std::os::unix::fs::symlink(site.path("user"), site.project().join(".opencode")).unwrap();
+    traps(site);
+}
+
+/// The folders of the project that are in the user's `PATH`: an active virtual environment, direnv, and bad habits.
+const IN_PATH: [&str; 5] = [".venv/bin", "node_modules/.bin", "vendor/bin", "scripts", "."];
+
+/// The names of programs that the node itself or the user's own servers start.
+const STARTED: [&str; 9] =
+    ["git", "less", "sh", "bash", "bwrap", "xdg-open", "node", "python3", "own-server"];
+
+/// Programs and modules of the project that have the names of others, and files without an end.
+fn traps(site: &Site) {
+    let git = |arguments: &[&str]| {
+        let ran = Command::new("git").current_dir(site.project()).args(arguments).output().unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+    };
+    git(&["init", "-q"]);
+    for name in STARTED {
+        let ran = site.path(&format!("ran-{name}"));
+        let text = format!("#!/bin/bash\n/usr/bin/touch {}\n", ran.display());
+        for folder in IN_PATH {
+            let file = site.file_of_stranger(&format!("{folder}/{name}"), &text);
+            std::fs::set_permissions(file, PermissionsExt::from_mode(0o755)).unwrap();
+        }
+    }
+    let module = format!("open({:?}, 'w')\n", site.path("ran-module"));
+    for name in ["srv.py", "json/__init__.py"] {
+        site.file_of_stranger(name, &module);
+    }
+    let script = format!("touch {}\n", site.path("ran-relative").display());
+    site.file_of_stranger("m.sh", script);
+    site.file_of_stranger(".env", "KEY=1\n");
+    for name in [".gitignore", ".ignore", ".git/info/attributes"] {
+        std::os::unix::fs::symlink("/dev/zero", site.project().join(name)).unwrap();
+    }
+}
+
+/// The user's `PATH` with folders of the project first, and the user's own servers and plugin, which do not say where
+/// they start.
+fn with_habits(site: Site) -> Site {
+    let inside = IN_PATH.iter().filter(|folder| **folder != ".").map(|it| site.project().join(it));
+    let others = std::env::var_os("PATH").unwrap();
+    let others = std::env::split_paths(&others).collect::<Vec<_>>();
+    let path = inside.chain(["".into(), ".".into()]).chain(others);
+    let path = std::env::join_paths(path).unwrap().into_string().unwrap();
+    let local = |command: &[&str]| json!({ "type": "local", "command": command, "timeout": 5_000 });
+    // a command's sandbox asks git whether it tracks `.env`
+    site.sandboxed()
+        .env("PATH", path)
+        .setting("/permission", json!({ "bash": "allow" }))
+        .setting("/snapshot", json!(true))
+        .setting("/plugin", json!([["python3", "-m", "srv"]]))
+        .setting(
+            "/mcp",
+            json!({
+                "named": local(&["own-server"]),
+                "module": local(&["python3", "-m", "srv"]),
+                "imports": local(&["python3", "-c", "import json"]),
+                "relative": local(&["sh", "./m.sh"]),
+            }),
+        )
 }
 
 fn site() -> (Site, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
-    let site = Site::scripted(&script(json!([says("Hello."), says("Again.")])))
+    let replies = [bash("ls"), says("Hello."), says("Again.")];
+    let site = Site::scripted(&script(json!(replies)))
         .env("CANARY", CANARY)
         .env("ANTHROPIC_API_KEY", CANARY);
     hostile(&site, listener.local_addr().unwrap().port());
-    (site, listener)
+    (with_habits(site), listener)
+}
+
+/// The traps of the hostile repository do work: whoever takes a program from `PATH` there runs them.
+#[test]
+fn the_hostile_repository_is_hostile() {
+    let (site, _) = site();
+    let path = site
+        .command(&[])
+        .get_envs()
+        .find_map(|(name, value)| (name == "PATH").then(|| value.unwrap().to_owned()));
+    for line in
+        [&["git", "status"][..], &["own-server"], &["python3", "-m", "srv"], &["sh", "./m.sh"]]
+    {
+        let mut command = Command::new("/usr/bin/env");
+        command.args(line).current_dir(site.project()).env("PATH", path.as_ref().unwrap());
+        command.output().unwrap();
+    }
+    for name in ["git", "own-server", "python3", "sh"] {
+        assert!(common::exists(&site.path(&format!("ran-{name}"))), "{name}");
+    }
 }
 
 /// Nothing ran, nothing connected, and `text` has nothing of the user's.
@@ -197,7 +281,8 @@ fn a_conversation_asks_and_takes_no_keys_that_were_pressed_before() {
     let shown = site.run(&["trust", "--show"]).ok().stdout;
     assert!(shown.lines().all(|line| line.starts_with("trusted ")), "{shown}");
     // it has asked for what it now runs
-    assert!(common::exists(&site.path("ran-plugin")) || common::exists(&site.path("ran-mcp")));
+    let ran = |name: &str| common::exists(&site.path(&format!("ran-{name}")));
+    assert!(ran("plugin") || ran("mcp") || ran("sh"));
 }
 
 #[test]

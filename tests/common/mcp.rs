@@ -27,7 +27,9 @@ pub fn local(test: &str, manner: &str) -> Value {
     if manner == "deaf" {
         command = [&["sh", "-c", ignore, "sh"], &command[..]].concat();
     }
-    json!({ "type": "local", "command": command, "environment": { SERVE: manner } })
+    // it notes its starts in the project
+    let environment = json!({ SERVE: manner });
+    json!({ "type": "local", "command": command, "environment": environment, "cwd": "{project}" })
 }
 
 /// Becomes the server if this process was started as one.

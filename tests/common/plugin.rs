@@ -22,6 +22,8 @@ pub fn double(test: &str, handshake: Value, answers: Value) -> Value {
     json!({
         "command": [program, "--exact", test],
         "environment": { SAYS: says },
+        // it notes what it was asked in the project
+        "cwd": "{project}",
         "timeout": 20_000,
     })
 }

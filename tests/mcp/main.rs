@@ -8,3 +8,4 @@ mod oauth;
 mod peers;
 mod servers;
 mod trouble;
+mod trust;

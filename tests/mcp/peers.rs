@@ -220,20 +220,20 @@ fn a_server_of_everything_as_older_ones_speak() {
 #[test]
 fn a_server_of_files() {
     let Some(peers) = Peers::installed() else { return };
+    // it asks for roots, and these take the place of the folder that its command names
     let bare = Site::bare();
-    let folder = bare.project();
-    let path = |name: &str| folder.join(name).display().to_string();
-    let server = local(&peers, "mcp-server-filesystem", &[folder.to_str().unwrap()]);
+    let mut server = local(&peers, "mcp-server-filesystem", &[bare.project().to_str().unwrap()]);
+    server["cwd"] = json!("{project}");
     let calls = [
-        ("s_write_file", json!({ "path": path("a.txt"), "content": "one\n" })),
-        ("s_read_text_file", json!({ "path": path("a.txt") })),
-        ("s_list_directory", json!({ "path": path("") })),
+        ("s_write_file", json!({ "path": "a.txt", "content": "one\n" })),
+        ("s_read_text_file", json!({ "path": "a.txt" })),
+        ("s_list_directory", json!({ "path": "." })),
         ("s_read_text_file", json!({ "path": "/etc/hostname" })),
     ];
     let site = site(&server, &calls);
     assert!(listed(&site).iter().any(|tool| tool == "s_edit_file"));
     let results = results(go(&site));
-    assert_eq!(bare.text("a.txt"), "one\n");
+    assert_eq!(site.text("a.txt"), "one\n");
     assert_eq!(results[1], "one\n");
     assert!(results[2].contains("[FILE] a.txt"), "{results:?}");
     assert!(results[3].contains("Access denied"), "{results:?}");

@@ -147,8 +147,7 @@ fn why_it_does_not_begin_is_told() {
 
 #[test]
 fn what_is_being_started_ends_with_an_interrupt() {
-    let server =
-        json!({ "command": ["sh", "-c", "touch started; sleep 1000"], "timeout": 600_000 });
+    let server = json!({ "command": ["sh", "-c", "touch started; sleep 1000"], "cwd": "{project}", "timeout": 600_000 });
     let site = Site::scripted(&script(json!([says("Done.")])));
     let site = site.setting("/mcp", json!({})).setting("/mcp", json!({ "m": server }));
     let live = site.start(&["run", "--format", "json", "go"]);

@@ -39,7 +39,10 @@ fn site(sandbox: &str, jobs: &[&str]) -> Site {
     fs::write(site.path("home/auth.json"), r#"{ "x": { "type": "api", "key": "PRIVATE" } }"#)
         .unwrap();
     fs::set_permissions(site.path("home/auth.json"), fs::Permissions::from_mode(0o600)).unwrap();
-    site.setting("/plugin", json!([{ "command": ["sh", plugin], "sandbox": sandbox }]))
+    site.setting(
+        "/plugin",
+        json!([{ "command": ["sh", plugin], "cwd": "{project}", "sandbox": sandbox }]),
+    )
 }
 
 /// Runs the jobs in the plugin, and compares whether they succeed.

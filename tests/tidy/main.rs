@@ -232,6 +232,40 @@ fn every_text_passes_the_cleaner() {
     assert_none("text goes out past the cleaner", &found);
 }
 
+/// The node starts programs that no project and no command can choose: `leftfold_programs` finds them. The others start
+/// what it has found, this program itself, or what runs in a sandbox.
+#[test]
+fn programs_are_found_in_one_place() {
+    const STARTERS: [&str; 11] = [
+        "tools/programs/src/lib.rs",
+        // they get the path of a program that was found
+        "tools/src/command.rs",
+        "tools/process/src/child.rs",
+        "providers/src/aws/temporary.rs",
+        "bin/http/src/api/terminals.rs",
+        // the running program itself
+        "bin/memory.rs",
+        "bin/terminal/src/jobs.rs",
+        "bin/terminal/src/restorer.rs",
+        "tools/sandbox/src/channel.rs",
+        // `bwrap` at a fixed path, and commands in the sandbox
+        "tools/sandbox/src/helper.rs",
+        "tools/sandbox/src/supervise.rs",
+    ];
+    let mut found = users(&["Command::new("], |source| {
+        let path = source.path.as_str();
+        let is_product = !source.is_test() && !path.starts_with("tests/");
+        is_product && !path.contains("/examples/") && !path.contains("/benches/")
+    });
+    found.retain(|line| {
+        let path = line.split(':').next().unwrap_or_default();
+        let is_bare = line.contains("Command::new(\"");
+        // commands of an editor's protocol
+        (is_bare || !STARTERS.contains(&path)) && !line.contains("AvailableCommand::new(")
+    });
+    assert_none("use `leftfold_programs` to start a program", &found);
+}
+
 /// Appending needs a `Log`, and only `Store::log` returns one. Clippy finds calls of it by type, in
 /// every crate; this test checks that the lint is on, and the exceptions.
 #[test]
@@ -385,17 +419,19 @@ fn actors_share_nothing_and_own_their_tasks() {
 }
 
 /// The crates that each crate may depend on, by folder; their dependencies are allowed too.
-const CRATES: [(&str, &[&str]); 30] = [
+const CRATES: [(&str, &[&str]); 31] = [
     ("events", &[]),
     ("store", &["events"]),
     // an engine for logs of many nodes; its tests use helpers of others
     ("store/postgres", &["store", "tests/common"]),
-    ("providers", &["events", "providers/oauth"]),
+    ("providers", &["events", "providers/oauth", "tools/programs"]),
     // signing in, at vendors and at MCP servers
     ("providers/oauth", &["tools/framing"]),
     // used by tools: lines of a stream, and child processes with an environment without credentials
     ("tools/framing", &[]),
-    ("tools/process", &["events", "tools/framing", "tools/sandbox"]),
+    ("tools/process", &["tools/framing", "tools/programs", "tools/sandbox"]),
+    // where the programs that the node starts are looked for
+    ("tools/programs", &["events"]),
     // confines one command; used by the program, which becomes its helper
     ("tools/sandbox", &[]),
     // YAML front matter of Markdown files
@@ -409,7 +445,7 @@ const CRATES: [(&str, &[&str]); 30] = [
     ("tools/snapshots", &["tools"]),
     ("actors", &["store", "providers", "tools", "tools/mcp", "tools/plugins", "tools/snapshots"]),
     ("bin/view", &["events"]),
-    ("bin/config", &["events", "tools/front_matter"]),
+    ("bin/config", &["tools/front_matter", "tools/programs"]),
     (
         "bin/runtime",
         &["actors", "bin/config", "bin/view", "tools/executor", "tools/lsp", "tools/sandbox"],

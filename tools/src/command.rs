@@ -125,6 +125,12 @@ pub(crate) fn not_confined(failure: &Failure) -> Error {
     ))
 }
 
+/// The path of a program that runs lines. The line itself finds programs as the user does.
+fn found(program: &str) -> io::Result<String> {
+    let path = leftfold_programs::find(program)?.into_os_string();
+    path.into_string().map_err(|_| io::Error::other("its path is not UTF-8"))
+}
+
 /// The command of `program`, with only the allowed part of this process's environment.
 fn command_of(
     program: &str,
@@ -161,7 +167,7 @@ pub fn become_shell(
     added: &[String],
     sandbox: Option<&Path>,
 ) -> io::Result<ExitCode> {
-    let program = program.unwrap_or(crate::shell());
+    let program = &found(program.unwrap_or(crate::shell()))?;
     let folder = std::env::current_dir()?;
     let call_env = std::env::var(processes::CALL).unwrap_or_default();
     // what the command leaves behind stays a descendant of the shell as long as the shell runs; a
@@ -264,11 +270,12 @@ fn start(
 ) -> io::Result<(Shell, CallProcesses, Receiver)> {
     let (reader, writer) = io::pipe()?;
     let added = &cx.workspace.environment;
-    let gated = cx.begin_by.map(|by| gate(by, program, arguments)).transpose()?;
+    let program = found(program)?;
+    let gated = cx.begin_by.map(|by| gate(by, &program, arguments)).transpose()?;
     let gated = gated.as_ref().map(|gated| gated.iter().map(String::as_str).collect::<Vec<_>>());
     let (program, arguments) = match gated.as_deref() {
         Some([shell, gated @ ..]) => (*shell, gated),
-        Some([]) | None => (program, arguments),
+        Some([]) | None => (program.as_str(), arguments),
     };
     let (mut shell, channel) = match confinement {
         None => (command_of(program, arguments, folder, added, &cx.call_env), None),

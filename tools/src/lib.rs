@@ -33,6 +33,7 @@ mod host_terminal;
 pub mod instructions;
 mod invalid;
 mod language_servers;
+mod launch;
 mod lines;
 mod locks;
 mod lsp;
@@ -90,6 +91,7 @@ pub use language_servers::{
     CodeOperation, CodeQuestion, Diagnostic, FileDiagnostics, FoundDiagnostics, LanguageServers,
     Severity, WrittenFile,
 };
+pub use launch::{Launch, TrustCheck};
 pub use lsp::LSP_TOOL;
 pub use media::{Media, base64, decode, recognise};
 pub use plan_switch::{PLAN_ENTER, PLAN_EXIT};

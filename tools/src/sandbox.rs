@@ -127,6 +127,7 @@ impl Sandbox {
         let temp = temp::beside(&cx.spill_dir);
         private_folder(&temp)?;
         let mut profile = machine::Profile::new(backend);
+        places.write.iter().for_each(|folder| leftfold_programs::distrust(folder));
         profile.write = places.write.into_iter().collect();
         profile.read_only = places.read_only.into_iter().collect();
         profile.hidden = places.hidden.into_iter().collect();
@@ -163,7 +164,7 @@ pub(crate) fn has_own_temp(cx: &Workspace) -> bool {
     cx.sandbox.as_ref().is_some_and(|it| matches!(it.backend, Backend::Namespaces | Backend::Bwrap))
 }
 
-fn private_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn private_folder(folder: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 

@@ -373,11 +373,8 @@ pub fn guarded<'a>(rules: impl IntoIterator<Item = &'a Rule>) -> Vec<String> {
 }
 
 /// The shell: bash if it is installed.
-static SHELL: LazyLock<&str> = LazyLock::new(|| {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).any(|folder| folder.join("bash").is_file());
-    if found { "bash" } else { "sh" }
-});
+static SHELL: LazyLock<&str> =
+    LazyLock::new(|| if leftfold_programs::find("bash").is_ok() { "bash" } else { "sh" });
 
 /// The program that runs command lines unless settings name another: `bash`, or `sh` where there is none.
 pub fn shell() -> &'static str {
@@ -401,9 +398,11 @@ impl Workspace {
         worktree: impl Into<PathBuf>,
         spill_dir: impl Into<PathBuf>,
     ) -> Self {
+        let worktree = worktree.into();
+        leftfold_programs::distrust(&worktree);
         Self {
             directory: directory.into(),
-            worktree: worktree.into(),
+            worktree,
             limits: OutputLimits::default(),
             spill_dir: spill_dir.into(),
             private_addresses: false,

@@ -1,6 +1,7 @@
 use leftfold_events::event::{EndReason, Hook, HookOutcome, Model, Session, Subagent, Tool, Turn};
 use leftfold_events::{Event, verify};
 use leftfold_plugins::{self as plugins, LaunchContext, PluginProgram};
+use leftfold_tools::Launch;
 use ractor::ActorCell;
 
 use super::*;
@@ -159,6 +160,8 @@ fn silent(site: &Site) -> Plugins {
         command: ["sh", "-c", &script].map(str::to_owned).into(),
         environment: Vec::new(),
         timeout: PATIENCE * 2,
+        cwd: None,
+        launch: Launch::OfUser { neutral: None },
         sandbox: None,
     };
     let root = LaunchContext {

@@ -2,6 +2,7 @@
 
 use agent_client_protocol::v1::schema::{self, HttpHeader, McpServer};
 use leftfold_mcp::{Endpoint, OAuth, ServerSpec};
+use leftfold_tools::Launch;
 use serde_json::json;
 
 use leftfold_config as settings;
@@ -18,7 +19,10 @@ fn spec(server: &McpServer) -> Option<ServerSpec> {
             let command = [program].into_iter().chain(server.args.iter().cloned()).collect();
             let environment = server.env.iter();
             let environment = environment.map(|v| (v.name.clone(), v.value.clone())).collect();
-            (&server.name, Endpoint::Local { command, environment, cwd: None, sandbox: None })
+            let launch = Launch::OfUser { neutral: None };
+            let endpoint =
+                Endpoint::Local { command, environment, cwd: None, launch, sandbox: None };
+            (&server.name, endpoint)
         }
         McpServer::Http(server) => (&server.name, remote(&server.url, &server.headers)),
         // Connecting to it shows whether it speaks SSE.

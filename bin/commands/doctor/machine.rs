@@ -1,10 +1,11 @@
 //! Checks this machine: programs, disk space for data, and how commands are confined.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use leftfold_config::Settings;
 use leftfold_events::sandbox::Backend;
+use leftfold_programs::LeftOut;
 
 use super::Findings;
 use leftfold_runtime::session_paths;
@@ -16,32 +17,30 @@ const TOO_LITTLE: u64 = 5 * 1024 * 1024;
 
 pub(super) fn programs(found: &mut Findings) {
     found.area("programs");
-    match (program("bash"), program("sh")) {
-        (Some(path), _) => found.fine(format!("bash for commands: {}", path.display())),
-        (None, Some(path)) => found.warning(
+    match (leftfold_programs::find("bash"), leftfold_programs::find("sh")) {
+        (Ok(path), _) => found.fine(format!("bash for commands: {}", path.display())),
+        (Err(_), Ok(path)) => found.warning(
             format!("bash is not in PATH: commands run in {}", path.display()),
             "install bash: models write commands for bash",
         ),
-        (None, None) => found.error(
+        (Err(_), Err(_)) => found.error(
             "neither bash nor sh is in PATH: commands cannot run",
             "install bash, or correct PATH",
         ),
     }
-    match program("git").filter(|_| leftfold_snapshots::is_possible()) {
-        Some(path) => found.fine(format!("git for file snapshots: {}", path.display())),
-        None => found.warning(
+    match leftfold_programs::find("git") {
+        Ok(path) => found.fine(format!("git for file snapshots: {}", path.display())),
+        Err(_) => found.warning(
             "git is not in PATH: there are no file snapshots, so `leftfold revert` restores no files",
             "install git, or set `\"snapshot\": false`",
         ),
     }
+    for LeftOut { folder, reason } in leftfold_programs::left_out() {
+        found.note(format!(
+            "PATH: no programs of Leftfold or of your settings start from {folder:?}: {reason}"
+        ));
+    }
     found.fine("file search is built in");
-}
-
-/// Finds a program in PATH.
-fn program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let places = std::env::split_paths(&path).map(|folder| folder.join(name));
-    places.into_iter().find(|place| place.is_file())
 }
 
 /// The holes of each kind of sandbox.

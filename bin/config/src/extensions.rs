@@ -118,8 +118,14 @@ impl Mcp {
         set_variables(&self.environment)
     }
 
+    /// The folder in which a local server starts. `None`: the settings name none, or the project's.
     pub fn cwd(&self) -> Option<PathBuf> {
-        self.cwd.as_ref().map(|cwd| cwd.place().source.path(cwd))
+        folder(self.cwd.as_ref())
+    }
+
+    /// Whether `cwd` names the project's folder.
+    pub fn starts_in_project(&self) -> bool {
+        names_project(self.cwd.as_ref())
     }
 
     pub fn url(&self) -> Option<&str> {
@@ -165,6 +171,15 @@ impl Mcp {
         self.command.as_ref().map_or(Ok(()), At::<Line>::check)?;
         self.sandbox.as_ref().map_or(Ok(()), ServerSandbox::check)
     }
+}
+
+fn names_project(cwd: Option<&At<String>>) -> bool {
+    cwd.is_some_and(|cwd| cwd.trim() == leftfold_programs::PROJECT)
+}
+
+/// A path of `cwd`, relative to its file.
+fn folder(cwd: Option<&At<String>>) -> Option<PathBuf> {
+    cwd.filter(|_| !names_project(cwd)).map(|cwd| cwd.place().source.path(cwd))
 }
 
 /// Leaves out variables whose values refer to variables that are not set.
@@ -333,6 +348,8 @@ pub struct Program {
     command: Option<At<Line>>,
     env: IndexMap<String, At<Secret>>,
     environment: IndexMap<String, At<Secret>>,
+    #[serde(deserialize_with = "filled")]
+    cwd: Option<At<String>>,
     /// In milliseconds.
     timeout: Option<NonZeroU64>,
     enabled: Option<bool>,
@@ -344,6 +361,10 @@ pub struct PluginProgram {
     /// The program and its arguments.
     pub command: Vec<String>,
     pub environment: Vec<(String, String)>,
+    /// The folder in which it starts. `None`: the settings name none, or the project's.
+    pub cwd: Option<PathBuf>,
+    /// Whether `cwd` names the project's folder.
+    pub starts_in_project: bool,
     /// In milliseconds.
     pub timeout: Option<u64>,
     pub sandbox: ProgramSandbox,
@@ -408,6 +429,8 @@ fn start<T>(
     Ok(PluginProgram {
         command: words(parts, text)?,
         environment: [&program.env, &program.environment].map(set_variables).concat(),
+        cwd: folder(program.cwd.as_ref()),
+        starts_in_project: names_project(program.cwd.as_ref()),
         timeout: program.timeout.map(|time| time.get().min(NEVER)),
         sandbox: program.sandbox.settings(),
     })

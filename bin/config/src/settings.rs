@@ -743,7 +743,10 @@ impl Settings {
                 .map(|folder| folder.join(named))
                 .collect(),
         };
-        let found = places.iter().find(|path| is_program(path));
+        let may_run = |path: &&PathBuf| {
+            is_program(path) && (named.contains('/') || leftfold_programs::counts(path))
+        };
+        let found = places.iter().find(may_run);
         self.shell_program = found.and_then(|path| Some(path.to_str()?.to_owned()));
         if self.shell_program.is_none() {
             let place = shell.place();

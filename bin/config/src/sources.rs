@@ -48,6 +48,8 @@ pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Resu
         reason: error.to_string(),
     })?;
     let (worktree, foreign) = worktree::find(&directory);
+    // the first that a process learns of a project: nothing in it is started by its name
+    leftfold_programs::distrust(&worktree);
     let mut all = Gathered {
         home: absolute(env, "HOME"),
         worktree,

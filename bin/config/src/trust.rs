@@ -100,13 +100,18 @@ impl Trust {
         Self { worktree, directory, granted, ..Self::default() }
     }
 
+    /// The folder in which the settings were looked for.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Whether every item is trusted as it is now.
     pub fn is_whole(&self) -> bool {
         self.items.iter().all(|item| self.standing(item) == Standing::Trusted)
     }
 
     /// Whether the user has trusted the project. One in which nothing needs trust was never asked about.
-    pub(crate) fn is_given(&self) -> bool {
+    pub fn is_given(&self) -> bool {
         self.is_whole() && !self.items.is_empty()
     }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -199,7 +199,7 @@ pub const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-ope
 /// # Errors
 /// The opener cannot be started.
 pub fn open_browser(page: &str) -> io::Result<()> {
-    let mut browser = Command::new(OPENER);
+    let mut browser = leftfold_programs::for_person(OPENER)?;
     browser.arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut browser = browser.spawn()?;
     // The opener ends once the browser has the address.
@@ -219,7 +219,7 @@ impl LaterBrowser {
         /// Waits for the address as a child of nobody.
         const WAIT: &str =
             "exec 3<&0; { read -r page <&3 && exec \"$0\" \"$page\" 3<&-; } </dev/null &";
-        let mut shell = Command::new("sh");
+        let mut shell = leftfold_programs::for_person("sh")?;
         shell.args(["-c", WAIT, OPENER]);
         shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut shell = shell.spawn()?;

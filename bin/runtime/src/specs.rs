@@ -1,12 +1,14 @@
 //! Turns MCP servers and plugins in settings into the specifications that their crates start.
 
+use std::path::Path;
 use std::time::Duration;
 
 use leftfold_config::{At, Mcp, McpKind, OAuth, Plugin, Secret, Settings, token_store};
 use leftfold_mcp::{Endpoint, ServerSpec};
-use leftfold_tools::ProgramKind;
+use leftfold_programs::PROJECT;
+use leftfold_tools::{Launch, ProgramKind, TrustCheck};
 
-use crate::sandbox;
+use crate::{sandbox, session_paths, trust, warnings};
 
 /// The servers in settings.
 pub fn servers(settings: &Settings) -> impl Iterator<Item = ServerSpec> {
@@ -30,8 +32,10 @@ pub(crate) fn switched(name: &str, mcp: &At<Mcp>, settings: &Settings, on: bool)
 pub(crate) fn supplied(mut spec: ServerSpec, settings: &Settings) -> ServerSpec {
     let timeout = settings.experimental.mcp_timeout();
     spec.timeout = spec.timeout.or(timeout.map(Duration::from_millis));
-    if let Endpoint::Local { sandbox, .. } = &mut spec.endpoint {
-        let said = settings.mcp.get(&spec.name).map(|mcp| mcp.sandbox()).unwrap_or_default();
+    if let Endpoint::Local { launch, sandbox, .. } = &mut spec.endpoint {
+        let named = settings.mcp.get(&spec.name);
+        let said = named.map(|mcp| mcp.sandbox()).unwrap_or_default();
+        *launch = of_user(settings, named.is_some_and(|mcp| mcp.starts_in_project()));
         *sandbox = sandbox::of_program(settings, ProgramKind::Server, &said).map(Box::new);
     }
     spec
@@ -46,12 +50,18 @@ fn endpoint(name: &str, mcp: &At<Mcp>, settings: &Settings) -> Endpoint {
     }
     match (mcp.kind(), mcp.command(), mcp.url()) {
         (McpKind::Local, Some(command), _) => {
-            let kind = match mcp.is_of_project() {
-                true => ProgramKind::ProjectServer,
-                false => ProgramKind::Server,
+            let (kind, launch) = match mcp.is_of_project() {
+                true => (ProgramKind::ProjectServer, of_project(settings)),
+                false => (ProgramKind::Server, of_user(settings, mcp.starts_in_project())),
             };
+            let (environment, cwd) = (mcp.environment(), mcp.cwd());
+            if let Launch::OfUser { neutral: Some(_) } = launch
+                && cwd.is_none()
+            {
+                warn_of_neutral_folder(name, mcp, &command, settings);
+            }
             let sandbox = sandbox::of_program(settings, kind, &mcp.sandbox()).map(Box::new);
-            Endpoint::Local { command, environment: mcp.environment(), cwd: mcp.cwd(), sandbox }
+            Endpoint::Local { command, environment, cwd, launch, sandbox }
         }
         (McpKind::Local, None, _) => lacks("command"),
         (McpKind::Remote, _, Some(url)) => Endpoint::Remote {
@@ -60,6 +70,33 @@ fn endpoint(name: &str, mcp: &At<Mcp>, settings: &Settings) -> Endpoint {
             oauth: oauth(mcp.oauth()),
         },
         (McpKind::Remote, _, None) => lacks("url"),
+    }
+}
+
+/// The start of a program that the user's own settings name.
+fn of_user(settings: &Settings, starts_in_project: bool) -> Launch {
+    let is_neutral = !starts_in_project && !settings.trust.is_given();
+    let data = session_paths::data_dir().ok().filter(|_| is_neutral);
+    Launch::OfUser { neutral: data.map(|data| data.join("programs")) }
+}
+
+/// The start of a program that the settings of a trusted project name.
+fn of_project(settings: &Settings) -> Launch {
+    let directory = settings.trust.directory().to_owned();
+    Launch::OfProject(TrustCheck { directory, check: trust::still_holds })
+}
+
+/// Tells once that a server does not find what its command seems to name in the project.
+fn warn_of_neutral_folder(name: &str, mcp: &At<Mcp>, command: &[String], settings: &Settings) {
+    let names_project = |word: &String| {
+        let is_plain = !word.starts_with('-') && Path::new(word).is_relative();
+        is_plain && settings.trust.directory().join(word).exists()
+    };
+    if let Some(word) = command.iter().skip(1).find(|word| names_project(word)) {
+        warnings::print_once(&[format!(
+            "{}: the MCP server `{name}` does not start in the project, because you have not trusted it, so {word:?} does not              mean the project's; `\"cwd\": \"{PROJECT}\"` starts it there",
+            mcp.key_place()
+        )]);
     }
 }
 
@@ -91,5 +128,10 @@ pub fn plugin(
         command: program.command,
         environment: program.environment,
         timeout: program.timeout.map_or(leftfold_plugins::TIMEOUT, Duration::from_millis),
+        cwd: program.cwd,
+        launch: match plugin.place().source.of_project {
+            true => of_project(settings),
+            false => of_user(settings, program.starts_in_project),
+        },
     }))
 }

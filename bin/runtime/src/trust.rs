@@ -54,6 +54,24 @@ pub fn grant(trust: &Trust) -> anyhow::Result<()> {
     Ok(trust.grant(&environment)?)
 }
 
+/// Makes sure that nothing of a trusted project has changed since. Reads the files that its settings execute.
+///
+/// # Errors
+/// The settings or files that have changed, in words for people.
+pub(crate) fn still_holds(directory: &Path) -> Result<(), String> {
+    let trust = review(directory).map_err(|error| format!("{error:#}"))?;
+    let changed = trust.items.iter().filter(|item| trust.standing(item) != Standing::Trusted);
+    let changed: Vec<String> = changed.map(|item| format!("`{}`", item.key)).collect();
+    match changed.is_empty() {
+        true => Ok(()),
+        false => Err(format!(
+            "it does not start: {}, or a file that it executes, has changed since you trusted the project; `leftfold \
+             trust` shows it",
+            changed.join(", ")
+        )),
+    }
+}
+
 /// Whether the project has settings that are left out until the user trusts them.
 pub fn is_pending(directory: &Path) -> bool {
     review(directory).is_ok_and(|trust| !trust.is_whole())

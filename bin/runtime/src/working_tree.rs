@@ -113,29 +113,19 @@ pub async fn init(directory: &Path) -> anyhow::Result<Result<(), String>> {
         return Ok(Ok(()));
     }
     let made = async {
-        git(directory, &["init", "--quiet"]).output().await.context("git could not be started")
+        let mut git = git(directory, &["init", "--quiet"])?;
+        git.stderr(Stdio::piped()).output().await.context("git could not be started")
     };
     let made = in_time(made).await?;
     let why = || String::from_utf8_lossy(&made.stderr).trim().to_owned();
     Ok(if made.status.success() { Ok(()) } else { Err(why()) })
 }
 
-/// A git command with little of the environment.
-fn git(directory: &Path, arguments: &[&str]) -> Command {
-    let mut git = Command::new("git");
-    git.args(arguments).current_dir(directory).env_clear();
-    for name in ["PATH", "HOME", "XDG_CONFIG_HOME"] {
-        git.envs(std::env::var_os(name).map(|value| (name, value)));
-    }
-    git.envs([
-        ("GIT_ALLOW_PROTOCOL", "none"),
-        ("GIT_NO_LAZY_FETCH", "1"),
-        ("GIT_OPTIONAL_LOCKS", "0"),
-        ("GIT_TERMINAL_PROMPT", "0"),
-        ("LC_ALL", "C"),
-    ]);
-    git.stdin(Stdio::null()).kill_on_drop(true);
-    git
+/// A git command that ends with the future that waits for it.
+fn git(directory: &Path, arguments: &[&str]) -> anyhow::Result<Command> {
+    let mut git = Command::from(leftfold_programs::git_in(directory)?);
+    git.args(arguments).kill_on_drop(true);
+    Ok(git)
 }
 
 struct Repository {
@@ -146,9 +136,7 @@ struct Repository {
 
 impl Repository {
     async fn open(worktree: PathBuf) -> anyhow::Result<Self> {
-        let settings =
-            [("core.fsmonitor", "false"), ("core.hooksPath", "/dev/null"), ("color.ui", "false")];
-        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let settings = vec![("color.ui".to_owned(), "false".to_owned())];
         let mut opened = Self { worktree, settings };
         // a filter is a program that would run for every file whose time differs
         let names = ["config", "--list", "--includes", "--name-only", "-z"];
@@ -164,7 +152,7 @@ impl Repository {
 
     /// The output of a git command; `None` if it fails.
     async fn run(&self, arguments: &[&str]) -> anyhow::Result<Option<Vec<u8>>> {
-        let mut git = git(&self.worktree, arguments);
+        let mut git = git(&self.worktree, arguments)?;
         // a setting of the repository could name another folder
         git.env("GIT_DIR", self.worktree.join(".git")).env("GIT_WORK_TREE", &self.worktree);
         git.env("GIT_CONFIG_COUNT", self.settings.len().to_string());
@@ -172,8 +160,8 @@ impl Repository {
             git.env(format!("GIT_CONFIG_KEY_{n}"), name);
             git.env(format!("GIT_CONFIG_VALUE_{n}"), value);
         }
-        git.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = git.spawn().context("git could not be started")?;
+        child.id().into_iter().for_each(leftfold_programs::limit_memory);
         let stdout = child.stdout.take().context("git has no output")?;
         let mut output = Vec::new();
         stdout.take(MAX_OUTPUT + 1).read_to_end(&mut output).await?;

@@ -116,7 +116,11 @@ pub(super) async fn of_clipboard() -> anyhow::Result<PromptPart> {
     let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let mut missing = Vec::new();
     for (program, arguments) in programs(has) {
-        let mut command = Command::new(program);
+        let Ok(command) = leftfold_programs::for_person(program) else {
+            missing.push(program);
+            continue;
+        };
+        let mut command = Command::from(command);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let Ok(mut running) = command.kill_on_drop(true).spawn() else {
             missing.push(program);

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -790,7 +789,8 @@ impl Conversation {
         self.release_terminal();
         // the variable may have arguments, as for other programs
         let line = format!("{editor} \"$1\"");
-        let run = || Command::new("sh").args(["-c", &line, "sh"]).arg(&file).status();
+        let run =
+            || leftfold_programs::for_person("sh")?.args(["-c", &line, "sh"]).arg(&file).status();
         let ran = tokio::task::block_in_place(run);
         self.take_terminal()?;
         match ran {

@@ -163,7 +163,9 @@ impl Json {
 /// Runs a program of the user's. It starts at the user's home, so that no name in it is one of the project, and does not get
 /// the keys of other vendors.
 async fn run(command: &str, home: &std::path::Path) -> Result<Temporary, String> {
-    let mut program = Command::new("sh");
+    let shell = leftfold_programs::find("sh").map_err(|error| error.to_string())?;
+    let mut program = Command::new(shell);
+    program.env_clear().envs(leftfold_programs::guarded(std::env::vars_os()));
     program.arg("-c").arg(command).current_dir(home).kill_on_drop(true);
     program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     for builtin in vendors::builtin() {

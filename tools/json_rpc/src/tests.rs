@@ -21,6 +21,7 @@ async fn why_over(script: &str) -> String {
         directory: Path::new("/"),
         passed: &[],
         variables: &[],
+        is_guarded: false,
         acts_for_user: false,
         profile: None,
     };

@@ -114,6 +114,7 @@ impl Service for Server {
             directory: root,
             passed: &context.environment,
             variables: &[own, &spec.environment].concat(),
+            is_guarded: false,
             acts_for_user: false,
             profile: confinement.as_ref().map(|it| &it.profile),
         };

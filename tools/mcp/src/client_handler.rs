@@ -3,8 +3,9 @@
 #![allow(deprecated, reason = "servers log like this until a version of the protocol to come")]
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use leftfold_events::Json;
@@ -14,8 +15,9 @@ use leftfold_tools::{Elicit, Elicitation, Progress};
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
     ElicitationCapability, ElicitationSchema, FormElicitationCapability, Implementation,
-    LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken,
-    Prompt, ProtocolVersion, Tool, UrlElicitationCapability,
+    ListRootsResult, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam,
+    ProgressToken, Prompt, ProtocolVersion, Root, RootsCapabilities, Tool,
+    UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData as McpError, RoleClient};
@@ -52,6 +54,8 @@ struct Shared {
     of_defaults: bool,
     /// The server's name in settings.
     server: String,
+    /// The address of the project's folder, for a server on this machine.
+    root: OnceLock<String>,
     /// The calls under way, each with a way to ask the person it is made for.
     askers: Mutex<Vec<(u64, Elicit)>>,
     last_asker: AtomicU64,
@@ -86,6 +90,12 @@ impl ClientHandler {
     /// schemas.
     pub(super) fn of_defaults() -> Self {
         Self(Arc::new(Shared { of_defaults: true, ..Shared::default() }))
+    }
+
+    /// Tells the server the project's folder if it asks for roots: it need not have been started there.
+    pub(super) fn set_project(&self, folder: &Path) {
+        let address = reqwest::Url::from_file_path(folder).ok();
+        let _ = address.map(|address| self.0.root.set(address.into()));
     }
 
     pub(super) fn tools(&self) -> Vec<Tool> {
@@ -206,7 +216,12 @@ impl rmcp::ClientHandler for ClientHandler {
             elicitation = elicitation.with_url(UrlElicitationCapability::new());
         }
         able.elicitation = Some(elicitation);
+        able.roots = self.0.root.get().map(|_| RootsCapabilities::default());
         ClientConfig::new(able, name).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, McpError> {
+        Ok(ListRootsResult::new(self.0.root.get().map(Root::new).into_iter().collect()))
     }
 
     async fn create_elicitation(

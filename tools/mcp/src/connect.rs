@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use leftfold_process::{Connection as _, End, OPT_OUT, Program, Started};
-use leftfold_tools::ProgramSandbox;
+use leftfold_tools::{Launch, ProgramSandbox};
 use rmcp::serve_client;
 use rmcp::service::ClientInitializeError;
 
@@ -49,10 +49,11 @@ async fn open(
     limit: Duration,
 ) -> Result<Link, Failure> {
     let life = match &spec.endpoint {
-        Endpoint::Local { command, environment, cwd, sandbox } => {
-            let program =
-                Local { command, environment, cwd: cwd.as_deref(), sandbox: sandbox.as_deref() };
-            local(&spec.name, program, root, &handler).await?
+        Endpoint::Local { command, environment, cwd, launch, sandbox } => {
+            let (cwd, sandbox) = (cwd.as_deref(), sandbox.as_deref());
+            let program = Local { command, environment, cwd, launch, sandbox };
+            let started = local(&spec.name, program, root, &handler).await;
+            started.map_err(|why| launch.explain(why, cwd))?
         }
         Endpoint::Remote { url, headers, oauth } => {
             let service = remote::connect(url, headers, oauth, &handler).await?;
@@ -83,6 +84,7 @@ struct Local<'a> {
     command: &'a [String],
     environment: &'a [(String, String)],
     cwd: Option<&'a Path>,
+    launch: &'a Launch,
     sandbox: Option<&'a ProgramSandbox>,
 }
 
@@ -92,23 +94,26 @@ async fn local(
     root: &LaunchContext,
     handler: &ClientHandler,
 ) -> Result<ConnectionParts, String> {
-    let Local { command, environment, cwd, sandbox } = server;
-    let directory = cwd.unwrap_or(&root.directory);
+    let Local { command, environment, cwd, launch, sandbox } = server;
+    let directory = launch.folder(cwd, &root.directory)?;
+    launch.check().await?;
     let confinement = match sandbox {
-        Some(sandbox) => sandbox.of_started(command, directory, None).await?,
+        Some(sandbox) => sandbox.of_started(command, &directory, None).await?,
         None => None,
     };
     let own = confinement.as_ref().map(|it| it.variables.as_slice()).unwrap_or_default();
     let program = Program {
         name,
         command,
-        directory,
+        directory: &directory,
         passed: &root.environment,
         variables: &[own, environment].concat(),
+        is_guarded: launch.is_of_user(),
         acts_for_user: false,
         profile: confinement.as_ref().map(|it| &it.profile),
     };
     let Started { stdin, stdout, mut process, stderr_tail } = program.start().await?;
+    handler.set_project(&root.directory);
     match serve_client(handler.clone(), Pipes::new(stdout, stdin)).await {
         Ok(service) => Ok(ConnectionParts { service, process: Some(process) }),
         Err(error @ ClientInitializeError::JsonRpcError(_)) => Err(stderr_tail

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use leftfold_tools::ProgramSandbox;
+use leftfold_tools::{Launch, ProgramSandbox};
 
 use super::oauth::OAuth;
 
@@ -29,6 +29,7 @@ pub enum Endpoint {
         command: Vec<String>,
         environment: Vec<(String, String)>,
         cwd: Option<PathBuf>,
+        launch: Launch,
         /// `None`: it runs without a sandbox.
         sandbox: Option<Box<ProgramSandbox>>,
     },

@@ -41,16 +41,19 @@ impl Link {
     pub(super) async fn start(spec: &PluginProgram, root: &LaunchContext) -> Result<Self, String> {
         // the socket is there as soon as the session is open
         let store = root.socket.parent().filter(|store| store.is_absolute());
+        let directory = spec.launch.folder(spec.cwd.as_deref(), &root.directory)?;
+        spec.launch.check().await?;
         let confinement = match &spec.sandbox {
-            Some(sandbox) => sandbox.of_started(&spec.command, &root.directory, store).await?,
+            Some(sandbox) => sandbox.of_started(&spec.command, &directory, store).await?,
             None => None,
         };
         let program = Program {
             name: spec.command.first().map_or("", String::as_str),
             command: &spec.command,
-            directory: &root.directory,
+            directory: &directory,
             passed: &root.environment,
             variables: &spec.environment,
+            is_guarded: spec.launch.is_of_user(),
             acts_for_user: true,
             profile: confinement.as_ref().map(|it| &it.profile),
         };

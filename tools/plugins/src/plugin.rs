@@ -50,13 +50,15 @@ impl Service for Plugin {
     const BACK_OFF: Duration = Duration::from_secs(60);
 
     async fn start(&self) -> Result<Running, Failure<Running>> {
-        let link = Arc::new(Link::start(&self.spec, &self.root).await?);
+        let PluginProgram { launch, cwd, .. } = &self.spec;
+        let explained = |why| launch.explain(why, cwd.as_deref());
+        let link = Arc::new(Link::start(&self.spec, &self.root).await.map_err(explained)?);
         let limit = self.spec.timeout;
         let running = |handshake, link| {
             let configured = OnceCell::new();
             Running { handshake, link, limit, configured }
         };
-        match self.initialize(&link).await {
+        match self.initialize(&link).await.map_err(explained) {
             Ok(handshake) => Ok(running(handshake, link)),
             Err(why) => {
                 // a caller that waits for the start does not wait for the end

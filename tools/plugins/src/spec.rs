@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leftfold_events::Json;
 use leftfold_events::event::HookOutcome;
-use leftfold_tools::ProgramSandbox;
+use leftfold_tools::{Launch, ProgramSandbox};
 
 /// Time limit for a plugin's start and for each of its answers, unless settings say otherwise.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
@@ -20,6 +20,8 @@ pub struct PluginProgram {
     pub command: Vec<String>,
     pub environment: Vec<(String, String)>,
     pub timeout: Duration,
+    pub cwd: Option<PathBuf>,
+    pub launch: Launch,
     /// `None`: it runs without a sandbox.
     pub sandbox: Option<Box<ProgramSandbox>>,
 }

@@ -2,6 +2,7 @@
 //! lines of their standard error.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -44,6 +45,9 @@ pub struct Program<'a> {
     /// Variables that it gets in addition to the usual ones ([`environment`]).
     pub passed: &'a [String],
     pub variables: &'a [(String, String)],
+    /// Whether it is the user's own program, which nothing of a project may replace: it is found outside of projects, and
+    /// no variable leads it into one. Variables that settings set are the user's own choice.
+    pub is_guarded: bool,
     /// Its processes may use this node's socket as a person may. `false` for programs that the
     /// model controls.
     pub acts_for_user: bool,
@@ -79,12 +83,14 @@ impl Program<'_> {
         let (program, arguments) = self.command.split_first().ok_or("its command is empty")?;
         let mark = server_mark();
         let failed = |error: io::Error| self.not_started(program, &error);
+        let (program, usual) = self.found(program).map_err(failed)?;
+        let program = &program;
         let Prepared { mut command, input, helper } =
             self.prepare(program, arguments).map_err(failed)?;
         command
             .current_dir(self.directory)
             .env_clear()
-            .envs(environment(self.passed))
+            .envs(usual)
             .env("PWD", self.directory)
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .envs(marks(&mark))
@@ -113,6 +119,23 @@ impl Program<'_> {
                 Err(why)
             }
         }
+    }
+
+    /// The program to start, and the environment that it gets without settings.
+    fn found(&self, program: &str) -> io::Result<(String, Vec<(OsString, OsString)>)> {
+        let usual = environment(self.passed);
+        if !self.is_guarded {
+            return Ok((program.to_owned(), usual));
+        }
+        let named = self.variables.iter().find(|(name, _)| name == "PATH");
+        let found = match named.filter(|_| !program.contains('/')) {
+            Some((_, path)) => leftfold_programs::find_in(std::env::split_paths(path), program)
+                .ok_or(io::ErrorKind::NotFound)?,
+            None => leftfold_programs::find(program)?,
+        };
+        let found = found.into_os_string().into_string();
+        let found = found.map_err(|_| io::Error::other("its path is not UTF-8"))?;
+        Ok((found, leftfold_programs::guarded(usual)))
     }
 
     fn not_started(&self, program: &str, error: &io::Error) -> String {

@@ -54,10 +54,9 @@ impl<'a> Git<'a> {
     }
 
     /// A git command that sees nothing of the user's environment or settings.
-    pub(super) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new("git");
-        command.arg("--git-dir").arg(self.folder).args(args).current_dir(self.folder).env_clear();
-        command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+    pub(super) fn command(&self, args: &[&str]) -> Result<Command, Error> {
+        let mut command = leftfold_programs::helper("git").map_err(not_started)?;
+        command.arg("--git-dir").arg(self.folder).args(args).current_dir(self.folder);
         command.envs([
             ("GIT_CONFIG_NOSYSTEM", "1"),
             ("GIT_CONFIG_SYSTEM", "/dev/null"),
@@ -67,17 +66,17 @@ impl<'a> Git<'a> {
         ]);
         command.env("HOME", self.folder);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
+        Ok(command)
     }
 
     fn run(&self, name: &'static str, args: &[&str]) -> Result<Vec<u8>, Error> {
-        let output = self.command(args).output().map_err(not_started)?;
+        let output = self.command(args)?.output().map_err(not_started)?;
         checked_output(name, output)
     }
 
     /// Whether the store has this object.
     pub(super) fn has(&self, object: &str) -> Result<bool, Error> {
-        let output = self.command(&["cat-file", "-e", object]).output().map_err(not_started)?;
+        let output = self.command(&["cat-file", "-e", object])?.output().map_err(not_started)?;
         Ok(output.status.success())
     }
 
@@ -117,13 +116,13 @@ impl<'a> Git<'a> {
         if tree != EMPTY {
             self.run("update-ref", &["update-ref", "refs/leftfold/last", tree])?;
         }
-        let mut command = self.command(&["gc", "--quiet", "--prune=7.days.ago"]);
+        let mut command = self.command(&["gc", "--quiet", "--prune=7.days.ago"])?;
         let output = command.process_group(0).output().map_err(not_started)?;
         checked_output("gc", output).map(drop)
     }
 
     pub(super) fn contents(&self) -> Result<Contents, Error> {
-        let mut command = self.command(&["cat-file", "--batch"]);
+        let mut command = self.command(&["cat-file", "--batch"])?;
         let command = command.stdin(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(not_started)?;
         match (child.stdin.take(), child.stdout.take()) {

@@ -288,8 +288,7 @@ impl Snapshots {
 
 /// Whether there is a `git` that can be started.
 pub fn is_possible() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join("git").is_file())
+    leftfold_programs::find("git").is_ok()
 }
 
 /// The content of a file of at most 2 MB. `None` if it is missing, is something else or is larger.

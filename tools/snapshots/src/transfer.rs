@@ -90,7 +90,7 @@ impl Unpacking {
         let folder = folder.map_err(Error::io("write", &parent))?;
         git::init(folder.path()).map_err(Error::io("write", folder.path()))?;
         let args = [NAME, "--quiet", "--force", "--depth=0", "--done"];
-        let mut command = Git::new(folder.path()).command(&args);
+        let mut command = Git::new(folder.path()).command(&args)?;
         let mut child = command.stdin(Stdio::piped()).spawn().map_err(git::not_started)?;
         match (child.stdin.take(), child.stdout.take()) {
             (Some(stdin), Some(stdout)) => {

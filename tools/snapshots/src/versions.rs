@@ -78,7 +78,7 @@ impl Git<'_> {
     fn differences(&self, lines: &str) -> Result<Differences, Error> {
         const NAME: &str = "diff-tree";
         let args = [NAME, "--stdin", "-r", "-z", "--raw", "--no-renames", "--no-ext-diff"];
-        let mut command = self.command(&args);
+        let mut command = self.command(&args)?;
         let mut child = command.stdin(Stdio::piped()).spawn().map_err(git::not_started)?;
         let stdin = child.stdin.take();
         let output = std::thread::scope(|scope| {

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use rustix::fs::Access;
 use serde_json::Value;
 
 use super::FILE;
@@ -232,6 +231,9 @@ fn edition(folders: &[&Path]) -> Option<String> {
 pub fn program(name: &str, folder: &Path, trusted: bool, worktree: &Path) -> Option<String> {
     let places = match name.contains('/') {
         true => vec![folder.join(name)],
+        false if !trusted => {
+            leftfold_programs::folders().iter().map(|folder| folder.join(name)).collect()
+        }
         false => std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
             .filter(|folder| folder.is_absolute())
             .map(|folder| folder.join(name))
@@ -247,8 +249,7 @@ pub fn program(name: &str, folder: &Path, trusted: bool, worktree: &Path) -> Opt
 }
 
 fn is_program(path: &Path) -> bool {
-    let is_executable = path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok();
-    is_executable && !is_idle_proxy(path, rustup_home())
+    leftfold_programs::is_program(path) && !is_idle_proxy(path, rustup_home())
 }
 
 fn rustup_home() -> Option<PathBuf> {

@@ -4,7 +4,9 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use leftfold_programs::{git_in, limited_output};
 
 use crate::protected;
 
@@ -16,6 +18,10 @@ const MAX_ENTRIES: usize = 4_000;
 
 /// Files that are hidden, at most.
 const MAX_FILES: usize = 200;
+
+/// How long git may take to say which files it tracks, and how many bytes it may print.
+const GIT_TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_OUTPUT: usize = 1 << 20;
 
 /// Folders of other people's files, and of results.
 const SKIPPED: &[&str] = &[".venv", "node_modules", "target", "vendor", "venv"];
@@ -112,23 +118,12 @@ fn without_tracked(mut files: Vec<PathBuf>, worktree: &Path) -> Vec<PathBuf> {
     if files.is_empty() {
         return files;
     }
-    let mut git = Command::new("git");
-    // the repository's settings must not start a program
-    git.args([
-        "-c",
-        "core.fsmonitor=false",
-        "-c",
-        "core.hooksPath=/dev/null",
-        "ls-files",
-        "-z",
-        "--",
-    ]);
-    git.args(&files);
-    // nor may a lack of objects make git fetch them, by a program that the settings name
-    git.env("GIT_ALLOW_PROTOCOL", "none");
-    git.current_dir(worktree).stdin(Stdio::null()).stderr(Stdio::null());
+    let tracked = git_in(worktree).and_then(|mut git| {
+        git.args(["ls-files", "-z", "--"]).args(&files);
+        limited_output(git, MAX_OUTPUT, GIT_TIMEOUT)
+    });
     // without git, nothing is tracked
-    let tracked = git.output().map(|output| output.stdout).unwrap_or_default();
+    let tracked = tracked.unwrap_or_default();
     let tracked = tracked.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     let tracked: Vec<PathBuf> =
         tracked.map(|name| worktree.join(OsStr::from_bytes(name))).collect();
@@ -138,6 +133,8 @@ fn without_tracked(mut files: Vec<PathBuf>, worktree: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]

@@ -350,7 +350,8 @@ pub(super) async fn create(
     let environment = std::env::vars_os().filter(|(name, _)| !is_private(&name.to_string_lossy()));
     let (pty, slave) = pty_process::open().map_err(|error| failed(&error))?;
     let device = rustix::io::fcntl_dupfd_cloexec(&pty, 0).map_err(anyhow::Error::from)?;
-    let program = pty_process::Command::new(&command)
+    let program = leftfold_programs::find(&command).map_err(|error| failed(&error))?;
+    let program = pty_process::Command::new(program)
         .args(&args)
         .current_dir(&cwd)
         .env_clear()

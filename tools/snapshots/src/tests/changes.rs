@@ -185,7 +185,7 @@ proptest! {
                 files = now;
             }
         }
-        let git = Git::new(&place.snapshots().folder).command(&["fsck", "--strict"]).output();
+        let git = Git::new(&place.snapshots().folder).command(&["fsck", "--strict"]).unwrap().output();
         let git = git.unwrap();
         prop_assert!(git.status.success(), "{}", String::from_utf8_lossy(&git.stderr));
     }
