@@ -102,7 +102,15 @@ impl Confined {
     pub(crate) fn new(user: User) -> Self {
         let home = std::env::var("HOME").unwrap();
         // a place that the private /tmp does not cover
-        let places = ["/srv", "/opt", "/var/lib", home.as_str()];
+        Self::in_one_of(&["/srv", "/opt", "/var/lib", home.as_str()], user)
+    }
+
+    /// A folder that the private /tmp covers.
+    pub(crate) fn in_temp(user: User) -> Self {
+        Self::in_one_of(&["/tmp"], user)
+    }
+
+    fn in_one_of(places: &[&str], user: User) -> Self {
         let make = |place: &&str| {
             tempfile::Builder::new().prefix("leftfold-sandbox-").tempdir_in(place).ok()
         };

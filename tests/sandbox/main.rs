@@ -11,4 +11,5 @@ mod jobs;
 mod probes;
 mod program;
 mod programs;
+mod races;
 mod traces;

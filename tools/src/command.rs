@@ -74,6 +74,28 @@ pub(crate) async fn run_program(
     folder: &Path,
     cx: &Context,
 ) -> Result<CommandResult, Error> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match try_to_run(program, arguments, folder, cx).await? {
+            Ok(result) => return Ok(result),
+            // another command has made a link just now, and the sandbox must know where it leads
+            Err(failure) if failure.is_change() && tries < MAX_TRIES => {}
+            Err(failure) => return Err(not_confined(&failure)),
+        }
+    }
+}
+
+/// How often a sandbox is set up for a command, with new facts each time.
+const MAX_TRIES: usize = 5;
+
+/// Runs a program, or returns the reason why its sandbox could not be set up: nothing has run then.
+async fn try_to_run(
+    program: &str,
+    arguments: &[&str],
+    folder: &Path,
+    cx: &Context,
+) -> Result<Result<CommandResult, Failure>, Error> {
     let confinement = confinement(cx).await?;
     let failed = |error| Error::Process(format!("{program} could not be started: {error}."));
     let started = start(program, arguments, folder, cx, confinement.as_ref()).map_err(failed)?;
@@ -88,13 +110,13 @@ pub(crate) async fn run_program(
     let output = capture.finish();
     let report = match end {
         None => None,
-        Some(End::NotConfined(failure)) => return Err(not_confined(&failure)),
+        Some(End::NotConfined(failure)) => return Ok(Err(failure)),
         Some(End::Exited(status, report)) => Some((status, report)),
     };
     let denied = |report| Some(confinement.as_ref()?.denied(report?, &output.text, folder));
     let denied = report.and_then(|(_, report)| denied(report)).unwrap_or_default();
     let traces = traces(confinement, cx).await;
-    Ok(CommandResult { status: report.map(|(status, _)| status), output, denied, traces })
+    Ok(Ok(CommandResult { status: report.map(|(status, _)| status), output, denied, traces }))
 }
 
 /// The files that a command has made or changed although they decide what later runs do.

@@ -5,10 +5,9 @@
 //! `bwrap` compares the mount with it: a command that runs meanwhile in the same folder cannot
 //! exchange it. Versions without `--bind-fd` are refused.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::Metadata;
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +16,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 use crate::failure::{Failure, step, step_on};
 use crate::layout::{Facts, Step, steps};
+use crate::namespaces::{make_mount_point, unless_gone};
 use crate::own_program;
 use crate::profile::Profile;
 
@@ -86,8 +86,13 @@ impl Start {
         }
         let temp = profile.temp.as_ref().and_then(|temp| facts.found.get(temp));
         let temp = temp.map(|temp| temp.path.as_path());
-        let mounts = mounts(&steps(profile, facts), profile, temp, |path| {
-            step_on("open", path, open).map(&mut keep)
+        let steps = steps(profile, facts);
+        if let Some(temp) = temp {
+            make_mount_points(&steps, temp)?;
+        }
+        let mounts = mounts(&steps, profile, temp, |path| {
+            let opened = step_on("open", path, |path| unless_gone(open(path)))?;
+            Ok(opened.map(&mut keep))
         })?;
         arguments.extend(mounts);
         // its path may be hidden, or lead to another build by now
@@ -102,11 +107,42 @@ impl Start {
 }
 
 /// Opens a path without following any link, for `bwrap` to inherit.
-fn open(path: &Path) -> io::Result<OwnedFd> {
-    Ok(openat2(CWD, path, OFlags::PATH, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
+fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
+    openat2(CWD, path, OFlags::PATH, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
-/// The arguments for the mounts. `open` returns the number of an open file.
+/// Makes the mount points in the folder `temp`, which commands of the session share as `/tmp`. `bwrap` would follow a link
+/// that one of them has left there, and fail if a file is in the way.
+fn make_mount_points(steps: &[Step], temp: &Path) -> Result<(), Failure> {
+    let base = step_on("open", temp, open)?;
+    // whether the mount at a path is the folder `temp`
+    let mut is_temp = BTreeMap::new();
+    for step in steps {
+        match step {
+            Step::Temp(path) => is_temp.insert(path.as_path(), true),
+            Step::Bind(path) | Step::HideFolder { path, .. } => is_temp.insert(path, false),
+            Step::Show { path, is_folder } => {
+                let above = path.ancestors().find(|above| is_temp.contains_key(above));
+                let in_temp = above.filter(|above| is_temp.get(above) == Some(&true));
+                if let Some(Ok(rest)) = in_temp.map(|above| path.strip_prefix(above)) {
+                    step_on("make mount point", path, |_| {
+                        make_mount_point(&base, rest, *is_folder)
+                    })?;
+                }
+                is_temp.insert(path, false)
+            }
+            Step::Keep(_)
+            | Step::Dev
+            | Step::Proc
+            | Step::HideFile(_)
+            | Step::Overlay(_)
+            | Step::ReadOnly { .. } => None,
+        };
+    }
+    Ok(())
+}
+
+/// The arguments for the mounts. `open` returns the number of an open file, or `None` if the path has vanished.
 ///
 /// The first one shows the whole machine, and all mounts below it read-only, unless the profile
 /// lets `/` be written. So of the steps that make a mount read-only, only those matter whose mount
@@ -115,7 +151,7 @@ fn mounts(
     steps: &[Step],
     profile: &Profile,
     temp: Option<&Path>,
-    mut open: impl FnMut(&Path) -> Result<String, Failure>,
+    mut open: impl FnMut(&Path) -> Result<Option<String>, Failure>,
 ) -> Result<Vec<OsString>, Failure> {
     let sealed = steps.iter().filter_map(|step| match step {
         Step::ReadOnly { path, .. } => Some(path.as_path()),
@@ -141,7 +177,8 @@ fn mounts(
     let is_writable =
         (profile.everything || names_root(&profile.write)) && !names_root(&profile.read_only);
     let bind = |is_read_only| if is_read_only { "--ro-bind-fd" } else { "--bind-fd" };
-    add(&[bind(!is_writable), &open(root)?], root);
+    let machine = open(root)?.ok_or_else(|| Failure::new(BWRAP, "`/` cannot be opened"))?;
+    add(&[bind(!is_writable), &machine], root);
     if profile.shares_processes {
         // other binds have no devices
         add(&["--dev-bind", "/dev"], Path::new("/dev"));
@@ -160,9 +197,15 @@ fn mounts(
             Step::Proc => add(&["--proc"], Path::new("/proc")),
             // with the mounts below it
             Step::Bind(path) | Step::Show { path, .. } => {
-                add(&[bind(sealed.contains(path.as_path())), &open(path)?], path);
+                if let Some(number) = open(path)? {
+                    add(&[bind(sealed.contains(path.as_path())), &number], path);
+                }
             }
-            Step::Temp(path) => add(&[bind(false), &open(temp.unwrap_or(path))?], path),
+            Step::Temp(path) => {
+                if let Some(number) = open(temp.unwrap_or(path))? {
+                    add(&[bind(false), &number], path);
+                }
+            }
             Step::HideFolder { path, holds: true } => {
                 covers.insert(path);
                 add(&["--perms", "0755", "--tmpfs"], path);
@@ -200,7 +243,7 @@ mod tests {
         }
         let mount = |point: &str| Mount { point: point.into(), options: "rw,nosuid".to_owned() };
         facts.mounts = ["/", "/home", "/sys"].map(mount).into();
-        let open = |path: &Path| Ok(format!("<{}>", path.display()));
+        let open = |path: &Path| Ok(Some(format!("<{}>", path.display())));
         let temp = profile.temp.as_deref();
         let words = mounts(&steps(profile, &facts), profile, temp, open).unwrap();
         let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::json_path;
 
+/// The step that finds a link where the caller has seen none.
+pub(crate) const RESOLVE: &str = "resolve";
+
 /// A step that failed. The command has not been started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,6 +38,11 @@ impl Failure {
         failure
     }
 
+    /// Whether a path of the profile has changed since the caller resolved it, so that it may look again and try once more.
+    pub fn is_change(&self) -> bool {
+        self.step == RESOLVE
+    }
+
     /// Advice for the user, if there is any.
     pub fn help(&self) -> Option<&'static str> {
         let step = self.step.as_str();
@@ -54,7 +62,7 @@ impl Failure {
             Some("Run the container without masked paths over /proc, or share its /proc.")
         } else if step.starts_with("landlock") {
             Some("Use Linux 6.2 or newer, with `landlock` in the boot parameter `lsm`.")
-        } else if step == "resolve" {
+        } else if self.is_change() {
             Some(
                 "Another command changed the path meanwhile, or it has to be named without the link.",
             )

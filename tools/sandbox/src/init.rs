@@ -9,7 +9,8 @@ use std::process::ExitCode;
 
 use caps::{CapSet, Capability, CapsHashSet};
 use rustix::process::{
-    DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal, setsid,
+    DumpableBehavior, Signal, fchdir, set_dumpable_behavior, set_parent_process_death_signal,
+    setsid,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdout};
 use rustix::thread::set_no_new_privs;
@@ -17,6 +18,7 @@ use rustix::thread::set_no_new_privs;
 use crate::channel::{Lines, Ready};
 use crate::facts::Facts;
 use crate::failure::{Failure, step, step_on};
+use crate::namespaces::Mounts;
 use crate::profile::Profile;
 use crate::{NOT_CONFINED, filter, landlock, layout, namespaces, supervise};
 
@@ -128,15 +130,16 @@ fn confine(ids: Ids, channel: &mut Lines, profile: &Profile) -> Result<Ready, Fa
         namespaces::enter_as_root(profile)?;
     }
     let facts = Facts::read(profile)?;
+    let mut mounts = Mounts::default();
     if has_namespaces && ids != Ids::LeftByBwrap {
         let temp = profile.temp.as_ref().and_then(|temp| facts.found.get(temp));
         let steps = layout::steps(profile, &facts);
-        namespaces::perform(&steps, temp.map(|temp| temp.path.as_path()))?;
+        mounts = namespaces::perform(&steps, temp.map(|temp| temp.path.as_path()))?;
         if !profile.network {
             namespaces::start_loopback()?;
         }
         // the folder that is open lies below the new mounts
-        step_on("chdir", &folder, |folder| std::env::set_current_dir(folder))?;
+        step_on("chdir", &folder, |folder| fchdir(mounts.open(folder)?))?;
     }
     if ids == Ids::All {
         namespaces::leave_root()?;
@@ -149,7 +152,8 @@ fn confine(ids: Ids, channel: &mut Lines, profile: &Profile) -> Result<Ready, Fa
     drop_capabilities(ids)?;
     step("PR_SET_NO_NEW_PRIVS", || set_no_new_privs(true))?;
     step("PR_SET_DUMPABLE", || set_dumpable_behavior(DumpableBehavior::NotDumpable))?;
-    let landlock = landlock::restrict(profile, &facts)?;
+    let landlock = landlock::restrict(profile, &facts, |path| mounts.open(path))?;
+    drop(mounts);
     filter::apply(profile)?;
     let all_ids = match ids {
         Ids::All => true,

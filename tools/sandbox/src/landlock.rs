@@ -2,6 +2,7 @@
 //! abstract Unix sockets to processes outside, unless the command shares the machine's processes.
 
 use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -13,7 +14,6 @@ use rustix::fs::{FileType, fstat};
 
 use crate::failure::{Failure, step};
 use crate::layout::{Facts, Rules, rules};
-use crate::namespaces::open;
 use crate::profile::Profile;
 
 /// The newest version of the interface whose rights are used.
@@ -27,13 +27,19 @@ const NEEDED: u8 = 3;
 ///
 /// Version 3 is needed unless the profile has namespaces with their own `/proc`, which keep other
 /// files and processes out of reach by themselves.
-pub(crate) fn restrict(profile: &Profile, facts: &Facts) -> Result<u8, Failure> {
+///
+/// `open` follows no link: a command that runs meanwhile in the same folder could make one to another place.
+pub(crate) fn restrict(
+    profile: &Profile,
+    facts: &Facts,
+    open: impl Fn(&Path) -> rustix::io::Result<OwnedFd>,
+) -> Result<u8, Failure> {
     let rules = rules(profile, facts, children);
     let scopes = match profile.shares_processes {
         true => BitFlags::EMPTY,
         false => Scope::AbstractUnixSocket | Scope::Signal,
     };
-    let restrict = || enforce(&rules, scopes).map_err(std::io::Error::other);
+    let restrict = || enforce(&rules, scopes, &open).map_err(std::io::Error::other);
     let version = match step("landlock_restrict_self", restrict)? {
         LandlockStatus::Available { effective_abi, .. } => effective_abi as u8,
         LandlockStatus::NotEnabled | LandlockStatus::NotImplemented => 0,
@@ -45,26 +51,33 @@ pub(crate) fn restrict(profile: &Profile, facts: &Facts) -> Result<u8, Failure> 
     Ok(version)
 }
 
-fn enforce(rules: &Rules, scopes: BitFlags<Scope>) -> Result<LandlockStatus, RulesetError> {
+/// Opens a path, as for [`restrict`].
+type Open<'a> = &'a dyn Fn(&Path) -> rustix::io::Result<OwnedFd>;
+
+fn enforce(
+    rules: &Rules,
+    scopes: BitFlags<Scope>,
+    open: Open<'_>,
+) -> Result<LandlockStatus, RulesetError> {
     let read = AccessFs::from_read(NEWEST);
     let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(NEWEST))?;
     if !scopes.is_empty() {
         ruleset = ruleset.scope(scopes)?;
     }
     let ruleset = ruleset.create()?;
-    let ruleset = grant(ruleset, &rules.list, AccessFs::ReadDir.into())?;
-    let ruleset = grant(ruleset, &rules.read, read)?;
-    let ruleset = grant(ruleset, &rules.devices, read | AccessFs::from_file(NEWEST))?;
-    let ruleset = grant(ruleset, &rules.write, AccessFs::from_all(NEWEST))?;
+    let ruleset = grant(ruleset, &rules.list, AccessFs::ReadDir.into(), open)?;
+    let ruleset = grant(ruleset, &rules.read, read, open)?;
+    let ruleset = grant(ruleset, &rules.devices, read | AccessFs::from_file(NEWEST), open)?;
+    let ruleset = grant(ruleset, &rules.write, AccessFs::from_all(NEWEST), open)?;
     Ok(ruleset.restrict_self()?.landlock)
 }
 
-/// Skips paths that cannot be opened: the command could not open them either. Follows no link: a
-/// command that runs meanwhile in the same folder could make one to another place.
+/// Skips paths that cannot be opened: the command could not open them either.
 fn grant(
     mut ruleset: RulesetCreated,
     paths: &BTreeSet<PathBuf>,
     access: BitFlags<AccessFs>,
+    open: Open<'_>,
 ) -> Result<RulesetCreated, RulesetError> {
     for path in paths {
         let Ok(file) = open(path) else { continue };

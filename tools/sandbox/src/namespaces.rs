@@ -2,23 +2,25 @@
 //! loopback interface.
 
 use std::collections::BTreeMap;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, OsStr};
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, mkdirat, openat,
-    openat2, statx,
+    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, StatxAttributes, StatxFlags,
+    chmod, fstat, mkdirat, openat, openat2, renameat_with, statx,
 };
-use rustix::io::Errno;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive,
-    mount_change, mount_remount, unmount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount,
+    fsopen, mount, mount_bind, mount_change, mount_remount, move_mount, open_tree, unmount,
 };
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{
@@ -83,90 +85,219 @@ pub(crate) fn map_all_ids(pid: u32) -> Result<(), Failure> {
 }
 
 /// Performs the steps in the mount namespace of this process. `temp` is the private folder.
-pub(crate) fn perform(steps: &[Step], temp: Option<&Path>) -> Result<(), Failure> {
+pub(crate) fn perform(steps: &[Step], temp: Option<&Path>) -> Result<Mounts, Failure> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     step_on("mount private", "/", |root| mount_change(root, private))?;
-    let mut kept = BTreeMap::new();
+    let mut mounts = Mounts::default();
     for step in steps {
-        perform_one(step, temp, &mut kept)?;
+        mounts.perform(step, temp)?;
     }
-    Ok(())
+    Ok(mounts)
 }
 
-type Kept = BTreeMap<PathBuf, OwnedFd>;
+/// The mounts that the steps have made.
+///
+/// Other commands run meanwhile, and may rename, remove and replace all that they can change. So a path is walked from the
+/// open file of the nearest mount above it, without following links: a mount that a step has made stays the same one,
+/// wherever its mount point is moved. A path that has vanished, or that is a link by now, is skipped like one that did not
+/// exist when the facts were read.
+#[derive(Default)]
+pub(crate) struct Mounts {
+    kept: BTreeMap<PathBuf, OwnedFd>,
+    made: BTreeMap<PathBuf, Made>,
+}
 
-fn perform_one(step: &Step, temp: Option<&Path>, kept: &mut Kept) -> Result<(), Failure> {
-    let kept_at = |path: &Path| kept.get(path).ok_or(Errno::NOENT);
-    match step {
-        Step::Keep(path) => {
-            kept.insert(path.clone(), step_on("open", path, open)?);
-            Ok(())
+/// A mount that a step has made.
+struct Made {
+    mount: OwnedFd,
+    /// Whether mount points are made in it: it is private to this command or to the commands of the session.
+    holds: bool,
+}
+
+/// How often a step begins again because another command has changed its path meanwhile.
+const MAX_TRIES: usize = 100;
+
+impl Mounts {
+    /// Opens a path in the nearest mount above it. Follows no link.
+    pub(crate) fn open(&self, path: &Path) -> rustix::io::Result<OwnedFd> {
+        match self.above(path) {
+            Some((made, rest)) => open_in(&made.mount, rest),
+            None => open(path),
         }
-        Step::Dev => small_dev(),
-        Step::Proc => step_on("mount proc", "/proc", |at| {
-            mount("proc", at, "proc", PLAIN | MountFlags::NOEXEC, None)
-        }),
-        Step::Bind(path) => step_on("bind", path, |path| {
-            let at = open(path)?;
-            mount_bind_recursive(by_descriptor(&at), by_descriptor(&at))
-        }),
-        Step::Temp(path) => step_on("bind", path, |path| {
-            let from = kept_at(temp.unwrap_or(path))?;
-            mount_bind(by_descriptor(from), by_descriptor(&open(path)?))
-        }),
-        Step::HideFolder { path, holds } => step_on("mount tmpfs", path, |path| {
-            let (data, flags) = if *holds {
-                (c"mode=0755,nr_inodes=4096", PLAIN | MountFlags::NOEXEC)
-            } else {
-                let flags = PLAIN | MountFlags::NOEXEC | MountFlags::RDONLY;
-                (c"mode=0555,nr_inodes=2", flags)
-            };
-            mount("tmpfs", by_descriptor(&open(path)?), "tmpfs", flags, Some(data))
-        }),
-        Step::HideFile(path) => step_on("bind", path, |path| {
-            let cover = if Path::new(DEAD_SOCKET).exists() { DEAD_SOCKET } else { "/dev/null" };
-            mount_bind(cover, by_descriptor(&open(path)?))
-        }),
-        Step::Show { path, is_folder } => step_on("bind", path, |path| {
-            let from = kept_at(path)?;
-            let at = make_mount_point(path, *is_folder)?;
-            mount_bind_recursive(by_descriptor(from), by_descriptor(&at))
-        }),
-        Step::Overlay(path) => {
+    }
+
+    /// The nearest mount above a path or at it, and the rest of the path.
+    fn above<'a>(&self, path: &'a Path) -> Option<(&Made, &'a Path)> {
+        path.ancestors()
+            .find_map(|above| Some((self.made.get(above)?, path.strip_prefix(above).ok()?)))
+    }
+
+    fn perform(&mut self, step: &Step, temp: Option<&Path>) -> Result<(), Failure> {
+        match step {
+            Step::Keep(path) => {
+                let file = step_on("open", path, |path| unless_gone(self.open(path)))?;
+                self.kept.extend(file.map(|file| (path.clone(), file)));
+                Ok(())
+            }
+            Step::Dev => {
+                small_dev()?;
+                let mount = step_on("open", "/dev", open)?;
+                self.made.insert("/dev".into(), Made { mount, holds: true });
+                Ok(())
+            }
+            Step::Proc => step_on("mount proc", "/proc", |at| {
+                mount("proc", at, "proc", PLAIN | MountFlags::NOEXEC, None)
+            }),
+            Step::Bind(path) => {
+                step_on("bind", path, |path| self.mount(path, false, None, |at| copy(at, true)))
+            }
+            Step::Temp(path) => step_on("bind", path, |path| {
+                let from = self.kept.get(temp.unwrap_or(path)).ok_or(Errno::NOENT)?;
+                let tree = copy(from, false)?;
+                self.mount(path, true, None, |_| dup(&tree))
+            }),
+            Step::HideFolder { path, holds } => step_on("mount tmpfs", path, |path| {
+                self.mount(path, *holds, None, |at| cover(at, *holds))
+            }),
+            Step::HideFile(path) => {
+                step_on("bind", path, |path| self.mount(path, false, None, |at| cover(at, false)))
+            }
+            Step::Show { path, is_folder } => step_on("bind", path, |path| {
+                let Some(from) = self.kept.get(path) else { return Ok(()) };
+                let tree = copy(from, true)?;
+                self.mount(path, false, Some(*is_folder), |_| dup(&tree))
+            }),
             // without it, the folder stays read-only
-            overlay(path).or(Ok(()))
+            Step::Overlay(path) => {
+                step_on("mount overlay", path, |path| self.mount(path, true, None, overlay))
+                    .or(Ok(()))
+            }
+            Step::ReadOnly { path, options } => step_on("mount read-only", path, |path| {
+                let Some(at) = unless_gone(self.open(path))? else { return Ok(()) };
+                let flags = MountFlags::BIND | MountFlags::RDONLY | kept_flags(options);
+                match mount_remount(by_descriptor(&at), flags, c"") {
+                    Err(_) if !is_mount(&at) => Ok(()),
+                    done => done,
+                }
+            }),
         }
-        Step::ReadOnly { path, options } => {
-            let flags = MountFlags::BIND | MountFlags::RDONLY | kept_flags(options);
-            step_on("mount read-only", path, |path| match mount_remount(path, flags, c"") {
-                Err(_) if !is_mount_point(path) => Ok(()),
-                done => done,
-            })
+    }
+
+    /// Mounts what `tree` returns for the mount point. `made_as` says whether a missing mount point is made as a folder.
+    fn mount(
+        &mut self,
+        path: &Path,
+        holds: bool,
+        made_as: Option<bool>,
+        tree: impl Fn(&OwnedFd) -> rustix::io::Result<OwnedFd>,
+    ) -> rustix::io::Result<()> {
+        for _ in 0..MAX_TRIES {
+            let point = match (self.above(path), made_as) {
+                (Some((made, rest)), Some(is_folder)) if made.holds => {
+                    make_mount_point(&made.mount, rest, is_folder).map(Some)
+                }
+                _ => unless_gone(self.open(path)),
+            };
+            let mounted = match point {
+                Ok(None) => return Ok(()),
+                Ok(Some(point)) => {
+                    tree(&point).and_then(|tree| attach(&tree, &point).map(|()| tree))
+                }
+                Err(error) => Err(error),
+            };
+            match mounted {
+                // the mount point was removed or replaced just now
+                Err(Errno::NOENT) => {}
+                Err(error) => return Err(error),
+                Ok(mount) => {
+                    self.made.insert(path.to_owned(), Made { mount, holds });
+                    return Ok(());
+                }
+            }
         }
+        Err(Errno::AGAIN)
     }
 }
 
-/// Lays a writable file system over the folder `path`. Its changes are in memory, which nobody else reaches.
-fn overlay(path: &Path) -> Result<(), Failure> {
-    let lower = step_on("open", path, open)?;
-    step_on("mount tmpfs", path, |at| {
-        mount("tmpfs", by_descriptor(&lower), "tmpfs", PLAIN, Some(c"mode=0755,size=2g"))?;
-        let folder = |name: &str| make_mount_point(&at.join(name), true);
-        let (upper, work) = (folder("upper")?, folder("work")?);
-        let place = |file| by_descriptor(file).display().to_string();
-        let options = format!(
-            "userxattr,lowerdir={},upperdir={},workdir={}",
-            place(&lower),
-            place(&upper),
-            place(&work)
-        );
-        let options = CString::new(options).map_err(|_| Errno::INVAL)?;
-        let laid = mount("overlay", at, "overlay", PLAIN, Some(options.as_c_str()));
-        // without it, the memory would hide what is in the folder
-        laid.inspect_err(|_| {
-            let _ = unmount(at, UnmountFlags::DETACH);
-        })
-    })
+/// `None` if the path leads nowhere any more, or out of reach of this user and so of the command.
+pub(crate) fn unless_gone(
+    opened: rustix::io::Result<OwnedFd>,
+) -> rustix::io::Result<Option<OwnedFd>> {
+    match opened {
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// A mount of the same file or folder, with the mounts below it if `is_recursive`.
+fn copy(from: &OwnedFd, is_recursive: bool) -> rustix::io::Result<OwnedFd> {
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    flags.set(OpenTreeFlags::AT_RECURSIVE, is_recursive);
+    open_tree(from, c"", flags)
+}
+
+/// Mounts `tree` at `point`.
+fn attach(tree: &OwnedFd, point: &OwnedFd) -> rustix::io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(tree, c"", point, c"", flags)
+}
+
+/// A new file system.
+fn file_system(
+    kind: &CStr,
+    options: &[(&str, &str)],
+    flags: MountAttrFlags,
+) -> rustix::io::Result<OwnedFd> {
+    let system = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (name, value) in options {
+        match *value {
+            "" => fsconfig_set_flag(&system, *name)?,
+            value => fsconfig_set_string(&system, *name, value)?,
+        }
+    }
+    fsconfig_create(&system)?;
+    fsmount(&system, FsMountFlags::FSMOUNT_CLOEXEC, flags)
+}
+
+/// Flags of every file system that is made here.
+const NO_RIGHTS: MountAttrFlags =
+    MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
+
+/// An empty folder or a dead socket, which covers a path. `holds` says whether mount points are made in the folder.
+fn cover(at: &OwnedFd, holds: bool) -> rustix::io::Result<OwnedFd> {
+    let flags = NO_RIGHTS | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    if !is_folder(at)? {
+        let cover = if Path::new(DEAD_SOCKET).exists() { DEAD_SOCKET } else { "/dev/null" };
+        copy(&open(Path::new(cover))?, false)
+    } else if holds {
+        file_system(c"tmpfs", &[("mode", "0755"), ("nr_inodes", "4096")], flags)
+    } else {
+        let flags = flags | MountAttrFlags::MOUNT_ATTR_RDONLY;
+        file_system(c"tmpfs", &[("mode", "0555"), ("nr_inodes", "2")], flags)
+    }
+}
+
+/// A writable file system over the folder `lower`. Its changes are in memory, which nobody else reaches.
+fn overlay(lower: &OwnedFd) -> rustix::io::Result<OwnedFd> {
+    let memory = file_system(c"tmpfs", &[("mode", "0755"), ("size", "2g")], NO_RIGHTS)?;
+    // a file system that is mounted nowhere could not be used
+    attach(&memory, lower)?;
+    let laid = lay_over(lower, &memory);
+    // the memory would hide what is in the folder
+    let _ = unmount(by_descriptor(&memory), UnmountFlags::DETACH);
+    laid
+}
+
+fn lay_over(lower: &OwnedFd, memory: &OwnedFd) -> rustix::io::Result<OwnedFd> {
+    let folder = |name| make_mount_point(memory, Path::new(name), true);
+    let (upper, work) = (folder("upper")?, folder("work")?);
+    let place = |file: &OwnedFd| by_descriptor(file).display().to_string();
+    let (lower, upper, work) = (place(lower), place(&upper), place(&work));
+    let options =
+        [("userxattr", ""), ("lowerdir", &*lower), ("upperdir", &*upper), ("workdir", &*work)];
+    file_system(c"overlay", &options, NO_RIGHTS)
 }
 
 /// Flags of every mount made here.
@@ -176,8 +307,22 @@ const PLAIN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 /// exchange a folder for a link.
 pub(crate) fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
     // with `NOFOLLOW`, the last link would be opened itself
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+    openat2(CWD, path, PATH_ONLY, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+}
+
+const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
+/// Opens what lies in a folder, or the folder itself if `rest` is empty. Follows no link.
+fn open_in(folder: &OwnedFd, rest: &Path) -> rustix::io::Result<OwnedFd> {
+    if rest.as_os_str().is_empty() {
+        return dup(folder);
+    }
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+    openat2(folder, rest, PATH_ONLY, Mode::empty(), resolve)
+}
+
+fn dup(file: &OwnedFd) -> rustix::io::Result<OwnedFd> {
+    fcntl_dupfd_cloexec(file, 0)
 }
 
 /// The path of an open file for system calls that take no descriptor.
@@ -185,31 +330,73 @@ fn by_descriptor(file: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Makes the missing folders above `path` and the mount point itself, and opens it. Follows no
-/// link.
-fn make_mount_point(path: &Path, is_folder: bool) -> rustix::io::Result<OwnedFd> {
-    match open(path) {
-        Err(Errno::NOENT) => {}
-        opened => return opened,
-    }
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(Errno::NOENT);
-    };
-    let parent = make_mount_point(parent, true)?;
-    if is_folder {
-        mkdirat(&parent, name, Mode::from_raw_mode(0o755))?;
-    } else {
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        openat(&parent, name, flags, Mode::from_raw_mode(0o644))?;
-    }
-    open(path)
+fn is_folder(file: &OwnedFd) -> rustix::io::Result<bool> {
+    Ok(FileType::from_raw_mode(fstat(file)?.st_mode).is_dir())
 }
 
-/// Whether a mount is visible at `path`. A mount point may be covered by a later mount above it, or
-/// out of reach for this user and so for the command.
-fn is_mount_point(path: &Path) -> bool {
-    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    let found = statx(CWD, path, flags, StatxFlags::TYPE);
+/// Opens the mount point `rest` in the folder `base`, and makes it and the folders above it if they are missing. Other
+/// commands that share the folder may do the same at this moment, or change anything in it. Follows no link.
+pub(crate) fn make_mount_point(
+    base: &OwnedFd,
+    rest: &Path,
+    is_folder: bool,
+) -> rustix::io::Result<OwnedFd> {
+    let walk = || {
+        let mut at = dup(base)?;
+        let mut names = rest.iter().peekable();
+        while let Some(name) = names.next() {
+            at = make_entry(&at, name, is_folder || names.peek().is_some())?;
+        }
+        Ok(at)
+    };
+    for _ in 0..MAX_TRIES {
+        match walk() {
+            // a folder was removed just now
+            Err(Errno::NOENT) => {}
+            done => return done,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// Opens the file or folder `name`, and makes it if it is missing. Renames what is of another kind.
+fn make_entry(parent: &OwnedFd, name: &OsStr, wants_folder: bool) -> rustix::io::Result<OwnedFd> {
+    for _ in 0..MAX_TRIES {
+        let done = match open_in(parent, Path::new(name)) {
+            Ok(found) if is_folder(&found)? == wants_folder => return Ok(found),
+            Ok(_) | Err(Errno::LOOP) => move_aside(parent, name),
+            Err(Errno::NOENT) if wants_folder => mkdirat(parent, name, Mode::from_raw_mode(0o755)),
+            Err(Errno::NOENT) => {
+                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+                openat(parent, name, flags, Mode::from_raw_mode(0o644)).map(drop)
+            }
+            Err(error) => Err(error),
+        };
+        match done {
+            // another command was faster
+            Ok(()) | Err(Errno::EXIST) => {}
+            // a command has closed the folder to its own user
+            Err(Errno::ACCESS) => chmod(by_descriptor(parent), Mode::RWXU)?,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// Renames what is in the way of a mount point. It stays in its folder.
+fn move_aside(parent: &OwnedFd, name: &OsStr) -> rustix::io::Result<()> {
+    let mut aside = name.to_owned();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    aside.push(format!(".moved-{}", now.as_nanos()));
+    match renameat_with(parent, name, parent, aside, RenameFlags::NOREPLACE) {
+        Err(Errno::NOENT) => Ok(()),
+        moved => moved,
+    }
+}
+
+/// Whether an open file is the root of a mount.
+fn is_mount(file: &OwnedFd) -> bool {
+    let found = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::TYPE);
     found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
@@ -319,6 +506,8 @@ fn up_request() -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -331,13 +520,51 @@ mod tests {
         for path in ["link", "link/x"] {
             let path = folder.join(path);
             assert_eq!(open(&path).unwrap_err(), Errno::LOOP, "{}", path.display());
-            assert_eq!(make_mount_point(&path, true).unwrap_err(), Errno::LOOP);
         }
-        assert!(make_mount_point(&folder.join("real/a/b/file"), false).is_ok());
-        assert!(folder.join("real/a/b/file").is_file());
-        assert!(make_mount_point(&folder.join("real/a/c"), true).is_ok());
-        assert!(folder.join("real/a/c").is_dir());
-        assert_eq!(fs::read_dir(folder.join("real")).unwrap().count(), 1);
+    }
+
+    /// Whatever commands have left at a mount point and above it, it is made, and nothing of theirs is lost.
+    #[test]
+    fn a_mount_point_is_made_whatever_is_in_its_way() {
+        let leave = |kind: &str, path: &Path| match kind {
+            "a file" => fs::write(path, "x").unwrap(),
+            "a folder with a file" => {
+                fs::create_dir(path).unwrap();
+                fs::write(path.join("file"), "x").unwrap();
+            }
+            "a closed folder" => {
+                fs::create_dir(path).unwrap();
+                fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
+            }
+            "a link to itself" => symlink(path, path).unwrap(),
+            "a link to a folder" => symlink("/etc", path).unwrap(),
+            _ => {}
+        };
+        let kinds = [
+            "nothing",
+            "a file",
+            "a folder with a file",
+            "a closed folder",
+            "a link to itself",
+            "a link to a folder",
+        ];
+        let below = |folder: &Path| fs::read_dir(folder).unwrap().count();
+        for kind in kinds {
+            for (at, is_folder) in [("a", true), ("a/b", true), ("a/b", false)] {
+                let dir = tempfile::tempdir().unwrap();
+                let root = dir.path().canonicalize().unwrap();
+                let in_the_way = root.join(at);
+                fs::create_dir_all(in_the_way.parent().unwrap()).unwrap();
+                leave(kind, &in_the_way);
+                let base = open(&root).unwrap();
+                let made = make_mount_point(&base, Path::new("a/b"), is_folder);
+                assert!(made.is_ok(), "{kind} at {at}: {made:?}");
+                let point = root.join("a/b").symlink_metadata().unwrap();
+                assert!(point.is_dir() == is_folder && !point.is_symlink(), "{kind} at {at}");
+                let folders = below(&root) + below(&root.join("a"));
+                assert!(kind == "nothing" || (2..=3).contains(&folders), "{kind} at {at}");
+            }
+        }
     }
 
     #[test]
