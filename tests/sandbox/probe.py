@@ -1,7 +1,7 @@
 """Tries what a sandbox must refuse. Prints a line for each try: its name, and OPEN or the error.
 
 Arguments: the PID of a process outside, the folder of the test, a TCP port and the name of an abstract Unix socket
-that a process outside listens to. Does no harm to the machine if nothing refuses it; never run it as root without a
+that a process outside listens to, and the number of a segment of System V shared memory. Does no harm to the machine if nothing refuses it; never run it as root without a
 sandbox all the same.
 """
 
@@ -17,6 +17,7 @@ import subprocess
 import sys
 
 VICTIM, BASE, PORT, ABSTRACT = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
+MEMORY = int(sys.argv[5])
 HOME, TREE = os.path.join(BASE, "home"), os.path.join(BASE, "project")
 LIBC = ctypes.CDLL(None, use_errno=True)
 X86 = platform.machine() == "x86_64"
@@ -139,6 +140,13 @@ def clone3_user():
         os._exit(0)
 
 
+def attach(memory):
+    LIBC.shmat.restype = ctypes.c_ssize_t
+    ctypes.set_errno(0)
+    if LIBC.shmat(memory, None, 0) == -1:
+        raise OSError(ctypes.get_errno(), "")
+
+
 def perf():
     attributes = struct.pack("<II", 1, 128) + b"\0" * 120
     system_call("perf_event_open", ctypes.create_string_buffer(attributes), 0, -1, -1, 0)
@@ -219,6 +227,7 @@ PROBES = [
     ("renice-node", lambda: os.setpriority(os.PRIO_PROCESS, VICTIM, 5)),
     ("affinity-node", lambda: os.sched_setaffinity(VICTIM, [0])),
     ("oom-node", lambda: write(node("oom_score_adj"), "wb")),
+    ("memory", lambda: attach(MEMORY)),
     ("oom-own", lambda: open("/proc/self/oom_score_adj", "w").write("0")),
     # networks
     ("tcp", lambda: connect(socket.AF_INET, socket.SOCK_STREAM, ("192.0.2.1", 80))),
@@ -231,6 +240,8 @@ PROBES = [
     ("unix-path", lambda: connect(socket.AF_UNIX, socket.SOCK_STREAM, of(BASE, "socket"))),
     ("unix-run", lambda: connect(socket.AF_UNIX, socket.SOCK_STREAM, of(BASE, "run/socket"))),
     ("unix-abstract", lambda: connect(socket.AF_UNIX, socket.SOCK_STREAM, "\0" + ABSTRACT)),
+    ("unix-temp", lambda: connect(socket.AF_UNIX, socket.SOCK_STREAM, of("/tmp", ABSTRACT))),
+    ("unix-other", lambda: connect(socket.AF_UNIX, socket.SOCK_STREAM, of(BASE, "other"))),
     ("own-unix", own_unix_server),
     ("socketpair", socket.socketpair),
     ("vsock", lambda: socket.socket(40, 1)),

@@ -7,7 +7,8 @@ use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use leftfold_sandbox::Backend;
 
@@ -16,9 +17,20 @@ use crate::confined::{Background, Confined, User, backends, python};
 /// The things outside that the probes attack: a process of the user, and sockets.
 struct Victims {
     _process: Background,
-    _sockets: [UnixListener; 3],
+    _sockets: [UnixListener; 5],
     _tcp: TcpListener,
+    /// A socket in the `/tmp` of the machine.
+    in_temp: PathBuf,
+    /// The number of a segment of System V shared memory.
+    memory: String,
     line: String,
+}
+
+impl Drop for Victims {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.in_temp);
+        let _ = Command::new("ipcrm").args(["-m", &self.memory]).status();
+    }
 }
 
 impl Victims {
@@ -31,14 +43,21 @@ impl Victims {
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let name = format!("leftfold-{}", process.0.id());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let in_temp = Path::new("/tmp").join(&name);
         let sockets = [
             UnixListener::bind(site.path("socket")).unwrap(),
             UnixListener::bind(site.path("run/socket")).unwrap(),
+            UnixListener::bind(site.path("other")).unwrap(),
+            UnixListener::bind(&in_temp).unwrap(),
             UnixListener::bind_addr(&address).unwrap(),
         ];
-        for socket in ["socket", "run/socket"] {
-            fs::set_permissions(site.path(socket), fs::Permissions::from_mode(0o777)).unwrap();
+        let paths = ["socket", "run/socket", "other"].map(|name| site.path(name));
+        for socket in paths.iter().chain([&in_temp]) {
+            fs::set_permissions(socket, fs::Permissions::from_mode(0o777)).unwrap();
         }
+        let made = Command::new("ipcmk").args(["-M", "4096", "-p", "0666"]).output().unwrap();
+        let made = String::from_utf8(made.stdout).unwrap();
+        let memory = made.split_whitespace().last().unwrap().to_owned();
         let program = site.path("probe.py");
         fs::write(&program, include_str!("probe.py")).unwrap();
         if rustix::process::geteuid().is_root() {
@@ -47,14 +66,14 @@ impl Victims {
             fs::set_permissions(&set_uid, fs::Permissions::from_mode(0o4755)).unwrap();
         }
         let line = format!(
-            "exec {} {} {} {} {} {name}",
+            "exec {} {} {} {} {} {name} {memory}",
             python(),
             program.display(),
             process.0.id(),
             site.path("").display(),
             tcp.local_addr().unwrap().port(),
         );
-        Self { _process: process, _sockets: sockets, _tcp: tcp, line }
+        Self { _process: process, _sockets: sockets, _tcp: tcp, in_temp, memory, line }
     }
 }
 

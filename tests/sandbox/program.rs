@@ -1,5 +1,8 @@
 //! The program runs its commands in the sandbox: what the log says, what a command is denied, and what people can open.
 
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+
 use common::{Site, all, bash, end, only, says, script, skipped};
 use serde_json::{Value, json};
 
@@ -237,11 +240,38 @@ fn a_project_in_a_home_folder_below_tmp_can_be_changed() {
     assert!(!site.path("outside").exists());
 }
 
+/// Abstract sockets of a hostile user. In the kernel's table of sockets their names look like paths that are in use.
+fn names_like_paths(site: &Site) -> Vec<UnixListener> {
+    let project = site.project().display().to_string();
+    let paths = [format!("{project}/made"), project, "/usr".to_owned(), "/a/../b".to_owned()];
+    let bind = |path: &String| {
+        let name = format!("{} {path}", site.path("").display());
+        UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap()
+    };
+    paths.iter().map(bind).collect()
+}
+
+#[test]
+fn names_of_sockets_of_other_users_hide_nothing() {
+    let rights: [fn(Site) -> Option<Site>; 2] = [Some, Site::obeying_permissions];
+    for with_rights in rights {
+        let Some(site) = with_rights(running("echo x >> made; ls /usr", &json!({}))) else {
+            continue;
+        };
+        site.file("made", "");
+        let _names = names_like_paths(&site);
+        let events = site.prompt("go").ok().events();
+        assert_eq!(finished(&events)["metadata"]["exit"], 0, "{}", finished(&events));
+        assert_eq!(site.text("made"), "x\n");
+    }
+}
+
 /// Runs two commands where no user namespace can be made, with the words `before` the program, and checks that the
 /// sandbox has this backend. Returns standard error. `None` if this machine has no user namespaces anyway.
 fn without_user_namespaces(before: &str, backend: &str) -> Option<String> {
     let site = site(&[bash("bash job.sh"), bash("echo again")]);
-    site.file("job.sh", "echo x > ../outside");
+    site.file("job.sh", "echo x > ../outside; echo x > made");
+    let _names = names_like_paths(&site);
     let inner = site.command(&["run", "--format", "json", "go"]);
     let none = format!("echo 0 > /proc/sys/user/max_user_namespaces && exec {before} \"$@\"");
     let mut command = std::process::Command::new("unshare");
@@ -261,6 +291,7 @@ fn without_user_namespaces(before: &str, backend: &str) -> Option<String> {
         assert_eq!(started["data"]["sandbox"]["backend"], backend, "{told}");
     }
     assert!(!site.path("outside").exists());
+    assert_eq!(site.text("made"), "x\n", "{said}");
     Some(told)
 }
 

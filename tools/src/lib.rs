@@ -99,7 +99,10 @@ pub use preview::{preview, previews};
 pub use protected::is_protected;
 pub use registry::{TOOLS, find, model_tools, received, resolve, run, run_alone, tools_for_model};
 pub use run_key::{RunKey, SessionOwner};
-pub use sandbox::{ProgramConfinement, ProgramKind, ProgramSandbox, probe, remove_unused_folders};
+pub use sandbox::{
+    ProgramConfinement, ProgramKind, ProgramSandbox, probe, reachable_sockets,
+    remove_unused_folders,
+};
 pub use search_service::{SearchService, SearchVendor};
 pub use spill::{MAX_SPILL, is_spill_name, prune};
 pub use structured_output::{check_output_schema, structured_output_tool};

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `places` | what a command may change, must not change, and must not see |
 //! | `project_files` | files in the project that are hidden or read-only |
+//! | `sockets` | sockets of other programs |
 //! | `caches` | caches of tools |
 //! | `temp` | the private `/tmp` |
 //! | `evidence`, `messages` | what was denied; texts of errors in the user's language |
@@ -17,6 +18,7 @@ mod messages;
 mod places;
 mod programs;
 mod project_files;
+mod sockets;
 mod temp;
 mod watch;
 
@@ -37,6 +39,7 @@ pub(crate) use self::evidence::Denied;
 use self::evidence::{Access, Counters, ErrorTexts};
 use self::places::{Places, resolved};
 pub use self::programs::{ProgramConfinement, ProgramKind, ProgramSandbox, remove_unused_folders};
+pub use self::sockets::reachable_sockets;
 pub(crate) use self::temp::prune as prune_temp;
 pub(crate) use self::watch::Traces;
 use self::watch::Watched;
@@ -76,9 +79,11 @@ impl Sandbox {
     /// The folder for temporary files or caches cannot be made.
     pub(crate) fn confinement(&self, cx: &Workspace) -> io::Result<Option<Confinement>> {
         let Some(backend) = backend(self.profile.backend) else { return Ok(None) };
-        let sockets = std::fs::read("/proc/net/unix").unwrap_or_default();
         let files = project_files::of(&cx.worktree);
-        let mut places = Places::new(cx, &files, &sockets);
+        let mut places = Places::new(cx, &files);
+        if backend.has_namespaces() {
+            places.hidden.extend(sockets::known());
+        }
         let home = cx.user_folders.home.as_deref();
         if !self.options.hide.is_empty() && home.is_some_and(|home| home.to_str().is_none()) {
             // settings are text

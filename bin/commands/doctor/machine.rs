@@ -7,7 +7,7 @@ use leftfold_config::Settings;
 use leftfold_events::sandbox::Backend;
 use leftfold_programs::LeftOut;
 
-use super::Findings;
+use super::{Findings, Level};
 use leftfold_runtime::session_paths;
 
 /// Free bytes below which a session may run out of space.
@@ -101,6 +101,7 @@ pub(super) fn confinement(found: &mut Findings, settings: Option<&Settings>) {
             "set `\"sandbox\": \"off\"` in your own settings to run commands without one, or \"external\" in a container",
         ),
     }
+    sockets(found, settings);
     if sandbox.backend != Backend::Off && sandbox.backend != Backend::External {
         for rejected in &probe.rejected {
             let help = rejected.why.help().unwrap_or("see docs/security.md");
@@ -117,6 +118,26 @@ pub(super) fn confinement(found: &mut Findings, settings: Option<&Settings>) {
         }
     }
     found.fine("file tools stay in the project; for paths outside they ask (`external_directory`)");
+}
+
+/// Sockets that are listed, at most.
+const MAX_LISTED: usize = 10;
+
+/// The sockets of other programs that the sandbox leaves open.
+fn sockets(found: &mut Findings, settings: &Settings) {
+    let sockets = leftfold_runtime::sandbox::reachable_sockets(settings);
+    if sockets.is_empty() {
+        return;
+    }
+    let listed = sockets.iter().take(MAX_LISTED).map(|path| path.display().to_string());
+    let mut listed: Vec<String> = listed.collect();
+    if sockets.len() > MAX_LISTED {
+        listed.push(format!("{} more", sockets.len() - MAX_LISTED));
+    }
+    let count = leftfold_view::words::counted(sockets.len(), "socket");
+    let what = format!("commands can connect to {count} of other programs: {}", listed.join(", "));
+    let advice = "with namespaces, `sandbox.hide` hides the folder of a socket";
+    found.add(Level::Note, what, Some(advice.to_owned()));
 }
 
 pub(super) fn data(found: &mut Findings) {

@@ -6,7 +6,7 @@ use leftfold_config::{Kind, ProgramSandbox, SandboxMode, Settings};
 use leftfold_events::TurnConfig;
 use leftfold_events::sandbox::{Backend, SandboxOptions};
 use leftfold_sandbox::{self as machine, Probe};
-use leftfold_tools::ProgramKind;
+use leftfold_tools::{ProgramKind, Workspace};
 
 use crate::workplace::Workplace;
 use crate::{session_paths, warnings};
@@ -88,6 +88,19 @@ fn with_backend(settings: &Settings, backend: Backend, why: String) -> SandboxOp
         processes: said.processes,
         ..SandboxOptions::default()
     }
+}
+
+/// The sockets of this machine that commands can connect to with these settings, as far as the kernel tells where they are.
+pub fn reachable_sockets(settings: &Settings) -> Vec<PathBuf> {
+    // without a data folder there is no session
+    let Ok(data) = session_paths::data_dir() else { return Vec::new() };
+    let worktree = &settings.trust.worktree;
+    let mut workspace = Workspace::new(worktree, worktree, data.join("spill"));
+    workspace.user_folders = session_paths::user_folders(settings);
+    workspace.environment = settings.environment();
+    workspace.sandbox = Some(options(settings));
+    workspace.data = Some(data);
+    leftfold_tools::reachable_sockets(&workspace)
 }
 
 /// The sandbox of an MCP server or a plugin for which settings say `said`. `None`: it runs without one.

@@ -1,8 +1,7 @@
 //! The places of this machine that a command may change, must not change, and must not see.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, mkdirat, statat};
@@ -63,7 +62,8 @@ const HIDDEN_IN_SETTINGS: &[&str] = &[
     "sops",
 ];
 
-/// Files of the machine that only root reads, for a node that runs as root, and the sockets of services.
+/// Files of the machine that only root reads, for a node that runs as root, and folders where services keep their sockets and
+/// data. A read-only mount does not keep a command from a socket, and many of these give root.
 const HIDDEN_IN_MACHINE: &[&str] = &[
     "/etc/gshadow",
     "/etc/gshadow-",
@@ -74,8 +74,22 @@ const HIDDEN_IN_MACHINE: &[&str] = &[
     "/etc/ssh/ssh_host_rsa_key",
     "/etc/sudoers",
     "/etc/sudoers.d",
+    "/nix/var/nix/daemon-socket",
     "/run",
+    "/var/lib/containerd",
+    "/var/lib/containers",
+    "/var/lib/docker",
+    "/var/lib/gssproxy",
+    "/var/lib/incus",
+    "/var/lib/kubelet",
+    "/var/lib/libvirt",
+    "/var/lib/lxd",
+    "/var/lib/mysql",
+    "/var/lib/rancher",
+    "/var/lib/sss/pipes",
     "/var/run",
+    "/var/snap",
+    "/var/spool/postfix",
 ];
 
 /// Files that programs need, in folders that are hidden: the settings of name resolution, and what NixOS keeps there.
@@ -89,9 +103,6 @@ const SHOWN_IN_MACHINE: &[&str] = &[
     // names of users, and nothing else
     "/var/lib/sss/pipes/nss",
 ];
-
-/// Sockets that are hidden, at most.
-const MAX_SOCKETS: usize = 256;
 
 /// Repositories of submodules that are looked at, at most, and how deeply they are nested.
 const MAX_MODULES: usize = 500;
@@ -109,8 +120,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// The places without settings of the user and permissions of the call. `sockets` has the form of `/proc/net/unix`.
-    pub(super) fn new(cx: &Workspace, files: &ProjectFiles, sockets: &[u8]) -> Self {
+    /// The places without settings of the user and permissions of the call.
+    pub(super) fn new(cx: &Workspace, files: &ProjectFiles) -> Self {
         let mut places = Self::of_project(&cx.worktree, files);
         places.hide(&cx.user_folders, cx.data.as_deref());
         places.hidden.extend(cx.socket.clone());
@@ -118,7 +129,6 @@ impl Places {
         places.read_only.extend(in_temp(&variables));
         places.read_only.extend(cx.data.iter().map(|data| data.join("plans")));
         places.read_only.insert(cx.spill_dir.clone());
-        places.hidden.extend(self::sockets(sockets));
         places.resolve();
         places
     }
@@ -250,6 +260,14 @@ impl Places {
         }
     }
 
+    /// Whether the nearest named path above hides `path`. `None`: no path above is named.
+    pub(super) fn hides(&self, path: &Path) -> Option<bool> {
+        path.ancestors().find_map(|above| {
+            let is_shown = self.write.contains(above) || self.read_only.contains(above);
+            if self.hidden.contains(above) { Some(true) } else { is_shown.then_some(false) }
+        })
+    }
+
     /// Whether the nearest named path above is writable.
     fn is_writable(&self, path: &Path) -> bool {
         path.ancestors().find_map(|above| {
@@ -350,16 +368,6 @@ pub(super) fn settings_folders(folders: &UserFolders) -> impl Iterator<Item = Pa
     settings.flat_map(|settings| ["leftfold", "opencode"].map(|name| settings.join(name)))
 }
 
-/// The sockets that processes outside listen at. A socket can be reached through a read-only mount.
-pub(super) fn sockets(table: &[u8]) -> impl Iterator<Item = PathBuf> {
-    let paths = table.split(|byte| *byte == b'\n').filter_map(|line| {
-        let start = line.windows(2).position(|bytes| bytes == b" /")?;
-        Some(PathBuf::from(OsStr::from_bytes(line.get(start + 1..)?)))
-    });
-    let paths: BTreeSet<PathBuf> = paths.collect();
-    paths.into_iter().take(MAX_SOCKETS)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -367,15 +375,9 @@ mod tests {
     use super::*;
     use crate::testing::Site;
 
-    const SOCKETS: &[u8] = b"Num RefCount Protocol Flags Type St Inode Path\n\
-        0: 00000002 00000000 00010000 0001 01 1 /srv/app/db.sock\n\
-        0: 00000002 00000000 00010000 0001 01 1 /srv/a b/\xff.sock\n\
-        1: 00000003 00000000 00000000 0001 03 2\n\
-        2: 00000002 00000000 00010000 0001 01 3 @abstract\n";
-
     fn places(site: &Site) -> Places {
         let cx = site.workspace();
-        Places::new(&cx, &super::super::project_files::of(&cx.worktree), SOCKETS)
+        Places::new(&cx, &super::super::project_files::of(&cx.worktree))
     }
 
     #[test]
@@ -397,7 +399,6 @@ mod tests {
         ] {
             assert_eq!(places.is_writable(&worktree.join(name)), writable, "{name}");
         }
-        assert!(places.hidden.contains(Path::new("/srv/app/db.sock")));
         assert!(!site.path(".git/hooks").exists());
         places.make_hooks();
         assert!(site.path(".git/hooks").is_dir());

@@ -16,7 +16,7 @@ use leftfold_events::sandbox::{Profile, SandboxOptions, WorktreeAccess};
 use leftfold_sandbox as machine;
 
 use super::places::{self, Places, resolved};
-use super::{backend, caches, private_folder, project_files};
+use super::{backend, caches, private_folder, project_files, sockets};
 use crate::tool::Sandbox;
 use crate::{UserFolders, Workspace};
 
@@ -113,8 +113,7 @@ impl ProgramSandbox {
         let mut places = Places::of_project(&self.worktree, &files);
         places.hide(&self.user_folders, Some(&self.data));
         if backend.has_namespaces() {
-            let sockets = std::fs::read("/proc/net/unix").unwrap_or_default();
-            places.hidden.extend(places::sockets(&sockets));
+            places.hidden.extend(sockets::known());
         } else {
             // Landlock cannot close sockets, and nobody could make new folders beside hidden ones
             let home = self.user_folders.home.as_deref();
