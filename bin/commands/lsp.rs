@@ -15,6 +15,8 @@ use crate::cli::{self, Format, LspCommand};
 
 /// How long a file is checked. A server may have to read and build the project first.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The largest file that is checked, in bytes.
+const MAX_FILE: u64 = 4 << 20;
 
 pub(crate) fn lsp(args: &cli::Lsp) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
@@ -81,8 +83,10 @@ fn check(
         let (path, worktree) = (path.display(), worktree.display());
         return Err(Usage(format!("{path} is not in the project {worktree}")).into());
     }
-    let text = std::fs::read_to_string(&path);
-    let text = text.map_err(|error| Usage(format!("{}: {error}", path.display())))?;
+    let fault = |what: String| Usage(format!("{}: {what}", path.display()));
+    let text = leftfold_files::read(&path, Some(&worktree), MAX_FILE);
+    let text = String::from_utf8(text.map_err(|why| fault(format!("it {why}")))?);
+    let text = text.map_err(|_| fault("it is not UTF-8 text".to_owned()))?;
     let found = leftfold_runtime::run_async(async {
         let servers = language_servers::servers(settings, directory)?;
         let file = WrittenFile { path: path.clone(), text: Some(text) };

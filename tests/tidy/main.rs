@@ -266,6 +266,64 @@ fn programs_are_found_in_one_place() {
     assert_none("use `leftfold_programs` to start a program", &found);
 }
 
+/// Code that works in projects, and opens other files than those of the project. Whoever wrote a project chose what is at the
+/// paths in it.
+const OTHER_FILES: [(&str, &str); 21] = [
+    ("tools/files/src/", "the reader itself"),
+    ("tools/process/src/", "the kernel's files about processes"),
+    ("tools/sandbox/src/", "the kernel's files; what is mounted is not read"),
+    ("tools/executor/src/journal.rs", "Leftfold's own"),
+    ("tools/mcp/src/oauth/token_store.rs", "Leftfold's own"),
+    ("tools/plugins/src/keyed_hash.rs", "random numbers"),
+    ("tools/snapshots/src/index.rs", "Leftfold's own"),
+    ("tools/snapshots/src/scan.rs", "folders, to list them"),
+    ("tools/snapshots/src/transfer.rs", "Leftfold's own"),
+    ("tools/src/command.rs", "the clock of the machine"),
+    ("tools/src/confined.rs", "new files, to write them"),
+    ("tools/src/sandbox.rs", "tables of the machine, and Leftfold's own"),
+    ("tools/src/sandbox/programs.rs", "tables of the machine"),
+    ("bin/config/src/files.rs", "files that the user names, and Leftfold's own"),
+    ("bin/config/src/private_file.rs", "Leftfold's own"),
+    ("bin/http/src/api/terminals.rs", "random numbers"),
+    ("bin/http/src/journal.rs", "Leftfold's own"),
+    ("bin/http/src/peer.rs", "tables of the machine"),
+    ("bin/runtime/src/remote/path.rs", "Leftfold's own"),
+    ("bin/terminal/src/conversation.rs", "a text that the user's editor has written"),
+    ("bin/terminal/src/prompt_history.rs", "Leftfold's own"),
+];
+
+/// A file that a project names may be a device without end, a pipe, or a link to a key. `leftfold_files` reads none of them.
+#[test]
+fn files_of_projects_are_read_by_one_reader() {
+    let words = [
+        "fs::read(",
+        "fs::read_to_string(",
+        "fs::open(",
+        "fs::openat(",
+        "openat2(",
+        "File::open(",
+        ".read(true)",
+        // they open ignore files and others by themselves
+        "search_path(",
+        "WalkBuilder::new(",
+    ];
+    let in_projects = |source: &Source| {
+        let path = source.path.as_str();
+        let crates =
+            ["tools/", "bin/acp/", "bin/config/", "bin/http/", "bin/runtime/", "bin/terminal/"];
+        path.contains("/src/")
+            && crates.iter().any(|folder| path.starts_with(folder))
+            && !source.is_test()
+    };
+    let mut found = users(&words, in_projects);
+    for (path, what) in OTHER_FILES {
+        let before = found.len();
+        found.retain(|line| !line.starts_with(path));
+        assert!(found.len() < before, "{path} opens no file itself any more: {what}");
+    }
+    assert_none("use `leftfold_files`, or name the file in `OTHER_FILES`", &found);
+}
+
 /// Appending needs a `Log`, and only `Store::log` returns one. Clippy finds calls of it by type, in
 /// every crate; this test checks that the lint is on, and the exceptions.
 #[test]
@@ -419,7 +477,7 @@ fn actors_share_nothing_and_own_their_tasks() {
 }
 
 /// The crates that each crate may depend on, by folder; their dependencies are allowed too.
-const CRATES: [(&str, &[&str]); 31] = [
+const CRATES: [(&str, &[&str]); 32] = [
     ("events", &[]),
     ("store", &["events"]),
     // an engine for logs of many nodes; its tests use helpers of others
@@ -436,7 +494,9 @@ const CRATES: [(&str, &[&str]); 31] = [
     ("tools/sandbox", &[]),
     // YAML front matter of Markdown files
     ("tools/front_matter", &[]),
-    ("tools", &["events", "tools/front_matter", "tools/process", "tools/sandbox"]),
+    // files that a project names, and its ignore rules
+    ("tools/files", &["events"]),
+    ("tools", &["events", "tools/files", "tools/front_matter", "tools/process", "tools/sandbox"]),
     ("tools/mcp", &["providers/oauth", "tools"]),
     ("tools/executor", &["tools", "tools/framing", "tools/snapshots"]),
     ("tools/json_rpc", &["tools/framing", "tools/process"]),
@@ -445,7 +505,7 @@ const CRATES: [(&str, &[&str]); 31] = [
     ("tools/snapshots", &["tools"]),
     ("actors", &["store", "providers", "tools", "tools/mcp", "tools/plugins", "tools/snapshots"]),
     ("bin/view", &["events"]),
-    ("bin/config", &["tools/front_matter", "tools/programs"]),
+    ("bin/config", &["tools/files", "tools/front_matter", "tools/programs"]),
     (
         "bin/runtime",
         &["actors", "bin/config", "bin/view", "tools/executor", "tools/lsp", "tools/sandbox"],

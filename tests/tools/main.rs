@@ -9,6 +9,7 @@ mod concurrency;
 mod edit;
 mod formatters;
 mod language_servers;
+mod odd_files;
 mod permission;
 mod permission_answer;
 mod permission_modes;

@@ -9,7 +9,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use leftfold_files::{Unread, openat};
+use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::Error;
 
@@ -35,48 +36,23 @@ pub(crate) fn lookup(path: &Path) -> Result<Option<Metadata>, Error> {
     }
 }
 
-/// Refuses anything but a regular file, without opening it: opening a pipe would wait for its other
-/// end.
+/// Refuses anything but a regular file, without opening it.
 pub(crate) fn regular(path: &Path, found: &Metadata) -> Result<(), Error> {
-    let path = path.display();
-    if found.is_dir() {
-        return Err(Error::IsDirectory(format!("{path} is a directory, not a file.")));
-    }
-    if !found.is_file() {
-        let text = format!("{path} is a pipe, socket or device, not a regular file.");
-        return Err(Error::SpecialFile(text));
-    }
-    Ok(())
+    leftfold_files::regular(found).map_err(|why| unread(path, why))
 }
 
 /// Opens a regular file for reading and returns its metadata. Never blocks and never follows a
 /// link.
 pub(crate) fn open_found(path: &Path) -> Result<(File, Metadata), Error> {
-    let error = |error: io::Error| Error::io("read", path, &error);
-    let file = File::from(openat(path, OFlags::RDONLY | OFlags::NONBLOCK).map_err(error)?);
-    let found = file.metadata().map_err(error)?;
-    regular(path, &found)?;
-    Ok((file, found))
+    leftfold_files::open_real(path).map_err(|why| unread(path, why))
 }
 
-#[cfg(target_os = "linux")]
-fn openat(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-    use rustix::fs::{ResolveFlags, openat2};
-    use rustix::io::Errno;
-    let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
-    match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        // kernels before 5.6, and sandboxes that do not know the call
-        Err(Errno::NOSYS | Errno::PERM) => {
-            Ok(rustix::fs::openat(CWD, path, flags | OFlags::NOFOLLOW, Mode::empty())?)
-        }
-        opened => Ok(opened?),
+fn unread(path: &Path, why: Unread) -> Error {
+    match why {
+        Unread::Io(error) => Error::io("read", path, &error),
+        Unread::Folder => Error::IsDirectory(format!("{} {why}.", path.display())),
+        why => Error::SpecialFile(format!("{} {why}.", path.display())),
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn openat(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-    let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW;
-    Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
 }
 
 /// Replaces the whole file at `path`, or creates it with its parent folders. Readers see the old

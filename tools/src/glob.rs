@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::newest::Newest;
 use crate::pattern::{self, Pattern};
 use crate::tool::Typed;
-use crate::walk::{self, Unreadable};
+use crate::walk::{self, Left, Unreadable};
 use crate::{Context, Error, Output, Plan, Workspace, confined, nearby, paths, truncate};
 
 #[cfg(test)]
@@ -100,8 +100,8 @@ fn find(args: &Args, root: &Path, pattern: &Pattern, cx: &Context) -> Result<Out
         let text = format!("{} is not a folder. Give the folder to look in.", root.display());
         return Err(Error::NotDirectory(text));
     }
-    let (newest, unreadable) = newest(root, pattern, &cx.workspace, &cx.cancel)?;
-    Ok(output(args, newest, unreadable, &cx.workspace))
+    let (newest, left) = newest(root, pattern, &cx.workspace, &cx.cancel)?;
+    Ok(output(args, newest, &left, &cx.workspace))
 }
 
 fn newest(
@@ -109,7 +109,7 @@ fn newest(
     pattern: &Pattern,
     cx: &Workspace,
     cancel: &CancellationToken,
-) -> Result<(Newest<()>, usize), Error> {
+) -> Result<(Newest<()>, Left), Error> {
     let worktree = paths::real(&cx.worktree)?;
     let newest = Mutex::new(Newest::new(LIMIT));
     let visit = |entry: &DirEntry| {
@@ -123,8 +123,8 @@ fn newest(
         newest.lock().unwrap_or_else(PoisonError::into_inner).add(place, vec![()]);
         Ok(())
     };
-    let unreadable = walk::entries(root, cx, cancel, || visit)?;
-    Ok((newest.into_inner().unwrap_or_else(PoisonError::into_inner), unreadable))
+    let left = walk::entries(root, cx, cancel, || visit)?;
+    Ok((newest.into_inner().unwrap_or_else(PoisonError::into_inner), left))
 }
 
 /// The metadata of an entry that is a file, or a link to a file in one of `folders`.
@@ -140,7 +140,7 @@ fn file(entry: &DirEntry, folders: &[&Path]) -> Result<Option<Metadata>, Unreada
     Ok(std::fs::symlink_metadata(target).ok().filter(Metadata::is_file))
 }
 
-fn output(args: &Args, newest: Newest<()>, unreadable: usize, cx: &Workspace) -> Output {
+fn output(args: &Args, newest: Newest<()>, left: &Left, cx: &Workspace) -> Output {
     let total = newest.seen();
     let all: String =
         newest.into_first().iter().map(|(path, _)| format!("{}\n", walk::shown(path))).collect();
@@ -155,7 +155,7 @@ fn output(args: &Args, newest: Newest<()>, unreadable: usize, cx: &Workspace) ->
     } else {
         String::new()
     };
-    let text = format!("{kept}{rest}{}", walk::unreadable_note(unreadable));
+    let text = format!("{kept}{rest}{}", left.note());
     let meta = json!({ "count": count, "truncated": count < total });
     Output::new(title(&args.pattern, args.path.as_deref()), text.trim_end_matches('\n'), &meta)
 }

@@ -20,7 +20,7 @@ use self::search::{Line, Searching};
 use crate::newest::Newest;
 use crate::pattern::Pattern;
 use crate::tool::Typed;
-use crate::walk::{self, Unreadable};
+use crate::walk::{self, Left, Unreadable};
 use crate::{
     Context, Error, Output, Plan, Workspace, args, confined, glob, nearby, paths, spill, text,
     truncate,
@@ -125,7 +125,7 @@ fn search_all(args: &Args, root: &Path, cx: &Context) -> Result<Output, Error> {
         newest: Mutex::new(Newest::new(LIMIT)),
         searched: AtomicUsize::new(0),
     };
-    let unreadable = if found.is_dir() {
+    let left = if found.is_dir() {
         walk::entries(root, &cx.workspace, &cx.cancel, || {
             let mut searching = Searching::new(cx.workspace.secrets.clone());
             let search = &search;
@@ -133,9 +133,10 @@ fn search_all(args: &Args, root: &Path, cx: &Context) -> Result<Output, Error> {
         })?
     } else {
         confined::regular(root, &found)?;
-        search.only(root)?
+        search.only(root)?;
+        Left::default()
     };
-    Ok(search.output(args, unreadable))
+    Ok(search.output(args, &left))
 }
 
 /// One call, shared by the threads that search for it.
@@ -195,7 +196,7 @@ impl Search<'_> {
 
     /// Searches the one file that the call names. Any failure is the call's error, and the whole
     /// file is read.
-    fn only(&self, path: &Path) -> Result<usize, Error> {
+    fn only(&self, path: &Path) -> Result<(), Error> {
         self.searched.fetch_add(1, Ordering::Relaxed);
         let mut searching = Searching::new(self.cx.workspace.secrets.clone());
         let searched = self.file(&mut searching, path);
@@ -205,10 +206,10 @@ impl Search<'_> {
         if searched? {
             return Err(Error::Binary(format!("{} is a binary file, not text.", path.display())));
         }
-        Ok(0)
+        Ok(())
     }
 
-    fn output(self, args: &Args, unreadable: usize) -> Output {
+    fn output(self, args: &Args, left: &Left) -> Output {
         let newest = self.newest.into_inner().unwrap_or_else(PoisonError::into_inner);
         let more = newest.more();
         let all = listed(&newest.into_first());
@@ -228,7 +229,7 @@ impl Search<'_> {
         } else {
             ""
         };
-        let text = format!("{head}{kept}{rest}{}", walk::unreadable_note(unreadable));
+        let text = format!("{head}{kept}{rest}{}", left.note());
         let meta = json!({ "matches": matches, "truncated": truncated });
         Output::new(
             glob::title(&args.pattern, args.path.as_deref()),

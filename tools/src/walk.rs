@@ -1,19 +1,17 @@
 //! Walks the files below a folder for `glob` and `grep`.
 //!
-//! - Skips files ignored by `.gitignore`, `.ignore` and git's own exclude files, and `.git`. Hidden
-//!   files are included.
-//! - In a repository, ignore files apply as in git. Elsewhere `.gitignore` applies too, because a
-//!   project may have no commit yet. Those of parent folders then apply only when a part of the
-//!   worktree is searched: a stray one in the home folder must not hide whole projects.
+//! - Skips what ignore files leave out, and `.git`, as [`leftfold_files::walk`] says. An ignore file
+//!   that is no regular file, is too large or leads out of the project has no effect, which the
+//!   search says.
 //! - Skips Leftfold's data folder, with its keys, approvals and logs of other sessions.
 //! - A folder that the call names is searched even if it is ignored.
 //! - Links to folders are not followed.
 
 use std::num::NonZero;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ignore::{DirEntry, WalkBuilder, WalkState};
+use ignore::{DirEntry, WalkState};
 use tokio_util::sync::CancellationToken;
 
 use crate::{Context, Error, Output, Workspace, paths, text};
@@ -44,9 +42,17 @@ pub(crate) async fn cancellable(
     }
 }
 
+/// What a walk could not use.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    /// The number of entries that could not be read.
+    unreadable: usize,
+    /// Ignore files without effect, each with the reason.
+    ignore_files: Vec<(PathBuf, String)>,
+}
+
 /// Calls a visitor for every entry below `root` that is not a folder, on as many threads as there
-/// are processors (at most 12), each with its own visitor. Returns how many entries could not be
-/// read.
+/// are processors (at most 12), each with its own visitor. Returns what it could not use.
 ///
 /// # Errors
 /// Cancelled. The walk notices it at the next entry.
@@ -55,7 +61,7 @@ pub(crate) fn entries<V>(
     cx: &Workspace,
     cancel: &CancellationToken,
     visitor: impl Fn() -> V,
-) -> Result<usize, Error>
+) -> Result<Left, Error>
 where
     V: FnMut(&DirEntry) -> Result<(), Unreadable> + Send,
 {
@@ -63,7 +69,10 @@ where
     // the walk would wait for ever for a thread that does not start
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     leftfold_process::can_start(threads).map_err(|error| Error::Process(error.to_string()))?;
-    builder(root, cx)?.threads(threads).build_parallel().run(|| {
+    let data = cx.data.as_deref().and_then(|data| paths::real(data).ok());
+    let is_data = move |entry: &DirEntry| data.as_deref() == Some(entry.path());
+    let (mut walk, files) = leftfold_files::walk(root, &paths::real(&cx.worktree)?, is_data);
+    walk.threads(threads).build_parallel().run(|| {
         let mut visit = visitor();
         let unreadable = &unreadable;
         Box::new(move |entry| {
@@ -82,31 +91,15 @@ where
             WalkState::Continue
         })
     });
-    if cancel.is_cancelled() { Err(Error::Cancelled) } else { Ok(unreadable.into_inner()) }
+    if cancel.is_cancelled() {
+        return Err(Error::Cancelled);
+    }
+    Ok(Left { unreadable: unreadable.into_inner(), ignore_files: files.unread() })
 }
 
 /// Whether the entry has vanished: files come and go during a walk.
 fn vanished(error: &ignore::Error) -> bool {
     error.io_error().is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-}
-
-fn builder(root: &Path, cx: &Workspace) -> Result<WalkBuilder, Error> {
-    let worktree = paths::real(&cx.worktree)?;
-    let data = cx.data.as_deref().and_then(|data| paths::real(data).ok());
-    let repository = root.ancestors().any(|folder| folder.join(".git").exists());
-    let mut builder = WalkBuilder::new(root);
-    builder
-        .hidden(false)
-        .require_git(repository)
-        .parents(repository || root != worktree)
-        // the user's global ignore file applies to the project, wherever the node runs
-        .current_dir(if root.starts_with(&worktree) { &worktree } else { root })
-        .filter_entry(move |entry| {
-            let is_left_out =
-                || entry.file_name() == ".git" || data.as_deref() == Some(entry.path());
-            entry.depth() == 0 || !is_left_out()
-        });
-    Ok(builder)
 }
 
 /// A path on one line, with unusual characters escaped.
@@ -127,12 +120,19 @@ pub(crate) fn invalid(tool: &'static str, field: &str, problem: String) -> Error
     Error::InvalidArguments { tool, problem }
 }
 
-/// A sentence about unreadable entries for the end of an output. Empty if there are none.
-pub(crate) fn unreadable_note(count: usize) -> String {
-    match count {
-        0 => String::new(),
-        1 => "\n(1 file or folder could not be read.)".to_owned(),
-        _ => format!("\n({count} files or folders could not be read.)"),
+impl Left {
+    /// Sentences for the end of an output. Empty if everything could be used.
+    pub(crate) fn note(&self) -> String {
+        let mut note = match self.unreadable {
+            0 => String::new(),
+            1 => "\n(1 file or folder could not be read.)".to_owned(),
+            count => format!("\n({count} files or folders could not be read.)"),
+        };
+        if let [(path, why), rest @ ..] = self.ignore_files.as_slice() {
+            let more = if rest.is_empty() { "" } else { " The same goes for others." };
+            note += &format!("\n({} {why}: its rules do not apply.{more})", shown(path));
+        }
+        note
     }
 }
 

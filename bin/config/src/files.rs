@@ -163,12 +163,14 @@ pub(crate) fn read_dir(path: &Path) -> io::Result<ReadDir> {
     fs::read_dir(path)
 }
 
+/// Opens a file that the user names, which may be a pipe, or one of Leftfold's own. What a project names, [`read`] reads.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     note_file(path);
     File::open(path)
 }
 
-pub(crate) fn read_to_string(path: &Path) -> io::Result<String> {
+/// Reads a file as [`leftfold_files::read`] does.
+pub(crate) fn read(path: &Path, root: Option<&Path>, limit: u64) -> io::Result<Vec<u8>> {
     note_file(path);
-    fs::read_to_string(path)
+    Ok(leftfold_files::read(path, root, limit)?)
 }

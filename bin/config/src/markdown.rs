@@ -103,14 +103,14 @@ pub(crate) fn find_root_agents(root: &Path) -> Vec<(PathBuf, Entered)> {
             continue;
         }
         paths.sort_unstable();
-        let agents = paths.into_iter().filter(|(path, _)| is_agent(path));
+        let agents = paths.into_iter().filter(|(path, _)| is_agent(path, root));
         found.extend(agents.map(|(path, name)| (path, Entered::agent(&name))));
     }
     found
 }
 
-fn is_agent(path: &Path) -> bool {
-    let Ok(text) = read_found(path) else { return false };
+fn is_agent(path: &Path, root: &Path) -> bool {
+    let Ok(text) = read_found(path, Some(root)) else { return false };
     let Ok(read) = front_matter::read::<Map<String, Value>>(&text) else { return false };
     let has_text = |key: &str| read.front.get(key).is_some_and(Value::is_string);
     let mode = read.front.get("mode").and_then(Value::as_str);

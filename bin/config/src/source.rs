@@ -151,13 +151,9 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// A text as [`read_text`] reads it, from a file that the user has not named: opening a pipe would wait for a writer.
-pub(crate) fn read_found(path: &Path) -> io::Result<String> {
-    let kind = files::metadata(path)?.file_type();
-    if !kind.is_file() && !kind.is_dir() {
-        return Err(io::Error::other("it is a pipe, socket or device"));
-    }
-    read_text(path)
+/// The text of a file that the user has not named, as [`read_text`] has it. No link of a project's file leaves `root`.
+pub(crate) fn read_found(path: &Path, root: Option<&Path>) -> io::Result<String> {
+    decode(files::read(path, root, LARGEST)?)
 }
 
 /// A whole file of at most [`LARGEST`] bytes, in UTF-8, without its byte order mark.
@@ -167,6 +163,10 @@ pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     if bytes.len() as u64 > LARGEST {
         return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
     }
+    decode(bytes)
+}
+
+fn decode(bytes: Vec<u8>) -> io::Result<String> {
     let text = String::from_utf8(bytes).map_err(|error| {
         let good = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
         io::Error::other(NotUtf8::after(good))

@@ -78,7 +78,7 @@ pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Resu
     }
     // A file for OpenCode may be missing.
     if let Some(path) = named("OPENCODE_CONFIG")
-        && let Some(text) = existing(&path)?
+        && let Some(text) = existing(&path, None)?
     {
         all.file(&path, (false, Owner::User), text, None);
     }
@@ -187,12 +187,11 @@ impl Gathered {
             if self.leads_out(&path, owner) {
                 continue;
             }
-            if let Some(text) = existing(&path)? {
+            if let Some(text) = existing(&path, self.root(owner))? {
                 self.file(&path, (own, owner), text, None);
             }
         }
-        let worktree = (owner == Owner::Project).then_some(self.worktree.as_path());
-        let found = markdown::find(markdown, worktree)
+        let found = markdown::find(markdown, self.root(owner))
             .map_err(|error| unreadable(markdown.to_owned(), &error, false))?;
         self.warnings.extend(found.warnings);
         if !own {
@@ -225,11 +224,16 @@ impl Gathered {
                     }
                 }
             }
-            let text =
-                read_found(&path).map_err(|error| unreadable(path.clone(), &error, false))?;
+            let text = read_found(&path, self.root(owner))
+                .map_err(|error| unreadable(path.clone(), &error, false))?;
             self.file(&path, (own, owner), text, Some(entered));
         }
         Ok(())
+    }
+
+    /// The folder that no link of these files may leave.
+    fn root(&self, owner: Owner) -> Option<&Path> {
+        (owner == Owner::Project).then_some(&self.worktree)
     }
 
     /// Whether a file of the project is really elsewhere: whoever wrote the project does not choose
@@ -301,8 +305,8 @@ fn javascript(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The text of a file, if it exists.
-fn existing(path: &Path) -> Result<Option<String>, Error> {
-    match read_found(path) {
+fn existing(path: &Path, root: Option<&Path>) -> Result<Option<String>, Error> {
+    match read_found(path, root) {
         Err(error) if is_absent(&error) => Ok(None),
         read => read.map(Some).map_err(|error| unreadable(path.to_owned(), &error, false)),
     }

@@ -384,12 +384,12 @@ fn substitute(
                 if !counts.insert(0) {
                     return Err(too_long());
                 }
-                if let References::Within(worktree) = references
-                    && is_outside(&file, worktree)
-                {
-                    continue;
-                }
-                let contents = read_found(&file).map_err(|error| Error::Include {
+                let root = match references {
+                    References::Within(worktree) if is_outside(&file, worktree) => continue,
+                    References::Within(worktree) => Some(worktree),
+                    References::All(_) => None,
+                };
+                let contents = read_found(&file, root).map_err(|error| Error::Include {
                     place: at.clone(),
                     key: key.to_owned(),
                     file,

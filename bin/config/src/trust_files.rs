@@ -4,8 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "settings that depend on this are read each time")]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::{self, File, Metadata};
-use std::io::{self, Read};
+use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -211,11 +210,12 @@ impl Files {
                 let is_read = (is_named || self.is_inside(&real))
                     && data.len() <= LARGEST
                     && self.bytes + data.len() <= MOST_BYTES;
-                let digest = is_read.then(|| digest(&real));
+                let read = || leftfold_files::read_real(&real, LARGEST).ok();
+                let content = is_read.then(read).flatten();
                 if is_read {
                     self.bytes += data.len();
                 }
-                digest.and_then(Result::ok).map_or_else(|| outline(&data), |d| d.to_string())
+                content.map_or_else(|| outline(&data), |it| Sha256::of(&it).to_string())
             }
             // reading a pipe could take for ever
             Ok(_) => "is no file".to_owned(),
@@ -241,12 +241,6 @@ fn is_special(real: &Path) -> bool {
 fn outline(data: &Metadata) -> String {
     let written = (data.mtime(), data.mtime_nsec());
     format!("{} bytes {written:?} {:?}", data.len(), (data.ctime(), data.ctime_nsec()))
-}
-
-fn digest(path: &Path) -> io::Result<Sha256> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
-    Ok(Sha256::of(&bytes))
 }
 
 /// The names of files that a setting may mean. Stops after more than [`MOST_NAMES`].

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::files;
 
+/// The largest file of git's settings that is read, in bytes.
+const LARGEST: u64 = 1024 * 1024;
+
 /// The nearest ancestor of `directory` (itself included) that has a `.git`, a folder or a file;
 /// `directory` itself if none has. Links are resolved where the directory exists.
 ///
@@ -57,7 +60,8 @@ fn is_safe(folder: &Path) -> bool {
         config.map(|config| config.join("git/config")),
         home.as_ref().map(|home| home.join(".gitconfig")),
     ];
-    let texts = files.into_iter().flatten().filter_map(|file| files::read_to_string(&file).ok());
+    let text = |file: PathBuf| String::from_utf8(files::read(&file, None, LARGEST).ok()?).ok();
+    let texts = files.into_iter().flatten().filter_map(text);
     names(&texts.collect::<Vec<_>>(), folder, home.as_deref())
 }
 

@@ -157,10 +157,7 @@ fn file(folder: &Path, path: &str, is_page: bool) -> Option<Response> {
         None if is_page || path == "/" => index(),
         None => return None,
     };
-    if std::fs::metadata(&found).ok()?.len() > MAX_FILE {
-        return None;
-    }
-    let bytes = std::fs::read(&found).ok()?;
+    let bytes = leftfold_files::read(&found, Some(folder), MAX_FILE).ok()?;
     let kind = content_type(&found);
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -1,10 +1,10 @@
 //! Files attached to a prompt.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use leftfold_events::event::{PromptKind, PromptPart};
+use leftfold_files::Unread;
 use leftfold_tools::{base64, recognise};
 
 use crate::Usage;
@@ -24,15 +24,11 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PromptPart>, Usage> {
 fn part(path: &Path) -> Result<PromptPart, Usage> {
     let fault = |what: &str| Usage(format!("{}: {what}", path.display()));
     let failed = |error: std::io::Error| fault(&error.to_string());
-    // Checked before opening: opening a pipe would wait for its writer.
-    let kind = std::fs::metadata(path).map_err(failed)?;
-    if kind.is_dir() {
-        return Err(fault("is a folder: give its files, or name the folder in the prompt"));
-    }
-    if !kind.is_file() {
-        return Err(fault("is not a regular file"));
-    }
-    let mut file = File::open(path).map_err(failed)?;
+    let (mut file, _) = leftfold_files::open(path, None).map_err(|why| match why {
+        Unread::Folder => fault("is a folder: give its files, or name the folder in the prompt"),
+        Unread::Io(error) => failed(error),
+        why => fault(&why.to_string()),
+    })?;
     let mut bytes = Vec::new();
     (&mut file).take(MAX_TEXT + 1).read_to_end(&mut bytes).map_err(failed)?;
     let media = recognise(&bytes);

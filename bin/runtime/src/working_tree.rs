@@ -219,12 +219,9 @@ fn fields(output: &[u8]) -> impl Iterator<Item = String> {
 
 /// The start of a file in the worktree; `None` if it is no plain file.
 pub(crate) fn start_of(worktree: &Path, path: &str) -> Option<Vec<u8>> {
-    let path = worktree.join(path);
-    if !std::fs::symlink_metadata(&path).ok()?.is_file() {
-        return None;
-    }
+    let (file, _) = leftfold_files::open_real(&worktree.join(path)).ok()?;
     let mut bytes = Vec::new();
-    std::fs::File::open(path).ok()?.take(MAX_COUNTED).read_to_end(&mut bytes).ok()?;
+    file.take(MAX_COUNTED).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-use ignore::{Walk, WalkBuilder};
+use ignore::Walk;
 
 use crate::fuzzy::Query;
 
@@ -125,7 +125,8 @@ impl Search {
         let is_fresh = self.read_at.is_some_and(|read| now.duration_since(read) < FRESH);
         if self.walk.is_none() && !is_fresh {
             self.paths.clear();
-            self.walk = Some(walk(&self.worktree));
+            self.walk =
+                Some(leftfold_files::walk(&self.worktree, &self.worktree, |_| false).0.build());
             self.read_at = Some(now);
         }
     }
@@ -176,16 +177,6 @@ impl Search {
         let paths = self.best.iter().map(|(_, index)| self.paths[*index].clone()).collect();
         Found { query: self.text.clone(), paths, is_complete }
     }
-}
-
-fn walk(worktree: &Path) -> Walk {
-    WalkBuilder::new(worktree)
-        .hidden(false)
-        .follow_links(false)
-        // `.gitignore` counts even where git has not been run
-        .require_git(false)
-        .filter_entry(|entry| entry.file_name() != ".git")
-        .build()
 }
 
 /// Whether a mention in a prompt ends here.

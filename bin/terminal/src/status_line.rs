@@ -1,7 +1,5 @@
 //! The last row of the screen: which agent and model answer, how full the context is, and what it has cost.
 
-use std::path::Path;
-
 use leftfold_config::StatusItem;
 use leftfold_events::turn_config::AskMode;
 use leftfold_runtime::session_setup::SessionSetup;
@@ -61,17 +59,6 @@ impl StatusLine {
             }
             AskMode::Ask => "asks",
         };
-        self.branch = branch(&settings.worktree);
+        self.branch = leftfold_files::branch(&settings.worktree);
     }
-}
-
-/// The branch that is checked out in a worktree. Only the file that names it is read.
-fn branch(worktree: &Path) -> Option<String> {
-    let git = worktree.join(".git");
-    let directory = match std::fs::read_to_string(&git) {
-        Ok(link) => worktree.join(link.trim().strip_prefix("gitdir: ")?),
-        Err(_) => git,
-    };
-    let head = std::fs::read_to_string(directory.join("HEAD")).ok()?;
-    head.trim().strip_prefix("ref: refs/heads/").map(str::to_owned)
 }

@@ -223,9 +223,7 @@ fn marked_text(contents: &Value) -> String {
 }
 
 fn text_of(path: &Path) -> String {
-    let is_small =
-        path.metadata().is_ok_and(|found| found.is_file() && found.len() <= MAX_TEXT as u64);
-    if is_small { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() }
+    leftfold_files::text(path, None, MAX_TEXT as u64).unwrap_or_default()
 }
 
 fn kind(kind: SymbolKind) -> String {

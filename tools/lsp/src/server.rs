@@ -358,8 +358,7 @@ impl Running {
 
     /// Sends the text of the file on disk.
     pub(crate) fn sync_from_disk(&self, path: &Path) {
-        let is_small = stamp(path).is_some_and(|(_, length)| length <= MAX_TEXT as u64);
-        let text = if is_small { std::fs::read_to_string(path).ok() } else { None };
+        let text = leftfold_files::text(path, None, MAX_TEXT as u64);
         self.sync(path, text.as_deref());
         self.with_open(|open| {
             if let Some(open) = open.get_mut(path) {

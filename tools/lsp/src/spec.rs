@@ -85,7 +85,7 @@ impl Roots {
         let found = self.markers.iter().find_map(|names| nearest(names));
         let workspace = || {
             let above = folders.iter().skip_while(|folder| Some(*folder) != found);
-            above.into_iter().find(|folder| has_cargo_workspace(folder))
+            above.into_iter().find(|folder| has_cargo_workspace(folder, worktree))
         };
         let found = found.map(|found| match self.is_cargo {
             true => workspace().unwrap_or(found),
@@ -107,15 +107,9 @@ fn has(folder: &Path, name: &str) -> bool {
     names.any(|name| name.to_str().is_some_and(|name| name.ends_with(end)))
 }
 
-fn has_cargo_workspace(folder: &Path) -> bool {
+fn has_cargo_workspace(folder: &Path, worktree: &Path) -> bool {
     let manifest = folder.join("Cargo.toml");
-    let is_small =
-        manifest.metadata().is_ok_and(|found| found.is_file() && found.len() <= MAX_MANIFEST);
-    let text = if is_small {
-        std::fs::read_to_string(manifest).unwrap_or_default()
-    } else {
-        String::new()
-    };
+    let text = leftfold_files::text(&manifest, Some(worktree), MAX_MANIFEST).unwrap_or_default();
     text.lines().any(|line| line.trim_start().starts_with("[workspace]"))
 }
 

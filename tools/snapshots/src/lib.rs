@@ -19,7 +19,6 @@ mod git;
 mod index;
 mod pack;
 mod restore;
-mod rules;
 mod scan;
 mod stamp;
 #[cfg(test)]
@@ -28,7 +27,7 @@ mod transfer;
 mod versions;
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -36,8 +35,6 @@ use std::time::Duration;
 
 use leftfold_events::Sha256;
 use leftfold_events::event::{FileChange, FilesFailure};
-use rustix::fd::AsFd;
-use rustix::fs::OFlags;
 use tokio_util::sync::CancellationToken;
 
 pub use stamp::Mode as FileMode;
@@ -289,17 +286,4 @@ impl Snapshots {
 /// Whether there is a `git` that can be started.
 pub fn is_possible() -> bool {
     leftfold_programs::find("git").is_ok()
-}
-
-/// The content of a file of at most 2 MB. `None` if it is missing, is something else or is larger.
-fn read_at(folder: impl AsFd, path: impl rustix::path::Arg, flags: OFlags) -> Option<Vec<u8>> {
-    // a pipe must not keep the program waiting
-    let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::openat(folder, path, flags, rustix::fs::Mode::empty()).ok()?);
-    let stat = file.metadata().ok()?;
-    let mut content = Vec::with_capacity(usize::try_from(stat.len().min(LARGEST)).ok()? + 1);
-    if stat.is_file() {
-        file.take(LARGEST + 1).read_to_end(&mut content).ok()?;
-    }
-    (stat.is_file() && content.len() as u64 <= LARGEST).then_some(content)
 }

@@ -11,10 +11,10 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use leftfold_events::event::Saved;
+use leftfold_files::IgnoreFiles;
 use tokio_util::sync::CancellationToken;
 
 use super::git::{Contents, Git};
-use super::rules::is_ignored;
 use super::stamp::Mode;
 use super::{Error, LARGEST, Snapshot, Snapshots};
 
@@ -97,7 +97,8 @@ impl Snapshots {
         let mut to_delete: Vec<&FileRestore<'_>> =
             tasks.iter().filter(|t| t.content.is_none()).collect();
         if tasks.iter().any(|task| rules(&task)) {
-            to_delete.retain(|task| rules(task) || !is_ignored(&self.worktree, task.path));
+            let is_ignored = |path| IgnoreFiles::of_worktree(&self.worktree).is_ignored(path);
+            to_delete.retain(|task| rules(task) || !is_ignored(task.path));
         }
         for task in to_delete.iter().filter(|task| held.contains_key(task.path)) {
             self.delete(task.path)?;

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use leftfold_files::{IgnoreFiles, Rules};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, Dir, FileType, OFlags};
 use rustix::io::Errno;
@@ -20,7 +21,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::index::{Folder, Index, Kept, join};
 use super::pack::{Kind, Object, Pack};
-use super::rules::Rules;
 use super::stamp::{FolderStamp, Mode, Stamp, dated_file_system};
 use super::{Error, LARGEST, MOST_BYTES, MOST_FILES, Snapshots};
 
@@ -106,7 +106,8 @@ pub(super) fn scan(
 ) -> Result<Found, Error> {
     let worktree = &of.worktree;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let root = Task { path: String::new(), rules: Some(Rules::of_user(worktree)) };
+    let root =
+        Task { path: String::new(), rules: Some(IgnoreFiles::of_worktree(worktree).outermost()) };
     let scan = Scan {
         worktree,
         data: &of.data,
@@ -392,5 +393,5 @@ fn content(folder: BorrowedFd<'_>, name: &str, mode: Mode) -> Option<Vec<u8>> {
     if mode == Mode::Link {
         return Some(rustix::fs::readlinkat(folder, name, Vec::new()).ok()?.into_bytes());
     }
-    super::read_at(folder, name, OFlags::NOFOLLOW)
+    leftfold_files::read_in(folder, name, LARGEST).ok()
 }

@@ -180,13 +180,13 @@ impl Needs {
         let mentions = |name: &str, text: &str| {
             folders
                 .iter()
-                .any(|folder| read(&folder.join(name)).is_some_and(|it| it.contains(text)))
+                .any(|folder| read(folder, name, folders).is_some_and(|it| it.contains(text)))
         };
         match self {
             Self::Nothing => true,
             Self::File(names) => has(names),
             Self::Package { manifest, lists, name } => folders.iter().any(|folder| {
-                let manifest = read(&folder.join(manifest)).unwrap_or_default();
+                let manifest = read(folder, manifest, folders).unwrap_or_default();
                 let manifest: Value = serde_json::from_str(&manifest).unwrap_or_default();
                 lists.iter().any(|list| manifest[list].get(name).is_some())
             }),
@@ -207,17 +207,15 @@ fn above<'a>(path: &'a Path, worktree: &'a Path) -> impl Iterator<Item = &'a Pat
     folders.take_while(move |folder| is_inside && folder.starts_with(worktree))
 }
 
-/// The text of a small file, which must not be a pipe.
-fn read(path: &Path) -> Option<String> {
-    let found = std::fs::metadata(path).ok()?;
-    let is_small = found.is_file() && found.len() <= MAX_MANIFEST;
-    is_small.then(|| std::fs::read_to_string(path).ok()).flatten()
+/// The text of a manifest in one of the folders, the last of which is the worktree.
+fn read(folder: &Path, name: &str, folders: &[&Path]) -> Option<String> {
+    leftfold_files::text(&folder.join(name), folders.last().copied(), MAX_MANIFEST)
 }
 
 /// The edition of the nearest package or workspace: without it, rustfmt takes a file for one of 2015.
 fn edition(folders: &[&Path]) -> Option<String> {
     folders.iter().find_map(|folder| {
-        let manifest = read(&folder.join("Cargo.toml"))?;
+        let manifest = read(folder, "Cargo.toml", folders)?;
         manifest.lines().find_map(|line| {
             let value = line.trim().strip_prefix("edition")?.trim_start().strip_prefix('=')?;
             let value = value.split('#').next()?.trim().trim_matches(['"', '\'']);

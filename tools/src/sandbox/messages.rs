@@ -20,10 +20,8 @@ pub(super) fn translations(texts: &[&str]) -> Vec<(usize, String)> {
             .iter()
             .map(move |folder| Path::new(folder).join(language).join("LC_MESSAGES/libc.mo"))
     });
-    let catalog = files.into_iter().find_map(|file| {
-        let size = file.metadata().ok()?.len();
-        std::fs::read(file).ok().filter(|_| size <= MAX_BYTES)
-    });
+    let catalog =
+        files.into_iter().find_map(|file| leftfold_files::read(&file, None, MAX_BYTES).ok());
     catalog.map(|catalog| translated(&catalog, texts)).unwrap_or_default()
 }
 

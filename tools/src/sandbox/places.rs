@@ -108,6 +108,13 @@ const SHOWN_IN_MACHINE: &[&str] = &[
 const MAX_MODULES: usize = 500;
 const MODULES_DEPTH: usize = 6;
 
+/// Most bytes of a file of git that holds one line.
+const LINE: u64 = 64 * 1024;
+
+/// The largest `.npmrc` that is read, in bytes, and the part of a key's name in it.
+const MAX_NPMRC: u64 = 1 << 20;
+const TOKEN: &[u8] = b"_auth";
+
 /// The places of a command, as absolute paths that may not exist.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Places {
@@ -159,7 +166,7 @@ impl Places {
         let git = worktree.join(".git");
         // a link could lead anywhere
         if git.symlink_metadata().is_ok_and(|found| found.is_file()) {
-            let text = std::fs::read_to_string(&git).unwrap_or_default();
+            let text = leftfold_files::text(&git, Some(worktree), LINE).unwrap_or_default();
             self.read_only.insert(git);
             if let Some(folder) = linked_repository(&text, worktree) {
                 self.add_repository(&folder, &folder);
@@ -282,7 +289,7 @@ impl Places {
 fn linked_repository(text: &str, worktree: &Path) -> Option<PathBuf> {
     let named = text.trim().strip_prefix("gitdir:")?.trim();
     let folder = worktree.join(named).canonicalize().ok()?;
-    let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
+    let read = |name: &str| leftfold_files::text(&folder.join(name), Some(&folder), LINE);
     let real = |text: String| folder.join(text.trim()).canonicalize().ok();
     if let Some(common) = read("commondir").and_then(real) {
         let points_back =
@@ -358,8 +365,12 @@ pub(super) fn is_below_temp(path: &Path) -> bool {
 
 /// npm needs the file for its registry, so it is hidden only if it holds a key.
 fn with_token(file: &Path) -> Option<PathBuf> {
-    let text = std::fs::read_to_string(file).ok()?;
-    text.contains("_auth").then(|| file.to_owned())
+    let text = leftfold_files::read(file, None, MAX_NPMRC);
+    let is_plain = match text {
+        Ok(text) => !text.windows(TOKEN.len()).any(|part| part == TOKEN),
+        Err(why) => why.is_missing(),
+    };
+    (!is_plain).then(|| file.to_owned())
 }
 
 /// The folders of Leftfold's settings, and of those that it also reads.

@@ -16,6 +16,9 @@ use super::project_files::{self, ProjectFiles};
 const MAX_FILES: usize = 2_000;
 const DEPTH: usize = 5;
 
+/// The largest file of git's settings that is read, in bytes.
+const MAX_CONFIG: u64 = 1 << 20;
+
 /// Files that are reported, at most, and those among them that the text names.
 const MAX_REPORTED: usize = 20;
 const MAX_NAMED: usize = 6;
@@ -134,10 +137,14 @@ impl Watched {
             }
         }
         for name in ["config", "config.worktree"] {
-            let text = std::fs::read(folder.join(name)).unwrap_or_default();
-            let lines = programs(&String::from_utf8_lossy(&text));
+            let file = folder.join(name);
+            let lines = match leftfold_files::read(&file, Some(folder), MAX_CONFIG) {
+                Ok(text) => programs(&String::from_utf8_lossy(&text)),
+                Err(why) if why.is_missing() => String::new(),
+                Err(why) => why.to_string(),
+            };
             if !lines.is_empty() {
-                self.insert(&folder.join(name), Sha256::of(lines.as_bytes()).to_string());
+                self.insert(&file, Sha256::of(lines.as_bytes()).to_string());
             }
         }
     }
@@ -164,6 +171,8 @@ fn programs(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
     use crate::testing::Site;
 
@@ -214,6 +223,7 @@ mod tests {
             site.file("a/.git/hooks/pre-commit.sample", "");
             site.file("a/.git/HEAD", "");
         };
+        site.fifo("pipe");
         assert_eq!(traces(&site, clone), (vec![], vec![]));
         for (name, text) in [
             ("a/.git/hooks/pre-commit", String::new()),
@@ -226,6 +236,12 @@ mod tests {
             ("f/.git", "gitdir: ../evil\n".to_owned()),
         ] {
             let made = traces(&site, || drop(site.file(name, &text)));
+            assert_eq!(made, (vec![name.to_owned()], vec![]));
+        }
+        // settings that nobody should read are no less than a change
+        for (name, target) in [("g/.git/config", "/dev/zero"), ("h/.git/config", "../../pipe")] {
+            site.file(&name.replace("config", "HEAD"), "");
+            let made = traces(&site, || symlink(target, site.path(name)).unwrap());
             assert_eq!(made, (vec![name.to_owned()], vec![]));
         }
     }

@@ -2,7 +2,6 @@
 //! folders. Each has a `SKILL.md` with a name and a description in its front matter.
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,7 @@ use serde::Deserialize;
 
 pub use crate::user_folders::SkillFolder;
 use crate::user_folders::UserFolders;
-use crate::{confined, paths, text};
+use crate::{paths, text};
 
 /// The file that makes a folder a skill.
 const FILE: &str = "SKILL.md";
@@ -220,13 +219,8 @@ pub(crate) fn read(file: &Path, place: &Path) -> Result<(Skill, String), Problem
 /// The real path of a file, and its text.
 fn load(file: &Path) -> Result<(PathBuf, String), String> {
     let path = paths::real(file).map_err(|error| error.to_string())?;
-    let opened = confined::open_found(&path).map_err(|error| error.to_string())?.0;
-    let mut bytes = Vec::new();
-    let read = opened.take(MAX_FILE + 1).read_to_end(&mut bytes);
-    read.map_err(|error| format!("it cannot be read: {error}"))?;
-    if bytes.len() as u64 > MAX_FILE {
-        return Err(format!("it has more than {MAX_FILE} bytes"));
-    }
+    let read = leftfold_files::read_real(&path, MAX_FILE);
+    let bytes = read.map_err(|why| format!("it {why}"))?;
     let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
     Ok((path, text))
 }

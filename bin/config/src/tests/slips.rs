@@ -169,7 +169,7 @@ fn files_that_cannot_be_read_are_told_by_name() {
     for path in ["leftfold.json", ".leftfold/leftfold.jsonc", "../.config/leftfold/leftfold.json"] {
         let world = World::new().file(&format!("{path}/x"), "");
         let shown = path.replace("../", "~/");
-        let expected = format!("{shown}: cannot be read: Is a directory (os error 21)");
+        let expected = format!("{shown}: cannot be read: it is a directory, not a file");
         assert_eq!(world.error(), expected);
     }
     let world = World::new().file("folder/x", "").var("LEFTFOLD_CONFIG", "folder");
@@ -178,10 +178,10 @@ fn files_that_cannot_be_read_are_told_by_name() {
     assert_eq!(world.error(), expected);
     // a pipe would never end
     for (text, error) in [
-        (None, "leftfold.json: cannot be read: it is a pipe, socket or device"),
+        (None, "leftfold.json: cannot be read: it is a pipe, socket or device, not a regular file"),
         (
             Some("{ \"agent\": { \"a\": { \"prompt\": \"{file:pipe}\" } } }"),
-            "leftfold.json:1:31: `agent.a.prompt`: the file pipe cannot be read: it is a pipe, socket or device",
+            "leftfold.json:1:31: `agent.a.prompt`: the file pipe cannot be read: it is a pipe, socket or device, not a regular file",
         ),
     ] {
         let world = text.map_or_else(World::new, World::with);
@@ -195,8 +195,7 @@ fn files_that_cannot_be_read_are_told_by_name() {
     let error = world.error();
     assert!(error.starts_with("leftfold.json: cannot be read: Too many"), "{error}");
     let world = World::with("{\n\"shell\": \"{file:folder}\"}").file("folder/x", "");
-    let expected =
-        "leftfold.json:2:10: `shell`: the file folder cannot be read: Is a directory (os error 21)";
+    let expected = "leftfold.json:2:10: `shell`: the file folder cannot be read: it is a directory, not a file";
     assert_eq!(world.error(), expected);
 }
 

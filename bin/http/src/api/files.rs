@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::extract::State;
 use ignore::WalkBuilder;
+use leftfold_files::Unread;
 use leftfold_runtime::session_diff::DiffRange;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -65,9 +66,8 @@ fn matching(directory: &Path, search: &Search) -> Vec<(String, bool)> {
         search.dirs.as_deref() != Some("false") && search.kind.as_deref() != Some("file");
     let wants_files = search.kind.as_deref() != Some("directory");
     let mut found: Vec<(usize, String, bool)> = Vec::new();
-    for entry in
-        WalkBuilder::new(directory).hidden(false).build().filter_map(Result::ok).take(MAX_FOUND)
-    {
+    let walk = walk(directory);
+    for entry in walk.build().filter_map(Result::ok).take(MAX_FOUND) {
         let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
         if is_folder && !wants_folders || !is_folder && !wants_files {
             continue;
@@ -87,6 +87,13 @@ fn matching(directory: &Path, search: &Search) -> Vec<(String, bool)> {
     found.sort();
     let limit = search.limit.unwrap_or(LIMIT);
     found.into_iter().take(limit).map(|(_, path, is_folder)| (path, is_folder)).collect()
+}
+
+/// A walk over the files of a directory that are not ignored.
+fn walk(directory: &Path) -> WalkBuilder {
+    let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    let worktree = leftfold_config::worktree_of(&directory);
+    leftfold_files::walk(&directory, &worktree, |_| false).0
 }
 
 /// How far the letters of the query are apart; less is better.
@@ -116,7 +123,7 @@ pub(super) async fn find(
     let found = blocking(move || {
         let mut found = Vec::new();
         let until = Instant::now() + SEARCH;
-        let files = WalkBuilder::new(&directory).max_filesize(Some(MAX_FILE)).build();
+        let files = walk(&directory).hidden(true).max_filesize(Some(MAX_FILE)).build();
         for entry in files.filter_map(Result::ok).take_while(|_| Instant::now() < until) {
             if !entry.file_type().is_some_and(|kind| kind.is_file()) || found.len() >= LIMIT {
                 continue;
@@ -134,7 +141,8 @@ pub(super) async fn find(
                 Ok(found.len() < LIMIT)
             });
             // files that cannot be read have no matches
-            let _ = grep_searcher::Searcher::new().search_path(&matcher, entry.path(), sink);
+            let Ok((file, _)) = leftfold_files::open_real(entry.path()) else { continue };
+            let _ = grep_searcher::Searcher::new().search_file(&matcher, &file, sink);
         }
         Ok(found)
     });
@@ -193,11 +201,12 @@ pub(super) async fn content(
 ) -> Answer {
     let file = inside(&directory, &path)?;
     let shown = blocking(move || {
-        let metadata = std::fs::metadata(&file)?;
-        if !metadata.is_file() || metadata.len() > MAX_FILE {
-            return Ok(json!({ "type": "binary", "content": "" }));
-        }
-        Ok(match String::from_utf8(std::fs::read(&file)?) {
+        let content = match leftfold_files::read_real(&file, MAX_FILE) {
+            Err(Unread::Io(error)) => return Err(error.into()),
+            Err(_) => return Ok(json!({ "type": "binary", "content": "" })),
+            Ok(content) => content,
+        };
+        Ok(match String::from_utf8(content) {
             Ok(text) => json!({ "type": "text", "content": text }),
             Err(error) => json!({
                 "type": "binary",
@@ -211,12 +220,8 @@ pub(super) async fn content(
 
 /// The branch that is checked out.
 pub(super) async fn vcs(Directory(directory): Directory) -> Answer {
-    let head = blocking(move || {
-        let worktree = leftfold_config::worktree_of(&directory);
-        Ok(std::fs::read_to_string(worktree.join(".git/HEAD")).unwrap_or_default())
-    });
-    let head = head.await?;
-    let branch = head.trim().strip_prefix("ref: refs/heads/");
+    let worktree = move || leftfold_config::worktree_of(&directory);
+    let branch = blocking(move || Ok(leftfold_files::branch(&worktree()))).await?;
     Ok(Json(branch.map_or_else(|| json!({}), |branch| json!({ "branch": branch }))))
 }
 

@@ -16,6 +16,8 @@ use crate::opencode::ids;
 
 /// Sessions in a list that names no limit.
 const LIMIT: usize = 50;
+/// The largest skill that is shown, in bytes. Larger ones are none.
+const MAX_SKILL: u64 = 1 << 20;
 
 pub(super) async fn skills(Directory(directory): Directory) -> Answer {
     let settings = config::settings(&directory).await?;
@@ -24,11 +26,12 @@ pub(super) async fn skills(Directory(directory): Directory) -> Answer {
         let folders = session_paths::user_folders(&settings);
         let found = leftfold_tools::skills::find(&directory, &worktree, &folders).skills;
         let shown = found.into_iter().map(|skill| {
+            let content = leftfold_files::read_real(&skill.path, MAX_SKILL).unwrap_or_default();
             json!({
                 "name": skill.name,
                 "description": skill.description,
                 "location": skill.path,
-                "content": std::fs::read_to_string(&skill.path).unwrap_or_default(),
+                "content": String::from_utf8_lossy(&content),
             })
         });
         Ok(shown.collect::<Vec<Value>>())

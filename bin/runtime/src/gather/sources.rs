@@ -64,8 +64,7 @@ pub(super) fn of_agent(name: &str, prompt: &str, place: Option<&SettingPlace>) -
     let Some(place) = place else { return piece };
     let path = Path::new(&place.source.name);
     piece.path = Some(place.source.name.clone());
-    let is_small = path.metadata().is_ok_and(|file| file.is_file() && file.len() <= LARGEST);
-    let text = is_small.then(|| std::fs::read_to_string(path).ok()).flatten();
+    let text = leftfold_files::text(path, None, LARGEST);
     piece.lines = text.and_then(|text| {
         let first = text[..text.find(prompt)?].matches('\n').count() + 1;
         Some(lines(first, prompt))
