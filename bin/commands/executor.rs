@@ -54,6 +54,7 @@ fn options(args: &cli::Executor) -> anyhow::Result<Options> {
         token: token(&args.token_file)?,
         token_file: std::path::absolute(&args.token_file)?,
         directory,
+        home: leftfold_config::is_home(&worktree),
         worktree,
         state,
         backend,

@@ -186,7 +186,9 @@ fn in_force(agent: Option<&str>) -> anyhow::Result<(Vec<Rule>, Vec<Vec<Rule>>)> 
     let settings = resolved_settings::shown(&directory)?;
     let agents = Agents::of(&settings);
     let mut rules = rules::defaults();
-    rules.extend(sandbox::default_rules(Some(&leftfold_runtime::sandbox::options(&settings))));
+    let of_machine = leftfold_runtime::sandbox::options(&settings);
+    rules.extend(sandbox::default_rules(Some(&of_machine)));
+    rules.extend(sandbox::home_rules(Some(&of_machine)));
     let agent = match agent {
         Some(name) => {
             let agent = agents.find(name)?;

@@ -37,6 +37,14 @@ pub fn default_rules(sandbox: Option<&SandboxOptions>) -> Vec<Rule> {
     }
 }
 
+/// The rules for a worktree that is the user's home folder, or holds it. They come after those of the sandbox.
+pub fn home_rules(sandbox: Option<&SandboxOptions>) -> Vec<Rule> {
+    match sandbox {
+        Some(sandbox) if sandbox.home => vec![Rule::new("edit", "*", Action::Ask)],
+        Some(_) | None => Vec::new(),
+    }
+}
+
 /// Whether commands may read the project's files of variables, such as `.env`, because the rules allow it.
 pub fn shows_env_files(config: &TurnConfig) -> bool {
     let restrictions = config.options.restricting();
@@ -60,13 +68,17 @@ pub fn profile(options: &Options, worktree_path: &str, call: &Resolution) -> Opt
             shown: Vec::new(),
         });
     }
-    let worktree = worktree(options, sandbox);
+    let mut worktree = worktree(options, sandbox);
     let (mut write, shown) = opened(worktree_path, call);
     // a session that may not change the worktree changes nothing else either
     let (write, shown) = match worktree {
         WorktreeAccess::Read => (Vec::new(), sorted([write, shown].concat())),
         WorktreeAccess::Write => {
             write.extend(sandbox.write.iter().cloned());
+            if sandbox.home {
+                worktree = WorktreeAccess::Read;
+                write.extend(edited(worktree_path, call));
+            }
             (sorted(write), sorted(shown))
         }
     };
@@ -79,16 +91,29 @@ pub(crate) fn worktree(options: &Options, sandbox: &SandboxOptions) -> WorktreeA
     if options.plans { WorktreeAccess::Read } else { sandbox.worktree }
 }
 
+/// The paths of the worktree that a line names and a call may change.
+fn edited(worktree: &str, call: &Resolution) -> impl Iterator<Item = String> {
+    let edits = call.access.iter().filter(|access| access.permission == "edit");
+    let paths = edits.flat_map(|access| &access.patterns);
+    let paths = paths.filter(|path| !path.starts_with('/') && *path != DYNAMIC);
+    paths.map(|path| in_worktree(worktree, path))
+}
+
+/// A path as rules see it, as an absolute one.
+fn in_worktree(worktree: &str, path: &str) -> String {
+    match path.starts_with('/') {
+        true => path.to_owned(),
+        false => format!("{}/{path}", worktree.trim_end_matches('/')),
+    }
+}
+
 /// The paths that the accesses of a call open: for changes, and to be read.
 fn opened(worktree: &str, call: &Resolution) -> (Vec<String>, Vec<String>) {
     let of = |permission: &'static str| {
         let accesses = call.access.iter().filter(move |access| access.permission == permission);
         accesses.flat_map(|access| &access.patterns)
     };
-    let full = |path: &String| match path.starts_with('/') {
-        true => path.clone(),
-        false => format!("{}/{path}", worktree.trim_end_matches('/')),
-    };
+    let full = |path: &String| in_worktree(worktree, path);
     let is_dynamic = call.access.iter().any(|a| a.patterns.iter().any(|text| text == DYNAMIC));
     let (mut write, mut shown) = (Vec::new(), Vec::new());
     for pattern in of("external_directory") {

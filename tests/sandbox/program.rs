@@ -131,6 +131,88 @@ fn a_planning_agent_changes_nothing() {
     assert!(finished(&events)["output"].as_str().unwrap().contains("?? job.sh"));
 }
 
+/// A home folder in which everything but `keys` and `startup` is ordinary, and the events of a session in it.
+fn at_home(site: &Site, arguments: &[&str]) -> Vec<Value> {
+    for name in [".ssh/id", ".bashrc", ".local/bin/tool", "notes.txt", "code/a.txt"] {
+        site.file_of_stranger(name, "before\n");
+    }
+    let mut command = site.command(&[&["run", "--format", "json"], arguments, &["go"]].concat());
+    command.env("HOME", site.project()).env_remove("XDG_CONFIG_HOME");
+    common::Live::start(command).wait().ok().events()
+}
+
+#[test]
+fn in_a_home_folder_edits_ask_and_commands_only_read() {
+    let site = running("echo x > notes.txt; cat notes.txt .ssh/id; echo x >> .bashrc", &json!({}));
+    let events = at_home(&site, &[]);
+    assert_eq!(only(&events, "tool.started")["data"]["sandbox"]["worktree"], "read");
+    let result = finished(&events).to_string();
+    assert!(result.contains("start Leftfold in a project's folder"), "{result}");
+    // the key is hidden and the note is readable
+    assert_eq!(result.matches("before").count(), 1, "{result}");
+    for name in ["notes.txt", ".bashrc"] {
+        assert_eq!(site.text(name), "before\n", "{name}");
+    }
+    let write =
+        |path: &str| common::call("write", json!({ "filePath": path, "content": "after\n" }));
+    for (reply, arguments, file, expected) in [
+        (write("new.txt"), &[][..], "new.txt", ""),
+        (write("new.txt"), &["--permission-mode", "accept-edits"], "new.txt", "after\n"),
+        (write("new.txt"), &["--yes"], "new.txt", "after\n"),
+        (write(".zshenv"), &["--permission-mode", "accept-edits"], ".zshenv", ""),
+        (bash("echo after > notes.txt"), &[], "notes.txt", "before\n"),
+        (
+            bash("echo after > notes.txt"),
+            &["--permission-mode", "accept-edits"],
+            "notes.txt",
+            "after\n",
+        ),
+        (
+            bash("echo after > .bashrc"),
+            &["--permission-mode", "accept-edits"],
+            ".bashrc",
+            "before\n",
+        ),
+        (bash("echo after > .bashrc"), &["--yes"], ".bashrc", "after\n"),
+    ] {
+        let site = self::site(&[reply]);
+        at_home(&site, arguments);
+        assert_eq!(site.text(file), expected, "{file} {arguments:?}");
+    }
+    for (call, file) in [("read", "filePath"), ("grep", "path")] {
+        let mut input = json!({ "pattern": "before" });
+        input[file] = json!(".ssh/id");
+        let site = self::site(&[common::call(call, input)]);
+        let events = at_home(&site, &[]);
+        assert!(all(&events, "tool.started").is_empty(), "{call}: {events:?}");
+    }
+}
+
+#[test]
+fn a_command_that_may_change_the_home_folder_changes_no_start_up_file() {
+    let lines = "echo x > notes.txt\necho x >> .bashrc\necho x > .local/bin/git\n\
+        mv .local .old && mkdir -p .local/bin && echo x > .local/bin/tool\n\
+        cat .ssh/id\necho x > .zshenv\necho x > .cargo/registry/x\n";
+    let site = running(lines, &json!({}));
+    let site = site.setting("/sandbox", json!({ "write": [site.project()] }));
+    site.file_of_stranger(".cargo/registry/y", "");
+    let events = at_home(&site, &[]);
+    let result = finished(&events);
+    for (name, expected) in [
+        ("notes.txt", "x\n"),
+        (".cargo/registry/x", "x\n"),
+        (".bashrc", "before\n"),
+        (".local/bin/tool", "before\n"),
+        (".local/bin/git", ""),
+    ] {
+        assert_eq!(site.text(name), expected, "{name}: {result}");
+    }
+    assert!(!result["output"].as_str().unwrap().contains("before"), "{result}");
+    // no mount can stand where nothing is
+    let made = result["metadata"]["sandbox"]["made"].to_string();
+    assert!(made.contains(".zshenv"), "{result}");
+}
+
 #[test]
 fn an_approved_file_is_opened() {
     for (line, path) in [("cat .env", ".env"), ("git config a.b c", ".git/config")] {

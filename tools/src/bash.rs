@@ -207,7 +207,8 @@ impl Typed for Bash {
             Some(ended) => ended,
             None => command::run(&args.command, &folder, &cx).await?,
         };
-        Ok(report(args, ended))
+        let in_home = cx.sandbox.as_ref().is_some_and(|sandbox| sandbox.options.home);
+        Ok(report(args, ended, in_home))
     }
 }
 
@@ -265,7 +266,7 @@ fn files(permission: &str, patterns: Vec<String>) -> Option<Access> {
 
 /// The result of a command. A non-zero exit code is reported in the output and is not an error.
 /// Being killed is an error.
-fn report(args: Args, ended: CommandResult) -> Output {
+fn report(args: Args, ended: CommandResult, in_home: bool) -> Output {
     let CommandResult { status, output: captured, denied, traces } = ended;
     let (code, signal) = (status.and_then(|s| s.code()), status.and_then(|s| s.signal()));
     let mut meta = json!({ "exit": code, "truncated": captured.truncated });
@@ -294,7 +295,7 @@ fn report(args: Args, ended: CommandResult) -> Output {
         }
     }
     let mut text = captured.text;
-    let notes = [note(status), Denied::note(&denied, is_stopped), traces.note()];
+    let notes = [note(status), Denied::note(&denied, is_stopped, in_home), traces.note()];
     for note in notes.into_iter().flatten() {
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');

@@ -71,6 +71,7 @@ mod todowrite;
 mod tool;
 mod truncate;
 mod user_folders;
+mod user_places;
 mod walk;
 mod webfetch;
 mod websearch;

@@ -1,12 +1,14 @@
-//! Files that decide what later runs do, and the user's own data: touching them needs the permission
+//! Files that decide what later runs do, and the user's own data and keys: touching them needs the permission
 //! `protected_file`, which only a rule of that name allows.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use leftfold_events::event::{Access, Resolution};
 use leftfold_events::rules::PROTECTED_FILE;
 
-use crate::Workspace;
+use crate::user_places::{self, real};
+use crate::{Error, Workspace, paths};
 
 /// Settings, agents, commands, plugins and skills of a project, in its folder or a folder below it.
 pub(crate) const SETTINGS: [&str; 8] = [
@@ -23,12 +25,17 @@ pub(crate) const SETTINGS: [&str; 8] = [
 /// The folders at a project's root whose Markdown files may be agents.
 pub(crate) const ROOT_AGENTS: [&str; 2] = ["agent", "agents"];
 
-/// Adds the permission if the call changes a protected file, or reads or changes Leftfold's data folder.
+/// Adds the permission if the call changes a protected file, or reads or changes a secret place.
 pub(crate) fn add_access(resolution: &mut Resolution, cx: &Workspace) {
     let edits = resolution.access.iter().filter(|access| access.permission == "edit");
-    let edited = edits.flat_map(|access| &access.patterns).filter(|path| is_protected(path));
-    let data = resolution.paths.iter().filter(|path| is_data(Path::new(path), cx));
-    let mut patterns: Vec<String> = edited.chain(data).cloned().collect();
+    let edited: Vec<&String> = edits.flat_map(|access| &access.patterns).collect();
+    if edited.is_empty() && resolution.paths.is_empty() {
+        return;
+    }
+    let places = Places::new(cx);
+    let edited = edited.into_iter().filter(|path| is_protected(path) || places.has(path));
+    let secret = resolution.paths.iter().filter(|path| places.is_secret(path));
+    let mut patterns: Vec<String> = edited.chain(secret).cloned().collect();
     // a command line may have found more
     resolution.access.retain(|access| match access.permission == PROTECTED_FILE {
         true => {
@@ -81,15 +88,93 @@ pub fn is_protected(path: &str) -> bool {
         || of_skills
 }
 
-/// Whether an absolute path lies in the data folder, with its logs, keys, approvals and trust. Plans, and the full
-/// texts of outputs that were cut, are there for the model.
-pub(crate) fn is_data(path: &Path, cx: &Workspace) -> bool {
-    let real = |folder: &Path| crate::paths::real(folder).unwrap_or_else(|_| folder.to_owned());
-    let Some(data) = cx.data.as_deref().map(real) else { return false };
-    // a worktree around the data folder, such as the home folder, makes nothing in it the project's
-    let worktree = Some(real(&cx.worktree)).filter(|it| it.starts_with(&data) && *it != data);
-    let for_models = [real(&data.join("plans")), real(&cx.spill_dir)].into_iter().chain(worktree);
-    path.starts_with(&data) && !for_models.into_iter().any(|folder| path.starts_with(folder))
+/// Refuses a call that nobody can be asked about, if it touches places of the user.
+pub(crate) fn refuse_places(mut resolution: Resolution, cx: &Workspace) -> Result<(), Error> {
+    add_access(&mut resolution, cx);
+    let needed = resolution.access.iter().filter(|access| access.permission == PROTECTED_FILE);
+    let mut paths = needed.flat_map(|access| &access.patterns).peekable();
+    if paths.peek().is_none() {
+        return Ok(());
+    }
+    let places = Places::new(cx);
+    match paths.find(|path| places.has(path)) {
+        None => Ok(()),
+        Some(path) => Err(Error::Refused(format!(
+            "{path} holds keys, or later shells, logins, services and tools run it: it needs the permission \
+             `{PROTECTED_FILE}`, which a single tool call cannot ask for."
+        ))),
+    }
+}
+
+/// The places that need the permission wherever the worktree is, as absolute paths without links.
+#[derive(Debug)]
+pub(crate) struct Places {
+    worktree: PathBuf,
+    /// They hold keys, or are Leftfold's data folder with its logs, keys, approvals and trust.
+    secret: BTreeSet<PathBuf>,
+    /// They lie in secret places, and are there for the model.
+    open: BTreeSet<PathBuf>,
+    /// Later shells, logins, services and tools run what is in them.
+    startup: BTreeSet<PathBuf>,
+}
+
+impl Places {
+    pub(crate) fn new(cx: &Workspace) -> Self {
+        let worktree = paths::real(&cx.worktree).unwrap_or_else(|_| cx.worktree.clone());
+        let of_settings = |list: &[String]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let (hide, show) = match &cx.sandbox {
+            Some(sandbox) => (of_settings(&sandbox.hide), of_settings(&sandbox.show)),
+            None => (Vec::new(), Vec::new()),
+        };
+        let secret = user_places::keys(&cx.user_folders).into_iter().chain(hide);
+        let secret: BTreeSet<PathBuf> = real(secret.chain(cx.data.clone())).into_iter().collect();
+        let for_models =
+            cx.data.iter().map(|data| data.join("plans")).chain([cx.spill_dir.clone()]);
+        let open = user_places::shown(&cx.user_folders).into_iter().chain(show).chain(for_models);
+        let mut open: BTreeSet<PathBuf> = real(open).into_iter().collect();
+        // a worktree in a secret folder is the user's choice, and is none around it, such as the home folder
+        if !secret.contains(&worktree) {
+            open.insert(worktree.clone());
+        }
+        let mut startup = real(user_places::startup(&cx.user_folders));
+        startup.retain(|place| !worktree.starts_with(place));
+        Self { worktree, secret, open, startup: startup.into_iter().collect() }
+    }
+
+    /// Whether a path as rules see it is secret. The nearest place decides.
+    pub(crate) fn is_secret(&self, path: impl AsRef<Path>) -> bool {
+        let path = self.worktree.join(path);
+        let nearest = path.ancestors().find_map(|above| match self.open.contains(above) {
+            true => Some(false),
+            false => self.secret.contains(above).then_some(true),
+        });
+        nearest == Some(true)
+    }
+
+    /// Whether a path as rules see it is protected from changes: it lies in the project's settings or at such a place, or
+    /// is one that later programs of the user run.
+    pub(crate) fn is_protected(&self, path: &str) -> bool {
+        is_protected(path) || self.is_startup(path)
+    }
+
+    fn is_startup(&self, path: &str) -> bool {
+        self.worktree.join(path).ancestors().any(|above| self.startup.contains(above))
+    }
+
+    /// Whether a path as rules see it is such a place, or a folder around one that later programs of the user run: who
+    /// moves the folder replaces what is in it.
+    fn has(&self, path: &str) -> bool {
+        let folder = self.worktree.join(path);
+        let next = self.startup.range(folder.clone()..).next();
+        self.is_secret(path)
+            || self.is_startup(path)
+            || next.is_some_and(|place| place.starts_with(folder))
+    }
+
+    /// Whether a search of a folder around this path leaves it out.
+    pub(crate) fn is_skipped(&self, path: &Path) -> bool {
+        self.secret.contains(path) && !self.open.contains(path)
+    }
 }
 
 #[cfg(test)]
@@ -163,7 +248,7 @@ mod tests {
             (&data, &root, data.join("auth.json"), false),
             (&data, &root, root.join("a.rs"), true),
         ] {
-            let found = is_data(&path, &workspace(worktree, data));
+            let found = Places::new(&workspace(worktree, data)).is_secret(&path);
             assert_eq!(found, expected, "{} in {}", path.display(), worktree.display());
         }
     }
@@ -196,6 +281,113 @@ mod tests {
             let resolved = crate::resolve(&call, &workspace);
             let found = resolved.access.iter().find(|access| access.permission == PROTECTED_FILE);
             assert_eq!(found.is_some(), needed, "{tool} {input}: {resolved:?}");
+        }
+    }
+
+    /// Whether the call needs the permission.
+    fn is_asked(tool: &str, input: &serde_json::Value, cx: &Workspace) -> bool {
+        let input = leftfold_events::Json::from_value(input);
+        let call = CallSpec { id: "c".to_owned(), name: tool.to_owned(), input };
+        let resolved = crate::resolve(&call, cx);
+        assert_eq!(resolved.error, None, "{tool}");
+        resolved.access.iter().any(|access| access.permission == PROTECTED_FILE)
+    }
+
+    #[test]
+    fn places_of_the_user_are_protected_wherever_the_worktree_is() {
+        let site = Site::new();
+        let home = site.path("u");
+        for name in ["code/x", ".claude/skills/s", "dotfiles", ".config/nvim"] {
+            std::fs::create_dir_all(home.join(name)).unwrap();
+        }
+        for name in [".npmrc", "code/x/.npmrc", "code/x/.vimrc", ".claude/skills/s/SKILL.md"] {
+            std::fs::write(home.join(name), "_authToken=x").unwrap();
+        }
+        // a link from a start-up file to the user's dotfiles
+        std::fs::write(home.join("dotfiles/bashrc"), "").unwrap();
+        std::os::unix::fs::symlink("dotfiles/bashrc", home.join(".bashrc")).unwrap();
+        let folders = crate::UserFolders {
+            home: Some(home.clone()),
+            config: Some(site.path("config")),
+            skills: Vec::new(),
+        };
+        let workspace = |worktree: &Path| Workspace {
+            user_folders: folders.clone(),
+            directory: worktree.to_owned(),
+            worktree: worktree.to_owned(),
+            ..site.workspace()
+        };
+        let of_user = |places: Vec<PathBuf>| {
+            places.into_iter().filter(|place| place.starts_with(site.path("")))
+        };
+        let keys: Vec<PathBuf> = of_user(user_places::keys(&folders)).collect();
+        let startup: Vec<PathBuf> = of_user(user_places::startup(&folders)).collect();
+        assert!(keys.contains(&home.join(".npmrc")) && startup.contains(&site.path("config/fish")));
+        for (turn, worktree) in
+            [home.clone(), site.path(""), home.join("code/x")].iter().enumerate()
+        {
+            let cx = workspace(worktree);
+            for (at, path) in keys.iter().chain(&startup).enumerate() {
+                let at = at + turn;
+                let text = path.display().to_string();
+                let edits = json!([{ "oldString": "a", "newString": "b" }]);
+                let patch = format!("*** Begin Patch\n*** Add File: {text}\n+x\n*** End Patch");
+                let line = |line: &str| json!({ "command": line.replace("PLACE", &text) });
+                let changes = [
+                    ("write", json!({ "filePath": text, "content": "" })),
+                    ("write", json!({ "filePath": format!("{text}/below"), "content": "" })),
+                    ("edit", json!({ "filePath": text, "oldString": "a", "newString": "b" })),
+                    ("multiedit", json!({ "filePath": text, "edits": edits })),
+                    ("apply_patch", json!({ "patchText": patch })),
+                    ("bash", line("echo x >> 'PLACE'")),
+                    ("bash", line("rm -r 'PLACE'")),
+                    ("bash", line("mv a.txt 'PLACE'")),
+                ];
+                let reads = [
+                    ("read", json!({ "filePath": text })),
+                    ("grep", json!({ "pattern": "x", "path": text })),
+                    ("glob", json!({ "pattern": "*", "path": text })),
+                    ("bash", line("cat 'PLACE'")),
+                    ("bash", line("cd 'PLACE' && cat x")),
+                ];
+                // one change and one reader of each place: all of them take turns
+                let (change, input) = &changes[at % changes.len()];
+                let what = format!("{change} {input} in {}", worktree.display());
+                assert!(is_asked(change, input, &cx), "{what}");
+                let (read, input) = &reads[at % reads.len()];
+                let what = format!("{read} {input} in {}", worktree.display());
+                assert_eq!(is_asked(read, input, &cx), keys.contains(path), "{what}");
+            }
+        }
+        let (outer, project) = (workspace(&home), workspace(&home.join("code/x")));
+        let (dotfiles, nvim) =
+            (workspace(&home.join("dotfiles")), workspace(&home.join(".config/nvim")));
+        for (tool, input, cx, expected) in [
+            // the places are absolute: a project has files of the same names
+            ("write", json!({ "filePath": ".npmrc", "content": "" }), &project, false),
+            ("write", json!({ "filePath": ".vimrc", "content": "" }), &project, false),
+            ("write", json!({ "filePath": ".npmrc", "content": "" }), &outer, true),
+            ("write", json!({ "filePath": "notes.txt", "content": "" }), &outer, false),
+            ("bash", json!({ "command": "echo x > bin.txt; cat .npmrc" }), &project, false),
+            ("bash", json!({ "command": "PATH=~/bin:$PATH make; ls ." }), &project, false),
+            ("grep", json!({ "pattern": "x" }), &outer, false),
+            (
+                "edit",
+                json!({ "filePath": "bashrc", "oldString": "a", "newString": "b" }),
+                &dotfiles,
+                true,
+            ),
+            (
+                "edit",
+                json!({ "filePath": "init.lua", "oldString": "a", "newString": "b" }),
+                &nvim,
+                false,
+            ),
+            ("bash", json!({ "command": "rm -r .config" }), &outer, true),
+            ("bash", json!({ "command": "rm -r code" }), &outer, false),
+            ("read", json!({ "filePath": ".claude/skills/s/SKILL.md" }), &outer, false),
+        ] {
+            assert_eq!(is_asked(tool, &input, cx), expected, "{tool} {input}");
         }
     }
 }

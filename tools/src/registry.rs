@@ -255,6 +255,8 @@ pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<O
     let input = Json::from_value(&args.into());
     let plan = tool.plan(&input, &workspace)?;
     inside(&plan, &workspace)?;
+    let resolution = tool.resolve(&input, &workspace);
+    protected::refuse_places(resolution.clone(), &workspace)?;
     let limit = plan.timeout;
     let call_env = unlogged_call_id();
     let parts = match &plan.kind {
@@ -266,7 +268,7 @@ pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<O
         | CallKind::StructuredOutput
         | CallKind::SwitchAgent { .. } => Vec::new(),
     };
-    let sandbox = Sandbox::alone(&workspace, &tool.resolve(&input, &workspace));
+    let sandbox = Sandbox::alone(&workspace, &resolution);
     let cx = Context { parts, sandbox, ..Context::new(Arc::new(workspace), name, &call_env) };
     let cancel = cx.cancel.clone();
     let mut running = std::pin::pin!(execute(tool, plan, cx));

@@ -129,6 +129,7 @@ impl Sandbox {
         let shown = [absolute(&self.profile.shown), absolute(&own.show)].concat();
         let opened = absolute(&self.profile.write);
         places.open(&opened, &shown);
+        let startup = places.close_startup(cx, &opened);
         let temp = temp::beside(&cx.spill_dir);
         private_folder(&temp)?;
         let mut profile = machine::Profile::new(backend);
@@ -144,7 +145,7 @@ impl Sandbox {
         // without namespaces, or as root, the limit would count other processes or not count at all
         let processes = self.options.processes.or(backend.has_namespaces().then_some(PROCESSES));
         profile.limits.processes = processes;
-        Ok(Some(Confinement { profile, variables, before: Watched::new(&files), opened }))
+        Ok(Some(Confinement { profile, variables, before: Watched::new(&files, startup), opened }))
     }
 }
 

@@ -217,7 +217,7 @@ mod tests {
         // the files beside the user's own skill may be read too, and nothing around it
         site.file("../outside/home/.claude/skills/own/more.md", "more");
         site.file("../outside/home/.claude/settings.json", "{}");
-        for (file, permissions) in [("skills/own/more.md", 1), ("settings.json", 2)] {
+        for (file, permissions) in [("skills/own/more.md", 1), ("settings.json", 3)] {
             let path = site.outside("home/.claude").join(file);
             let resolved = site.resolve("read", &json!({ "filePath": path }));
             assert_eq!(resolved.access.len(), permissions, "{file}");

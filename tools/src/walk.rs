@@ -3,7 +3,7 @@
 //! - Skips what ignore files leave out, and `.git`, as [`leftfold_files::walk`] says. An ignore file
 //!   that is no regular file, is too large or leads out of the project has no effect, which the
 //!   search says.
-//! - Skips Leftfold's data folder, with its keys, approvals and logs of other sessions.
+//! - Skips secret places: keys, and Leftfold's data folder with its approvals and logs of other sessions.
 //! - A folder that the call names is searched even if it is ignored.
 //! - Links to folders are not followed.
 
@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ignore::{DirEntry, WalkState};
 use tokio_util::sync::CancellationToken;
 
+use crate::protected::Places;
 use crate::{Context, Error, Output, Workspace, paths, text};
 
 /// Most bytes of a message that quotes a pattern.
@@ -69,9 +70,9 @@ where
     // the walk would wait for ever for a thread that does not start
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     leftfold_process::can_start(threads).map_err(|error| Error::Process(error.to_string()))?;
-    let data = cx.data.as_deref().and_then(|data| paths::real(data).ok());
-    let is_data = move |entry: &DirEntry| data.as_deref() == Some(entry.path());
-    let (mut walk, files) = leftfold_files::walk(root, &paths::real(&cx.worktree)?, is_data);
+    let places = Places::new(cx);
+    let is_secret = move |entry: &DirEntry| places.is_skipped(entry.path());
+    let (mut walk, files) = leftfold_files::walk(root, &paths::real(&cx.worktree)?, is_secret);
     walk.threads(threads).build_parallel().run(|| {
         let mut visit = visitor();
         let unreadable = &unreadable;

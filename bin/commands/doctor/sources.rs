@@ -8,10 +8,14 @@ use leftfold_config::{self as settings, Diagnosis, Error};
 
 pub(super) fn settings(found: &mut Findings, diagnosis: &Diagnosis, directory: &Path) {
     found.area("settings");
+    let worktree = settings::worktree_of(directory);
     found.note(format!(
         "the project is {}; of the sources below, later ones win",
-        settings::worktree_of(directory).display()
+        worktree.display()
     ));
+    if let Some(line) = leftfold_runtime::sandbox::about_home(&worktree) {
+        found.note(line);
+    }
     for source in &diagnosis.sources {
         let file = if source.own { "" } else { " (written for OpenCode)" };
         found.fine(format!("{}{file}", source.name));

@@ -91,4 +91,4 @@ pub use source::{Env, Kind, SettingPlace, Source, environment, is_outside};
 pub use tree::Reference;
 pub use trust::{Item as TrustItem, Standing, Trust};
 pub use typed::At;
-pub use worktree::worktree_of;
+pub use worktree::{is_home, worktree_of};

@@ -121,11 +121,12 @@ pub fn is_outside(path: &Path, worktree: &Path) -> bool {
     has_variables || inside.starts_with(".git")
 }
 
-/// `text` as a path, with a leading `~/` replaced by the home folder.
+/// `text` as a path, with `~` or a leading `~/` replaced by the home folder.
 pub(crate) fn expand(text: &str, home: Option<&Path>) -> PathBuf {
-    match (text.strip_prefix("~/"), home) {
-        (Some(rest), Some(home)) => home.join(rest),
-        (Some(_) | None, _) => PathBuf::from(text),
+    match (text, text.strip_prefix("~/"), home) {
+        ("~", _, Some(home)) => home.to_owned(),
+        (_, Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(text),
     }
 }
 

@@ -14,16 +14,55 @@ const LARGEST: u64 = 1024 * 1024;
 ///
 /// An ancestor counts only if git would use it: if it and its `.git` belong to the user, or if the user's git settings
 /// name it as `safe.directory`. Otherwise another user of the machine could choose the worktree, for example with
-/// `/tmp/.git`.
+/// `/tmp/.git`. A [home folder](is_home) counts only for itself: a repository of dotfiles in it would make a project of
+/// everything that the user has.
 pub fn worktree_of(directory: &Path) -> PathBuf {
     find(directory).0
 }
 
+/// Whether a worktree is the user's home folder or a folder above it: no project, but everything that the user has.
+pub fn is_home(worktree: &Path) -> bool {
+    holds(worktree, &homes())
+}
+
+fn holds(worktree: &Path, homes: &[PathBuf]) -> bool {
+    let worktree = resolved(worktree).unwrap_or_else(|_| worktree.to_owned());
+    homes.iter().any(|home| home.starts_with(&worktree))
+}
+
+/// The user's home folders: that of `HOME`, and those of the user's accounts, which differ from it after `su` and `sudo`.
+/// Accounts that a directory service keeps are not found.
+fn homes() -> Vec<PathBuf> {
+    let accounts = files::read_to_string(Path::new("/etc/passwd")).unwrap_or_default();
+    let mut homes = homes_of(&accounts, is_user);
+    homes.extend(std::env::var_os("HOME").map(PathBuf::from));
+    homes.retain(|home| home.is_absolute());
+    homes.into_iter().map(|home| resolved(&home).unwrap_or(home)).collect()
+}
+
+/// The home folders in a list of accounts that has the form of `/etc/passwd`.
+fn homes_of(accounts: &str, is_user: impl Fn(u32) -> bool) -> Vec<PathBuf> {
+    let homes = accounts.lines().filter_map(|account| {
+        let fields: Vec<&str> = account.split(':').collect();
+        let (uid, home) = (fields.get(2)?.parse().ok()?, fields.get(5)?);
+        is_user(uid).then(|| PathBuf::from(home))
+    });
+    homes.collect()
+}
+
 /// The worktree, and the repository that is not used because it belongs to another user.
 pub(crate) fn find(directory: &Path) -> (PathBuf, Option<PathBuf>) {
+    find_outside(directory, homes)
+}
+
+fn find_outside(
+    directory: &Path,
+    homes: impl FnOnce() -> Vec<PathBuf>,
+) -> (PathBuf, Option<PathBuf>) {
     let directory = resolved(directory).unwrap_or_else(|_| directory.to_owned());
     let found = directory.ancestors().find(|folder| files::exists(&folder.join(".git")));
     match found {
+        Some(found) if found != directory && holds(found, &homes()) => (directory, None),
         Some(found) if found == directory || is_own(found) || is_safe(found) => {
             (found.to_owned(), None)
         }
@@ -39,15 +78,19 @@ pub(crate) fn resolved(directory: &Path) -> io::Result<PathBuf> {
     files::canonicalize(directory)
 }
 
-/// Whether the folder and its `.git` belong to the user. Under `sudo`, root has the files of the user who called it.
+/// Whether the folder and its `.git` belong to the user.
 fn is_own(folder: &Path) -> bool {
+    [folder.to_owned(), folder.join(".git")]
+        .iter()
+        .all(|path| files::symlink_metadata(path).is_ok_and(|found| is_user(found.uid())))
+}
+
+/// Whether the account is the user's. Under `sudo`, root has the files of the user who called it.
+fn is_user(uid: u32) -> bool {
     let me = rustix::process::geteuid();
     let caller = std::env::var("SUDO_UID").ok().filter(|_| me.is_root());
     let caller: Option<u32> = caller.and_then(|uid| uid.parse().ok());
-    [folder.to_owned(), folder.join(".git")].iter().all(|path| {
-        let owner = files::symlink_metadata(path).map(|found| found.uid());
-        owner.is_ok_and(|owner| owner == me.as_raw() || Some(owner) == caller)
-    })
+    uid == me.as_raw() || Some(uid) == caller
 }
 
 /// Whether `safe.directory` in the git settings of the user or the machine names the folder.
@@ -118,6 +161,42 @@ mod tests {
             assert_eq!(find(&repository), (repository.clone(), None));
             std::os::unix::fs::chown(&other, Some(0), None).unwrap();
         }
+    }
+
+    #[test]
+    fn a_home_folder_is_no_project_around_the_folders_in_it() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let home = root.join("home/u");
+        for folder in ["home/.git", "home/u/.git", "home/u/notes/deep", "home/u/code/.git"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        std::os::unix::fs::symlink(&home, root.join("link")).unwrap();
+        for (directory, worktree, is_home) in [
+            ("home/u/notes/deep", "home/u/notes/deep", false),
+            ("home/u/notes", "home/u/notes", false),
+            ("home/u/code", "home/u/code", false),
+            ("home/u", "home/u", true),
+            ("link", "home/u", true),
+            ("link/notes", "home/u/notes", false),
+            ("home", "home", true),
+            ("", "", true),
+        ] {
+            let homes = || vec![home.clone()];
+            let (found, foreign) = find_outside(&root.join(directory), homes);
+            assert_eq!((found.as_path(), foreign), (&*root.join(worktree), None), "{directory}");
+            assert_eq!(holds(&root.join(directory), &homes()), is_home, "{directory}");
+        }
+        assert!(is_home(Path::new("/")));
+    }
+
+    #[test]
+    fn homes_are_those_of_the_users_accounts() {
+        let accounts = "root:x:0:0:root:/root:/bin/bash\n\
+            u:x:1000:1000:U,,,:/home/u:/bin/zsh\n\
+            v:x:1001:1001::/home/v:/bin/sh\nbroken:x:1000\n\n";
+        let homes = homes_of(accounts, |uid| uid == 0 || uid == 1000);
+        assert_eq!(homes, ["/root", "/home/u"].map(PathBuf::from));
     }
 
     #[test]

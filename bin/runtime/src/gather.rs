@@ -122,6 +122,7 @@ pub(crate) fn merged(turn_settings: &TurnSettings) -> (Vec<Rule>, Vec<RuleSource
     let parts = [
         (rules::defaults(), "default".to_owned()),
         (sandbox::default_rules(options.sandbox.as_ref()), "sandbox".to_owned()),
+        (sandbox::home_rules(options.sandbox.as_ref()), "home folder".to_owned()),
         (agent.rules.clone(), format!("built-in agent {}", agent.name)),
         (plan::rules(agent, plan.as_deref(), worktree), "plan".to_owned()),
     ];

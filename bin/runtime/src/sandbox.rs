@@ -1,6 +1,6 @@
 //! The sandbox of commands in turn configurations: what settings want, and what this machine can do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use leftfold_config::{Kind, ProgramSandbox, SandboxMode, Settings};
 use leftfold_events::TurnConfig;
@@ -20,14 +20,15 @@ const NO_HELPER: &str = "this program does not call `become_helper` first in `ma
 /// subagent. `allow` says whether the turn runs commands in the sandbox without a question, whatever the settings say.
 /// At a `workplace`, the executor's sandbox counts instead of this machine's.
 pub(crate) fn of_turn(
-    settings: &Settings,
+    (settings, worktree): (&Settings, &Path),
     parent: Option<&TurnConfig>,
     before: Option<&SandboxOptions>,
     (allow, workplace): (bool, Option<&Workplace>),
 ) -> Option<SandboxOptions> {
     let mut own = match workplace {
         Some(workplace) => workplace.sandbox(with_backend(settings, Backend::None, String::new())),
-        None => options(settings),
+        // a session keeps its worktree, whatever the settings of its folder belong to by now
+        None => SandboxOptions { home: leftfold_config::is_home(worktree), ..options(settings) },
     };
     own.allow |= allow;
     if let Some(problem) = problem(&own) {
@@ -63,7 +64,25 @@ pub fn try_early(settings: &Settings) {
 /// The sandbox as settings and this machine have it.
 pub fn options(settings: &Settings) -> SandboxOptions {
     let (backend, why) = of_executor(settings.sandbox().mode.unwrap_or_default());
-    with_backend(settings, backend, why)
+    let home = leftfold_config::is_home(&settings.trust.worktree);
+    SandboxOptions { home, ..with_backend(settings, backend, why) }
+}
+
+/// Whether snapshots are taken of a worktree: of a home folder only if it is a repository.
+pub(crate) fn has_snapshots(worktree: &Path) -> bool {
+    worktree.join(".git").exists() || !leftfold_config::is_home(worktree)
+}
+
+/// What people have to know of a worktree that is a home folder or holds one. `None` for every other.
+pub fn about_home(worktree: &Path) -> Option<String> {
+    leftfold_config::is_home(worktree).then(|| {
+        let snapshots = if has_snapshots(worktree) { "" } else { ", and no snapshots are taken" };
+        format!(
+            "{} is a home folder or holds one, and no project: edits ask, commands only read it{snapshots}; start \
+             Leftfold in a project's folder, or name folders in `sandbox.write`",
+            worktree.display()
+        )
+    })
 }
 
 /// The sandbox of commands of an executor on this machine, in the mode that its operator wants.

@@ -22,7 +22,7 @@ use crate::turn_config::{
     self, Extensions, Inherited, Overrides, PromptOptions, Resolved, SessionConfigs, resolve,
 };
 use crate::workplace::Workplace;
-use crate::{gather, secrets, session_paths, warnings};
+use crate::{gather, sandbox, secrets, session_paths, warnings};
 
 /// The parts of a prompt besides its text: the configuration, the world that it is for, and the agent
 /// and model that answer.
@@ -81,7 +81,10 @@ impl SessionSetup {
         let Resolved { turn_settings, provider, others } =
             resolve(&settings, project, overrides, inherited, plan)?;
         let is_here = turn_settings.workplace.is_none();
-        if settings.snapshot() && !turn_settings.options.snapshot && is_here {
+        if let Some(line) = sandbox::about_home(&project.worktree).filter(|_| is_here) {
+            warnings::print_once(&[line]);
+        }
+        if settings.snapshot() && !leftfold_snapshots::is_possible() && is_here {
             warnings::print_once(&[leftfold_snapshots::Error::NoGit.to_string()]);
         }
         let mut workspace = project.workspace(&place.store, &settings);

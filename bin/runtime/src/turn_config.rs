@@ -313,11 +313,13 @@ pub(crate) fn resolve(
     };
     let allow = overrides.allow_in_sandbox || switched.is_some_and(|sandbox| sandbox.allow);
     let before = before.and_then(|before| before.sandbox.as_ref());
-    options.sandbox = sandbox::of_turn(settings, parent, before, (allow, workplace.as_ref()));
+    let place = (settings, project.worktree.as_path());
+    options.sandbox = sandbox::of_turn(place, parent, before, (allow, workplace.as_ref()));
     options.executor.clone_from(&project.executor);
-    if let Some(workplace) = &workplace {
-        options.snapshot = settings.snapshot() && workplace.there.snapshots;
-    }
+    options.snapshot = match &workplace {
+        Some(workplace) => settings.snapshot() && workplace.there.snapshots,
+        None => options.snapshot && sandbox::has_snapshots(&project.worktree),
+    };
     let kept = match inherited {
         Inherited::Nothing => project.sources.as_deref(),
         Inherited::Resumed(given) => given.map(|given| &given.sources),

@@ -66,6 +66,7 @@ impl Workplace {
 
     /// The sandbox that `own` settings want, with the means that the executor has.
     pub(crate) fn sandbox(&self, own: SandboxOptions) -> SandboxOptions {
-        SandboxOptions { backend: self.there.backend, why: self.there.why.clone(), ..own }
+        let Described { backend, why, home, .. } = &self.there;
+        SandboxOptions { backend: *backend, why: why.clone(), home: *home, ..own }
     }
 }

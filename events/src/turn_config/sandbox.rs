@@ -31,6 +31,9 @@ pub struct SandboxOptions {
     /// Whether no call gets the network: a rule denies it to the parent of this subagent.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub offline: bool,
+    /// Whether the worktree is the user's home folder, or holds it. Commands then only read it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub home: bool,
 }
 
 impl SandboxOptions {
@@ -38,6 +41,7 @@ impl SandboxOptions {
     #[must_use]
     pub fn within(mut self, before: &Self) -> Self {
         self.offline |= before.offline;
+        self.home |= before.home;
         if before.worktree == WorktreeAccess::Read {
             self.worktree = WorktreeAccess::Read;
         }

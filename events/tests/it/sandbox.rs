@@ -145,6 +145,57 @@ fn an_agent_that_plans_changes_nothing() {
 }
 
 #[test]
+fn in_a_home_folder_edits_ask_and_commands_change_only_what_they_name() {
+    let in_home = |home| SandboxOptions {
+        write: vec!["/srv/build".into()],
+        home,
+        ..sandboxed(Backend::Namespaces)
+    };
+    let line = [("edit", "notes.txt"), ("edit", "<dynamic>"), ("external_directory", "/srv/a/*")];
+    for (home, worktree, write) in [
+        (true, WorktreeAccess::Read, &["/p/notes.txt", "/srv/a", "/srv/build"][..]),
+        (false, WorktreeAccess::Write, &["/srv/a", "/srv/build"]),
+    ] {
+        let options = Options { sandbox: Some(in_home(home)), ..Options::default() };
+        let found = profile(&options, "<dynamic>", &line).unwrap();
+        assert_eq!(found.worktree, worktree, "{home}");
+        assert_eq!(found.write, write);
+        // a planning agent and its subagents change nothing at all
+        let plans = Options { plans: true, ..options };
+        let found = profile(&plans, "<dynamic>", &line).unwrap();
+        assert_eq!((found.worktree, found.write), (WorktreeAccess::Read, Vec::new()), "{home}");
+    }
+    let parent = Options { sandbox: Some(in_home(true)), ..Options::default() };
+    let parent = TurnConfig { options: parent, ..TurnConfig::default() };
+    assert!(SandboxOptions::of_child(Some(in_home(false)), &parent).unwrap().home);
+
+    use Action::{Allow, Ask, Deny};
+    let edit = [Access {
+        permission: "edit".into(),
+        patterns: vec!["notes.txt".into()],
+        always: Vec::new(),
+    }];
+    let own = |action| vec![Rule::new("edit", "*", action)];
+    for (home, settings, accept_edits, expected) in [
+        (true, vec![], false, Ask),
+        (true, vec![], true, Allow),
+        (true, own(Allow), false, Allow),
+        (true, own(Deny), false, Deny),
+        (true, vec![Rule::new("edit", "*.txt", Allow)], false, Allow),
+        (false, vec![], false, Allow),
+    ] {
+        let sandbox = in_home(home);
+        let rules = [rules::defaults(), sandbox::home_rules(Some(&sandbox)), settings.clone()];
+        let options = Options { accept_edits, sandbox: Some(sandbox), ..Options::default() };
+        let config = TurnConfig { rules: rules.concat(), options, ..TurnConfig::default() };
+        assert_eq!(judge(&config, &edit[0], &edit).0, expected, "{home} {settings:?}");
+        // leaving the sandbox is a question, and not denied as to an agent that plans
+        let leaving = command("make", &[("unsandboxed", "make")]).access;
+        assert_eq!(judge(&config, &leaving[1], &leaving).0, Ask, "{home} {settings:?}");
+    }
+}
+
+#[test]
 fn a_subagent_has_no_more_than_its_parent() {
     let parent = |options: Options| TurnConfig {
         rules: rules::defaults(),

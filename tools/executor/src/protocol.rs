@@ -119,6 +119,9 @@ pub struct Described {
     pub backend: Backend,
     /// Why it is none of the stronger ones.
     pub why: String,
+    /// Whether the worktree is a home folder there, or holds one.
+    #[serde(default)]
+    pub home: bool,
 }
 
 /// A file with instructions of the project.

@@ -64,6 +64,8 @@ pub struct Options {
     /// The folder where relative paths start and commands run, and the project around it.
     pub directory: PathBuf,
     pub worktree: PathBuf,
+    /// Whether the worktree is a home folder, or holds one.
+    pub home: bool,
     /// The folder for what has to survive a crash.
     pub state: PathBuf,
     /// The sandbox of commands, and why it is none of the stronger ones.
@@ -283,7 +285,7 @@ impl Executor {
     }
 
     fn describe(&self) -> Described {
-        let Options { directory, worktree, backend, why, .. } = &self.options;
+        let Options { directory, worktree, home, backend, why, .. } = &self.options;
         let mut problems = Vec::new();
         let bounds = Bounds { worktree, is_readable: &instructions::is_readable_by_default };
         let inside = directory.ancestors().take_while(|folder| folder.starts_with(worktree));
@@ -322,6 +324,7 @@ impl Executor {
             problems,
             backend: *backend,
             why: why.clone(),
+            home: *home,
         }
     }
 

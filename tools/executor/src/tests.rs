@@ -36,6 +36,7 @@ impl Site {
             token: "the token of this test".into(),
             token_file: path.join("token"),
             worktree: directory.clone(),
+            home: false,
             directory,
             state: path.join("state"),
             backend: Backend::Off,

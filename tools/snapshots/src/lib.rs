@@ -144,13 +144,14 @@ impl Snapshots {
         Self { folder, worktree, data, is_project: true, tick: TICK, remembered: Arc::default() }
     }
 
-    /// The snapshots of a session's worktree. A worktree that is the folder `home` or the root
+    /// The snapshots of a session's worktree. A worktree that is the folder `home`, a folder above it or the root
     /// folder is refused unless it is a repository.
     pub fn of_project(data: &Path, worktree: &Path, home: Option<&Path>) -> Self {
         let mut snapshots = Self::new(data, worktree);
         let worktree = &snapshots.worktree;
         let home = home.and_then(|home| home.canonicalize().ok());
-        let whole = worktree.parent().is_none() || home.as_ref() == Some(worktree);
+        let holds_home = home.is_some_and(|home| home.starts_with(worktree));
+        let whole = worktree.parent().is_none() || holds_home;
         snapshots.is_project = !whole || worktree.join(".git").exists();
         snapshots
     }

@@ -19,7 +19,7 @@ use leftfold_process::environment;
 
 use crate::Workspace;
 use crate::paths::{self, Target};
-use crate::protected::{is_data, is_protected};
+use crate::protected::{Places, is_protected};
 
 use super::commands::DYNAMIC;
 use super::files::{self, Argument, Below, Files, Kind, Searched, Use};
@@ -100,6 +100,7 @@ impl Place {
 
 struct Walk<'a> {
     cx: &'a Workspace,
+    protected: Places,
     place: Place,
     /// Everywhere it has been.
     been: Place,
@@ -131,6 +132,7 @@ pub(super) fn of(steps: &[Step], folder: &Path, cx: &Workspace) -> Touched {
     };
     let mut walk = Walk {
         cx,
+        protected: Places::new(cx),
         been: place.clone(),
         place,
         saved: Vec::new(),
@@ -536,8 +538,15 @@ impl Walk<'_> {
             if files.may_write_words && is_file {
                 self.claim(Use::Writes, target.shown.clone());
             }
-            let is_own = is_data(&target.path, self.cx) && reads && found.is_some();
-            if is_own || (!files.only_reads && is_protected(&target.shown)) {
+            let is_secret = reads && found.is_some() && self.protected.is_secret(&target.path);
+            // many lines name folders of programs and programs in them, and change neither
+            let is_kept = is_file && !is_executable(found.as_ref());
+            let may_change = match files.only_reads {
+                true => false,
+                false if is_kept => self.protected.is_protected(&target.shown),
+                false => is_protected(&target.shown),
+            };
+            if is_secret || may_change {
                 self.protect(target.shown);
             }
         }
@@ -620,13 +629,13 @@ impl Walk<'_> {
             return;
         }
         let base = self.shown(folder);
-        if is_protected(&base) {
+        if self.protected.is_protected(&base) {
             self.protect(base.clone());
         }
         for path in self.tree(folder).iter() {
             let shown = joined(&base, path.strip_prefix(folder).unwrap_or(path));
             let tracked = *below == Below::Untracked && shown.split('/').any(|name| name == ".git");
-            if is_protected(&shown) && is_named(path, names) && !tracked {
+            if self.protected.is_protected(&shown) && is_named(path, names) && !tracked {
                 self.protect(shown);
             }
         }
@@ -882,8 +891,10 @@ impl Walk<'_> {
                     for entry in self.tree(&path).iter() {
                         let rest = entry.strip_prefix(&path).unwrap_or(entry);
                         let landed = bases.iter().map(|base| joined(base, rest));
-                        for shown in landed.filter(|shown| is_protected(shown)) {
-                            self.protect(shown);
+                        for shown in landed {
+                            if self.protected.is_protected(&shown) {
+                                self.protect(shown);
+                            }
                         }
                         if perhaps && rest.components().count() == 1 {
                             self.landed(&target.join(rest));

@@ -34,6 +34,10 @@ const ERROR_OF_SEATBELT: (&str, &str, &[Access]) = if cfg!(target_os = "macos") 
     ("Permission denied", "EACCES", &[Access::Read, Access::Write])
 };
 
+/// Why a command in a home folder writes nothing, and what to do.
+const IN_HOME: &str = " Commands only read this folder, because it is a home folder or holds one: change files with the \
+    file tools, or tell the user to start Leftfold in a project's folder, or to name folders in the setting `sandbox.write`.";
+
 /// Parts of output that mean one of these errors.
 #[derive(Debug, Default)]
 pub(super) struct ErrorTexts(Vec<(String, &'static [Access])>);
@@ -87,8 +91,9 @@ pub(crate) enum Access {
 }
 
 impl Denied {
-    /// The text for the model. `None` if nothing was denied.
-    pub(crate) fn note(denied: &[Self], has_failed: bool) -> Option<String> {
+    /// The text for the model. `None` if nothing was denied. `in_home` says that commands only read the worktree, because
+    /// it is a home folder.
+    pub(crate) fn note(denied: &[Self], has_failed: bool, in_home: bool) -> Option<String> {
         let what = denied.iter().map(|it| match it.what {
             Access::Network => "the network".to_owned(),
             Access::Read => format!("reading {}", it.path),
@@ -101,11 +106,13 @@ impl Denied {
             _ => "unsandboxed",
         };
         let what = what.join(", ");
+        let is_home = in_home && denied.iter().any(|it| it.what == Access::Write);
+        let home = if is_home { IN_HOME } else { "" };
         if !has_failed {
-            return Some(format!("(The sandbox denied a part of this: {what}.)"));
+            return Some(format!("(The sandbox denied a part of this: {what}.{home})"));
         }
         Some(format!(
-            "(The sandbox denied: {what}. The same command would fail again. If it is needed, call bash again with \
+            "(The sandbox denied: {what}.{home} The same command would fail again. If it is needed, call bash again with \
              `{argument}: true`, which the user may have to approve.)"
         ))
     }
@@ -158,7 +165,11 @@ fn paths(line: &str, folder: &Path) -> Vec<PathBuf> {
         word.trim_matches(|c: char| c.is_whitespace() || "'\"`‘’“”:,;()[]<>".contains(c))
     });
     let named = trimmed.filter(|word| word.contains('/') || word.starts_with('.'));
-    let mut paths: Vec<PathBuf> = named.map(|word| folder.join(word)).collect();
+    // a bare name stands before the error, or in quotes
+    let before = line.rsplit(": ").nth(1).filter(|_| !line.ends_with(['\'', '"']));
+    let bare = before.into_iter().chain(line.split(['\'', '"', '‘', '’']).skip(1).step_by(2));
+    let bare = bare.filter(|word| !word.is_empty() && !word.contains(char::is_whitespace));
+    let mut paths: Vec<PathBuf> = named.chain(bare).map(|word| folder.join(word)).collect();
     paths.dedup();
     paths
 }
@@ -182,6 +193,7 @@ mod tests {
         ("", &[]),
         ("sandbox-denied: all tests passed", &[]),
         ("bash: line 1: /home/u/x: Read-only file system", &[(Access::Write, "/home/u/x")]),
+        ("bash: line 1: x.txt: Read-only file system", &[]),
         (
             "touch: cannot touch '/home/u/a b': Read-only file system",
             &[(Access::Write, "/home/u/a b")],
@@ -228,6 +240,20 @@ mod tests {
             let found = denied(Counters::default(), given, Path::new("/home/u/project"), closes);
             let found: Vec<_> = found.iter().map(|it| (it.what, it.path.as_str())).collect();
             assert_eq!(found, *expected, "{output}");
+        }
+    }
+
+    #[test]
+    fn bare_names_lie_in_the_folder_of_the_command() {
+        for (output, expected) in [
+            ("bash: line 1: x.txt: Read-only file system", Some("/home/u/x.txt")),
+            ("OSError: [Errno 30] Read-only file system: 'x.txt'", Some("/home/u/x.txt")),
+            ("touch: cannot touch 'x.txt': Read-only file system", Some("/home/u/x.txt")),
+            ("error: failed to write: Read-only file system", None),
+        ] {
+            let given = (output, &ErrorTexts::new(&[]));
+            let found = denied(Counters::default(), given, Path::new("/home/u"), closes);
+            assert_eq!(found.first().map(|it| it.path.as_str()), expected, "{output}");
         }
     }
 

@@ -7,73 +7,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, mkdirat, statat};
 
 use super::project_files::ProjectFiles;
-use crate::{UserFolders, Workspace, confined};
+use crate::{UserFolders, Workspace, confined, user_places};
 
-/// Folders of the home folder with keys, tokens, cookies, or the user's other agents.
-const HIDDEN_AT_HOME: &[&str] = &[
-    ".aws",
-    ".azure",
-    ".bash_history",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".claude",
-    ".codex",
-    ".docker",
-    ".gemini",
-    ".git-credentials",
-    ".gnupg",
-    ".kube",
-    ".local/share/keyrings",
-    ".local/share/leftfold",
-    ".local/share/opencode",
-    ".mozilla",
-    ".netrc",
-    ".password-store",
-    ".psql_history",
-    ".pypirc",
-    ".python_history",
-    ".ssh",
-    ".thunderbird",
-    ".zsh_history",
-    // macOS
-    "Library/Application Support/BraveSoftware",
-    "Library/Application Support/Firefox",
-    "Library/Application Support/Google/Chrome",
-    "Library/Cookies",
-    "Library/Keychains",
-    "Library/Mail",
-    "Library/Messages",
-    "Library/Safari",
-];
-
-/// Files and folders with keys in the folder of settings.
-const HIDDEN_IN_SETTINGS: &[&str] = &[
-    "BraveSoftware",
-    "chromium",
-    "gcloud",
-    "gh",
-    "git/credentials",
-    "google-chrome",
-    "hub",
-    "leftfold",
-    "op",
-    "opencode",
-    "rclone",
-    "sops",
-];
-
-/// Files of the machine that only root reads, for a node that runs as root, and folders where services keep their sockets and
-/// data. A read-only mount does not keep a command from a socket, and many of these give root.
-const HIDDEN_IN_MACHINE: &[&str] = &[
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/ssh/ssh_host_ecdsa_key",
-    "/etc/ssh/ssh_host_ed25519_key",
-    "/etc/ssh/ssh_host_rsa_key",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
+/// Folders of the machine where services keep their sockets and data. A read-only mount does not keep a command from a
+/// socket, and many of these give root.
+const SERVICES: &[&str] = &[
     "/nix/var/nix/daemon-socket",
     "/run",
     "/var/lib/containerd",
@@ -110,10 +48,6 @@ const MODULES_DEPTH: usize = 6;
 
 /// Most bytes of a file of git that holds one line.
 const LINE: u64 = 64 * 1024;
-
-/// The largest `.npmrc` that is read, in bytes, and the part of a key's name in it.
-const MAX_NPMRC: u64 = 1 << 20;
-const TOKEN: &[u8] = b"_auth";
 
 /// The places of a command, as absolute paths that may not exist.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -226,21 +160,10 @@ impl Places {
 
     /// Hides keys, Leftfold's data and the machine's services.
     pub(super) fn hide(&mut self, folders: &UserFolders, data: Option<&Path>) {
-        self.hidden.extend(HIDDEN_IN_MACHINE.iter().map(PathBuf::from));
+        self.hidden.extend(SERVICES.iter().map(PathBuf::from));
         self.read_only.extend(SHOWN_IN_MACHINE.iter().map(PathBuf::from));
-        if let Some(home) = &folders.home {
-            self.hidden.extend(HIDDEN_AT_HOME.iter().map(|name| home.join(name)));
-            self.hidden.extend(with_token(&home.join(".npmrc")));
-            self.read_only.extend([".claude/skills", ".claude/CLAUDE.md"].map(|it| home.join(it)));
-        }
-        if let Some(settings) = &folders.config {
-            self.hidden.extend(HIDDEN_IN_SETTINGS.iter().map(|name| settings.join(name)));
-            let skills = ["leftfold/skill", "leftfold/skills", "opencode/skill", "opencode/skills"];
-            self.read_only.extend(skills.map(|it| settings.join(it)));
-        }
-        // those that a project names show nothing that is hidden
-        let skills = folders.skills.iter().filter(|folder| folder.own);
-        self.read_only.extend(skills.map(|folder| folder.path.clone()));
+        self.hidden.extend(user_places::keys(folders));
+        self.read_only.extend(user_places::shown(folders));
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         self.hidden.extend(runtime.filter(|path| path.is_absolute()));
         self.hidden.extend(data.map(Path::to_owned));
@@ -275,8 +198,37 @@ impl Places {
         })
     }
 
+    /// Closes start-up places in folders that the command may change, unless the call opens them by name. Returns those
+    /// that no mount keeps: a command can make one that is missing, and replace one that is a link. Call it last.
+    pub(super) fn close_startup(&mut self, cx: &Workspace, opened: &[PathBuf]) -> Vec<PathBuf> {
+        let worktree = resolved(&cx.worktree);
+        let named = user_places::startup(&cx.user_folders);
+        let real = user_places::real(named.iter().cloned());
+        let mut left = Vec::new();
+        for (named, real) in named.into_iter().zip(real) {
+            // a file that does not exist cannot be opened by itself
+            let is_opened =
+                |path: &PathBuf| *path == real || path.starts_with(&real) && !path.exists();
+            // a worktree in such a folder is the user's choice
+            if worktree.starts_with(&real) || opened.iter().any(is_opened) {
+                continue;
+            }
+            if self.is_writable(&real) && real.exists() {
+                // a folder that is no mount itself could be exchanged for another one
+                let above = real.ancestors().skip(1).take_while(|it| !self.write.contains(*it));
+                let above: Vec<PathBuf> = above.map(Path::to_owned).collect();
+                self.write.extend(above);
+                self.read_only.insert(real);
+            }
+            if self.is_writable(&named) {
+                left.push(named);
+            }
+        }
+        left
+    }
+
     /// Whether the nearest named path above is writable.
-    fn is_writable(&self, path: &Path) -> bool {
+    pub(super) fn is_writable(&self, path: &Path) -> bool {
         path.ancestors().find_map(|above| {
             let closed = self.read_only.contains(above) || self.hidden.contains(above);
             if closed { Some(false) } else { self.write.contains(above).then_some(true) }
@@ -361,16 +313,6 @@ fn in_temp(variables: &[(OsString, OsString)]) -> Vec<PathBuf> {
 /// Whether a private `/tmp` would hide the path.
 pub(super) fn is_below_temp(path: &Path) -> bool {
     ["/tmp", "/var/tmp"].iter().any(|it| path.starts_with(it) && path != Path::new(it))
-}
-
-/// npm needs the file for its registry, so it is hidden only if it holds a key.
-fn with_token(file: &Path) -> Option<PathBuf> {
-    let text = leftfold_files::read(file, None, MAX_NPMRC);
-    let is_plain = match text {
-        Ok(text) => !text.windows(TOKEN.len()).any(|part| part == TOKEN),
-        Err(why) => why.is_missing(),
-    };
-    (!is_plain).then(|| file.to_owned())
 }
 
 /// The folders of Leftfold's settings, and of those that it also reads.

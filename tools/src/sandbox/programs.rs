@@ -18,7 +18,7 @@ use leftfold_sandbox as machine;
 use super::places::{self, Places, resolved};
 use super::{backend, caches, private_folder, project_files, sockets};
 use crate::tool::Sandbox;
-use crate::{UserFolders, Workspace};
+use crate::{UserFolders, Workspace, user_places};
 
 /// The kind of a program that settings name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +127,7 @@ impl ProgramSandbox {
             places.hidden.remove(&folder);
             places.read_only.insert(folder);
         }
+        places.read_only.extend(user_places::startup(&self.user_folders));
         places.hidden.extend(self.settings.iter().cloned());
         places.hidden.extend(self.options.hide.iter().map(PathBuf::from));
         places.resolve();
@@ -157,7 +158,10 @@ impl ProgramSandbox {
         let profile = Profile {
             backend: self.options.backend,
             network: self.kind == ProgramKind::ProjectServer,
-            worktree: WorktreeAccess::Write,
+            worktree: match self.options.home {
+                true => WorktreeAccess::Read,
+                false => WorktreeAccess::Write,
+            },
             write: self.options.write.clone(),
             shown: Vec::new(),
         };

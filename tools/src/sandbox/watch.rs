@@ -51,7 +51,11 @@ const PROGRAMS_OF_GIT: &[&str] = &[
 
 /// The state of these files at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Watched(BTreeMap<PathBuf, String>);
+pub(super) struct Watched {
+    stamps: BTreeMap<PathBuf, String>,
+    /// Files and folders outside of the project's that are looked at as well.
+    others: Vec<PathBuf>,
+}
 
 /// Files that decide what later runs do, and that a command has made or changed. Paths below the worktree are relative.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,10 +81,10 @@ impl Traces {
 }
 
 impl Watched {
-    /// The state before a command runs.
-    pub(super) fn new(files: &ProjectFiles) -> Self {
+    /// The state of the project's files and of `others` before a command runs.
+    pub(super) fn new(files: &ProjectFiles, others: Vec<PathBuf>) -> Self {
         let mut watched = Self::default();
-        for path in files.settings.iter().chain(&files.watched) {
+        for path in files.settings.iter().chain(&files.watched).chain(&others) {
             watched.add(path, DEPTH);
         }
         for repository in &files.repositories {
@@ -89,16 +93,17 @@ impl Watched {
                 watched.add_repository(&module);
             }
         }
+        watched.others = others;
         watched
     }
 
     /// The difference after a command has run in `worktree`. `is_expected` says whether the sandbox lets nobody change a
     /// path, or a permission has let this command change it.
     pub(super) fn traces(&self, worktree: &Path, is_expected: impl Fn(&Path) -> bool) -> Traces {
-        let now = Self::new(&project_files::walk(worktree));
+        let now = Self::new(&project_files::walk(worktree), self.others.clone());
         let mut traces = Traces::default();
-        for (path, stamp) in now.0 {
-            let before = self.0.get(&path);
+        for (path, stamp) in now.stamps {
+            let before = self.stamps.get(&path);
             if before == Some(&stamp) || is_expected(&path) {
                 continue;
             }
@@ -119,7 +124,7 @@ impl Watched {
             return;
         }
         let is_skipped = path.ends_with("node_modules") || path.ends_with(".leftfold/plans");
-        if is_skipped || depth == 0 || self.0.len() > MAX_FILES {
+        if is_skipped || depth == 0 || self.stamps.len() > MAX_FILES {
             return;
         }
         for entry in std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok) {
@@ -150,7 +155,7 @@ impl Watched {
     }
 
     fn insert(&mut self, path: &Path, stamp: String) {
-        self.0.insert(path.to_owned(), stamp);
+        self.stamps.insert(path.to_owned(), stamp);
     }
 }
 
@@ -178,7 +183,7 @@ mod tests {
 
     fn traces(site: &Site, work: impl FnOnce()) -> (Vec<String>, Vec<String>) {
         let worktree = site.workspace().worktree;
-        let before = Watched::new(&project_files::walk(&worktree));
+        let before = Watched::new(&project_files::walk(&worktree), Vec::new());
         work();
         let found = before.traces(&worktree, |path| path.ends_with("granted/leftfold.json"));
         (found.made, found.changed)
