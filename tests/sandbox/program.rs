@@ -194,7 +194,7 @@ fn a_command_that_may_change_the_home_folder_changes_no_start_up_file() {
         mv .local .old && mkdir -p .local/bin && echo x > .local/bin/tool\n\
         cat .ssh/id\necho x > .zshenv\necho x > .cargo/registry/x\n";
     let site = running(lines, &json!({}));
-    let site = site.setting("/sandbox", json!({ "write": [site.project()] }));
+    let site = site.setting("/sandbox/write", json!(["~"]));
     site.file_of_stranger(".cargo/registry/y", "");
     let events = at_home(&site, &[]);
     let result = finished(&events);

@@ -129,7 +129,7 @@ impl Sandbox {
         let shown = [absolute(&self.profile.shown), absolute(&own.show)].concat();
         let opened = absolute(&self.profile.write);
         places.open(&opened, &shown);
-        let startup = places.close_startup(cx, &opened);
+        let startup = places.close_startup(cx, &opened, backend.has_namespaces());
         let temp = temp::beside(&cx.spill_dir);
         private_folder(&temp)?;
         let mut profile = machine::Profile::new(backend);

@@ -199,8 +199,14 @@ impl Places {
     }
 
     /// Closes start-up places in folders that the command may change, unless the call opens them by name. Returns those
-    /// that no mount keeps: a command can make one that is missing, and replace one that is a link. Call it last.
-    pub(super) fn close_startup(&mut self, cx: &Workspace, opened: &[PathBuf]) -> Vec<PathBuf> {
+    /// that no mount keeps: a command can make one that is missing, and replace one that is a link. Without mounts these are
+    /// all. Call it last.
+    pub(super) fn close_startup(
+        &mut self,
+        cx: &Workspace,
+        opened: &[PathBuf],
+        has_mounts: bool,
+    ) -> Vec<PathBuf> {
         let worktree = resolved(&cx.worktree);
         let named = user_places::startup(&cx.user_folders);
         let real = user_places::real(named.iter().cloned());
@@ -213,14 +219,15 @@ impl Places {
             if worktree.starts_with(&real) || opened.iter().any(is_opened) {
                 continue;
             }
-            if self.is_writable(&real) && real.exists() {
+            let could_be_changed = self.is_writable(&real);
+            if could_be_changed && real.exists() {
                 // a folder that is no mount itself could be exchanged for another one
                 let above = real.ancestors().skip(1).take_while(|it| !self.write.contains(*it));
                 let above: Vec<PathBuf> = above.map(Path::to_owned).collect();
                 self.write.extend(above);
                 self.read_only.insert(real);
             }
-            if self.is_writable(&named) {
+            if self.is_writable(&named) || could_be_changed && !has_mounts {
                 left.push(named);
             }
         }

@@ -104,7 +104,9 @@ impl Watched {
         let mut traces = Traces::default();
         for (path, stamp) in now.stamps {
             let before = self.stamps.get(&path);
-            if before == Some(&stamp) || is_expected(&path) {
+            // who opens a folder does not mean these in it
+            let is_other = self.others.iter().any(|other| path.starts_with(other));
+            if before == Some(&stamp) || !is_other && is_expected(&path) {
                 continue;
             }
             let list = if before.is_some() { &mut traces.changed } else { &mut traces.made };
