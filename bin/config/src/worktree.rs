@@ -33,8 +33,8 @@ fn holds(worktree: &Path, homes: &[PathBuf]) -> bool {
 /// The user's home folders: that of `HOME`, and those of the user's accounts, which differ from it after `su` and `sudo`.
 /// Accounts that a directory service keeps are not found.
 fn homes() -> Vec<PathBuf> {
-    let accounts = files::read_to_string(Path::new("/etc/passwd")).unwrap_or_default();
-    let mut homes = homes_of(&accounts, is_user);
+    let accounts = files::read(Path::new("/etc/passwd"), None, LARGEST).unwrap_or_default();
+    let mut homes = homes_of(&String::from_utf8_lossy(&accounts), is_user);
     homes.extend(std::env::var_os("HOME").map(PathBuf::from));
     homes.retain(|home| home.is_absolute());
     homes.into_iter().map(|home| resolved(&home).unwrap_or(home)).collect()
