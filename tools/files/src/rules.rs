@@ -14,10 +14,10 @@ use leftfold_events::Sha256;
 use crate::git::{common_folder, git_folder};
 use crate::read;
 
-/// Largest file of rules, in bytes. Compiling rules takes far more memory than their text.
-const LARGEST: u64 = 1 << 20;
+/// Largest file of rules, in bytes. Compiled rules take up to 500 times the memory of their text.
+const LARGEST: u64 = 256 << 10;
 /// Most bytes of all rules of a project together.
-const MOST_BYTES: usize = 16 << 20;
+const MOST_BYTES: usize = 1 << 20;
 /// Most files without effect that are remembered.
 const MOST_UNREAD: usize = 100;
 
