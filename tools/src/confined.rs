@@ -48,10 +48,11 @@ pub(crate) fn open_found(path: &Path) -> Result<(File, Metadata), Error> {
 }
 
 fn unread(path: &Path, why: Unread) -> Error {
+    let text = format!("{} {why}.", path.display());
     match why {
         Unread::Io(error) => Error::io("read", path, &error),
-        Unread::Folder => Error::IsDirectory(format!("{} {why}.", path.display())),
-        why => Error::SpecialFile(format!("{} {why}.", path.display())),
+        Unread::Folder => Error::IsDirectory(text),
+        Unread::Special | Unread::TooLarge(_) | Unread::LeadsOut(_) => Error::SpecialFile(text),
     }
 }
 

@@ -27,7 +27,7 @@ fn part(path: &Path) -> Result<PromptPart, Usage> {
     let (mut file, _) = leftfold_files::open(path, None).map_err(|why| match why {
         Unread::Folder => fault("is a folder: give its files, or name the folder in the prompt"),
         Unread::Io(error) => failed(error),
-        why => fault(&why.to_string()),
+        Unread::Special | Unread::TooLarge(_) | Unread::LeadsOut(_) => fault(&why.to_string()),
     })?;
     let mut bytes = Vec::new();
     (&mut file).take(MAX_TEXT + 1).read_to_end(&mut bytes).map_err(failed)?;

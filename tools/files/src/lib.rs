@@ -52,10 +52,8 @@ impl Unread {
 
 impl From<Unread> for io::Error {
     fn from(why: Unread) -> Self {
-        match why {
-            Unread::Io(error) => error,
-            why => Self::other(format!("it {why}")),
-        }
+        let text = format!("it {why}");
+        if let Unread::Io(error) = why { error } else { Self::other(text) }
     }
 }
 
