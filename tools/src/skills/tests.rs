@@ -135,7 +135,7 @@ fn problems_name_file_and_line() {
         ("open", "---\ndescription: d\n", 1, "`---`"),
         ("yaml", "---\nname: yaml\ndescription: [\n---\n", 3, ""),
         ("type", "---\nname: type\ndescription: [a]\n---\n", 3, ""),
-        ("long", &long, 1, "more than 1048576 bytes"),
+        ("long", &long, 1, "larger than 1048576 bytes"),
     ] {
         let file = site.file(&format!("p/.claude/skills/{folder}/SKILL.md"), format!("{text}."));
         let found = found(&site, "");

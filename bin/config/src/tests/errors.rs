@@ -187,7 +187,7 @@ fn errors_name_the_right_source() {
 #[test]
 fn unreadable_files_are_named() {
     let world = World::new().file("leftfold.json/inside", "");
-    assert_eq!(world.error(), "leftfold.json: cannot be read: Is a directory (os error 21)");
+    assert_eq!(world.error(), "leftfold.json: cannot be read: it is a directory, not a file");
 
     let world = World::new();
     fs::write(world.path("leftfold.json"), b"{\n\"username\": \"\xff\"}").unwrap();
