@@ -1,7 +1,7 @@
 //! Walks the files of a project that are not ignored.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use ignore::{DirEntry, WalkBuilder};
@@ -29,7 +29,7 @@ pub fn walk(
     let mut folders: Vec<&Path> = root.ancestors().take(levels).collect();
     folders.reverse();
     let rules = folders.into_iter().fold(files.outermost(), |above, folder| above.within(folder));
-    let known = RwLock::new(HashMap::from([(root.to_owned(), rules)]));
+    let known = RwLock::new(HashMap::from([(key(root), rules)]));
     let mut builder = WalkBuilder::new(root);
     builder.standard_filters(false).filter_entry(move |entry| {
         entry.depth() == 0
@@ -38,24 +38,42 @@ pub fn walk(
     (builder, files)
 }
 
-/// Whether the rules of the folders above leave out an entry. `known`: the folders of the walk that have rules of their own.
-fn is_ignored(entry: &DirEntry, known: &RwLock<HashMap<PathBuf, Arc<Rules>>>) -> bool {
+/// The folders of a walk that have rules of their own. They are bytes, because each entry is looked up, and taking a path apart
+/// and hashing it is slow.
+type Known = HashMap<Vec<u8>, Arc<Rules>>;
+
+fn key(folder: &Path) -> Vec<u8> {
+    let bytes = folder.as_os_str().as_encoded_bytes();
+    bytes.strip_suffix(b"/").unwrap_or(bytes).to_vec()
+}
+
+/// The rules of the nearest folder above.
+fn above<'a>(path: &Path, known: &'a Known) -> Option<&'a Arc<Rules>> {
+    let mut folder = path.as_os_str().as_encoded_bytes();
+    loop {
+        let end = folder.iter().rposition(|byte| *byte == b'/')?;
+        folder = folder.get(..end)?;
+        if let Some(rules) = known.get(folder) {
+            return Some(rules);
+        }
+    }
+}
+
+/// Whether the rules of the folders above leave out an entry.
+fn is_ignored(entry: &DirEntry, known: &RwLock<Known>) -> bool {
     let (path, is_folder) = (entry.path(), entry.file_type().is_some_and(|kind| kind.is_dir()));
-    let above = {
-        let known = known.read().unwrap_or_else(PoisonError::into_inner);
-        path.ancestors().skip(1).find_map(|folder| known.get(folder)).cloned()
-    };
-    let Some(above) = above else { return false };
-    if above.ignore(path, is_folder) {
-        return true;
+    let found = known.read().unwrap_or_else(PoisonError::into_inner);
+    let Some(above) = above(path, &found) else { return false };
+    let is_ignored = above.ignore(path, is_folder);
+    if is_ignored || !is_folder {
+        return is_ignored;
     }
     // a walk comes to a folder before it comes to what is in it
-    if is_folder {
-        let rules = above.within(path);
-        if !Arc::ptr_eq(&rules, &above) {
-            let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
-            known.insert(path.to_owned(), rules);
-        }
+    let above = above.clone();
+    drop(found);
+    let rules = above.within(path);
+    if !Arc::ptr_eq(&rules, &above) {
+        known.write().unwrap_or_else(PoisonError::into_inner).insert(key(path), rules);
     }
     false
 }
