@@ -38,8 +38,15 @@ pub enum Unread {
     TooLarge(u64),
     #[error("leads out of {}", .0.display())]
     LeadsOut(PathBuf),
-    #[error("cannot be read: {0}")]
+    #[error("{}", failure(.0))]
     Io(#[from] io::Error),
+}
+
+fn failure(error: &io::Error) -> String {
+    match error.kind() == io::ErrorKind::NotFound {
+        true => "does not exist".to_owned(),
+        false => format!("cannot be read: {error}"),
+    }
 }
 
 impl Unread {
