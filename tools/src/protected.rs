@@ -3,12 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use leftfold_events::event::{Access, Resolution};
 use leftfold_events::rules::PROTECTED_FILE;
 
 use crate::user_places::{self, real};
-use crate::{Error, Workspace, paths};
+use crate::{Error, UserFolders, Workspace, paths};
 
 /// Settings, agents, commands, plugins and skills of a project, in its folder or a folder below it.
 pub(crate) const SETTINGS: [&str; 8] = [
@@ -114,8 +115,8 @@ pub(crate) struct Places {
     secret: BTreeSet<PathBuf>,
     /// They lie in secret places, and are there for the model.
     open: BTreeSet<PathBuf>,
-    /// Later shells, logins, services and tools run what is in them.
-    startup: BTreeSet<PathBuf>,
+    folders: UserFolders,
+    startup: OnceLock<BTreeSet<PathBuf>>,
 }
 
 impl Places {
@@ -136,9 +137,18 @@ impl Places {
         if !secret.contains(&worktree) {
             open.insert(worktree.clone());
         }
-        let mut startup = real(user_places::startup(&cx.user_folders));
-        startup.retain(|place| !worktree.starts_with(place));
-        Self { worktree, secret, open, startup: startup.into_iter().collect() }
+        let folders = cx.user_folders.clone();
+        Self { worktree, secret, open, folders, startup: OnceLock::new() }
+    }
+
+    /// Later shells, logins, services and tools run what is in them. They are many, and calls that only read do not need
+    /// them.
+    fn startup(&self) -> &BTreeSet<PathBuf> {
+        self.startup.get_or_init(|| {
+            let mut startup = real(user_places::startup(&self.folders));
+            startup.retain(|place| !self.worktree.starts_with(place));
+            startup.into_iter().collect()
+        })
     }
 
     /// Whether a path as rules see it is secret. The nearest place decides.
@@ -158,14 +168,15 @@ impl Places {
     }
 
     fn is_startup(&self, path: &str) -> bool {
-        self.worktree.join(path).ancestors().any(|above| self.startup.contains(above))
+        let startup = self.startup();
+        self.worktree.join(path).ancestors().any(|above| startup.contains(above))
     }
 
     /// Whether a path as rules see it is such a place, or a folder around one that later programs of the user run: who
     /// moves the folder replaces what is in it.
     fn has(&self, path: &str) -> bool {
         let folder = self.worktree.join(path);
-        let next = self.startup.range(folder.clone()..).next();
+        let next = self.startup().range(folder.clone()..).next();
         self.is_secret(path)
             || self.is_startup(path)
             || next.is_some_and(|place| place.starts_with(folder))
