@@ -350,8 +350,7 @@ fn half_a_character_in_a_prompt_is_replaced() {
 
 #[test]
 fn a_cancel_does_not_wait_for_servers_that_do_not_start() {
-    let server =
-        json!({ "command": ["sh", "-c", "touch started; sleep 1000"], "timeout": 600_000 });
+    let server = json!({ "command": ["sh", "-c", "touch started; sleep 1000"], "cwd": "{project}", "timeout": 600_000 });
     let site = Site::scripted(&script(json!([says("Done.")])));
     let site = site.setting("/mcp", json!({})).setting("/mcp", json!({ "m": server }));
     let mut editor = Editor::start(&site, &[]);

@@ -44,7 +44,8 @@ fn the_nodes_and_their_sessions_are_counted() {
     cluster.logs(&format!("update {schema}.node set until = clock_timestamp() - interval '1 min'"));
     status(json!({ "nodes": 0, "sessions": 1, "owned": 0 }));
     let text = on(&url, &site, &["fleet", "nodes"]).ok().stdout;
-    assert!(text.contains("lease ran out 60 s ago"), "{text}");
+    // the machine may be busy
+    assert!(text.contains("lease ran out 6"), "{text}");
     for command in ["status", "nodes"] {
         site.run(&["fleet", command]).with(2).saying(&["postgresql://USER@HOST/DATABASE"]);
     }

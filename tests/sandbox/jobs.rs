@@ -144,12 +144,13 @@ m = shared_memory.SharedMemory(create=True, size=64); m.close(); m.unlink()\"",
     job(
         "git bisect", "git",
         "for n in 1 2 3 4; do echo $n > n; git add n; git commit -qm $n; done
-         git bisect start -q HEAD HEAD~3; git bisect run sh -c 'test $(cat n) -lt 3' | grep -q 'first bad commit'",
+         git bisect start HEAD HEAD~3 > /dev/null; git bisect run sh -c 'test $(cat n) -lt 3' > found; grep -q 'first bad commit' found",
     ),
     job(
         "git with a submodule", "git",
-        "git init -q ../lib; (cd ../lib && git commit -q --allow-empty -m one)
-         git -c protocol.file.allow=always clone -q ../lib lib; git -C lib log --oneline | grep -q one",
+        "git init -q lib; git -C lib commit -q --allow-empty -m one; git add lib 2> /dev/null; git commit -qm one
+         git -c protocol.file.allow=always clone -q . copy; git -C copy ls-files --stage | grep -q ^160000
+         cd lib; git switch -qc side; git log --oneline | grep -q one",
     ),
     job(
         "git worktrees, listed and removed", "git",
@@ -169,18 +170,18 @@ m = shared_memory.SharedMemory(create=True, size=64); m.close(); m.unlink()\"",
     job(
         "git amend, restore, clean and reset", "git",
         "echo a > a; git add a; git commit -qm one; echo b > a; git commit -qa --amend -m two; echo c > a; git restore a
-         touch new; git clean -qfd; test ! -e new; git reset -q --soft HEAD; test \"$(cat a)\" = b",
+         touch new; git clean -qf new; test ! -e new; git reset -q --soft HEAD; test \"$(cat a)\" = b",
     ),
     job(
         "git with a partial checkout", "git",
-        "mkdir -p x y; echo a > x/a; echo b > y/b; git add .; git commit -qm one
+        "mkdir -p x y; echo a > x/a; echo b > y/b; git add x y; git commit -qm one
          git clone -q --sparse . part; test ! -e part/x; git -C part log --oneline | grep -q one",
     ),
     job(
         "git with large files", "git git-lfs",
         "lfs=(-c filter.lfs.clean='git-lfs clean -- %f' -c filter.lfs.smudge='git-lfs smudge -- %f'
            -c filter.lfs.process='git-lfs filter-process' -c filter.lfs.required=true)
-         echo '*.bin filter=lfs' > .gitattributes; head -c 100000 /dev/zero > a.bin; git \"${lfs[@]}\" add .
+         echo '*.bin filter=lfs' > .gitattributes; head -c 100000 /dev/zero > a.bin; git \"${lfs[@]}\" add .gitattributes a.bin
          git show :a.bin | grep -q git-lfs",
     ),
     job(

@@ -376,9 +376,10 @@ const LOOKS: &str = "
 fn commands_and_servers_have_no_terminal_and_no_descriptors() {
     let server = format!("({LOOKS}) </dev/null >server 2>/dev/null; mv server server.done");
     let server = server.replace("</dev/null >server", ">server");
+    let server = json!({ "type": "local", "command": ["sh", "-c", server], "cwd": "{project}" });
     let site = attacked(&format!("({LOOKS}) >command.new; mv command.new command"))
         .setting("/permission", json!({ "external_directory": "allow" }))
-        .setting("/mcp/looks", json!({ "type": "local", "command": ["sh", "-c", server] }));
+        .setting("/mcp/looks", server);
     let secret = site.file("secret", "the person's");
     // the shell of the person has a descriptor open that is no terminal either
     let inner = site.command(&common::ASK);

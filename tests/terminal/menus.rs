@@ -434,7 +434,10 @@ fn the_menu_moves_with_the_keys() {
 #[test]
 fn the_image_of_the_clipboard_is_attached() {
     let site = Site::scripted(&script(json!([says("A shot.")])));
-    let program = site.file("bin/xclip", "#!/bin/sh\nprintf '\\211PNG\\r\\n\\032\\n'\n");
+    // a program of the project would not be started
+    let program = site.path("bin/xclip");
+    std::fs::create_dir(program.parent().unwrap()).unwrap();
+    std::fs::write(&program, "#!/bin/sh\nprintf '\\211PNG\\r\\n\\032\\n'\n").unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let path =
         format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());

@@ -14,7 +14,7 @@ use serde_json::json;
 
 /// What the program may use, in KiB of addresses, and how long it may take. Both are far more than it needs.
 const MEMORY: u32 = 8 << 20;
-const TIME: Duration = Duration::from_secs(10);
+const TIME: Duration = Duration::from_secs(60);
 
 /// What is at a path: a link to this, or something without a name.
 const KINDS: [&str; 11] = [
@@ -32,11 +32,13 @@ const KINDS: [&str; 11] = [
 ];
 
 /// Names that every part of the program looks for, and that only change what is shown.
-const FOUND: [&str; 16] = [
+const FOUND: [&str; 18] = [
     ".gitignore",
     ".ignore",
     "deep/er/.gitignore",
     "deep/.ignore",
+    ".git/config",
+    ".git/info/attributes",
     ".git/info/exclude",
     ".git/commondir",
     ".git/HEAD",

@@ -23,7 +23,8 @@ fn run(folder: &std::path::Path, settings: &Value, prompt: &str) -> Output {
         .current_dir(folder)
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", folder)
+        // a home folder is no project
+        .env("HOME", folder.join("user"))
         .env("LEFTFOLD_HOME", folder.join("home"))
         .env("LEFTFOLD_CONFIG_CONTENT", settings.to_string())
         .output()
