@@ -97,7 +97,7 @@ pub use lsp::LSP_TOOL;
 pub use media::{Media, base64, decode, recognise};
 pub use plan_switch::{PLAN_ENTER, PLAN_EXIT};
 pub use preview::{preview, previews};
-pub use protected::is_protected;
+pub use protected::{is_protected, prepare_places};
 pub use registry::{TOOLS, find, model_tools, received, resolve, run, run_alone, tools_for_model};
 pub use run_key::{RunKey, SessionOwner};
 pub use sandbox::{

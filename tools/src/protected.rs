@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use leftfold_events::event::{Access, Resolution};
 use leftfold_events::rules::PROTECTED_FILE;
@@ -26,6 +27,11 @@ pub(crate) const SETTINGS: [&str; 8] = [
 /// The folders at a project's root whose Markdown files may be agents.
 pub(crate) const ROOT_AGENTS: [&str; 2] = ["agent", "agents"];
 
+/// Looks up the places that need the permission, so that the first call does not wait for that.
+pub fn prepare_places(cx: &Workspace) {
+    Places::of(cx);
+}
+
 /// Adds the permission if the call changes a protected file, or reads or changes a secret place.
 pub(crate) fn add_access(resolution: &mut Resolution, cx: &Workspace) {
     let edits = resolution.access.iter().filter(|access| access.permission == "edit");
@@ -33,7 +39,7 @@ pub(crate) fn add_access(resolution: &mut Resolution, cx: &Workspace) {
     if edited.is_empty() && resolution.paths.is_empty() {
         return;
     }
-    let places = Places::new(cx);
+    let places = Places::of(cx);
     let edited = edited.into_iter().filter(|path| is_protected(path) || places.has(path));
     let secret = resolution.paths.iter().filter(|path| places.is_secret(path));
     let mut patterns: Vec<String> = edited.chain(secret).cloned().collect();
@@ -97,7 +103,7 @@ pub(crate) fn refuse_places(mut resolution: Resolution, cx: &Workspace) -> Resul
     if paths.peek().is_none() {
         return Ok(());
     }
-    let places = Places::new(cx);
+    let places = Places::of(cx);
     match paths.find(|path| places.has(path)) {
         None => Ok(()),
         Some(path) => Err(Error::Refused(format!(
@@ -119,8 +125,32 @@ pub(crate) struct Places {
     startup: OnceLock<BTreeSet<PathBuf>>,
 }
 
+/// What places depend on, besides the links on this machine.
+type Known = (PathBuf, UserFolders, Option<PathBuf>, PathBuf, Option<(Vec<String>, Vec<String>)>);
+
+/// How long places are kept: so late, another target of a link to a key is noticed.
+const KEPT: Duration = Duration::from_secs(60);
+
 impl Places {
-    pub(crate) fn new(cx: &Workspace) -> Self {
+    /// The places of a workspace. They are looked up at most once a minute: a call that reads must end while its batch
+    /// waits for the disk.
+    pub(crate) fn of(cx: &Workspace) -> Arc<Self> {
+        static LAST: Mutex<Option<(Known, Instant, Arc<Places>)>> = Mutex::new(None);
+        let lists = cx.sandbox.as_ref().map(|sandbox| (sandbox.hide.clone(), sandbox.show.clone()));
+        let (worktree, folders) = (cx.worktree.clone(), cx.user_folders.clone());
+        let known: Known = (worktree, folders, cx.data.clone(), cx.spill_dir.clone(), lists);
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((of, at, places)) if *of == known && at.elapsed() < KEPT => Arc::clone(places),
+            _ => {
+                let places = Arc::new(Self::new(cx));
+                *last = Some((known, Instant::now(), Arc::clone(&places)));
+                places
+            }
+        }
+    }
+
+    fn new(cx: &Workspace) -> Self {
         let worktree = paths::real(&cx.worktree).unwrap_or_else(|_| cx.worktree.clone());
         let of_settings = |list: &[String]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
         let (hide, show) = match &cx.sandbox {

@@ -103,6 +103,10 @@ impl SessionSetup {
         workspace.secrets = secrets::known(&settings, &leftfold_config::environment)?;
         workspace.subagents =
             turn_settings.subagents.iter().map(|(name, _)| name.clone()).collect();
+        workspace.sandbox.clone_from(&turn_settings.options.sandbox);
+        if is_here {
+            leftfold_tools::prepare_places(&workspace);
+        }
         let of_command = PromptOptions::default();
         let terminal = settings.terminal.clone();
         let worktree = turn_settings.worktree.clone();

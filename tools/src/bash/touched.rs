@@ -12,6 +12,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
 use leftfold_events::rules;
@@ -100,7 +101,7 @@ impl Place {
 
 struct Walk<'a> {
     cx: &'a Workspace,
-    protected: Places,
+    protected: Arc<Places>,
     place: Place,
     /// Everywhere it has been.
     been: Place,
@@ -132,7 +133,7 @@ pub(super) fn of(steps: &[Step], folder: &Path, cx: &Workspace) -> Touched {
     };
     let mut walk = Walk {
         cx,
-        protected: Places::new(cx),
+        protected: Places::of(cx),
         been: place.clone(),
         place,
         saved: Vec::new(),
