@@ -268,7 +268,7 @@ fn programs_are_found_in_one_place() {
 
 /// Code that works in projects, and opens other files than those of the project. Whoever wrote a project chose what is at the
 /// paths in it.
-const OTHER_FILES: [(&str, &str); 20] = [
+const OTHER_FILES: [(&str, &str); 21] = [
     ("tools/files/src/", "the reader itself"),
     ("tools/process/src/", "the kernel's files about processes"),
     ("tools/sandbox/src/", "the kernel's files; what is mounted is not read"),
@@ -281,6 +281,7 @@ const OTHER_FILES: [(&str, &str); 20] = [
     ("tools/src/command.rs", "the clock of the machine"),
     ("tools/src/confined.rs", "new files, to write them"),
     ("tools/src/sandbox.rs", "tables of the machine, and Leftfold's own"),
+    ("tools/src/sandbox/sockets.rs", "a table of the machine"),
     ("bin/config/src/files.rs", "files that the user names, and Leftfold's own"),
     ("bin/config/src/private_file.rs", "Leftfold's own"),
     ("bin/http/src/api/terminals.rs", "random numbers"),
