@@ -24,7 +24,7 @@ fn run(folder: &std::path::Path, settings: &Value, prompt: &str) -> Output {
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         // a home folder is no project
-        .env("HOME", folder.join("user"))
+        .env("HOME", "/no/such/home")
         .env("LEFTFOLD_HOME", folder.join("home"))
         .env("LEFTFOLD_CONFIG_CONTENT", settings.to_string())
         .output()
