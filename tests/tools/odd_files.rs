@@ -12,11 +12,11 @@ use common::{Live, Ran, Site, call, says, script};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use serde_json::json;
 
-/// What the program may use, in KiB of addresses, and how long it may take. Both are far more than it needs.
+/// The limits of the program: addresses in KiB, and time. It needs far less of both.
 const MEMORY: u32 = 8 << 20;
 const TIME: Duration = Duration::from_secs(60);
 
-/// What is at a path: a link to this, or something without a name.
+/// Kinds of odd files. A kind that begins with `/` is the target of a link.
 const KINDS: [&str; 11] = [
     "/dev/zero",
     "/dev/stdin",

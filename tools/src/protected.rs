@@ -125,10 +125,10 @@ pub(crate) struct Places {
     startup: OnceLock<BTreeSet<PathBuf>>,
 }
 
-/// What places depend on, besides the links on this machine.
+/// The parts of a workspace that decide its places.
 type Known = (PathBuf, UserFolders, Option<PathBuf>, PathBuf, Option<(Vec<String>, Vec<String>)>);
 
-/// How long places are kept: so late, another target of a link to a key is noticed.
+/// How long places are kept. A link to a key that changes is noticed after this time.
 const KEPT: Duration = Duration::from_secs(60);
 
 impl Places {

@@ -219,7 +219,7 @@ const STARTUP_AT_HOME: &[&str] = &[
     "Library/Services",
 ];
 
-/// The same in the folder of settings.
+/// Start-up files and folders of programs in the folder of settings (`XDG_CONFIG_HOME`).
 const STARTUP_IN_SETTINGS: &[&str] = &[
     "Code/User",
     "alacritty",
@@ -265,7 +265,7 @@ const STARTUP_IN_SETTINGS: &[&str] = &[
     "zsh",
 ];
 
-/// The same in the folder of data.
+/// Start-up files and folders of programs in the folder of data (`XDG_DATA_HOME`).
 const STARTUP_IN_DATA: &[&str] = &[
     "applications",
     "autostart",
@@ -280,7 +280,7 @@ const STARTUP_IN_DATA: &[&str] = &[
     "zsh",
 ];
 
-/// The same of the machine, for a node that runs as root.
+/// Start-up files and folders of programs of the machine, which a node can change if it runs as root.
 const STARTUP_OF_MACHINE: &[&str] = &[
     "/Library/LaunchAgents",
     "/Library/LaunchDaemons",

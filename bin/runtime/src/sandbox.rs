@@ -73,7 +73,7 @@ pub(crate) fn has_snapshots(worktree: &Path) -> bool {
     worktree.join(".git").exists() || !leftfold_config::is_home(worktree)
 }
 
-/// What people have to know of a worktree that is a home folder or holds one. `None` for every other.
+/// Tells people which limits a worktree has that is a home folder or lies above one. `None`: it is neither.
 pub fn about_home(worktree: &Path) -> Option<String> {
     leftfold_config::is_home(worktree).then(|| {
         let snapshots = if has_snapshots(worktree) { "" } else { ", and no snapshots are taken" };

@@ -1,8 +1,8 @@
 //! Reads files whose names a project chooses: ignore files, settings and references of git, instructions, skills, manifests.
 //!
-//! Whoever wrote the project, or a command that ran in it, decides what is at such a path: a device without end, a pipe that
-//! nobody writes to, a link to a key. So there is one reader for all of them, which `tests/tidy` holds: it reads regular files
-//! only, up to a size, does not wait, and follows no link out of the project.
+//! A hostile project can put anything at such a path: a device without end, a pipe that nobody writes to, a link to a key. So
+//! all code uses this one reader, and `tests/tidy` checks that it does. The reader takes regular files up to a size, never
+//! waits, and follows no link out of the project.
 
 mod git;
 mod rules;

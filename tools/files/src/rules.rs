@@ -17,9 +17,9 @@ use crate::read;
 /// Largest file of rules, in bytes. Compiled rules take up to 500 times the memory of their text.
 const LARGEST: u64 = 256 << 10;
 /// Most bytes of all rules of a project together.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 /// Most files without effect that are remembered.
-const MOST_UNREAD: usize = 100;
+const MAX_UNREAD: usize = 100;
 
 /// The files of rules that count for one project.
 #[derive(Debug)]
@@ -117,17 +117,17 @@ impl IgnoreFiles {
     /// The text of a file. A file of the project has a `root`, which no link may leave.
     fn read(&self, path: &Path, root: Option<&Path>) -> Vec<u8> {
         let why = match read(path, root, LARGEST) {
-            Ok(text) if self.bytes.fetch_add(text.len(), Relaxed) + text.len() <= MOST_BYTES => {
+            Ok(text) if self.bytes.fetch_add(text.len(), Relaxed) + text.len() <= MAX_BYTES => {
                 return text;
             }
             Ok(_) => {
-                format!("is left out, because all ignore files have more than {MOST_BYTES} bytes")
+                format!("is left out, because all ignore files have more than {MAX_BYTES} bytes")
             }
             Err(why) if why.is_missing() => return Vec::new(),
             Err(why) => why.to_string(),
         };
         let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
-        if unread.len() < MOST_UNREAD {
+        if unread.len() < MAX_UNREAD {
             unread.insert(path.to_owned(), why);
         }
         Vec::new()
