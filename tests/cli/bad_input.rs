@@ -149,7 +149,7 @@ fn a_log_that_can_not_grow_ends_the_run_and_resume_goes_on_with_more_room() {
     replies.push(says("done"));
     let site = Site::scripted(&script(json!(replies)))
         .setting("provider/double/models/m/limit/context", json!(10_000_000));
-    let limited = site.limited(&["run", "--format", "json", "go"], 800);
+    let limited = site.limited(&["run", "--format", "json", "go"], "-f 800");
     let cut = Live::start(limited).wait().with(1);
     assert!(all(&cut.events(), "turn.ended").is_empty());
     let cut = cut.saying(&["/db"]);

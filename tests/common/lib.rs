@@ -251,12 +251,12 @@ impl Site {
         command
     }
 
-    /// The program with a file size limit in KiB.
-    pub fn limited(&self, args: &[&str], kib: u32) -> Command {
+    /// The program with a limit of the shell: `-f` and a file size in KiB, or `-v` and an address space in KiB.
+    pub fn limited(&self, args: &[&str], limit: &str) -> Command {
         let inner = self.command(args);
         let mut limited = Command::new("bash");
         // without the trap, the limit would send a signal instead of an error
-        let script = format!("trap '' XFSZ; ulimit -f {kib}; exec \"$@\"");
+        let script = format!("trap '' XFSZ; ulimit {limit}; exec \"$@\"");
         limited.args(["-c", &script, "run"]).arg(inner.get_program()).args(inner.get_args());
         limited.env_clear();
         limited.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));

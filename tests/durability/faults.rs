@@ -44,7 +44,7 @@ fn the_disk_is_full() {
     replies.push(says("done"));
     let site = Site::scripted(&script(json!(replies)))
         .setting("provider/double/models/m/limit/context", json!(10_000_000));
-    let limited = site.limited(&["run", "--format", "json", "go"], 600);
+    let limited = site.limited(&["run", "--format", "json", "go"], "-f 600");
     let ran = in_time(|| Live::start(limited).wait()).with(1).saying(&["/db"]);
     assert!(all(&ran.events(), "turn.ended").is_empty());
     site.assert_sound();

@@ -5,7 +5,6 @@ use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{Live, Ran, Site, call, says, script};
@@ -89,11 +88,7 @@ fn put(kind: &str, path: &Path, outside: &Path) -> Option<Box<dyn std::any::Any>
 
 /// Runs the program within its limits.
 fn run(site: &Site, kind: &str, args: &[&str]) -> Ran {
-    let inner = site.command(args);
-    let mut limited = Command::new("bash");
-    limited.args(["-c", &format!("ulimit -v {MEMORY}; exec \"$@\""), "run"]);
-    limited.arg(inner.get_program()).args(inner.get_args()).current_dir(site.project());
-    limited.env_clear().envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let limited = site.limited(args, &format!("-v {MEMORY}"));
     let start = Instant::now();
     let ran = Live::start(limited).wait();
     assert!(start.elapsed() < TIME, "{kind}: {args:?} took {:?}: {ran:?}", start.elapsed());

@@ -29,7 +29,7 @@ pub(crate) const ROOT_AGENTS: [&str; 2] = ["agent", "agents"];
 
 /// Looks up the places that need the permission, so that the first call does not wait for that.
 pub fn prepare_places(cx: &Workspace) {
-    Places::of(cx);
+    ProtectedPlaces::of(cx);
 }
 
 /// Adds the permission if the call changes a protected file, or reads or changes a secret place.
@@ -39,7 +39,7 @@ pub(crate) fn add_access(resolution: &mut Resolution, cx: &Workspace) {
     if edited.is_empty() && resolution.paths.is_empty() {
         return;
     }
-    let places = Places::of(cx);
+    let places = ProtectedPlaces::of(cx);
     let edited = edited.into_iter().filter(|path| is_protected(path) || places.has(path));
     let secret = resolution.paths.iter().filter(|path| places.is_secret(path));
     let mut patterns: Vec<String> = edited.chain(secret).cloned().collect();
@@ -103,7 +103,7 @@ pub(crate) fn refuse_places(mut resolution: Resolution, cx: &Workspace) -> Resul
     if paths.peek().is_none() {
         return Ok(());
     }
-    let places = Places::of(cx);
+    let places = ProtectedPlaces::of(cx);
     match paths.find(|path| places.has(path)) {
         None => Ok(()),
         Some(path) => Err(Error::Refused(format!(
@@ -115,67 +115,85 @@ pub(crate) fn refuse_places(mut resolution: Resolution, cx: &Workspace) -> Resul
 
 /// The places that need the permission wherever the worktree is, as absolute paths without links.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct ProtectedPlaces {
+    decided_by: Decisive,
     worktree: PathBuf,
     /// They hold keys, or are Leftfold's data folder with its logs, keys, approvals and trust.
     secret: BTreeSet<PathBuf>,
     /// They lie in secret places, and are there for the model.
     open: BTreeSet<PathBuf>,
-    folders: UserFolders,
     startup: OnceLock<BTreeSet<PathBuf>>,
 }
 
-/// The parts of a workspace that decide its places.
-type Known = (PathBuf, UserFolders, Option<PathBuf>, PathBuf, Option<(Vec<String>, Vec<String>)>);
+/// The parts of a workspace that decide its protected places, besides the links on this machine.
+#[derive(Debug, PartialEq)]
+struct Decisive {
+    worktree: PathBuf,
+    user_folders: UserFolders,
+    data: Option<PathBuf>,
+    spill_dir: PathBuf,
+    hide: Vec<String>,
+    show: Vec<String>,
+}
+
+impl Decisive {
+    fn of(cx: &Workspace) -> Self {
+        let sandbox = cx.sandbox.as_ref();
+        Self {
+            worktree: cx.worktree.clone(),
+            user_folders: cx.user_folders.clone(),
+            data: cx.data.clone(),
+            spill_dir: cx.spill_dir.clone(),
+            hide: sandbox.map(|sandbox| sandbox.hide.clone()).unwrap_or_default(),
+            show: sandbox.map(|sandbox| sandbox.show.clone()).unwrap_or_default(),
+        }
+    }
+}
 
 /// How long places are kept. A link to a key that changes is noticed after this time.
 const KEPT: Duration = Duration::from_secs(60);
 
-impl Places {
+impl ProtectedPlaces {
     /// The places of a workspace. They are looked up at most once a minute: a call that reads must end while its batch
     /// waits for the disk.
     pub(crate) fn of(cx: &Workspace) -> Arc<Self> {
-        static LAST: Mutex<Option<(Known, Instant, Arc<Places>)>> = Mutex::new(None);
-        let lists = cx.sandbox.as_ref().map(|sandbox| (sandbox.hide.clone(), sandbox.show.clone()));
-        let (worktree, folders) = (cx.worktree.clone(), cx.user_folders.clone());
-        let known: Known = (worktree, folders, cx.data.clone(), cx.spill_dir.clone(), lists);
+        static LAST: Mutex<Option<(Instant, Arc<ProtectedPlaces>)>> = Mutex::new(None);
+        let decided_by = Decisive::of(cx);
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
-            Some((of, at, places)) if *of == known && at.elapsed() < KEPT => Arc::clone(places),
+            Some((at, places)) if places.decided_by == decided_by && at.elapsed() < KEPT => {
+                Arc::clone(places)
+            }
             _ => {
-                let places = Arc::new(Self::new(cx));
-                *last = Some((known, Instant::now(), Arc::clone(&places)));
+                let places = Arc::new(Self::new(decided_by));
+                *last = Some((Instant::now(), Arc::clone(&places)));
                 places
             }
         }
     }
 
-    fn new(cx: &Workspace) -> Self {
-        let worktree = paths::real(&cx.worktree).unwrap_or_else(|_| cx.worktree.clone());
-        let of_settings = |list: &[String]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
-        let (hide, show) = match &cx.sandbox {
-            Some(sandbox) => (of_settings(&sandbox.hide), of_settings(&sandbox.show)),
-            None => (Vec::new(), Vec::new()),
-        };
-        let secret = user_places::keys(&cx.user_folders).into_iter().chain(hide);
-        let secret: BTreeSet<PathBuf> = real(secret.chain(cx.data.clone())).into_iter().collect();
-        let for_models =
-            cx.data.iter().map(|data| data.join("plans")).chain([cx.spill_dir.clone()]);
-        let open = user_places::shown(&cx.user_folders).into_iter().chain(show).chain(for_models);
-        let mut open: BTreeSet<PathBuf> = real(open).into_iter().collect();
+    fn new(decided_by: Decisive) -> Self {
+        let Decisive { worktree, user_folders, data, spill_dir, hide, show } = &decided_by;
+        let worktree = paths::real(worktree).unwrap_or_else(|_| worktree.clone());
+        let secret =
+            user_places::keys(user_folders).into_iter().chain(hide.iter().map(PathBuf::from));
+        let secret: BTreeSet<PathBuf> = real(secret.chain(data.clone())).into_iter().collect();
+        let for_models = data.iter().map(|data| data.join("plans")).chain([spill_dir.clone()]);
+        let open =
+            user_places::shown(user_folders).into_iter().chain(show.iter().map(PathBuf::from));
+        let mut open: BTreeSet<PathBuf> = real(open.chain(for_models)).into_iter().collect();
         // a worktree in a secret folder is the user's choice, and is none around it, such as the home folder
         if !secret.contains(&worktree) {
             open.insert(worktree.clone());
         }
-        let folders = cx.user_folders.clone();
-        Self { worktree, secret, open, folders, startup: OnceLock::new() }
+        Self { decided_by, worktree, secret, open, startup: OnceLock::new() }
     }
 
     /// Later shells, logins, services and tools run what is in them. They are many, and calls that only read do not need
     /// them.
     fn startup(&self) -> &BTreeSet<PathBuf> {
         self.startup.get_or_init(|| {
-            let mut startup = real(user_places::startup(&self.folders));
+            let mut startup = real(user_places::startup(&self.decided_by.user_folders));
             startup.retain(|place| !self.worktree.starts_with(place));
             startup.into_iter().collect()
         })
@@ -289,7 +307,7 @@ mod tests {
             (&data, &root, data.join("auth.json"), false),
             (&data, &root, root.join("a.rs"), true),
         ] {
-            let found = Places::new(&workspace(worktree, data)).is_secret(&path);
+            let found = ProtectedPlaces::of(&workspace(worktree, data)).is_secret(&path);
             assert_eq!(found, expected, "{} in {}", path.display(), worktree.display());
         }
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ignore::{DirEntry, WalkState};
 use tokio_util::sync::CancellationToken;
 
-use crate::protected::Places;
+use crate::protected::ProtectedPlaces;
 use crate::{Context, Error, Output, Workspace, paths, text};
 
 /// Most bytes of a message that quotes a pattern.
@@ -70,7 +70,7 @@ where
     // the walk would wait for ever for a thread that does not start
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     leftfold_process::can_start(threads).map_err(|error| Error::Process(error.to_string()))?;
-    let places = Places::of(cx);
+    let places = ProtectedPlaces::of(cx);
     let is_secret = move |entry: &DirEntry| places.is_skipped(entry.path());
     let (mut walk, files) = leftfold_files::walk(root, &paths::real(&cx.worktree)?, is_secret);
     walk.threads(threads).build_parallel().run(|| {

@@ -18,7 +18,7 @@ pub fn git_folder(worktree: &Path) -> Option<PathBuf> {
 }
 
 /// The folder that a git directory shares with those of other worktrees. It holds `info/exclude`.
-pub(crate) fn common_folder(git: PathBuf) -> PathBuf {
+pub fn common_folder(git: PathBuf) -> PathBuf {
     let common = line(&git.join("commondir"), &git);
     common.and_then(|common| git.join(common).canonicalize().ok()).unwrap_or(git)
 }
@@ -29,6 +29,7 @@ pub fn branch(worktree: &Path) -> Option<String> {
     line(&git.join("HEAD"), &git)?.strip_prefix("ref: refs/heads/").map(str::to_owned)
 }
 
-fn line(path: &Path, root: &Path) -> Option<String> {
+/// The text of a file that holds one line. No link of it leads out of `root`.
+pub fn line(path: &Path, root: &Path) -> Option<String> {
     text(path, Some(root), LINE).map(|text| text.trim().to_owned())
 }

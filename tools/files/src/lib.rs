@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
 
-pub use git::{branch, git_folder};
+pub use git::{branch, common_folder, git_folder, line};
 pub use rules::{IgnoreFiles, Rules};
 pub use walk::walk;
 

@@ -20,7 +20,7 @@ use leftfold_process::environment;
 
 use crate::Workspace;
 use crate::paths::{self, Target};
-use crate::protected::{Places, is_protected};
+use crate::protected::{ProtectedPlaces, is_protected};
 
 use super::commands::DYNAMIC;
 use super::files::{self, Argument, Below, Files, Kind, Searched, Use};
@@ -101,7 +101,7 @@ impl Place {
 
 struct Walk<'a> {
     cx: &'a Workspace,
-    protected: Arc<Places>,
+    protected: Arc<ProtectedPlaces>,
     place: Place,
     /// Everywhere it has been.
     been: Place,
@@ -133,7 +133,7 @@ pub(super) fn of(steps: &[Step], folder: &Path, cx: &Workspace) -> Touched {
     };
     let mut walk = Walk {
         cx,
-        protected: Places::of(cx),
+        protected: ProtectedPlaces::of(cx),
         been: place.clone(),
         place,
         saved: Vec::new(),

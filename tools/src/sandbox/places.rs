@@ -46,9 +46,6 @@ const SHOWN_IN_MACHINE: &[&str] = &[
 const MAX_MODULES: usize = 500;
 const MODULES_DEPTH: usize = 6;
 
-/// Most bytes of a file of git that holds one line.
-const LINE: u64 = 64 * 1024;
-
 /// The places of a command, as absolute paths that may not exist.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Places {
@@ -100,9 +97,8 @@ impl Places {
         let git = worktree.join(".git");
         // a link could lead anywhere
         if git.symlink_metadata().is_ok_and(|found| found.is_file()) {
-            let text = leftfold_files::text(&git, Some(worktree), LINE).unwrap_or_default();
             self.read_only.insert(git);
-            if let Some(folder) = linked_repository(&text, worktree) {
+            if let Some(folder) = linked_repository(worktree) {
                 self.add_repository(&folder, &folder);
             }
         }
@@ -245,14 +241,13 @@ impl Places {
 
 /// The repository that the file `.git` names, if it is this worktree's: anybody can write a file that names another. A
 /// linked worktree shares its repository with other worktrees, and a submodule keeps it in that of its project.
-fn linked_repository(text: &str, worktree: &Path) -> Option<PathBuf> {
-    let named = text.trim().strip_prefix("gitdir:")?.trim();
-    let folder = worktree.join(named).canonicalize().ok()?;
-    let read = |name: &str| leftfold_files::text(&folder.join(name), Some(&folder), LINE);
-    let real = |text: String| folder.join(text.trim()).canonicalize().ok();
-    if let Some(common) = read("commondir").and_then(real) {
-        let points_back =
-            read("gitdir").and_then(real) == worktree.join(".git").canonicalize().ok();
+fn linked_repository(worktree: &Path) -> Option<PathBuf> {
+    let folder = leftfold_files::git_folder(worktree)?;
+    let common = leftfold_files::common_folder(folder.clone());
+    if common != folder {
+        let named = leftfold_files::line(&folder.join("gitdir"), &folder);
+        let named = named.and_then(|named| folder.join(named).canonicalize().ok());
+        let points_back = named == worktree.join(".git").canonicalize().ok();
         let is_linked = folder.parent() == Some(&common.join("worktrees"));
         // the project's own files can claim the rest, wherever a folder is named `worktrees`
         let is_repository = common.join("HEAD").is_file() && common.join("objects").is_dir();
