@@ -23,6 +23,7 @@ mod editor;
 mod editor_host;
 pub mod foreign;
 pub mod guarded;
+pub mod hostile;
 pub mod language_server;
 mod live;
 pub mod long_log;

@@ -7,6 +7,7 @@ mod client;
 mod feed;
 mod front_end;
 mod guard;
+mod hostile;
 mod opencode;
 mod page;
 mod proxy;
