@@ -3,6 +3,7 @@
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use crate::files;
 
@@ -22,7 +23,7 @@ pub fn worktree_of(directory: &Path) -> PathBuf {
 
 /// Whether a worktree is the user's home folder or a folder above it: no project, but everything that the user has.
 pub fn is_home(worktree: &Path) -> bool {
-    holds(worktree, &homes())
+    holds(worktree, &HOMES)
 }
 
 fn holds(worktree: &Path, homes: &[PathBuf]) -> bool {
@@ -32,13 +33,13 @@ fn holds(worktree: &Path, homes: &[PathBuf]) -> bool {
 
 /// The user's home folders: that of `HOME`, and those of the user's accounts, which differ from it after `su` and `sudo`.
 /// Accounts that a directory service keeps are not found.
-fn homes() -> Vec<PathBuf> {
+static HOMES: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
     let accounts = files::read(Path::new("/etc/passwd"), None, LARGEST).unwrap_or_default();
     let mut homes = homes_of(&String::from_utf8_lossy(&accounts), is_user);
     homes.extend(std::env::var_os("HOME").map(PathBuf::from));
     homes.retain(|home| home.is_absolute());
     homes.into_iter().map(|home| resolved(&home).unwrap_or(home)).collect()
-}
+});
 
 /// The home folders in a list of accounts that has the form of `/etc/passwd`.
 fn homes_of(accounts: &str, is_user: impl Fn(u32) -> bool) -> Vec<PathBuf> {
@@ -52,17 +53,14 @@ fn homes_of(accounts: &str, is_user: impl Fn(u32) -> bool) -> Vec<PathBuf> {
 
 /// The worktree, and the repository that is not used because it belongs to another user.
 pub(crate) fn find(directory: &Path) -> (PathBuf, Option<PathBuf>) {
-    find_outside(directory, homes)
+    find_outside(directory, &HOMES)
 }
 
-fn find_outside(
-    directory: &Path,
-    homes: impl FnOnce() -> Vec<PathBuf>,
-) -> (PathBuf, Option<PathBuf>) {
+fn find_outside(directory: &Path, homes: &[PathBuf]) -> (PathBuf, Option<PathBuf>) {
     let directory = resolved(directory).unwrap_or_else(|_| directory.to_owned());
     let found = directory.ancestors().find(|folder| files::exists(&folder.join(".git")));
     match found {
-        Some(found) if found != directory && holds(found, &homes()) => (directory, None),
+        Some(found) if found != directory && holds(found, homes) => (directory, None),
         Some(found) if found == directory || is_own(found) || is_safe(found) => {
             (found.to_owned(), None)
         }
@@ -182,10 +180,10 @@ mod tests {
             ("home", "home", true),
             ("", "", true),
         ] {
-            let homes = || vec![home.clone()];
-            let (found, foreign) = find_outside(&root.join(directory), homes);
+            let homes = [home.clone()];
+            let (found, foreign) = find_outside(&root.join(directory), &homes);
             assert_eq!((found.as_path(), foreign), (&*root.join(worktree), None), "{directory}");
-            assert_eq!(holds(&root.join(directory), &homes()), is_home, "{directory}");
+            assert_eq!(holds(&root.join(directory), &homes), is_home, "{directory}");
         }
         assert!(is_home(Path::new("/")));
     }

@@ -20,15 +20,17 @@ const NO_HELPER: &str = "this program does not call `become_helper` first in `ma
 /// subagent. `allow` says whether the turn runs commands in the sandbox without a question, whatever the settings say.
 /// At a `workplace`, the executor's sandbox counts instead of this machine's.
 pub(crate) fn of_turn(
-    (settings, worktree): (&Settings, &Path),
+    settings: &Settings,
+    worktree: &Path,
+    workplace: Option<&Workplace>,
     parent: Option<&TurnConfig>,
     before: Option<&SandboxOptions>,
-    (allow, workplace): (bool, Option<&Workplace>),
+    allow: bool,
 ) -> Option<SandboxOptions> {
     let mut own = match workplace {
         Some(workplace) => workplace.sandbox(with_backend(settings, Backend::None, String::new())),
         // a session keeps its worktree, whatever the settings of its folder belong to by now
-        None => SandboxOptions { home: leftfold_config::is_home(worktree), ..options(settings) },
+        None => options_in(settings, worktree),
     };
     own.allow |= allow;
     if let Some(problem) = problem(&own) {
@@ -63,8 +65,12 @@ pub fn try_early(settings: &Settings) {
 
 /// The sandbox as settings and this machine have it.
 pub fn options(settings: &Settings) -> SandboxOptions {
+    options_in(settings, &settings.trust.worktree)
+}
+
+fn options_in(settings: &Settings, worktree: &Path) -> SandboxOptions {
     let (backend, why) = of_executor(settings.sandbox().mode.unwrap_or_default());
-    let home = leftfold_config::is_home(&settings.trust.worktree);
+    let home = leftfold_config::is_home(worktree);
     SandboxOptions { home, ..with_backend(settings, backend, why) }
 }
 

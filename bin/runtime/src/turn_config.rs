@@ -313,8 +313,8 @@ pub(crate) fn resolve(
     };
     let allow = overrides.allow_in_sandbox || switched.is_some_and(|sandbox| sandbox.allow);
     let before = before.and_then(|before| before.sandbox.as_ref());
-    let place = (settings, project.worktree.as_path());
-    options.sandbox = sandbox::of_turn(place, parent, before, (allow, workplace.as_ref()));
+    options.sandbox =
+        sandbox::of_turn(settings, &project.worktree, workplace.as_ref(), parent, before, allow);
     options.executor.clone_from(&project.executor);
     options.snapshot = match &workplace {
         Some(workplace) => settings.snapshot() && workplace.there.snapshots,

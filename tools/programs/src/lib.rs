@@ -56,7 +56,9 @@ pub fn for_person(name: &str) -> io::Result<Command> {
     let mut command = Command::new(find(name)?);
     command.env_clear().envs(guarded(std::env::vars_os().filter(|(name, _)| {
         let name = name.to_string_lossy();
-        !is_credential(&name) && !name.starts_with("LEFTFOLD_")
+        // the agent keeps the keys: the variable only names its socket
+        let is_key = is_credential(&name) && name != "SSH_AUTH_SOCK";
+        !is_key && !name.starts_with("LEFTFOLD_")
     })));
     Ok(command)
 }

@@ -103,8 +103,8 @@ pub fn is_program(path: &Path) -> bool {
 }
 
 /// The folders of `PATH` that count, in their order.
-pub fn folders() -> Vec<PathBuf> {
-    named().filter(|folder| reason(folder).is_none()).collect()
+pub fn folders() -> impl Iterator<Item = PathBuf> {
+    named().filter(|folder| reason(folder).is_none())
 }
 
 /// The folders of `PATH` that do not count, for people.

@@ -229,9 +229,7 @@ fn edition(folders: &[&Path]) -> Option<String> {
 pub fn program(name: &str, folder: &Path, trusted: bool, worktree: &Path) -> Option<String> {
     let places = match name.contains('/') {
         true => vec![folder.join(name)],
-        false if !trusted => {
-            leftfold_programs::folders().iter().map(|folder| folder.join(name)).collect()
-        }
+        false if !trusted => leftfold_programs::folders().map(|folder| folder.join(name)).collect(),
         false => std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
             .filter(|folder| folder.is_absolute())
             .map(|folder| folder.join(name))
