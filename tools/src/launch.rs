@@ -13,14 +13,31 @@ use leftfold_programs::PROJECT;
 
 use crate::sandbox::private_folder;
 
-/// Whose settings name a program, and what that means for its start.
+/// The start of a program that settings name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Launch {
-    /// The user's own settings, an editor or the command line. It starts in `neutral`, a folder of Leftfold's data, or in
-    /// the project if that is `None`, unless settings name another folder.
-    OfUser { neutral: Option<PathBuf> },
+pub struct Launch {
+    pub folder: StartFolder,
+    pub owner: ProgramOwner,
+}
+
+/// The folder in which a program starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartFolder {
+    /// The session's folder.
+    Project,
+    /// An empty folder of Leftfold's data, because nothing of the project may take part.
+    Neutral(PathBuf),
+    /// The folder that settings name.
+    Named(PathBuf),
+}
+
+/// Whose settings name a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProgramOwner {
+    /// The user's own settings, an editor or the command line.
+    User,
     /// The settings of a project that the user has trusted.
-    OfProject(TrustCheck),
+    Project(TrustCheck),
 }
 
 /// Finds out whether a project is still as the user has trusted it.
@@ -40,27 +57,31 @@ impl PartialEq for TrustCheck {
 impl Eq for TrustCheck {}
 
 impl Launch {
-    /// Whether the program is the user's, so that nothing of the project may take its place.
-    pub fn is_of_user(&self) -> bool {
-        matches!(self, Self::OfUser { .. })
+    /// A program of the user that starts in the session's folder.
+    pub fn in_project() -> Self {
+        Self { folder: StartFolder::Project, owner: ProgramOwner::User }
     }
 
-    /// The folder in which the program starts: the one that settings name, the neutral one, which is made if it does
-    /// not exist, or the project's.
+    /// Whether the program is the user's, so that nothing of the project may take its place.
+    pub fn is_of_user(&self) -> bool {
+        self.owner == ProgramOwner::User
+    }
+
+    /// The folder in which the program starts. A neutral one is made if it does not exist.
     ///
     /// # Errors
     /// The neutral folder cannot be made. In words for people.
-    pub fn folder(&self, named: Option<&Path>, project: &Path) -> Result<PathBuf, String> {
-        match (named, self) {
-            (Some(named), _) => Ok(named.to_owned()),
-            (None, Self::OfUser { neutral: Some(neutral) }) => {
+    pub fn folder(&self, project: &Path) -> Result<PathBuf, String> {
+        match &self.folder {
+            StartFolder::Project => Ok(project.to_owned()),
+            StartFolder::Named(named) => Ok(named.clone()),
+            StartFolder::Neutral(neutral) => {
                 let failed = |error: io::Error| {
                     format!("its folder {} cannot be made: {error}", neutral.display())
                 };
                 private_folder(neutral).map_err(failed)?;
                 Ok(neutral.clone())
             }
-            (None, Self::OfUser { neutral: None } | Self::OfProject(_)) => Ok(project.to_owned()),
         }
     }
 
@@ -69,21 +90,23 @@ impl Launch {
     /// # Errors
     /// It has changed. In words for people.
     pub async fn check(&self) -> Result<(), String> {
-        let Self::OfProject(TrustCheck { directory, check }) = self else { return Ok(()) };
+        let ProgramOwner::Project(TrustCheck { directory, check }) = &self.owner else {
+            return Ok(());
+        };
         let (directory, check) = (directory.clone(), *check);
         let checked = tokio::task::spawn_blocking(move || check(&directory)).await;
         checked.map_err(|error| error.to_string())?
     }
 
     /// Adds to the reason why a program failed that it was not started in the project, and the setting for that.
-    pub fn explain(&self, why: String, named: Option<&Path>) -> String {
-        match self {
-            Self::OfUser { neutral: Some(neutral) } if named.is_none() => format!(
+    pub fn explain(&self, why: String) -> String {
+        match &self.folder {
+            StartFolder::Neutral(neutral) => format!(
                 "{why} (it was started in {}, because the project is not trusted; `\"cwd\": \"{PROJECT}\"` in its settings \
                  starts it in the project)",
                 neutral.display()
             ),
-            Self::OfUser { .. } | Self::OfProject(_) => why,
+            StartFolder::Project | StartFolder::Named(_) => why,
         }
     }
 }
@@ -93,21 +116,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_of_the_user_starts_outside_of_the_project() {
+    fn a_program_starts_where_its_launch_says() {
         let site = tempfile::tempdir().unwrap();
         let (neutral, project) = (site.path().join("data/programs"), Path::new("/project"));
-        let named = Path::new("/named");
-        let of_project = TrustCheck { directory: project.to_owned(), check: |_| Ok(()) };
-        for (launch, cwd, expected) in [
-            (Launch::OfUser { neutral: Some(neutral.clone()) }, None, neutral.as_path()),
-            (Launch::OfUser { neutral: Some(neutral.clone()) }, Some(named), named),
-            (Launch::OfUser { neutral: None }, None, project),
-            (Launch::OfProject(of_project.clone()), None, project),
-            (Launch::OfProject(of_project), Some(named), named),
+        for (folder, expected) in [
+            (StartFolder::Neutral(neutral.clone()), neutral.as_path()),
+            (StartFolder::Named("/named".into()), Path::new("/named")),
+            (StartFolder::Project, project),
         ] {
-            assert_eq!(launch.folder(cwd, project).unwrap(), expected);
-            let is_explained = launch.explain(String::new(), cwd).contains(PROJECT);
-            assert_eq!(is_explained, expected == neutral);
+            let launch = Launch { folder, owner: ProgramOwner::User };
+            assert_eq!(launch.folder(project).unwrap(), expected);
+            assert_eq!(launch.explain(String::new()).contains(PROJECT), expected == neutral);
         }
         assert!(neutral.is_dir());
     }

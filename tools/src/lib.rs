@@ -92,7 +92,7 @@ pub use language_servers::{
     CodeOperation, CodeQuestion, Diagnostic, FileDiagnostics, FoundDiagnostics, LanguageServers,
     Severity, WrittenFile,
 };
-pub use launch::{Launch, TrustCheck};
+pub use launch::{Launch, ProgramOwner, StartFolder, TrustCheck};
 pub use lsp::LSP_TOOL;
 pub use media::{Media, base64, decode, recognise};
 pub use plan_switch::{PLAN_ENTER, PLAN_EXIT};

@@ -160,8 +160,7 @@ fn silent(site: &Site) -> Plugins {
         command: ["sh", "-c", &script].map(str::to_owned).into(),
         environment: Vec::new(),
         timeout: PATIENCE * 2,
-        cwd: None,
-        launch: Launch::OfUser { neutral: None },
+        launch: Launch::in_project(),
         sandbox: None,
     };
     let root = LaunchContext {

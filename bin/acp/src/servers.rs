@@ -19,10 +19,8 @@ fn spec(server: &McpServer) -> Option<ServerSpec> {
             let command = [program].into_iter().chain(server.args.iter().cloned()).collect();
             let environment = server.env.iter();
             let environment = environment.map(|v| (v.name.clone(), v.value.clone())).collect();
-            let launch = Launch::OfUser { neutral: None };
-            let endpoint =
-                Endpoint::Local { command, environment, cwd: None, launch, sandbox: None };
-            (&server.name, endpoint)
+            let launch = Launch::in_project();
+            (&server.name, Endpoint::Local { command, environment, launch, sandbox: None })
         }
         McpServer::Http(server) => (&server.name, remote(&server.url, &server.headers)),
         // Connecting to it shows whether it speaks SSE.

@@ -118,14 +118,9 @@ impl Mcp {
         set_variables(&self.environment)
     }
 
-    /// The folder in which a local server starts. `None`: the settings name none, or the project's.
-    pub fn cwd(&self) -> Option<PathBuf> {
-        folder(self.cwd.as_ref())
-    }
-
-    /// Whether `cwd` names the project's folder.
-    pub fn starts_in_project(&self) -> bool {
-        names_project(self.cwd.as_ref())
+    /// The folder in which a local server starts, if the settings name one.
+    pub fn cwd(&self) -> Option<Cwd> {
+        self.cwd.as_ref().map(Cwd::of)
     }
 
     pub fn url(&self) -> Option<&str> {
@@ -173,13 +168,22 @@ impl Mcp {
     }
 }
 
-fn names_project(cwd: Option<&At<String>>) -> bool {
-    cwd.is_some_and(|cwd| cwd.trim() == leftfold_programs::PROJECT)
+/// A folder in which a program starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cwd {
+    /// The project's, [`leftfold_programs::PROJECT`].
+    Project,
+    /// A path, relative to the settings file.
+    Folder(PathBuf),
 }
 
-/// A path of `cwd`, relative to its file.
-fn folder(cwd: Option<&At<String>>) -> Option<PathBuf> {
-    cwd.filter(|_| !names_project(cwd)).map(|cwd| cwd.place().source.path(cwd))
+impl Cwd {
+    fn of(text: &At<String>) -> Self {
+        match text.trim() {
+            leftfold_programs::PROJECT => Self::Project,
+            _ => Self::Folder(text.place().source.path(text)),
+        }
+    }
 }
 
 /// Leaves out variables whose values refer to variables that are not set.
@@ -361,10 +365,8 @@ pub struct PluginProgram {
     /// The program and its arguments.
     pub command: Vec<String>,
     pub environment: Vec<(String, String)>,
-    /// The folder in which it starts. `None`: the settings name none, or the project's.
-    pub cwd: Option<PathBuf>,
-    /// Whether `cwd` names the project's folder.
-    pub starts_in_project: bool,
+    /// The folder in which it starts, if the settings name one.
+    pub cwd: Option<Cwd>,
     /// In milliseconds.
     pub timeout: Option<u64>,
     pub sandbox: ProgramSandbox,
@@ -429,8 +431,7 @@ fn start<T>(
     Ok(PluginProgram {
         command: words(parts, text)?,
         environment: [&program.env, &program.environment].map(set_variables).concat(),
-        cwd: folder(program.cwd.as_ref()),
-        starts_in_project: names_project(program.cwd.as_ref()),
+        cwd: program.cwd.as_ref().map(Cwd::of),
         timeout: program.timeout.map(|time| time.get().min(NEVER)),
         sandbox: program.sandbox.settings(),
     })

@@ -71,8 +71,8 @@ pub use auth::token_store;
 pub use diagnosis::{Diagnosis, diagnose};
 pub use error::{Error, Hint};
 pub use extensions::{
-    Client, Formatter, Formatters, LanguageServer, LanguageServers, Mcp, McpKind, OAuth, Plugin,
-    PluginProgram,
+    Client, Cwd, Formatter, Formatters, LanguageServer, LanguageServers, Mcp, McpKind, OAuth,
+    Plugin, PluginProgram,
 };
 pub use keys::{Key, KeyAction, KeyName, KeySettings, Keymap};
 pub use load::{Layers, load, load_shared, load_with, review};

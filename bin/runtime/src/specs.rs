@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use leftfold_config::{At, Mcp, McpKind, OAuth, Plugin, Secret, Settings, token_store};
+use leftfold_config::{At, Cwd, Mcp, McpKind, OAuth, Plugin, Secret, Settings, token_store};
 use leftfold_mcp::{Endpoint, ServerSpec};
 use leftfold_programs::PROJECT;
-use leftfold_tools::{Launch, ProgramKind, TrustCheck};
+use leftfold_tools::{Launch, ProgramKind, ProgramOwner, StartFolder, TrustCheck};
 
 use crate::{sandbox, session_paths, trust, warnings};
 
@@ -35,7 +35,7 @@ pub(crate) fn supplied(mut spec: ServerSpec, settings: &Settings) -> ServerSpec 
     if let Endpoint::Local { launch, sandbox, .. } = &mut spec.endpoint {
         let named = settings.mcp.get(&spec.name);
         let said = named.map(|mcp| mcp.sandbox()).unwrap_or_default();
-        *launch = of_user(settings, named.is_some_and(|mcp| mcp.starts_in_project()));
+        *launch = of_user(settings, named.and_then(|mcp| mcp.cwd()));
         *sandbox = sandbox::of_program(settings, ProgramKind::Server, &said).map(Box::new);
     }
     spec
@@ -51,17 +51,15 @@ fn endpoint(name: &str, mcp: &At<Mcp>, settings: &Settings) -> Endpoint {
     match (mcp.kind(), mcp.command(), mcp.url()) {
         (McpKind::Local, Some(command), _) => {
             let (kind, launch) = match mcp.is_of_project() {
-                true => (ProgramKind::ProjectServer, of_project(settings)),
-                false => (ProgramKind::Server, of_user(settings, mcp.starts_in_project())),
+                true => (ProgramKind::ProjectServer, of_project(settings, mcp.cwd())),
+                false => (ProgramKind::Server, of_user(settings, mcp.cwd())),
             };
-            let (environment, cwd) = (mcp.environment(), mcp.cwd());
-            if let Launch::OfUser { neutral: Some(_) } = launch
-                && cwd.is_none()
-            {
+            if let StartFolder::Neutral(_) = launch.folder {
                 warn_of_neutral_folder(name, mcp, &command, settings);
             }
+            let environment = mcp.environment();
             let sandbox = sandbox::of_program(settings, kind, &mcp.sandbox()).map(Box::new);
-            Endpoint::Local { command, environment, cwd, launch, sandbox }
+            Endpoint::Local { command, environment, launch, sandbox }
         }
         (McpKind::Local, None, _) => lacks("command"),
         (McpKind::Remote, _, Some(url)) => Endpoint::Remote {
@@ -74,16 +72,28 @@ fn endpoint(name: &str, mcp: &At<Mcp>, settings: &Settings) -> Endpoint {
 }
 
 /// The start of a program that the user's own settings name.
-fn of_user(settings: &Settings, starts_in_project: bool) -> Launch {
-    let is_neutral = !starts_in_project && !settings.trust.is_given();
-    let data = session_paths::data_dir().ok().filter(|_| is_neutral);
-    Launch::OfUser { neutral: data.map(|data| data.join("programs")) }
+fn of_user(settings: &Settings, cwd: Option<Cwd>) -> Launch {
+    let folder = match cwd {
+        Some(Cwd::Folder(folder)) => StartFolder::Named(folder),
+        Some(Cwd::Project) => StartFolder::Project,
+        None if settings.trust.is_given() => StartFolder::Project,
+        // the root belongs to no project either
+        None => StartFolder::Neutral(
+            session_paths::data_dir().map_or_else(|_| "/".into(), |data| data.join("programs")),
+        ),
+    };
+    Launch { folder, owner: ProgramOwner::User }
 }
 
 /// The start of a program that the settings of a trusted project name.
-fn of_project(settings: &Settings) -> Launch {
+fn of_project(settings: &Settings, cwd: Option<Cwd>) -> Launch {
+    let folder = match cwd {
+        Some(Cwd::Folder(folder)) => StartFolder::Named(folder),
+        Some(Cwd::Project) | None => StartFolder::Project,
+    };
     let directory = settings.trust.directory().to_owned();
-    Launch::OfProject(TrustCheck { directory, check: trust::still_holds })
+    let owner = ProgramOwner::Project(TrustCheck { directory, check: trust::still_holds });
+    Launch { folder, owner }
 }
 
 /// Tells once that a server does not find what its command seems to name in the project.
@@ -94,7 +104,8 @@ fn warn_of_neutral_folder(name: &str, mcp: &At<Mcp>, command: &[String], setting
     };
     if let Some(word) = command.iter().skip(1).find(|word| names_project(word)) {
         warnings::print_once(&[format!(
-            "{}: the MCP server `{name}` does not start in the project, because you have not trusted it, so {word:?} does not              mean the project's; `\"cwd\": \"{PROJECT}\"` starts it there",
+            "{}: the MCP server `{name}` does not start in the project, because you have not trusted it, so {word:?} does not \
+             mean the project's; `\"cwd\": \"{PROJECT}\"` starts it there",
             mcp.key_place()
         )]);
     }
@@ -128,10 +139,9 @@ pub fn plugin(
         command: program.command,
         environment: program.environment,
         timeout: program.timeout.map_or(leftfold_plugins::TIMEOUT, Duration::from_millis),
-        cwd: program.cwd,
         launch: match plugin.place().source.of_project {
-            true => of_project(settings),
-            false => of_user(settings, program.starts_in_project),
+            true => of_project(settings, program.cwd),
+            false => of_user(settings, program.cwd),
         },
     }))
 }

@@ -1,6 +1,6 @@
 //! Connects to servers.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use leftfold_process::{Connection as _, End, OPT_OUT, Program, Started};
@@ -49,11 +49,10 @@ async fn open(
     limit: Duration,
 ) -> Result<Link, Failure> {
     let life = match &spec.endpoint {
-        Endpoint::Local { command, environment, cwd, launch, sandbox } => {
-            let (cwd, sandbox) = (cwd.as_deref(), sandbox.as_deref());
-            let program = Local { command, environment, cwd, launch, sandbox };
+        Endpoint::Local { command, environment, launch, sandbox } => {
+            let program = Local { command, environment, launch, sandbox: sandbox.as_deref() };
             let started = local(&spec.name, program, root, &handler).await;
-            started.map_err(|why| launch.explain(why, cwd))?
+            started.map_err(|why| launch.explain(why))?
         }
         Endpoint::Remote { url, headers, oauth } => {
             let service = remote::connect(url, headers, oauth, &handler).await?;
@@ -83,7 +82,6 @@ async fn open(
 struct Local<'a> {
     command: &'a [String],
     environment: &'a [(String, String)],
-    cwd: Option<&'a Path>,
     launch: &'a Launch,
     sandbox: Option<&'a ProgramSandbox>,
 }
@@ -94,8 +92,8 @@ async fn local(
     root: &LaunchContext,
     handler: &ClientHandler,
 ) -> Result<ConnectionParts, String> {
-    let Local { command, environment, cwd, launch, sandbox } = server;
-    let directory = launch.folder(cwd, &root.directory)?;
+    let Local { command, environment, launch, sandbox } = server;
+    let directory = launch.folder(&root.directory)?;
     launch.check().await?;
     let confinement = match sandbox {
         Some(sandbox) => sandbox.of_started(command, &directory, None).await?,

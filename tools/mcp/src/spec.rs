@@ -1,7 +1,6 @@
 //! Servers as settings define them, and reports on them.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use leftfold_tools::{Launch, ProgramSandbox};
@@ -28,7 +27,6 @@ pub enum Endpoint {
     Local {
         command: Vec<String>,
         environment: Vec<(String, String)>,
-        cwd: Option<PathBuf>,
         launch: Launch,
         /// `None`: it runs without a sandbox.
         sandbox: Option<Box<ProgramSandbox>>,

@@ -41,7 +41,7 @@ impl Link {
     pub(super) async fn start(spec: &PluginProgram, root: &LaunchContext) -> Result<Self, String> {
         // the socket is there as soon as the session is open
         let store = root.socket.parent().filter(|store| store.is_absolute());
-        let directory = spec.launch.folder(spec.cwd.as_deref(), &root.directory)?;
+        let directory = spec.launch.folder(&root.directory)?;
         spec.launch.check().await?;
         let confinement = match &spec.sandbox {
             Some(sandbox) => sandbox.of_started(&spec.command, &directory, store).await?,

@@ -50,8 +50,7 @@ impl Service for Plugin {
     const BACK_OFF: Duration = Duration::from_secs(60);
 
     async fn start(&self) -> Result<Running, Failure<Running>> {
-        let PluginProgram { launch, cwd, .. } = &self.spec;
-        let explained = |why| launch.explain(why, cwd.as_deref());
+        let explained = |why| self.spec.launch.explain(why);
         let link = Arc::new(Link::start(&self.spec, &self.root).await.map_err(explained)?);
         let limit = self.spec.timeout;
         let running = |handshake, link| {

@@ -20,7 +20,6 @@ pub struct PluginProgram {
     pub command: Vec<String>,
     pub environment: Vec<(String, String)>,
     pub timeout: Duration,
-    pub cwd: Option<PathBuf>,
     pub launch: Launch,
     /// `None`: it runs without a sandbox.
     pub sandbox: Option<Box<ProgramSandbox>>,
