@@ -100,7 +100,8 @@ pub(crate) fn perform(steps: &[Step], temp: Option<&Path>) -> Result<Mounts, Fai
 /// Other commands run meanwhile, and may rename, remove and replace all that they can change. So a path is walked from the
 /// open file of the nearest mount above it, without following links: a mount that a step has made stays the same one,
 /// wherever its mount point is moved. A path that has vanished, or that is a link by now, is skipped like one that did not
-/// exist when the facts were read.
+/// exist when the facts were read. So is a path in a mount whose mount point was removed: the kernel has taken that mount
+/// away, and nothing that it held is reached by the path any more.
 #[derive(Default)]
 pub(crate) struct Mounts {
     kept: BTreeMap<PathBuf, OwnedFd>,
@@ -130,6 +131,11 @@ impl Mounts {
     fn above<'a>(&self, path: &'a Path) -> Option<(&Made, &'a Path)> {
         path.ancestors()
             .find_map(|above| Some((self.made.get(above)?, path.strip_prefix(above).ok()?)))
+    }
+
+    /// Whether the nearest mount above a path, or at it, is gone.
+    fn is_detached(&self, path: &Path) -> bool {
+        self.above(path).is_some_and(|(made, _)| !is_attached(&made.mount))
     }
 
     fn perform(&mut self, step: &Step, temp: Option<&Path>) -> Result<(), Failure> {
@@ -176,7 +182,7 @@ impl Mounts {
                 let Some(at) = unless_gone(self.open(path))? else { return Ok(()) };
                 let flags = MountFlags::BIND | MountFlags::RDONLY | kept_flags(options);
                 match mount_remount(by_descriptor(&at), flags, c"") {
-                    Err(_) if !is_mount(&at) => Ok(()),
+                    Err(_) if !is_mount(&at) || !is_attached(&at) => Ok(()),
                     done => done,
                 }
             }),
@@ -206,6 +212,7 @@ impl Mounts {
                 Err(error) => Err(error),
             };
             match mounted {
+                Err(Errno::NOENT | Errno::INVAL) if self.is_detached(path) => return Ok(()),
                 // the mount point was removed or replaced just now
                 Err(Errno::NOENT) => {}
                 Err(error) => return Err(error),
@@ -400,6 +407,15 @@ fn is_mount(file: &OwnedFd) -> bool {
     found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
+/// Whether the mount of an open file is part of this namespace. It is if that cannot be found out.
+fn is_attached(file: &OwnedFd) -> bool {
+    let read = |name: String| fs::read_to_string(Path::new("/proc/thread-self").join(name));
+    let Ok(info) = read(format!("fdinfo/{}", file.as_raw_fd())) else { return true };
+    let Some(id) = info.lines().find_map(|line| line.strip_prefix("mnt_id:")) else { return true };
+    let Ok(mounts) = read("mountinfo".to_owned()) else { return true };
+    mounts.lines().any(|line| line.split(' ').next() == Some(id.trim()))
+}
+
 /// The flags that the kernel does not let a user namespace drop.
 fn kept_flags(options: &str) -> MountFlags {
     let flag = |option| match option {
@@ -521,6 +537,43 @@ mod tests {
             let path = folder.join(path);
             assert_eq!(open(&path).unwrap_err(), Errno::LOOP, "{}", path.display());
         }
+    }
+
+    /// Another command removes a mount point, which takes its mount away: the steps that follow skip its path.
+    #[test]
+    fn steps_skip_a_mount_that_another_command_takes_away() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (file, folder) = (root.join("file"), root.join("folder"));
+        fs::write(&file, "x").unwrap();
+        fs::create_dir(&folder).unwrap();
+        fs::create_dir(root.join("shown")).unwrap();
+        let (mounted, removed) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        std::thread::scope(|scope| {
+            let steps = scope.spawn(|| {
+                unshare(CloneFlags::CLONE_NEWNS).unwrap();
+                let shown = folder.join("shown");
+                let before = [
+                    Step::Bind(file.clone()),
+                    Step::HideFolder { path: folder.clone(), holds: true },
+                ];
+                let mut mounts = perform(&before, None).unwrap();
+                mounts.kept.insert(shown.clone(), open(&root.join("shown")).unwrap());
+                mounted.wait();
+                removed.wait();
+                let read_only = Step::ReadOnly { path: file.clone(), options: String::new() };
+                mounts.perform(&read_only, None).unwrap();
+                mounts.perform(&Step::Show { path: shown, is_folder: true }, None).unwrap();
+            });
+            mounted.wait();
+            fs::remove_file(&file).unwrap();
+            fs::remove_dir(&folder).unwrap();
+            removed.wait();
+            steps.join().unwrap();
+        });
     }
 
     /// Whatever commands have left at a mount point and above it, it is made, and nothing of theirs is lost.
