@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use leftfold_postgres::{Address, Error, Moved, Operator, Removed};
+use leftfold_postgres::{Address, Draining, Error, Moved, Operator, Removed};
 use leftfold_runtime::{Usage, note, only_people};
 use leftfold_view::{clean, words, words::counted};
 use serde_json::json;
@@ -20,12 +20,10 @@ const LOOK: Duration = Duration::from_millis(200);
 pub(super) fn drain(address: &Address, args: &Drain) -> anyhow::Result<ExitCode> {
     only_people::require("leftfold fleet drain")?;
     let operator = Operator::open(address)?;
-    let node = operator.drain(&args.node)?;
+    let Draining { node, sessions } = operator.drain(&args.node)?;
     let live = LiveLine::about("draining");
     let began = Instant::now();
-    let mut had = 0;
     while let Some(status) = operator.node(&node)? {
-        had = had.max(status.sessions);
         let left = counted(status.sessions, "session");
         if status.lease < 0.0 {
             bail!(
@@ -45,7 +43,7 @@ pub(super) fn drain(address: &Address, args: &Drain) -> anyhow::Result<ExitCode>
     drop(live);
     super::super::print(&format!(
         "node {node} has handed over {} and ended\n",
-        counted(had, "session")
+        counted(sessions, "session")
     ))
 }
 

@@ -101,7 +101,7 @@ pub use hints::Hint;
 pub use inspect::{NodeStatus, Server, Status};
 pub use metrics::{Counts, Distribution, Metrics};
 pub use migrate::migrate;
-pub use operate::{Moved, Operator};
+pub use operate::{Draining, Moved, Operator};
 pub use ownership::{Claim, MOST_MESSAGES};
 pub use places::Places;
 pub use read::{Head, Page};

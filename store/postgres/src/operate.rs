@@ -23,7 +23,8 @@ const NAMED: &str = "select id::text, until > clock_timestamp(), \
     from node where starts_with(id::text, $1) order by id limit 2";
 
 const DRAIN: &str = "update node set draining = true \
-    where id = $1::text::uuid and until > clock_timestamp() returning id";
+    where id = $1::text::uuid and until > clock_timestamp() \
+    returning (select count(*) from session where owner = node.id and seq > 0)";
 
 /// The sessions whose ids lie between two.
 const SESSIONS: &str =
@@ -51,6 +52,14 @@ const MOVE: &str = "with all_of as materialized ( \
 
 const HOST_LIVES: &str =
     "select from node where until > clock_timestamp() and $1 = any(labels) limit 1";
+
+/// A node that was asked to give its sessions back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draining {
+    pub node: String,
+    /// The sessions that it owned when it was asked.
+    pub sessions: u64,
+}
 
 /// A family that was moved to another host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,12 +99,11 @@ impl Operator {
         Ok(Self { thread, slot, announcer: Arc::new(Announcer::new()) })
     }
 
-    /// Asks a living node to give its sessions back and end. `node` is the beginning of its id. The answer is the id.
-    /// To ask again is harmless.
+    /// Asks a living node to give its sessions back and end. `node` is the beginning of its id. To ask again is harmless.
     ///
     /// # Errors
     /// [`Error::NoNode`], [`Error::SeveralNodes`], [`Error::DeadNode`], or the database fails.
-    pub fn drain(&self, node: &str) -> Result<String, Error> {
+    pub fn drain(&self, node: &str) -> Result<Draining, Error> {
         let (slot, announcer, node) =
             (Arc::clone(&self.slot), Arc::clone(&self.announcer), node.to_lowercase());
         self.thread.run(async move {
@@ -109,12 +117,12 @@ impl Operator {
             };
             let (id, lives, name): (String, bool, String) =
                 (get(row, 0)?, get(row, 1)?, get(row, 2)?);
-            if !lives || query(&slot, DRAIN, &[&id]).await?.is_empty() {
-                return Err(Error::DeadNode { node: name });
-            }
+            let asked = if lives { query(&slot, DRAIN, &[&id]).await? } else { Vec::new() };
+            let Some(row) = asked.first() else { return Err(Error::DeadNode { node: name }) };
+            let sessions = u64::try_from(get::<i64>(row, 0)?).unwrap_or_default();
             announcer.spread(&[Hint::Nodes]);
             announcer.send(&slot).await;
-            Ok(id)
+            Ok(Draining { node: id, sessions })
         })
     }
 
