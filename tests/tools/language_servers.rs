@@ -424,6 +424,8 @@ fn with_npm(site: Site, setting: &Value) -> Option<Site> {
         site.project().join("node_modules"),
     )
     .unwrap();
+    // the packages may stand below `/tmp`, which the sandbox hides
+    let site = site.setting("sandbox/show", json!([peers.folder().parent()]));
     let path = peers.path().into_string().unwrap();
     let site = site.env("PATH", path);
     site.file("leftfold.json", json!({ "lsp": setting }).to_string());

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{self, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
@@ -110,8 +110,15 @@ impl Program<'_> {
         let stderr_tail = StderrTail::of(self.name, stderr);
         let trusted = self.acts_for_user.then(|| Trusted::child(running.leader()));
         let place = format!("`{program}` in {}", self.directory.display());
-        let mut process =
-            ServerProcess { child, running: Some(running), helper, place, _trusted: trusted };
+        let leads_to = leads_out_of(self.directory, program);
+        let mut process = ServerProcess {
+            child,
+            running: Some(running),
+            helper,
+            place,
+            leads_to,
+            _trusted: trusted,
+        };
         match process.confined().await {
             Ok(()) => Ok(Started { stdin, stdout, process, stderr_tail }),
             Err(why) => {
@@ -162,6 +169,15 @@ impl Program<'_> {
     }
 }
 
+/// The folder of the file of `program`, if `program` stands below `directory` and links lead out of it.
+fn leads_out_of(directory: &Path, program: &str) -> Option<PathBuf> {
+    let directory = directory.canonicalize().ok()?;
+    let program = Path::new(program).strip_prefix(&directory).ok()?;
+    let file = directory.join(program).canonicalize().ok()?;
+    let folder = file.parent().filter(|folder| !folder.starts_with(&directory));
+    folder.map(Path::to_owned)
+}
+
 /// A command that can be started.
 struct Prepared {
     command: process::Command,
@@ -195,6 +211,8 @@ pub struct ServerProcess {
     helper: Option<HelperChannel>,
     /// The program and its folder, for errors.
     place: String,
+    /// The folder of the program's file, if links lead to it out of the folder in which it starts.
+    leads_to: Option<PathBuf>,
     _trusted: Option<Trusted>,
 }
 
@@ -220,7 +238,14 @@ impl ServerProcess {
 
     fn not_confined(&self, failure: &Failure) -> String {
         match failure.step.as_str() {
-            "start" => format!("cannot start {}: {}", self.place, failure.why),
+            "start" => {
+                let why = format!("cannot start {}: {}", self.place, failure.why);
+                let Some(folder) = &self.leads_to else { return why };
+                format!(
+                    "{why}. Links lead to {}: if the sandbox hides that folder, name it in `sandbox.show`",
+                    folder.display()
+                )
+            }
             _ => format!(
                 "it does not start: its sandbox, {OPT_OUT}, could not be set up ({failure})"
             ),
