@@ -336,6 +336,8 @@ fn a_continued_session_gets_the_prompt_of_the_command_line() {
     };
     let site = Site::scripted(&script(json!([says("Zero."), says("One."), says("Two.")])));
     let mut terminal = site.terminal(&["before"], 80);
+    // a prompt that is sent before would steer this turn
+    terminal.until("Zero.");
     prompt(&mut terminal, "first", "One.");
     leave(&mut terminal);
     let mut terminal = site.terminal(&["-c", "and the second"], 80);
