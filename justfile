@@ -28,7 +28,8 @@ bench-peers *arguments:
 
 # Count instructions of pure functions, against the recorded counts. Needs valgrind.
 instructions:
-    cargo run --release -p leftfold-instructions
+    cargo build --workspace --all-targets --locked
+    "${CARGO_TARGET_DIR:-target}/debug/leftfold-instructions"
 
 # Check a parser with random inputs: bash, cleaner, settings, json-rpc or framing.
 fuzz target count="100000" seed="1":

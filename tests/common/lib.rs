@@ -58,7 +58,7 @@ pub use live::{Live, Ran};
 pub use processes::{marked, peak, sleeping, wait_until};
 pub use pty::Terminal;
 pub use server::{Answer, Recorded, Server, Split};
-pub use skipped::skipped;
+pub use skipped::{may_install, skipped};
 pub use socket::{Peer, from_on, wait_for_node};
 pub use sse::{Block, message, message_whole, with_crlf};
 pub use tally::Tally;

@@ -125,6 +125,7 @@ fn install_from(source: &str, kind: &str, more: &[&str]) -> Result<PathBuf, Stri
     if fs::read_to_string(&done).is_ok_and(|installed| installed == wanted) {
         return Ok(folder);
     }
+    super::may_install(&format!("the packages of {source} from npm"))?;
     for name in ["package.json", "package-lock.json"] {
         fs::copy(from.join(name), folder.join(name)).unwrap();
     }

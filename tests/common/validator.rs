@@ -88,6 +88,7 @@ fn install() -> Result<PathBuf, String> {
     if fs::read_to_string(&done).is_ok_and(|installed| installed == wanted) && python.is_file() {
         return Ok(python);
     }
+    super::may_install("the packages of tests/peers/validator from PyPI")?;
     let version = said(Command::new("python3").arg("--version"))?;
     let mut numbers = version.trim().trim_start_matches("Python ").split('.');
     let mut number = || numbers.next().and_then(|number| number.parse().ok()).unwrap_or(0);

@@ -1,7 +1,7 @@
 //! SIGKILL at any moment, and then `resume`: shown events are kept, no effect happens twice,
 //! nothing is left behind.
 //!
-//! `LEFTFOLD_KILLS` sets how many runs are killed (default 12) and `LEFTFOLD_SEED` the first seed.
+//! `LEFTFOLD_KILLS` sets how many runs are killed (default 6) and `LEFTFOLD_SEED` the first seed.
 
 use std::collections::HashSet;
 
@@ -50,7 +50,7 @@ const LINES: usize = 62;
 
 #[test]
 fn killed_anywhere_it_goes_on_with_nothing_lost_doubled_or_left_behind() {
-    let (kills, seed) = (number("LEFTFOLD_KILLS", 12), number("LEFTFOLD_SEED", 1));
+    let (kills, seed) = (number("LEFTFOLD_KILLS", 6), number("LEFTFOLD_SEED", 1));
     let next = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..3 {

@@ -2,7 +2,7 @@
 //! to end, and while an MCP server and a plugin run that have children of their own. The next start ends all of them
 //! and no other process. Every second node runs its commands in the sandbox, which ends with the node.
 //!
-//! `LEFTFOLD_KILLS` sets how many nodes are killed (default 24), `LEFTFOLD_SEED` the first seed.
+//! `LEFTFOLD_KILLS` sets how many nodes are killed (default 12), `LEFTFOLD_SEED` the first seed.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -235,7 +235,7 @@ fn kill_and_start_again(tally: &Tally, seed: u64) {
 
 #[test]
 fn the_next_start_ends_what_a_killed_node_has_left_and_nobody_else() {
-    let (kills, seed) = (number("LEFTFOLD_KILLS", 24), number("LEFTFOLD_SEED", 1));
+    let (kills, seed) = (number("LEFTFOLD_KILLS", 12), number("LEFTFOLD_SEED", 1));
     let next = AtomicU64::new(0);
     let tally = Tally::promise(12, "orphans")
         .counts(&[

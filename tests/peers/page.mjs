@@ -15,6 +15,8 @@ import { faintTexts } from "./contrast.mjs"
 
 const [chromium, folder, plan] = process.argv.slice(2)
 const PANELS = ["Summary", "Event", "State", "Request", "Decisions", "Context"]
+/** Events of a walk: `LEFTFOLD_PAGE=all` walks through each panel from the first event on. */
+const STEPS = process.env.LEFTFOLD_PAGE === "all" ? 80 : 12
 const VIEWS = ["Conversation", "Todo", "Files", "Permissions", "Cost", "JSON"]
 
 const browser = await new Browser(chromium, folder).start()
@@ -36,18 +38,30 @@ class Walk {
     await this.isShown(`${place} ${panel}`)
   }
 
+  /** Goes down by many events, of which only the last one needs to be shown. */
+  down(count) {
+    return this.tab.run(`for (let at = 0; at < ${count}; at++)
+      document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowDown", bubbles: true }))`)
+  }
+
   isShown(wanted) {
     return until(`${wanted} is shown`, () => this.tab.run(`document.body.dataset.shown === ${JSON.stringify(wanted)}`))
   }
 
   steps = {
-    /** Every event in every panel; what a list keeps closed is opened. */
+    /** Some events in every panel, others in each; what a list keeps closed is opened. */
     everything: async () => {
       await this.tab.type("b")
       const places = await this.tab.run("Number(document.querySelector('.lanes').ariaValueMax)")
+      let walks = 0
       const walk = async (panel, view) => {
+        const last = Math.min(places, 80) - 1
+        const first = (walks++ * STEPS) % Math.max(1, last - STEPS)
         await this.at("1", panel, view)
-        for (let at = 1; at < Math.min(places, 80); at++) await this.tab.press("ArrowDown")
+        await this.down(first)
+        const end = Math.min(last, first + STEPS)
+        for (let at = first; at < end; at++) await this.tab.press("ArrowDown")
+        await this.down(last - end)
         await this.tab.run("document.querySelectorAll('#panel details').forEach((one) => { one.open = true })")
         // what opens is filled a moment later
         await pause(50)

@@ -2,7 +2,7 @@
 //! the log has one answer. Tested with clients that hold a connection, with separate processes, and with ways mixed:
 //! socket, command line, HTTP server, editor, and the input of `run` and `resume`.
 //!
-//! `LEFTFOLD_ROUNDS` sets the number of questions for clients (default 1,000).
+//! `LEFTFOLD_ROUNDS` sets the number of questions for clients (default 200).
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -28,7 +28,7 @@ const RUN: usize = 50;
 const PROCESSES: usize = 200;
 
 fn rounds() -> usize {
-    std::env::var("LEFTFOLD_ROUNDS").map_or(1_000, |text| text.parse().unwrap())
+    std::env::var("LEFTFOLD_ROUNDS").map_or(200, |text| text.parse().unwrap())
 }
 
 /// A turn that asks `questions` questions, ten in each reply, and then waits until every racer

@@ -213,7 +213,7 @@ fn a_process_that_runs_one_turn_makes_a_node_wait() {
 /// end in good order. Every prompt of the last one is answered once, and every log is whole.
 #[test]
 fn whichever_processes_die_the_others_go_on() {
-    let rounds = number("LEFTFOLD_TAKEOVERS", 10);
+    let rounds = number("LEFTFOLD_TAKEOVERS", 4);
     let mut random = Random::seeded();
     let site = site();
     for round in 0..rounds {
