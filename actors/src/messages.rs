@@ -65,6 +65,8 @@ pub enum NodeMessage {
     Watch(Watch),
     /// From a client: a reader of the store of an open session.
     Reading { session: SessionId, reply: RpcReplyPort<Option<LiveReader>> },
+    /// From a client: the sessions that are open.
+    ListOpen { reply: RpcReplyPort<Vec<SessionId>> },
     /// From a client: keep a store that this process has opened until the node ends, and be
     /// reachable there, whether or not a session in it is open.
     Hold(Store),

@@ -136,6 +136,10 @@ impl Actor for Node {
                 let open = sessions.open.get(&session).filter(|_| sessions.is_open(session));
                 let _ = reply.send(open.map(|entry| entry.store.reader()));
             }
+            NodeMessage::ListOpen { reply } => {
+                // the client may be gone
+                let _ = reply.send(sessions.open.keys().copied().collect());
+            }
             NodeMessage::Keep(listener) => {
                 let open = sessions.open.values().map(|entry| entry.store.dir());
                 let stores = open.chain(sessions.kept.iter().map(Store::dir));

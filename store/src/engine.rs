@@ -175,11 +175,17 @@ pub trait Inboxes: Send + Sync {
     /// answers `false`.
     fn on_message(&self, wake: Wake);
 
-    /// The sessions whose turns other nodes run now, up to `most`.
+    /// The sessions that other nodes own now, up to `most`, the newest first.
     ///
     /// # Errors
     /// The database is away.
-    fn running_elsewhere(&self, most: usize) -> Result<Vec<SessionId>, Error>;
+    fn owned_elsewhere(&self, most: usize) -> Result<Vec<OwnedElsewhere>, Error>;
+
+    /// Those of the sessions that another node owns now.
+    ///
+    /// # Errors
+    /// The database is away.
+    fn lost(&self, sessions: &[SessionId]) -> Result<Vec<SessionId>, Error>;
 
     /// From now on, calls `grown` with each session whose log has grown, by any node. A call may be lost. It is called no
     /// more once it answers `false`.
@@ -192,6 +198,14 @@ pub trait Inboxes: Send + Sync {
         session: SessionId,
         wake: Arc<dyn Fn() + Send + Sync>,
     ) -> Box<dyn Send + Sync>;
+}
+
+/// A session that another node owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnedElsewhere {
+    pub session: SessionId,
+    /// The last event of its log.
+    pub seq: Seq,
 }
 
 /// The beginning of the place of sessions whose workspace is beside an executor. The rest is its name in settings.

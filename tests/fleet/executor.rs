@@ -198,6 +198,7 @@ fn the_outcome_of_a_call_whose_node_was_killed_is_kept() {
     let (site, executor) = site(json!([
         bash("echo begun >> log; sleep 1; echo ended >> log; echo the result"),
         says("Done."),
+        says("Again."),
     ]));
     let node = prompt(&site);
     wait_until("the command", || !text(&site, "log").is_empty());
@@ -212,6 +213,10 @@ fn the_outcome_of_a_call_whose_node_was_killed_is_kept() {
     assert_eq!(finished["notes"]["recovered"], true);
     assert!(!kinds(&events).contains(&"tool.lost"));
     assert_eq!(text(&site, "log"), "begun\nended\n");
+    // on a busy machine the process ends before the executor knows; the next one says it again
+    if !kept(&site).is_empty() {
+        site.run(&["run", "--session", &session(&site), "again"]).ok();
+    }
     wait_until("the executor forgets the outcome", || kept(&site).is_empty());
     drop(executor);
 }

@@ -20,6 +20,7 @@ mod quota;
 mod takeover;
 mod trial;
 mod trouble;
+mod views;
 mod watched;
 
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -314,7 +314,7 @@ impl AllSessions {
                 Some(_) => {}
                 None => {
                     store.leave_out(project, dir, &family);
-                    roots.retain(|root| !store.others.contains(root));
+                    roots.retain(|root| store.ours.contains(root));
                 }
             }
         }
@@ -358,19 +358,28 @@ impl AllSessions {
 }
 
 impl Store {
-    /// Whether the store belongs to the project with this worktree. A store whose head is not
-    /// written yet is asked again.
+    /// Whether the store belongs to the project with this worktree. One that does not say so yet is
+    /// asked again.
     fn is_of(&mut self, project: &Path, dir: &Path, family: &Family) -> bool {
         if let Some(belongs) = self.belongs {
             return belongs;
         }
         let Some(root) = session_paths::name(dir) else { return false };
         let head = family.heads.iter().find(|head| head.session == root);
-        if head.is_none() && leftfold_store::in_use(dir) {
-            self.stamp = None;
-            return false;
-        }
-        *self.belongs.insert(session_paths::belongs(root, head, dir, project))
+        let belongs = match session_paths::belongs_if_known(root, head, dir, project) {
+            Ok(belongs) => belongs,
+            Err(_) if self.is_begun() || leftfold_store::in_use(dir) => {
+                self.stamp = None;
+                return false;
+            }
+            Err(is_damaged) => is_damaged,
+        };
+        *self.belongs.insert(belongs)
+    }
+
+    /// Whether it was found or has changed just now, so that its first events may be missing.
+    fn is_begun(&self) -> bool {
+        self.busy_until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Learns which sessions of a store of many belong to other projects.
@@ -378,8 +387,16 @@ impl Store {
         for root in family.roots() {
             let head = family.heads.iter().find(|head| head.session == root);
             if !self.ours.contains(&root) && !self.others.contains(&root) {
-                let belongs = session_paths::belongs(root, head, dir, project);
-                let known = if belongs { &mut self.ours } else { &mut self.others };
+                let known = match session_paths::belongs_if_known(root, head, dir, project) {
+                    Ok(true) => &mut self.ours,
+                    Ok(false) => &mut self.others,
+                    Err(_) if self.is_begun() => {
+                        self.stamp = None;
+                        continue;
+                    }
+                    Err(true) => &mut self.ours,
+                    Err(false) => &mut self.others,
+                };
                 known.insert(root);
             }
         }

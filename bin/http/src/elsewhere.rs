@@ -1,11 +1,11 @@
 //! Brings the events of sessions that other nodes of a shared store run into the feed.
 //!
 //! Nodes tell each other which logs have grown. What is not told is found within about a second: by a look at the sessions
-//! whose turns run elsewhere.
+//! that other nodes own. One rests for some seconds before its node lets go of it, so that no turn is too short for that.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leftfold_events::SessionId;
 use leftfold_runtime::socket::SessionRegistry;
@@ -41,6 +41,12 @@ pub(crate) fn follow(sessions: &Arc<SessionRegistry>, feed: &Arc<Feed>) {
         grown.more.notify_one();
         true
     };
+    let ended = hear.clone();
+    // what was heard of it meanwhile was left to its watch
+    feed.tells_of_ends(Box::new(move |root| {
+        // it is told as long as this follows
+        let _: bool = ended(root);
+    }));
     let hears = inbox.with(|inboxes| {
         inboxes.on_any_growth(Box::new(hear));
         Ok(())
@@ -52,17 +58,25 @@ pub(crate) fn follow(sessions: &Arc<SessionRegistry>, feed: &Arc<Feed>) {
 }
 
 async fn run(sessions: Weak<SessionRegistry>, feed: Arc<Feed>, grown: Arc<Grown>) {
+    let mut looked = Instant::now();
     loop {
-        let is_told = timeout(LOOK, grown.more.notified()).await.is_ok();
+        let _ = timeout(LOOK, grown.more.notified()).await;
         let Some(sessions) = sessions.upgrade().filter(|sessions| !sessions.is_ending()) else {
             return;
         };
         let mut found =
             std::mem::take(&mut *grown.sessions.lock().unwrap_or_else(PoisonError::into_inner));
-        if !is_told && let Some(inbox) = sessions.kept_store().and_then(|store| store.inbox()) {
-            let look = move || inbox.with(|inboxes| inboxes.running_elsewhere(MOST));
+        // also while others are told: the one hint that is lost may be among them
+        if looked.elapsed() >= LOOK
+            && let Some(inbox) = sessions.kept_store().and_then(|store| store.inbox())
+        {
+            looked = Instant::now();
+            let look = move || inbox.with(|inboxes| inboxes.owned_elsewhere(MOST));
             match tokio::task::spawn_blocking(look).await {
-                Ok(Ok(running)) => found.extend(running),
+                Ok(Ok(owned)) => {
+                    let grown = owned.into_iter().filter(|one| feed.last_of(one.session) < one.seq);
+                    found.extend(grown.map(|one| one.session));
+                }
                 Ok(Err(error)) => tracing::warn!("it is not known what runs elsewhere: {error}"),
                 Err(error) => tracing::error!("looking for sessions failed: {error}"),
             }

@@ -14,7 +14,7 @@ mod sent;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use leftfold_actors::{Observation, Recorded, WatchScope};
@@ -59,6 +59,8 @@ const QUIET: Duration = Duration::from_secs(60);
 const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 /// How often it is looked whether another node that shares the store still has a session.
 const OWNED: Duration = Duration::from_secs(5);
+/// How often it is looked whether a session is still open in this node, where other nodes may go on with it.
+const OPEN: Duration = Duration::from_secs(1);
 /// In a cursor: all frames of its event.
 const ALL_FRAMES: usize = 999_999;
 /// Sessions in a snapshot, the newest.
@@ -73,6 +75,8 @@ pub(crate) struct Feed {
     logs: Logs,
     state: Mutex<FeedState>,
     replays: Semaphore,
+    /// Is told of trees whose events do not arrive any more, where nodes share the store.
+    on_end: OnceLock<Box<dyn Fn(SessionId) + Send + Sync>>,
 }
 
 impl fmt::Debug for Feed {
@@ -152,7 +156,14 @@ impl Feed {
             logs: Logs::new(store),
             state: Mutex::new(state),
             replays: Semaphore::new(REPLAYS),
+            on_end: OnceLock::new(),
         }))
+    }
+
+    /// From now on `on_end` is told of each tree whose events do not arrive any more: other nodes may go on with it.
+    pub(crate) fn tells_of_ends(&self, on_end: Box<dyn Fn(SessionId) + Send + Sync>) {
+        // the feed is followed once
+        let _ = self.on_end.set(on_end);
     }
 
     /// Loads the sessions that have changed last, and all whose last events were not sent before a
@@ -168,8 +179,14 @@ impl Feed {
         let unsent = |head: &Head| last.get(&head.session).is_some_and(|last| *last < head.seq);
         let recent = heads.iter().enumerate();
         let wanted = recent.filter(|(rank, head)| *rank < RECENT || unsent(head));
+        let newest = last.keys().max().copied();
         for (_, head) in wanted {
-            self.load(root_of(&parents, head.session));
+            let root = root_of(&parents, head.session);
+            // clients go on behind what they know: other nodes have begun it since
+            if self.logs.is_shared() && newest.is_some_and(|newest| newest < root) {
+                self.show_new(root);
+            }
+            self.load(root);
         }
         // of the sessions with a store of their own those that clients have as working
         let is_open = |head: &Head| head.summary.as_ref().is_none_or(|known| known.ended.is_none());
@@ -229,6 +246,14 @@ impl Feed {
         });
         let open = if is_running { OpenTurn::Runs } else { OpenTurn::CutOff };
         self.load_as(root, open, |tree| tree.is_live || is_current)
+    }
+
+    /// The last event of a session that clients were sent, or that is history for them.
+    pub(crate) fn last_of(&self, session: SessionId) -> Seq {
+        let state = self.lock();
+        let root = state.roots.get(&session).copied().unwrap_or(session);
+        let shown = state.trees.get(&root).map(|tree| tree.projection.seq(session));
+        shown.or_else(|| state.last.get(&session).copied()).unwrap_or_default()
     }
 
     /// Sends all events of a tree that another node has begun, unless clients know it or it is long already: then it is
@@ -321,15 +346,22 @@ impl Feed {
             let gone = other_process_gone(&client);
             tokio::pin!(gone);
             // a node hears of it when a session that is quiet goes on elsewhere
-            let quiet = match client.is_through_inbox() {
-                true => QUIET,
-                false => FOR_EVER,
+            let is_here = client.remote().is_none();
+            let quiet = match feed.logs.is_shared() {
+                true if client.is_through_inbox() => QUIET,
+                true if is_here => OPEN,
+                _ => FOR_EVER,
             };
             loop {
                 let next = tokio::select! {
                     next = events.next() => next,
                     () = &mut gone => None,
-                    () = tokio::time::sleep(quiet) => None,
+                    () = tokio::time::sleep(quiet) => {
+                        if is_here && client.is_live().await {
+                            continue;
+                        }
+                        None
+                    }
                 };
                 let Some(Observation { events, done }) = next else { break };
                 feed.lock().send(root, events.iter().map(Recorded::masked));
@@ -353,6 +385,10 @@ impl Feed {
             tree.is_live = false;
         }
         state.evict();
+        drop(state);
+        if let Some(on_end) = self.on_end.get() {
+            on_end(root);
+        }
     }
 
     /// A new client. With a cursor it goes on exactly there; otherwise it begins with a snapshot.

@@ -260,16 +260,27 @@ pub fn is_fork(head: &Head) -> bool {
 /// Whether a session belongs to this project, by its head or else by its log. If neither can be
 /// read, it counts as belonging.
 pub fn belongs(session: SessionId, head: Option<&Head>, store: &Path, worktree: &Path) -> bool {
+    belongs_if_known(session, head, store, worktree).unwrap_or_else(|is_damaged| is_damaged)
+}
+
+/// As [`belongs`].
+///
+/// # Errors
+/// Neither says so, as in a store that is just being made. Whether something there cannot be read.
+pub fn belongs_if_known(
+    session: SessionId,
+    head: Option<&Head>,
+    store: &Path,
+    worktree: &Path,
+) -> Result<bool, bool> {
     let here = |text: &str| Path::new(text) == worktree;
     if let Some(summary) = head.and_then(|head| head.summary.as_ref()) {
-        return here(&summary.worktree);
+        return Ok(here(&summary.worktree));
     }
-    let Ok(reader) = leftfold_store::Reader::open(store) else { return true };
+    let reader = leftfold_store::Reader::open(store).map_err(|_| true)?;
     let (events, damage) = reader.read_good(session);
-    match leftfold_events::fold(&events).origin {
-        Some(origin) => here(&origin.worktree),
-        None => damage.is_some(),
-    }
+    let origin = leftfold_events::fold(&events).origin.ok_or(damage.is_some())?;
+    Ok(here(&origin.worktree))
 }
 
 fn in_folder(folder: &Path) -> anyhow::Result<SessionPlace> {

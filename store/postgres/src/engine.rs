@@ -11,7 +11,7 @@ use std::time::Duration;
 use leftfold_events::{MessageId, Seq, SessionId, Sha256};
 use leftfold_store::Link;
 use leftfold_store::day::Day;
-use leftfold_store::engine::{Owner, Progress, StoredEvent, WaitingMessage};
+use leftfold_store::engine::{OwnedElsewhere, Owner, Progress, StoredEvent, WaitingMessage};
 use leftfold_store::usage::Used;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -639,9 +639,18 @@ impl Postgres {
     ///
     /// # Errors
     /// The database is away or fails.
-    pub fn running_elsewhere(&self, most: u32) -> Result<Vec<SessionId>, Error> {
+    pub fn owned_elsewhere(&self, most: u32) -> Result<Vec<OwnedElsewhere>, Error> {
         let node = Arc::clone(&self.node);
-        self.reader.thread.run(async move { node.running_elsewhere(most.into()).await })
+        self.reader.thread.run(async move { node.owned_elsewhere(most.into()).await })
+    }
+
+    /// As [`Inboxes::lost`](leftfold_store::engine::Inboxes::lost).
+    ///
+    /// # Errors
+    /// The database is away or fails.
+    pub fn lost(&self, sessions: &[SessionId]) -> Result<Vec<SessionId>, Error> {
+        let (node, sessions) = (Arc::clone(&self.node), sessions.to_vec());
+        self.reader.thread.run(async move { node.lost(&sessions).await })
     }
 
     /// As [`Inboxes::elsewhere`](leftfold_store::engine::Inboxes::elsewhere).

@@ -148,25 +148,33 @@ impl Announcer {
     pub(crate) async fn notify(self: Arc<Self>, slot: Arc<Slot>) {
         loop {
             self.more.notified().await;
-            self.send(&slot).await;
+            while !self.send(&slot).await {
+                sleep(RECONNECT).await;
+            }
         }
     }
 
-    /// Sends what other nodes have not been sent.
-    pub(crate) async fn send(&self, slot: &Slot) {
+    /// Sends what other nodes have not been sent. False: that failed, and is kept.
+    pub(crate) async fn send(&self, slot: &Slot) -> bool {
         let unsent =
             std::mem::take(&mut *self.unsent.lock().unwrap_or_else(PoisonError::into_inner));
         if unsent.is_empty() {
-            return;
+            return true;
         }
-        let hints: Vec<String> = unsent.into_iter().map(Hint::text).collect();
+        let hints: Vec<String> = unsent.iter().map(|hint| hint.text()).collect();
         let texts: Vec<String> =
             hints.chunks(IN_ONE).map(|hints| format!("{} {}", self.tag, hints.join(" "))).collect();
-        let Ok(open) = slot.get().await else { return };
         let channel = &slot.connector.address.schema;
-        if let Err(error) = open.query(NOTIFY, &[channel, &texts]).await {
-            tracing::debug!("hints are lost: {error}");
-        }
+        let sent = match slot.get().await {
+            Ok(open) => {
+                open.query(NOTIFY, &[channel, &texts]).await.map_err(|error| slot.error(&error))
+            }
+            Err(error) => Err(error),
+        };
+        let Err(error) = sent else { return true };
+        tracing::debug!("hints wait: {error}");
+        self.unsent.lock().unwrap_or_else(PoisonError::into_inner).extend(unsent);
+        false
     }
 
     /// Delivers what other nodes notify, for ever. `probes` gets an empty text each time it begins to

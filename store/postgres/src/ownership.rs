@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leftfold_events::{MessageId, SessionId};
-use leftfold_store::engine::{MOST_BYTES, Owner, Progress, WaitingMessage};
+use leftfold_store::engine::{MOST_BYTES, OwnedElsewhere, Owner, Progress, WaitingMessage};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use uuid::Uuid;
@@ -151,11 +151,13 @@ const TROUBLE: &str = concat!(
     ")"
 );
 
-const RUNNING_ELSEWHERE: &str = concat!(
-    "select s.id from session s join node n on n.id = s.owner where s.wants and s.owner <> $1 and ",
+const OWNED_ELSEWHERE: &str = concat!(
+    "select s.id, s.seq from session s join node n on n.id = s.owner where s.owner <> $1 and ",
     owner_lives!(),
-    " order by s.id limit $2"
+    " order by s.id desc limit $2"
 );
+
+const LOST: &str = "select id from session where id = any($2) and owner <> $1";
 
 const POST: &str = "insert into inbox (id, session, body) select $1, $2, $3 \
     where (select count(*) from inbox where session = $2) < $4 \
@@ -607,8 +609,16 @@ impl Node {
         self.query(TROUBLE, &[&self.id, &uuid(of), &why]).await.map(drop)
     }
 
-    pub(crate) async fn running_elsewhere(&self, most: i64) -> Result<Vec<SessionId>, Error> {
-        let rows = self.query(RUNNING_ELSEWHERE, &[&self.id, &most]).await?;
+    pub(crate) async fn owned_elsewhere(&self, most: i64) -> Result<Vec<OwnedElsewhere>, Error> {
+        let rows = self.query(OWNED_ELSEWHERE, &[&self.id, &most]).await?;
+        let owned =
+            |row| Ok(OwnedElsewhere { session: session(get(row, 0)?), seq: seq(get(row, 1)?) });
+        rows.iter().map(owned).collect()
+    }
+
+    pub(crate) async fn lost(&self, sessions: &[SessionId]) -> Result<Vec<SessionId>, Error> {
+        let ids: Vec<Uuid> = sessions.iter().map(|session| uuid(*session)).collect();
+        let rows = self.query(LOST, &[&self.id, &ids]).await?;
         rows.iter().map(|row| Ok(session(get(row, 0)?))).collect()
     }
 

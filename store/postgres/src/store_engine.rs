@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use leftfold_events::{MessageId, Seq, SessionId, Sha256};
 use leftfold_store::day::Day;
 use leftfold_store::engine::{
-    Append, Engine, Epoch, EventFault, EventsOf, Inboxes, Owner, Poison, Progress, ReadEngine,
-    StoredEvent, WaitingMessage, Wake, call,
+    Append, Engine, Epoch, EventFault, EventsOf, Inboxes, OwnedElsewhere, Owner, Poison, Progress,
+    ReadEngine, StoredEvent, WaitingMessage, Wake, call,
 };
 use leftfold_store::usage::{self, Used};
 use leftfold_store::{ContentFault, Damage, Error, Head, SCHEMA};
@@ -440,9 +440,13 @@ impl Inboxes for PostgresEngine {
         self.node.reader().on_message(wake);
     }
 
-    fn running_elsewhere(&self, most: usize) -> Result<Vec<SessionId>, Error> {
+    fn owned_elsewhere(&self, most: usize) -> Result<Vec<OwnedElsewhere>, Error> {
         let most = u32::try_from(most).unwrap_or(u32::MAX);
-        self.node.running_elsewhere(most).map_err(engine_error)
+        self.node.owned_elsewhere(most).map_err(engine_error)
+    }
+
+    fn lost(&self, sessions: &[SessionId]) -> Result<Vec<SessionId>, Error> {
+        self.node.lost(sessions).map_err(engine_error)
     }
 
     fn on_any_growth(&self, grown: Box<dyn Fn(SessionId) -> bool + Send + Sync>) {

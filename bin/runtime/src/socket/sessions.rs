@@ -427,6 +427,24 @@ impl SessionRegistry {
         Ok(true)
     }
 
+    /// Closes the open sessions that another node owns by now. Their next use is by way of that node.
+    ///
+    /// # Errors
+    /// The node has died, or the database is away.
+    pub(super) async fn close_lost(&self) -> anyhow::Result<()> {
+        let Some(inbox) = self.kept.get().and_then(Store::inbox) else { return Ok(()) };
+        let open = ractor::call!(self.node, |reply| NodeMessage::ListOpen { reply })?;
+        if open.is_empty() {
+            return Ok(());
+        }
+        let look = move || inbox.with(|inboxes| inboxes.lost(&open));
+        for session in tokio::task::spawn_blocking(look).await?? {
+            tracing::warn!("session {session} belongs to another node now: this one closes it");
+            ractor::call!(self.node, |reply| NodeMessage::Close { session, reply })?;
+        }
+        Ok(())
+    }
+
     /// Whether its messages of other nodes are not taken yet. They are from now on.
     pub(super) fn begin_to_take(&self, inbox: &Inbox) -> bool {
         let mut taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
 //! Goes on with the sessions of a shared store that want a node and have none, because theirs has died or has handed
-//! them over.
+//! them over. Closes those that other nodes have taken, because this one stood still for longer than its lease.
 //!
 //! The engine knows which sessions these are, and gives each to one node. A session is opened and resumed as
 //! `leftfold resume` does it, with the permission mode that its turn had.
@@ -60,6 +60,9 @@ async fn run(sessions: Weak<SessionRegistry>) {
             return;
         };
         let Some(store) = sessions.kept_store() else { return };
+        if let Err(error) = sessions.close_lost().await {
+            tracing::warn!("it is not known which sessions belong to other nodes: {error:#}");
+        }
         let inbox = store.inbox();
         let look = move || store.unowned(MOST);
         let mut found = match tokio::task::spawn_blocking(look).await {
