@@ -1,4 +1,4 @@
-//! What a node shows of a session is what the log says, also after another node has gone on with it.
+//! A node shows each session as its log has it, also after another node has gone on with the session.
 
 use common::postgres::{Cluster, shared};
 use common::{Site, says, script, wait_until};
