@@ -40,8 +40,8 @@ mod world;
 
 pub use listener::Listener;
 pub use messages::{
-    Answered, Error, NodeMessage, Observation, OpenSession, Opened, QuestionReply, SessionMessage,
-    StoreGuard, StoreListener, Watch, WatchScope,
+    Answered, Error, ListedSession, NodeMessage, Observation, OpenSession, Opened, QuestionReply,
+    SessionMessage, StoreGuard, StoreListener, Watch, WatchScope,
 };
 pub use node::Node;
 pub use recorded::Recorded;

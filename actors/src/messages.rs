@@ -66,7 +66,7 @@ pub enum NodeMessage {
     /// From a client: a reader of the store of an open session.
     Reading { session: SessionId, reply: RpcReplyPort<Option<LiveReader>> },
     /// From a client: the sessions that are open.
-    ListOpen { reply: RpcReplyPort<Vec<SessionId>> },
+    ListOpen { reply: RpcReplyPort<Vec<ListedSession>> },
     /// From a client: keep a store that this process has opened until the node ends, and be
     /// reachable there, whether or not a session in it is open.
     Hold(Store),
@@ -92,6 +92,15 @@ pub enum NodeMessage {
     /// From Node's own task: a session had no turn when it was asked, after `sent` messages to it.
     /// It is closed unless it was sent another one since.
     Rest { session: SessionId, sent: u64 },
+}
+
+/// An open session of a node.
+#[derive(Clone, Copy, Debug)]
+pub struct ListedSession {
+    pub session: SessionId,
+    /// Whether its turn, if it has one, is at work. Otherwise that was interrupted and not resumed yet, or the session
+    /// has died.
+    pub is_at_work: bool,
 }
 
 /// A session to open.

@@ -17,7 +17,9 @@ use leftfold_store::Store;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::watch;
 
-use crate::messages::{Error, NodeMessage, ObserversMessage, ParentCall, SessionMessage, Watch};
+use crate::messages::{
+    Error, ListedSession, NodeMessage, ObserversMessage, ParentCall, SessionMessage, Watch,
+};
 use crate::observers::Observers;
 use crate::tasks::Tasks;
 use crate::world::World;
@@ -138,7 +140,11 @@ impl Actor for Node {
             }
             NodeMessage::ListOpen { reply } => {
                 // the client may be gone
-                let _ = reply.send(sessions.open.keys().copied().collect());
+                let open = sessions.open.iter().map(|(session, entry)| ListedSession {
+                    session: *session,
+                    is_at_work: !entry.cut_off && entry.closed.borrow().is_none(),
+                });
+                let _ = reply.send(open.collect());
             }
             NodeMessage::Keep(listener) => {
                 let open = sessions.open.values().map(|entry| entry.store.dir());

@@ -308,14 +308,14 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// events can be read before it comes.
     fn hints(&self, to: SyncSender<SessionId>);
 
-    /// The sessions that want a node, that nobody owns and that this node may go on with, but not more than that as
-    /// many as `most` are open here then. One that comes from another session is among them only if it wants a node
-    /// of its own.
+    /// The sessions that want a node and that this one may go on with: those that nobody owns, and those that this node
+    /// owns and that are not `at_work` in it. But not more than that as many as `most` are open here then. One that
+    /// comes from another session is among them only if it wants a node of its own.
     ///
     /// # Errors
     /// The database is away.
-    fn unowned(&self, most: usize) -> Result<Vec<SessionId>, Error> {
-        let _ = most;
+    fn unowned(&self, at_work: &[SessionId], most: usize) -> Result<Vec<SessionId>, Error> {
+        let _ = (at_work, most);
         Ok(Vec::new())
     }
 

@@ -126,13 +126,13 @@ impl Store {
         self.0.engine.is_shared()
     }
 
-    /// The sessions that want a node, that nobody owns and that this node may go on with, as long as fewer than `most`
-    /// are open here.
+    /// The sessions that want a node and that this one may go on with: those that nobody owns, and those that this node
+    /// owns and that are not `at_work` in it. None once `most` are open here.
     ///
     /// # Errors
     /// The database is away.
-    pub fn unowned(&self, most: usize) -> Result<Vec<SessionId>, Error> {
-        self.0.engine.unowned(most)
+    pub fn unowned(&self, at_work: &[SessionId], most: usize) -> Result<Vec<SessionId>, Error> {
+        self.0.engine.unowned(at_work, most)
     }
 
     /// From now on, calls `wake` when another node has given back sessions that want one. A call may be lost.

@@ -10,7 +10,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -43,6 +45,7 @@ const ANSWERS: &str = "questions that were answered twice";
 const UNFINISHED: &str = "turns without an end";
 const LEFT: &str = "processes left behind";
 const WAITING: &str = "messages left behind";
+const UNANSWERED: &str = "requests without an answer";
 
 /// A kind of prompt, its command, and the words of the command's output. A client changes from one to the next, so that the
 /// output of the last turn is not taken for that of this one.
@@ -137,14 +140,23 @@ struct Node<'a> {
     proxies: [Proxy; 2],
     clock: Option<Clock>,
     running: Mutex<Option<Running>>,
+    /// The requests that it has not answered in time.
+    unanswered: Mutex<Vec<String>>,
 }
 
 impl Node<'_> {
+    /// What it logs.
+    fn log(&self) -> PathBuf {
+        self.site.path(&format!("{}.log", self.home))
+    }
+
     fn start(&self) {
         let mut command = self.site.command(&["node"]);
         command.env("LEFTFOLD_HOME", self.site.path(&self.home)).env("LEFTFOLD_STORE", &self.url);
         command.envs(self.clock.iter().flat_map(Clock::env));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.env("LEFTFOLD_LOG", "leftfold=info");
+        let log = File::options().create(true).append(true).open(self.log()).unwrap();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         let answers = Arc::new(Answers::default());
@@ -185,6 +197,7 @@ impl Node<'_> {
             }
             sleep(Duration::from_millis(5));
         }
+        self.unanswered.lock().unwrap().push(format!("{}: {method} {params}", self.home));
         None
     }
 
@@ -477,7 +490,10 @@ fn faults_lose_and_double_nothing() {
             "lost calls told",
             "questions",
         ])
-        .never(&[LOST, TWICE, GAPS, CHAINS, DOUBLED, UNDONE, ANSWERS, UNFINISHED, LEFT, WAITING]);
+        .never(&[
+            LOST, TWICE, GAPS, CHAINS, DOUBLED, UNDONE, ANSWERS, UNFINISHED, LEFT, WAITING,
+            UNANSWERED,
+        ]);
     let ports = servers.ports;
     let address = format!("{}&lease=2", url(&servers.primary));
     let has_standby = servers.standby.is_some();
@@ -500,7 +516,15 @@ fn faults_lose_and_double_nothing() {
             let url = through(proxies.each_ref().map(Proxy::port));
             let home = format!("node-{at}");
             let (site, clock) = (&site, servers.clock.as_ref().and_then(|_| Clock::new()));
-            Node { site, url, home, proxies, clock, running: Mutex::default() }
+            Node {
+                site,
+                url,
+                home,
+                proxies,
+                clock,
+                running: Mutex::default(),
+                unanswered: Mutex::default(),
+            }
         })
         .collect();
     let (mut observer, seen) = observer(&site, &direct);
@@ -570,6 +594,9 @@ fn faults_lose_and_double_nothing() {
             sleep(Duration::from_millis(200));
         }
     }
+    for node in &nodes {
+        tally.none(UNANSWERED, std::mem::take(&mut *node.unanswered.lock().unwrap()));
+    }
     let waiting = servers.primary.logs(&format!("select count(*) from {schema}.inbox"));
     tally.equal(WAITING, &waiting.as_str(), &"0", "inbox");
     for node in &nodes {
@@ -588,6 +615,11 @@ fn faults_lose_and_double_nothing() {
     tally.check(GAPS, observer.try_wait().unwrap().is_none(), || "it has ended".to_owned());
     observer.kill().unwrap();
     observer.wait().unwrap();
+    if tally.broken() > 0 {
+        for node in &nodes {
+            println!("{} logged:\n{}", node.home, std::fs::read_to_string(node.log()).unwrap());
+        }
+    }
     tally.finish();
 }
 

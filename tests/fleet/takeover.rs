@@ -117,6 +117,36 @@ fn another_node_ends_the_turn_of_a_node_that_was_killed() {
     drop(next);
 }
 
+/// What a client asks of the next node while nobody owns the session opens it there, before that node has looked for it.
+#[test]
+fn a_session_that_an_answer_opens_goes_on() {
+    let Some(cluster) = shared() else { return };
+    let begin = bash("echo begun >> begun; sleep 600");
+    let url = url(cluster);
+    let schema = url.split_once("schema=").unwrap().1;
+    let site = site_on(&url, json!([begin, says("Done.")]));
+    let mut next = editor(&site, "b");
+    let mut killed = editor(&site, "a");
+    let session = killed.session(&site);
+    killed.prompt(&session, "go");
+    wait_until("the command", || !site.text("begun").is_empty());
+    killed.live.signal(Signal::KILL);
+    let is_over = format!(
+        "select n.until < clock_timestamp() from {schema}.session s join {schema}.node n on n.id = s.owner"
+    );
+    while cluster.logs(&is_over) == "f" {}
+    // nobody has asked this
+    let answer = json!({ "session": session, "of": 3, "reply": "once", "by": "client" });
+    let asked = next.ask("_leftfold/answer", answer);
+    assert_eq!(next.result(asked)["accepted"], false);
+    let start = Instant::now();
+    assert_eq!(end(&wait_for_end(&site, &session))["reason"], "completed");
+    assert!(
+        start.elapsed() < Duration::from_secs(30),
+        "it went on by itself only when it had rested"
+    );
+}
+
 /// A tool appends to a file. The node stands still at any moment for longer than its lease, and goes on after another one
 /// has taken its session: each line is there at most once, and none comes after the next owner's.
 #[test]

@@ -414,9 +414,7 @@ impl Postgres {
                 Ok(true) => queue.announcer.spread(&[Hint::Released]),
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(
-                        "session {family} stays this node's until its lease ends: {error}"
-                    );
+                    tracing::warn!("session {family} stays this node's for now: {error}");
                 }
             }
         });
@@ -428,13 +426,17 @@ impl Postgres {
         self.reader.thread.run(async move { node.family_of(session).await })
     }
 
-    /// Up to `most` sessions that want a node, are bound to a place of this one, and that it may claim now.
+    /// Up to `most` sessions that want a node, are bound to a place of this one, and that it may claim now, or that it
+    /// owns and that are not `at_work` in it.
     ///
     /// # Errors
     /// The database is away.
-    pub fn unowned(&self, most: u32) -> Result<Vec<SessionId>, Error> {
+    pub fn unowned(&self, at_work: &[SessionId], most: u32) -> Result<Vec<SessionId>, Error> {
         let (node, places) = (Arc::clone(&self.node), self.node.places());
-        self.reader.thread.run(async move { node.unowned(&places, i64::from(most)).await })
+        let at_work = at_work.to_vec();
+        self.reader
+            .thread
+            .run(async move { node.unowned(&places, &at_work, i64::from(most)).await })
     }
 
     /// Binds a family that is this node's in that epoch to a place.

@@ -94,9 +94,10 @@ macro_rules! may_take {
 }
 
 const UNOWNED: &str = concat!(
-    "select s.id from session s left join node n on n.id = s.owner where s.wants and ",
+    "select s.id from session s left join node n on n.id = s.owner \
+    where s.wants and (s.owner = $2 and s.id <> all($4) or ",
     may_take!(),
-    " order by s.id limit $3"
+    ") order by s.id limit $3"
 );
 
 /// The owner and the place of a session that belongs to another node, or to nobody at another place.
@@ -324,13 +325,16 @@ impl Node {
         self.query(BIND, &[&uuid(family), &self.id, &epoch, &place]).await.map(drop)
     }
 
-    /// Up to `most` sessions that want a node and that this one, which is at these `places`, may take.
+    /// Up to `most` sessions that want a node and that this one, which is at these `places`, may take, or that it owns
+    /// and that are not `at_work` in it.
     pub(crate) async fn unowned(
         &self,
         places: &[String],
+        at_work: &[SessionId],
         most: i64,
     ) -> Result<Vec<SessionId>, Error> {
-        let rows = self.query(UNOWNED, &[&places, &self.id, &most]).await?;
+        let at_work: Vec<Uuid> = at_work.iter().map(|session| uuid(*session)).collect();
+        let rows = self.query(UNOWNED, &[&places, &self.id, &most, &at_work]).await?;
         rows.iter().map(|row| Ok(session(get(row, 0)?))).collect()
     }
 

@@ -269,7 +269,7 @@ impl Engine for PostgresEngine {
         None
     }
 
-    fn unowned(&self, most: usize) -> Result<Vec<SessionId>, Error> {
+    fn unowned(&self, at_work: &[SessionId], most: usize) -> Result<Vec<SessionId>, Error> {
         let room = {
             let claims = self.claims();
             if claims.has_left || self.node.is_draining() {
@@ -281,7 +281,8 @@ impl Engine for PostgresEngine {
         if room == 0 {
             return Ok(Vec::new());
         }
-        self.node.unowned(u32::try_from(room).unwrap_or(u32::MAX)).map_err(engine_error)
+        let room = u32::try_from(room).unwrap_or(u32::MAX);
+        self.node.unowned(at_work, room).map_err(engine_error)
     }
 
     fn on_release(&self, wake: Wake) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use async_trait::async_trait;
-use leftfold_actors::{NodeMessage, Opened};
+use leftfold_actors::{ListedSession, NodeMessage, Opened};
 use leftfold_events::event::SessionChoices;
 use leftfold_events::rules::Rule;
 use leftfold_events::turn_config::AskMode;
@@ -191,6 +191,11 @@ fn lists(store: &Path, session: SessionId) -> bool {
 fn is_fork(store: &Path, session: SessionId) -> bool {
     let heads = session_paths::heads_now(store);
     heads.iter().any(|head| head.session == session && session_paths::is_fork(head))
+}
+
+/// Whether the folder of a project is there. Without it, each command of a turn would fail.
+fn is_workable(project: &Project) -> bool {
+    project.executor.is_some() || project.directory.is_dir()
 }
 
 /// Whether the session exists.
@@ -397,12 +402,28 @@ impl SessionRegistry {
         }
         let looked = place.clone();
         let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await??;
-        // without it, each command of the turn would fail
-        if project.executor.is_none() && !project.directory.is_dir() {
+        if !is_workable(&project) {
             bail!(
                 "its project folder {} is not on this host: bring it there",
                 project.directory.display()
             );
+        }
+        self.learn(place, Arc::new(project), Overrides::interactive());
+        let (client, _) = self.open(session).await?;
+        drop(turn);
+        Ok(client.remote().is_none())
+    }
+
+    /// Resumes the interrupted turn of a session that was just opened here. False: it has none, or stays interrupted
+    /// because its project is not here.
+    async fn go_on(
+        client: &Client,
+        opened: &Opened,
+        RegisteredSession { place, project, .. }: RegisteredSession,
+    ) -> anyhow::Result<bool> {
+        let is_cut_off = opened.unfinished || client.view().await?.files.restore.is_some();
+        if !is_cut_off || !is_workable(&project) {
+            return Ok(false);
         }
         // the permission mode of the turn stays, because nobody may be there who would choose one
         let given = project.given.as_ref();
@@ -411,29 +432,30 @@ impl SessionRegistry {
             accept_edits: given.is_some_and(|given| given.accept_edits),
             ..Overrides::default()
         };
-        let resumed = SessionSetup::new(place.clone(), &project, &overrides, true)?;
-        self.learn(place, Arc::new(project), Overrides::interactive());
-        let (client, opened) = self.open(session).await?;
-        drop(turn);
-        if client.remote().is_some() {
-            return Ok(false);
-        }
-        if opened.unfinished || client.view().await?.files.restore.is_some() {
-            resumed.extensions.ready().await;
-            let mut events = Subscription::open(&client, opened.head + 1).await?;
-            client.resume(&resumed)?;
-            let _ = tokio::time::timeout(BEGIN, events.next()).await;
-        }
+        let setup = move || SessionSetup::new(place, &project, &overrides, true);
+        let resumed = crate::gathering(setup).await??;
+        resumed.extensions.ready().await;
+        let mut events = Subscription::open(client, opened.head + 1).await?;
+        client.resume(&resumed)?;
+        let _ = tokio::time::timeout(BEGIN, events.next()).await;
         Ok(true)
     }
 
-    /// Closes the open sessions that another node owns by now. Their next use is by way of that node.
+    /// The sessions that are open in this node.
+    ///
+    /// # Errors
+    /// The node has died.
+    pub(super) async fn list_open(&self) -> anyhow::Result<Vec<ListedSession>> {
+        Ok(ractor::call!(self.node, |reply| NodeMessage::ListOpen { reply })?)
+    }
+
+    /// Closes those of the `open` sessions that another node owns by now. Their next use is by way of that node.
     ///
     /// # Errors
     /// The node has died, or the database is away.
-    pub(super) async fn close_lost(&self) -> anyhow::Result<()> {
+    pub(super) async fn close_lost(&self, open: &[ListedSession]) -> anyhow::Result<()> {
         let Some(inbox) = self.kept.get().and_then(Store::inbox) else { return Ok(()) };
-        let open = ractor::call!(self.node, |reply| NodeMessage::ListOpen { reply })?;
+        let open: Vec<SessionId> = open.iter().map(|listed| listed.session).collect();
         if open.is_empty() {
             return Ok(());
         }
@@ -710,12 +732,21 @@ impl SessionRegistry {
         Ok((client, Some(opened)))
     }
 
-    /// Opens a registered session.
+    /// Opens a registered session. In a store that nodes share, whoever has a session goes on with its interrupted turn,
+    /// which has begun when this returns: no other node would.
     pub async fn open(&self, session: SessionId) -> anyhow::Result<(Client, Opened)> {
         let known = self.knowledge(session)?;
         let opened = match self.elsewhere(&known.place).await? {
             Some(inbox) => Client::through_inbox(&known.place, inbox, true).await?,
-            None => self.open_here(session, known).await?,
+            None => {
+                let is_shared =
+                    self.keeps(&known.place.store) && self.kept.get().is_some_and(Store::is_shared);
+                let (client, mut opened) = self.open_here(session, known.clone()).await?;
+                if is_shared && client.remote().is_none() {
+                    opened.unfinished &= !Self::go_on(&client, &opened, known).await?;
+                }
+                (client, opened)
+            }
         };
         let interrupted_at = opened.1.unfinished.then_some(opened.1.head);
         if let Some(known) = self.known().get_mut(&session) {

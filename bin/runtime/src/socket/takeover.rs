@@ -1,5 +1,6 @@
 //! Goes on with the sessions of a shared store that want a node and have none, because theirs has died or has handed
-//! them over. Closes those that other nodes have taken, because this one stood still for longer than its lease.
+//! them over, or because this node owns them and is not at work in them. Closes those that other nodes have taken,
+//! because this one stood still for longer than its lease.
 //!
 //! The engine knows which sessions these are, and gives each to one node. A session is opened and resumed as
 //! `leftfold resume` does it, with the permission mode that its turn had.
@@ -60,11 +61,14 @@ async fn run(sessions: Weak<SessionRegistry>) {
             return;
         };
         let Some(store) = sessions.kept_store() else { return };
-        if let Err(error) = sessions.close_lost().await {
+        let Ok(open) = sessions.list_open().await else { return };
+        if let Err(error) = sessions.close_lost(&open).await {
             tracing::warn!("it is not known which sessions belong to other nodes: {error:#}");
         }
+        let at_work = open.iter().filter(|listed| listed.is_at_work);
+        let at_work: Vec<SessionId> = at_work.map(|listed| listed.session).collect();
         let inbox = store.inbox();
-        let look = move || store.unowned(MOST);
+        let look = move || store.unowned(&at_work, MOST);
         let mut found = match tokio::task::spawn_blocking(look).await {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => {

@@ -177,12 +177,12 @@ fn sessions_without_an_owner_are_found_where_they_belong() {
     }
     // the last batch decides
     send_wanting(&owner, id(3), epochs[2], 2, false).unwrap();
-    assert_eq!(near.unowned(10).unwrap(), []);
+    assert_eq!(near.unowned(&[], 10).unwrap(), []);
     owner.release(id(1), epochs[0]);
     wakes.recv_timeout(Duration::from_secs(10)).unwrap();
-    assert_eq!(near.unowned(10).unwrap(), [id(1)]);
-    assert_eq!(near.unowned(0).unwrap(), []);
-    assert_eq!(far.unowned(10).unwrap(), []);
+    assert_eq!(near.unowned(&[], 10).unwrap(), [id(1)]);
+    assert_eq!(near.unowned(&[], 0).unwrap(), []);
+    assert_eq!(far.unowned(&[], 10).unwrap(), []);
     // that node stands still, and the others wait for its lease and a whole one of their own
     tables.sql(
         "create function refuse() returns trigger language plpgsql as $$ begin return null; end $$; \
@@ -191,17 +191,19 @@ fn sessions_without_an_owner_are_found_where_they_belong() {
          update node set labels = '{stopped}' where id = (select owner from session where seq = 2)",
     );
     let deadline = Instant::now() + Duration::from_secs(10);
-    while near.unowned(10).unwrap() != [id(1), id(2)] {
+    while near.unowned(&[], 10).unwrap() != [id(1), id(2)] {
         assert!(Instant::now() < deadline);
     }
-    assert_eq!(far.unowned(10).unwrap(), []);
+    assert_eq!(far.unowned(&[], 10).unwrap(), []);
     near.claim(id(2), None).unwrap();
-    assert_eq!(near.unowned(10).unwrap(), [id(1)]);
+    assert_eq!(near.unowned(&[id(2)], 10).unwrap(), [id(1)]);
+    // its own one, with which nobody goes on
+    assert_eq!(near.unowned(&[], 10).unwrap(), [id(1), id(2)]);
     // an owner that leaves gives the rest back, and takes nothing more
     near.leave();
     assert!(near.claim(id(1), None).is_err());
     let late = open(&tables, of("host:a"));
-    assert_eq!(late.unowned(10).unwrap(), [id(1), id(2)]);
+    assert_eq!(late.unowned(&[], 10).unwrap(), [id(1), id(2)]);
 }
 
 /// A family that was bound to an executor goes on at any node that knows it, and stays bound to it.
@@ -226,10 +228,10 @@ fn sessions_at_an_executor_belong_to_the_nodes_that_know_it() {
     owner.release(id(1), epoch);
     owner.release(id(2), child);
     let deadline = Instant::now() + Duration::from_secs(10);
-    while far.unowned(10).unwrap() != [id(1)] {
+    while far.unowned(&[], 10).unwrap() != [id(1)] {
         assert!(Instant::now() < deadline);
     }
-    assert_eq!(unknowing.unowned(10).unwrap(), []);
+    assert_eq!(unknowing.unowned(&[], 10).unwrap(), []);
     let elsewhere = |node: &PostgresEngine| node.inboxes().unwrap().elsewhere(id(1)).unwrap();
     assert_eq!(elsewhere(&far), None);
     assert_eq!(elsewhere(&unknowing).unwrap().place, Some("executor:build".into()));
@@ -237,7 +239,7 @@ fn sessions_at_an_executor_belong_to_the_nodes_that_know_it() {
     let epoch = unknowing.claim(id(1), None).unwrap();
     assert_eq!(place(1), Some("executor:build".into()));
     unknowing.release(id(1), epoch);
-    while far.unowned(10).unwrap() != [id(1)] {
+    while far.unowned(&[], 10).unwrap() != [id(1)] {
         assert!(Instant::now() < deadline);
     }
     far.claim(id(1), None).unwrap();
