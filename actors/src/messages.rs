@@ -65,6 +65,8 @@ pub enum NodeMessage {
     Watch(Watch),
     /// From a client: a reader of the store of an open session.
     Reading { session: SessionId, reply: RpcReplyPort<Option<LiveReader>> },
+    /// From Node's tasks: a session that was opened, or that died, has been started on its log.
+    Started(Box<StartedSession>),
     /// From a client: the sessions that are open.
     ListOpen { reply: RpcReplyPort<Vec<ListedSession>> },
     /// From a client: keep a store that this process has opened until the node ends, and be
@@ -92,6 +94,28 @@ pub enum NodeMessage {
     /// From Node's own task: a session had no turn when it was asked, after `sent` messages to it.
     /// It is closed unless it was sent another one since.
     Rest { session: SessionId, sent: u64 },
+}
+
+/// The outcome of starting a session.
+#[derive(Debug)]
+pub struct StartedSession {
+    pub(crate) open: Box<OpenSession>,
+    pub(crate) store: Store,
+    pub(crate) outcome: Result<Started, Error>,
+}
+
+/// A session that has just been started.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) actor: ActorRef<SessionMessage>,
+    /// The beginning of the marks of its processes.
+    pub(crate) mark: String,
+    /// The end of its log.
+    pub(crate) head: Seq,
+    /// Whether its last turn was interrupted.
+    pub(crate) unfinished: bool,
+    /// The turn configuration in force.
+    pub(crate) config: Box<TurnConfig>,
 }
 
 /// An open session of a node.

@@ -24,7 +24,7 @@ use crate::observers::Observers;
 use crate::tasks::Tasks;
 use crate::world::World;
 use admission::Admission;
-use opening::{Started, Then, Waiting};
+use opening::{Starting, Then, Waiting};
 use store_guards::Holds;
 
 /// A session that dies more often than this within a minute stays closed.
@@ -47,6 +47,7 @@ pub struct Sessions {
     open: HashMap<SessionId, Entry>,
     /// Closed sessions that are opened again when they are next used.
     resting: HashMap<SessionId, rest::Resting>,
+    starting: HashMap<SessionId, Starting>,
     /// Stores that are being opened, and the sessions that wait for them.
     opening: HashMap<PathBuf, Vec<Waiting>>,
     admission: Admission,
@@ -99,6 +100,7 @@ impl Actor for Node {
             observers,
             open: HashMap::new(),
             resting: HashMap::new(),
+            starting: HashMap::new(),
             opening: HashMap::new(),
             admission: Admission::of(leftfold_process::open_files()),
             sweeping: false,
@@ -123,6 +125,13 @@ impl Actor for Node {
             NodeMessage::Tell { session, message } => sessions.tell(&myself, session, message),
             NodeMessage::Watch(watch) => sessions.watch(&myself, watch),
             NodeMessage::Sweep { idle } => sessions.sweep(&myself, idle),
+            NodeMessage::Started(started) => sessions.started(&myself, *started),
+            NodeMessage::Close { session, reply }
+                if sessions.starting.contains_key(&session)
+                    && !sessions.open.contains_key(&session) =>
+            {
+                sessions.defer(session, Then::Close(reply));
+            }
             NodeMessage::Close { session, reply } => {
                 sessions.close(session).await;
                 sessions.admit_waiting(&myself).await;
@@ -158,7 +167,7 @@ impl Actor for Node {
             NodeMessage::Spawn(spawn) => sessions.spawn(&myself, spawn),
             NodeMessage::OpenChild(ready) => sessions.open_child(&myself, *ready).await,
             NodeMessage::Admit => sessions.look_for_room(&myself).await,
-            NodeMessage::Reopen { session } => sessions.reopen(&myself, session).await,
+            NodeMessage::Reopen { session } => sessions.reopen(&myself, session),
         }
         Ok(())
     }
@@ -212,6 +221,10 @@ impl Sessions {
         session: SessionId,
         mut message: SessionMessage,
     ) {
+        if self.starting.contains_key(&session) {
+            self.defer(session, Then::Tell(message));
+            return;
+        }
         let Some(entry) = self.open.get_mut(&session) else {
             self.wake(node, session, Then::Tell(message));
             return;
@@ -228,6 +241,10 @@ impl Sessions {
     }
 
     fn watch(&mut self, node: &ActorRef<NodeMessage>, watch: Watch) {
+        if self.starting.contains_key(&watch.session) {
+            self.defer(watch.session, Then::Watch(watch));
+            return;
+        }
         let Some(entry) = self.open.get(&watch.session) else {
             self.wake(node, watch.session, Then::Watch(watch));
             return;
@@ -255,33 +272,5 @@ impl Sessions {
         self.tasks.spawn(tokio::time::sleep(LET_GO), move |_| {
             let _ = node.cast(NodeMessage::Reopen { session });
         });
-    }
-
-    /// Ends the processes that the dead session left, folds its log and continues at its end.
-    async fn reopen(&mut self, node: &ActorRef<NodeMessage>, session: SessionId) {
-        let Some(entry) = self.open.get_mut(&session) else { return };
-        let store = entry.store.clone();
-        // only its own processes: other sessions use this store too
-        opening::end_strays(entry.mark.clone()).await;
-        match opening::start(node, &self.observers, &store, session, &entry.world, None).await {
-            Ok(Started { actor, mark, head, unfinished, config }) => {
-                (entry.actor, entry.mark) = (actor, mark);
-                if let Some(parent) = entry.parent.clone() {
-                    // it may already have died again
-                    let _ = entry.actor.cast(SessionMessage::Adopt(parent));
-                }
-                if unfinished && head > entry.head {
-                    opening::resume(&entry.actor, config);
-                } else {
-                    // requests to it are lost with it; the next request opens it again
-                    entry.cut_off = unfinished;
-                    entry.closed.send_replace(Some(LOST.to_owned()));
-                }
-            }
-            Err(error) => {
-                let who = entry.actor.get_id();
-                self.died(node, who, &error.to_string());
-            }
-        }
     }
 }

@@ -7,6 +7,7 @@ use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use leftfold_store::Store;
 use ractor::ActorRef;
 
 use super::Sessions;
@@ -73,7 +74,7 @@ impl Sessions {
                 self.open_store(node, waiting);
             } else if since.elapsed() >= PATIENCE {
                 let stores = self.admission.stores;
-                self.refuse(waiting, Error::Crowded { stores });
+                self.refuse(waiting.open.session, waiting.then, Error::Crowded { stores });
             } else {
                 self.admission.queue.push_front((since, waiting));
                 break;
@@ -83,7 +84,7 @@ impl Sessions {
     }
 
     fn has_room(&self) -> bool {
-        let open: HashSet<&Path> = self.open.values().map(|entry| entry.store.dir()).collect();
+        let open: HashSet<&Path> = self.stores().map(Store::dir).collect();
         open.len() + self.opening.len() < self.admission.stores
     }
 

@@ -4,15 +4,16 @@ use std::path::Path;
 use std::time::Instant;
 
 use leftfold_events::event::{Event, Session as SessionEvent, Turn};
-use leftfold_events::{Seq, SessionId, TurnConfig};
+use leftfold_events::{SessionId, TurnConfig};
 use leftfold_store::Store;
 use ractor::{Actor, ActorRef, RpcReplyPort};
 use tokio::sync::watch;
 
-use super::{Entry, LET_GO, Sessions};
+use super::{Entry, LET_GO, LOST, Sessions};
 use crate::children::ChildResult;
 use crate::messages::{
-    Error, NodeMessage, ObserversMessage, OpenSession, Opened, SessionMessage, SpawnChild, Watch,
+    Error, NodeMessage, ObserversMessage, OpenSession, Opened, SessionMessage, SpawnChild, Started,
+    StartedSession, Watch,
 };
 use crate::session::{Arguments, OpenLog, Session};
 use crate::tasks::{Tasks, blocking};
@@ -25,12 +26,21 @@ pub(super) struct Waiting {
     pub(super) then: Then,
 }
 
+/// A session that is being started, in a task beside the node: in a store that nodes share, the lease of its last owner
+/// may have to end first, and the database may be away.
+#[derive(Debug)]
+pub(super) struct Starting {
+    store: Store,
+    waiting: Vec<Then>,
+}
+
 /// The next step once a session is open.
 #[derive(Debug)]
 pub(super) enum Then {
     Describe(RpcReplyPort<Result<Opened, Error>>),
     Tell(SessionMessage),
     Watch(Watch),
+    Close(RpcReplyPort<()>),
     /// A call waits for it.
     Child {
         spawn: Box<SpawnChild>,
@@ -45,7 +55,9 @@ impl Sessions {
     /// Opens a session and then performs the next step. All clients of an open session share it.
     pub(super) async fn open(&mut self, node: &ActorRef<NodeMessage>, waiting: Waiting) {
         let OpenSession { session, store, .. } = waiting.open.as_ref();
-        if self.is_open(*session) {
+        if let Some(starting) = self.starting.get_mut(session) {
+            starting.waiting.push(waiting.then);
+        } else if self.is_open(*session) {
             self.proceed(node, *session, waiting.then);
         } else if let Some(others) = self.opening.get_mut(store) {
             others.push(waiting);
@@ -60,10 +72,24 @@ impl Sessions {
         self.open.get(&session).is_some_and(|entry| entry.closed.borrow().is_none())
     }
 
+    /// Keeps the next step for a session that is being started. Gives it back if it is not.
+    pub(super) fn defer(&mut self, session: SessionId, then: Then) -> Option<Then> {
+        match self.starting.get_mut(&session) {
+            Some(starting) => starting.waiting.push(then),
+            None => return Some(then),
+        }
+        None
+    }
+
+    /// The stores that sessions of this node are in.
+    pub(super) fn stores(&self) -> impl Iterator<Item = &Store> {
+        let open = self.open.values().map(|entry| &entry.store);
+        open.chain(self.starting.values().map(|starting| &starting.store))
+    }
+
     /// The store in `folder`, if this node keeps it or a session of this node is in it.
     pub(super) fn held(&self, folder: &Path) -> Option<Store> {
-        let open = self.open.values().map(|entry| &entry.store);
-        self.kept.iter().chain(open).find(|store| store.dir() == folder).cloned()
+        self.kept.iter().chain(self.stores()).find(|store| store.dir() == folder).cloned()
     }
 
     /// Opens a store in a task beside the node, because that can take seconds. It first ends the
@@ -110,7 +136,7 @@ impl Sessions {
             Err(error) => {
                 // only the first waiting session gets the error: the others try again
                 if let Some(first) = waiting.next() {
-                    self.refuse(first, error);
+                    self.refuse(first.open.session, first.then, error);
                 }
                 for waiting in waiting {
                     Box::pin(self.open(node, waiting)).await;
@@ -120,14 +146,18 @@ impl Sessions {
     }
 
     async fn begin_and(&mut self, node: &ActorRef<NodeMessage>, waiting: Waiting, store: Store) {
-        let session = waiting.open.session;
-        if !self.is_open(session)
-            && let Err(error) = self.begin(node, waiting.open.as_ref().clone(), store).await
-        {
-            self.refuse(waiting, error);
+        let Waiting { open, then } = waiting;
+        let session = open.session;
+        let Some(then) = self.defer(session, then) else { return };
+        if self.is_open(session) {
+            self.proceed(node, session, then);
             return;
         }
-        self.proceed(node, session, waiting.then);
+        if let Some(closed) = self.open.remove(&session) {
+            // a session that was closed permanently may still have the log
+            let _ = closed.actor.stop_and_wait(None, Some(LET_GO)).await;
+        }
+        self.begin(node, open, store, vec![then]);
     }
 
     fn proceed(&mut self, node: &ActorRef<NodeMessage>, session: SessionId, then: Then) {
@@ -140,6 +170,10 @@ impl Sessions {
             }
             Then::Tell(message) => self.tell(node, session, message),
             Then::Watch(watch) => self.watch(node, watch),
+            Then::Close(reply) => {
+                // the node may be gone
+                let _ = node.cast(NodeMessage::Close { session, reply });
+            }
             Then::Child { spawn, config, world, forks } => {
                 self.prompt_child(node, spawn, (config, world), forks);
             }
@@ -147,12 +181,15 @@ impl Sessions {
     }
 
     /// Reports to a waiting client why the session cannot be opened.
-    pub(super) fn refuse(&mut self, waiting: Waiting, error: Error) {
-        let session = waiting.open.session;
-        match waiting.then {
+    pub(super) fn refuse(&mut self, session: SessionId, then: Then, error: Error) {
+        match then {
             Then::Describe(reply) => {
                 // the client may be gone
                 let _ = reply.send(Err(error));
+            }
+            Then::Close(reply) => {
+                // the client may be gone
+                let _ = reply.send(());
             }
             Then::Child { spawn, .. } => {
                 let sent = ChildResult::failed(session, error.to_string());
@@ -171,25 +208,80 @@ impl Sessions {
         }
     }
 
-    async fn begin(
+    fn begin(
         &mut self,
         node: &ActorRef<NodeMessage>,
-        open: OpenSession,
+        open: Box<OpenSession>,
         store: Store,
-    ) -> Result<(), Error> {
-        let OpenSession { session, world, created_event, fork_of, .. } = open;
-        if let Some(closed) = self.open.remove(&session) {
-            // a session that was closed permanently may still have the log
-            let _ = closed.actor.stop_and_wait(None, Some(LET_GO)).await;
-        }
-        let woken = ObserversMessage::Opened { session, store: store.reader() };
+        waiting: Vec<Then>,
+    ) {
+        let woken = ObserversMessage::Opened { session: open.session, store: store.reader() };
         if self.observers.cast(woken).is_err() {
             tracing::warn!("the observer hub is gone: observers get no events");
         }
-        let forked = fork_of.map(|(from, at)| SessionEvent::Forked { from, at });
-        let first = forked.unwrap_or_else(|| created_event.clone());
-        let Started { actor, mark, head, unfinished, .. } =
-            start(node, &self.observers, &store, session, &world, Some(first)).await?;
+        self.starting.insert(open.session, Starting { store: store.clone(), waiting });
+        self.start(node, open, store, None);
+    }
+
+    /// Starts a session in a task, which ends the processes of `died` first. [`Self::started`] comes next.
+    fn start(
+        &mut self,
+        node: &ActorRef<NodeMessage>,
+        open: Box<OpenSession>,
+        store: Store,
+        died: Option<String>,
+    ) {
+        let first = match (&died, open.fork_of) {
+            (Some(_), _) => None,
+            (None, Some((from, at))) => Some(SessionEvent::Forked { from, at }),
+            (None, None) => Some(open.created_event.clone()),
+        };
+        let (starting, observers) = (node.clone(), self.observers.clone());
+        let (on, session, world) = (store.clone(), open.session, open.world.clone());
+        let begin = async move {
+            if let Some(mark) = died {
+                // only its own processes: other sessions use this store too
+                end_strays(mark).await;
+            }
+            start(&starting, &observers, &on, session, &world, first).await
+        };
+        let node = node.clone();
+        self.tasks.spawn(begin, move |outcome| {
+            let failed = || Err(Error::Gone("starting it failed unexpectedly".to_owned()));
+            let outcome = outcome.unwrap_or_else(failed);
+            // the node may be gone
+            let _ =
+                node.cast(NodeMessage::Started(Box::new(StartedSession { open, store, outcome })));
+        });
+    }
+
+    pub(super) fn started(&mut self, node: &ActorRef<NodeMessage>, started: StartedSession) {
+        let StartedSession { open, store, outcome } = started;
+        let session = open.session;
+        if self.open.contains_key(&session) {
+            return self.restarted(node, session, outcome);
+        }
+        let waiting = self.starting.remove(&session).map(|starting| starting.waiting);
+        let mut waiting = waiting.unwrap_or_default();
+        if waiting.is_empty() {
+            // it was closed meanwhile
+            if let Ok(started) = outcome {
+                started.actor.stop(None);
+            }
+            return;
+        }
+        let Started { actor, mark, head, unfinished, .. } = match outcome {
+            Ok(started) => started,
+            Err(error) => {
+                // only the first client gets the error: for the others it is tried again
+                self.refuse(session, waiting.remove(0), error);
+                if !waiting.is_empty() {
+                    self.begin(node, open, store, waiting);
+                }
+                return;
+            }
+        };
+        let OpenSession { world, created_event, .. } = *open;
         // clients that opened it before it was closed still listen on this channel
         let closed = self.resting.remove(&session).map(|resting| resting.closed);
         let closed = closed.filter(|closed| closed.borrow().is_none());
@@ -212,7 +304,62 @@ impl Sessions {
         self.open.insert(session, entry);
         self.sweep_later(node);
         self.rest_if_many(node);
-        Ok(())
+        for then in waiting {
+            self.proceed(node, session, then);
+        }
+    }
+
+    /// Ends the processes that a dead session left, folds its log and continues at its end.
+    pub(super) fn reopen(&mut self, node: &ActorRef<NodeMessage>, session: SessionId) {
+        let Some(entry) = self.open.get(&session) else { return };
+        let (store, mark) = (entry.store.clone(), entry.mark.clone());
+        let open = Box::new(OpenSession {
+            store: store.dir().to_owned(),
+            session,
+            world: entry.world.clone(),
+            created_event: entry.created_event.clone(),
+            fork_of: None,
+        });
+        let starting = || Starting { store: store.clone(), waiting: Vec::new() };
+        self.starting.entry(session).or_insert_with(starting);
+        self.start(node, open, store, Some(mark));
+    }
+
+    fn restarted(
+        &mut self,
+        node: &ActorRef<NodeMessage>,
+        session: SessionId,
+        outcome: Result<Started, Error>,
+    ) {
+        let Some(entry) = self.open.get_mut(&session) else { return };
+        match outcome {
+            Ok(Started { actor, mark, head, unfinished, config }) => {
+                (entry.actor, entry.mark) = (actor, mark);
+                if let Some(parent) = entry.parent.clone() {
+                    // it may already have died again
+                    let _ = entry.actor.cast(SessionMessage::Adopt(parent));
+                }
+                if unfinished && head > entry.head {
+                    resume(&entry.actor, config);
+                } else {
+                    // requests to it are lost with it; the next request opens it again
+                    entry.cut_off = unfinished;
+                    entry.closed.send_replace(Some(LOST.to_owned()));
+                }
+            }
+            Err(error) => {
+                let who = entry.actor.get_id();
+                self.died(node, who, &error.to_string());
+                if self.is_open(session) {
+                    // it is tried again
+                    return;
+                }
+            }
+        }
+        let waiting = self.starting.remove(&session).map(|starting| starting.waiting);
+        for then in waiting.unwrap_or_default() {
+            self.proceed(node, session, then);
+        }
     }
 }
 
@@ -268,21 +415,8 @@ impl Entry {
     }
 }
 
-/// A session that has just been started.
-pub(super) struct Started {
-    pub(super) actor: ActorRef<SessionMessage>,
-    /// The beginning of the marks of its processes.
-    pub(super) mark: String,
-    /// The end of its log.
-    pub(super) head: Seq,
-    /// Whether its last turn was interrupted.
-    pub(super) unfinished: bool,
-    /// The turn configuration in force.
-    pub(super) config: Box<TurnConfig>,
-}
-
 /// Starts a session on its log.
-pub(super) async fn start(
+async fn start(
     node: &ActorRef<NodeMessage>,
     observers: &ActorRef<ObserversMessage>,
     store: &Store,
@@ -319,7 +453,7 @@ pub(super) async fn start(
 }
 
 /// Ends the processes of calls whose mark begins with `mark`, and waits until they have ended.
-pub(super) async fn end_strays(mark: String) {
+async fn end_strays(mark: String) {
     let hunt = move || leftfold_process::end_strays(&mark);
     note_ended(blocking(hunt).await.unwrap_or_default());
 }
