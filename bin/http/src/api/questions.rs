@@ -1,6 +1,7 @@
 //! Open permissions and questions, and the answers to them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -13,12 +14,16 @@ use leftfold_runtime::socket::{self, Sessions};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::time::timeout;
 
 use super::{Answer, Api, BY, JsonBody, Path, yes};
 use crate::error::ApiError;
 
 const NO_PERMISSION: &str = "PermissionNotFoundError";
 const NO_QUESTION: &str = "QuestionNotFoundError";
+
+/// How long a turn that goes on may take to begin.
+const RESUMED: Duration = Duration::from_secs(5);
 
 pub(super) async fn permissions(State(api): State<Arc<Api>>) -> Answer {
     Ok(open(&api, "permission.asked"))
@@ -134,5 +139,6 @@ pub(super) async fn resume_cut_off(
     let resumed = api.feed.when(session, |tree| {
         tree.session(session).filter(|known| !known.is_cut_off()).map(|_| ())
     });
-    resumed.await
+    // the session may die, and another node may take it: then the request itself says so
+    timeout(RESUMED, resumed).await.unwrap_or(Ok(()))
 }

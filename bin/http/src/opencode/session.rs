@@ -647,12 +647,15 @@ impl SessionProjection {
         });
         let prompt = prompt.map(|prompt| prompt.id.clone());
         let session = ids::of_session(self.id);
+        let is_cut_off = self.is_cut_off;
         let Some(message) = self.messages.get_mut(index) else { return };
         info["id"] = message.id.clone().into();
         info["sessionID"] = session.clone().into();
         if info["role"] == "assistant" {
             info["parentID"] = prompt.into();
         }
+        // a turn that was cut off may go on, in the same message
+        let is_complete = is_complete && !is_cut_off;
         message.is_complete = is_complete;
         let (is_new, changed) = {
             let before = message.info();
@@ -671,6 +674,8 @@ impl SessionProjection {
             let known = gone.iter().position(|part| part.key == key).map(|at| gone.remove(at));
             let (id, before) = match known {
                 Some(known) => (known.id, Some(known.value)),
+                // only events number parts: the same log has the same ids
+                None if is_cut_off && key == PartKey::StepFinish => continue,
                 None => (part_id(&mut self.ids, &value, message.key.seq(), at), None),
             };
             value["id"] = id.clone().into();
