@@ -34,6 +34,11 @@ impl SessionId {
         Time::from_millis(Ulid(self.0).timestamp_ms())
     }
 
+    /// The lowest id of a session that is created at this time.
+    pub fn first_at(time: Time) -> Self {
+        Self(Ulid::from_parts(time.millis(), 0).0)
+    }
+
     /// The id of the child that the intent at `seq` spawns. Its time is that of the intent, and its
     /// random part is a hash of parent and seq. So the decision to spawn is pure, and repeating it
     /// is harmless.

@@ -175,11 +175,17 @@ pub trait Inboxes: Send + Sync {
     /// answers `false`.
     fn on_message(&self, wake: Wake);
 
-    /// The sessions that other nodes own now, up to `most`, the newest first.
+    /// Where the logs of sessions end that this node does not own: of those that another one owns and of those whose id
+    /// is not below `since` the newest, at most `most` of each, and of all that are `known`.
     ///
     /// # Errors
     /// The database is away.
-    fn owned_elsewhere(&self, most: usize) -> Result<Vec<OwnedElsewhere>, Error>;
+    fn ends_elsewhere(
+        &self,
+        since: SessionId,
+        known: &[SessionId],
+        most: usize,
+    ) -> Result<Vec<EndElsewhere>, Error>;
 
     /// Those of the sessions that another node owns now.
     ///
@@ -200,9 +206,9 @@ pub trait Inboxes: Send + Sync {
     ) -> Box<dyn Send + Sync>;
 }
 
-/// A session that another node owns.
+/// The end of a log that this node does not own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OwnedElsewhere {
+pub struct EndElsewhere {
     pub session: SessionId,
     /// The last event of its log.
     pub seq: Seq,

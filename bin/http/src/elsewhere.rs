@@ -1,13 +1,14 @@
 //! Brings the events of sessions that other nodes of a shared store run into the feed.
 //!
 //! Nodes tell each other which logs have grown. What is not told is found within about a second: by a look at the sessions
-//! that other nodes own. One rests for some seconds before its node lets go of it, so that no turn is too short for that.
+//! that other nodes own, at those that have begun since the last look, and at those that clients know. A node lets go of
+//! a session some seconds after a turn, so that no turn is too short for that.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use leftfold_events::SessionId;
+use leftfold_events::{SessionId, Time};
 use leftfold_runtime::socket::SessionRegistry;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
@@ -20,7 +21,10 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Growth is collected for so long, so that a session that works costs little.
 const COLLECT: Duration = Duration::from_millis(20);
 
-/// Sessions of other nodes that are looked at.
+/// The clocks of nodes, which give sessions their ids, differ by less than this.
+const SKEW: Duration = Duration::from_secs(60);
+
+/// Sessions of each kind that are looked at.
 const MOST: usize = 256;
 
 /// The sessions that have grown.
@@ -70,12 +74,16 @@ async fn run(sessions: Weak<SessionRegistry>, feed: Arc<Feed>, grown: Arc<Grown>
         if looked.elapsed() >= LOOK
             && let Some(inbox) = sessions.kept_store().and_then(|store| store.inbox())
         {
+            // this process may have stood still
+            let since = SystemTime::now() - looked.elapsed() - SKEW;
             looked = Instant::now();
-            let look = move || inbox.with(|inboxes| inboxes.owned_elsewhere(MOST));
+            let since = SessionId::first_at(Time::from(since));
+            let known = feed.resting(MOST);
+            let look = move || inbox.with(|inboxes| inboxes.ends_elsewhere(since, &known, MOST));
             match tokio::task::spawn_blocking(look).await {
-                Ok(Ok(owned)) => {
-                    let grown = owned.into_iter().filter(|one| feed.last_of(one.session) < one.seq);
-                    found.extend(grown.map(|one| one.session));
+                Ok(Ok(ends)) => {
+                    let grown = ends.into_iter().filter(|end| feed.last_of(end.session) < end.seq);
+                    found.extend(grown.map(|end| end.session));
                 }
                 Ok(Err(error)) => tracing::warn!("it is not known what runs elsewhere: {error}"),
                 Err(error) => tracing::error!("looking for sessions failed: {error}"),
@@ -107,10 +115,6 @@ async fn bring(
     }
     // its node has let go of it already
     let feed = Arc::clone(feed);
-    let show = move || {
-        feed.show_new(root);
-        feed.load(root)
-    };
-    tokio::task::spawn_blocking(show).await?;
+    tokio::task::spawn_blocking(move || feed.load(root)).await?;
     Ok(())
 }

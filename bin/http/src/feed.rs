@@ -52,8 +52,6 @@ const WRITTEN: Duration = Duration::from_millis(5);
 const REPLAYS: usize = 4;
 /// How long such a client may take nothing before it makes room for the next. It begins again where it is.
 const STUCK: Duration = Duration::from_millis(500);
-/// A session of another node that is not known here is sent from its first event on, if it has no more events.
-const SHORT: Seq = 512;
 /// How long the events of a quiet session of another node are waited for.
 const QUIET: Duration = Duration::from_secs(60);
 const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
@@ -167,7 +165,7 @@ impl Feed {
     }
 
     /// Loads the sessions that have changed last, and all whose last events were not sent before a
-    /// crash, which sends them.
+    /// crash or that began since, which sends them.
     pub(crate) fn load_recent(&self) {
         let mut heads = self.logs.heads_now();
         heads.sort_by_key(|head| std::cmp::Reverse(head.at));
@@ -178,15 +176,10 @@ impl Feed {
         let last = self.lock().last.clone();
         let unsent = |head: &Head| last.get(&head.session).is_some_and(|last| *last < head.seq);
         let recent = heads.iter().enumerate();
-        let wanted = recent.filter(|(rank, head)| *rank < RECENT || unsent(head));
-        let newest = last.keys().max().copied();
+        let is_new = |head: &Head| self.lock().is_new(head.session);
+        let wanted = recent.filter(|(rank, head)| *rank < RECENT || unsent(head) || is_new(head));
         for (_, head) in wanted {
-            let root = root_of(&parents, head.session);
-            // clients go on behind what they know: other nodes have begun it since
-            if self.logs.is_shared() && newest.is_some_and(|newest| newest < root) {
-                self.show_new(root);
-            }
-            self.load(root);
+            self.load(root_of(&parents, head.session));
         }
         // of the sessions with a store of their own those that clients have as working
         let is_open = |head: &Head| head.summary.as_ref().is_none_or(|known| known.ended.is_none());
@@ -256,31 +249,6 @@ impl Feed {
         shown.or_else(|| state.last.get(&session).copied()).unwrap_or_default()
     }
 
-    /// Sends all events of a tree that another node has begun, unless clients know it or it is long already: then it is
-    /// loaded, and they get what happens from then on.
-    pub(crate) fn show_new(&self, root: SessionId) {
-        let is_known =
-            |state: &FeedState| state.trees.contains_key(&root) || state.last.contains_key(&root);
-        let is_short = self.logs.head(root).is_some_and(|head| head.seq <= SHORT);
-        if !is_short || is_known(&self.lock()) {
-            return;
-        }
-        let events = match self.logs.events_of_tree(root) {
-            Ok(events) => events,
-            Err(error) => {
-                tracing::warn!("session {root} cannot be shown: {error:#}");
-                return;
-            }
-        };
-        let projection = Projection::new(root, self.logs.fork_number(root));
-        let mut state = self.lock();
-        if !is_known(&state) {
-            state.trees.insert(root, Tree::new(projection));
-            state.roots.insert(root, root);
-            state.send(root, events.iter());
-        }
-    }
-
     /// Loads a tree, unless it is there and `is_current`.
     fn load_as(&self, root: SessionId, open: OpenTurn, is_current: impl Fn(&Tree) -> bool) -> bool {
         if self.lock().touch(root, &is_current) {
@@ -312,10 +280,6 @@ impl Feed {
         interrupted_at: Option<Seq>,
     ) -> anyhow::Result<()> {
         let root = client.session;
-        if client.is_through_inbox() {
-            let feed = Arc::clone(self);
-            tokio::task::spawn_blocking(move || feed.show_new(root)).await?;
-        }
         self.load_as(root, interrupted_at.map_or(OpenTurn::Runs, OpenTurn::CutOffAt), |_| true);
         let (from, cursors) = {
             let mut state = self.lock();
@@ -521,6 +485,13 @@ impl Feed {
         let mut state = self.lock();
         let root = state.roots.get(&session).copied();
         root.is_some_and(|root| state.touch(root, &|tree: &Tree| tree.is_live))
+    }
+
+    /// The roots of loaded trees whose events do not arrive, up to `most`.
+    pub(crate) fn resting(&self, most: usize) -> Vec<SessionId> {
+        let state = self.lock();
+        let resting = state.trees.iter().filter(|(_, tree)| !tree.is_live);
+        resting.map(|(root, _)| *root).take(most).collect()
     }
 
     /// Reads a loaded session with `see`; `None` if it is not loaded.
@@ -778,7 +749,12 @@ impl FeedState {
         }
     }
 
-    /// Folds the whole tree. Events behind the journal are sent; the others are history.
+    /// Whether clients were sent nothing of a session that has begun since they have got everything.
+    fn is_new(&self, session: SessionId) -> bool {
+        self.journal.has_begun(session) && !self.last.contains_key(&session)
+    }
+
+    /// Folds the whole tree. Events behind the journal and those of new sessions are sent; the others are history.
     fn load(
         &mut self,
         root: SessionId,
@@ -799,6 +775,7 @@ impl FeedState {
             match self.last.get(&session) {
                 Some(last) if event.seq > *last => missed.push(event),
                 Some(_) => drop(tree.apply(event)),
+                None if self.journal.has_begun(session) => missed.push(event),
                 None => {
                     tree.apply(event);
                     unknown.insert(session, event.seq);

@@ -6,8 +6,9 @@
 //!
 //! | bytes | |
 //! |---|---|
-//! | 8 | `LFFEED01` |
+//! | 8 | `LFFEED02` |
 //! | 8 | a random number that tells two files apart |
+//! | 8 | the time from which on it knows all sessions that began, in ms since 1970 |
 //! | 8 | the position of the first record |
 //! | 24 each | a session (16), and a seq with the kind of the record in its two highest bits |
 
@@ -16,15 +17,18 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
-use leftfold_events::{Seq, SessionId};
+use leftfold_events::{Seq, SessionId, Time};
 
 const FILE: &str = "feed";
-const MAGIC: &[u8; 8] = b"LFFEED01";
-const HEADER: usize = 24;
+const MAGIC: &[u8; 8] = b"LFFEED02";
+const HEADER: usize = 32;
 const RECORD: usize = 24;
 /// With more records than these, the older half is dropped at the next opening.
 const MAX: usize = 1 << 20;
+/// The clocks of nodes differ by less than this.
+const SKEW: Duration = Duration::from_secs(60);
 const KIND: u32 = 62;
 const SEQ: u64 = (1 << KIND) - 1;
 
@@ -51,9 +55,21 @@ pub(crate) struct Journal {
     path: PathBuf,
     file: File,
     pub(crate) id: u64,
+    begun: Time,
     base: u64,
     /// The position behind the last record.
     end: u64,
+}
+
+/// A journal as its file has it.
+#[derive(Debug)]
+struct Parsed {
+    id: u64,
+    begun: Time,
+    /// The position of the first record.
+    base: u64,
+    /// Without one that was cut off.
+    records: Vec<Record>,
 }
 
 impl Journal {
@@ -63,21 +79,30 @@ impl Journal {
     /// The file cannot be read or written.
     pub(crate) fn open(store: &Path, fresh: u64) -> io::Result<Self> {
         let path = store.join(FILE);
-        let (id, base, mut records) = match fs::read(&path) {
-            Ok(bytes) => parse(&bytes).unwrap_or((fresh, 0, Vec::new())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => (fresh, 0, Vec::new()),
+        let new = || {
+            let begun = Time::from(SystemTime::now() - SKEW);
+            Parsed { id: fresh, begun, base: 0, records: Vec::new() }
+        };
+        let Parsed { id, mut begun, base, mut records } = match fs::read(&path) {
+            Ok(bytes) => parse(&bytes).unwrap_or_else(new),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => new(),
             Err(error) => return Err(error),
         };
         let dropped = if records.len() > MAX { records.len() - MAX / 2 } else { 0 };
+        if dropped > 0 {
+            // those that began earlier may have been among the records
+            begun = Time::from(fs::metadata(&path)?.modified()? - SKEW);
+        }
         records.drain(..dropped);
         let base = base + dropped as u64;
         let new = path.with_extension("new");
         let mut file =
             OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(&[MAGIC.as_slice(), &id.to_be_bytes(), &base.to_be_bytes()].concat())?;
+        let numbers = [id, begun.millis(), base].map(u64::to_be_bytes).concat();
+        file.write_all(&[MAGIC.as_slice(), &numbers].concat())?;
         file.write_all(&records.iter().flat_map(Record::bytes).collect::<Vec<u8>>())?;
         fs::rename(&new, &path)?;
-        Ok(Self { path, file, id, base, end: base + records.len() as u64 })
+        Ok(Self { path, file, id, begun, base, end: base + records.len() as u64 })
     }
 
     /// The position behind the last record.
@@ -97,6 +122,11 @@ impl Journal {
         Records { journal: self.id, path: self.path.clone(), end: self.end }
     }
 
+    /// Whether a session has begun since, so that clients know it only by records.
+    pub(crate) fn has_begun(&self, session: SessionId) -> bool {
+        session.created() >= self.begun
+    }
+
     /// Whether records from this position on are still there.
     pub(crate) fn has(&self, position: u64) -> bool {
         (self.base..=self.end).contains(&position)
@@ -114,7 +144,9 @@ pub(crate) struct Records {
 impl Records {
     /// The records with their positions.
     pub(crate) fn read(&self) -> io::Result<Vec<(u64, Record)>> {
-        let (_, base, records) = parse(&fs::read(&self.path)?).unwrap_or((0, 0, Vec::new()));
+        let Some(Parsed { base, records, .. }) = parse(&fs::read(&self.path)?) else {
+            return Ok(Vec::new());
+        };
         Ok((base..).zip(records).take_while(|(at, _)| *at < self.end).collect())
     }
 }
@@ -155,14 +187,16 @@ pub(crate) fn last_seqs(records: &[(u64, Record)]) -> HashMap<SessionId, Seq> {
     last
 }
 
-/// The id, the first position and the records. A record that was cut off is left out.
-fn parse(bytes: &[u8]) -> Option<(u64, u64, Vec<Record>)> {
+fn parse(bytes: &[u8]) -> Option<Parsed> {
     let (header, records) = bytes.split_at_checked(HEADER)?;
-    let header = header.strip_prefix(MAGIC)?;
-    let (id, base) = header.split_at(8);
-    let number = |bytes: &[u8]| Some(u64::from_be_bytes(bytes.try_into().ok()?));
+    let numbers = header.strip_prefix(MAGIC)?;
+    let number = |at: usize| {
+        let bytes = numbers.get(8 * at..8 * at + 8)?;
+        Some(u64::from_be_bytes(bytes.try_into().ok()?))
+    };
     let records = records.chunks_exact(RECORD).map(Record::parse).collect::<Option<Vec<_>>>()?;
-    Some((number(id)?, number(base)?, records))
+    let (id, begun, base) = (number(0)?, Time::from_millis(number(1)?), number(2)?);
+    Some(Parsed { id, begun, base, records })
 }
 
 #[cfg(test)]
@@ -190,7 +224,7 @@ mod tests {
         let bytes = fs::read(&path).unwrap();
         fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
         let again = Journal::open(folder.path(), 8).unwrap();
-        assert_eq!((again.id, again.end()), (7, 2));
+        assert_eq!((again.id, again.begun, again.end()), (7, journal.begun, 2));
         assert_eq!(again.records().read().unwrap(), expected[..2]);
         assert_eq!(last_seqs(&expected)[&SessionId::from_bytes([1; 16])], 2);
         fs::write(&path, b"something else").unwrap();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use leftfold_events::{MessageId, Seq, SessionId, Sha256};
 use leftfold_store::Link;
 use leftfold_store::day::Day;
-use leftfold_store::engine::{OwnedElsewhere, Owner, Progress, StoredEvent, WaitingMessage};
+use leftfold_store::engine::{EndElsewhere, Owner, Progress, StoredEvent, WaitingMessage};
 use leftfold_store::usage::Used;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -637,13 +637,18 @@ impl Postgres {
         self.reader.thread.run(async move { node.note_trouble(session, &why).await })
     }
 
-    /// The sessions whose turns other nodes run now, up to `most`.
+    /// As [`Inboxes::ends_elsewhere`](leftfold_store::engine::Inboxes::ends_elsewhere).
     ///
     /// # Errors
     /// The database is away or fails.
-    pub fn owned_elsewhere(&self, most: u32) -> Result<Vec<OwnedElsewhere>, Error> {
-        let node = Arc::clone(&self.node);
-        self.reader.thread.run(async move { node.owned_elsewhere(most.into()).await })
+    pub fn ends_elsewhere(
+        &self,
+        since: SessionId,
+        known: &[SessionId],
+        most: u32,
+    ) -> Result<Vec<EndElsewhere>, Error> {
+        let (node, known) = (Arc::clone(&self.node), known.to_vec());
+        self.reader.thread.run(async move { node.ends_elsewhere(since, &known, most.into()).await })
     }
 
     /// As [`Inboxes::lost`](leftfold_store::engine::Inboxes::lost).

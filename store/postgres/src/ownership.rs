@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leftfold_events::{MessageId, SessionId};
-use leftfold_store::engine::{MOST_BYTES, OwnedElsewhere, Owner, Progress, WaitingMessage};
+use leftfold_store::engine::{EndElsewhere, MOST_BYTES, Owner, Progress, WaitingMessage};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use uuid::Uuid;
@@ -152,11 +152,10 @@ const TROUBLE: &str = concat!(
     ")"
 );
 
-const OWNED_ELSEWHERE: &str = concat!(
-    "select s.id, s.seq from session s join node n on n.id = s.owner where s.owner <> $1 and ",
-    owner_lives!(),
-    " order by s.id desc limit $2"
-);
+const ENDS_ELSEWHERE: &str = "\
+    (select id, seq from session where owner <> $1 order by id desc limit $2) union \
+    (select id, seq from session where id >= $3 and owner is distinct from $1 order by id desc limit $2) union \
+    (select id, seq from session where id = any($4) and owner is distinct from $1)";
 
 const LOST: &str = "select id from session where id = any($2) and owner <> $1";
 
@@ -613,11 +612,16 @@ impl Node {
         self.query(TROUBLE, &[&self.id, &uuid(of), &why]).await.map(drop)
     }
 
-    pub(crate) async fn owned_elsewhere(&self, most: i64) -> Result<Vec<OwnedElsewhere>, Error> {
-        let rows = self.query(OWNED_ELSEWHERE, &[&self.id, &most]).await?;
-        let owned =
-            |row| Ok(OwnedElsewhere { session: session(get(row, 0)?), seq: seq(get(row, 1)?) });
-        rows.iter().map(owned).collect()
+    pub(crate) async fn ends_elsewhere(
+        &self,
+        since: SessionId,
+        known: &[SessionId],
+        most: i64,
+    ) -> Result<Vec<EndElsewhere>, Error> {
+        let known: Vec<Uuid> = known.iter().copied().map(uuid).collect();
+        let rows = self.query(ENDS_ELSEWHERE, &[&self.id, &most, &uuid(since), &known]).await?;
+        let end = |row| Ok(EndElsewhere { session: session(get(row, 0)?), seq: seq(get(row, 1)?) });
+        rows.iter().map(end).collect()
     }
 
     pub(crate) async fn lost(&self, sessions: &[SessionId]) -> Result<Vec<SessionId>, Error> {

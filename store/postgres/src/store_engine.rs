@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use leftfold_events::{MessageId, Seq, SessionId, Sha256};
 use leftfold_store::day::Day;
 use leftfold_store::engine::{
-    Append, Engine, Epoch, EventFault, EventsOf, Inboxes, OwnedElsewhere, Owner, Poison, Progress,
+    Append, EndElsewhere, Engine, Epoch, EventFault, EventsOf, Inboxes, Owner, Poison, Progress,
     ReadEngine, StoredEvent, WaitingMessage, Wake, call,
 };
 use leftfold_store::usage::{self, Used};
@@ -441,9 +441,14 @@ impl Inboxes for PostgresEngine {
         self.node.reader().on_message(wake);
     }
 
-    fn owned_elsewhere(&self, most: usize) -> Result<Vec<OwnedElsewhere>, Error> {
+    fn ends_elsewhere(
+        &self,
+        since: SessionId,
+        known: &[SessionId],
+        most: usize,
+    ) -> Result<Vec<EndElsewhere>, Error> {
         let most = u32::try_from(most).unwrap_or(u32::MAX);
-        self.node.owned_elsewhere(most).map_err(engine_error)
+        self.node.ends_elsewhere(since, known, most).map_err(engine_error)
     }
 
     fn lost(&self, sessions: &[SessionId]) -> Result<Vec<SessionId>, Error> {
