@@ -16,6 +16,7 @@ mod many;
 mod metrics;
 mod old_server;
 mod operations;
+mod orders;
 mod quota;
 mod takeover;
 mod trial;

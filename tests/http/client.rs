@@ -192,7 +192,7 @@ pub(crate) struct SseFrame {
 
 impl SseReader {
     /// Reads the head of the answer: the feed has everything that happens from then on.
-    fn new(mut stream: BufReader<TcpStream>) -> Self {
+    pub(crate) fn new(mut stream: BufReader<TcpStream>) -> Self {
         let mut line = String::new();
         while stream.read_line(&mut line).unwrap_or(0) > "\r\n".len() {
             line.clear();

@@ -1,0 +1,374 @@
+//! Clients work at three servers on one database, in any order of prompts and rests, while servers are killed, stand
+//! still and lose hints. Each server shows each session as its log has it, and answers each request.
+//!
+//! What is expected is read from `export`, and from a server that has seen nothing of it. `LEFTFOLD_ORDERS` sets the
+//! number of sessions (default 40), each of which has an order of its own.
+
+use std::collections::BTreeMap;
+use std::io::{BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use common::postgres::{Cluster, free_port, shared};
+use common::{PATIENCE, Random, Site, Tally, number, script, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::http_client::{Answered, Served, SseReader};
+use crate::url;
+
+const NODES: usize = 3;
+/// Sessions at work at once. With more than 16 open at a server, those that are not used rest.
+const CLIENTS: usize = 40;
+/// Prompts of a session.
+const PROMPTS: usize = 5;
+/// The lease of a server.
+const LEASE: Duration = Duration::from_secs(2);
+/// How long a client waits for an answer: until after a takeover.
+const LIMIT: Duration = Duration::from_secs(45);
+
+const UNANSWERED: &str = "requests without an answer";
+const MISSING: &str = "acknowledged prompts that are missing";
+const MESSAGES: &str = "servers that show other messages than the log has";
+const BUSY: &str = "servers that show a session that rests as busy";
+const QUESTIONS: &str = "servers that show a question that was answered";
+const FEEDS: &str = "feeds that sent other messages than the log has";
+
+/// A server, which is now and then not there.
+struct Node<'a> {
+    site: &'a Site,
+    home: String,
+    port: u16,
+    served: Mutex<Option<Served>>,
+}
+
+impl Node<'_> {
+    fn start(&self) {
+        let mut command = self.site.command(&["serve", "--port", &self.port.to_string()]);
+        command.env("LEFTFOLD_HOME", self.site.path(&self.home));
+        *self.served.lock().unwrap() = Some(Served::of(command));
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = self.served.lock().unwrap().as_ref().unwrap().id();
+        kill_process(Pid::from_raw(id.try_into().unwrap()).unwrap(), signal).unwrap();
+    }
+
+    /// `None`: the server was not there, or died before it had answered.
+    fn try_ask(&self, method: &str, path: &str, body: &str) -> std::io::Result<Option<Answered>> {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return Ok(None) };
+        stream.set_read_timeout(Some(LIMIT))?;
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             content-length: {length}\r\n\r\n{body}",
+            self.port
+        );
+        if stream.write_all(request.as_bytes()).is_err() {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        match stream.read_to_end(&mut bytes) {
+            Ok(_) if bytes.is_empty() => Ok(None),
+            Ok(_) => Ok(Some(Answered::read(&bytes[..]))),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+struct Run<'a> {
+    nodes: &'a [Node<'a>],
+    tally: &'a Tally,
+}
+
+impl Run<'_> {
+    fn ask(&self, at: usize, method: &str, path: &str, body: &Value) -> Option<Answered> {
+        let answered = self.nodes[at].try_ask(method, path, &body.to_string());
+        self.tally
+            .check(UNANSWERED, answered.is_ok(), || format!("node-{at}: {method} {path} {body}"));
+        answered.ok().flatten().filter(|answered| answered.status < 300)
+    }
+
+    fn get(&self, at: usize, path: &str) -> Option<Value> {
+        Some(self.ask(at, "GET", path, &Value::Null)?.json())
+    }
+
+    /// The order of one session. Answers the prompts that were acknowledged.
+    fn work(&self, number: usize, mut random: Random) -> Option<(String, Vec<String>)> {
+        let first = random.below(NODES);
+        let session = loop {
+            if let Some(made) = self.ask(first, "POST", "/session", &json!({})) {
+                break made.json()["id"].as_str().unwrap().to_owned();
+            }
+            sleep(Duration::from_millis(50));
+        };
+        let mut acknowledged = Vec::new();
+        let mut at = first;
+        for count in 0..PROMPTS {
+            let kind = ["say", "ask"][random.below(2)];
+            let text = format!("{kind} {number}.{count}.");
+            let prompt = json!({ "parts": [{ "type": "text", "text": text }] });
+            let is_over = AtomicBool::new(false);
+            let is_answered = thread::scope(|scope| {
+                let asked = scope.spawn(|| {
+                    let path = format!("/session/{session}/message");
+                    let answered = self.ask(at, "POST", &path, &prompt);
+                    is_over.store(true, Ordering::SeqCst);
+                    answered.is_some()
+                });
+                while !is_over.load(Ordering::SeqCst) {
+                    self.answer_questions(random.below(NODES), &session);
+                    sleep(Duration::from_millis(50 + random.below(250) as u64));
+                }
+                asked.join().unwrap()
+            });
+            self.tally.add("prompts", 1);
+            if is_answered {
+                acknowledged.push(text);
+            } else {
+                self.tally.add("prompts without a good answer", 1);
+                if count == 0 {
+                    // only the server that has begun a session knows it before its first prompt
+                    return None;
+                }
+            }
+            if random.below(3) == 0 {
+                sleep(Duration::from_millis(random.below(3_000) as u64));
+            }
+            at = random.below(NODES);
+        }
+        Some((session, acknowledged))
+    }
+
+    fn answer_questions(&self, at: usize, session: &str) {
+        let Some(questions) = self.get(at, "/permission") else { return };
+        for question in questions.as_array().unwrap() {
+            if question["sessionID"] == session {
+                let path = format!("/permission/{}/reply", question["id"].as_str().unwrap());
+                self.ask(at, "POST", &path, &json!({ "reply": "once" }));
+                self.tally.add("questions answered", 1);
+            }
+        }
+    }
+
+    /// Makes a fault, and mends it.
+    fn fault(&self, cluster: &Cluster, random: &mut Random) {
+        let node = &self.nodes[random.below(NODES)];
+        match random.below(4) {
+            0 => {
+                self.tally.add("kills", 1);
+                let served = node.served.lock().unwrap().take().unwrap();
+                served.kill();
+                sleep(Duration::from_millis(random.below(1_000) as u64));
+                node.start();
+            }
+            1 => {
+                self.tally.add("servers that stood still", 1);
+                node.signal(Signal::STOP);
+                sleep(LEASE.mul_f64(0.2 * random.below(12) as f64));
+                node.signal(Signal::CONT);
+            }
+            _ => {
+                self.tally.add("lost hints", 1);
+                cluster.sql(
+                    "select count(pg_terminate_backend(pid)) from (select pid from pg_stat_activity \
+                     where query like 'listen%' order by random() limit 1) as one",
+                );
+            }
+        }
+    }
+}
+
+/// The last state of each part that a feed has sent, by message and session.
+type Sent = Arc<Mutex<BTreeMap<String, BTreeMap<String, Value>>>>;
+
+/// Follows the feed of a server that may be killed, from its last frame on.
+fn follow(port: u16, is_over: &Arc<AtomicBool>) -> Sent {
+    let (sent, is_over) = (Sent::default(), Arc::clone(is_over));
+    let parts = Arc::clone(&sent);
+    thread::spawn(move || {
+        let mut last = String::new();
+        while !is_over.load(Ordering::SeqCst) {
+            sleep(Duration::from_millis(50));
+            let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+            let Ok(stream) = request_feed(stream, &last) else { continue };
+            let mut feed = SseReader::new(stream);
+            while let Some(frame) = feed.next() {
+                if !frame.id.is_empty() {
+                    last.clone_from(&frame.id);
+                }
+                let part = &frame.properties["part"];
+                if frame.kind == "message.part.updated" {
+                    let session = part["sessionID"].as_str().unwrap().to_owned();
+                    let id = part["id"].as_str().unwrap().to_owned();
+                    parts.lock().unwrap().entry(session).or_default().insert(id, part.clone());
+                }
+            }
+        }
+    });
+    sent
+}
+
+fn request_feed(mut stream: TcpStream, last: &str) -> std::io::Result<BufReader<TcpStream>> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let after = if last.is_empty() { String::new() } else { format!("last-event-id: {last}\r\n") };
+    write!(stream, "GET /global/event HTTP/1.1\r\nhost: localhost\r\n{after}\r\n")?;
+    Ok(BufReader::new(stream))
+}
+
+/// The prompts in the log of a session, in order.
+fn prompts_of(site: &Site, session: &str) -> Option<Vec<String>> {
+    let events = site.run(&["export", session]).ok().events();
+    let is = |event: &&Value, kind: &str| event["type"] == kind;
+    let begun = events.iter().filter(|event| is(event, "turn.prompted")).count();
+    let ended = events.iter().filter(|event| is(event, "turn.ended")).count();
+    let last = |kind| events.iter().rposition(|event| event["type"] == kind);
+    let rests = last("turn.ended") >= last("turn.prompted");
+    (rests && begun > 0 && ended > 0).then(|| {
+        let prompted = events.iter().filter(|event| is(event, "turn.prompted"));
+        prompted
+            .map(|event| event["data"]["parts"][0]["text"].as_str().unwrap().to_owned())
+            .collect()
+    })
+}
+
+#[test]
+fn each_server_shows_what_the_log_has() {
+    let Some(cluster) = shared() else { return };
+    let tally = Tally::also("views of a fleet")
+        .counts(&[
+            "orders",
+            "prompts",
+            "prompts without a good answer",
+            "questions answered",
+            "kills",
+            "servers that stood still",
+            "lost hints",
+            "ms until the last view was right",
+        ])
+        .never(&[UNANSWERED, MISSING, MESSAGES, BUSY, QUESTIONS, FEEDS]);
+    let input = json!({ "command": "touch x; echo asked", "description": "ask" });
+    let replies = json!([
+        { "match": { "prompt": "ask", "result": "asked" }, "parts": [{ "text": "Answered." }] },
+        { "match": { "prompt": "ask" }, "parts": [{ "call": { "name": "bash", "input": input } }] },
+        { "match": { "prompt": "say" }, "parts": [{ "text": "Answered." }] },
+    ]);
+    let url = format!("{}&lease={}", url(cluster), LEASE.as_secs());
+    let site = Site::scripted(&script(replies))
+        .setting("/permission", json!({ "bash": { "*": "allow", "touch *": "ask" } }))
+        .env("LEFTFOLD_STORE", url);
+    site.run(&["fleet", "init"]).ok();
+    let nodes: Vec<Node<'_>> = (0..NODES)
+        .map(|at| Node {
+            site: &site,
+            home: format!("node-{at}"),
+            port: free_port(),
+            served: Mutex::default(),
+        })
+        .collect();
+    nodes.iter().for_each(Node::start);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let feeds: Vec<Sent> = nodes.iter().map(|node| follow(node.port, &is_over)).collect();
+    let run = Run { nodes: &nodes, tally: &tally };
+    let (next, working) = (AtomicUsize::new(0), AtomicUsize::new(CLIENTS));
+    let sessions = Mutex::new(Vec::new());
+    let orders = number("LEFTFOLD_ORDERS", 40);
+    thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                while let order = next.fetch_add(1, Ordering::SeqCst)
+                    && order < orders
+                {
+                    let random = Random::new(Random::seeded().below(1 << 20) as u64 + order as u64);
+                    let done = run.work(order, random);
+                    sessions.lock().unwrap().extend(done);
+                    tally.add("orders", 1);
+                }
+                working.fetch_sub(1, Ordering::SeqCst);
+            });
+        }
+        let mut random = Random::seeded();
+        while working.load(Ordering::SeqCst) > 0 {
+            sleep(Duration::from_millis(500 + random.below(1_500) as u64));
+            run.fault(cluster, &mut random);
+        }
+    });
+    let sessions = sessions.into_inner().unwrap();
+
+    // prompts whose outcome no client knows may still be at work
+    let mut logs = BTreeMap::new();
+    for (session, acknowledged) in &sessions {
+        let id = run.get(0, &format!("/session/{session}")).unwrap()["slug"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        wait_until("the session rests", || {
+            run.answer_questions(0, session);
+            prompts_of(&site, &id).is_some_and(|prompts| {
+                logs.insert(session.clone(), prompts);
+                true
+            })
+        });
+        let missing = acknowledged.iter().filter(|text| !logs[session].contains(text));
+        tally.none(MISSING, missing.map(|text| format!("{session}: {text}")));
+    }
+    let start = Instant::now();
+    let fresh =
+        Node { site: &site, home: "fresh".to_owned(), port: free_port(), served: Mutex::default() };
+    fresh.start();
+    // a server sees what others do within two seconds; the rest is for a machine with other work
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let until = |kind: &str, place: &str, so: &dyn Fn() -> Result<(), String>| {
+        let mut why = so();
+        while why.is_err() && Instant::now() < deadline {
+            sleep(Duration::from_millis(20));
+            why = so();
+        }
+        tally.check(kind, why.is_ok(), || format!("{place}: {}", why.unwrap_err()));
+    };
+    for (at, node) in nodes.iter().enumerate() {
+        until(BUSY, &node.home, &|| same(&run.get(at, "/session/status"), &Some(json!({}))));
+        until(QUESTIONS, &node.home, &|| same(&run.get(at, "/permission"), &Some(json!([]))));
+    }
+    for (session, prompts) in &logs {
+        let path = format!("/session/{session}/message");
+        let expected = fresh.try_ask("GET", &path, "").unwrap().unwrap().ok();
+        let messages = expected.as_array().unwrap();
+        let of_user = messages.iter().filter(|message| message["info"]["role"] == "user");
+        let texts: Vec<&str> =
+            of_user.map(|message| message["parts"][0]["text"].as_str().unwrap()).collect();
+        tally.equal(MESSAGES, &texts, &prompts.iter().map(String::as_str).collect(), session);
+        let parts: Vec<&Value> =
+            messages.iter().flat_map(|message| message["parts"].as_array().unwrap()).collect();
+        for (at, feed) in feeds.iter().enumerate() {
+            let place = format!("{session} at node-{at}");
+            until(MESSAGES, &place, &|| {
+                let shown = run.get(at, &path).unwrap_or_default();
+                let shown = shown.as_array().into_iter().flatten();
+                let unlike = shown.clone().zip(messages).find(|(shown, message)| shown != message);
+                same(&unlike, &None)?;
+                same(&shown.count(), &messages.len())
+            });
+            until(FEEDS, &place, &|| {
+                let sent = feed.lock().unwrap();
+                let sent = sent.get(session);
+                let of = |part: &Value| sent.and_then(|sent| sent.get(part["id"].as_str()?));
+                parts.iter().try_for_each(|part| same(&of(part), &Some(*part)))
+            });
+        }
+    }
+    tally.add("ms until the last view was right", start.elapsed().as_millis().try_into().unwrap());
+    is_over.store(true, Ordering::SeqCst);
+    for node in nodes.iter().chain([&fresh]) {
+        node.served.lock().unwrap().take().unwrap().kill();
+    }
+    tally.finish();
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(found: &T, expected: &T) -> Result<(), String> {
+    if found == expected { Ok(()) } else { Err(format!("{found:?} is not {expected:?}")) }
+}
