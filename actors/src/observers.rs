@@ -110,8 +110,11 @@ impl Hub {
         let parents = &self.parents;
         let closed =
             self.sessions.iter_mut().filter(|(child, _)| is_below(parents, **child, session));
-        closed.for_each(|(_, channel)| channel.closed(is_kept));
-        self.sessions.retain(|_, channel| channel.is_watched());
+        closed.for_each(|(session, channel)| channel.closed(*session, is_kept));
+        self.sessions.retain(|_, channel| {
+            channel.forget();
+            channel.is_watched()
+        });
         let sessions = &self.sessions;
         self.families.retain(|session, _| sessions.contains_key(session));
         self.parents.retain(|child, _| sessions.contains_key(child));

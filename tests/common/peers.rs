@@ -4,8 +4,10 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+
+use crate::Site;
 
 /// Lowest Node version that most of them need. If it is missing, the lock file provides one.
 const NODE: u32 = 22;
@@ -60,6 +62,22 @@ impl Peers {
     /// OpenCode's program.
     pub fn opencode(&self) -> PathBuf {
         self.folder.join(OPENCODE)
+    }
+
+    /// OpenCode's program, which keeps its own files below the site.
+    pub fn run_opencode(&self, site: &Site, args: &[&str]) -> Command {
+        let mut command = Command::new(self.opencode());
+        command.args(args).current_dir(site.project()).env_clear().stdin(Stdio::null());
+        command.env("PATH", self.path()).env("HOME", site.path("user"));
+        for (name, folder) in [
+            ("XDG_DATA_HOME", "user/data"),
+            ("XDG_CONFIG_HOME", "user/config"),
+            ("XDG_STATE_HOME", "user/state"),
+            ("XDG_CACHE_HOME", "user/cache"),
+        ] {
+            command.env(name, site.path(folder));
+        }
+        command
     }
 
     /// The folder that contains `node_modules`.

@@ -56,7 +56,7 @@ fn each_trouble_says_what_to_do() {
         none("a wrong password", url.replace(PASSWORD, "wr0ng"), 1, "check user and password"),
         none("no such database", url.replace("/logs", "/absent"), 1, "createdb"),
         none("no tables", url.replace(&schema, "absent"), 1, "leftfold fleet init"),
-        none("no rights", url.replace("app:", "guest:"), 1, "fleet init"),
+        none("no rights", url.replace("app:", "guest:"), 1, "usage of schema"),
         none("no TLS there", url.clone() + "&sslmode=verify-full", 1, "does not speak TLS"),
         Trouble {
             what: "newer tables",
@@ -91,6 +91,8 @@ fn each_trouble_says_what_to_do() {
     let guests = url.replace("app:", "guest:").replace(&schema, "guests");
     let refused = on(&guests, &site, &["fleet", "init"]).with(1);
     refused.saying(&["create schema", "grant create"]);
+    let refused = on(&url.replace("app:", "guest:"), &site, &["fleet", "init"]).with(1);
+    refused.saying(&["usage of schema", &schema]);
     // a standby, or a database that was made so, is read but not written
     cluster.logs("alter database logs set default_transaction_read_only = on");
     on(&url, &site, &["replay", &session]).ok();

@@ -1,7 +1,7 @@
 //! A node shows each session as its log has it, also after another node has gone on with the session.
 
 use common::postgres::{Cluster, shared};
-use common::{Site, says, script, wait_until};
+use common::{Editor, Site, says, script, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -72,6 +72,37 @@ fn a_session_that_rested_here_and_goes_on_elsewhere_is_shown_and_answers() {
     let answer = a.prompt(&session, "third");
     assert!(answer["parts"].to_string().contains("Answered."), "{answer}");
     until_both_show(&servers, &session, &["first", "second", "third"]);
+}
+
+#[test]
+fn an_observer_at_a_node_where_the_session_rested_sees_what_goes_on_elsewhere() {
+    let Some(cluster) = shared() else { return };
+    let (site, schema, [_, b]) = servers(cluster);
+    let mut command = site.command(&["node"]);
+    command.env("LEFTFOLD_HOME", site.path("c"));
+    let mut c = Editor::of(command);
+    let initialized = c.ask("initialize", json!({ "protocolVersion": 1 }));
+    c.result(initialized);
+    let new = |c: &mut Editor| {
+        let session = c.session(&site);
+        let prompt = c.prompt(&session, "go");
+        c.stop_reason(prompt);
+        session
+    };
+    let session = new(&mut c);
+    let watched = c.ask("_leftfold/watch", json!({ "session": session, "from": 1 }));
+    c.result(watched);
+    let rests = format!("select owner is null from {schema}.session order by id limit 1");
+    for count in 0.. {
+        if count > OTHERS && cluster.logs(&rests) == "t" {
+            break;
+        }
+        new(&mut c);
+    }
+    for prompt in ["second", "third"] {
+        b.prompt(&session, prompt);
+        c.until(|message| message.to_string().contains(prompt));
+    }
 }
 
 /// Waits until a feed has the prompt, the answer and the end of a turn.

@@ -164,22 +164,6 @@ fn the_second_version_of_the_sdk() {
     sdk("v2");
 }
 
-/// OpenCode's program, which keeps its own files below the site.
-pub(crate) fn opencode(peers: &Peers, site: &Site, args: &[&str]) -> Command {
-    let mut command = Command::new(peers.opencode());
-    command.args(args).current_dir(site.project()).env_clear().stdin(Stdio::null());
-    command.env("PATH", peers.path()).env("HOME", site.path("user"));
-    for (name, folder) in [
-        ("XDG_DATA_HOME", "user/data"),
-        ("XDG_CONFIG_HOME", "user/config"),
-        ("XDG_STATE_HOME", "user/state"),
-        ("XDG_CACHE_HOME", "user/cache"),
-    ] {
-        command.env(name, site.path(folder));
-    }
-    command
-}
-
 /// `opencode run --attach`.
 fn run_attached(peers: &Peers, site: &Site, server: &Served, more: &[&str]) -> Ran {
     let url = format!("http://127.0.0.1:{}", server.port);
@@ -187,7 +171,7 @@ fn run_attached(peers: &Peers, site: &Site, server: &Served, more: &[&str]) -> R
     let project = site.project().display().to_string();
     args.push(&project);
     args.extend(more);
-    let ran = Live::start(opencode(peers, site, &args)).wait();
+    let ran = Live::start(peers.run_opencode(site, &args)).wait();
     assert_eq!(ran.code, 0, "{more:?}: {ran:?}");
     ran
 }
@@ -249,7 +233,7 @@ fn run_attach() {
     // two at a time
     let others = ["say hello", "delegate"].map(|words| {
         let url = format!("http://127.0.0.1:{}", server.port);
-        Live::start(opencode(&peers, &site, &["run", "--attach", &url, words]))
+        Live::start(peers.run_opencode(&site, &["run", "--attach", &url, words]))
     });
     let said = others.map(|other| other.wait().stdout);
     assert!(said[0].contains("Hello from") && said[1].contains("It is delegated."), "{said:?}");
@@ -257,7 +241,7 @@ fn run_attach() {
     // a kill in the middle: the session goes on with the next server
     let url = format!("http://127.0.0.1:{}", server.port);
     let killed =
-        Live::start(opencode(&peers, &site, &["run", "--attach", &url, "--auto", "wait long"]));
+        Live::start(peers.run_opencode(&site, &["run", "--attach", &url, "--auto", "wait long"]));
     let is_busy = || !server.get("/session/status").ok().as_object().unwrap().is_empty();
     common::wait_until("it runs", is_busy);
     let cut_off = server.get("/session").ok()[0]["id"].as_str().unwrap().to_owned();
@@ -281,7 +265,7 @@ struct Attached {
 impl Attached {
     fn start(peers: &Peers, site: &Site, port: u16, more: &[&str]) -> Self {
         let url = format!("http://127.0.0.1:{port}");
-        let command = opencode(peers, site, &[&["attach", &url], more].concat());
+        let command = peers.run_opencode(site, &[&["attach", &url], more].concat());
         let mut terminal = Terminal::start(command, WIDE).answering();
         terminal.until(if more.is_empty() { "Ask anything" } else { "Build ·" });
         Self { terminal }

@@ -21,7 +21,7 @@ fn the_web_app() {
     let scout =
         json!({ "mode": "primary", "description": "Looks around", "prompt": "Look around." });
     let site = opencode::site().setting("/agent", json!({ "scout": scout }));
-    let mut files = Live::start(opencode::opencode(&peers, &site, &["serve", "--port", "0"]));
+    let mut files = Live::start(peers.run_opencode(&site, &["serve", "--port", "0"]));
     // the first line is a warning
     let web = std::iter::from_fn(|| files.line())
         .find_map(|line| Some(line.split_once(" listening on ")?.1.trim().to_owned()))

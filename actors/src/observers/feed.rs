@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use leftfold_events::{Envelope, Seq};
+use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_store::LiveReader;
 use tokio::sync::{Mutex, watch};
 
@@ -44,7 +44,9 @@ pub(super) type Shared = Arc<Mutex<Option<Weak<[Recorded]>>>>;
 /// A session's feed, and the cursors of its sinks.
 #[derive(Default)]
 pub(super) struct Channel {
-    feed: watch::Sender<Feed>,
+    feed: Arc<watch::Sender<Feed>>,
+    /// Wakes the sinks of a closed session when its log grows, in a store that other nodes share.
+    growth: Option<Box<dyn Send + Sync>>,
     /// The next seq of each sink. A sink that is gone has dropped its cursor.
     cursors: Vec<Arc<AtomicU64>>,
 }
@@ -130,6 +132,7 @@ impl Channel {
 
     /// The session's store can be read.
     pub(super) fn opened(&mut self, store: LiveReader) {
+        self.growth = None;
         self.feed.send_if_modified(|feed| {
             let new = feed.store.is_none();
             if new {
@@ -141,10 +144,12 @@ impl Channel {
         });
     }
 
-    /// The session is closed. In a store that the node keeps, no other node can write meanwhile.
-    pub(super) fn closed(&mut self, is_kept: bool) {
+    /// The session is closed. In a folder that the node keeps, no other node can write meanwhile; in a database that it
+    /// keeps, the log is read whenever it has grown.
+    pub(super) fn closed(&mut self, session: SessionId, is_kept: bool) {
         self.forget();
         if is_kept {
+            self.follow(session);
             return;
         }
         self.feed.send_modify(|feed| {
@@ -152,6 +157,27 @@ impl Channel {
             // from now on other nodes may write
             feed.announced = 0;
         });
+    }
+
+    fn follow(&mut self, session: SessionId) {
+        let Some(inbox) = self.feed.borrow().store.as_ref().and_then(LiveReader::inbox) else {
+            return;
+        };
+        // other nodes may have gone on with it, and may do so any time
+        let look_again = |feed: &mut Feed| {
+            feed.announced = 0;
+            feed.openings += 1;
+        };
+        self.feed.send_modify(look_again);
+        let feed = Arc::downgrade(&self.feed);
+        let wake = move || {
+            if let Some(feed) = feed.upgrade() {
+                feed.send_modify(look_again);
+            }
+        };
+        let growth = inbox.with(|inboxes| Ok(inboxes.on_growth(session, Arc::new(wake))));
+        // nothing can fail in it
+        self.growth = growth.ok();
     }
 
     /// Adds a batch. False: no sink watches any more.
@@ -175,8 +201,8 @@ impl Channel {
         });
     }
 
-    /// Drops the events that all sinks have.
-    fn forget(&mut self) {
+    /// Drops sinks that are gone, and the events that all others have.
+    pub(super) fn forget(&mut self) {
         let before = self.cursors.len();
         self.cursors.retain(|cursor| Arc::strong_count(cursor) > 1);
         if self.cursors.len() < before {
@@ -277,7 +303,7 @@ mod tests {
             let mut channel = Channel::default();
             channel.opened(store.reader());
             let mut sink = channel.subscription(1);
-            channel.closed(is_kept);
+            channel.closed(SessionId::default(), is_kept);
             let Next::Log(log) = sink.next() else { panic!("the log was not read yet") };
             assert_eq!(log.store.is_some(), is_kept);
         }

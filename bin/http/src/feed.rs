@@ -775,7 +775,10 @@ impl FeedState {
             match self.last.get(&session) {
                 Some(last) if event.seq > *last => missed.push(event),
                 Some(_) => drop(tree.apply(event)),
-                None if self.journal.has_begun(session) => missed.push(event),
+                // what a fork shares is history
+                None if self.journal.has_begun(session) && event.session == session => {
+                    missed.push(event);
+                }
                 None => {
                     tree.apply(event);
                     unknown.insert(session, event.seq);
