@@ -213,12 +213,16 @@ pub fn examine(origin: Origin, bytes: &[u8]) -> Result<Examination, UnreadableFi
             let mut lines = lines::Lines::read(bytes, claude::is_record, &mut notes);
             lines.check()?;
             notes.rounds(|notes| claude::judge(&mut lines, notes));
+            // mending may have dropped all of them
+            lines.check()?;
             lines.write()
         }
         Origin::Codex => {
             let mut lines = lines::Lines::read(bytes, codex::is_record, &mut notes);
             lines.check()?;
             notes.rounds(|notes| codex::judge(&mut lines, notes));
+            // mending may have dropped all of them
+            lines.check()?;
             lines.write()
         }
         Origin::Opencode => opencode::examine(bytes, &mut notes)?,
