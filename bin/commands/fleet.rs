@@ -143,7 +143,9 @@ fn status(address: &Address, format: Format) -> anyhow::Result<ExitCode> {
 
 fn nodes(address: &Address, format: Format) -> anyhow::Result<ExitCode> {
     let nodes = leftfold_postgres::Reader::open(address)?.nodes()?;
-    let text = nodes.iter().map(|node| match format {
+    // those whose lease has run out are the last ones
+    let gone = nodes.iter().position(|node| node.lease < 0.0);
+    let text = nodes.iter().enumerate().map(|(at, node)| match format {
         Format::Json => {
             let line = json!({
                 "id": node.id, "labels": node.labels, "lease_s": node.lease, "age_s": node.age,
@@ -159,7 +161,9 @@ fn nodes(address: &Address, format: Format) -> anyhow::Result<ExitCode> {
             let name = super::cell(&node.labels.join(", "), super::NAME);
             let sessions = counted(node.sessions, "session");
             let draining = if node.draining { ", draining" } else { "" };
-            format!("{}  {name}  {lease}, since {:.0} s, {sessions}{draining}\n", node.id, node.age)
+            let title = if gone == Some(at) { "\nNo longer there:\n" } else { "" };
+            let (id, age) = (&node.id, node.age);
+            format!("{title}{id}  {name}  {lease}, since {age:.0} s, {sessions}{draining}\n")
         }
     });
     super::print_as(format, &text.collect::<String>())

@@ -653,6 +653,10 @@ fn a_session_that_the_command_line_removes_leaves_the_server() {
     let listed = site.run(&["sessions", "--format", "json"]).ok().events();
     assert_eq!(listed.len(), 2);
     let newest = listed[0]["id"].as_str().unwrap();
+    // each takes the ids of the other
+    assert_eq!(served.get(&format!("/session/{newest}")).ok()["id"], second.as_str());
+    let replayed = [newest, &second].map(|id| site.run(&["replay", id]).ok().stdout);
+    assert_eq!(replayed[0], replayed[1]);
     let mut feed = served.feed(None);
     feed.next().expect("it is greeted");
     site.run(&["sessions", "rm", newest]).ok();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use leftfold_postgres::{Address, Draining, Error, Moved, Operator, Removed};
-use leftfold_runtime::{Usage, note, only_people};
+use leftfold_runtime::{Usage, client_ids, note, only_people};
 use leftfold_view::{clean, words, words::counted};
 use serde_json::json;
 
@@ -53,8 +53,10 @@ pub(super) fn move_session(address: &Address, args: &Move) -> anyhow::Result<Exi
     if host.is_empty() || host.contains(char::is_control) {
         bail!(Usage("--to: name a host, as `leftfold fleet nodes` shows it".into()));
     }
-    let moved = match Operator::open(address)?.move_to(&args.session, host) {
-        Err(Error::Taken { session, node }) => bail!(
+    let named = client_ids::session(&args.session)
+        .map_or(args.session.clone(), |session| session.to_string());
+    let moved = match Operator::open(address)?.move_to(&named, host) {
+        Err(Error::Taken { session, node, .. }) => bail!(
             "session {session} belongs to a living node ({node}), so it stays: end that node with `leftfold fleet \
              drain` first, or wait for the end of its lease if its host is dead"
         ),

@@ -275,7 +275,7 @@ impl FromRequestParts<Arc<Api>> for Named {
         let text = path.strip_prefix("/session/").and_then(|rest| rest.split('/').next());
         let text = text.unwrap_or_default();
         let missing = || ApiError::not_found(format!("there is no session `{text}`"));
-        let session = ids::session(text).ok_or_else(missing)?;
+        let session = ids::named(text).ok_or_else(missing)?;
         if api.feed.is_live(session) {
             return Ok(Self(session));
         }

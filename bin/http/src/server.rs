@@ -226,7 +226,10 @@ impl Server {
                 Ok(joined) => joined,
                 // a large store takes a while to open, and another process may have it for a turn
                 Err(_) => {
-                    self.announce(&mut is_announced)?;
+                    // a database may refuse it
+                    if !session_paths::is_shared(&self.folder) {
+                        self.announce(&mut is_announced)?;
+                    }
                     joined.await
                 }
             };

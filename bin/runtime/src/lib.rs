@@ -30,6 +30,7 @@ pub mod attach;
 mod auxiliary_agents;
 mod checkout;
 pub mod client;
+pub mod client_ids;
 pub mod demo;
 pub mod divergence;
 mod embed;

@@ -10,7 +10,7 @@ use leftfold_events::{SessionId, Time};
 use leftfold_store::Head;
 use leftfold_tools::{UserFolders, skills};
 
-use crate::Usage;
+use crate::{Usage, client_ids};
 
 /// The socket's name in its store's folder.
 pub const SOCKET: &str = "socket";
@@ -122,7 +122,8 @@ pub fn find(text: &str, worktree: &Path) -> anyhow::Result<SessionPlace> {
     if text.contains('/') || leftfold_store::exists(Path::new(text)) {
         return in_folder(Path::new(text));
     }
-    let wanted = text.to_ascii_uppercase();
+    let wanted = client_ids::session(text)
+        .map_or_else(|| text.to_ascii_uppercase(), |session| session.to_string());
     let mut found: Vec<SessionPlace> = Vec::new();
     let folders = folders()?;
     for store in &folders {

@@ -52,7 +52,8 @@ const SETUP: &str = "select set_config('search_path', $1, false), \
 const LOOK: &str = "select current_setting('server_version_num')::int, current_setting('server_version'), \
      current_setting('fsync'), current_setting('full_page_writes'), \
      pg_is_in_recovery() or current_setting('transaction_read_only') = 'on', \
-     (select system_identifier from pg_control_system())::text || '/' || current_database() || '/' || $1";
+     (select system_identifier from pg_control_system())::text || '/' || current_database() || '/' || $1, \
+     (select has_schema_privilege(oid, 'usage') from pg_namespace where nspname = $1)";
 
 /// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +175,12 @@ impl Connector {
         let expected = self.identity.get_or_init(|| found.clone());
         if *expected != found {
             return Err(Error::OtherDatabase { expected: expected.clone(), found });
+        }
+        // without it, tables that are there look as if they were not
+        if get::<Option<bool>>(row, 6)? == Some(false) {
+            let schema = &self.address.schema;
+            let why = format!("usage of schema {schema}, where the tables are");
+            return Err(Error::Rights { user: self.address.user().to_owned(), why });
         }
         Ok(())
     }

@@ -50,6 +50,10 @@ pub(crate) fn statement(address: &Address, error: &tokio_postgres::Error) -> Err
         SqlState::DISK_FULL => Error::Full { what: why },
         SqlState::INSUFFICIENT_PRIVILEGE => Error::Rights { user: address.user().to_owned(), why },
         SqlState::READ_ONLY_SQL_TRANSACTION => Error::ReadOnly { server: address.server() },
+        // a statement that this connection has prepared has gone to another one of the server
+        SqlState::DUPLICATE_PSTATEMENT | SqlState::INVALID_SQL_STATEMENT_NAME => {
+            Error::Pooler { server: address.server() }
+        }
         SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => {
             Error::NoSchema { schema: address.schema.clone() }
         }

@@ -61,8 +61,8 @@ pub enum Error {
     )]
     NewerSchema { schema: String, found: i32, known: i32 },
     #[error(
-        "{server} does not pass notifications on, as a pooler in transaction mode does: connect to \
-         PostgreSQL itself, or let the pooler pool sessions"
+        "{server} does not keep a connection to one session of the database, as a pooler in transaction mode does: connect \
+         to PostgreSQL itself, or let the pooler pool sessions"
     )]
     Pooler { server: String },
     #[error("behind the URL there is another database than before ({found}, not {expected})")]
@@ -90,7 +90,12 @@ pub enum Error {
     )]
     Unsynced,
     #[error("session {session} belongs to another node ({node}) whose lease has not run out")]
-    Taken { session: SessionId, node: String },
+    Taken {
+        session: SessionId,
+        node: String,
+        /// How long the lease is of a node that does not renew it.
+        lease: Duration,
+    },
     #[error(
         "session {session} belonged to node {node}, which does not renew its lease; this node waits \
          {} s more before it takes the session, in case only the database was away",

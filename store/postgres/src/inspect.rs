@@ -78,7 +78,8 @@ const SERVER: &str = "select current_setting('server_version'), \
 
 const NODES: &str = "select node.id::text, labels, extract(epoch from until - clock_timestamp())::float8, \
     extract(epoch from clock_timestamp() - since)::float8, \
-    (select count(*) from session where owner = node.id and seq > 0), draining from node order by since, node.id";
+    (select count(*) from session where owner = node.id and seq > 0), draining from node \
+    order by until < clock_timestamp(), since, node.id";
 
 const STATUS: &str = "with living as (select id from node where until > clock_timestamp()), \
     counted as (select count(*) as all, \

@@ -38,7 +38,7 @@ const MOVE: &str = "with all_of as materialized ( \
         select s.id, s.epoch, s.place, \
             coalesce(n.until between clock_timestamp() \
                 and clock_timestamp() + make_interval(secs => n.lease + 1), false) as lives, \
-            coalesce(nullif(array_to_string(n.labels, ', '), ''), n.id::text) as node \
+            coalesce(nullif(array_to_string(n.labels, ', '), ''), n.id::text) as node, n.lease \
         from session s left join node n on n.id = s.owner where s.family = $1 \
     ), moved as ( \
         update session set place = $2, owner = null, trouble = null, \
@@ -48,7 +48,8 @@ const MOVE: &str = "with all_of as materialized ( \
         returning wants \
     ) select (select count(*) from moved), (select coalesce(bool_or(wants), false) from moved), \
         (select node from all_of where lives limit 1), \
-        (select place from all_of where place is not null order by id limit 1)";
+        (select place from all_of where place is not null order by id limit 1), \
+        (select lease from all_of where lives limit 1)";
 
 const HOST_LIVES: &str =
     "select from node where until > clock_timestamp() and $1 = any(labels) limit 1";
@@ -166,7 +167,9 @@ impl Operator {
             let (sessions, wants, node, from): (i64, bool, Option<String>, Option<String>) =
                 (get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?);
             if let Some(node) = node {
-                return Err(Error::Taken { session: asked, node });
+                let lease = get::<Option<f64>>(row, 4)?.unwrap_or_default();
+                let lease = Duration::try_from_secs_f64(lease).unwrap_or_default();
+                return Err(Error::Taken { session: asked, node, lease });
             }
             if sessions == 0 {
                 return Err(Error::AtExecutor { session: asked, place: from.unwrap_or_default() });

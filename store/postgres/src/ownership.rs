@@ -478,7 +478,8 @@ impl Node {
                 node = labels;
             }
             if id == owner && lives {
-                return Err(Error::Taken { session: family, node });
+                let lease = Duration::try_from_secs_f64(lease).unwrap_or_default();
+                return Err(Error::Taken { session: family, node, lease });
             }
             if id == owner {
                 needed = lease.max(needed);

@@ -178,10 +178,10 @@ impl PostgresEngine {
 }
 
 pub(crate) fn engine_error(error: crate::Error) -> Error {
-    if let crate::Error::Taken { session, node } = error {
+    if let crate::Error::Taken { session, node, lease } = error {
         let owner = format!(
-            "another node ({node}); if that one is dead, its claim ends within a lease (15 s by default): try \
-             again then"
+            "another node ({node}); if that one is dead, its claim ends within its lease of {} s: try again then",
+            lease.as_secs_f64().round()
         );
         Error::Taken { session, owner: Some(owner) }
     } else if let crate::Error::Fenced { session, why } = error {

@@ -134,7 +134,7 @@ impl Control {
             Self::Execute(command) => (EXECUTE, json!(command)),
             Self::Toast(toast) => (TOAST, json!(toast)),
             Self::Select(selected) => {
-                let session = ids::session(&selected.session);
+                let session = ids::named(&selected.session);
                 if session.and_then(|session| api.feed.root_of(session)).is_none() {
                     let message = format!("there is no session `{}`", selected.session);
                     return Err(ApiError::not_found(message));

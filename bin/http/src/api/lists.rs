@@ -153,7 +153,7 @@ pub(super) async fn located_sessions(
         if query.order.as_deref() == Some("asc") {
             heads.reverse();
         }
-        let last = query.cursor.as_deref().and_then(ids::session);
+        let last = query.cursor.as_deref().and_then(ids::named);
         let known = last.and_then(|last| heads.iter().position(|head| head.session == last));
         let begin = known.map_or(0, |known| known + 1);
         let limit = query.limit.unwrap_or(LIMIT).max(1);

@@ -83,7 +83,7 @@ async fn open(api: &Arc<Api>, session: &str, query: &RunQuery) -> Result<Arc<Ope
 /// A session by its id, as Leftfold or OpenCode write it.
 async fn named(api: &Arc<Api>, text: &str) -> Result<SessionId, ApiError> {
     let missing = || ApiError::not_found(format!("there is no session `{text}`"));
-    let session = ids::session(text).or_else(|| text.parse().ok()).ok_or_else(missing)?;
+    let session = ids::named(text).ok_or_else(missing)?;
     let feed = Arc::clone(&api.feed);
     let known = tokio::task::spawn_blocking(move || feed.with(session, |_| ())).await;
     known.ok().flatten().map(|()| session).ok_or_else(missing)

@@ -310,7 +310,7 @@ pub(super) async fn abort(State(api): State<Arc<Api>>, Path(id): Path<String>) -
             });
             is_busy == Some(true)
         };
-        Ok(ids::session(&id).filter(is_busy))
+        Ok(ids::named(&id).filter(is_busy))
     });
     if let Some(session) = busy.await? {
         api.client(session).await?.interrupt(BY).await?;
