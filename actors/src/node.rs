@@ -9,13 +9,14 @@ mod store_guards;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leftfold_events::event::Session as SessionEvent;
 use leftfold_events::{Seq, SessionId};
 use leftfold_store::Store;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::messages::{
     Error, ListedSession, NodeMessage, ObserversMessage, ParentCall, SessionMessage, Watch,
@@ -48,6 +49,9 @@ pub struct Sessions {
     /// Closed sessions that are opened again when they are next used.
     resting: HashMap<SessionId, rest::Resting>,
     starting: HashMap<SessionId, Starting>,
+    /// While sessions are starting: the actors that have died and are not those of open sessions, and why. One of them may
+    /// be the actor of a session whose start this node has not heard of yet.
+    died_early: HashMap<ActorId, String>,
     /// Stores that are being opened, and the sessions that wait for them.
     opening: HashMap<PathBuf, Vec<Waiting>>,
     admission: Admission,
@@ -101,6 +105,7 @@ impl Actor for Node {
             open: HashMap::new(),
             resting: HashMap::new(),
             starting: HashMap::new(),
+            died_early: HashMap::new(),
             opening: HashMap::new(),
             admission: Admission::of(leftfold_process::open_files()),
             sweeping: false,
@@ -125,7 +130,7 @@ impl Actor for Node {
             NodeMessage::Tell { session, message } => sessions.tell(&myself, session, message),
             NodeMessage::Watch(watch) => sessions.watch(&myself, watch),
             NodeMessage::Sweep { idle } => sessions.sweep(&myself, idle),
-            NodeMessage::Started(started) => sessions.started(&myself, *started),
+            NodeMessage::Started(started) => sessions.started(&myself, *started).await,
             NodeMessage::Close { session, reply }
                 if sessions.starting.contains_key(&session)
                     && !sessions.open.contains_key(&session) =>
@@ -259,6 +264,9 @@ impl Sessions {
     fn died(&mut self, node: &ActorRef<NodeMessage>, who: ActorId, why: &str) {
         let Some((session, entry)) = self.open.iter_mut().find(|(_, e)| e.actor.get_id() == who)
         else {
+            if !self.starting.is_empty() {
+                self.died_early.insert(who, why.to_owned());
+            }
             return;
         };
         tracing::warn!(%session, "a session died: {why}");

@@ -5,10 +5,11 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leftfold_store::Store;
 use ractor::ActorRef;
+use tokio::time::Instant;
 
 use super::Sessions;
 use super::opening::Waiting;

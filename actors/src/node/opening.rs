@@ -1,13 +1,13 @@
 //! Opens a session in its store, which the node may already hold.
 
 use std::path::Path;
-use std::time::Instant;
 
 use leftfold_events::event::{Event, Session as SessionEvent, Turn};
 use leftfold_events::{SessionId, TurnConfig};
 use leftfold_store::Store;
 use ractor::{Actor, ActorRef, RpcReplyPort};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::{Entry, LET_GO, LOST, Sessions};
 use crate::children::ChildResult;
@@ -255,12 +255,26 @@ impl Sessions {
         });
     }
 
-    pub(super) fn started(&mut self, node: &ActorRef<NodeMessage>, started: StartedSession) {
+    pub(super) async fn started(&mut self, node: &ActorRef<NodeMessage>, started: StartedSession) {
+        let actor = started.outcome.as_ref().ok().map(|started| started.actor.get_id());
+        if self.open.contains_key(&started.open.session) {
+            self.restarted(node, started).await;
+        } else {
+            self.opened(node, started);
+        }
+        if let Some(actor) = actor
+            && let Some(why) = self.died_early.remove(&actor)
+        {
+            self.died(node, actor, &why);
+        }
+        if self.starting.is_empty() {
+            self.died_early.clear();
+        }
+    }
+
+    fn opened(&mut self, node: &ActorRef<NodeMessage>, started: StartedSession) {
         let StartedSession { open, store, outcome } = started;
         let session = open.session;
-        if self.open.contains_key(&session) {
-            return self.restarted(node, session, outcome);
-        }
         let waiting = self.starting.remove(&session).map(|starting| starting.waiting);
         let mut waiting = waiting.unwrap_or_default();
         if waiting.is_empty() {
@@ -325,12 +339,9 @@ impl Sessions {
         self.start(node, open, store, Some(mark));
     }
 
-    fn restarted(
-        &mut self,
-        node: &ActorRef<NodeMessage>,
-        session: SessionId,
-        outcome: Result<Started, Error>,
-    ) {
+    async fn restarted(&mut self, node: &ActorRef<NodeMessage>, started: StartedSession) {
+        let StartedSession { open, outcome, .. } = started;
+        let session = open.session;
         let Some(entry) = self.open.get_mut(&session) else { return };
         match outcome {
             Ok(Started { actor, mark, head, unfinished, config }) => {
@@ -358,7 +369,15 @@ impl Sessions {
         }
         let waiting = self.starting.remove(&session).map(|starting| starting.waiting);
         for then in waiting.unwrap_or_default() {
-            self.proceed(node, session, then);
+            match then {
+                // whoever opens a session that stays closed gets a new one
+                Then::Describe(_) | Then::Child { .. } => {
+                    Box::pin(self.open(node, Waiting { open: open.clone(), then })).await;
+                }
+                Then::Tell(_) | Then::Watch(_) | Then::Close(_) => {
+                    self.proceed(node, session, then);
+                }
+            }
         }
     }
 }

@@ -4,12 +4,13 @@
 //! while a session is open.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leftfold_events::SessionId;
 use leftfold_events::event::Session as SessionEvent;
 use ractor::ActorRef;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::opening::{Then, Waiting};
 use super::{Entry, LET_GO, Sessions};
