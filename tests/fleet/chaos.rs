@@ -145,7 +145,7 @@ struct Node<'a> {
 }
 
 impl Node<'_> {
-    /// What it logs.
+    /// The file of the node's own log.
     fn log(&self) -> PathBuf {
         self.site.path(&format!("{}.log", self.home))
     }

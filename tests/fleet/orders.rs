@@ -1,8 +1,8 @@
 //! Clients work at three servers on one database, in any order of prompts and rests, while servers are killed, stand
 //! still and lose hints. Each server shows each session as its log has it, and answers each request.
 //!
-//! What is expected is read from `export`, and from a server that has seen nothing of it. `LEFTFOLD_ORDERS` sets the
-//! number of sessions (default 40), each of which has an order of its own.
+//! The test compares each server with `export`, and with a server that it starts at the end. `LEFTFOLD_ORDERS` sets the
+//! number of sessions (default 40). Each session has an order of its own.
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Read, Write};

@@ -117,7 +117,8 @@ fn another_node_ends_the_turn_of_a_node_that_was_killed() {
     drop(next);
 }
 
-/// What a client asks of the next node while nobody owns the session opens it there, before that node has looked for it.
+/// The owner dies. A client sends an answer to another node before that node has looked for sessions without an owner, so
+/// the answer opens the session there.
 #[test]
 fn a_session_that_an_answer_opens_goes_on() {
     let Some(cluster) = shared() else { return };
@@ -145,6 +146,38 @@ fn a_session_that_an_answer_opens_goes_on() {
         start.elapsed() < Duration::from_secs(30),
         "it went on by itself only when it had rested"
     );
+}
+
+/// A node that has begun just now waits for a whole lease before it takes the session of a dead one.
+#[test]
+fn a_session_that_waits_for_a_lease_keeps_no_other_one_waiting() {
+    const LEASE: Duration = Duration::from_secs(15);
+    let Some(cluster) = shared() else { return };
+    let url = url(cluster);
+    let schema = url.split_once("schema=").unwrap().1;
+    let site = site_on(&url, json!(vec![says("Done."); 9]));
+    let mut killed = editor(&site, "a");
+    let waiting = killed.session(&site);
+    let prompt = killed.prompt(&waiting, "go");
+    assert_eq!(killed.stop_reason(prompt), "end_turn");
+    killed.live.signal(Signal::KILL);
+    let is_over = format!("select bool_and(until < clock_timestamp()) from {schema}.node");
+    while cluster.logs(&is_over) == "f" {}
+    let mut command = site.command(&["node"]);
+    command.env("LEFTFOLD_HOME", site.path("b"));
+    command.env("LEFTFOLD_STORE", format!("{url}&lease={}", LEASE.as_secs()));
+    let mut next = Editor::of(command);
+    let begun = Instant::now();
+    let initialized = next.ask("initialize", json!({ "protocolVersion": 1 }));
+    next.result(initialized);
+    let opens = next.ask("_leftfold/prompt", json!({ "session": waiting, "text": "again" }));
+    let other = next.session(&site);
+    let prompt = next.prompt(&other, "go");
+    assert_eq!(next.stop_reason(prompt), "end_turn");
+    assert!(begun.elapsed() < LEASE / 2, "{:?}", begun.elapsed());
+    next.result(opens);
+    assert!(begun.elapsed() > LEASE / 2, "it did not have to wait");
+    drop(killed);
 }
 
 /// A tool appends to a file. The node stands still at any moment for longer than its lease, and goes on after another one

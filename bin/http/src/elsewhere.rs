@@ -14,15 +14,13 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use crate::feed::Feed;
+use crate::journal::SKEW;
 
 /// How often it looks for sessions that run elsewhere.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Growth is collected for so long, so that a session that works costs little.
 const COLLECT: Duration = Duration::from_millis(20);
-
-/// The clocks of nodes, which give sessions their ids, differ by less than this.
-const SKEW: Duration = Duration::from_secs(60);
 
 /// Sessions of each kind that are looked at.
 const MOST: usize = 256;

@@ -110,6 +110,12 @@ enum OpenTurn {
     CutOffAt(Seq),
 }
 
+impl OpenTurn {
+    fn of(is_running: bool) -> Self {
+        if is_running { Self::Runs } else { Self::CutOff }
+    }
+}
+
 struct Tree {
     projection: Projection,
     /// Whether the node's events arrive.
@@ -195,10 +201,7 @@ impl Feed {
         let Some(store) = self.logs.other_store(root) else {
             return self.load_of_store(root);
         };
-        let open = match leftfold_store::in_use(&store) {
-            true => OpenTurn::Runs,
-            false => OpenTurn::CutOff,
-        };
+        let is_running = leftfold_store::in_use(&store);
         let heads = session_paths::heads_now(&store);
         let is_current = |tree: &Tree| {
             let known = |head: &Head| tree.projection.seq(head.session) >= head.seq;
@@ -207,16 +210,16 @@ impl Feed {
             let is_shown = |(_, known): (SessionId, &SessionProjection)| {
                 known.is_cut_off() || known.status()["type"] == "idle"
             };
-            let runs = matches!(open, OpenTurn::Runs) || tree.projection.sessions().all(is_shown);
+            let runs = is_running || tree.projection.sessions().all(is_shown);
             tree.is_live || runs && of_tree.all(known)
         };
-        self.load_as(root, open, is_current)
+        self.load_as(root, || OpenTurn::of(leftfold_store::in_use(&store)), is_current)
     }
 
     /// As [`Self::load`], from the process's own store.
     fn load_of_store(&self, root: SessionId) -> bool {
         if !self.logs.is_shared() {
-            return self.load_as(root, OpenTurn::CutOff, |_| true);
+            return self.load_as(root, || OpenTurn::CutOff, |_| true);
         }
         if self.is_live(root) {
             return self.lock().touch(root, &|_: &Tree| true);
@@ -237,7 +240,7 @@ impl Feed {
             };
             !(cut_off && is_running) && seqs.iter().all(has_all)
         });
-        let open = if is_running { OpenTurn::Runs } else { OpenTurn::CutOff };
+        let open = || OpenTurn::of(self.logs.runs_elsewhere(root));
         self.load_as(root, open, |tree| tree.is_live || is_current)
     }
 
@@ -249,8 +252,14 @@ impl Feed {
         shown.or_else(|| state.last.get(&session).copied()).unwrap_or_default()
     }
 
-    /// Loads a tree, unless it is there and `is_current`.
-    fn load_as(&self, root: SessionId, open: OpenTurn, is_current: impl Fn(&Tree) -> bool) -> bool {
+    /// Loads a tree, unless it is there and `is_current`. `open` is asked after the logs were read: somebody may begin a
+    /// turn before they are, and it must not be shown as cut off.
+    fn load_as(
+        &self,
+        root: SessionId,
+        open: impl FnOnce() -> OpenTurn,
+        is_current: impl Fn(&Tree) -> bool,
+    ) -> bool {
         if self.lock().touch(root, &is_current) {
             return true;
         }
@@ -264,6 +273,7 @@ impl Feed {
         if events.is_empty() {
             return false;
         }
+        let open = open();
         let projection = Projection::new(root, self.logs.fork_number(root));
         let mut state = self.lock();
         if !state.trees.get(&root).is_some_and(is_current) {
@@ -280,7 +290,8 @@ impl Feed {
         interrupted_at: Option<Seq>,
     ) -> anyhow::Result<()> {
         let root = client.session;
-        self.load_as(root, interrupted_at.map_or(OpenTurn::Runs, OpenTurn::CutOffAt), |_| true);
+        let open = || interrupted_at.map_or(OpenTurn::Runs, OpenTurn::CutOffAt);
+        self.load_as(root, open, |_| true);
         let (from, cursors) = {
             let mut state = self.lock();
             state.touch(root, &|_: &Tree| true);

@@ -27,8 +27,8 @@ const HEADER: usize = 32;
 const RECORD: usize = 24;
 /// With more records than these, the older half is dropped at the next opening.
 const MAX: usize = 1 << 20;
-/// The clocks of nodes differ by less than this.
-const SKEW: Duration = Duration::from_secs(60);
+/// The clocks of nodes, which give sessions their ids, differ by less than this.
+pub(crate) const SKEW: Duration = Duration::from_secs(60);
 const KIND: u32 = 62;
 const SEQ: u64 = (1 << KIND) - 1;
 
