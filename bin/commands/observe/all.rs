@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_runtime::Usage;
 use leftfold_runtime::remote::client::{self, Connection, Identity};
-use leftfold_runtime::session_paths;
+use leftfold_runtime::session_paths::{self, Belongs};
 use leftfold_store::{Head, Reader, StoreStamp};
 use serde_json::json;
 
@@ -167,11 +167,8 @@ struct Store {
     tried: HashMap<SessionId, (Identity, Instant)>,
     /// The last problem printed on standard error.
     problem: Option<String>,
-    /// Whether it belongs to the project, once that is known.
-    belongs: Option<bool>,
-    /// The roots of a store of many that belong to the project, and those that do not.
-    ours: HashSet<SessionId>,
-    others: HashSet<SessionId>,
+    /// The roots of which it is known whether they belong to the project.
+    belongs: HashMap<SessionId, bool>,
 }
 
 /// A report of a thread with a connection.
@@ -309,14 +306,10 @@ impl AllSessions {
         let own = session_paths::name(dir);
         let mut roots = family.roots();
         if let Some(project) = &self.project {
-            match own {
-                Some(_) if !store.is_of(project, dir, &family) => return Ok(true),
-                Some(_) => {}
-                None => {
-                    store.leave_out(project, dir, &family);
-                    roots.retain(|root| store.ours.contains(root));
-                }
+            if own.is_some_and(|own| !store.is_of(project, dir, &family, own)) {
+                return Ok(true);
             }
+            roots.retain(|root| store.is_of(project, dir, &family, *root));
         }
         let mut to_read = false;
         for root in roots {
@@ -349,7 +342,8 @@ impl AllSessions {
         // After a crash, a log may have more events than its head says.
         let may_have_more = store.released(dir) || socket.is_none() && !(first && store.only_new);
         if to_read || may_have_more {
-            let (events, problem) = store.read(dir, &family, &lock(&self.feed));
+            let project = self.project.as_deref();
+            let (events, problem) = store.read(project, dir, &family, &lock(&self.feed));
             store.report(problem);
             return lock(&self.feed).take(&events);
         }
@@ -358,48 +352,25 @@ impl AllSessions {
 }
 
 impl Store {
-    /// Whether the store belongs to the project with this worktree. One that does not say so yet is
-    /// asked again.
-    fn is_of(&mut self, project: &Path, dir: &Path, family: &Family) -> bool {
-        if let Some(belongs) = self.belongs {
-            return belongs;
+    /// Whether a root belongs to the project with this worktree. One that does not say so yet is asked again.
+    fn is_of(&mut self, project: &Path, dir: &Path, family: &Family, root: SessionId) -> bool {
+        if let Some(belongs) = self.belongs.get(&root) {
+            return *belongs;
         }
-        let Some(root) = session_paths::name(dir) else { return false };
         let head = family.heads.iter().find(|head| head.session == root);
-        let belongs = match session_paths::belongs_if_known(root, head, dir, project) {
-            Ok(belongs) => belongs,
-            Err(_) if self.is_begun() || leftfold_store::in_use(dir) => {
-                self.stamp = None;
-                return false;
-            }
-            Err(is_damaged) => is_damaged,
-        };
-        *self.belongs.insert(belongs)
+        let is_own = session_paths::name(dir) == Some(root);
+        let may_come = self.is_begun() || is_own && leftfold_store::in_use(dir);
+        let belongs = session_paths::belongs(root, head, dir, project);
+        if may_come && matches!(belongs, Belongs::Silent | Belongs::Unreadable) {
+            self.stamp = None;
+            return false;
+        }
+        *self.belongs.entry(root).or_insert(belongs.is_here())
     }
 
     /// Whether it was found or has changed just now, so that its first events may be missing.
     fn is_begun(&self) -> bool {
         self.busy_until.is_some_and(|until| Instant::now() < until)
-    }
-
-    /// Learns which sessions of a store of many belong to other projects.
-    fn leave_out(&mut self, project: &Path, dir: &Path, family: &Family) {
-        for root in family.roots() {
-            let head = family.heads.iter().find(|head| head.session == root);
-            if !self.ours.contains(&root) && !self.others.contains(&root) {
-                let known = match session_paths::belongs_if_known(root, head, dir, project) {
-                    Ok(true) => &mut self.ours,
-                    Ok(false) => &mut self.others,
-                    Err(_) if self.is_begun() => {
-                        self.stamp = None;
-                        continue;
-                    }
-                    Err(true) => &mut self.ours,
-                    Err(false) => &mut self.others,
-                };
-                known.insert(root);
-            }
-        }
     }
 
     /// A thread has ended.
@@ -432,6 +403,7 @@ impl Store {
     /// problem in reading.
     fn read(
         &mut self,
+        project: Option<&Path>,
         dir: &Path,
         family: &Family,
         feed: &Feed,
@@ -457,7 +429,9 @@ impl Store {
         };
         for session in sessions {
             let root = family.root(session);
-            if self.followed.contains(&root) || self.others.contains(&root) {
+            let is_followed = self.followed.contains(&root);
+            if is_followed || project.is_some_and(|project| !self.is_of(project, dir, family, root))
+            {
                 continue;
             }
             let from = feed.cursor(session);

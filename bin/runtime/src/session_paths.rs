@@ -198,7 +198,7 @@ fn newest(worktree: Option<&Path>) -> anyhow::Result<Option<SessionPlace>> {
         }
         for (session, at, head) in roots {
             let newer = newest.as_ref().is_none_or(|(known, _)| *known < at);
-            let is_wanted = |worktree: &Path| belongs(session, head, &store, worktree);
+            let is_wanted = |worktree: &Path| belongs(session, head, &store, worktree).is_here();
             if newer && worktree.is_none_or(is_wanted) {
                 newest = Some((at, SessionPlace { store: store.clone(), session }));
             }
@@ -258,30 +258,40 @@ pub fn is_fork(head: &Head) -> bool {
     summary.is_some_and(|summary| summary.fork_of.is_some() && summary.parent.is_none())
 }
 
-/// Whether a session belongs to this project, by its head or else by its log. If neither can be
-/// read, it counts as belonging.
-pub fn belongs(session: SessionId, head: Option<&Head>, store: &Path, worktree: &Path) -> bool {
-    belongs_if_known(session, head, store, worktree).unwrap_or_else(|is_damaged| is_damaged)
+/// Whether a session belongs to a project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Belongs {
+    Here,
+    Elsewhere,
+    /// Nothing says so, as in a store that is just being made.
+    Silent,
+    /// The store or the log cannot be read.
+    Unreadable,
 }
 
-/// As [`belongs`].
-///
-/// # Errors
-/// Neither says so, as in a store that is just being made. Whether something there cannot be read.
-pub fn belongs_if_known(
-    session: SessionId,
-    head: Option<&Head>,
-    store: &Path,
-    worktree: &Path,
-) -> Result<bool, bool> {
-    let here = |text: &str| Path::new(text) == worktree;
-    if let Some(summary) = head.and_then(|head| head.summary.as_ref()) {
-        return Ok(here(&summary.worktree));
+impl Belongs {
+    /// Whether it counts as belonging, if nothing more comes. What cannot be read is not hidden.
+    pub fn is_here(self) -> bool {
+        matches!(self, Self::Here | Self::Unreadable)
     }
-    let reader = leftfold_store::Reader::open(store).map_err(|_| true)?;
+}
+
+/// Whether a session belongs to the project with this worktree, by its head or else by its log.
+pub fn belongs(session: SessionId, head: Option<&Head>, store: &Path, worktree: &Path) -> Belongs {
+    let of = |text: &str| match Path::new(text) == worktree {
+        true => Belongs::Here,
+        false => Belongs::Elsewhere,
+    };
+    if let Some(summary) = head.and_then(|head| head.summary.as_ref()) {
+        return of(&summary.worktree);
+    }
+    let Ok(reader) = leftfold_store::Reader::open(store) else { return Belongs::Unreadable };
     let (events, damage) = reader.read_good(session);
-    let origin = leftfold_events::fold(&events).origin.ok_or(damage.is_some())?;
-    Ok(here(&origin.worktree))
+    match leftfold_events::fold(&events).origin {
+        Some(origin) => of(&origin.worktree),
+        None if damage.is_some() => Belongs::Unreadable,
+        None => Belongs::Silent,
+    }
 }
 
 fn in_folder(folder: &Path) -> anyhow::Result<SessionPlace> {
