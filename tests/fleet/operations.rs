@@ -46,6 +46,14 @@ fn the_nodes_and_their_sessions_are_counted() {
     let text = on(&url, &site, &["fleet", "nodes"]).ok().stdout;
     // the machine may be busy
     assert!(text.contains("lease ran out 6"), "{text}");
+    // those that are there come first, although they came last
+    cluster.logs(&format!(
+        "insert into {schema}.node (until, since, labels) \
+         values (clock_timestamp() + interval '10 min', clock_timestamp(), '{{late}}')"
+    ));
+    let text = on(&url, &site, &["fleet", "nodes"]).ok().stdout;
+    let (living, gone) = text.split_once("\nNo longer there:\n").unwrap();
+    assert!(living.contains("late") && gone.contains("lease ran out"), "{text}");
     for command in ["status", "nodes"] {
         site.run(&["fleet", command]).with(2).saying(&["postgresql://USER@HOST/DATABASE"]);
     }

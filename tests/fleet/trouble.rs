@@ -93,6 +93,12 @@ fn each_trouble_says_what_to_do() {
     refused.saying(&["create schema", "grant create"]);
     let refused = on(&url.replace("app:", "guest:"), &site, &["fleet", "init"]).with(1);
     refused.saying(&["usage of schema", &schema]);
+    // a server says that it listens once the database lets it in, also if that takes a while
+    let proxy = Proxy::before(cluster.port());
+    proxy.delay_answers(Duration::from_millis(50));
+    let slow = url.replace(&port, &proxy.port().to_string());
+    let refused = on(&slow.replace("app:", "guest:"), &site, &["serve", "--port", "0"]).with(1);
+    assert_eq!(refused.stdout, "", "{refused:?}");
     // a standby, or a database that was made so, is read but not written
     cluster.logs("alter database logs set default_transaction_read_only = on");
     on(&url, &site, &["replay", &session]).ok();
