@@ -146,14 +146,19 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::process::{Child, Command, Stdio};
 
+    use rustix::process::{Signal, kill_process};
+
     use super::*;
     use crate::{CALL, Origin, PeerProcess};
 
-    /// Ends with its test.
-    struct Running(Child);
+    /// Ends with its test, as the process does that is judged.
+    struct Running(Child, i32);
 
     impl Drop for Running {
         fn drop(&mut self) {
+            let judged = Pid::from_raw(self.1).unwrap();
+            // the child itself is there until it is waited for
+            let _ = kill_process(judged, Signal::KILL);
             let _ = self.0.kill();
             let _ = self.0.wait();
         }
@@ -166,7 +171,8 @@ mod tests {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        (Running(child), line.trim().parse().unwrap())
+        let pid = line.trim().parse().unwrap();
+        (Running(child, pid), pid)
     }
 
     /// Judges by marks alone: every process that a test starts has this process as its parent.
