@@ -246,8 +246,7 @@ impl Job {
             let state = rested(client, &place).await?;
             let (to, text) = match back {
                 Back::Redo => {
-                    let place = place.clone();
-                    let hidden = blocking(move || hidden_prompts(&place)).await?;
+                    let hidden = hidden_prompts(&place, state.seq).await?;
                     let text = hidden.first().map(|(_, text)| text.clone());
                     (hidden.get(1).map(|(seq, _)| *seq), text.unwrap_or_default())
                 }
@@ -555,9 +554,18 @@ fn prompts(state: &State) -> Vec<(Seq, String)> {
     state.messages.iter().rev().filter_map(prompt).collect()
 }
 
-/// The prompts that a revert hides, the first one first.
-fn hidden_prompts(place: &SessionPlace) -> anyhow::Result<Vec<(Seq, String)>> {
-    let events = Reader::open(&place.store)?.read(place.session, 1)?;
+/// The prompts that a revert hides, the first one first, once the event `end` is in the log: the state may be ahead of
+/// the disk.
+async fn hidden_prompts(place: &SessionPlace, end: Seq) -> anyhow::Result<Vec<(Seq, String)>> {
+    let mut events = Vec::new();
+    for _ in 0..RESTORING {
+        let place = place.clone();
+        events = blocking(move || Ok(Reader::open(&place.store)?.read(place.session, 1)?)).await?;
+        if events.last().is_some_and(|last| last.seq >= end) {
+            break;
+        }
+        tokio::time::sleep(client::BREATH).await;
+    }
     let mut transcript = Transcript::full(place.session).from_start();
     events.iter().for_each(|event| drop(transcript.apply(event)));
     let Some((root, first)) = transcript.root().and_then(|root| Some((root, root.reverted()?)))
