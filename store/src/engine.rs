@@ -197,6 +197,20 @@ pub trait Inboxes: Send + Sync {
     /// more once it answers `false`.
     fn on_any_growth(&self, grown: Box<dyn Fn(SessionId) -> bool + Send + Sync>);
 
+    /// Waits until all other living nodes have told that their clients were sent what the log of the session has, for
+    /// `patience` at most: whoever gets the answer to a request from this node may hear of events from another one.
+    ///
+    /// # Errors
+    /// The database is away.
+    fn wait_for_others(&self, session: SessionId, patience: Duration) -> Result<(), Error>;
+
+    /// From now on, calls `show` when another node waits so. It returns at once, and calls [`Self::shown`] when clients
+    /// of this process have what the log has.
+    fn on_show(&self, show: Box<dyn Fn(SessionId) + Send + Sync>);
+
+    /// See [`Self::on_show`].
+    fn shown(&self, session: SessionId);
+
     /// Calls `wake` when the log of the session has grown, also if notifications are lost: then within about a second. A
     /// call may come for nothing. Ends when the result is dropped.
     fn on_growth(

@@ -3,6 +3,7 @@
 #![cfg(test)]
 #![allow(clippy::print_stdout, reason = "a test says how long it took")]
 
+mod balanced;
 mod chaos;
 mod commands;
 mod containers;

@@ -3,24 +3,33 @@
 //! Nodes tell each other which logs have grown. What is not told is found within about a second: by a look at the sessions
 //! that other nodes own, at those that have begun since the last look, and at those that clients know. A node lets go of
 //! a session some seconds after a turn, so that no turn is too short for that.
+//!
+//! A client behind a load balancer hears of events from one node and gets the answer to its prompt from another. It may
+//! end with the answer, so a node that answers waits until the others have told that their clients were sent everything.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
+use anyhow::anyhow;
 use leftfold_events::{SessionId, Time};
 use leftfold_runtime::socket::SessionRegistry;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use crate::feed::Feed;
 use crate::journal::SKEW;
+use crate::opencode::Projection;
 
 /// How often it looks for sessions that run elsewhere.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Growth is collected for so long, so that a session that works costs little.
 const COLLECT: Duration = Duration::from_millis(20);
+
+/// How long an answer waits for other nodes, of which one may be gone.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Sessions of each kind that are looked at.
 const MOST: usize = 256;
@@ -56,7 +65,65 @@ pub(crate) fn follow(sessions: &Arc<SessionRegistry>, feed: &Arc<Feed>) {
     if let Err(error) = hears {
         tracing::warn!("events of other nodes come late: {error}");
     }
+    let weak = (Arc::downgrade(sessions), Arc::downgrade(feed));
+    let runtime = Handle::current();
+    let shows = inbox.with(|inboxes| {
+        inboxes.on_show(Box::new(move |session| {
+            if let (Some(sessions), Some(feed)) = (weak.0.upgrade(), weak.1.upgrade()) {
+                runtime.spawn(show(sessions, feed, session));
+            }
+        }));
+        Ok(())
+    });
+    if let Err(error) = shows {
+        tracing::warn!("clients of other nodes wait for those of this one: {error}");
+    }
     tokio::spawn(run(Arc::downgrade(sessions), Arc::clone(feed), grown));
+}
+
+/// Waits until the clients of all nodes were sent what the log of a session has, for a second at most.
+pub(crate) async fn shown(sessions: &Arc<SessionRegistry>, feed: &Feed, session: SessionId) {
+    feed.taken().await;
+    let Some(inbox) = sessions.kept_store().and_then(|store| store.inbox()) else { return };
+    let wait = move || inbox.with(|inboxes| inboxes.wait_for_others(session, PATIENCE));
+    let waited = tokio::task::spawn_blocking(wait).await;
+    tracing::debug!("clients of other nodes were sent session {session}: {waited:?}");
+}
+
+/// Has the clients of this node sent what the log of a session has, and tells the node that waits for that.
+async fn show(sessions: Arc<SessionRegistry>, feed: Arc<Feed>, session: SessionId) {
+    if feed.has_clients() {
+        // whoever waits does not wait for longer
+        let sent = timeout(PATIENCE, send_all(&sessions, &feed, session)).await;
+        if !matches!(sent, Ok(Ok(()))) {
+            tracing::debug!("the log of session {session} may not have reached clients: {sent:?}");
+        }
+    }
+    let Some(inbox) = sessions.kept_store().and_then(|store| store.inbox()) else { return };
+    let told = inbox.with(|inboxes| {
+        inboxes.shown(session);
+        Ok(())
+    });
+    if let Err(error) = told {
+        tracing::debug!("a node waits in vain for session {session}: {error}");
+    }
+}
+
+async fn send_all(
+    sessions: &Arc<SessionRegistry>,
+    feed: &Arc<Feed>,
+    session: SessionId,
+) -> anyhow::Result<()> {
+    let known = Arc::clone(feed);
+    let look = move || (known.root_of(session).unwrap_or(session), known.end_of(session));
+    let (root, end) = tokio::task::spawn_blocking(look).await?;
+    if !feed.is_live(root) {
+        bring(sessions, feed, root).await?;
+    }
+    let is_there = |tree: &Projection| (tree.seq(session) >= end).then_some(());
+    feed.when(session, is_there).await.map_err(|error| anyhow!("{error:?}"))?;
+    feed.taken().await;
+    Ok(())
 }
 
 async fn run(sessions: Weak<SessionRegistry>, feed: Arc<Feed>, grown: Arc<Grown>) {

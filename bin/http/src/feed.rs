@@ -542,6 +542,15 @@ impl Feed {
         }
     }
 
+    pub(crate) fn has_clients(&self) -> bool {
+        !self.lock().clients.is_empty()
+    }
+
+    /// The last event in the log of a session.
+    pub(crate) fn end_of(&self, session: SessionId) -> Seq {
+        self.logs.head(session).map(|head| head.seq).unwrap_or_default()
+    }
+
     /// Waits until the clients have taken what was sent, for a second at most: who waits for the
     /// answer to a request has then seen the frames before it.
     pub(crate) async fn taken(&self) {

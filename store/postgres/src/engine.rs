@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender, TrySendError};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -87,7 +87,12 @@ pub struct Postgres {
     reader: Reader,
     queue: Arc<Queue>,
     node: Arc<Node>,
+    /// Has this process's clients sent what a log has. Without it, this process has none.
+    show: Arc<OnceLock<Show>>,
 }
+
+/// Begins to have clients sent what the log of a session has, and then calls [`Postgres::shown`].
+pub(crate) type Show = Box<dyn Fn(SessionId) + Send + Sync>;
 
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -254,33 +259,25 @@ impl Reader {
     /// As [`Self::hints`], for logs that have grown.
     pub(crate) fn grown(&self, to: SyncSender<SessionId>) {
         let is_there = |sent| !matches!(sent, Err(TrySendError::Disconnected(_)));
-        self.announcer.subscribe(Box::new(move |hint| match hint {
-            Hint::Grown(session) => is_there(to.try_send(session)),
-            Hint::Message(_) | Hint::Released | Hint::Concluded(_) | Hint::Nodes => true,
-        }));
+        self.on_any_growth(move |session| is_there(to.try_send(session)));
     }
 
     /// Calls `wake` when another node has given back sessions that want one, until it answers `false`.
     pub(crate) fn on_release(&self, wake: impl Fn() -> bool + Send + 'static) {
-        self.announcer.subscribe(Box::new(move |hint| match hint {
-            Hint::Released => wake(),
-            Hint::Grown(_) | Hint::Message(_) | Hint::Concluded(_) | Hint::Nodes => true,
-        }));
+        self.announcer.subscribe(Box::new(move |hint| hint != Hint::Released || wake()));
     }
 
     /// Calls `wake` when a message was posted or concluded, until it answers `false`.
     pub(crate) fn on_message(&self, wake: impl Fn() -> bool + Send + 'static) {
-        self.announcer.subscribe(Box::new(move |hint| match hint {
-            Hint::Message(_) | Hint::Concluded(_) => wake(),
-            Hint::Grown(_) | Hint::Released | Hint::Nodes => true,
-        }));
+        let is_one = |hint| matches!(hint, Hint::Message(_) | Hint::Concluded(_));
+        self.announcer.subscribe(Box::new(move |hint| !is_one(hint) || wake()));
     }
 
     /// Calls `grown` with each session that may have grown, until it answers `false`.
     pub(crate) fn on_any_growth(&self, grown: impl Fn(SessionId) -> bool + Send + 'static) {
-        self.announcer.subscribe(Box::new(move |hint| match hint {
-            Hint::Grown(session) => grown(session),
-            Hint::Message(_) | Hint::Released | Hint::Concluded(_) | Hint::Nodes => true,
+        self.announcer.subscribe(Box::new(move |hint| {
+            let Hint::Grown(session) = hint else { return true };
+            grown(session)
         }));
     }
 
@@ -364,6 +361,18 @@ impl Postgres {
             }
             true
         }));
+        let show = Arc::new(OnceLock::<Show>::new());
+        let (shows, announcer) = (Arc::clone(&show), Arc::downgrade(&reader.announcer));
+        reader.announcer.subscribe(Box::new(move |hint| {
+            let (Hint::Show(session), Some(announcer)) = (hint, announcer.upgrade()) else {
+                return true;
+            };
+            match shows.get() {
+                Some(show) => show(session),
+                None => announcer.tell(&[Hint::Shown(session)]),
+            }
+            true
+        }));
         let queue = Arc::new(Queue::new(Arc::clone(&reader.announcer), metrics));
         let thread = &reader.thread;
         thread.spawn(Arc::clone(&node).renew());
@@ -371,7 +380,46 @@ impl Postgres {
             let slot = Slot::new(&connector, Purpose::Append);
             thread.spawn(Arc::clone(&queue).work(slot, options.patience));
         }
-        Ok(Self { reader, queue, node })
+        Ok(Self { reader, queue, node, show })
+    }
+
+    /// Waits until all other living nodes have told that their clients were sent what the log of the session has, for
+    /// `patience` at most.
+    pub(crate) fn wait_for_others(
+        &self,
+        session: SessionId,
+        patience: Duration,
+    ) -> Result<(), Error> {
+        let others =
+            self.reader.read(async move |slot| inspect::living(&slot).await)?.saturating_sub(1);
+        if others == 0 {
+            return Ok(());
+        }
+        let (to, told) = mpsc::channel();
+        self.reader.announcer.subscribe(Box::new(move |hint| {
+            // it is wanted no more when the receiver is gone
+            hint != Hint::Shown(session) || to.send(()).is_ok()
+        }));
+        self.reader.announcer.tell(&[Hint::Show(session)]);
+        let end = std::time::Instant::now() + patience;
+        for _ in 0..others {
+            let left = end.saturating_duration_since(std::time::Instant::now());
+            if told.recv_timeout(left).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on, `show` has clients sent what logs have.
+    pub(crate) fn on_show(&self, show: Show) {
+        // a process has one feed
+        let _ = self.show.set(show);
+    }
+
+    /// This process's clients have what the log of the session has.
+    pub(crate) fn shown(&self, session: SessionId) {
+        self.reader.announcer.tell(&[Hint::Shown(session)]);
     }
 
     /// The reading half. It also reads what other nodes append.

@@ -48,6 +48,10 @@ pub enum Hint {
     Concluded(MessageId),
     /// An operator wants something of a node: each looks at its own row.
     Nodes,
+    /// Another node is about to answer a request about the session: each tells when its clients have what the log has.
+    Show(SessionId),
+    /// The clients of one node have it.
+    Shown(SessionId),
 }
 
 impl Hint {
@@ -58,6 +62,8 @@ impl Hint {
             Self::Released => "r".to_owned(),
             Self::Nodes => "n".to_owned(),
             Self::Concluded(message) => format!("c{message}"),
+            Self::Show(session) => format!("s{session}"),
+            Self::Shown(session) => format!("t{session}"),
         }
     }
 
@@ -72,6 +78,8 @@ impl Hint {
         match kind {
             "g" => Some(Self::Grown(session)),
             "m" => Some(Self::Message(session)),
+            "s" => Some(Self::Show(session)),
+            "t" => Some(Self::Shown(session)),
             "c" => Some(Self::Concluded(MessageId::from_bytes(session.to_bytes()))),
             _ => None,
         }
@@ -135,6 +143,11 @@ impl Announcer {
             return;
         }
         hints.iter().for_each(|hint| self.deliver(*hint));
+        self.tell(hints);
+    }
+
+    /// Sends hints of this process to other nodes.
+    pub(crate) fn tell(&self, hints: &[Hint]) {
         self.unsent.lock().unwrap_or_else(PoisonError::into_inner).extend(hints);
         self.more.notify_one();
     }

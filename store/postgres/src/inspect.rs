@@ -81,6 +81,8 @@ const NODES: &str = "select node.id::text, labels, extract(epoch from until - cl
     (select count(*) from session where owner = node.id and seq > 0), draining from node \
     order by until < clock_timestamp(), since, node.id";
 
+const LIVING: &str = "select count(*) from node where until > clock_timestamp()";
+
 const STATUS: &str = "with living as (select id from node where until > clock_timestamp()), \
     counted as (select count(*) as all, \
         count(*) filter (where owner in (select id from living)) as owned, \
@@ -132,6 +134,13 @@ pub(crate) async fn nodes(slot: &Slot) -> Result<Vec<NodeStatus>, Error> {
         })
     };
     rows(slot, NODES, &[]).await?.iter().map(node).collect()
+}
+
+/// How many nodes are alive.
+pub(crate) async fn living(slot: &Slot) -> Result<u64, Error> {
+    let found = rows(slot, LIVING, &[]).await?;
+    let living: Option<i64> = found.first().map(|row| get(row, 0)).transpose()?;
+    Ok(living.unwrap_or_default().unsigned_abs())
 }
 
 pub(crate) async fn status(slot: &Slot) -> Result<Status, Error> {

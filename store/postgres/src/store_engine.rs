@@ -459,6 +459,18 @@ impl Inboxes for PostgresEngine {
         self.node.reader().on_any_growth(grown);
     }
 
+    fn wait_for_others(&self, session: SessionId, patience: Duration) -> Result<(), Error> {
+        self.node.wait_for_others(session, patience).map_err(engine_error)
+    }
+
+    fn on_show(&self, show: Box<dyn Fn(SessionId) + Send + Sync>) {
+        self.node.on_show(show);
+    }
+
+    fn shown(&self, session: SessionId) {
+        self.node.shown(session);
+    }
+
     fn on_growth(
         &self,
         session: SessionId,

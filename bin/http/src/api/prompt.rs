@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 
 use super::questions::{allow, resume_cut_off};
 use super::{Answer, Api, BY, JsonBody, Named, nothing, yes};
+use crate::elsewhere;
 use crate::error::ApiError;
 use crate::opencode::{ProjectedMessage, Projection, ids};
 
@@ -427,7 +428,7 @@ async fn ended(api: &Arc<Api>, session: SessionId, head: u64, started: Started) 
         reply.or(messages.last()).map(|last| last.whole())
     });
     let last = last.await?;
-    api.feed.taken().await;
+    elsewhere::shown(&api.sessions, &api.feed, session).await;
     Ok(Json(last))
 }
 
