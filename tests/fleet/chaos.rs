@@ -1,9 +1,9 @@
 //! Three nodes on one database, which may have a synchronous standby, with clients at work and an observer, while nodes are killed,
 //! stand still and leave, the database is killed, its disk is full, its standby takes over, clocks jump, and connections are
-//! cut around the answers to commits.
+//! cut around the answers to commits. A server beside them shows the sessions all the time.
 //!
-//! The checks read what the observer printed, what `export` prints and the lines that commands have written. They share
-//! no code with the node.
+//! The checks read what the observer printed, what `export` prints, the lines that commands have written and what the server
+//! has shown. They share no code with the node.
 //!
 //! `LEFTFOLD_FAULTS` sets the number of faults (default 14), `LEFTFOLD_CHAOS_SEED` which come. The database has its standby and a
 //! disk that can be full if the number is set.
@@ -25,6 +25,8 @@ use common::{Clock, Ran, Random, Site, Tally, marked, number, script, wait_until
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::http_client::Served;
+use crate::shown::{self, FEEDS, MESSAGES, Viewer};
 use crate::url;
 
 const NODES: usize = 3;
@@ -457,6 +459,14 @@ impl Run<'_> {
     }
 }
 
+/// A server, and its port.
+fn serve(site: &Site, url: &str, home: &str) -> (Served, u16) {
+    let port = free_port();
+    let mut command = site.command(&["serve", "--port", &port.to_string()]);
+    command.env("LEFTFOLD_HOME", site.path(home)).env("LEFTFOLD_STORE", url);
+    (Served::of(command), port)
+}
+
 fn exported(site: &Site, session: &str) -> Vec<(String, Value)> {
     let ran: Ran = site.run(&["export", session]).ok();
     let lines =
@@ -492,7 +502,7 @@ fn faults_lose_and_double_nothing() {
         ])
         .never(&[
             LOST, TWICE, GAPS, CHAINS, DOUBLED, UNDONE, ANSWERS, UNFINISHED, LEFT, WAITING,
-            UNANSWERED,
+            UNANSWERED, MESSAGES, FEEDS,
         ]);
     let ports = servers.ports;
     let address = format!("{}&lease=2", url(&servers.primary));
@@ -529,6 +539,11 @@ fn faults_lose_and_double_nothing() {
         .collect();
     let (mut observer, seen) = observer(&site, &direct);
     nodes.iter().for_each(Node::start);
+    // its connections are cut, too
+    let server = serve(&site, &nodes[0].url, "page");
+    let watching = Arc::new(AtomicBool::new(false));
+    let feed = shown::follow(server.1, &watching);
+    let viewer = Viewer { name: "page".to_owned(), port: server.1, feed };
     let sessions: Vec<String> = (0..CLIENTS)
         .map(|at| {
             let new = json!({ "cwd": site.project(), "mcpServers": [] });
@@ -599,6 +614,20 @@ fn faults_lose_and_double_nothing() {
     }
     let waiting = servers.primary.logs(&format!("select count(*) from {schema}.inbox"));
     tally.equal(WAITING, &waiting.as_str(), &"0", "inbox");
+    let fresh = serve(&site, &direct, "fresh");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    for session in &sessions {
+        let prompts = exported(&site, session).into_iter().filter_map(|(_, event)| {
+            let text = event["data"]["parts"][0]["text"].as_str().map(str::to_owned);
+            text.filter(|_| of(&event, "turn.prompted"))
+        });
+        let prompts: Vec<String> = prompts.collect();
+        shown::check(&tally, deadline, fresh.1, std::slice::from_ref(&viewer), session, &prompts);
+    }
+    watching.store(true, Ordering::SeqCst);
+    for (server, _) in [server, fresh] {
+        server.end();
+    }
     for node in &nodes {
         node.end(Signal::TERM);
     }

@@ -19,6 +19,7 @@ mod old_server;
 mod operations;
 mod orders;
 mod quota;
+mod shown;
 mod takeover;
 mod trial;
 mod trouble;

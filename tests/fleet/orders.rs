@@ -5,19 +5,18 @@
 //! number of sessions (default 40). Each session has an order of its own.
 
 use std::collections::BTreeMap;
-use std::io::{BufReader, Read, Write};
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use common::postgres::{Cluster, free_port, shared};
-use common::{PATIENCE, Random, Site, Tally, number, script, wait_until};
+use common::{Random, Site, Tally, number, script, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::http_client::{Answered, Served, SseReader};
+use crate::http_client::{Answered, Served};
+use crate::shown::{self, FEEDS, MESSAGES, Viewer, same};
 use crate::url;
 
 const NODES: usize = 3;
@@ -27,15 +26,11 @@ const CLIENTS: usize = 40;
 const PROMPTS: usize = 5;
 /// The lease of a server.
 const LEASE: Duration = Duration::from_secs(2);
-/// How long a client waits for an answer: until after a takeover.
-const LIMIT: Duration = Duration::from_secs(45);
 
 const UNANSWERED: &str = "requests without an answer";
 const MISSING: &str = "acknowledged prompts that are missing";
-const MESSAGES: &str = "servers that show other messages than the log has";
 const BUSY: &str = "servers that show a session that rests as busy";
 const QUESTIONS: &str = "servers that show a question that was answered";
-const FEEDS: &str = "feeds that sent other messages than the log has";
 
 /// A server, which is now and then not there.
 struct Node<'a> {
@@ -56,28 +51,6 @@ impl Node<'_> {
         let id = self.served.lock().unwrap().as_ref().unwrap().id();
         kill_process(Pid::from_raw(id.try_into().unwrap()).unwrap(), signal).unwrap();
     }
-
-    /// `None`: the server was not there, or died before it had answered.
-    fn try_ask(&self, method: &str, path: &str, body: &str) -> std::io::Result<Option<Answered>> {
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return Ok(None) };
-        stream.set_read_timeout(Some(LIMIT))?;
-        let length = body.len();
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nconnection: close\r\ncontent-type: application/json\r\n\
-             content-length: {length}\r\n\r\n{body}",
-            self.port
-        );
-        if stream.write_all(request.as_bytes()).is_err() {
-            return Ok(None);
-        }
-        let mut bytes = Vec::new();
-        match stream.read_to_end(&mut bytes) {
-            Ok(_) if bytes.is_empty() => Ok(None),
-            Ok(_) => Ok(Some(Answered::read(&bytes[..]))),
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(error),
-            Err(_) => Ok(None),
-        }
-    }
 }
 
 struct Run<'a> {
@@ -87,7 +60,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn ask(&self, at: usize, method: &str, path: &str, body: &Value) -> Option<Answered> {
-        let answered = self.nodes[at].try_ask(method, path, &body.to_string());
+        let answered = shown::ask(self.nodes[at].port, method, path, &body.to_string());
         self.tally
             .check(UNANSWERED, answered.is_ok(), || format!("node-{at}: {method} {path} {body}"));
         answered.ok().flatten().filter(|answered| answered.status < 300)
@@ -183,43 +156,6 @@ impl Run<'_> {
     }
 }
 
-/// The last state of each part that a feed has sent, by message and session.
-type Sent = Arc<Mutex<BTreeMap<String, BTreeMap<String, Value>>>>;
-
-/// Follows the feed of a server that may be killed, from its last frame on.
-fn follow(port: u16, is_over: &Arc<AtomicBool>) -> Sent {
-    let (sent, is_over) = (Sent::default(), Arc::clone(is_over));
-    let parts = Arc::clone(&sent);
-    thread::spawn(move || {
-        let mut last = String::new();
-        while !is_over.load(Ordering::SeqCst) {
-            sleep(Duration::from_millis(50));
-            let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) else { continue };
-            let Ok(stream) = request_feed(stream, &last) else { continue };
-            let mut feed = SseReader::new(stream);
-            while let Some(frame) = feed.next() {
-                if !frame.id.is_empty() {
-                    last.clone_from(&frame.id);
-                }
-                let part = &frame.properties["part"];
-                if frame.kind == "message.part.updated" {
-                    let session = part["sessionID"].as_str().unwrap().to_owned();
-                    let id = part["id"].as_str().unwrap().to_owned();
-                    parts.lock().unwrap().entry(session).or_default().insert(id, part.clone());
-                }
-            }
-        }
-    });
-    sent
-}
-
-fn request_feed(mut stream: TcpStream, last: &str) -> std::io::Result<BufReader<TcpStream>> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let after = if last.is_empty() { String::new() } else { format!("last-event-id: {last}\r\n") };
-    write!(stream, "GET /global/event HTTP/1.1\r\nhost: localhost\r\n{after}\r\n")?;
-    Ok(BufReader::new(stream))
-}
-
 /// The prompts in the log of a session, in order.
 fn prompts_of(site: &Site, session: &str) -> Option<Vec<String>> {
     let events = site.run(&["export", session]).ok().events();
@@ -272,7 +208,12 @@ fn each_server_shows_what_the_log_has() {
         .collect();
     nodes.iter().for_each(Node::start);
     let is_over = Arc::new(AtomicBool::new(false));
-    let feeds: Vec<Sent> = nodes.iter().map(|node| follow(node.port, &is_over)).collect();
+    let viewer = |node: &Node<'_>| Viewer {
+        name: node.home.clone(),
+        port: node.port,
+        feed: shown::follow(node.port, &is_over),
+    };
+    let viewers: Vec<Viewer> = nodes.iter().map(viewer).collect();
     let run = Run { nodes: &nodes, tally: &tally };
     let (next, working) = (AtomicUsize::new(0), AtomicUsize::new(CLIENTS));
     let sessions = Mutex::new(Vec::new());
@@ -323,12 +264,7 @@ fn each_server_shows_what_the_log_has() {
     // a server sees what others do within two seconds; the rest is for a machine with other work
     let deadline = Instant::now() + Duration::from_secs(10);
     let until = |kind: &str, place: &str, so: &dyn Fn() -> Result<(), String>| {
-        let mut why = so();
-        while why.is_err() && Instant::now() < deadline {
-            sleep(Duration::from_millis(20));
-            why = so();
-        }
-        tally.check(kind, why.is_ok(), || format!("{place}: {}", why.unwrap_err()));
+        shown::until(&tally, deadline, kind, place, so);
     };
     for (at, node) in nodes.iter().enumerate() {
         // a session whose only prompt nobody acknowledged may wait for an answer
@@ -344,31 +280,7 @@ fn each_server_shows_what_the_log_has() {
         });
     }
     for (session, prompts) in &logs {
-        let path = format!("/session/{session}/message");
-        let expected = fresh.try_ask("GET", &path, "").unwrap().unwrap().ok();
-        let messages = expected.as_array().unwrap();
-        let of_user = messages.iter().filter(|message| message["info"]["role"] == "user");
-        let texts: Vec<&str> =
-            of_user.map(|message| message["parts"][0]["text"].as_str().unwrap()).collect();
-        tally.equal(MESSAGES, &texts, &prompts.iter().map(String::as_str).collect(), session);
-        let parts: Vec<&Value> =
-            messages.iter().flat_map(|message| message["parts"].as_array().unwrap()).collect();
-        for (at, feed) in feeds.iter().enumerate() {
-            let place = format!("{session} at node-{at}");
-            until(MESSAGES, &place, &|| {
-                let shown = run.get(at, &path).unwrap_or_default();
-                let shown = shown.as_array().into_iter().flatten();
-                let unlike = shown.clone().zip(messages).find(|(shown, message)| shown != message);
-                same(&unlike, &None)?;
-                same(&shown.count(), &messages.len())
-            });
-            until(FEEDS, &place, &|| {
-                let sent = feed.lock().unwrap();
-                let sent = sent.get(session);
-                let of = |part: &Value| sent.and_then(|sent| sent.get(part["id"].as_str()?));
-                parts.iter().try_for_each(|part| same(&of(part), &Some(*part)))
-            });
-        }
+        shown::check(&tally, deadline, fresh.port, &viewers, session, prompts);
     }
     tally.add("ms until the last view was right", start.elapsed().as_millis().try_into().unwrap());
     is_over.store(true, Ordering::SeqCst);
@@ -376,8 +288,4 @@ fn each_server_shows_what_the_log_has() {
         node.served.lock().unwrap().take().unwrap().kill();
     }
     tally.finish();
-}
-
-fn same<T: PartialEq + std::fmt::Debug>(found: &T, expected: &T) -> Result<(), String> {
-    if found == expected { Ok(()) } else { Err(format!("{found:?} is not {expected:?}")) }
 }
