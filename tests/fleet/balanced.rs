@@ -13,8 +13,6 @@ use serde_json::{Value, json};
 use crate::http_client::Served;
 use crate::url;
 
-const CLIENTS: usize = 2;
-
 /// Prompts between which a server is killed.
 const ROUND: usize = 3;
 
@@ -75,7 +73,7 @@ fn clients_behind_a_load_balancer_get_every_answer() {
     };
     let mut servers = vec![serve(0), serve(1)];
     let attached = format!("http://127.0.0.1:{}", balancer(ports));
-    let mut sessions: [Option<String>; CLIENTS] = [const { None }; CLIENTS];
+    let mut sessions: [Option<String>; 2] = [None, None];
     let prompts = number("LEFTFOLD_PROMPTS", 4);
     for count in 0..prompts {
         if count % ROUND == ROUND - 1 {
@@ -88,11 +86,15 @@ fn clients_behind_a_load_balancer_get_every_answer() {
             }
         }
         let prompt = format!("say {count}.");
-        let clients = sessions.each_ref().map(|session| {
+        let clients = [0, 1].map(|at: usize| {
+            let session = &sessions[at];
             let mut args = vec!["run", "--attach", &attached, "--format", "json"];
             args.extend(session.iter().flat_map(|session| ["--session", session.as_str()]));
             args.push(&prompt);
-            Live::start(peers.run_opencode(&site, &args))
+            let mut client = peers.run_opencode(&site, &args);
+            // the client locks a database of its own
+            client.env("XDG_DATA_HOME", site.path(&format!("client-{at}")));
+            Live::start(client)
         });
         sessions = clients.map(|client| {
             let ran = client.wait();

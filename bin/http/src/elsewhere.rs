@@ -31,6 +31,9 @@ const COLLECT: Duration = Duration::from_millis(20);
 /// How long an answer waits for other nodes, of which one may be gone.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// How much longer than the answer the last frame may need to the client: it comes by another node and another connection.
+const WAY: Duration = Duration::from_millis(50);
+
 /// Sessions of each kind that are looked at.
 const MOST: usize = 256;
 
@@ -123,6 +126,7 @@ async fn send_all(
     let is_there = |tree: &Projection| (tree.seq(session) >= end).then_some(());
     feed.when(session, is_there).await.map_err(|error| anyhow!("{error:?}"))?;
     feed.taken().await;
+    sleep(WAY).await;
     Ok(())
 }
 
