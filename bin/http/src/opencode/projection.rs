@@ -101,3 +101,117 @@ impl Projection {
         known.flat_map(|(known, view)| known.snapshot(view, limit)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use leftfold_events::{Event, Notes, Time};
+    use serde_json::json;
+
+    use super::*;
+
+    /// A turn of two requests, the first of which calls a tool.
+    fn log(session: SessionId) -> Vec<Envelope> {
+        let model = json!({ "provider": "p", "id": "m" });
+        let hash = "0".repeat(64);
+        let requested = json!({ "model": model, "step": 1, "attempt": 1, "purpose": "turn", "request_sha256": hash });
+        let usage =
+            json!({ "input": 10, "output": 2, "reasoning": 0, "cache_read": 0, "cache_write": 0 });
+        let finished =
+            |finish| json!({ "finish": finish, "usage": usage, "cost": 0.5, "body_sha256": hash });
+        let events = [
+            (
+                0,
+                "session.created",
+                json!({
+                    "directory": "/p", "worktree": "/p", "parent": null, "agent": "build", "version": "1", "policy": 1,
+                }),
+            ),
+            (
+                0,
+                "turn.prompted",
+                json!({
+                    "parts": [{ "type": "text", "text": "go" }], "agent": "build", "model": model, "by": "cli",
+                }),
+            ),
+            (0, "model.requested", requested.clone()),
+            (3, "model.finished", finished("tool_calls")),
+            (3, "tool.called", json!({ "call": { "id": "c", "name": "bash", "input": {} } })),
+            (5, "tool.resolve_started", json!({ "call": "c" })),
+            (
+                6,
+                "tool.resolved",
+                json!({
+                    "name": "bash", "input": {}, "class": "command", "access": [], "paths": [], "timeout": 1000, "error": null,
+                }),
+            ),
+            (
+                5,
+                "tool.started",
+                json!({ "call": "c", "name": "bash", "class": "command", "attempt": 1 }),
+            ),
+            (
+                8,
+                "tool.finished",
+                json!({
+                    "call": "c", "title": "", "output": "", "is_error": false, "metadata": {}, "spill": null,
+                    "attachments": [],
+                }),
+            ),
+            (0, "model.requested", requested),
+            (
+                10,
+                "model.streamed",
+                json!({ "parts": [{ "id": "0", "kind": "text", "text": "Done." }] }),
+            ),
+            (10, "model.finished", finished("stop")),
+            (
+                0,
+                "turn.ended",
+                json!({
+                    "reason": "completed", "text": "Done.", "usage": usage, "cost": 1.0, "steps": 2,
+                    "permission_denials": [], "error": null,
+                }),
+            ),
+        ];
+        let envelope = |(seq, (of, kind, data)): (Seq, (Seq, &str, Value))| {
+            let (concern, name) = kind.split_once('.').unwrap();
+            let event: Event = serde_json::from_value(json!({ concern: { name: data } })).unwrap();
+            let (of, notes) = ((of > 0).then_some(of), Notes::default());
+            Envelope {
+                session,
+                seq,
+                at: Time::from_millis(seq * 1_000),
+                of,
+                until: None,
+                event,
+                notes,
+            }
+        };
+        (1..).zip(events).map(envelope).collect()
+    }
+
+    /// A node may be taken for dead although it is not.
+    #[test]
+    fn a_turn_that_goes_on_although_it_was_shown_as_cut_off_is_shown_as_its_log_is() {
+        let session = SessionId::default();
+        let log = log(session);
+        let shown = |cut_off_after: usize| {
+            let mut projection = Projection::new(session, 0);
+            for (count, event) in (1..).zip(&log) {
+                projection.apply(event);
+                if count == cut_off_after {
+                    projection.cut_off();
+                }
+            }
+            let known = projection.session(session).unwrap();
+            let messages: Vec<Value> =
+                known.messages().iter().map(|message| message.whole()).collect();
+            (messages, known.status().clone())
+        };
+        let expected = shown(0);
+        assert_eq!(expected.0.len(), 3, "{expected:?}");
+        for count in 2..log.len() {
+            assert_eq!(shown(count), expected, "cut off after event {count}");
+        }
+    }
+}

@@ -63,8 +63,10 @@ pub(crate) struct SessionProjection {
     shown: Vec<(Seq, bool)>,
     /// The frames that have closed the last questions. A client that was away still shows these.
     closed: VecDeque<Frame>,
-    /// Whether its open turn was cut off, and nobody has resumed it yet.
+    /// Whether its open turn was cut off, and nobody has gone on with it yet.
     is_cut_off: bool,
+    /// Whether the events that follow only close that turn.
+    is_closing: bool,
     /// Whether the last compaction began by itself.
     is_auto: bool,
     /// The reverts that have ended, and why the last one failed.
@@ -200,6 +202,7 @@ impl SessionProjection {
             shown: Vec::new(),
             closed: VecDeque::new(),
             is_cut_off: false,
+            is_closing: false,
             is_auto: true,
             restores: (0, None),
             info: Value::Null,
@@ -261,6 +264,8 @@ impl SessionProjection {
         subagent: Option<&SubagentStatus>,
     ) -> Vec<Frame> {
         let mut frames = Vec::new();
+        // somebody writes: its node was only slow, or could not be seen
+        self.is_cut_off &= self.is_closing;
         self.learn(event, view);
         self.remove_dropped(event.seq, view, &mut frames);
         self.add_messages(event.at, view, &mut frames);
@@ -273,7 +278,7 @@ impl SessionProjection {
             self.announce(change, event, view, &mut frames);
         }
         if matches!(event.event, Event::Turn(Turn::Ended(_) | Turn::Prompted { .. })) {
-            self.is_cut_off = false;
+            (self.is_cut_off, self.is_closing) = (false, false);
         }
         self.close_unanswered(view, &mut frames);
         if matches!(event.event, Event::Files(_) | Event::Turn(Turn::Prompted { .. })) {
@@ -314,7 +319,10 @@ impl SessionProjection {
             // a turn that is only closed, for another prompt, does not run again
             Event::Session(
                 Session::Resumed { close, .. } | Session::ResumedImported { close, .. },
-            ) => self.is_cut_off = *close && view.turn.is_some(),
+            ) => {
+                self.is_closing = *close && view.turn.is_some();
+                self.is_cut_off = self.is_closing;
+            }
             Event::Turn(Turn::Prompted { .. } | Turn::Noted { .. }) => {
                 let id = event.notes.client.clone().filter(|id| ids::is_given(id, "msg"));
                 let parts = event.notes.parts.as_ref().map(Json::value).unwrap_or_default();
