@@ -6,11 +6,12 @@ use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use leftfold_files::{Unread, openat};
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat};
+use rustix::io::Errno;
 
 use crate::Error;
 
@@ -126,8 +127,7 @@ fn folder_and_name<'a>(
         // checked here because a rename would replace a read-only file
         rustix::fs::access(path, rustix::fs::Access::WRITE_OK).map_err(|e| failed(e.into()))?;
     }
-    std::fs::create_dir_all(folder).map_err(failed)?;
-    Ok((openat(folder, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?, name))
+    Ok((make_folder(folder, &mut Vec::new()).map_err(failed)?, name))
 }
 
 /// Refuses to replace a file that another program has changed since. A short race remains.
@@ -142,6 +142,32 @@ fn unchanged(path: &Path, existing: Option<&Metadata>) -> Result<(), Error> {
 /// Opens the folder at `path`. Never follows a link.
 pub(crate) fn folder(path: &Path) -> io::Result<OwnedFd> {
     openat(path, OFlags::RDONLY | OFlags::DIRECTORY)
+}
+
+/// Opens the folder at `path`, and makes it and the folders above it if they are missing. Adds those to `made`. Never
+/// follows a link, also none that another program puts there meanwhile.
+pub(crate) fn make_folder(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<OwnedFd> {
+    let (mut missing, mut at) = (Vec::new(), path);
+    let mut opened = loop {
+        match (folder(at), at.parent().zip(at.file_name())) {
+            (Err(error), Some((parent, name))) if error.kind() == io::ErrorKind::NotFound => {
+                missing.push((at, name));
+                at = parent;
+            }
+            (opened, _) => break opened?,
+        }
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    for (path, name) in missing.into_iter().rev() {
+        match mkdirat(&opened, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) => made.push(path.to_owned()),
+            // another call was faster
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        opened = rustix::fs::openat(&opened, name, flags, Mode::empty())?;
+    }
+    Ok(opened)
 }
 
 fn temporary_name() -> String {
@@ -198,6 +224,19 @@ mod tests {
         assert_eq!(error.kind(), "not_found");
         let left: Vec<_> = std::fs::read_dir(site.path("")).unwrap().collect();
         assert!(left.is_empty(), "{left:?}");
+    }
+
+    #[test]
+    fn a_link_that_appears_in_the_path_makes_no_folder_elsewhere() {
+        let site = Site::new();
+        std::os::unix::fs::symlink(site.outside(""), site.path("link")).unwrap();
+        for name in ["link/f", "link/a/f", "link/a/b/f"] {
+            assert!(replace(&site.path(name), None, b"x").is_err(), "{name}");
+        }
+        assert_eq!(std::fs::read_dir(site.outside("")).unwrap().count(), 0);
+        let mut made = Vec::new();
+        make_folder(&site.path("a/b/c"), &mut made).unwrap();
+        assert_eq!(made, ["a", "a/b", "a/b/c"].map(|name| site.path(name)));
     }
 
     #[test]

@@ -117,13 +117,7 @@ impl Stage {
     }
 
     fn create(&mut self, folder: &Path) -> io::Result<()> {
-        let missing = folder.ancestors().take_while(|folder| !folder.exists());
-        let missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
-        for folder in missing.into_iter().rev() {
-            std::fs::create_dir(&folder)?;
-            self.folders.push(folder);
-        }
-        Ok(())
+        confined::make_folder(folder, &mut self.folders).map(drop)
     }
 
     /// Puts all files in place. Returns the files written.
