@@ -31,11 +31,23 @@ pub(crate) struct Target {
 /// The path is empty, contains NUL, or is not UTF-8 after resolution; links form a loop; a folder
 /// may not be searched.
 pub(crate) fn resolve(given: &str, cx: &Workspace) -> Result<Target, Error> {
+    resolve_by(given, cx, link)
+}
+
+/// Resolves `given` as [`resolve`] does, but as a command of its own process sees `/proc/self`.
+///
+/// # Errors
+/// Those of [`resolve`].
+pub(crate) fn resolve_for_command(given: &str, cx: &Workspace) -> Result<Target, Error> {
+    resolve_by(given, cx, link_for_command)
+}
+
+fn resolve_by(given: &str, cx: &Workspace, link: Links) -> Result<Target, Error> {
     if given.is_empty() || given.contains('\0') || given.len() > MAX_PATH {
         let given = text::clip(given.to_owned(), 200);
         return Err(Error::NotFound(format!("{given:?} cannot be a path.")));
     }
-    let path = real(&cx.directory.join(expand(given)))?;
+    let path = follow(&cx.directory.join(expand(given)), link)?;
     if path.to_str().is_none() {
         let text = format!("{} leads to a path that is not UTF-8.", path.display());
         return Err(Error::NotFound(text));
@@ -65,6 +77,13 @@ fn expand(given: &str) -> PathBuf {
 /// are kept as they are. So a dangling link resolves to the place where a write would create the
 /// file, and `link/..` is the parent of the link's target.
 pub(crate) fn real(path: &Path) -> Result<PathBuf, Error> {
+    follow(path, link)
+}
+
+/// Returns the target of the link at a path. `None` if it is not a link or does not exist.
+type Links = fn(&Path) -> Result<Option<PathBuf>, Error>;
+
+fn follow(path: &Path, link: Links) -> Result<PathBuf, Error> {
     let mut real = PathBuf::from("/");
     let mut rest: VecDeque<OsString> = names(path);
     let mut links = 0;
@@ -101,7 +120,19 @@ fn names(path: &Path) -> VecDeque<OsString> {
         .collect()
 }
 
-/// The target of the link at `path`. `None` if it is not a link or does not exist.
+/// The process of whoever opens them.
+const OWN_PROCESS: [&str; 2] = ["/proc/self", "/proc/thread-self"];
+
+/// The links of [`OWN_PROCESS`] lead a command to itself, not to this process. Only two of them lead into the file system.
+fn link_for_command(path: &Path) -> Result<Option<PathBuf>, Error> {
+    match path.file_name().and_then(|name| name.to_str()) {
+        _ if !OWN_PROCESS.iter().any(|own| path.starts_with(own)) => link(path),
+        Some("root") => Ok(Some("/".into())),
+        Some("cwd") => link(Path::new("/proc/self/cwd")),
+        _ => Ok(None),
+    }
+}
+
 fn link(path: &Path) -> Result<Option<PathBuf>, Error> {
     match std::fs::read_link(path) {
         Ok(target) => Ok(Some(target)),
@@ -161,6 +192,12 @@ impl Target {
         }
         plan.paths.push(self.path);
         plan
+    }
+
+    /// Whether it is part of the process that opens it. What lies below an open folder of that process may be anything.
+    pub(crate) fn is_own_process(&self) -> bool {
+        let mut names = self.path.iter().skip_while(|name| *name != "fd");
+        OWN_PROCESS.iter().any(|own| self.path.starts_with(own)) && names.nth(2).is_none()
     }
 
     /// Whether it is the worktree itself.

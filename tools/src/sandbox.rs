@@ -124,7 +124,8 @@ impl Sandbox {
             let is_own = |path| own.write.contains(path) || own.show.contains(path);
             let path =
                 |path| if is_own(path) { resolved(&at_home(path, cx)) } else { at_home(path, cx) };
-            paths.iter().map(path).collect()
+            // a command has a `/proc` of its own
+            paths.iter().map(path).filter(|path| !path.starts_with("/proc")).collect()
         };
         let shown = [absolute(&self.profile.shown), absolute(&own.show)].concat();
         let opened = absolute(&self.profile.write);

@@ -519,10 +519,12 @@ impl Walk<'_> {
                 }
                 continue;
             }
-            let Some(Ok(target)) = path.to_str().map(|path| paths::resolve(path, self.cx)) else {
+            let Some(Ok(target)) =
+                path.to_str().map(|path| paths::resolve_for_command(path, self.cx))
+            else {
                 continue;
             };
-            if self.is_spilled(&target) {
+            if self.is_spilled(&target) || target.is_own_process() {
                 continue;
             }
             let is_file = found.as_ref().is_some_and(std::fs::Metadata::is_file);
@@ -645,7 +647,8 @@ impl Walk<'_> {
     /// A path as rules see it.
     fn shown(&self, path: &Path) -> String {
         let text = path.to_string_lossy();
-        paths::resolve(&text, self.cx).map_or_else(|_| text.to_string(), |target| target.shown)
+        paths::resolve_for_command(&text, self.cx)
+            .map_or_else(|_| text.to_string(), |target| target.shown)
     }
 
     /// Everything below a folder, without following links, `node_modules`, and the contents of `.git`.
@@ -737,8 +740,9 @@ impl Walk<'_> {
         };
         let inside = |folder: &PathBuf| {
             let path = folder.join(&text);
-            path.to_str()
-                .is_some_and(|path| paths::resolve(path, self.cx).is_ok_and(|target| target.inside))
+            path.to_str().is_some_and(|path| {
+                paths::resolve_for_command(path, self.cx).is_ok_and(|target| target.inside)
+            })
         };
         let plain = run.redirects.is_empty() && !run.assigns && !run.fed && !text.is_empty();
         plain && !self.place.unknown && self.place.folders.iter().all(inside)
@@ -852,7 +856,12 @@ impl Walk<'_> {
 
     /// A file that a pattern matches.
     fn matched(&mut self, path: &Path, how: Use) {
-        let Ok(target) = paths::resolve(&path.to_string_lossy(), self.cx) else { return };
+        let Ok(target) = paths::resolve_for_command(&path.to_string_lossy(), self.cx) else {
+            return;
+        };
+        if target.is_own_process() {
+            return;
+        }
         if !target.inside && !self.is_spilled(&target) {
             self.leave(target.outside());
         }
@@ -908,7 +917,9 @@ impl Walk<'_> {
 
     /// A file that a command creates or replaces.
     fn landed(&mut self, path: &Path) {
-        let Ok(target) = paths::resolve(&path.to_string_lossy(), self.cx) else { return };
+        let Ok(target) = paths::resolve_for_command(&path.to_string_lossy(), self.cx) else {
+            return;
+        };
         self.claim(Use::Writes, target.shown);
     }
 
@@ -1023,7 +1034,8 @@ impl Walk<'_> {
         {
             return;
         }
-        match paths::resolve(&text, self.cx) {
+        match paths::resolve_for_command(&text, self.cx) {
+            Ok(target) if target.is_own_process() => {}
             _ if self.found.paths.len() >= MAX_PATHS => self.somewhere(),
             Ok(target) => {
                 let spilled = self.is_spilled(&target);
