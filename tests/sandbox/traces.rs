@@ -121,3 +121,33 @@ fn a_command_that_makes_them_says_so_and_they_change_nothing() {
         assert!(!log.contains(KEY), "the key is in the log");
     }
 }
+
+/// What a command leaves in a repository and in folders that were there before, where no mount could keep it out.
+const LEFT: [&str; 9] = [
+    ".claude/settings.json",
+    ".claude/skills/s/SKILL.md",
+    ".envrc",
+    ".git/config.worktree",
+    ".git/info/attributes",
+    ".git/rebase-merge/git-rebase-todo",
+    ".husky/pre-commit",
+    ".mcp.json",
+    "web/.vscode/tasks.json",
+];
+
+#[test]
+fn what_a_command_leaves_for_git_and_other_programs_is_told() {
+    let lines = LEFT.map(|name| {
+        format!(
+            "mkdir -p $(dirname {name}); printf '[core]\\nfsmonitor = ./x\\nexec ./x\\n' > {name}\n"
+        )
+    });
+    let site = Site::scripted(&script(json!([bash("bash job.sh"), says("Done.")]))).sandboxed();
+    site.file("job.sh", lines.concat());
+    site.file(".claude/notes.md", "");
+    let git = std::process::Command::new("git").args(["init", "-q"]).arg(site.project()).status();
+    assert!(git.unwrap().success());
+    let events = site.prompt("go").ok().events();
+    let result = &only(&events, "tool.finished")["data"];
+    assert_eq!(result["metadata"]["sandbox"]["made"], json!(LEFT), "{result}");
+}

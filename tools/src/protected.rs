@@ -27,6 +27,81 @@ pub(crate) const SETTINGS: [&str; 8] = [
 /// The folders at a project's root whose Markdown files may be agents.
 pub(crate) const ROOT_AGENTS: [&str; 2] = ["agent", "agents"];
 
+/// Files and folders of a project, at any depth, that other programs run or obey by themselves: editors, other agents, and
+/// programs that shells and git start. In lower case.
+const OF_OTHERS: &[&str] = &[
+    // editors
+    ".devcontainer",
+    ".devcontainer.json",
+    ".dir-locals.el",
+    ".exrc",
+    ".fleet",
+    ".gdbinit",
+    ".idea",
+    ".lldbinit",
+    ".lvimrc",
+    ".nvim.lua",
+    ".nvimrc",
+    ".theia",
+    ".vscode",
+    ".zed",
+    // other agents
+    ".aider.conf.yml",
+    ".amazonq",
+    ".amp",
+    ".augment",
+    ".claude",
+    ".cline",
+    ".clinerules",
+    ".codex",
+    ".continue",
+    ".continuerules",
+    ".copilot",
+    ".crush.json",
+    ".cursor",
+    ".cursorrules",
+    ".factory",
+    ".gemini",
+    ".goosehints",
+    ".junie",
+    ".kilocode",
+    ".kiro",
+    ".mcp.json",
+    ".openhands",
+    ".qwen",
+    ".roo",
+    ".roomodes",
+    ".roorules",
+    ".trae",
+    ".windsurf",
+    ".windsurfrules",
+    "copilot-instructions.md",
+    "crush.json",
+    "gemini.md",
+    "qwen.md",
+    // programs that shells and git start
+    ".autoenv.zsh",
+    ".envrc",
+    ".githooks",
+    ".husky",
+    ".lefthook.yaml",
+    ".lefthook.yml",
+    ".mise",
+    ".mise.local.toml",
+    ".mise.toml",
+    ".overcommit.yml",
+    ".pre-commit-config.yaml",
+    "lefthook.yaml",
+    "lefthook.yml",
+    "mise.local.toml",
+    "mise.toml",
+];
+
+/// Whether a file or folder of this name, in lower case, is one that other programs run or obey by themselves.
+pub(crate) fn is_of_others(name: &str) -> bool {
+    OF_OTHERS.contains(&name) || name.ends_with(".code-workspace")
+}
+
 /// Looks up the places that need the permission, so that the first call does not wait for that.
 pub fn prepare_places(cx: &Workspace) {
     ProtectedPlaces::of(cx);
@@ -60,8 +135,8 @@ pub(crate) fn add_access(resolution: &mut Resolution, cx: &Workspace) {
 }
 
 /// Whether a path as rules see it names settings, agents, commands, skills or plugins of a project, an instruction
-/// file, or the hooks and settings of git, also where they are (`commondir`), and the commands of a rebase in progress.
-/// The folder of plans is for plans.
+/// file, a file that other programs run by themselves, or the hooks, settings and attributes of git, also where they are
+/// (`commondir`), and the commands of a rebase in progress. The folder of plans is for plans.
 pub fn is_protected(path: &str) -> bool {
     // some file systems do not tell them apart
     let path = path.to_ascii_lowercase();
@@ -74,17 +149,17 @@ pub fn is_protected(path: &str) -> bool {
     let settings = ["leftfold.json", "leftfold.jsonc", "opencode.json", "opencode.jsonc"];
     let instructions = ["agents.md", "claude.md"];
     let of_git = below(".git").is_some_and(|rest| {
-        let runs = ["commondir", "gitdir", "hooks", "rebase-merge"];
-        rest.is_empty() || rest.iter().any(|part| runs.contains(part)) || name.starts_with("config")
+        let names = ["commondir", "gitdir", "hooks", "rebase-apply", "rebase-merge"];
+        let is_attributes = rest.ends_with(&["info", "attributes"]);
+        let runs = rest.iter().any(|part| names.contains(part)) || name.starts_with("config");
+        rest.is_empty() || runs || is_attributes
     });
     let of_agents = [".leftfold", ".opencode"]
         .iter()
         .filter_map(|folder| below(folder))
         .any(|rest| rest.first() != Some(&"plans"));
-    let of_skills = [".claude", ".agents"]
-        .iter()
-        .filter_map(|folder| below(folder))
-        .any(|rest| rest.is_empty() || rest.first() == Some(&"skills"));
+    let of_skills =
+        below(".agents").is_some_and(|rest| rest.is_empty() || rest.first() == Some(&"skills"));
     let of_root = matches!(parts[..], [folder, file] if ROOT_AGENTS.contains(&folder) && file.ends_with(".md"));
     let of_root = of_root && !path.starts_with('/');
     of_root
@@ -93,6 +168,7 @@ pub fn is_protected(path: &str) -> bool {
         || of_git
         || of_agents
         || of_skills
+        || parts.iter().any(|part| is_of_others(part))
 }
 
 /// Refuses a call that nobody can be asked about, if it touches places of the user.
@@ -255,7 +331,20 @@ mod tests {
             (".leftfold/plans/a.md", false),
             (".claude/skills/s/SKILL.md", true),
             (".agents/skills", true),
-            (".claude/notes.md", false),
+            (".claude/settings.json", true),
+            (".claude/hooks/x.sh", true),
+            ("sub/.vscode/tasks.json", true),
+            (".Cursor/mcp.json", true),
+            (".husky/pre-commit", true),
+            ("docs/GEMINI.md", true),
+            ("x.code-workspace", true),
+            (".envrc", true),
+            ("vscode/tasks.json", false),
+            (".envrc.example", false),
+            (".git/info/attributes", true),
+            (".git/modules/m/info/attributes", true),
+            (".git/info/exclude", false),
+            ("src/info/attributes", false),
             ("AGENTS.md", true),
             ("docs/CLAUDE.md", true),
             (".git", true),

@@ -62,6 +62,9 @@ pub(crate) struct Confinement {
     /// Paths that the permissions of the call open for changes.
     #[serde(skip)]
     opened: Vec<PathBuf>,
+    /// Paths that mounts keep read-only: nothing can be mounted where nothing is.
+    #[serde(skip)]
+    kept: Vec<PathBuf>,
 }
 
 impl Sandbox {
@@ -146,7 +149,12 @@ impl Sandbox {
         // without namespaces, or as root, the limit would count other processes or not count at all
         let processes = self.options.processes.or(backend.has_namespaces().then_some(PROCESSES));
         profile.limits.processes = processes;
-        Ok(Some(Confinement { profile, variables, before: Watched::new(&files, startup), opened }))
+        // without namespaces, nothing in a writable folder is read-only
+        let kept =
+            profile.read_only.iter().filter(|path| backend.has_namespaces() && path.exists());
+        let kept = kept.cloned().collect();
+        let before = Watched::new(&cx.worktree, &files, startup);
+        Ok(Some(Confinement { profile, variables, before, opened, kept }))
     }
 }
 
@@ -222,12 +230,10 @@ impl Confinement {
     /// The files that decide what later runs do, and that the command in `worktree` has made or changed. Reads the
     /// worktree, so it may block.
     pub(crate) fn traces(&self, worktree: &Path) -> Traces {
-        let profile = &self.profile;
         self.before.traces(worktree, |path| {
             let is =
                 |list: &[PathBuf]| path.ancestors().any(|above| list.iter().any(|it| it == above));
-            // without namespaces, nothing in a writable folder is read-only
-            is(&self.opened) || profile.backend.has_namespaces() && is(&profile.read_only)
+            is(&self.opened) || is(&self.kept)
         })
     }
 

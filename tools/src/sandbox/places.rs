@@ -110,8 +110,8 @@ impl Places {
         let Some(folder) = within(folder, root) else { return };
         let linked = children(&folder.join("worktrees"));
         for (parents, names) in [
-            (vec![folder.clone()], &["config", "config.worktree", "hooks"][..]),
-            (modules(&folder), &["config", "hooks"]),
+            (vec![folder.clone()], &["config", "config.worktree", "hooks", "info/attributes"][..]),
+            (modules(&folder), &["config", "hooks", "info/attributes"]),
             (linked, &["config.worktree"]),
         ] {
             let paths = parents.iter().flat_map(|parent| names.iter().map(|it| parent.join(it)));
@@ -239,6 +239,17 @@ impl Places {
     }
 }
 
+/// The repositories that commands in `worktree` may change: the folders `.git` among its files and the one that its file
+/// `.git` names, with those of submodules and linked worktrees in them.
+pub(super) fn repositories(worktree: &Path, files: &ProjectFiles) -> Vec<PathBuf> {
+    let mut found = files.repositories.clone();
+    found.extend(linked_repository(worktree));
+    let inner = |folder: &PathBuf| [modules(folder), children(&folder.join("worktrees"))].concat();
+    let inner: Vec<PathBuf> = found.iter().flat_map(inner).collect();
+    found.extend(inner);
+    found
+}
+
 /// The repository that the file `.git` names, if it is this worktree's: anybody can write a file that names another. A
 /// linked worktree shares its repository with other worktrees, and a submodule keeps it in that of its project.
 fn linked_repository(worktree: &Path) -> Option<PathBuf> {
@@ -275,7 +286,7 @@ fn within(path: &Path, root: &Path) -> Option<PathBuf> {
 }
 
 /// The repositories of submodules. A submodule's name can contain `/`, and it can have submodules itself.
-pub(super) fn modules(repository: &Path) -> Vec<PathBuf> {
+fn modules(repository: &Path) -> Vec<PathBuf> {
     let (mut found, mut looked_at) = (Vec::new(), 0);
     let mut level = vec![repository.join("modules")];
     for _ in 0..MODULES_DEPTH {

@@ -34,7 +34,8 @@ pub(super) struct ProjectFiles {
     pub(super) secret: Vec<PathBuf>,
     /// Settings, agents, commands, plugins and skills.
     pub(super) settings: Vec<PathBuf>,
-    /// Instruction files, files at the root that may be agents, and files named `.git`, which lead git to a repository elsewhere.
+    /// Instruction files, files at the root that may be agents, files and folders that other programs run by themselves, and
+    /// files named `.git`, which lead git to a repository elsewhere.
     pub(super) watched: Vec<PathBuf>,
     /// Folders named `.git`.
     pub(super) repositories: Vec<PathBuf>,
@@ -63,7 +64,7 @@ pub(super) fn walk(worktree: &Path) -> ProjectFiles {
                     found.secret.push(entry.path());
                 } else if is_settings(&entry.file_name()) {
                     found.settings.push(entry.path());
-                } else if is_instructions(&entry.file_name()) || entry.file_name() == ".git" {
+                } else if is_watched(&entry.file_name()) {
                     found.watched.push(entry.path());
                 }
             }
@@ -96,6 +97,9 @@ impl ProjectFiles {
         let skills = protected::SETTINGS.iter().filter_map(|it| it.split_once('/'));
         let skills = skills.filter(|(folder, _)| name == *folder);
         self.settings.extend(skills.map(|(_, folder)| path.join(folder)));
+        if is_of_others(name) {
+            self.watched.push(path.clone());
+        }
         (!SKIPPED.iter().any(|skipped| name == *skipped)).then_some(path)
     }
 }
@@ -104,8 +108,13 @@ fn is_settings(name: &OsStr) -> bool {
     protected::SETTINGS.iter().any(|settings| name == *settings)
 }
 
-fn is_instructions(name: &OsStr) -> bool {
-    ["AGENTS.md", "CLAUDE.md"].iter().any(|instructions| name.eq_ignore_ascii_case(instructions))
+fn is_watched(name: &OsStr) -> bool {
+    let names = ["AGENTS.md", "CLAUDE.md", ".git"];
+    names.iter().any(|it| name.eq_ignore_ascii_case(it)) || is_of_others(name)
+}
+
+fn is_of_others(name: &OsStr) -> bool {
+    protected::is_of_others(&name.to_string_lossy().to_ascii_lowercase())
 }
 
 /// The names that the default rules for `read` ask about.

@@ -75,23 +75,22 @@ impl Traces {
         lines.extend((more > 0).then(|| format!("and {more} more")));
         (!lines.is_empty()).then(|| {
             let lines = lines.join("\n");
-            format!("(Files that decide what later runs or git do. Tell the user that the command has:\n{lines})")
+            format!(
+                "(Files that decide what later runs, git or other programs do. Tell the user that the command has:\n{lines})"
+            )
         })
     }
 }
 
 impl Watched {
     /// The state of the project's files and of `others` before a command runs.
-    pub(super) fn new(files: &ProjectFiles, others: Vec<PathBuf>) -> Self {
+    pub(super) fn new(worktree: &Path, files: &ProjectFiles, others: Vec<PathBuf>) -> Self {
         let mut watched = Self::default();
         for path in files.settings.iter().chain(&files.watched).chain(&others) {
             watched.add(path, DEPTH);
         }
-        for repository in &files.repositories {
-            watched.add_repository(repository);
-            for module in places::modules(repository) {
-                watched.add_repository(&module);
-            }
+        for repository in places::repositories(worktree, files) {
+            watched.add_repository(&repository);
         }
         watched.others = others;
         watched
@@ -100,7 +99,7 @@ impl Watched {
     /// The difference after a command has run in `worktree`. `is_expected` says whether the sandbox lets nobody change a
     /// path, or a permission has let this command change it.
     pub(super) fn traces(&self, worktree: &Path, is_expected: impl Fn(&Path) -> bool) -> Traces {
-        let now = Self::new(&project_files::walk(worktree), self.others.clone());
+        let now = Self::new(worktree, &project_files::walk(worktree), self.others.clone());
         let mut traces = Traces::default();
         for (path, stamp) in now.stamps {
             let before = self.stamps.get(&path);
@@ -134,19 +133,27 @@ impl Watched {
         }
     }
 
-    /// The parts of a repository that make git run programs: hooks, lines of its settings, and a file that leads git to
-    /// other hooks and settings.
+    /// The parts of a repository that make git run programs: hooks, lines of its settings and of a rebase in progress, files
+    /// that lead git to other hooks and settings, and a file that gives files to the filters of the user's own settings.
     fn add_repository(&mut self, folder: &Path) {
-        self.add(&folder.join("commondir"), 0);
+        // git writes this line for a linked worktree
+        let is_linked = folder.parent().is_some_and(|parent| parent.ends_with("worktrees"));
+        let commondir = folder.join("commondir");
+        if !is_linked || leftfold_files::line(&commondir, folder).is_none_or(|line| line != "../..")
+        {
+            self.add(&commondir, 0);
+        }
+        self.add(&folder.join("info/attributes"), 0);
         for entry in std::fs::read_dir(folder.join("hooks")).into_iter().flatten().flatten() {
             if entry.path().extension().is_none_or(|extension| extension != "sample") {
                 self.add(&entry.path(), 0);
             }
         }
-        for name in ["config", "config.worktree"] {
+        for name in ["config", "config.worktree", "rebase-merge/git-rebase-todo"] {
             let file = folder.join(name);
             let lines = match leftfold_files::read(&file, Some(folder), MAX_CONFIG) {
-                Ok(text) => programs(&String::from_utf8_lossy(&text)),
+                Ok(text) if name.starts_with("config") => programs(&String::from_utf8_lossy(&text)),
+                Ok(text) => commands_of_rebase(&String::from_utf8_lossy(&text)),
                 Err(why) if why.is_missing() => String::new(),
                 Err(why) => why.to_string(),
             };
@@ -176,6 +183,12 @@ fn programs(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// The lines of a rebase that run commands.
+fn commands_of_rebase(text: &str) -> String {
+    let is_command = |line: &&str| matches!(line.split_whitespace().next(), Some("exec" | "x"));
+    text.lines().filter(is_command).collect::<Vec<_>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -185,7 +198,7 @@ mod tests {
 
     fn traces(site: &Site, work: impl FnOnce()) -> (Vec<String>, Vec<String>) {
         let worktree = site.workspace().worktree;
-        let before = Watched::new(&project_files::walk(&worktree), Vec::new());
+        let before = Watched::new(&worktree, &project_files::walk(&worktree), Vec::new());
         work();
         let found = before.traces(&worktree, |path| path.ends_with("granted/leftfold.json"));
         (found.made, found.changed)
@@ -205,6 +218,13 @@ mod tests {
             ".agents/skills/s/run.sh",
             "AGENTS.md",
             "docs/CLAUDE.md",
+            ".claude/settings.json",
+            ".vscode/tasks.json",
+            "web/.idea/workspace.xml",
+            ".mcp.json",
+            "web/.husky/pre-commit",
+            ".envrc",
+            "x.code-workspace",
         ];
         for name in kinds {
             assert_eq!(
@@ -216,7 +236,7 @@ mod tests {
             assert_eq!(traces(&site, || ()), (vec![], vec![]));
         }
         let others = ["src/a.rs", ".leftfold/plans/p.md", ".opencode/node_modules/x/i.js"];
-        for name in others.into_iter().chain([".claude/notes.md", "granted/leftfold.json"]) {
+        for name in others.into_iter().chain([".claudette/notes.md", "granted/leftfold.json"]) {
             assert_eq!(traces(&site, || drop(site.file(name, ""))), (vec![], vec![]), "{name}");
         }
     }
@@ -229,6 +249,8 @@ mod tests {
             site.file("a/.git/config", plain);
             site.file("a/.git/hooks/pre-commit.sample", "");
             site.file("a/.git/HEAD", "");
+            site.file("a/.git/worktrees/v/commondir", "../..\n");
+            site.file("stopped/.git/rebase-merge/git-rebase-todo", "pick 1\nfixup 2\n");
         };
         site.fifo("pipe");
         assert_eq!(traces(&site, clone), (vec![], vec![]));
@@ -240,6 +262,12 @@ mod tests {
             ("d/.git/config", "[filter \"x\"]\n\tClean = ./x\n".to_owned()),
             ("e/.git/modules/m/n/config", "[core]\n\thooksPath = x\n".to_owned()),
             ("a/.git/commondir", "../evil\n".to_owned()),
+            ("a/.git/config.worktree", "[core]\n\tfsmonitor = ./x\n".to_owned()),
+            ("a/.git/info/attributes", "* filter=x\n".to_owned()),
+            ("a/.git/rebase-merge/git-rebase-todo", "pick 1\nexec ./x\n".to_owned()),
+            ("a/.git/worktrees/w/commondir", "../evil\n".to_owned()),
+            ("a/.git/worktrees/w/config.worktree", "[core]\n\tpager = ./x\n".to_owned()),
+            ("a/.git/worktrees/w/rebase-merge/git-rebase-todo", "x ./x\n".to_owned()),
             ("f/.git", "gitdir: ../evil\n".to_owned()),
         ] {
             let made = traces(&site, || drop(site.file(name, &text)));
