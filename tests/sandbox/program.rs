@@ -38,12 +38,14 @@ fn a_command_that_the_sandbox_stops_says_what_was_denied_and_runs_once() {
         ("git config a.b c", "write", "project/.git/config"),
         ("echo x > .git/hooks/post-commit", "write", "project/.git/hooks/post-commit"),
         ("echo x > .git/info/attributes", "write", "project/.git/info/attributes"),
+        ("cat $HOME/.unknown", "read", "user/.unknown"),
         ("cat .env", "read", "project/.env"),
         ("cat $HOME/.ssh/id_ed25519", "read", "user/.ssh/id_ed25519"),
     ] {
         let site = running(&format!("echo ran >> runs\n{line}"), &json!({}));
         site.file(".env", "KEY=1\n");
         site.file(".git/info/attributes", "");
+        std::fs::write(site.path("user/.unknown"), "PRIVATE\n").unwrap();
         std::fs::create_dir(site.path("user/.ssh")).unwrap();
         std::fs::write(site.path("user/.ssh/id_ed25519"), "PRIVATE\n").unwrap();
         let ran = site.prompt("go").ok();

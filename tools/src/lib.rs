@@ -28,6 +28,7 @@ mod formatting;
 pub mod fuzzing;
 mod glob;
 mod grep;
+mod hidden_entries;
 pub mod host;
 mod host_terminal;
 pub mod instructions;

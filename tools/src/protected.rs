@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use leftfold_events::event::{Access, Resolution};
 use leftfold_events::rules::PROTECTED_FILE;
 
+use crate::hidden_entries::HiddenEntries;
 use crate::user_places::{self, real};
 use crate::{Error, UserFolders, Workspace, paths};
 
@@ -198,6 +199,7 @@ pub(crate) struct ProtectedPlaces {
     secret: BTreeSet<PathBuf>,
     /// They lie in secret places, and are there for the model.
     open: BTreeSet<PathBuf>,
+    hidden: HiddenEntries,
     startup: OnceLock<BTreeSet<PathBuf>>,
 }
 
@@ -208,6 +210,7 @@ struct Decisive {
     user_folders: UserFolders,
     data: Option<PathBuf>,
     spill_dir: PathBuf,
+    environment: Vec<String>,
     hide: Vec<String>,
     show: Vec<String>,
 }
@@ -220,6 +223,7 @@ impl Decisive {
             user_folders: cx.user_folders.clone(),
             data: cx.data.clone(),
             spill_dir: cx.spill_dir.clone(),
+            environment: cx.environment.clone(),
             hide: sandbox.map(|sandbox| sandbox.hide.clone()).unwrap_or_default(),
             show: sandbox.map(|sandbox| sandbox.show.clone()).unwrap_or_default(),
         }
@@ -249,7 +253,8 @@ impl ProtectedPlaces {
     }
 
     fn new(decided_by: Decisive) -> Self {
-        let Decisive { worktree, user_folders, data, spill_dir, hide, show } = &decided_by;
+        let Decisive { worktree, user_folders, data, spill_dir, environment, hide, show } =
+            &decided_by;
         let worktree = paths::real(worktree).unwrap_or_else(|_| worktree.clone());
         let secret =
             user_places::keys(user_folders).into_iter().chain(hide.iter().map(PathBuf::from));
@@ -262,7 +267,11 @@ impl ProtectedPlaces {
         if !secret.contains(&worktree) {
             open.insert(worktree.clone());
         }
-        Self { decided_by, worktree, secret, open, startup: OnceLock::new() }
+        let variables = leftfold_process::environment(environment);
+        let shown = show.iter().map(PathBuf::from);
+        let hidden = HiddenEntries::new(user_folders, shown, &variables);
+        open.extend(hidden.needed.iter().filter(|path| !secret.contains(*path)).cloned());
+        Self { decided_by, worktree, secret, open, hidden, startup: OnceLock::new() }
     }
 
     /// Later shells, logins, services and tools run what is in them. They are many, and calls that only read do not need
@@ -280,7 +289,7 @@ impl ProtectedPlaces {
         let path = self.worktree.join(path);
         let nearest = path.ancestors().find_map(|above| match self.open.contains(above) {
             true => Some(false),
-            false => self.secret.contains(above).then_some(true),
+            false => (self.secret.contains(above) || self.hidden.contains(above)).then_some(true),
         });
         nearest == Some(true)
     }
@@ -308,7 +317,7 @@ impl ProtectedPlaces {
 
     /// Whether a search of a folder around this path leaves it out.
     pub(crate) fn is_skipped(&self, path: &Path) -> bool {
-        self.secret.contains(path) && !self.open.contains(path)
+        (self.secret.contains(path) || self.hidden.contains(path)) && !self.open.contains(path)
     }
 }
 
@@ -504,7 +513,8 @@ mod tests {
                 assert!(is_asked(change, input, &cx), "{what}");
                 let (read, input) = &reads[at % reads.len()];
                 let what = format!("{read} {input} in {}", worktree.display());
-                assert_eq!(is_asked(read, input, &cx), keys.contains(path), "{what}");
+                // most start-up files are hidden entries as well
+                assert!(is_asked(read, input, &cx) || !keys.contains(path), "{what}");
             }
         }
         let (outer, project) = (workspace(&home), workspace(&home.join("code/x")));
@@ -534,6 +544,15 @@ mod tests {
             ("bash", json!({ "command": "rm -r .config" }), &outer, true),
             ("bash", json!({ "command": "rm -r code" }), &outer, false),
             ("read", json!({ "filePath": ".claude/skills/s/SKILL.md" }), &outer, false),
+            ("read", json!({ "filePath": ".bashrc" }), &outer, false),
+            ("read", json!({ "filePath": ".cargo/registry/x" }), &outer, false),
+            ("read", json!({ "filePath": ".unknown/token" }), &outer, true),
+            ("grep", json!({ "pattern": "x", "path": ".unknown" }), &outer, true),
+            ("write", json!({ "filePath": ".unknown/token", "content": "" }), &outer, true),
+            ("read", json!({ "filePath": home.join(".unknown/token") }), &project, true),
+            ("read", json!({ "filePath": home.join(".config/unknown") }), &nvim, true),
+            ("read", json!({ "filePath": ".unknown/token" }), &project, false),
+            ("read", json!({ "filePath": "init.lua" }), &nvim, false),
         ] {
             assert_eq!(is_asked(tool, &input, cx), expected, "{tool} {input}");
         }

@@ -83,7 +83,9 @@ impl Sandbox {
     pub(crate) fn confinement(&self, cx: &Workspace) -> io::Result<Option<Confinement>> {
         let Some(backend) = backend(self.profile.backend) else { return Ok(None) };
         let files = project_files::of(&cx.worktree);
-        let mut places = Places::new(cx, &files);
+        let own = &self.options;
+        let named = own.write.iter().chain(&own.show).map(|path| resolved(&at_home(path, cx)));
+        let mut places = Places::new(cx, &files, named);
         if backend.has_namespaces() {
             places.hidden.extend(sockets::known());
         }
@@ -122,7 +124,6 @@ impl Sandbox {
             places.write.extend(downloads.map(|folder| resolved(&folder)));
         }
         // rules have resolved the paths of the call; if one is a link now, somebody has made it since
-        let own = &self.options;
         let absolute = |paths: &[String]| -> Vec<PathBuf> {
             let is_own = |path| own.write.contains(path) || own.show.contains(path);
             let path =

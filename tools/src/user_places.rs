@@ -1,42 +1,123 @@
 //! Places of the user and of the machine that a call needs a permission for, wherever the worktree is: those with keys, and
 //! those that later shells, logins, services and tools run by themselves. The sandbox closes them for commands, and
 //! [`protected`](crate::protected) asks for them. Paths are absolute, and their links are not resolved.
+//!
+//! Entries of the home folder that begin with a dot may hold keys, whatever program made them: see
+//! [`HiddenEntries`](crate::hidden_entries::HiddenEntries).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use leftfold_events::secrets::is_credential;
+
 use crate::{UserFolders, paths};
 
-/// The largest `.npmrc` that is read, in bytes, and the part of a key's name in it.
-const MAX_NPMRC: u64 = 1 << 20;
-const TOKEN: &[u8] = b"_auth";
-
-/// Files and folders of the home folder with keys, tokens, cookies, or the user's other agents.
+/// Files and folders of the home folder with keys, tokens, cookies, histories, or the user's other agents. Commands do not
+/// see most of them anyway; programs that settings name see other hidden entries, but not these.
 const KEYS_AT_HOME: &[&str] = &[
+    ".age",
+    ".android/adbkey",
     ".aws",
     ".azure",
     ".bash_history",
+    ".bitcoin",
+    ".boto",
+    ".cache/chromium",
+    ".cache/google-chrome",
+    ".cache/huggingface/stored_tokens",
+    ".cache/huggingface/token",
+    ".cache/mozilla",
+    ".cache/thunderbird",
     ".cargo/credentials",
     ".cargo/credentials.toml",
+    ".circleci/cli.yml",
     ".claude",
+    ".claude.json",
     ".codex",
+    ".composer/auth.json",
+    ".conan/credentials.json",
+    ".conan2/credentials.json",
+    ".continue",
+    ".copilot",
+    ".cursor",
+    ".databricks",
+    ".databrickscfg",
     ".docker",
+    ".electrum",
+    ".erlang.cookie",
+    ".ethereum",
+    ".fly/config.yml",
+    ".foundry/keystores",
+    ".gem/credentials",
     ".gemini",
+    ".git-credential-cache",
     ".git-credentials",
     ".gnupg",
+    ".gradle/develocity",
+    ".gradle/enterprise",
+    ".gradle/gradle.properties",
+    ".hex/hex.config",
+    ".huggingface",
+    ".influxdbv2",
+    ".ivy2/.credentials",
+    ".ivy2/.credentials.properties",
+    ".julia/servers",
+    ".kaggle",
     ".kube",
+    ".lein/credentials.clj",
+    ".lein/credentials.clj.gpg",
+    ".local/share/amp",
+    ".local/share/fish/fish_history",
+    ".local/share/goose",
     ".local/share/keyrings",
+    ".local/share/kwalletd",
     ".local/share/leftfold",
     ".local/share/opencode",
+    ".local/share/python_keyring",
+    ".local/share/uv/credentials",
+    ".local/state/bash/history",
+    ".local/state/zsh/history",
+    ".luarocks/upload_config.lua",
+    ".m2/settings-security.xml",
     ".mozilla",
+    ".my.cnf",
+    ".mylogin.cnf",
+    ".mysql_history",
+    ".netlify/config.json",
     ".netrc",
+    ".nimble/github_api_token",
+    ".node_repl_history",
+    ".npm/_logs",
+    ".oci",
+    ".ollama/id_ed25519",
     ".password-store",
+    ".pgpass",
+    ".platformio/appstate.json",
     ".psql_history",
+    ".pub-cache/credentials.json",
+    ".pulumi/credentials.json",
     ".pypirc",
     ".python_history",
+    ".rediscli_history",
+    ".s3cfg",
+    ".sbt/.credentials",
+    ".sbt/1.0/credentials.sbt",
+    ".sbt/credentials",
+    ".snowflake",
+    ".snowsql",
+    ".sqlite_history",
     ".ssh",
+    ".stack/upload",
+    ".terraform.d/credentials.tfrc.json",
+    ".terraformrc",
     ".thunderbird",
+    ".vagrant.d/data",
+    ".var/app",
+    ".vault-token",
+    ".viminfo",
     ".zsh_history",
+    "snap/chromium",
+    "snap/firefox",
     // macOS
     "Library/Application Support/BraveSoftware",
     "Library/Application Support/Firefox",
@@ -51,18 +132,134 @@ const KEYS_AT_HOME: &[&str] = &[
 /// Files and folders with keys in the folder of settings.
 const KEYS_IN_SETTINGS: &[&str] = &[
     "BraveSoftware",
+    "Cursor",
+    "Signal",
+    "amp",
     "chromium",
+    "composer/auth.json",
+    "configstore",
+    "containers/auth.json",
+    "containers/auth",
+    "dart/pub-credentials.json",
+    "doctl",
     "gcloud",
     "gh",
     "git/credentials",
+    "github-copilot",
+    "glab-cli",
     "google-chrome",
+    "goose",
+    "heroku",
     "hub",
+    "keepassxc",
     "leftfold",
+    "microsoft-edge",
     "op",
     "opencode",
+    "opera",
+    "pypoetry/auth.toml",
     "rclone",
+    "solana",
     "sops",
+    "vivaldi",
 ];
+
+/// Settings of tools that may hold keys: relative to the home folder, and the texts of which one shows that the file holds
+/// some. They are hidden only then, because the tool needs them.
+const PERHAPS_KEYS: &[(&str, &[&str])] = &[
+    (".bash_aliases", ASSIGNMENTS),
+    (".bash_login", ASSIGNMENTS),
+    (".bash_profile", ASSIGNMENTS),
+    (".bashrc", ASSIGNMENTS),
+    (".bundle/config", &["__com:", "__org:", "__io:", "__net:", "__dev:"]),
+    (".bunfig.toml", &["token", "password"]),
+    (".cabal/config", &["password:", "token:"]),
+    (".condarc", &["token", "password", "@"]),
+    (".config/NuGet/NuGet.Config", &["packagesourcecredentials", "apikeys"]),
+    (".config/fish/config.fish", ASSIGNMENTS),
+    (".config/fish/fish_variables", ASSIGNMENTS),
+    (".config/go/env", &["@"]),
+    (".config/hg/hgrc", &["password"]),
+    (".config/mise/config.toml", ASSIGNMENTS),
+    (".config/nix/nix.conf", &["access-tokens"]),
+    (".config/pip/pip.conf", &["@", "password"]),
+    (".config/pnpm/rc", &["_auth", "_password"]),
+    (".config/uv/uv.toml", &["@", "password"]),
+    (".curlrc", &["user", "oauth", "header", "-u", "cookie"]),
+    (".envrc", ASSIGNMENTS),
+    (".gemrc", &["@", "api_key"]),
+    (".hgrc", &["password"]),
+    (".m2/settings.xml", &["<password", "<passphrase", "<privatekey", "<httpheaders"]),
+    (".npmrc", &["_auth", "_password"]),
+    (".nuget/NuGet/NuGet.Config", &["packagesourcecredentials", "apikeys"]),
+    (".pip/pip.conf", &["@", "password"]),
+    (".profile", ASSIGNMENTS),
+    (".Renviron", ASSIGNMENTS),
+    (".wgetrc", &["password", "header", "cookie"]),
+    (".yarnrc", &["_auth", "_password"]),
+    (".yarnrc.yml", &["authtoken", "authident"]),
+    (".zlogin", ASSIGNMENTS),
+    (".zprofile", ASSIGNMENTS),
+    (".zshenv", ASSIGNMENTS),
+    (".zshrc", ASSIGNMENTS),
+];
+
+/// The file assigns a value to a variable whose name is that of a key.
+const ASSIGNMENTS: &[&str] = &[];
+
+/// The largest of these files that is read, in bytes. A larger one is hidden.
+const MAX_SETTINGS: u64 = 1 << 20;
+
+/// Variables that name a file or a folder with keys, or several, and what lies in the folder, if not all of it.
+const KEYS_BY_VARIABLE: &[(&str, &[&str])] = &[
+    ("ANSIBLE_VAULT_PASSWORD_FILE", WHOLE),
+    ("AWS_CONFIG_FILE", WHOLE),
+    ("AZURE_CONFIG_DIR", WHOLE),
+    ("BOTO_CONFIG", WHOLE),
+    ("CARGO_HOME", &["credentials", "credentials.toml"]),
+    ("CLAUDE_CONFIG_DIR", WHOLE),
+    ("CLOUDSDK_CONFIG", WHOLE),
+    ("CODEX_HOME", WHOLE),
+    ("COMPOSER_HOME", &["auth.json"]),
+    ("CURL_HOME", &[".curlrc", ".netrc"]),
+    ("DATABRICKS_CONFIG_FILE", WHOLE),
+    ("DOCKER_CONFIG", WHOLE),
+    ("GH_CONFIG_DIR", WHOLE),
+    ("GLAB_CONFIG_DIR", WHOLE),
+    ("GNUPGHOME", WHOLE),
+    ("GRADLE_USER_HOME", &["gradle.properties"]),
+    ("HELM_REGISTRY_CONFIG", WHOLE),
+    ("HELM_REPOSITORY_CONFIG", WHOLE),
+    ("HF_HOME", &["stored_tokens", "token"]),
+    ("HISTFILE", WHOLE),
+    ("KRB5CCNAME", WHOLE),
+    ("KRB5_KTNAME", WHOLE),
+    ("KUBECONFIG", WHOLE),
+    ("MYSQL_HISTFILE", WHOLE),
+    ("MYSQL_TEST_LOGIN_FILE", WHOLE),
+    ("NETRC", WHOLE),
+    ("NODE_REPL_HISTORY", WHOLE),
+    ("NPM_CONFIG_USERCONFIG", WHOLE),
+    ("OCI_CLI_CONFIG_FILE", WHOLE),
+    ("OCI_CONFIG_FILE", WHOLE),
+    ("PASSWORD_STORE_DIR", WHOLE),
+    ("PGPASSFILE", WHOLE),
+    ("PGSERVICEFILE", WHOLE),
+    ("PGSSLKEY", WHOLE),
+    ("PSQL_HISTORY", WHOLE),
+    ("PULUMI_HOME", WHOLE),
+    ("PYTHON_HISTORY", WHOLE),
+    ("RCLONE_CONFIG", WHOLE),
+    ("REGISTRY_AUTH_FILE", WHOLE),
+    ("SNOWFLAKE_HOME", WHOLE),
+    ("SQLITE_HISTORY", WHOLE),
+    ("TALOSCONFIG", WHOLE),
+    ("TF_CLI_CONFIG_FILE", WHOLE),
+    ("XAUTHORITY", WHOLE),
+    ("npm_config_userconfig", WHOLE),
+];
+
+const WHOLE: &[&str] = &[""];
 
 /// Files of the machine that only root reads, for a node that runs as root.
 const KEYS_OF_MACHINE: &[&str] = &[
@@ -77,8 +274,9 @@ const KEYS_OF_MACHINE: &[&str] = &[
     "/etc/sudoers.d",
 ];
 
-/// Texts for models in folders that hold keys.
-const SHOWN_AT_HOME: &[&str] = &[".claude/skills", ".claude/CLAUDE.md"];
+/// Texts for models, and the keys of other machines, in folders that hold keys.
+const SHOWN_AT_HOME: &[&str] =
+    &[".agents/skills", ".claude/skills", ".claude/CLAUDE.md", ".ssh/known_hosts"];
 const SHOWN_IN_SETTINGS: &[&str] =
     &["leftfold/skill", "leftfold/skills", "opencode/skill", "opencode/skills"];
 
@@ -300,7 +498,8 @@ pub(crate) fn keys(folders: &UserFolders) -> Vec<PathBuf> {
     let mut all = in_each(KEYS_OF_MACHINE, [Path::new("/").to_owned()]);
     all.extend(in_each(KEYS_AT_HOME, folders.home.clone()));
     all.extend(in_each(KEYS_IN_SETTINGS, settings(folders)));
-    all.extend(folders.home.as_ref().and_then(|home| with_token(&home.join(".npmrc"))));
+    all.extend(with_keys(folders));
+    all.extend(by_variable(folders.home.as_deref()));
     all
 }
 
@@ -330,13 +529,13 @@ pub(crate) fn startup(folders: &UserFolders) -> Vec<PathBuf> {
 }
 
 /// The folders of settings: a service that is started without the variable uses the one in the home folder.
-fn settings(folders: &UserFolders) -> impl Iterator<Item = PathBuf> {
+pub(crate) fn settings(folders: &UserFolders) -> impl Iterator<Item = PathBuf> {
     let usual = folders.home.as_ref().map(|home| home.join(".config"));
     let named = folders.config.clone().filter(|named| Some(named) != usual.as_ref());
     usual.into_iter().chain(named)
 }
 
-fn absolute(name: &str) -> Option<PathBuf> {
+pub(crate) fn absolute(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
@@ -359,12 +558,66 @@ pub(crate) fn real(paths: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
     paths.into_iter().map(resolved).collect()
 }
 
-/// npm needs the file for its registry, so it is hidden only if it holds a key.
-fn with_token(file: &Path) -> Option<PathBuf> {
-    let text = leftfold_files::read(file, None, MAX_NPMRC);
-    let is_plain = match text {
-        Ok(text) => !text.windows(TOKEN.len()).any(|part| part == TOKEN),
-        Err(why) => why.is_missing(),
+/// The settings of tools that hold keys.
+fn with_keys(folders: &UserFolders) -> Vec<PathBuf> {
+    let places = |name: &str| match name.strip_prefix(".config/") {
+        Some(rest) => in_each(&[rest], settings(folders)),
+        None => in_each(&[name], folders.home.clone()),
     };
-    (!is_plain).then(|| file.to_owned())
+    let files = PERHAPS_KEYS
+        .iter()
+        .flat_map(|(name, texts)| places(name).into_iter().map(|it| (it, *texts)));
+    files.filter(|(file, texts)| holds_keys(file, texts)).map(|(file, _)| file).collect()
+}
+
+fn holds_keys(file: &Path, texts: &[&str]) -> bool {
+    let text = match leftfold_files::read(file, None, MAX_SETTINGS) {
+        Ok(text) => String::from_utf8_lossy(&text).to_lowercase(),
+        Err(why) => return !why.is_missing(),
+    };
+    // a file of Maven is shown only if it looks like one
+    let is_strange = file.extension().is_some_and(|it| it == "xml") && !text.contains("<settings");
+    let mut lines = text.lines().filter(|line| !line.trim_start().starts_with(['#', '-', ';']));
+    is_strange
+        || lines.any(|line| {
+            texts.iter().any(|it| line.contains(it)) || texts.is_empty() && assigns_key(line)
+        })
+}
+
+/// Whether a line of a shell's settings gives a value to a variable whose name is that of a key.
+fn assigns_key(line: &str) -> bool {
+    let words = line.split_whitespace().filter(|word| !word.starts_with('-'));
+    let words: Vec<&str> = words.collect();
+    let of_fish = matches!(words[..], ["set" | "setuvar", name, ..] if is_credential(name.split(':').next().unwrap_or(name)));
+    let of_shell = words.iter().filter_map(|word| word.split_once('=')).any(|(name, value)| {
+        // `PATH=…` and `$(pass show x)` hold no key
+        is_credential(name)
+            && !value.is_empty()
+            && !value.starts_with(['$', '`', '/'])
+            && !value.starts_with("\"$")
+    });
+    of_fish || of_shell
+}
+
+/// The files and folders with keys that variables of this process name: those of the table, and every variable whose name
+/// is that of a key. None of them holds `home`, or is a device.
+fn by_variable(home: Option<&Path>) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        let Some(name) = name.to_str() else { continue };
+        let inner = match KEYS_BY_VARIABLE.iter().find(|(variable, _)| *variable == name) {
+            Some((_, inner)) => *inner,
+            None if is_credential(name) => WHOLE,
+            None => continue,
+        };
+        // `FILE:` stands before a path of Kerberos
+        let paths = std::env::split_paths(&value).filter(|path| path.is_absolute());
+        found.extend(paths.flat_map(|path| inner.iter().map(move |name| path.join(name))));
+    }
+    let is_needed = |path: &PathBuf| {
+        let is_device = ["/dev", "/proc", "/sys"].iter().any(|it| path.starts_with(it));
+        is_device || path.parent().is_none() || home.is_some_and(|home| home.starts_with(path))
+    };
+    found.retain(|path| !is_needed(path));
+    found
 }

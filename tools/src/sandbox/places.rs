@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, mkdirat, statat};
 
 use super::project_files::ProjectFiles;
+use crate::hidden_entries::HiddenEntries;
 use crate::{UserFolders, Workspace, confined, user_places};
 
 /// Folders of the machine where services keep their sockets and data. A read-only mount does not keep a command from a
@@ -55,15 +56,26 @@ pub(super) struct Places {
     /// The paths in `write` and `read_only` that were found in the project, and the folder of each. A command could have
     /// made them, so they open nothing that is hidden.
     found: BTreeMap<PathBuf, PathBuf>,
+    /// Paths that commands see in a hidden folder.
+    needed: Vec<PathBuf>,
 }
 
 impl Places {
-    /// The places without settings of the user and permissions of the call.
-    pub(super) fn new(cx: &Workspace, files: &ProjectFiles) -> Self {
+    /// The places without permissions of the call. `named` are paths that the user's settings show.
+    pub(super) fn new(
+        cx: &Workspace,
+        files: &ProjectFiles,
+        named: impl IntoIterator<Item = PathBuf>,
+    ) -> Self {
         let mut places = Self::of_project(&cx.worktree, files);
         places.hide(&cx.user_folders, cx.data.as_deref());
         places.hidden.extend(cx.socket.clone());
         let variables = leftfold_process::environment(&cx.environment);
+        let entries = HiddenEntries::new(&cx.user_folders, named, &variables);
+        // a worktree or a repository in such a place is the user's choice
+        let hidden = entries.existing().into_iter().filter(|path| !places.write.contains(path));
+        places.hidden.extend(hidden.collect::<Vec<_>>());
+        places.needed = entries.needed;
         places.read_only.extend(in_temp(&variables));
         places.read_only.extend(cx.data.iter().map(|data| data.join("plans")));
         places.read_only.insert(cx.spill_dir.clone());
@@ -182,6 +194,11 @@ impl Places {
             self.hidden.retain(|it| it != path);
             if !self.is_writable(path) {
                 self.read_only.insert(path.clone());
+            }
+        }
+        for path in std::mem::take(&mut self.needed) {
+            if self.hides(&path) == Some(true) && !self.hidden.contains(&path) {
+                self.read_only.insert(path);
             }
         }
     }
@@ -343,7 +360,7 @@ mod tests {
 
     fn places(site: &Site) -> Places {
         let cx = site.workspace();
-        Places::new(&cx, &super::super::project_files::of(&cx.worktree))
+        Places::new(&cx, &super::super::project_files::of(&cx.worktree), [])
     }
 
     #[test]

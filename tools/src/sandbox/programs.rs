@@ -17,6 +17,7 @@ use leftfold_sandbox as machine;
 
 use super::places::{self, Places, resolved};
 use super::{backend, caches, private_folder, project_files, sockets};
+use crate::hidden_entries::HiddenEntries;
 use crate::tool::Sandbox;
 use crate::{UserFolders, Workspace, user_places};
 
@@ -165,7 +166,14 @@ impl ProgramSandbox {
             write: self.options.write.clone(),
             shown: Vec::new(),
         };
-        let sandbox = Sandbox { profile, options: self.options.clone(), env_files: false };
+        let mut options = self.options.clone();
+        // the program and its files
+        let variables = leftfold_process::environment(&self.environment);
+        let hidden = HiddenEntries::new(&self.user_folders, [], &variables);
+        let around = named.iter().map(|path| resolved(path));
+        let around = around.filter_map(|path| Some(hidden.around(&path)?.to_str()?.to_owned()));
+        options.show.extend(around);
+        let sandbox = Sandbox { profile, options, env_files: false };
         let Some(mut confinement) = sandbox.confinement(&cx)? else { return Ok(None) };
         let machine::Profile { write, read_only, .. } = &mut confinement.profile;
         let is_shown = |path: &&PathBuf| write.iter().any(|it| path.starts_with(it));

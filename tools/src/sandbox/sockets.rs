@@ -58,14 +58,16 @@ pub fn reachable_sockets(cx: &Workspace) -> Vec<PathBuf> {
         // a part is better than nothing
         let _ = file.take(MAX_TABLE).read_to_end(&mut table);
     }
-    let mut places = Places::new(cx, &project_files::walk(&cx.worktree));
-    places.hidden.extend(options.hide.iter().map(|path| at_home(path, cx)));
-    places.hidden.extend(known());
-    places.close();
     let own = |paths: &[String]| -> Vec<PathBuf> {
         paths.iter().map(|path| resolved(&at_home(path, cx))).collect()
     };
-    places.open(&own(&options.write), &own(&options.show));
+    let (write, show) = (own(&options.write), own(&options.show));
+    let named = write.iter().chain(&show).cloned();
+    let mut places = Places::new(cx, &project_files::walk(&cx.worktree), named);
+    places.hidden.extend(options.hide.iter().map(|path| at_home(path, cx)));
+    places.hidden.extend(known());
+    places.close();
+    places.open(&write, &show);
     let is_reachable = |path: &PathBuf| {
         let is_socket = path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
         let is_covered = is_below_temp(path) || path.starts_with("/dev");
