@@ -1,8 +1,8 @@
 //! Replaces known secrets by their names: `{{secret:NAME}}`.
 //!
 //! A value is found as it is, and in the forms that it takes inside other texts: escaped in a JSON
-//! string, percent-encoded, in base64, line by line, and by its greater part that every kind of
-//! quoting leaves unchanged. Forms other than the plain one have a suffix, as in
+//! string, percent-encoded, in base64, as numbers (hexadecimal, `%68`, `\x68`, `\u0068`), line by line,
+//! and by its greater part that every kind of quoting leaves unchanged. Forms other than the plain one have a suffix, as in
 //! `{{secret:NAME:json}}`. Other transformations of a value by a command are not recognised.
 //!
 //! Values are put back into a call's arguments when it is resolved and when it runs. Keys of
@@ -14,7 +14,7 @@ mod forms;
 mod put_back;
 mod stream;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -341,11 +341,12 @@ fn free(name: &str, known: &[Secret]) -> String {
 /// so that a value that is part of a placeholder is not found inside it.
 fn patterns(known: &[Secret]) -> Vec<Pattern> {
     let mut patterns: Vec<Pattern> = Vec::new();
+    let mut known_texts = HashSet::new();
     for secret in known {
         for (form, found) in forms::of(&secret.value) {
             let placeholder = forms::placeholder(&secret.name, form);
             for found in [found, placeholder.clone()] {
-                if !patterns.iter().any(|pattern| pattern.found == found) {
+                if known_texts.insert(found.clone()) {
                     let placeholder = placeholder.clone();
                     patterns.push(Pattern { found, placeholder });
                 }

@@ -10,6 +10,20 @@ pub(super) const END: &str = "}}";
 /// The minimum length of a line or part of a longer value that counts as a secret, in bytes.
 const LINE: usize = 16;
 
+/// Longer values are written as numbers in pieces of so many bytes, so that a search never looks back far.
+const PIECE: usize = 64;
+
+/// Of longer values the numbers are not searched for: they would fill memory.
+const MAX_NUMBERED: usize = 4 << 10;
+
+/// The ASCII characters that JSON libraries escape although they need not: none, Go's, and those of .NET and PHP.
+const JSON_ESCAPED: [&str; 4] = ["", "<>&", "<>&'\"+`", "/"];
+
+/// The characters that percent-encoding leaves besides letters and digits: of RFC 3986, of JavaScript's
+/// `encodeURIComponent` and `encodeURI`, and of forms, which also write `+` for a space.
+const URL_KEPT: [&str; 4] = ["-._~", "-._~!*'()", "-._~!*'();/?:@&=+$,#", "-._*"];
+const FORM: &str = URL_KEPT[3];
+
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +36,8 @@ pub(super) enum Form {
     Line,
     /// The greater part of a value, which every kind of quoting leaves unchanged.
     Part,
+    /// Up to [`PIECE`] bytes of a value, each byte or character written as a number.
+    Bytes,
 }
 
 impl Form {
@@ -33,11 +49,13 @@ impl Form {
             Self::Base64 => "base64",
             Self::Line => "line",
             Self::Part => "part",
+            Self::Bytes => "bytes",
         }
     }
 
     pub(super) fn named(name: &str) -> Option<Self> {
-        let all = [Self::Plain, Self::Json, Self::Url, Self::Base64, Self::Line, Self::Part];
+        let all =
+            [Self::Plain, Self::Json, Self::Url, Self::Base64, Self::Line, Self::Part, Self::Bytes];
         all.into_iter().find(|form| form.name() == name)
     }
 }
@@ -63,12 +81,17 @@ pub(super) fn plain(name: &str) -> String {
 pub(super) fn of(value: &str) -> Vec<(Form, String)> {
     let mut forms = vec![(Form::Plain, value.to_owned())];
     forms.push((Form::Json, json(value)));
-    forms.push((Form::Url, url(value, false)));
-    forms.push((Form::Url, url(value, true)));
+    forms.extend(JSON_ESCAPED.map(|escaped| (Form::Json, ascii_json(value, escaped))));
+    for kept in URL_KEPT {
+        forms.extend([false, true].map(|lower| (Form::Url, url(value, kept, lower))));
+    }
     for skip in 0..3 {
         let standard = base64(value.as_bytes(), skip);
         forms.push((Form::Base64, standard.replace('+', "-").replace('/', "_")));
         forms.push((Form::Base64, standard));
+    }
+    if value.len() <= MAX_NUMBERED {
+        forms.extend(pieces(value).flat_map(numbers).map(|found| (Form::Bytes, found)));
     }
     // tools number lines and put signs in front of them
     let lines = value.lines().map(str::trim).filter(|line| line.len() >= LINE);
@@ -84,21 +107,80 @@ pub(super) fn of(value: &str) -> Vec<(Form, String)> {
     forms
 }
 
+/// The value in pieces that together are the whole value. The last one has at least [`SHORTEST`] bytes, as the value
+/// has.
+fn pieces(value: &str) -> impl Iterator<Item = &str> {
+    let mut rest = value;
+    std::iter::from_fn(move || {
+        let mut end = PIECE;
+        while !rest.is_char_boundary(end.min(rest.len())) {
+            end += 1;
+        }
+        let piece = match rest.len().checked_sub(end) {
+            Some(left) if left >= SHORTEST => &rest[..end],
+            Some(_) | None => rest,
+        };
+        rest = &rest[piece.len()..];
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// A text with each byte or each UTF-16 unit as a number, in the ways that programs have.
+fn numbers(text: &str) -> Vec<String> {
+    let bytes = |before: &str, between: &str| {
+        let each: Vec<String> = text.bytes().map(|byte| format!("{before}{byte:02x}")).collect();
+        each.join(between)
+    };
+    let units = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+    let lower =
+        [bytes("", ""), bytes("", " "), bytes("", ":"), bytes("\\x", ""), bytes("%", ""), units];
+    let upper = |text: &String| {
+        // the letters that say what follows stay small
+        text.to_ascii_uppercase().replace("\\U", "\\u").replace("\\X", "\\x")
+    };
+    let upper: Vec<String> = lower.iter().map(upper).collect();
+    [lower.to_vec(), upper].concat()
+}
+
 /// The value as it appears within a JSON string.
 pub(super) fn json(value: &str) -> String {
     let quoted = serde_json::Value::from(value).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Percent-encoded; some programs use lower case.
-pub(super) fn url(value: &str, lower: bool) -> String {
+/// The value as JSON libraries write it that escape everything but ASCII, and the ASCII characters in `escaped`.
+fn ascii_json(value: &str, escaped: &str) -> String {
+    let mut text = String::new();
+    for c in value.chars() {
+        match c {
+            '/' if escaped == "/" => text.push_str("\\/"),
+            _ if c.is_ascii() && !escaped.contains(c) => {
+                text.push_str(&json(c.encode_utf8(&mut [0; 4])));
+            }
+            _ => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
+                // writing to a string cannot fail
+                let _ = write!(text, "\\u{unit:04x}");
+            }),
+        }
+    }
+    text
+}
+
+/// Percent-encoded, for a call that names the form.
+pub(super) fn strict_url(value: &str) -> String {
+    url(value, URL_KEPT[0], false)
+}
+
+/// Percent-encoded but for the characters in `kept`; some programs use lower case.
+fn url(value: &str, kept: &str, lower: bool) -> String {
     let mut url = String::new();
     for byte in value.bytes() {
+        let c = char::from(byte);
         // writing to a string cannot fail
         let _ = match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                url.push(char::from(byte));
-                Ok(())
+            b' ' if kept == FORM => write!(url, "+"),
+            _ if c.is_ascii_alphanumeric() || c.is_ascii() && kept.contains(c) => {
+                write!(url, "{c}")
             }
             _ if lower => write!(url, "%{byte:02x}"),
             _ => write!(url, "%{byte:02X}"),

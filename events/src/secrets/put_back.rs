@@ -81,8 +81,8 @@ impl Secrets {
         match Form::named(form) {
             Some(Form::Plain) => Ok(secret.value.clone()),
             Some(Form::Json) => Ok(forms::json(&secret.value)),
-            Some(Form::Url) => Ok(forms::url(&secret.value, false)),
-            Some(Form::Base64 | Form::Line | Form::Part) => {
+            Some(Form::Url) => Ok(forms::strict_url(&secret.value)),
+            Some(Form::Base64 | Form::Line | Form::Part | Form::Bytes) => {
                 Err(UnknownSecret::Form { name, known: known() })
             }
             None => Err(UnknownSecret::Name { name: named.to_owned(), known: known() }),

@@ -49,6 +49,12 @@ fn values_are_replaced_by_their_names() {
         ("00001| line-one-is-0123456789", "00001| {{secret:PEM:line}}"),
         ("-----BEGIN X-----", "-----BEGIN X-----"),
         (r#"a="$"in-quotes-0123456789""#, r#"a="$"{{secret:SHELL:part}}""#),
+        // as other libraries write them
+        (r#"pass\"word\\1 \u00e4/+"#, "{{secret:QUOTED:json}}"),
+        (r#"pass\"word\\1 \u00e4\/+"#, "{{secret:QUOTED:json}}"),
+        (r"pass\u0022word\\1 \u00e4/\u002b", "{{secret:QUOTED:json}}"),
+        ("pass%22word%5C1%20%C3%A4/+", "{{secret:QUOTED:url}}"),
+        ("pass%22word%5C1+%C3%A4%2F%2B", "{{secret:QUOTED:url}}"),
         // what was cut
         ("a hunter2-hun…", "a …"),
         ("hunter2-hunter2 own-key-of...", "{{secret:TOKEN}} ..."),
@@ -61,6 +67,38 @@ fn values_are_replaced_by_their_names() {
     ] {
         assert_eq!(hidden(text), found, "{text}");
         assert_eq!(hidden(found), found, "twice is once");
+    }
+}
+
+#[test]
+fn a_value_in_numbers_is_recognised_whatever_its_length() {
+    let long = "the-quick-brown-fox-jümps-over-the-lazy-dog-".repeat(8);
+    for value in [TOKEN, "8-bytes!", long.as_str()] {
+        let secrets = Secrets::new([secret("A", value, true)]).unwrap();
+        let each = |form: &dyn Fn(u8) -> String| value.bytes().map(form).collect::<String>();
+        let units =
+            |form: &dyn Fn(u16) -> String| value.encode_utf16().map(form).collect::<String>();
+        for text in [
+            each(&|byte| format!("{byte:02x}")),
+            each(&|byte| format!("{byte:02X}")),
+            each(&|byte| format!("%{byte:02x}")),
+            each(&|byte| format!("%{byte:02X}")),
+            each(&|byte| format!("\\x{byte:02x}")),
+            units(&|unit| format!("\\u{unit:04x}")),
+            units(&|unit| format!("\\u{unit:04X}")),
+            each(&|byte| format!("{byte:02x} ")),
+            each(&|byte| format!("{byte:02X}:")),
+        ] {
+            let found = secrets.hide(&format!("key={text}&")).unwrap();
+            let left = found.replace("{{secret:A:bytes}}", "");
+            assert!(left.len() < "key=&".len() + 8, "{text}: {found}");
+            // a call cannot write it again
+            let input = Json::from_value(&serde_json::json!({ "command": found }));
+            assert!(matches!(secrets.put_back(&input), Err(UnknownSecret::Form { .. })), "{found}");
+        }
+    }
+    for text in ["68756e746572", "%68%75%6e%74%65%72", "0123456789abcdef0123456789abcdef01234567"] {
+        assert_eq!(hidden(text), text);
     }
 }
 
