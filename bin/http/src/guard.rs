@@ -72,10 +72,12 @@ impl Guard {
         let authority = uri.authority().map(ToString::to_string);
         let host = authority.or_else(|| text(headers, header::HOST.as_str()).map(str::to_owned));
         let host = host.filter(|host| self.is_ours(host)).ok_or(Refusal::Host)?;
-        match text(headers, header::ORIGIN.as_str()) {
-            Some(origin) if !self.allows(origin, &host) => return Err(Refusal::Origin),
-            None if is_of_another_site(headers) => return Err(Refusal::Origin),
-            Some(_) | None => {}
+        let is_allowed = match single(headers, header::ORIGIN.as_str())? {
+            Some(origin) => self.allows(origin, &host),
+            None => !is_of_another_site(headers)?,
+        };
+        if !is_allowed {
+            return Err(Refusal::Origin);
         }
         if *method == Method::OPTIONS || uri.path() == WITHOUT_PASSWORD {
             return Ok(());
@@ -114,10 +116,23 @@ pub(crate) fn is_loopback(hostname: &str) -> bool {
 
 /// A browser says which site has made a request, also where it sends no `Origin`. Links that a
 /// person follows are fine: they change nothing.
-fn is_of_another_site(headers: &HeaderMap) -> bool {
-    let site = text(headers, "sec-fetch-site");
-    let is_followed = text(headers, "sec-fetch-mode") == Some("navigate");
-    matches!(site, Some("cross-site" | "same-site")) && !is_followed
+fn is_of_another_site(headers: &HeaderMap) -> Result<bool, Refusal> {
+    let site = single(headers, "sec-fetch-site")?;
+    let is_followed = single(headers, "sec-fetch-mode")? == Some("navigate");
+    Ok(!matches!(site, None | Some("same-origin" | "none")) && !is_followed)
+}
+
+/// A header that says where a request comes from.
+///
+/// # Errors
+/// It is there twice, or is no ASCII text. No browser sends that.
+fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusal> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    match (value.to_str(), values.next()) {
+        (Ok(text), None) => Ok(Some(text)),
+        (Ok(_) | Err(_), _) => Err(Refusal::Origin),
+    }
 }
 
 /// The host without its port and without the brackets of an address.
@@ -166,7 +181,7 @@ mod tests {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             let name: axum::http::HeaderName = name.parse().unwrap();
-            map.insert(name, value.parse().unwrap());
+            map.append(name, axum::http::HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         guard.check(&method.parse().unwrap(), &uri.parse().unwrap(), &map)
     }
@@ -211,6 +226,37 @@ mod tests {
                 [ok, ok],
             ),
             (vec![("host", "localhost:4096"), ("sec-fetch-site", "same-origin")], [ok, ok]),
+            (vec![("host", "localhost:4096"), ("sec-fetch-site", "none")], [ok, ok]),
+            // no browser sends these
+            (vec![("host", "localhost:4096"), ("origin", "http://ü.example")], [origin, origin]),
+            (vec![("host", "localhost:4096"), ("origin", "")], [origin, origin]),
+            (
+                vec![
+                    ("host", "localhost:4096"),
+                    ("origin", "http://localhost:4096"),
+                    ("origin", "https://evil.example"),
+                ],
+                [origin, origin],
+            ),
+            (vec![("host", "localhost:4096"), ("sec-fetch-site", "cross-sité")], [origin, origin]),
+            (vec![("host", "localhost:4096"), ("sec-fetch-site", "Cross-Site")], [origin, origin]),
+            (
+                vec![
+                    ("host", "localhost:4096"),
+                    ("sec-fetch-site", "same-origin"),
+                    ("sec-fetch-site", "cross-site"),
+                ],
+                [origin, origin],
+            ),
+            (
+                vec![
+                    ("host", "localhost:4096"),
+                    ("sec-fetch-site", "cross-site"),
+                    ("sec-fetch-mode", "navigate"),
+                    ("sec-fetch-mode", "cors"),
+                ],
+                [origin, origin],
+            ),
         ] {
             for (guard, expected) in [&plain, &open].into_iter().zip(expected) {
                 assert_eq!(check(guard, "POST", "/session", &headers), expected, "{headers:?}");
