@@ -242,6 +242,15 @@ pub struct Remote {
 }
 
 pub fn remote() -> Remote {
+    remote_after_start(None)
+}
+
+/// As [`remote`], but every request after `initialize` is redirected to this address.
+pub fn remote_redirecting(to: &str) -> Remote {
+    remote_after_start(Some(to.to_owned()))
+}
+
+fn remote_after_start(redirect: Option<String>) -> Remote {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let keys = Arc::new(Mutex::new(Vec::new()));
@@ -249,14 +258,19 @@ pub fn remote() -> Remote {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let (stream, heard) = (stream.unwrap(), Arc::clone(&heard));
+            let redirect = redirect.clone();
             // a client may hang up at any time
-            std::thread::spawn(move || drop(converse(&stream, &heard)));
+            std::thread::spawn(move || drop(converse(&stream, &heard, redirect.as_deref())));
         }
     });
     Remote { url, keys }
 }
 
-fn converse(stream: &TcpStream, keys: &Mutex<Vec<String>>) -> std::io::Result<()> {
+fn converse(
+    stream: &TcpStream,
+    keys: &Mutex<Vec<String>>,
+    redirect: Option<&str>,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     let (mut length, mut first) = (0, String::new());
     reader.read_line(&mut first)?;
@@ -273,13 +287,17 @@ fn converse(stream: &TcpStream, keys: &Mutex<Vec<String>>) -> std::io::Result<()
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    let reply = serde_json::from_slice(&body).ok().and_then(|message| answer(&message));
-    let (status, body) = match reply {
+    let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if let Some(to) = redirect.filter(|_| message["method"] != "initialize") {
+        let head = "HTTP/1.1 307 Temporary Redirect\r\ncontent-length: 0\r\nconnection: close";
+        return write!(&*stream, "{head}\r\nlocation: {to}\r\n\r\n");
+    }
+    let (status, body) = match answer(&message) {
         _ if !first.starts_with("POST") => ("405 Method Not Allowed", String::new()),
         None => ("202 Accepted", String::new()),
         Some(reply) => ("200 OK", reply.to_string()),
     };
     let length = body.len();
-    let head = "content-type: application/json\r\nconnection: close";
+    let head = "content-type: application/json\r\nmcp-session-id: session-1\r\nconnection: close";
     write!(&*stream, "HTTP/1.1 {status}\r\n{head}\r\ncontent-length: {length}\r\n\r\n{body}")
 }

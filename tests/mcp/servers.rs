@@ -310,6 +310,20 @@ fn remote_ones_are_spoken_to_by_http_with_their_headers() {
 }
 
 #[test]
+fn a_redirect_takes_no_key_and_no_session_to_another_server() {
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let remote = mcp::remote_redirecting(&format!("http://{}/mcp", other.local_addr().unwrap()));
+    let server = json!({ "type": "remote", "url": remote.url, "headers": { "X-Key": "k-123" } });
+    let site = site(&[("far_echo", json!({ "text": "hello" }))], "");
+    let site = site.setting("/mcp", json!({ "far": server }));
+    site.prompt("go").ok().saying(&["MCP server `far`: "]);
+    assert!(remote.keys.lock().unwrap().len() >= 2, "it was not asked after `initialize`");
+    other.set_nonblocking(true).unwrap();
+    let reached = other.accept().err().map(|error| error.kind());
+    assert_eq!(reached, Some(std::io::ErrorKind::WouldBlock));
+}
+
+#[test]
 fn a_remote_one_that_is_not_there_is_told_of() {
     // nobody listens any more
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

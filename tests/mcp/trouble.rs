@@ -99,6 +99,21 @@ fn what_is_wrong_with_its_lists_takes_no_tool_away() {
     }
 }
 
+#[test]
+fn nothing_is_fetched_because_a_schema_refers_to_it() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let refers = format!(r#"{{"$ref":"http://{}/x"}}"#, listener.local_addr().unwrap());
+    let schema = format!(r#"{{"type":"object","properties":{{"a":{refers}}}}}"#);
+    let lists = format!(
+        r#"say '"result":{{"tools":[{{"name":"t","inputSchema":{schema},"outputSchema":{refers}}}]}}'"#
+    );
+    let called = r#"say '"result":{"content":[],"structuredContent":{"a":1}}'"#;
+    assert_eq!(result(&site(BEGINS, &lists, called))["is_error"], false);
+    listener.set_nonblocking(true).unwrap();
+    let reached = listener.accept().err().map(|error| error.kind());
+    assert_eq!(reached, Some(std::io::ErrorKind::WouldBlock));
+}
+
 /// Warnings are shown by default. A conversation writes them to a file to keep its terminal clean.
 #[test]
 fn warnings_are_seen_without_a_setting() {

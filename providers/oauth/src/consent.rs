@@ -153,7 +153,21 @@ mod tests {
     #[tokio::test]
     async fn a_page_is_one_of_the_web() {
         let callback = Callback::open(ANY).await.unwrap();
-        let why = answer("file:///etc/passwd?state=s", &callback, &Says(None), CONSENT).await;
-        assert_eq!(why.unwrap_err(), "the address of its consent page is not on the web");
+        for page in [
+            "file:///etc/passwd?state=s",
+            "javascript:alert(1)?state=s",
+            "data:text/html,x?state=s",
+            "vbscript:x?state=s",
+            "smb://host/share?state=s",
+            "ms-settings:x?state=s",
+            "mailto:a@b.test?state=s",
+        ] {
+            let why = answer(page, &callback, &Says(None), CONSENT).await.unwrap_err();
+            assert_eq!(why, "the address of its consent page is not on the web", "{page}");
+        }
+        for page in ["--help", "-e x", "", "/bin/sh", "https:///?state=s"] {
+            let why = answer(page, &callback, &Says(None), CONSENT).await.unwrap_err();
+            assert!(why.starts_with("the address of its consent page is"), "{page}: {why}");
+        }
     }
 }

@@ -18,7 +18,14 @@ impl ToolSource for Servers {
         self.wait();
         let offered = self.find(name)?;
         let timeout = offered.server.service().spec.timeout;
-        Some(external::resolve(name, &call.input, workspace, offered.is_read_only(), timeout))
+        let mut resolution =
+            external::resolve(name, &call.input, workspace, offered.is_read_only(), timeout);
+        // an "always" is for the tool as its server describes it now
+        for access in &mut resolution.access {
+            access.patterns = vec![offered.definition()];
+            access.always.clone_from(&access.patterns);
+        }
+        Some(resolution)
     }
 
     fn names(&self) -> Vec<String> {

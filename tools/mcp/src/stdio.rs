@@ -211,6 +211,9 @@ mod tests {
             (&deep, Some("8")),
             (r#"{"jsonrpc":"2.0","id":5,"method":"x","params":{"x":NaN}}"#, None),
             (r#"{"jsonrpc":"2.0","id":6,"method":"ping","result":7}"#, None),
+            // keys count as they are written: another reader may take these for others
+            (r#"{"jsonrpc":"2.0","ID":7,"RESULT":{}}"#, None),
+            (r#"{"jsonrpc":"2.0","id":9,"Result":{"content":[]}}"#, Some("9")),
             ("Listening on stdio", None),
             ("", None),
             ("{", None),
