@@ -201,6 +201,7 @@ pub(super) fn chosen(response: &RequestPermissionResponse, answers: &[String]) -
 
 #[cfg(test)]
 mod tests {
+    use leftfold_events::SessionId;
     use serde_json::json;
 
     use super::*;
@@ -219,5 +220,17 @@ mod tests {
         let chosen = ids.iter().map(|id| answer_of(id, &answers).map(String::as_str));
         assert!(chosen.eq([Some("red"), Some("reject"), None]));
         assert_eq!(text(&question), "Which?\n1. red\n2. reject – none of them");
+    }
+
+    #[test]
+    fn an_editor_is_first_told_what_the_call_needs_whatever_its_arguments_are() {
+        let patterns = ["ls", "rm -rf x"].map(str::to_owned);
+        let mut open = OpenQuestion::of_access((SessionId::default(), 1), "bash", &patterns);
+        for between in ["\n".repeat(10_000), " ".repeat(10_000)] {
+            open.arguments = vec![(String::new(), format!("ls{between};rm -rf x"))];
+            let text = permission_text(&open);
+            assert!(text.starts_with("bash: ls, rm -rf x\n\nls"), "{}", &text[..40]);
+            assert!(text.trim_end().ends_with(";rm -rf x"));
+        }
     }
 }

@@ -75,7 +75,7 @@ export class Operations {
     return h("section", { class: "question", "aria-label": "Permission" },
       h("p", {}, "May this call use ", h("b", {}, visible(permission)), "? ", patterns.map((pattern) => [h("code", {}, visible(pattern)), " "])),
       typeof diff === "string" && textBlock(diff, "code"),
-      Object.keys(rest).length > 0 && h("details", {}, h("summary", {}, "The call"), textBlock(printedJson(rest), "code")),
+      Object.keys(rest).length > 0 && h("details", { open: true }, h("summary", {}, "The call"), textBlock(printedJson(rest), "code")),
       h("div", { class: "answers" },
         button("Allow once", () => reply("once"), { class: "primary" }),
         always?.length > 0 && button(["Always ", h("code", {}, visible(always.join(", ")))], () => reply("always")),

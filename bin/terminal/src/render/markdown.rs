@@ -491,7 +491,9 @@ impl<'a> Layout<'a> {
             self.inline.push(span(close, self.theme.marker));
         }
         let is_same = is_bare || address == text || address.strip_prefix("mailto:") == Some(&*text);
-        if address.is_empty() || is_same || (opens && !looks_like_address(&text)) {
+        // a click sends what follows the `?`
+        let is_plain = opens && !looks_like_address(&text) && !address.contains('?');
+        if address.is_empty() || is_same || is_plain {
             return;
         }
         let address = leftfold_view::clean::clip(&address, LONGEST_ADDRESS);

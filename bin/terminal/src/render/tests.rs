@@ -168,7 +168,7 @@ fn without_attributes_the_markup_stays() {
 }
 
 #[test]
-fn a_link_that_opens_hides_its_address_unless_it_looks_like_another() {
+fn a_link_that_opens_hides_its_address_unless_it_looks_like_another_or_carries_data() {
     let hyperlinks = Hyperlinks::default();
     let theme = Theme { hyperlinks: Some(hyperlinks.clone()), ..theme() };
     for (text, expected, addresses) in [
@@ -179,6 +179,16 @@ fn a_link_that_opens_hides_its_address_unless_it_looks_like_another() {
             &["https://evil.x", "https://evil.x"],
         ),
         ("[a `b`](https://a.b)", "{link:a }{code:b}", &["https://a.b", "https://a.b"]),
+        (
+            "[the manual](https://evil.x/?key=1)",
+            "{link:the manual}{dim: (}{link:https://evil.x/?key=1}{dim:)}",
+            &["https://evil.x/?key=1", "https://evil.x/?key=1"],
+        ),
+        (
+            "![a](https://evil.x/c.png?key=1)",
+            "{marker:[image: }{dim:a}{marker:]}{dim: (}{link:https://evil.x/c.png?key=1}{dim:)}",
+            &["https://evil.x/c.png?key=1", "https://evil.x/c.png?key=1"],
+        ),
         ("[run](javascript:x)", "{link:run}{dim: (javascript:x)}", &[]),
         ("[src/a.rs](src/a.rs)", "{link:src/a.rs}", &[]),
         ("<x@y.z>", "{link:x@y.z}", &["mailto:x@y.z"]),

@@ -186,6 +186,27 @@ fn a_question_shows_all_that_it_is_about() {
     }
 }
 
+/// Directly above the keys stands everything that the call needs.
+#[test]
+fn no_blanks_and_no_lines_push_a_command_off_the_screen() {
+    let blank = "\u{2800}";
+    for between in ["\n".repeat(10_000), " ".repeat(10_000), format!("\n{}", blank.repeat(9_000))] {
+        let mut log = Log::default();
+        log.prompted("go", "terminal");
+        let asked = log.requested();
+        let command = json!({ "command": format!("ls{between};rm -rf x"), "description": "Looks" });
+        let called = log.called(asked, "bash", &command, None);
+        log.asked(called, "bash", &["ls", "rm -rf x"]);
+        let mut blocks = Blocks::new(look(79), SessionId::default());
+        log.events.iter().for_each(|event| drop(blocks.apply(event)));
+        drop(blocks.take());
+        let question = blocks.transcript.open_questions().next().cloned().unwrap();
+        blocks.question(&question, &[]);
+        let lines: Vec<String> = blocks.take().iter().map(ToString::to_string).collect();
+        assert_eq!(lines.last().map(String::as_str), Some("  bash: ls, rm -rf x"));
+    }
+}
+
 #[test]
 fn a_reason_for_which_there_is_no_room_stands_below_its_call() {
     let mut log = Log::default();
