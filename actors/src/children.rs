@@ -76,6 +76,7 @@ impl Children<'_> {
         let (title, prompt, mut config) =
             (text("description"), text("prompt"), state.config.clone());
         config.options.max_cost = child.may_spend;
+        config.options.named_hosts.extend(state.named_hosts.iter().cloned());
         let fork_of = child.fork_of;
         let spawn =
             SpawnChild { parent, session, agent, fork_of, title, prompt, config, again, close };

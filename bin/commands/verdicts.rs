@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use leftfold_events::event::{Denial, DenialClass, Event, Permission};
-use leftfold_events::rules::{Action, LEFTFOLD, Rule};
+use leftfold_events::rules::{Action, HOST, LEFTFOLD, Rule, host};
 use leftfold_events::turn_config::RuleSource;
 use leftfold_events::{Envelope, SessionId, State};
 use leftfold_view::clean::printable_line;
@@ -84,6 +84,8 @@ fn denial(state: &State, rule: Option<&Rule>, reason: Option<String>) -> Vec<Str
 /// Says which option or setting would allow the call.
 fn remedy(denial: &Denial, class: DenialClass) -> Option<String> {
     let pattern = denial.patterns.first()?;
+    let host = (denial.permission == HOST).then(|| host::pattern_of(pattern)).flatten();
+    let pattern = host.as_ref().unwrap_or(pattern);
     let setting = json!({ "permission": { &denial.permission: { pattern: "allow" } } });
     let setting = words::shorten(&setting.to_string(), 200);
     match class {

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+pub mod host;
+
 /// The verdict of a rule. Ordered from the most to the least permissive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -35,7 +37,24 @@ impl Rule {
         if ALWAYS_ASK.contains(&permission) && self.action != Action::Deny {
             return self.permission == permission;
         }
+        if permission == HOST && self.action == Action::Deny {
+            // a rule for every permission has denied the tool itself
+            return is_named(self, permission);
+        }
         matches(&self.permission, permission)
+    }
+
+    /// Whether its pattern matches a text of the permission.
+    fn fits(&self, permission: &str, text: &str) -> bool {
+        fits(permission, &self.pattern, text)
+    }
+}
+
+/// Whether a pattern of `permission` matches a text. Those of [`HOST`] are matched by [`host::matches`].
+pub(crate) fn fits(permission: &str, pattern: &str, text: &str) -> bool {
+    match permission {
+        HOST => host::matches(pattern, text),
+        _ => matches(pattern, text),
     }
 }
 
@@ -53,11 +72,44 @@ pub const NETWORK: &str = "network";
 /// Running a command outside the sandbox. Its patterns are those of the command.
 pub const UNSANDBOXED: &str = "unsandboxed";
 
+/// Fetching a page. Its patterns are addresses.
+pub const WEBFETCH: &str = "webfetch";
+
+/// Connecting to a host. A rule's pattern is a host ([`host::matches`]), the text that it judges the whole address, which
+/// people see.
+pub const HOST: &str = "host";
+
+/// Sending a known secret, or what looks like one, in a web address. Its patterns are addresses.
+pub const SECRET_IN_URL: &str = "secret_in_url";
+
+/// Hosts with documentation that `webfetch` reads without a question, by https. Only their owner sees what is asked for.
+/// No search engines, wikis, pages of users, or services that fetch from elsewhere.
+const DOCUMENTATION: [&str; 18] = [
+    "angular.dev:443",
+    "developer.mozilla.org:443",
+    "doc.rust-lang.org:443",
+    "docs.aws.amazon.com:443",
+    "docs.djangoproject.com:443",
+    "docs.docker.com:443",
+    "docs.github.com:443",
+    "docs.oracle.com:443",
+    "docs.python.org:443",
+    "docs.rs:443",
+    "docs.swift.org:443",
+    "git-scm.com:443",
+    "html.spec.whatwg.org:443",
+    "kubernetes.io:443",
+    "nodejs.org:443",
+    "react.dev:443",
+    "vuejs.org:443",
+    "www.typescriptlang.org:443",
+];
+
 /// The pattern of a part of a command that is not known before it runs.
 pub const DYNAMIC: &str = "<dynamic>";
 
 /// Permissions that only a rule of exactly this name allows.
-pub const ALWAYS_ASK: [&str; 2] = [PROTECTED_FILE, UNSANDBOXED];
+pub const ALWAYS_ASK: [&str; 3] = [PROTECTED_FILE, SECRET_IN_URL, UNSANDBOXED];
 
 /// The rules that apply without settings.
 pub fn defaults() -> Vec<Rule> {
@@ -73,15 +125,17 @@ pub fn defaults() -> Vec<Rule> {
         ("read", "*.env", Ask),
         ("read", "*.env.*", Ask),
         ("read", "*.env.example", Allow),
+        (HOST, "*", Ask),
     ]
     .into_iter()
+    .chain(DOCUMENTATION.map(|host| (HOST, host, Allow)))
     .map(|(permission, pattern, action)| Rule::new(permission, pattern, action))
     .collect()
 }
 
 /// The last rule that matches both. `None`: no rule matches, which means to ask.
 pub fn evaluate<'a>(rules: &'a [Rule], permission: &str, pattern: &str) -> Option<&'a Rule> {
-    rules.iter().rev().find(|rule| rule.is_about(permission) && matches(&rule.pattern, pattern))
+    rules.iter().rev().find(|rule| rule.is_about(permission) && rule.fits(permission, pattern))
 }
 
 /// The strictest verdict of `rules` and of each list in `restrictions`, with the rule that decided. A
@@ -120,7 +174,7 @@ pub(crate) fn evaluate_named<'a>(
     pattern: &str,
 ) -> Option<&'a Rule> {
     let mut named = rules.iter().rev().filter(|rule| is_named(rule, permission));
-    named.find(|rule| matches(&rule.pattern, pattern))
+    named.find(|rule| rule.fits(permission, pattern))
 }
 
 /// Whether a rule is about the permission, and not about every permission.

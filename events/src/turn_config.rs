@@ -239,6 +239,9 @@ pub struct Options {
     /// drops those that its own answers have added so far.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub revoked: Vec<Rule>,
+    /// For a subagent: the hosts that prompts of the sessions above it have named.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub named_hosts: Vec<String>,
     /// Lists of rules that can only make a verdict stricter: those of a project that is not trusted, and
     /// the user's own denials, which no project lifts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -331,6 +334,7 @@ impl Default for Options {
             request: Json::object(),
             approved: Vec::new(),
             revoked: Vec::new(),
+            named_hosts: Vec::new(),
             restrictions: Vec::new(),
             prompt_rules: Vec::new(),
             session_rules: Vec::new(),

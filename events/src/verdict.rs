@@ -1,8 +1,12 @@
 //! Evaluates permission rules for an access. A pure function of rules, approvals and ask mode.
 //! Other modules decide what follows from a verdict.
 
+use std::collections::BTreeSet;
+
 use crate::event::Access;
-use crate::rules::{self, Action, DYNAMIC, LEFTFOLD, NETWORK, Rule, UNSANDBOXED};
+use crate::rules::{
+    self, Action, DYNAMIC, HOST, LEFTFOLD, NETWORK, Rule, UNSANDBOXED, WEBFETCH, host,
+};
 use crate::sandbox::{self, SandboxOptions, WorktreeAccess};
 use crate::turn_config::{AskMode, Options, TurnConfig};
 
@@ -20,17 +24,17 @@ pub fn judge(
     access: &Access,
     call: &[Access],
 ) -> (Action, Option<Rule>) {
-    judged((rules, options), &[&options.approved], access, call)
+    let (approved, named_hosts) = ([&options.approved, [].as_slice()], &BTreeSet::new());
+    judged(&RulesInForce { rules, options, approved, named_hosts }, access, call)
 }
 
-/// The verdict of rules and the restrictions on them, with several lists of approvals, which are evaluated one
-/// after the other.
+/// The verdict of rules and the restrictions on them. The lists of approvals are evaluated one after the other.
 fn judged<'a>(
-    (rules, options): (&'a [Rule], &'a Options),
-    approved: &[&'a [Rule]],
+    in_force: &RulesInForce<'a>,
     access: &Access,
     call: &[Access],
 ) -> (Action, Option<Rule>) {
+    let RulesInForce { rules, options, approved, .. } = *in_force;
     let in_line = is_in_line(access, call);
     let mut worst = (Action::Allow, None);
     for pattern in &access.patterns {
@@ -47,12 +51,19 @@ fn judged<'a>(
         {
             verdict = (yes.action, Some(yes));
         }
-        if verdict.0 == Action::Ask && is_answered_by_mode(options, access, pattern, call) {
+        let is_host = permission == HOST;
+        if verdict.0 == Action::Ask
+            && (is_answered_by_mode(options, access, pattern, call)
+                || is_host && in_force.is_host_answered(pattern, call))
+        {
             // a rule with a pattern of its own still asks
             let mut found = lists(rules, options).filter_map(find);
             if !found.any(|rule| rule.action == Action::Ask && !is_for_all(rule)) {
                 verdict = (Action::Allow, None);
             }
+        }
+        if is_host && let Some(denial) = in_force.denied_fetch(pattern) {
+            verdict = denial;
         }
         if verdict.0 != Action::Deny
             && let Some(sandbox) = &options.sandbox
@@ -73,6 +84,11 @@ fn judged<'a>(
 /// The rules and each list of restrictions on them.
 fn lists<'a>(rules: &'a [Rule], options: &'a Options) -> impl Iterator<Item = &'a [Rule]> {
     std::iter::once(rules).chain(options.restricting())
+}
+
+/// Whether the text of a host is a web address.
+fn is_address(text: &str) -> bool {
+    text.contains("://")
 }
 
 fn is_for_all(rule: &Rule) -> bool {
@@ -170,9 +186,46 @@ pub(crate) struct RulesInForce<'a> {
     pub(crate) options: &'a Options,
     /// Rules from "always" answers: first those of the session, then those of its project.
     pub(crate) approved: [&'a [Rule]; 2],
+    /// The hosts that prompts of the session have named.
+    pub(crate) named_hosts: &'a BTreeSet<String>,
 }
 
-impl RulesInForce<'_> {
+impl<'a> RulesInForce<'a> {
+    /// The verdict of the rules about `webfetch` on the page at `address`.
+    fn verdict_on_fetch(&self, address: &str) -> (Action, Option<&'a Rule>) {
+        let find = |rules: &'a [Rule]| rules::evaluate(rules, WEBFETCH, address);
+        rules::strictest(find, Action::Ask, self.rules, self.options.restricting())
+    }
+
+    /// The denial of a page that a rule about `webfetch` denies. A call was not judged by it for the page to which
+    /// another page leads.
+    fn denied_fetch(&self, address: &str) -> Option<(Action, Option<&'a Rule>)> {
+        let verdict = self.verdict_on_fetch(address);
+        (is_address(address) && verdict.0 == Action::Deny).then_some(verdict)
+    }
+
+    /// Whether the host of `address` needs no question: a person has named it in a prompt, is asked about the whole
+    /// address, or has allowed it by a rule about `webfetch` with a pattern of its own.
+    fn is_host_answered(&self, address: &str, call: &[Access]) -> bool {
+        let is_named = |key: String| {
+            self.named_hosts.contains(&key) || self.options.named_hosts.contains(&key)
+        };
+        if !is_address(address) || host::key_of(address).is_some_and(is_named) {
+            return is_address(address);
+        }
+        let allows = |rule: &Rule| {
+            rule.action == Action::Allow && rules::is_named(rule, WEBFETCH) && !is_for_all(rule)
+        };
+        let is_asked = |other: &Access| {
+            other.permission == WEBFETCH && other.patterns.iter().any(|asked| asked == address)
+        };
+        let (action, rule) = self.verdict_on_fetch(address);
+        let approved = self.approved.into_iter();
+        let mut deciding =
+            approved.filter_map(|yes| rules::evaluate(yes, WEBFETCH, address)).chain(rule);
+        deciding.any(allows) || action == Action::Ask && call.iter().any(is_asked)
+    }
+
     /// The verdict on one access. If no person is there to be asked, the ask mode decides.
     /// The access belongs to a call that needs all of `call`.
     pub(crate) fn verdict_on_access(
@@ -180,7 +233,7 @@ impl RulesInForce<'_> {
         access: &Access,
         call: &[Access],
     ) -> (Action, Option<Rule>) {
-        let (action, rule) = judged((self.rules, self.options), &self.approved, access, call);
+        let (action, rule) = judged(self, access, call);
         let (action, rule) = match action {
             Action::Allow if access.permission == QUESTION => (Action::Ask, None),
             Action::Allow | Action::Ask | Action::Deny => (action, rule),
@@ -208,17 +261,17 @@ impl RulesInForce<'_> {
     }
 
     /// The access that is denied, and whether it is only because nobody can be asked.
-    pub(crate) fn denied<'a>(&self, accesses: &'a [Access]) -> Option<(&'a Access, bool)> {
+    pub(crate) fn denied<'c>(&self, accesses: &'c [Access]) -> Option<(&'c Access, bool)> {
         let is_denied =
             |access: &&Access| self.verdict_on_access(access, accesses).0 == Action::Deny;
         let denied = accesses.iter().find(is_denied)?;
-        let (action, _) = judged((self.rules, self.options), &self.approved, denied, accesses);
+        let (action, _) = judged(self, denied, accesses);
         Some((denied, action != Action::Deny))
     }
 
     /// Whether the rules require an answer that need not come from a person.
     pub(crate) fn leave_open(&self, access: &Access, call: &[Access]) -> bool {
-        let asked = judged((self.rules, self.options), &self.approved, access, call).0;
+        let asked = judged(self, access, call).0;
         asked == Action::Ask && !is_for_people(&access.permission)
     }
 }
@@ -245,7 +298,9 @@ mod tests {
             // an approval of everything changes nothing
             let (rules, approved) = ([rule(action)], [rule(Action::Allow)]);
             let options = &Options { ask, ..Options::default() };
-            let in_force = RulesInForce { rules: &rules, options, approved: [&approved, &[]] };
+            let named_hosts = &BTreeSet::new();
+            let approved: [&[Rule]; 2] = [&approved, &[]];
+            let in_force = RulesInForce { rules: &rules, options, approved, named_hosts };
             assert_eq!(in_force.verdict_on_access(&access, &[]).0, expected, "{ask:?}");
             assert!(!in_force.leave_open(&access, &[]));
         }
@@ -318,6 +373,7 @@ mod tests {
                 rules: &rules,
                 options: &Options::default(),
                 approved: [own, project],
+                named_hosts: &BTreeSet::new(),
             };
             let (found, rule) = in_force.verdict_on_access(&access_to(patterns), &[]);
             assert_eq!(found, action, "{patterns:?}: {rule:?}");

@@ -362,7 +362,7 @@ fn effects_on_servers_people_and_files(tally: &Tally) {
             }),
         )
         .setting("webfetch", json!({ "private": true }))
-        .setting("permission", json!({ "webfetch": "allow", "m_*": "allow" }))
+        .setting("permission", json!({ "host": "allow", "m_*": "allow" }))
         .setting("/mcp", json!({ "m": mcp::local(SERVER, "noting") }))
         .env("LEFTFOLD_SLOW_COMMITS", DELAY);
     let marked = || site.text("marks").lines().count();

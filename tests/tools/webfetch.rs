@@ -316,20 +316,84 @@ fn a_model_fetches_by_permission() {
     let url = format!("http://{server}/page");
     let turn = json!([call("webfetch", json!({ "url": url })), says("Done.")]);
     let site = Site::scripted(&script(&turn)).setting("webfetch", json!({ "private": true }));
-    let events = site.prompt("go").ok().events();
+    // the prompt names the host
+    let events = site.prompt(&format!("Read http://{server}/ and more.")).ok().events();
     let finished = only(&events, "tool.finished");
     assert_eq!(finished["data"]["is_error"], false, "{finished}");
     assert!(finished["data"]["output"].as_str().unwrap().starts_with("# Grüße"));
     let resolved = &only(&events, "tool.resolved")["data"];
     assert_eq!((&resolved["class"], &resolved["timeout"]), (&json!("read"), &json!(30_000)));
-    let access = json!([{
-        "permission": "webfetch", "patterns": [url], "always": [format!("http://{server}/*")],
-    }]);
+    let access = json!([
+        { "permission": "webfetch", "patterns": [url], "always": [format!("http://{server}/*")] },
+        { "permission": "host", "patterns": [url], "always": [server.to_string()] },
+    ]);
     assert_eq!(resolved["access"], access);
     let denied = Site::scripted(&script(&turn))
         .setting("webfetch", json!({ "private": true }))
         .setting("permission", json!({ "webfetch": { format!("http://{server}/*"): "deny" } }));
-    let events = denied.prompt("go").ok().events();
+    let events = denied.prompt(&format!("Read {url}")).ok().events();
     assert_eq!(common::all(&events, "tool.started").len(), 0);
     site.assert_sound();
+}
+
+/// A model that fetches the address, in a project whose settings allow addresses of this machine.
+fn fetching(url: &str, host_rules: &Value) -> Site {
+    let turn = json!([call("webfetch", json!({ "url": url, "format": "text" })), says("Done.")]);
+    Site::scripted(&script(&turn))
+        .setting("webfetch", json!({ "private": true }))
+        .setting("permission", json!({ "host": host_rules }))
+}
+
+#[test]
+fn a_host_that_nobody_has_named_is_refused_where_nobody_is_asked() {
+    let server = serve(pages);
+    let url = format!("http://{server}/page?key=1");
+    let site = fetching(&url, &json!({}));
+    let setting = json!({ "permission": { "host": { server.to_string(): "allow" } } }).to_string();
+    site.run(&["run", "go"]).ok().saying(&[&setting]);
+    let events = site.prompt("go").ok().events();
+    let denial = &common::end(&events)["permission_denials"][0];
+    assert_eq!((&denial["permission"], &denial["patterns"]), (&json!("host"), &json!([url])));
+    assert_eq!(common::all(&events, "tool.started").len(), 0);
+    site.assert_sound();
+    // its own settings, `--yes` and a command's argument allow it; a command's text does not
+    for (rules, arguments, fetched) in [
+        (json!({ server.to_string(): "allow" }), vec!["go"], true),
+        (json!({}), vec!["--yes", "go"], true),
+        (json!({}), vec!["/look"], false),
+        (json!({}), vec![&format!("/look http://{server}/")], true),
+    ] {
+        let site = fetching(&url.replace("?key=1", ""), &rules);
+        let template = if fetched { "Look.\n".to_owned() } else { format!("Look at {url}.\n") };
+        site.file(".leftfold/commands/look.md", template);
+        let run = [&["run", "--format", "json"], arguments.as_slice()].concat();
+        let events = site.run(&run).ok().events();
+        assert_eq!(
+            common::all(&events, "tool.started").len(),
+            usize::from(fetched),
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn a_redirect_to_another_host_is_judged_as_well() {
+    let other = serve(|_, stream| ok(stream, "text/plain", "the other host"));
+    let to = format!("http://localhost:{}/x?key=1", other.port());
+    let target = to.clone();
+    let server = serve(move |_, stream| redirect(stream, &target));
+    for (rules, expected) in [
+        (json!({}), "redirects to another host, which was not allowed: "),
+        (json!({ "localhost:*": "deny" }), "redirects to another host, which was not allowed: "),
+        (json!({ "localhost:*": "allow" }), "the other host"),
+    ] {
+        let site = fetching(&format!("http://{server}/a"), &rules);
+        let events = site.prompt(&format!("Read http://{server}/.")).ok().events();
+        let output = only(&events, "tool.finished")["data"]["output"].to_string();
+        assert!(output.contains(expected), "{output}");
+        site.assert_sound();
+    }
+    // a person at a shell has allowed it
+    let output = fetch(&site(), &json!({ "url": format!("http://{server}/a") }));
+    assert_eq!(summary(&output), "the other host");
 }

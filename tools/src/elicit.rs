@@ -25,3 +25,12 @@ pub type Elicit = Arc<dyn Fn(Elicitation) -> BoxFuture<'static, ElicitationReply
 pub(crate) fn nobody_to_ask() -> Elicit {
     Arc::new(|_| Box::pin(async { (Consent::Cancelled, Json::object()) }))
 }
+
+/// For a call that a person makes, who has allowed it by that.
+pub(crate) fn allowed() -> Elicit {
+    Arc::new(|elicitation| {
+        let is_permission = matches!(elicitation.wanted, Wanted::Permission { .. });
+        let consent = if is_permission { Consent::Accepted } else { Consent::Cancelled };
+        Box::pin(async move { (consent, Json::object()) })
+    })
+}

@@ -14,9 +14,9 @@ use serde_json::json;
 use crate::protected;
 use crate::tool::{self, Context, Output, Plan, Sandbox, Tool, Workspace};
 use crate::{
-    Error, apply_patch, bash, batch, edit, glob, grep, invalid, lsp, multiedit, paths, plan_switch,
-    question, read, remote, skill, structured_output, task, text, todoread, todowrite, truncate,
-    webfetch, websearch, write,
+    Error, apply_patch, bash, batch, edit, elicit, glob, grep, invalid, lsp, multiedit, paths,
+    plan_switch, question, read, remote, skill, structured_output, task, text, todoread, todowrite,
+    truncate, webfetch, websearch, write,
 };
 
 /// Most bytes of a tool's name that an error quotes.
@@ -269,7 +269,8 @@ pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<O
         | CallKind::SwitchAgent { .. } => Vec::new(),
     };
     let sandbox = Sandbox::alone(&workspace, &resolution);
-    let cx = Context { parts, sandbox, ..Context::new(Arc::new(workspace), name, &call_env) };
+    let cx = Context::new(Arc::new(workspace), name, &call_env);
+    let cx = Context { parts, sandbox, elicit: elicit::allowed(), ..cx };
     let cancel = cx.cancel.clone();
     let mut running = std::pin::pin!(execute(tool, plan, cx));
     let output = tokio::select! {

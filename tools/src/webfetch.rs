@@ -12,7 +12,9 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use leftfold_events::event::{Access, Attachment, Class};
+use leftfold_events::event::{Access, Attachment, Class, Consent, Wanted};
+use leftfold_events::mask;
+use leftfold_events::rules::{HOST, SECRET_IN_URL, host};
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
 use reqwest::{Response, StatusCode, Url};
 use schemars::JsonSchema;
@@ -22,7 +24,7 @@ use serde_json::json;
 use crate::args::WholeNumber;
 use crate::tool::Typed;
 use crate::webfetch::page::{Page, Shape};
-use crate::{Context, Error, Output, Plan, Workspace, address, media, text};
+use crate::{Context, Elicitation, Error, Output, Plan, Workspace, address, media, text};
 
 /// Default time limit in seconds.
 const TIMEOUT: u64 = 30;
@@ -88,12 +90,13 @@ impl Typed for WebFetch {
         let timeout = args.timeout.map(|limit| limit.0).filter(|limit| *limit > 0);
         let timeout = timeout.unwrap_or(TIMEOUT);
         let timeout = timeout.min(MAX_TIMEOUT) * 1_000;
-        let access = Access {
+        let mut access = vec![Access {
             permission: Self::NAME.to_owned(),
             patterns: vec![address::shown(&url)],
             always: vec![format!("{}/*", url.origin().ascii_serialization())],
-        };
-        Ok(Plan { access: vec![access], timeout, ..Plan::new(Class::Read) })
+        }];
+        access.extend(accesses(&url, &args.url, cx));
+        Ok(Plan { access, timeout, ..Plan::new(Class::Read) })
     }
 
     async fn run(args: Args, _: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
@@ -104,6 +107,26 @@ impl Typed for WebFetch {
         }
     }
 }
+
+/// What a request to `url` needs besides the tool: its host and, if a secret would leave in it, that. `given` is the
+/// address as it was written: in a host, capital letters are lost.
+fn accesses(url: &Url, given: &str, cx: &Workspace) -> Vec<Access> {
+    let shown = address::shown(url);
+    let access = |permission: &str, always| Access {
+        permission: permission.to_owned(),
+        patterns: vec![shown.clone()],
+        always,
+    };
+    let has_secret = [shown.as_str(), given].into_iter().any(|text| {
+        text.contains(SECRET) || cx.secrets.hide(text).is_some() || mask::mask(text).is_some()
+    });
+    let host = access(HOST, host::pattern_of(&shown).into_iter().collect());
+    let secret = has_secret.then(|| access(SECRET_IN_URL, Vec::new()));
+    std::iter::once(host).chain(secret).collect()
+}
+
+/// Begins the name of a secret in a call's arguments.
+const SECRET: &str = "{{secret:";
 
 fn address(given: &str) -> Result<Url, Error> {
     let invalid = |problem: String| Error::InvalidArguments { tool: WebFetch::NAME, problem };
@@ -119,7 +142,7 @@ fn address(given: &str) -> Result<Url, Error> {
 
 async fn fetch(args: Args, cx: &Context) -> Result<Output, Error> {
     let private = cx.workspace.private_addresses;
-    let (url, response) = follow(address(&args.url)?, private).await?;
+    let (url, response) = follow(address(&args.url)?, private, Some(cx)).await?;
     let status = response.status();
     if !status.is_success() {
         return Err(refusal(&url, response).await);
@@ -142,19 +165,27 @@ async fn fetch(args: Args, cx: &Context) -> Result<Output, Error> {
     Ok(output)
 }
 
-/// Requests `url` and follows redirects.
-async fn follow(mut url: Url, private: bool) -> Result<(Url, Response), Error> {
+/// Requests `url` and follows redirects. With a call, those to other hosts are judged as the call was.
+async fn follow(
+    mut url: Url,
+    private: bool,
+    call: Option<&Context>,
+) -> Result<(Url, Response), Error> {
     let client = client::client(private).await?;
     let asked = address::shown(&url);
+    let mut from: Option<Url> = None;
     for _ in 0..=MAX_REDIRECTS {
         address::check(&url, private)?;
         client::check_proxies(&url, private)?;
+        if let (Some(from), Some(cx)) = (&from, call) {
+            judge_redirect(from, &url, cx).await?;
+        }
         let request = client.get(url.clone()).header(ACCEPT, WANTED);
         // a compressed body could unpack to more than the limit
         let request = request.header(ACCEPT_ENCODING, "identity");
         let response = request.send().await.map_err(|error| client::failure(&url, &error))?;
         match redirect(&url, &response)? {
-            Some(next) => url = next,
+            Some(next) => from = Some(std::mem::replace(&mut url, next)),
             None => return Ok((url, response)),
         }
     }
@@ -162,6 +193,36 @@ async fn follow(mut url: Url, private: bool) -> Result<(Url, Response), Error> {
         "{asked} redirects more than {MAX_REDIRECTS} times, at last to {}.",
         address::shown(&url)
     )))
+}
+
+/// Asks for the permissions of a redirect to another host.
+///
+/// # Errors
+/// One is not granted.
+async fn judge_redirect(from: &Url, to: &Url, cx: &Context) -> Result<(), Error> {
+    let [shown_from, shown] = [from, to].map(address::shown);
+    let host = host::key_of(&shown);
+    if host.is_some() && host == host::key_of(&shown_from) {
+        return Ok(());
+    }
+    for access in accesses(to, &shown, &cx.workspace) {
+        let Access { permission, patterns, always } = access;
+        let hint = host::pattern_of(&shown).unwrap_or_default();
+        let refused = format!(
+            "{shown_from} redirects to another host, which was not allowed: {shown}. Fetch that address with a \
+             call of its own if the task needs it. The user can allow it in the settings: \
+             \"permission\": {{ \"{permission}\": {{ \"{hint}\": \"allow\" }} }}."
+        );
+        let asked = (cx.elicit)(Elicitation {
+            from: WebFetch::NAME.to_owned(),
+            message: format!("{shown_from} redirects to another host."),
+            wanted: Wanted::Permission { permission, patterns, always },
+        });
+        if asked.await.0 != Consent::Accepted {
+            return Err(Error::PermissionDenied(refused));
+        }
+    }
+    Ok(())
 }
 
 /// The address that a response redirects to.

@@ -37,7 +37,7 @@ fn part(block: ContentBlock) -> Result<PromptPart, String> {
     match block {
         ContentBlock::Text(text) => Ok(PromptPart::text(text.text)),
         ContentBlock::Image(image) => image_part(image),
-        ContentBlock::ResourceLink(link) => Ok(PromptPart::text(link_text(&link))),
+        ContentBlock::ResourceLink(link) => Ok(PromptPart::quoted(link_text(&link))),
         ContentBlock::Resource(EmbeddedResource { resource, .. }) => resource_part(resource),
         ContentBlock::Audio(_) => Err("audio is not supported".into()),
         _ => Err("this kind of content is not supported".into()),

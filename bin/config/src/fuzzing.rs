@@ -28,7 +28,7 @@ const FREE_OF_AGENTS: [&str; 7] =
     ["permission", "tools", "description", "prompt", "mode", "color", "name"];
 
 /// Verdicts that are compared.
-const ASKED: [(&str, &str); 12] = [
+const ASKED: [(&str, &str); 14] = [
     ("bash", "ls"),
     ("bash", "rm -rf x"),
     ("edit", "src/a.rs"),
@@ -36,6 +36,8 @@ const ASKED: [(&str, &str); 12] = [
     ("read", ".env"),
     ("read", "x"),
     ("webfetch", "https://host/"),
+    ("host", "https://host/"),
+    ("secret_in_url", "https://host/"),
     ("external_directory", "/etc"),
     ("protected_file", "x"),
     ("leftfold", "leftfold x"),

@@ -119,9 +119,16 @@ pub(crate) fn of_network(action: &At<Action>) -> PlacedRule {
 }
 
 /// A warning for each rule with the name of a tool that has another permission: calls that change
-/// files need `edit`, whichever tool makes them (SPEC Q7).
+/// files need `edit`, whichever tool makes them (SPEC Q7). Also for each rule about hosts that names none.
 pub(crate) fn without_effect(rules: &[PlacedRule]) -> impl Iterator<Item = String> {
     rules.iter().filter_map(|PlacedRule { rule, path, place, .. }| {
+        if rule.permission == rules::HOST && !rules::host::is_pattern(&rule.pattern) {
+            let path = path.join(".");
+            return Some(format!(
+                "{place}: `{path}` has no effect: write the name of a host, such as `example.org`, `*.example.org` \
+                 or `example.org:8443`"
+            ));
+        }
         let meant = permission_of(&rule.permission);
         (meant != rule.permission).then(|| {
             let path = path.join(".");

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use leftfold_events::event::{
-    Class, Ended, FailureClass, Finish, Model, ModelRef, Permission, PromptPart, Purpose, Session,
-    Subagent, Turn, Usage, as_typed,
+    Class, Ended, FailureClass, Finish, Model, ModelRef, Permission, PromptKind, PromptPart,
+    Purpose, Session, Subagent, Turn, Usage, as_typed,
 };
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::{Envelope, Event, Json, Seq, SessionId, Time};
@@ -161,7 +161,7 @@ impl Records {
         match turn {
             Turn::Prompted { parts, agent, model, .. } if self.turn.is_none() => {
                 let typed: Vec<PromptPart> = as_typed(parts);
-                let texts = typed.iter().filter(|part| part.mime.is_none());
+                let texts = typed.iter().filter(|part| part.kind != PromptKind::Media);
                 let texts: Vec<&str> = texts.map(|part| part.text.as_str()).collect();
                 let (agent, model, prompt) = (agent.clone(), model.clone(), texts.join("\n\n"));
                 self.turn = Some(TurnRecord { began: at, agent, model, prompt, ended: None });

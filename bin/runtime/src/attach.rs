@@ -84,7 +84,7 @@ pub fn input(bytes: Vec<u8>) -> Result<Option<PromptPart>, Usage> {
     }
     let text = String::from_utf8(bytes).map_err(|_| fault(NEITHER))?;
     let is_blank = text.trim().is_empty();
-    Ok((!is_blank).then(|| PromptPart::text(format!("<stdin>\n{text}\n</stdin>"))))
+    Ok((!is_blank).then(|| PromptPart::quoted(format!("<stdin>\n{text}\n</stdin>"))))
 }
 
 #[cfg(test)]

@@ -295,6 +295,12 @@ pub(crate) fn resolve(
     };
     options.prompt_rules = prompt_rules(inherited);
     options.prompt_rules.extend(overrides.tools.iter().map(tool_rule));
+    options.named_hosts = match inherited {
+        Inherited::Parent(parent) => parent.options.named_hosts.clone(),
+        Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => {
+            inherited.options().map(|given| given.named_hosts.clone()).unwrap_or_default()
+        }
+    };
     options.max_depth = settings.task.max_depth;
     options.depth = match inherited {
         Inherited::Parent(parent) => parent.options.depth.saturating_add(1),

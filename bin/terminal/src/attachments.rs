@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use leftfold_events::event::PromptPart;
+use leftfold_events::event::{PromptKind, PromptPart};
 use leftfold_runtime::attach;
 use leftfold_view::clean::clean_line;
 use percent_encoding::percent_decode_str;
@@ -133,7 +133,7 @@ pub(super) async fn of_clipboard() -> anyhow::Result<PromptPart> {
         let read = tokio::time::timeout(PATIENCE, output.read_to_end(&mut bytes));
         read.await.with_context(|| format!("{program} does not answer"))??;
         return match attach::input(bytes)? {
-            Some(part) if part.mime.is_some() => Ok(part),
+            Some(part) if part.kind == PromptKind::Media => Ok(part),
             Some(_) | None => bail!("there is no image in the clipboard"),
         };
     }
@@ -145,7 +145,6 @@ pub(super) async fn of_clipboard() -> anyhow::Result<PromptPart> {
 
 #[cfg(test)]
 mod tests {
-    use leftfold_events::event::PromptKind;
 
     use super::*;
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use leftfold_events::event::Resolution;
-use leftfold_events::rules::{NETWORK, UNSANDBOXED};
+use leftfold_events::rules::{HOST, NETWORK, SECRET_IN_URL, UNSANDBOXED, host};
 use leftfold_events::{Seq, SessionId, Time, form};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -196,7 +196,13 @@ impl OpenQuestion {
     /// The permission in words for people. `show` makes a text safe for the place where it is shown. `None`: the
     /// permission has no words but its name and patterns.
     pub fn in_words(&self, show: impl Fn(&str) -> String) -> Option<String> {
+        let to_host = |what: &str| {
+            let host = host::pattern_of(self.patterns.first()?)?;
+            Some(format!("{what} {}: {}", show(&host), show(&self.patterns.join(", "))))
+        };
         let how = match self.permission.as_str() {
+            HOST => return to_host("connect to"),
+            SECRET_IN_URL => return to_host("send what looks like a secret to"),
             NETWORK => "with the network",
             UNSANDBOXED => "outside the sandbox: it can read and write all your files",
             _ => return None,
@@ -240,6 +246,22 @@ mod tests {
             "run `CD WEB`, `NPM CI` outside the sandbox: it can read and write all your files";
         assert_eq!(words("unsandboxed").as_deref(), Some(outside));
         assert_eq!(words("bash"), None);
+    }
+
+    #[test]
+    fn a_question_about_a_host_shows_the_address_with_its_query() {
+        let address = "https://a.test:8443/x?key=1".to_owned();
+        for (permission, text) in [
+            ("host", "connect to A.TEST:8443: HTTPS://A.TEST:8443/X?KEY=1"),
+            (
+                "secret_in_url",
+                "send what looks like a secret to A.TEST:8443: HTTPS://A.TEST:8443/X?KEY=1",
+            ),
+        ] {
+            let patterns = std::slice::from_ref(&address);
+            let open = OpenQuestion::of_access((SessionId::default(), 1), permission, patterns);
+            assert_eq!(open.in_words(str::to_uppercase).as_deref(), Some(text));
+        }
     }
 
     #[test]

@@ -75,9 +75,22 @@ pub struct PromptPart {
     pub name: Option<String>,
 }
 
+/// The `mime` of a text that nobody typed as a prompt.
+const QUOTED: &str = "text/x-quoted";
+
 impl PromptPart {
     pub fn text(text: impl Into<String>) -> Self {
         Self { kind: PromptKind::Text, text: text.into(), mime: None, name: None }
+    }
+
+    /// A text without a name of its own that goes with a prompt: of a command's template, a skill, a server, a file.
+    pub fn quoted(text: impl Into<String>) -> Self {
+        Self { mime: Some(QUOTED.to_owned()), ..Self::text(text) }
+    }
+
+    /// Whether a person has typed it. Other texts have a name, or are [quoted](Self::quoted).
+    pub fn is_typed(&self) -> bool {
+        self.kind == PromptKind::Text && self.mime.is_none() && self.name.is_none()
     }
 }
 

@@ -62,7 +62,7 @@ pub fn may_approve(
     }
     for pattern in patterns.iter().filter(|pattern| !access.always.contains(pattern)) {
         is_written_well(pattern)?;
-        if !access.patterns.iter().any(|asked| rules::matches(pattern, asked)) {
+        if !access.patterns.iter().any(|asked| rules::fits(&access.permission, pattern, asked)) {
             let (pattern, asked) = (pattern.clone(), access.patterns.join("`, `"));
             return Err(ApprovalRefused::Misses { pattern, asked });
         }
@@ -96,7 +96,7 @@ fn denial_within<'a>(s: &'a State, permission: &str, pattern: &str) -> Option<&'
             let last = || rules::evaluate(list, permission, &rule.pattern);
             rule.action == Action::Deny
                 && rules::matches(&rule.permission, permission)
-                && rules::matches(pattern, &rule.pattern)
+                && rules::fits(permission, pattern, &rule.pattern)
                 && last().is_some_and(|last| last.action == Action::Deny)
         })
     })

@@ -92,6 +92,7 @@ impl State {
         match event {
             TurnEvent::Prompted { parts, agent, .. } => {
                 self.files.turn_begins();
+                self.name_hosts(parts);
                 self.prompted(envelope.seq, parts.clone(), agent);
                 if self.turn.is_none() {
                     self.delegated = Delegated::default();

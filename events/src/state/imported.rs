@@ -25,6 +25,7 @@ impl State {
         self.prompt_ids.clear();
         self.config.options.session_rules.clear();
         self.approved.clear();
+        self.named_hosts.clear();
         self.seen.clear();
         self.instructed.clear();
         self.files.distrust();

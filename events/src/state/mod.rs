@@ -98,6 +98,9 @@ pub struct State {
     pub instructed: BTreeSet<String>,
     /// Rules from "always" answers in this session.
     pub approved: Vec<Rule>,
+    /// Hosts that prompts of people have named, which `webfetch` reads without a question.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub named_hosts: BTreeSet<String>,
     pub children: Vec<Child>,
     /// For a fork: the children in the shared events.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -382,7 +385,8 @@ impl State {
     pub(crate) fn rules_in_force(&self) -> RulesInForce<'_> {
         let options = &self.config.options;
         let approved = [self.approved.as_slice(), options.approved.as_slice()];
-        RulesInForce { rules: &self.config.rules, options, approved }
+        let named_hosts = &self.named_hosts;
+        RulesInForce { rules: &self.config.rules, options, approved, named_hosts }
     }
 
     /// The turn configuration's event, if it differs from the one in force. A node writes it before

@@ -8,6 +8,10 @@ use super::message::{Message, Prompt};
 use super::{Call, State, words};
 use crate::event::{Answer, CallKind, PromptPart};
 use crate::id::Seq;
+use crate::rules::host;
+
+/// The most hosts that count as named in a session.
+const MAX_NAMED_HOSTS: usize = 200;
 
 /// The answers to the question whether an agent takes over.
 pub const YES: &str = "Yes";
@@ -46,6 +50,16 @@ impl State {
     /// The reminder of the agent in force, if it has one.
     pub(super) fn reminder(&self) -> Option<String> {
         Some(self.config.options.reminder.clone()).filter(|text| !text.is_empty())
+    }
+
+    /// Adds the hosts that a prompt names. The prompts of a subagent are written by a model.
+    pub(super) fn name_hosts(&mut self, parts: &[PromptPart]) {
+        if self.origin.as_ref().is_some_and(|origin| origin.parent.is_some()) {
+            return;
+        }
+        let left = MAX_NAMED_HOSTS.saturating_sub(self.named_hosts.len());
+        let typed = parts.iter().filter(|part| part.is_typed());
+        self.named_hosts.extend(typed.flat_map(|part| host::named(&part.text)).take(left));
     }
 
     pub(super) fn prompted(&mut self, seq: Seq, parts: Vec<PromptPart>, agent: &str) {

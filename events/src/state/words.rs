@@ -2,7 +2,7 @@
 //! They are in one place, so that their tone and advice agree.
 
 use crate::event::PromptPart;
-use crate::rules::Rule;
+use crate::rules::{Action, HOST, Rule, host};
 use crate::verdict::QUESTION;
 
 /// The result of a call that has none yet.
@@ -167,6 +167,17 @@ pub(crate) fn check_timed_out() -> String {
 
 pub(crate) fn denied(rule: Option<&Rule>, permission: &str, patterns: &[String]) -> String {
     let what = format!("{permission} on {}", patterns.join(", "));
+    let is_denied = rule.is_some_and(|rule| rule.action == Action::Deny);
+    if permission == HOST
+        && !is_denied
+        && let Some(host) = patterns.first().and_then(|address| host::pattern_of(address))
+    {
+        return format!(
+            "Permission denied: {what}. Nobody is there to be asked about this host. The user can allow it in the \
+             settings: \"permission\": {{ \"host\": {{ \"{host}\": \"allow\" }} }}. Do not try to get round \
+             it; go on without this page or say what you need."
+        );
+    }
     match rule {
         None if permission == QUESTION => format!(
             "Nobody is there to be asked: {}. Decide yourself if that is safe, or say in your answer \

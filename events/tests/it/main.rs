@@ -12,6 +12,7 @@ mod crash;
 mod elicitation;
 mod files;
 mod finish;
+mod hosts;
 mod imported;
 mod inherited_children;
 mod limits;

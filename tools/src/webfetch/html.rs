@@ -19,6 +19,15 @@ const SKIPPED: &[&str] = &[
     "object", "audio", "video", "map", "select", "datalist", "button", "dialog",
 ];
 
+/// Elements that have no end tag.
+const VOID: &[&str] = &[
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track",
+    "wbr",
+];
+
+/// Styles of an element that no reader of the page sees.
+const INVISIBLE: &[&str] = &["display:none", "visibility:hidden", "visibility:collapse"];
+
 /// Block elements, with the line breaks around each.
 const BLOCKS: &[(&str, u8)] = &[
     ("p", 2),
@@ -106,11 +115,15 @@ impl Page {
         let name = String::from_utf8_lossy(&tag.name);
         let name = name.as_ref();
         if let Some((skipped, open)) = &mut self.skipped {
-            *open += usize::from(skipped == name);
-            return;
+            // a block ends a paragraph, which may have no end tag
+            if skipped != "p" || block(name).is_none() {
+                *open += usize::from(skipped == name);
+                return;
+            }
+            self.skipped = None;
         }
         if is_skipped(name, tag) {
-            let empty = tag.self_closing && matches!(name, "svg" | "math");
+            let empty = tag.self_closing && matches!(name, "svg" | "math") || VOID.contains(&name);
             self.skipped = (!empty).then(|| (name.to_owned(), 1));
             return;
         }
@@ -215,7 +228,24 @@ impl Page {
 fn is_skipped(name: &str, tag: &StartTag<()>) -> bool {
     let container = matches!(name, "div" | "ul" | "section");
     SKIPPED.contains(&name)
+        || is_hidden(tag)
         || (container && attribute(tag, "role").is_some_and(|role| role == "navigation"))
+}
+
+/// Whether the element itself says that it is not shown. What style sheets and scripts hide is not known.
+fn is_hidden(tag: &StartTag<()>) -> bool {
+    let style = attribute(tag, "style").unwrap_or_default().to_ascii_lowercase();
+    let is_invisible = |declaration: &str| {
+        let plain: String = declaration.chars().filter(|c| !c.is_whitespace()).collect();
+        let plain = plain.trim_end_matches("!important");
+        // 0, 0.0, 0px and 0% are one
+        let size = plain.strip_prefix("font-size:").or_else(|| plain.strip_prefix("opacity:"));
+        let is_zero = size.is_some_and(|size| {
+            size.starts_with(['0', '.']) && !size.contains(|c: char| matches!(c, '1'..='9'))
+        });
+        INVISIBLE.contains(&plain) || is_zero
+    };
+    attribute(tag, "hidden").is_some() || style.split(';').any(is_invisible)
 }
 
 fn block(name: &str) -> Option<u8> {

@@ -10,7 +10,7 @@ use crate::webfetch::{CONTENT_TYPE, Format, address, body, follow, header, refus
 /// # Errors
 /// The address is invalid or not allowed; no answer; an error status; no text.
 pub(crate) async fn text(given: &str, private: bool, max: u64) -> Result<String, Error> {
-    let (url, response) = follow(super::address(given)?, private).await?;
+    let (url, response) = follow(super::address(given)?, private, None).await?;
     if !response.status().is_success() {
         return Err(refusal(&url, response).await);
     }

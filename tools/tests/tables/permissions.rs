@@ -83,7 +83,10 @@ const ROWS: &[(&str, &str, &[&str])] = &[
     (
         "webfetch",
         r#"{"url":"https://example.com/a"}"#,
-        &["webfetch https://example.com/a > https://example.com/*"],
+        &[
+            "webfetch https://example.com/a > https://example.com/*",
+            "host https://example.com/a > example.com",
+        ],
     ),
     ("websearch", r#"{"query":" rust 2 * "}"#, &["websearch rust 2 * > *"]),
     ("codesearch", r#"{"query":"a"}"#, &["codesearch a > *"]),

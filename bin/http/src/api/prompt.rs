@@ -472,5 +472,5 @@ fn file(mime: &str, filename: Option<String>, url: &str) -> anyhow::Result<Promp
     }
     let text = String::from_utf8(bytes)
         .map_err(|_| wrong("is neither UTF-8 text nor an image or PDF that models accept"))?;
-    Ok(PromptPart::text(format!("<file path=\"{name}\">\n{text}\n</file>")))
+    Ok(PromptPart::quoted(format!("<file path=\"{name}\">\n{text}\n</file>")))
 }

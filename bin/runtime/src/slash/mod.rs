@@ -12,7 +12,7 @@ mod template;
 use std::path::Path;
 
 use leftfold_events::event::{Access, CallSpec, PromptKind, PromptPart, Resolution};
-use leftfold_events::rules::{Action, LEFTFOLD};
+use leftfold_events::rules::{Action, LEFTFOLD, host};
 use leftfold_events::turn_config::{AskMode, TurnConfig};
 use leftfold_events::{Json, judge};
 use leftfold_tools::Output;
@@ -172,9 +172,25 @@ impl Prepared {
     pub async fn parts(
         &self,
         setup: &SessionSetup,
-        mut parts: Vec<PromptPart>,
+        parts: Vec<PromptPart>,
     ) -> anyhow::Result<Vec<PromptPart>> {
         let Some(call) = &self.call else { return mention::attached(setup, parts).await };
+        let mut parts = Self::parts_of_command(call, setup, parts).await?;
+        // only hosts that the person has typed count as named
+        let typed: Vec<String> = host::named(&call.arguments).collect();
+        for part in parts.iter_mut().filter(|part| part.is_typed()) {
+            if host::named(&part.text).any(|host| !typed.contains(&host)) {
+                *part = PromptPart::quoted(std::mem::take(&mut part.text));
+            }
+        }
+        Ok(parts)
+    }
+
+    async fn parts_of_command(
+        call: &Call,
+        setup: &SessionSetup,
+        mut parts: Vec<PromptPart>,
+    ) -> anyhow::Result<Vec<PromptPart>> {
         if let Some(prompt) = &call.remote {
             return remote::parts(call, prompt, setup, parts).await;
         }
