@@ -106,6 +106,8 @@ pub(crate) fn perform(steps: &[Step], temp: Option<&Path>) -> Result<Mounts, Fai
 pub(crate) struct Mounts {
     kept: BTreeMap<PathBuf, OwnedFd>,
     made: BTreeMap<PathBuf, Made>,
+    /// The cover of a folder that was hidden, for the next ones: a new file system each takes much longer.
+    empty: Option<OwnedFd>,
 }
 
 /// A mount that a step has made.
@@ -162,9 +164,9 @@ impl Mounts {
                 let tree = copy(from, false)?;
                 self.mount(path, true, None, |_| dup(&tree))
             }),
-            Step::HideFolder { path, holds } => step_on("mount tmpfs", path, |path| {
-                self.mount(path, *holds, None, |at| cover(at, *holds))
-            }),
+            Step::HideFolder { path, holds } => {
+                step_on("mount tmpfs", path, |path| self.hide_folder(path, *holds))
+            }
             Step::HideFile(path) => {
                 step_on("bind", path, |path| self.mount(path, false, None, |at| cover(at, false)))
             }
@@ -187,6 +189,19 @@ impl Mounts {
                 }
             }),
         }
+    }
+
+    fn hide_folder(&mut self, path: &Path, holds: bool) -> rustix::io::Result<()> {
+        let empty = self.empty.as_ref().filter(|_| !holds).map(dup).transpose()?;
+        self.mount(path, holds, None, |at| match &empty {
+            // the first one may be gone with its mount point
+            Some(empty) => copy(empty, false).or_else(|_| cover(at, holds)),
+            None => cover(at, holds),
+        })?;
+        if let Some(made) = self.made.get(path).filter(|made| !made.holds) {
+            self.empty = Some(dup(&made.mount)?);
+        }
+        Ok(())
     }
 
     /// Mounts what `tree` returns for the mount point. `made_as` says whether a missing mount point is made as a folder.
