@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use leftfold_events::rules::{self, Action, LEFTFOLD, Rule};
+use leftfold_events::event::{Access, CallSpec};
+use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::sandbox;
-use leftfold_events::{Seq, fold};
+use leftfold_events::turn_config::Options;
+use leftfold_events::{Json, Seq, TurnConfig, fold, judge};
 use leftfold_store::Reader;
+use leftfold_tools::Workspace;
 use serde_json::json;
 
 use crate::cli::{Format, PermissionAnswer, PermissionCheck, PermissionCommand, PermissionForget};
@@ -17,15 +20,12 @@ use leftfold_runtime::approvals;
 use leftfold_runtime::client::is_leaving;
 use leftfold_runtime::remote::client;
 use leftfold_runtime::resolved_settings;
-use leftfold_runtime::session_paths::SessionPlace;
+use leftfold_runtime::session_paths::{self, SessionPlace};
 use leftfold_runtime::socket::RpcError;
 use leftfold_runtime::socket::question::{Search, Which};
 use leftfold_view::clean::visible_line;
 
 const ANSWER: &str = "_leftfold/answer";
-
-/// The permission for questions of the model.
-const QUESTION: &str = "question";
 
 pub(crate) fn permission(command: &PermissionCommand) -> anyhow::Result<ExitCode> {
     match command {
@@ -147,28 +147,56 @@ fn answer_without_node(place: &SessionPlace, call: &str) -> anyhow::Result<ExitC
 }
 
 fn check(args: &PermissionCheck) -> anyhow::Result<ExitCode> {
-    let (rules, restrictions) = match &args.rules {
-        Some(rules) => (given(rules)?, Vec::new()),
-        None => in_force(args.agent.as_deref())?,
+    let directory = std::env::current_dir()?;
+    let mut workspace = Workspace::new(&directory, worktree()?, session_paths::data_dir()?);
+    let config = match &args.rules {
+        Some(rules) => TurnConfig { rules: given(rules)?, ..TurnConfig::default() },
+        None => in_force(args, &mut workspace)?,
     };
-    let lists = restrictions.iter().map(Vec::as_slice);
-    let (action, rule) = rules::evaluate_restricted(&rules, lists, &args.permission, &args.pattern);
-    if action == Action::Ask && args.rules.is_none() {
-        let approved = approvals::of(&worktree()?).approved;
-        if let Some(rule) = approval(&approved, args) {
-            let verdict = json!({ "action": rule.action, "rule": rule, "approved": true });
-            return super::print_json(&format!("{verdict}\n"));
+    let call = accesses(args, &config, workspace)?;
+    let mut verdict = (Action::Allow, None, &call[0]);
+    for access in &call {
+        let (action, rule) = judge(&config, access, &call);
+        if action > verdict.0 || verdict.1.is_none() && action == verdict.0 {
+            verdict = (action, rule, access);
         }
     }
-    super::print_json(&format!("{}\n", json!({ "action": action, "rule": rule })))
+    let (action, rule, access) = verdict;
+    let mut said = json!({ "action": action, "rule": rule });
+    if access.permission != args.permission {
+        said["permission"] = json!(access.permission);
+        said["patterns"] = json!(access.patterns);
+    }
+    if rule.is_some_and(|rule| config.options.approved.contains(&rule)) {
+        said["approved"] = json!(true);
+    }
+    super::print_json(&format!("{said}\n"))
 }
 
-/// The approval that answers the question, if one does.
-fn approval<'a>(approved: &'a [Rule], args: &PermissionCheck) -> Option<&'a Rule> {
-    // only a person answers these
-    let is_for_people = [QUESTION, LEFTFOLD].contains(&args.permission.as_str());
-    let found = rules::evaluate(approved, &args.permission, &args.pattern);
-    found.filter(|_| !is_for_people)
+/// The accesses that rules judge: for a command line those of a call that runs it.
+fn accesses(
+    args: &PermissionCheck,
+    config: &TurnConfig,
+    workspace: Workspace,
+) -> anyhow::Result<Vec<Access>> {
+    let PermissionCheck { permission, pattern, .. } = args;
+    if permission != "bash" {
+        let (permission, patterns) = (permission.clone(), vec![pattern.clone()]);
+        return Ok(vec![Access { permission, patterns, always: Vec::new() }]);
+    }
+    let all = config.rules.iter().chain(config.options.restricting().flatten());
+    let workspace = Workspace {
+        guarded: leftfold_tools::guarded(all),
+        sandbox: config.options.sandbox.clone(),
+        ..workspace
+    };
+    let input = Json::from_value(&json!({ "command": pattern }));
+    let call = CallSpec { id: String::new(), name: permission.clone(), input };
+    let resolved = leftfold_tools::resolve(&call, &workspace);
+    match resolved.error {
+        Some(error) => Err(Usage(error).into()),
+        None => Ok(resolved.access),
+    }
 }
 
 fn given(rules: &str) -> anyhow::Result<Vec<Rule>> {
@@ -180,16 +208,20 @@ fn given(rules: &str) -> anyhow::Result<Vec<Rule>> {
     })
 }
 
-/// Defaults, what the agent is built with, settings, and what they say of the agent.
-fn in_force(agent: Option<&str>) -> anyhow::Result<(Vec<Rule>, Vec<Vec<Rule>>)> {
-    let directory = std::env::current_dir()?;
-    let settings = resolved_settings::shown(&directory)?;
+/// Defaults, what the agent is built with, settings, what they say of the agent, and approvals. The workspace gets what
+/// settings say of it.
+fn in_force(args: &PermissionCheck, workspace: &mut Workspace) -> anyhow::Result<TurnConfig> {
+    let settings = resolved_settings::shown(&workspace.directory)?;
+    workspace.user_folders = session_paths::user_folders(&settings);
+    workspace.environment = settings.environment();
+    workspace.shell.clone_from(&settings.shell_program);
+    workspace.data = session_paths::data_dir().ok();
     let agents = Agents::of(&settings);
     let mut rules = rules::defaults();
     let of_machine = leftfold_runtime::sandbox::options(&settings);
     rules.extend(sandbox::default_rules(Some(&of_machine)));
     rules.extend(sandbox::home_rules(Some(&of_machine)));
-    let agent = match agent {
+    let agent = match args.agent.as_deref() {
         Some(name) => {
             let agent = agents.find(name)?;
             rules.extend(agent.rules.iter().cloned());
@@ -197,7 +229,12 @@ fn in_force(agent: Option<&str>) -> anyhow::Result<(Vec<Rule>, Vec<Vec<Rule>>)> 
         }
         None => agents.default(&settings)?,
     };
-    rules.extend(agents::rules(&settings, agent, &[]));
-    let restrictions = agents.restrictions(&settings, agent);
-    Ok((rules, restrictions))
+    let said = agents::rules(&settings, agent, &[]);
+    let mut restrictions = agents.restrictions(&settings, agent);
+    restrictions.extend(agents::about_tool(agent, &said, &args.permission).map(|rule| vec![rule]));
+    rules.extend(said);
+    let approved = approvals::of(&workspace.worktree).approved;
+    let options =
+        Options { restrictions, approved, sandbox: Some(of_machine), ..Options::default() };
+    Ok(TurnConfig { rules, options, ..TurnConfig::default() })
 }

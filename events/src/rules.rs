@@ -105,8 +105,16 @@ const DOCUMENTATION: [&str; 18] = [
     "www.typescriptlang.org:443",
 ];
 
+/// Running a line that the judge cannot read in full. Its patterns are [`DYNAMIC`] for a command that is not known,
+/// [`EVALUATED`] for text that is evaluated once more, and commands with [`DYNAMIC`] in the place of text that is
+/// not known.
+pub const UNREADABLE: &str = "unreadable";
+
 /// The pattern of a part of a command that is not known before it runs.
 pub const DYNAMIC: &str = "<dynamic>";
+
+/// The pattern of a value that a known command evaluates, as in `echo $((x))`.
+pub const EVALUATED: &str = "<evaluated>";
 
 /// Permissions that only a rule of exactly this name allows.
 pub const ALWAYS_ASK: [&str; 3] = [PROTECTED_FILE, SECRET_IN_URL, UNSANDBOXED];
@@ -175,6 +183,76 @@ pub(crate) fn evaluate_named<'a>(
 ) -> Option<&'a Rule> {
     let mut named = rules.iter().rev().filter(|rule| is_named(rule, permission));
     named.find(|rule| rule.fits(permission, pattern))
+}
+
+/// A rule that is stricter than the verdict on `text`, and that might decide instead if the parts of `text` that are not
+/// known were known. With `is_answered`, a question counts as a yes.
+pub(crate) fn may_be_evaded<'a>(
+    rules: &'a [Rule],
+    permission: &str,
+    text: &str,
+    is_answered: bool,
+) -> Option<&'a Rule> {
+    let decides = |rule: &Rule| rule.is_about(permission) && matches(&rule.pattern, text);
+    let decider = rules.iter().rposition(decides);
+    let (later, verdict) = match decider {
+        Some(at) => (&rules[at + 1..], rules[at].action),
+        None => (rules, Action::Allow),
+    };
+    let verdict = if is_answered && verdict == Action::Ask { Action::Allow } else { verdict };
+    let evaded = |rule: &&Rule| {
+        rule.action > verdict && rule.is_about(permission) && may_match(&rule.pattern, text)
+    };
+    later.iter().rev().find(evaded)
+}
+
+/// Whether a pattern matches `text` for some text in the places of [`DYNAMIC`]. Such text adds no redirection: `<` and `>`
+/// are none in a value.
+fn may_match(pattern: &str, text: &str) -> bool {
+    if matches!(text, DYNAMIC | EVALUATED) {
+        return true;
+    }
+    let open = |pattern: &str| {
+        let pattern: Vec<char> = pattern.chars().collect();
+        let parts = text.split(DYNAMIC).map(|part| part.chars().map(Some).collect::<Vec<_>>());
+        let text: Vec<Option<char>> = parts.collect::<Vec<_>>().join(&None);
+        // for each part of the pattern, whether it can end before each part of the text
+        let mut ends = vec![false; text.len() + 1];
+        ends[0] = true;
+        for at in 0..=pattern.len() {
+            if !ends.contains(&true) {
+                return false;
+            }
+            let mut next = vec![false; text.len() + 1];
+            for to in 0..=text.len() {
+                let here = ends[to];
+                let skips = pattern.get(at) == Some(&'*') || text.get(to) == Some(&None);
+                if here && skips && to < text.len() {
+                    ends[to + 1] = true;
+                }
+                let Some(c) = pattern.get(at).filter(|_| here) else { continue };
+                match text.get(to) {
+                    _ if *c == '*' => next[to] = true,
+                    Some(None) => next[to] |= !matches!(c, '<' | '>'),
+                    Some(Some(known)) => next[to + 1] |= *c == '?' || c == known,
+                    None => {}
+                }
+            }
+            if at == pattern.len() {
+                return ends[text.len()];
+            }
+            ends = next;
+        }
+        false
+    };
+    open(pattern) || pattern.strip_suffix(" *").is_some_and(open)
+}
+
+/// The rules by which tools that are not built in need a question, below an agent that changes nothing. A rule that
+/// names a tool decides instead. What the tool's own server says of it does not count.
+pub fn asking(rules: &[Rule], tool: &str) -> Option<Rule> {
+    let is_named = rules.iter().any(|rule| is_named(rule, tool));
+    (!is_named).then(|| Rule::new(tool, "*", Action::Ask))
 }
 
 /// Whether a rule is about the permission, and not about every permission.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::event::Access;
 use crate::rules::{
-    self, Action, DYNAMIC, HOST, LEFTFOLD, NETWORK, Rule, UNSANDBOXED, WEBFETCH, host,
+    self, Action, DYNAMIC, HOST, LEFTFOLD, NETWORK, Rule, UNREADABLE, UNSANDBOXED, WEBFETCH, host,
 };
 use crate::sandbox::{self, SandboxOptions, WorktreeAccess};
 use crate::turn_config::{AskMode, Options, TurnConfig};
@@ -35,6 +35,9 @@ fn judged<'a>(
     call: &[Access],
 ) -> (Action, Option<Rule>) {
     let RulesInForce { rules, options, approved, .. } = *in_force;
+    if access.permission == UNREADABLE {
+        return unreadable(in_force, access, call);
+    }
     let in_line = is_in_line(access, call);
     let mut worst = (Action::Allow, None);
     for pattern in &access.patterns {
@@ -73,6 +76,47 @@ fn judged<'a>(
         }
         if verdict.0 == Action::Allow && access.permission == LEFTFOLD {
             verdict = (Action::Ask, None);
+        }
+        if is_worse(verdict.0, &worst) {
+            worst = (verdict.0, verdict.1.cloned());
+        }
+    }
+    worst
+}
+
+/// The verdict on the parts of a line that the judge cannot read. It asks if the command is not known, or if a rule that
+/// denies or asks might be about the part. A person who is asked about the line anyway sees the parts too.
+fn unreadable(
+    in_force: &RulesInForce<'_>,
+    access: &Access,
+    call: &[Access],
+) -> (Action, Option<Rule>) {
+    let RulesInForce { rules, options, .. } = *in_force;
+    let of_line = || {
+        let is_of_line =
+            |other: &&Access| matches!(other.permission.as_str(), COMMAND | NETWORK | UNSANDBOXED);
+        call.iter().filter(is_of_line)
+    };
+    if of_line().any(|other| judged(in_force, other, call).0 != Action::Allow) {
+        return (Action::Allow, None);
+    }
+    let is_held = options.sandbox.as_ref().is_some_and(|sandbox| sandbox.allows())
+        && of_line().all(|other| other.permission != UNSANDBOXED);
+    let mut worst = (Action::Allow, None);
+    for pattern in &access.patterns {
+        let find = |rules: &'a [Rule]| rules::evaluate_named(rules, UNREADABLE, pattern);
+        let mut verdict = rules::strictest(find, Action::Allow, rules, options.restricting());
+        if find(rules).is_none() {
+            let evaded = lists(rules, options).find_map(|list| {
+                let of = |other: &Access| {
+                    rules::may_be_evaded(list, &other.permission, pattern, is_held)
+                };
+                of_line().find_map(of)
+            });
+            if evaded.is_some() || pattern == DYNAMIC && !is_held {
+                let asks = (Action::Ask, evaded);
+                verdict = if verdict.0 > Action::Ask { verdict } else { asks };
+            }
         }
         if is_worse(verdict.0, &worst) {
             worst = (verdict.0, verdict.1.cloned());
@@ -320,6 +364,83 @@ mod tests {
             let config = TurnConfig { rules: rules.to_vec(), ..TurnConfig::default() };
             assert_eq!(judge(&config, &call[1], &call[1..]).0, alone, "{permission}");
             assert_eq!(judge(&config, &call[1], &call).0, in_line, "{permission}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_can_not_be_read_asks_unless_a_rule_names_that() {
+        use Action::{Allow, Ask, Deny};
+        let rule = |permission: &str, pattern: &str, action| Rule::new(permission, pattern, action);
+        let all = || rule("*", "*", Allow);
+        let git = || rule("bash", "git *", Allow);
+        let no_push = || rule("bash", "git push *", Deny);
+        let asks = || rule("bash", "*", Ask);
+        let named = |action| rule("unreadable", "*", action);
+        for (rules, pattern, expected) in [
+            (vec![all()], "<dynamic>", Ask),
+            (vec![all(), named(Allow)], "<dynamic>", Allow),
+            (vec![all(), named(Deny)], "<dynamic>", Deny),
+            (vec![all(), rule("un*", "*", Allow)], "<dynamic>", Allow),
+            // the question about the line shows it all
+            (vec![all(), asks()], "<dynamic>", Allow),
+            (vec![all()], "<evaluated>", Allow),
+            (vec![all()], "git <dynamic>", Allow),
+            (vec![all(), no_push()], "<dynamic>", Ask),
+            (vec![all(), no_push()], "<evaluated>", Ask),
+            (vec![all(), no_push()], "git <dynamic>", Ask),
+            (vec![all(), no_push()], "git <dynamic> x", Ask),
+            (vec![all(), no_push()], "git pu<dynamic>", Ask),
+            (vec![all(), no_push()], "git push<dynamic>", Ask),
+            (vec![all(), no_push()], "git log <dynamic>", Allow),
+            (vec![all(), no_push()], "gi <dynamic>", Allow),
+            (vec![all(), rule("bash", "*>*", Deny)], "cat <dynamic>", Allow),
+            (vec![all(), rule("bash", "git ????", Ask)], "git <dynamic>", Ask),
+            (vec![all(), git(), no_push()], "git <dynamic>", Ask),
+            // a later rule lifts the denial
+            (vec![all(), no_push(), git()], "git <dynamic>", Allow),
+            (vec![all(), no_push(), named(Allow)], "git <dynamic>", Allow),
+            (vec![rule("*", "*", Deny), git()], "git <dynamic>", Allow),
+        ] {
+            let call = [access_to("bash", "git x"), access_to(UNREADABLE, pattern)];
+            let mut config = TurnConfig { rules, ..TurnConfig::default() };
+            let found = judge(&config, &call[1], &call).0;
+            assert_eq!(found, expected, "{pattern}: {:?}", config.rules);
+            // an approval of everything changes nothing
+            config.options.approved = vec![all(), rule("bash", "*", Allow)];
+            if config.rules.last() != Some(&asks()) {
+                assert_eq!(judge(&config, &call[1], &call).0, expected, "{pattern}");
+            }
+            // nor does a project loosen it
+            config.options.restrictions = vec![vec![named(Allow)]];
+            let restricted = judge(&config, &call[1], &call).0;
+            assert!(restricted >= expected || config.rules.contains(&asks()), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_sandbox_that_holds_a_command_answers_for_one_that_is_not_known() {
+        use crate::event::Backend;
+        let rule = |pattern: &str, action| Rule::new("bash", pattern, action);
+        let sandbox = SandboxOptions {
+            backend: Backend::Namespaces,
+            allow: true,
+            ..SandboxOptions::default()
+        };
+        let options = Options { sandbox: Some(sandbox), ..Options::default() };
+        for (more, rules, expected) in [
+            (None, vec![rule("*", Action::Allow)], Action::Allow),
+            (None, vec![rule("*", Action::Ask)], Action::Allow),
+            (None, vec![rule("*", Action::Allow), rule("rm *", Action::Deny)], Action::Ask),
+            (None, vec![rule("*", Action::Ask), rule("rm *", Action::Ask)], Action::Ask),
+            (Some(UNSANDBOXED), vec![rule("*", Action::Allow)], Action::Ask),
+        ] {
+            let unsandboxed = Rule::new(UNSANDBOXED, "*", Action::Allow);
+            let rules = [rules, vec![unsandboxed]].concat();
+            let config = TurnConfig { rules, options: options.clone(), ..TurnConfig::default() };
+            let line = ["bash"].into_iter().chain(more).map(|it| access_to(it, DYNAMIC));
+            let call: Vec<Access> = line.chain([access_to(UNREADABLE, DYNAMIC)]).collect();
+            let access = call.last().unwrap();
+            assert_eq!(judge(&config, access, &call).0, expected, "{more:?} {:?}", config.rules);
         }
     }
 

@@ -127,6 +127,41 @@ fn a_call_is_made_and_nothing_of_it_needs_the_server_again() {
     assert_eq!(mcp::starts(&site.project()), 1);
 }
 
+/// A server's word that a tool only reads is no reason to trust it.
+#[test]
+fn an_agent_that_changes_nothing_calls_tools_after_a_question() {
+    let said = || json!({ "text": "x" });
+    let calls = || {
+        let own = [call("m_echo", said()), call("m_write", said())];
+        let task = json!({ "description": "d", "prompt": "work", "subagentType": "general" });
+        let of_child = |answers: u32| {
+            let (tool, input) = ("m_echo", said());
+            json!({ "match": { "prompt": "work", "answers": answers },
+                "parts": [if answers == 0 { json!({ "call": { "name": tool, "input": input } }) } else { json!({ "text": "Done." }) }] })
+        };
+        let ends = [call("task", task), says("So be it."), of_child(0), of_child(1)];
+        Value::from([own.to_vec(), ends.to_vec()].concat())
+    };
+    let all_allowed = json!({ "*": "allow" });
+    let named = json!({ "m_*": "allow" });
+    for (agent, rules, runs) in [
+        ("build", json!({}), true),
+        ("plan", json!({}), false),
+        ("plan", all_allowed, false),
+        ("plan", named, true),
+    ] {
+        let site = Site::scripted(&script(calls()))
+            .setting("/mcp", json!({ "m": mcp::local(SERVER, "") }))
+            .setting("/permission", rules.clone());
+        let events = site.run(&["run", "--format", "json", "--agent", agent, "go"]).ok().events();
+        let of_tools = |kind: &str| {
+            let all = all(&events, kind).into_iter().map(|event| &event["data"]);
+            all.filter(|data| data["name"].as_str().is_some_and(|it| it.starts_with("m_"))).count()
+        };
+        assert_eq!(of_tools("tool.started"), if runs { 3 } else { 0 }, "{agent} {rules}");
+    }
+}
+
 #[test]
 fn errors_pictures_and_long_texts() {
     let site = site(

@@ -148,7 +148,7 @@ fn check_tells_what_the_rules_say() {
     for (permission, pattern, action, rule) in [
         ("bash", "ls", "ask", Some(0)),
         ("bash", "git", "allow", Some(1)),
-        ("bash", "git log\n-1", "allow", Some(1)),
+        ("bash", "git log\n-1", "ask", Some(0)),
         ("bash", "gitk", "ask", Some(0)),
         ("bash", "git push", "deny", Some(2)),
         ("bash", "git push -f", "deny", Some(2)),

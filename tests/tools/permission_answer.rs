@@ -108,7 +108,11 @@ fn memory(site: &Site) -> std::path::PathBuf {
     let projects = std::fs::read_dir(site.path("home/projects")).unwrap();
     let folders: Vec<_> = projects.map(|entry| entry.unwrap().path()).collect();
     assert_eq!(folders.len(), 1, "{folders:?}");
-    folders[0].join("approved.json")
+    let files = std::fs::read_dir(&folders[0]).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<_> =
+        files.filter(|file| file.extension().is_some_and(|it| it == "json")).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    files[0].clone()
 }
 
 /// The verdict in a new session of the same project.
@@ -207,6 +211,22 @@ fn another_project_is_asked_again() {
 }
 
 #[test]
+fn another_repository_at_the_same_path_has_no_approvals() {
+    let site = asking();
+    site.file(".git/HEAD", "ref: refs/heads/main\n");
+    approve(&site);
+    assert_eq!(verdict(&site), "allow");
+    // the new one is made first, so that it has another inode
+    std::fs::rename(site.project().join(".git"), site.path("old")).unwrap();
+    site.file(".git/HEAD", "ref: refs/heads/main\n");
+    assert_eq!(verdict(&site), "deny");
+    assert_eq!(site.run(&["permission", "list"]).ok().stdout, "");
+    std::fs::remove_dir_all(site.project().join(".git")).unwrap();
+    std::fs::rename(site.path("old"), site.project().join(".git")).unwrap();
+    assert_eq!(verdict(&site), "allow");
+}
+
+#[test]
 fn once_is_not_remembered() {
     let site = asking();
     let (live, seq) = waiting(&site, &ASK);
@@ -220,7 +240,7 @@ fn a_memory_that_can_not_be_read_is_named_kept_and_asks_again() {
     let site = asking();
     approve(&site);
     std::fs::write(memory(&site), "[{]").unwrap();
-    let ran = site.prompt("again").ok().saying(&["approved.json", "line 1", "repair or remove"]);
+    let ran = site.prompt("again").ok().saying(&["approved-", "line 1", "repair or remove"]);
     assert_eq!(only(&ran.events(), "permission.ruled")["data"]["action"], "deny");
     approve(&site);
     assert_eq!(std::fs::read_to_string(memory(&site)).unwrap(), "[{]");
@@ -261,8 +281,15 @@ fn check_says_what_the_rules_say() {
         (&["bash", "git"], "allow", Some("git *")),
         (&["edit", "a"], "allow", Some("*")),
         (&["--agent", "plan", "edit", "a"], "deny", Some("*")),
+        (&["issues_create", "*"], "allow", Some("*")),
+        (&["--agent", "plan", "issues_create", "*"], "ask", Some("*")),
+        // a line is judged as a run does
+        (&["--rules", &two, "bash", "env rm x"], "deny", Some("rm *")),
+        (&["--rules", &two, "bash", "echo $(rm x)"], "deny", Some("rm *")),
+        (&["--rules", &two, "bash", "$t x"], "ask", Some("rm *")),
+        (&["--rules", &two, "bash", "ls | sort"], "allow", Some("*")),
         (&["--rules", &two, "bash", "rm -rf /"], "deny", Some("rm *")),
-        (&["--rules", &two, "bash", "git x"], "allow", Some("*")),
+        (&["--rules", &two, "bash", "git log"], "allow", Some("*")),
         (&["--rules", &none, "read", "a"], "ask", None),
     ] {
         let ran = site.run(&[&["permission", "check"], args].concat()).ok();

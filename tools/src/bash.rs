@@ -9,13 +9,13 @@
 //! | `expansions`, `builtins` | find text that the shell evaluates again at run time |
 //! | `assignments` | says which assignments rules judge |
 //! | `wrappers`, `git` | find the commands in commands, as in `sudo rm x` |
-//! | `commands`, `arity` | make patterns for rules, and what "always" would allow |
+//! | `commands`, `arity`, `globals` | make patterns for rules, and what "always" would allow |
 //! | `scripts` | says whether programs of sed and awk, or options, run commands |
 //! | `touched`, `files` | find the paths |
 //! | `itself` | finds lines that run Leftfold |
 //!
 //! A step that is not known before the line runs has the pattern `<dynamic>`, which only a rule for `*`
-//! allows. The judge never looks into programs: `python x.py` may do anything.
+//! allows, and needs the permission `unreadable`. The judge never looks into programs: `python x.py` may do anything.
 
 mod arity;
 mod assignments;
@@ -26,6 +26,7 @@ mod cut;
 mod expansions;
 mod files;
 mod git;
+mod globals;
 mod inner;
 mod itself;
 mod parse;
@@ -41,7 +42,7 @@ use std::process::ExitStatus;
 
 use leftfold_events::Json;
 use leftfold_events::event::{Access, CallKind, Class};
-use leftfold_events::rules::{LEFTFOLD, NETWORK, PROTECTED_FILE, UNSANDBOXED};
+use leftfold_events::rules::{LEFTFOLD, NETWORK, PROTECTED_FILE, UNREADABLE, UNSANDBOXED};
 use leftfold_events::sandbox::{self, Backend};
 use leftfold_process::environment;
 use schemars::JsonSchema;
@@ -171,10 +172,18 @@ impl Typed for Bash {
         let sandbox = leaving_sandbox(args, cx).map(|permission| Access {
             permission: permission.to_owned(),
             patterns: patterns.clone(),
-            always: always.clone(),
+            always: match args.unsandboxed {
+                Some(true) => Vec::new(),
+                _ => commands::alone(&steps, &patterns, |name| itself::is_installed(name, cx)),
+            },
         });
         plan.access.push(Access { permission: "bash".to_owned(), patterns, always });
         plan.access.extend(sandbox);
+        let patterns = commands::unreadable(&steps);
+        if !patterns.is_empty() {
+            let (permission, always) = (UNREADABLE.to_owned(), Vec::new());
+            plan.access.push(Access { permission, patterns, always });
+        }
         for (permission, patterns) in [("read", touched.reads), ("edit", touched.edits)] {
             plan.access.extend(files(permission, patterns));
         }

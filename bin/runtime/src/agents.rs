@@ -6,7 +6,7 @@ use crate::gather::Agent;
 use crate::gather::agent::{self, merge};
 use leftfold_config::Mode;
 use leftfold_events::Json;
-use leftfold_events::rules::{self, Action, Rule};
+use leftfold_events::rules::{self, Action, PROTECTED_FILE, Rule};
 use leftfold_tools::{PLAN_ENTER, PLAN_EXIT};
 use serde_json::Value;
 
@@ -203,7 +203,7 @@ pub fn rule_sources(settings: &Settings, agent: &Agent, planned: &[Rule]) -> Vec
 /// made for, unless the rules for all agents in `said` are stricter.
 fn reader(said: &[Rule], built: &[Rule]) -> Vec<Rule> {
     let edits = |rule: &&Rule| rules::matches(&rule.permission, EDIT);
-    let reads = rules::evaluate(built, EDIT, "*").is_some_and(|rule| rule.action == Action::Deny);
+    let reads = denies_edits(built);
     let opens = said.iter().filter(edits).any(|rule| rule.action != Action::Deny);
     if !reads || !opens {
         return Vec::new();
@@ -215,6 +215,23 @@ fn reader(said: &[Rule], built: &[Rule]) -> Vec<Rule> {
         Rule::new(EDIT, rule.pattern.clone(), action)
     });
     [Rule::new(EDIT, "*", Action::Deny)].into_iter().chain(open).collect()
+}
+
+/// The question that an agent which changes nothing needs for a permission, if it is that of a tool which is not built in.
+pub fn about_tool(agent: &Agent, said: &[Rule], permission: &str) -> Option<Rule> {
+    const OTHERS: [&str; 3] = ["doom_loop", "external_directory", PROTECTED_FILE];
+    let is_tool = permission.contains('_') && !OTHERS.contains(&permission);
+    let is_built_in = leftfold_tools::find(permission).is_some();
+    rules::asking(said, permission).filter(|_| changes_nothing(agent) && is_tool && !is_built_in)
+}
+
+/// Whether an agent is built to change nothing, as `plan` and `explore` are.
+pub(crate) fn changes_nothing(agent: &Agent) -> bool {
+    denies_edits(&agent.rules)
+}
+
+fn denies_edits(built: &[Rule]) -> bool {
+    rules::evaluate(built, EDIT, "*").is_some_and(|rule| rule.action == Action::Deny)
 }
 
 /// The rules as a list of which only denials count; `None` if it denies nothing. Rules for tools that belong to one agent,

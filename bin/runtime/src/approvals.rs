@@ -1,6 +1,7 @@
 //! Rules that people allowed with "always", remembered for the project in
-//! `LEFTFOLD_HOME/projects/HASH/approved.json`, a list of rules. HASH is the hash of the worktree's
-//! path. A rule with the action `ask` was taken back: sessions that allowed it before ask again.
+//! `LEFTFOLD_HOME/projects/HASH/approved-ID.json`, a list of rules. HASH is the hash of the worktree's
+//! path, and ID says which repository or folder it is: another one at the same path has no approvals.
+//! A rule with the action `ask` was taken back: sessions that allowed it before ask again.
 //!
 //! The file is written once the answer is durable. It is read whenever a turn configuration is
 //! gathered, which puts the rules into the log, so no replay reads this file.
@@ -8,6 +9,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -91,7 +93,21 @@ pub fn forget(worktree: &Path, wanted: impl Fn(&Rule) -> bool) -> anyhow::Result
 
 fn file(worktree: &Path) -> anyhow::Result<PathBuf> {
     let hash = Sha256::of(worktree.as_os_str().as_bytes()).to_string();
-    Ok(crate::session_paths::data_dir()?.join("projects").join(hash).join("approved.json"))
+    let name = match identity(worktree) {
+        Some(id) => format!("approved-{id}.json"),
+        None => "approved.json".to_owned(),
+    };
+    Ok(crate::session_paths::data_dir()?.join("projects").join(hash).join(name))
+}
+
+/// The inode of the worktree's `.git`, or of the worktree, and when it was made: a clone in the place of another has
+/// others. The device is left out, since its number may change when the machine starts. `None`: nothing is there, or it
+/// is on another machine.
+fn identity(worktree: &Path) -> Option<String> {
+    let git = worktree.join(".git").symlink_metadata();
+    let found = git.or_else(|_| worktree.symlink_metadata()).ok()?;
+    let made = found.created().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some(format!("{:x}-{:x}", found.ino(), made.as_nanos()))
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<Rule>> {

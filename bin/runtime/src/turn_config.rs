@@ -284,6 +284,9 @@ pub(crate) fn resolve(
     placed.extend(of_parent.map(|list| {
         list.into_iter().map(|rule| (rule, "denied to the parent".to_owned())).collect()
     }));
+    let asked = asked_of_parent(inherited).into_iter();
+    placed.push(asked.map(|rule| (rule, "asked of the parent".to_owned())).collect());
+    placed.retain(|list| !list.is_empty());
     let restricting = placed.iter().flatten().map(|(_, source)| (1, source.clone()));
     options.sources.restrictions = RuleSource::all(restricting.collect::<Vec<_>>());
     options.restrictions =
@@ -541,6 +544,20 @@ fn denied_to_parent(inherited: Inherited<'_>) -> Vec<Vec<Rule>> {
     lists.into_iter().filter_map(agents::denials).collect()
 }
 
+/// The questions that a child's parent needs for tools of servers and plugins, because it changes nothing by itself.
+fn asked_of_parent(inherited: Inherited<'_>) -> Vec<Rule> {
+    let options = match inherited {
+        Inherited::Parent(TurnConfig { options, .. }) => Some(options),
+        Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => {
+            inherited.options().filter(|given| given.depth > 0)
+        }
+    };
+    let Some(Options { restrictions, sources, .. }) = options else { return Vec::new() };
+    let is_of_tool =
+        |rule: &&Rule| rule.action == Action::Ask && sources.tools.contains_key(&rule.permission);
+    restrictions.iter().flatten().filter(is_of_tool).cloned().collect()
+}
+
 /// Rules that deny a child its parent's tools, unless rules about the agent say otherwise.
 fn denied_to_children(settings: &Settings, agent: &Agent) -> Vec<Rule> {
     let own = |tool: &str| {
@@ -557,6 +574,8 @@ fn denied_to_children(settings: &Settings, agent: &Agent) -> Vec<Rule> {
 /// for servers, so it may block.
 pub(crate) fn gather(mut turn_settings: TurnSettings, extensions: &Extensions) -> TurnConfig {
     let Extensions { mcp: servers, plugins } = extensions;
+    let agent = turn_settings.agent.clone();
+    let said = turn_settings.rules.clone();
     let Approvals { approved, revoked } = approvals::of(&turn_settings.approvals_of());
     turn_settings.options.approved = approved;
     turn_settings.options.revoked = revoked;
@@ -573,6 +592,9 @@ pub(crate) fn gather(mut turn_settings: TurnSettings, extensions: &Extensions) -
         let has = |report: &&PluginReport| report.tools.iter().any(|(tool, _)| tool == name);
         Some(format!("plugin {}", of_plugins.iter().find(has)?.name))
     });
+    if agents::changes_nothing(&agent) {
+        ask_about_tools(&mut config, &said, &servers.resource_tools(), &agent.name);
+    }
     if let Some(output) = &config.options.output {
         config.tools.retain(|tool| tool.name != STRUCTURED_OUTPUT);
         config.tools.push(leftfold_tools::structured_output_tool(&output.schema));
@@ -582,6 +604,20 @@ pub(crate) fn gather(mut turn_settings: TurnSettings, extensions: &Extensions) -
     warnings::print_once(&servers.problems());
     warnings::print_once(&plugins.problems());
     config
+}
+
+/// Tools of servers and plugins may change things, whatever they say of themselves. An agent that changes nothing calls
+/// them after a question, unless a rule in `said` names them. Leftfold's own tools that read resources are exempt.
+fn ask_about_tools(config: &mut TurnConfig, said: &[Rule], exempt: &[String], agent: &str) {
+    let sources = &mut config.options.sources;
+    let tools = sources.tools.keys().filter(|tool| !exempt.contains(tool));
+    let asked: Vec<Rule> = tools.filter_map(|tool| rules::asking(said, tool)).collect();
+    if !asked.is_empty() {
+        let source = format!("built-in agent {agent}");
+        let from = config.options.restrictions.iter().flatten().count();
+        sources.restrictions.push(RuleSource { from, to: from + asked.len(), source });
+        config.options.restrictions.push(asked);
+    }
 }
 
 /// A project's MCP servers and plugins. Clones share them.

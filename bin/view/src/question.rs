@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use leftfold_events::event::Resolution;
-use leftfold_events::rules::{HOST, NETWORK, SECRET_IN_URL, UNSANDBOXED, host};
+use leftfold_events::rules::{HOST, NETWORK, SECRET_IN_URL, UNREADABLE, UNSANDBOXED, host};
 use leftfold_events::{Seq, SessionId, Time, form};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -204,6 +204,7 @@ impl OpenQuestion {
             HOST => return to_host("connect to"),
             SECRET_IN_URL => return to_host("send what looks like a secret to"),
             NETWORK => "with the network",
+            UNREADABLE => return Some("run a line of which not every command is known".to_owned()),
             UNSANDBOXED => "outside the sandbox: it can read and write all your files",
             _ => return None,
         };
@@ -245,6 +246,8 @@ mod tests {
         let outside =
             "run `CD WEB`, `NPM CI` outside the sandbox: it can read and write all your files";
         assert_eq!(words("unsandboxed").as_deref(), Some(outside));
+        let unknown = "run a line of which not every command is known";
+        assert_eq!(words("unreadable").as_deref(), Some(unknown));
         assert_eq!(words("bash"), None);
     }
 

@@ -47,6 +47,11 @@ fn readers(own: &[Tool]) -> Vec<Tool> {
     .collect()
 }
 
+/// Whether a tool is none of the server's own.
+pub(super) fn is_made(link: &Link, tool: &str) -> bool {
+    matches!(tool, LIST | READ) && !is_own(link, tool)
+}
+
 /// Whether the server has a tool of its own named `read_resource`.
 pub(super) fn has_own_reader(link: &Link) -> bool {
     is_own(link, READ)
@@ -67,8 +72,8 @@ pub(super) async fn call(
     cx: &Context,
 ) -> Result<CallToolResult, Error> {
     match tool {
-        LIST if !is_own(link, tool) => list(link, cx).await,
-        READ if !is_own(link, tool) => read(link, input, cx).await,
+        LIST if is_made(link, tool) => list(link, cx).await,
+        READ if is_made(link, tool) => read(link, input, cx).await,
         _ => link.call(tool, input, cx).await,
     }
 }

@@ -118,6 +118,13 @@ impl Servers {
         self.named_tools().into_iter().map(|offered| spec(offered.name, &offered.tool)).collect()
     }
 
+    /// The names of the tools that list and read resources, and that no server has brought.
+    pub fn resource_tools(&self) -> Vec<String> {
+        let mut made = self.named_tools();
+        made.retain(|offered| resources::is_made(&offered.link, &offered.tool.name));
+        made.into_iter().map(|offered| offered.name).collect()
+    }
+
     /// A report on each server, in the order of the settings.
     pub fn reports(&self) -> Vec<ServerReport> {
         let named_tools = self.named_tools();

@@ -14,9 +14,9 @@ const MAX_WRAPPERS: usize = 8;
 /// Most redirections that are looked at; a line with more of them has one that is unknown.
 const MAX_REDIRECTIONS: usize = 1_000;
 
-/// Always with [`Step::Unknown`]: only a rule for everything allows such a line.
+/// Always with [`Step::Unreadable`]: only a rule for everything allows such a line.
 pub(super) fn steps(line: &str) -> Vec<Step> {
-    let mut steps = vec![Step::Unknown];
+    let mut steps = vec![Step::Unreadable];
     let mut start = 0;
     let ends = line.char_indices().filter(|(at, c)| separates(line, *at, *c)).map(|(at, _)| at);
     for end in ends.chain([line.len()]) {
@@ -72,7 +72,7 @@ fn command(words: Vec<Word>, depth: usize, steps: &mut Vec<Step>) {
     for inner in wrappers::inner(&words, None, true) {
         match inner {
             Inner::Command(words) | Inner::Fed { words, .. } => command(words, depth + 1, steps),
-            Inner::Line(_) | Inner::Assigns(_) | Inner::Unknown => {}
+            Inner::Line(_) | Inner::Assigns(_) | Inner::Unreadable | Inner::Unknown => {}
         }
     }
     // a line for another shell has lost its quotes

@@ -18,22 +18,21 @@ pub(super) enum Inner {
     Line(String),
     /// A variable for the command.
     Assigns(Word),
-    /// Something that is not known before it runs.
+    /// A command that is not known before it runs.
+    Unreadable,
+    /// A value that may run a command.
     Unknown,
 }
 
 /// A line that is not known in full is looked into as far as it stands there.
 pub(super) fn line(word: &Word) -> Vec<Inner> {
-    match word.literal() {
-        Some(line) => vec![Inner::Line(line)],
-        None => {
-            let quoted = word.0.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-            let line = quoted.filter(|line| !line.contains(['"', '\\']));
-            line.map(|line| Inner::Line(line.to_owned()))
-                .into_iter()
-                .chain([Inner::Unknown])
-                .collect()
-        }
+    if let Some(line) = word.literal() {
+        return vec![Inner::Line(line)];
+    }
+    let quoted = word.0.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    match quoted.filter(|line| !line.contains(['"', '\\'])) {
+        Some(line) => vec![Inner::Line(line.to_owned()), Inner::Unknown],
+        None => vec![Inner::Unreadable],
     }
 }
 

@@ -7,7 +7,7 @@
 //! scheduled job. So lines that run such programs ask too.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use leftfold_events::rules::LEFTFOLD;
 
@@ -72,7 +72,7 @@ pub(super) fn is_run(line: &str, steps: &[Step], folder: &Path, cx: &Workspace) 
                 }
                 None => unknown = true,
             },
-            Step::Unknown => unknown = true,
+            Step::Unreadable | Step::Unknown => unknown = true,
             Step::Assignment(_)
             | Step::Assign(..)
             | Step::Redirect { .. }
@@ -103,9 +103,19 @@ fn leads_here(name: &str, folder: &Path, cx: &Workspace) -> bool {
     if name.contains('/') {
         return folder.join(name).to_str().is_some_and(|path| is_leftfold(path, cx));
     }
+    found(name).is_some_and(|path| path.to_str().is_some_and(|path| is_leftfold(path, cx)))
+}
+
+/// The file that `PATH` gives a name.
+fn found(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|dir| dir.join(name)).find(|path| path.is_file());
-    found.is_some_and(|path| path.to_str().is_some_and(|path| is_leftfold(path, cx)))
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|path| path.is_file())
+}
+
+/// Whether a program is no file of the project, by a path or by `PATH`. Of one that is not there, it is not known.
+pub(super) fn is_installed(name: &str, cx: &Workspace) -> bool {
+    let path = if name.contains('/') { Some(PathBuf::from(name)) } else { found(name) };
+    path.is_none_or(|path| path.is_absolute() && !path.starts_with(&cx.worktree))
 }
 
 fn is_leftfold(path: &str, cx: &Workspace) -> bool {

@@ -208,7 +208,7 @@ impl<'a> Reader<'a, '_> {
             "extglob_pattern" if !self.text(node).contains('(') => self.children(node, depth),
             kind if !node.is_named() || PLAIN.contains(&kind) => self.children(node, depth),
             _ => {
-                self.push(Step::Unknown)?;
+                self.push(Step::Unreadable)?;
                 self.children(node, depth)
             }
         }
@@ -488,7 +488,7 @@ impl<'a> Reader<'a, '_> {
         if let (Some(placeholder), Some(name)) = (context.placeholder, run.name())
             && name.contains(placeholder)
         {
-            self.push(Step::Unknown)?;
+            self.push(Step::Unreadable)?;
         }
         for effect in builtins::effects(&run.words, context.declares) {
             match effect {
@@ -530,6 +530,10 @@ impl<'a> Reader<'a, '_> {
                     self.push(Step::Assignment(word))?;
                     continue;
                 }
+                Inner::Unreadable => {
+                    self.push(Step::Unreadable)?;
+                    continue;
+                }
                 Inner::Unknown => {
                     self.push(Step::Unknown)?;
                     continue;
@@ -542,7 +546,7 @@ impl<'a> Reader<'a, '_> {
             let context =
                 CommandContext { stdin, declares: false, placeholder: placeholder.as_deref() };
             let is_replaced = |text: &String| words.iter().any(|word| word.shown().contains(text));
-            let replaced = placeholder.as_ref().is_some_and(is_replaced);
+            let replaced = placeholder.clone().filter(is_replaced);
             let run = Run { words, fed, replaced, ..outer.clone() };
             self.run(run, &context, depth + 1)?;
         }

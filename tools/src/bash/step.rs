@@ -6,6 +6,8 @@ use super::word::Word;
 pub(super) enum Step {
     Run(Run),
     /// A command that is not known before the line runs.
+    Unreadable,
+    /// A value that a known command or the shell evaluates, and that may run a command.
     Unknown,
     /// An assignment that rules judge like a command.
     Assignment(Word),
@@ -37,8 +39,8 @@ pub(super) struct Run {
     pub(super) given: String,
     /// Whether it gets arguments that do not stand in the line.
     pub(super) fed: bool,
-    /// Whether a word of it holds text that is replaced by something that does not stand in the line.
-    pub(super) replaced: bool,
+    /// The text in its words that is replaced by something that does not stand in the line.
+    pub(super) replaced: Option<String>,
     /// Whether it is given variables that rules judge.
     pub(super) assigns: bool,
 }
@@ -50,7 +52,7 @@ impl Run {
             redirects: Vec::new(),
             given: String::new(),
             fed: false,
-            replaced: false,
+            replaced: None,
             assigns: false,
         }
     }

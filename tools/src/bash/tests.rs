@@ -162,7 +162,7 @@ fn a_confined_line_asks_for_the_network_and_for_leaving_the_sandbox() {
             let found: Vec<&str> = more.iter().map(|access| access.permission.as_str()).collect();
             assert_eq!(found, added.into_iter().collect::<Vec<_>>(), "{sandbox:?} {flags}");
             for access in more {
-                assert_eq!((&access.patterns, &access.always), (&bash.patterns, &bash.always));
+                assert_eq!((&access.patterns, &access.always), (&bash.patterns, &Vec::new()));
             }
             assert_eq!(resolved.input.value(), line(&kept), "{sandbox:?} {flags}");
         }
@@ -172,6 +172,66 @@ fn a_confined_line_asks_for_the_network_and_for_leaving_the_sandbox() {
     assert_eq!(resolve(None, line(&flags)), resolve(None, line(&none)));
     let wrong = resolve(Some(Namespaces), line(&json!({ "network": "perhaps" })));
     assert!(wrong.error.unwrap().contains("`network`: expected true or false"));
+}
+
+/// An "always" for the network is the line alone, and there is none if a file of the project may be what runs: it can be
+/// changed afterwards. There is none for a line that leaves the sandbox.
+#[test]
+fn an_always_for_the_network_runs_no_file_of_the_project() {
+    use leftfold_events::sandbox::{Backend, SandboxOptions};
+    let site = Site::new();
+    site.file("x.sh", "");
+    let always = |backend: Backend, input: Value| {
+        let sandbox = Some(SandboxOptions { backend, ..SandboxOptions::default() });
+        let workspace = Workspace { sandbox, ..site.workspace() };
+        let input = leftfold_events::Json::from_value(&input);
+        let call = leftfold_events::event::CallSpec { id: "c".into(), name: "bash".into(), input };
+        let mut access = crate::resolve(&call, &workspace).access.into_iter();
+        access.find(|it| matches!(it.permission.as_str(), NETWORK | UNSANDBOXED)).unwrap().always
+    };
+    for (line, offered) in [
+        ("curl -s https://example.com", &["curl -s https://example.com"][..]),
+        ("dig x.example.com", &["dig x.example.com"]),
+        ("git fetch origin", &["git fetch origin"]),
+        ("curl -s https://a.example | jq .a", &["curl -s https://a.example", "jq .a"]),
+        ("timeout 5 ping -c 1 a", &["timeout 5 ping -c 1 a", "ping -c 1 a"]),
+        ("sh -c 'curl https://a.example'", &[]),
+        ("./x.sh", &[]),
+        ("./curl a", &[]),
+        ("/usr/../usr/bin/curl a && x.sh", &[]),
+        ("bash x.sh", &[]),
+        (". ./x.sh", &[]),
+        ("python x.py", &[]),
+        ("python3 -m http.server", &[]),
+        ("make", &[]),
+        ("cargo test", &[]),
+        ("cargo fetch", &[]),
+        ("npm run build", &[]),
+        ("npm ci", &[]),
+        ("go generate ./...", &[]),
+        ("tox", &[]),
+        ("unlisted-program --help", &[]),
+        ("git push", &[]),
+        ("git pull", &[]),
+        ("wget --use-askpass=./x.sh https://a.example", &[]),
+        ("rsync -e ./x.sh a b:", &[]),
+        ("git -c core.sshCommand=./x.sh fetch", &[]),
+        ("PATH=. curl a", &[]),
+        ("LD_PRELOAD=./x.so curl a", &[]),
+        ("curl $URL", &[]),
+        ("curl \"$(cat list)\"", &[]),
+        ("xargs curl < list", &[]),
+        ("curl a | sh", &[]),
+        ("curl() { ./x.sh; }; curl a", &[]),
+        ("python3 - <<'E'\nx\nE", &[]),
+    ] {
+        let input = json!({ "command": line, "network": true });
+        assert_eq!(always(Backend::Namespaces, input.clone()), offered, "{line}");
+        // without a sandbox each line leaves it
+        assert_eq!(always(Backend::None, input), offered, "{line}");
+        let input = json!({ "command": line, "unsandboxed": true });
+        assert_eq!(always(Backend::Namespaces, input), [""; 0], "{line}");
+    }
 }
 
 #[test]

@@ -186,6 +186,7 @@ fn unsettled(steps: &[Step]) -> HashSet<String> {
                 many.extend(names);
             }
             Step::Run(_)
+            | Step::Unreadable
             | Step::Unknown
             | Step::Assignment(_)
             | Step::Function
@@ -269,7 +270,7 @@ impl Walk<'_> {
                 let run = Run::new(vec![Word::new("env"), word.clone()]);
                 self.names(&run, word, &files::of(&run));
             }
-            Step::Unknown | Step::Function => {}
+            Step::Unreadable | Step::Unknown | Step::Function => {}
         }
     }
 
@@ -303,6 +304,7 @@ impl Walk<'_> {
             let names = steps.iter().filter_map(|step| match step {
                 Step::Assign(name, _) => Some(name.clone()),
                 Step::Run(_)
+                | Step::Unreadable
                 | Step::Unknown
                 | Step::Assignment(_)
                 | Step::Function
@@ -340,7 +342,8 @@ impl Walk<'_> {
         }
         let run = &self.filled(run);
         let base = wrappers::base(&name);
-        let is_found = run.replaced || run.words[1..].iter().any(|it| it.shown().contains("{}"));
+        let is_found =
+            run.replaced.is_some() || run.words[1..].iter().any(|it| it.shown().contains("{}"));
         if base == "find" {
             self.searched = files::names(&run.words[1..]);
         } else if !is_found || wrappers::wraps(&name) {

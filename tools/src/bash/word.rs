@@ -117,6 +117,14 @@ impl Word {
         parts(&self.0).iter().any(varies)
     }
 
+    /// The text at the start of the word that is known.
+    pub(super) fn known_start(&self) -> String {
+        match parts(&self.0).into_iter().next() {
+            Some(Part::Text(text)) => text,
+            _ => String::new(),
+        }
+    }
+
     /// Whether the word begins with a literal character other than `-`, so that it is no option.
     pub(super) fn starts_plain(&self) -> bool {
         match parts(&self.0).first() {

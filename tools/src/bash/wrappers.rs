@@ -91,10 +91,15 @@ const SHELLS: &[&str] = &["ash", "bash", "dash", "fish", "ksh", "mksh", "rbash",
 const RUNNERS: &[&str] =
     &["eval", "fd", "fdfind", "find", "runuser", "script", "su", "trap", "watch"];
 
+/// Whether `name` runs the rest of its arguments, and has no other effect.
+pub(super) fn is_wrapper(name: &str) -> bool {
+    WRAPPERS.iter().any(|wrapper| wrapper.name == name)
+}
+
 /// Whether allowing `name` for any arguments would allow everything.
 pub(super) fn wraps(name: &str) -> bool {
     let name = base(name);
-    SHELLS.contains(&name) || RUNNERS.contains(&name) || WRAPPERS.iter().any(|w| w.name == name)
+    SHELLS.contains(&name) || RUNNERS.contains(&name) || is_wrapper(name)
 }
 
 /// The last component of a program's path.
@@ -122,7 +127,7 @@ pub(super) fn inner(words: &[Word], stdin: Option<&str>, fed: bool) -> Vec<Inner
         "env"
             if rest.iter().any(|w| w.shown().starts_with("-S") || w.shown().starts_with("--s")) =>
         {
-            vec![Inner::Unknown]
+            vec![Inner::Unreadable]
         }
         _ if SHELLS.contains(&name) => shell(name, rest, stdin),
         _ => match WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
@@ -167,7 +172,7 @@ impl Wrapper {
                 // `strace -o '|command'`
                 let piped = valued && words.get(at - 1).is_none_or(is_piped);
                 if piped || !self.knows(&shown) {
-                    found.push(Inner::Unknown);
+                    found.push(Inner::Unreadable);
                 }
             } else if is_assignment(&shown) || (assigns && shown.contains('=')) {
                 found.extend(assigned(word.clone()));
@@ -186,12 +191,13 @@ impl Wrapper {
                 found.push(Inner::Fed { words: rest.to_vec(), appended, placeholder });
             }
             Some(rest) => found.push(Inner::Command(rest.to_vec())),
-            None if fed || self.starts_shell(words) => found.push(Inner::Unknown),
+            None if fed || self.starts_shell(words) => found.push(Inner::Unreadable),
             None => {}
         }
         // it makes a line for a shell of all that it is given
         if self.name == "parallel" {
-            found.push(Inner::Unknown);
+            let runs_input = words.get(at).is_none_or(|word| word.0.starts_with(":::"));
+            found.push(if runs_input { Inner::Unreadable } else { Inner::Unknown });
         }
         found
     }
@@ -270,7 +276,7 @@ fn watched(words: &[Word]) -> Vec<Inner> {
             .strip_prefix('-')
             .is_some_and(|rest| rest.chars().all(|c| "bcdegtwx".contains(c)));
         if !(valued || glued || flag || option.starts_with("--interval=") || option == "--") {
-            found.push(Inner::Unknown);
+            found.push(Inner::Unreadable);
         }
         at += if valued { 2 } else { 1 };
     }
@@ -290,7 +296,9 @@ fn trapped(words: &[Word]) -> Vec<Inner> {
 fn sourced(words: &[Word]) -> Vec<Inner> {
     let file = words.iter().find(|word| word.0 != "--");
     match file {
-        Some(file) if is_stream(file) || file.shown().starts_with('-') => vec![Inner::Unknown],
+        // a file with a name that is not known
+        Some(file) if file.varies() && file.is_single() => vec![Inner::Unknown],
+        Some(file) if is_stream(file) || file.shown().starts_with('-') => vec![Inner::Unreadable],
         _ => Vec::new(),
     }
 }
@@ -336,7 +344,7 @@ fn searched(words: &[Word]) -> Vec<Inner> {
                 || word.shown().starts_with("--exec")
         }) =>
         {
-            vec![Inner::Unknown]
+            vec![Inner::Unreadable]
         }
         None => Vec::new(),
     }
@@ -349,8 +357,8 @@ fn line_option(words: &[Word]) -> Vec<Inner> {
         shown == "--command" || (is_cluster(&shown) && shown.ends_with('c'))
     };
     match words.iter().position(is_option) {
-        Some(at) => words.get(at + 1).map_or_else(|| vec![Inner::Unknown], line),
-        None => vec![Inner::Unknown],
+        Some(at) => words.get(at + 1).map_or_else(|| vec![Inner::Unreadable], line),
+        None => vec![Inner::Unreadable],
     }
 }
 
@@ -370,6 +378,7 @@ fn is_stream(word: &Word) -> bool {
 fn shell(name: &str, words: &[Word], stdin: Option<&str>) -> Vec<Inner> {
     let mut at = 0;
     let mut is_line = false;
+    let mut reads_input = false;
     let mut found = Vec::new();
     while let Some(word) = words.get(at) {
         let shown = word.shown();
@@ -384,35 +393,39 @@ fn shell(name: &str, words: &[Word], stdin: Option<&str>) -> Vec<Inner> {
             }
             // a file is read before the line, or the line is read by other rules
             "--rcfile" | "--init-file" | "-O" | "+O" => {
-                found.push(Inner::Unknown);
+                found.push(Inner::Unreadable);
                 at += 2;
             }
             _ if shown.starts_with("--") => {
-                found.push(Inner::Unknown);
+                found.push(Inner::Unreadable);
                 at += 1;
             }
             _ if is_cluster(&shown) => {
                 is_line |= shown.contains('c') && shown.starts_with('-');
+                reads_input |= shown.contains('s') && shown.starts_with('-');
                 let named = shown.ends_with('o');
                 let plain = |name: &Word| {
                     matches!(name.0.as_str(), "pipefail" | "errexit" | "nounset" | "xtrace")
                 };
                 let known = shown[1..].chars().all(|c| "bceEfhilmnopPrstTuvxBC".contains(c));
                 if !known || (named && !words.get(at + 1).is_some_and(plain)) {
-                    found.push(Inner::Unknown);
+                    found.push(Inner::Unreadable);
                 }
                 at += 1 + usize::from(named);
             }
             _ => break,
         }
     }
-    match (words.get(at), is_line) {
+    // the words behind `-s` are arguments
+    match (words.get(at).filter(|_| is_line || !reads_input), is_line) {
         (Some(word), true) => found.extend(line(word)),
         (Some(word), false) if !is_stream(word) => {}
         (None, false) => {
-            found.push(stdin.map_or(Inner::Unknown, |text| Inner::Line(text.to_owned())));
+            found.push(stdin.map_or(Inner::Unreadable, |text| Inner::Line(text.to_owned())));
         }
-        (Some(_), false) | (None, true) => found.push(Inner::Unknown),
+        // a script with a name that is not known
+        (Some(word), false) if word.varies() && word.is_single() => found.push(Inner::Unknown),
+        (Some(_), false) | (None, true) => found.push(Inner::Unreadable),
     }
     let otherwise =
         |inner: &Inner| matches!(inner, Inner::Line(line) if !is_read_alike(name, line));

@@ -77,7 +77,7 @@ const ROWS: &[(&str, &str, &[&str])] = &[
         r#"{"command":"ls","workdir":"OUT"}"#,
         &["external_directory OUT/* > OUT/*", "bash ls > ls *"],
     ),
-    ("bash", r#"{"command":"$x"}"#, &["bash <dynamic> > "]),
+    ("bash", r#"{"command":"$x"}"#, &["bash <dynamic> > ", "unreadable <dynamic> > "]),
     ("todowrite", r#"{"todos":[]}"#, &["todowrite * > *"]),
     ("todoread", "{}", &["todoread * > *"]),
     (
